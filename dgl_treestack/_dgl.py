@@ -1,0 +1,62 @@
+"""The only module that imports DGL, and that makes the import work.
+
+DGL is a frozen binary: 1.1.3 on Python 3.11, 2.1.0 on Python 3.12. Versions 2.0 to 2.3 import `dgl.graphbolt`, which is
+built against one torch version only; where that build is missing, a stand-in takes its place that fails loudly when used.
+Nothing of this project uses graphbolt.
+"""
+
+import importlib.metadata
+import importlib.util
+import os
+import sys
+import types
+import warnings
+from pathlib import Path
+
+import torch
+from packaging.version import Version
+
+os.environ.setdefault("DGLBACKEND", "pytorch")  # keeps DGL from writing a configuration into the home folder
+
+
+def _stand_in_for_graphbolt() -> None:
+    spec = importlib.util.find_spec("dgl")
+    if spec is None or spec.origin is None:
+        raise ImportError("DGL is not installed. Install dgl==1.1.3 on Python 3.11 or dgl==2.1.0 on Python 3.12.")
+    built_for = torch.__version__.split("+")[0]
+    library = Path(spec.origin).parent / "graphbolt" / f"libgraphbolt_pytorch_{built_for}.so"
+    if library.exists() or "dgl" in sys.modules:
+        return
+    stand_in = types.ModuleType("dgl.graphbolt")
+    stand_in.__path__ = []
+
+    def refuse(name: str) -> object:
+        raise AttributeError(f"dgl.graphbolt.{name} is not available with torch {torch.__version__}.")
+
+    stand_in.__getattr__ = refuse  # type: ignore[method-assign]
+    sys.modules["dgl.graphbolt"] = stand_in
+
+
+VERSION = importlib.metadata.version("dgl")
+STAND_IN = Version("2") <= Version(VERSION) < Version("2.4")
+if STAND_IN:
+    _stand_in_for_graphbolt()
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # deprecations inside a library that will not be released again
+    import dgl
+    import dgl.function
+
+DGLGraph = dgl.DGLGraph
+graph = dgl.graph
+function = dgl.function
+prop_nodes_topo = dgl.prop_nodes_topo
+
+
+def has_cuda() -> bool:
+    """Whether the installed DGL can hold a graph on a GPU."""
+    try:
+        dgl.graph(([0], [1])).to("cuda")
+    except Exception:  # DGL raises DGLError, torch AssertionError or RuntimeError, by what is missing
+        return False
+    return True

@@ -1,0 +1,44 @@
+"""Files that are there whole or not at all, whenever the process dies."""
+
+import contextlib
+import os
+import tempfile
+from pathlib import Path
+
+
+def write_bytes(path: Path | str, content: bytes) -> None:
+    """Write a file atomically: a temporary file beside it, flushed to disk, then renamed over it."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, 0o666 & ~_umask())
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
+        raise
+    _sync_folder(path.parent)
+
+
+def write_text(path: Path | str, content: str) -> None:
+    """Write a UTF-8 text file atomically."""
+    write_bytes(path, content.encode())
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

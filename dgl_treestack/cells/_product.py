@@ -1,0 +1,70 @@
+"""A linear map with weights per operator: the one place where a cell depends on the operator."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from dgl_treestack.cells._leaf import draw_linear
+from dgl_treestack.errors import ConfigurationError, unknown
+from dgl_treestack.operators import Operator
+
+SHARES = ("operator", "all")
+
+
+class OperatorLinear(nn.Module):
+    """y = W_op x + b_op, one weight and one bias per operator, called `weight_<operator>` and `bias_<operator>`.
+
+    inputs, outputs: (a, b) for a width of a + b * arity. share: `operator`, or `all` for one set per arity, called
+    `weight_arity<n>`. A parameter that no node used has gradient None.
+    """
+
+    def __init__(
+        self,
+        operators: Sequence[Operator],
+        inputs: tuple[int, int],
+        outputs: tuple[int, int],
+        *,
+        bias: bool = True,
+        share: str = "operator",
+    ):
+        super().__init__()
+        if share not in SHARES:
+            raise ConfigurationError(unknown("way to share weights", share, SHARES))
+        self.inputs, self.outputs, self.bias = inputs, outputs, bias
+        self.keys = {operator.name: operator.name for operator in operators}
+        for operator in operators:
+            if operator.arity is None and (inputs[1] or outputs[1]):
+                raise ConfigurationError(
+                    f"{operator.name!r} takes any number of children, but a weight of this cell depends on the number. "
+                    f"Use a child-sum cell or give the operator a fixed arity."
+                )
+            arity = operator.arity or 1
+            if share == "all":
+                self.keys[operator.name] = f"arity{arity}"
+            self._create(self.keys[operator.name], inputs[0] + inputs[1] * arity, outputs[0] + outputs[1] * arity)
+
+    def _create(self, key: str, width_in: int, width_out: int) -> None:
+        if f"weight_{key}" not in self._parameters:
+            self.register_parameter(f"weight_{key}", nn.Parameter(torch.empty(width_out, width_in)))
+            self.register_parameter(f"bias_{key}", nn.Parameter(torch.empty(width_out)) if self.bias else None)
+
+    def forward(self, operator: str, x: Tensor) -> Tensor:
+        """The map of one operator, (..., in) -> (..., out)."""
+        key = self.keys[operator]
+        weight = self._parameters[f"weight_{key}"]
+        assert weight is not None
+        return functional.linear(x, weight, self._parameters[f"bias_{key}"])
+
+    def reset_parameters(self, generator: torch.Generator) -> None:
+        """Uniform within 1 / sqrt(inputs)."""
+        for key in dict.fromkeys(self.keys.values()):
+            draw_linear(self._parameters[f"weight_{key}"], self._parameters[f"bias_{key}"], generator)
+
+    def extra_repr(self) -> str:
+        return f"{len(set(self.keys.values()))} weights, in={_width(self.inputs)}, out={_width(self.outputs)}"
+
+
+def _width(terms: tuple[int, int]) -> str:
+    return f"{terms[0]} + {terms[1]} * arity" if terms[1] else str(terms[0])

@@ -1,0 +1,76 @@
+"""Tree-RNN with a stack per node."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from dgl_treestack import stack
+from dgl_treestack.cells._contract import Cell, Ops, State, dropped
+from dgl_treestack.cells._model import Model
+from dgl_treestack.cells.tree_rnn import ACTIVATIONS
+from dgl_treestack.operators import Operator
+
+ACTIONS = ("push", "pop", "noop")
+
+
+class TreeRNNStack(Cell):
+    """Arabshahi 2019, eq. 3-14:
+
+        i       = [h_1; ...; h_A]                S_c[r] = [S_1[r]; ...; S_A[r]]
+        a       = softmax(A i + b_a)             two or three numbers per node: push, pop, no-op
+        u       = sigma(U_u i + b_u)
+        S_x[r]  = sigma(U_x S_c[r] + b_x)        x = push, pop, no-op; every row by the same matrix
+        S[0]    = a_push u           + a_pop S_pop[1]   + a_noop S_noop[0]
+        S[r]    = a_push S_push[r-1] + a_pop S_pop[r+1] + a_noop S_noop[r]
+        p       = sigma(U_p i + b_p)             k numbers
+        h       = f(W i + p S[0 : k] + b)        the node's own, new stack
+
+    Shapes: h (H,), stack S (stack_size, H), U_x (H, A H), U_p (k, A H); the paper prints U_p as k x n.
+    Row stack_size of S_pop, beyond the bottom, is zero, as the paper says. Eq. 10 is used for k = 1 as well.
+    Dropout acts on u; the paper does not say where.
+    """
+
+    def __init__(
+        self,
+        operators: Sequence[Operator],
+        tokens: int,
+        hidden: int,
+        *,
+        stack_size: int = 5,
+        noop: bool = False,
+        top_k: int = 1,
+        activation: str = "sigmoid",
+        **common: Any,
+    ):
+        super().__init__(operators, tokens, hidden, **common)
+        self.actions = ACTIONS if noop else ACTIONS[:2]
+        self.activation = ACTIVATIONS[activation]
+        self.fields["stack"] = (stack_size, hidden)
+        self.signals = dict.fromkeys(self.actions, (1,))
+        self.noise = {"u": (hidden,)}
+        self.add_product("actions", (self.input_size, hidden), (len(self.actions), 0))
+        self.add_product("state", (self.input_size, hidden), (2 * hidden, 0))
+        self.add_product("read", (self.input_size, hidden), (top_k, 0))
+        self.add_product("rows", (0, hidden), (len(self.actions) * hidden, 0))
+
+    def node(
+        self, ops: Ops, children: State, inputs: Tensor | None, noise: Mapping[str, Tensor]
+    ) -> tuple[State, dict[str, Tensor]]:
+        x = self.concatenate(children["h"], inputs)
+        actions = torch.softmax(ops.linear("actions", x), 1).unsqueeze(2).unbind(1)
+        own, u = ops.linear("state", x).chunk(2, 1)
+        u = dropped(torch.sigmoid(u), noise, "u")
+        side_by_side = children["stack"].transpose(1, 2).flatten(2)
+        rows = torch.sigmoid(ops.linear("rows", side_by_side)).chunk(len(self.actions), 2)
+        moved = (stack.push(rows[0], u), stack.pop(rows[1]), *rows[2:])
+        memory = sum((a.unsqueeze(1) * s for a, s in zip(actions, moved, strict=True)), torch.zeros(()).to(x))
+        top = stack.read(memory, torch.sigmoid(ops.linear("read", x)))
+        return {"h": self.activation(own + top), "stack": memory}, dict(zip(self.actions, actions, strict=True))
+
+
+MODELS = {
+    "tree_rnn_stack": Model(TreeRNNStack, "Arabshahi 2019", "3-11", "a stack beside the state"),
+    "tree_rnn_stack_noop": Model(TreeRNNStack, "Arabshahi 2019", "3-14", "the no-op action", {"noop": True}),
+}

@@ -1,0 +1,96 @@
+"""Tree-SMU, the stack-augmented Tree-LSTM: a stack in place of the memory cell."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from dgl_treestack import stack
+from dgl_treestack.cells._contract import PER_CHILD, Cell, Ops, State, dropped
+from dgl_treestack.cells._model import Model
+from dgl_treestack.cells.tree_rnn import ACTIVATIONS
+from dgl_treestack.operators import Operator
+
+# How the gates (nodes, actions, H) are made to sum to one over the actions, element by element.
+NORMALISATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "none": lambda gates: gates,
+    "sum": lambda gates: gates / gates.sum(1, keepdim=True),
+    "softmax": lambda gates: torch.softmax(gates, 1),
+}
+ACTIONS = ("push", "pop", "noop")
+
+
+class TreeSMU(Cell):
+    """Arabshahi 2020, eq. 1-14; Arabshahi 2019, eq. 16-32, is the same without normalisation:
+
+        i        = [h_1; ...; h_A]
+        f_k      = sigma(U_fk i + b_fk)                       one forget gate per child
+        S_c[r]   = sum_k f_k * S_k[r]                         children's stacks combined, every row by the same gate
+        a_x      = normalise(sigma(A_x i + b_x))              x = push, pop, no-op; one gate per element
+        u        = tanh(U_u i + b_u)
+        S[0]     = a_push * u        + a_pop * S_c[1]   + a_noop * S_c[0]
+        S[r]     = a_push * S_c[r-1] + a_pop * S_c[r+1] + a_noop * S_c[r]
+        p        = sigma(U_p i + b_p)                         k numbers, only for top_k = k > 1
+        o        = sigma(U_o i + b_o)
+        h        = o * tanh(p S[0 : k])                       and o * tanh(S[0]) for k = 1
+
+    Shapes: h (H,), stack S (stack_size, H), the matrices (H, A H) stacked in the order u, o, push, pop, [no-op], f_1 .. f_A.
+    `normalise` is `sum` (gates divided by their sum; the paper says "element-wise normalised to 1"), `softmax` (a softmax over
+    the sigmoids, as in the authors' code) or `none` (2019). `noop=False` leaves out the third action. `activation` is the
+    function at u and at the output. U_p takes i, of width A H; the paper prints k x n. A leaf's stack is empty: zeros.
+    Dropout acts on u, as in the authors' code; the papers do not say where.
+    """
+
+    def __init__(
+        self,
+        operators: Sequence[Operator],
+        tokens: int,
+        hidden: int,
+        *,
+        stack_size: int = 5,
+        noop: bool = True,
+        normalise: str = "sum",
+        top_k: int = 1,
+        activation: str = "tanh",
+        **common: Any,
+    ):
+        super().__init__(operators, tokens, hidden, **common)
+        self.actions = ACTIONS if noop else ACTIONS[:2]
+        self.normalise, self.activation, self.top_k = NORMALISATIONS[normalise], ACTIVATIONS[activation], top_k
+        self.fields["stack"] = (stack_size, hidden)
+        self.signals = {**dict.fromkeys(self.actions, (hidden,)), "output": (hidden,), "forget": (PER_CHILD, hidden)}
+        self.noise = {"u": (hidden,)}
+        self.add_product("gates", (self.input_size, hidden), ((2 + len(self.actions)) * hidden, hidden))
+        if top_k > 1:
+            self.add_product("read", (self.input_size, hidden), (top_k, 0))
+
+    def node(
+        self, ops: Ops, children: State, inputs: Tensor | None, noise: Mapping[str, Tensor]
+    ) -> tuple[State, dict[str, Tensor]]:
+        x = self.concatenate(children["h"], inputs)
+        gates = ops.linear("gates", x).unflatten(1, (-1, self.hidden))
+        u = dropped(self.activation(gates[:, 0]), noise, "u")
+        o, *sigmoids = torch.sigmoid(gates[:, 1:]).unbind(1)
+        actions = self.normalise(torch.stack(sigmoids[: len(self.actions)], 1)).unbind(1)
+        f = torch.stack(sigmoids[len(self.actions) :], 1)
+        combined = (f.unsqueeze(2) * children["stack"]).sum(1)
+        memory = stack.update(combined, u, *actions)
+        top = memory[:, 0] if self.top_k == 1 else stack.read(memory, torch.sigmoid(ops.linear("read", x)))
+        signals = {**dict(zip(self.actions, actions, strict=True)), "output": o, "forget": f}
+        return {"h": o * self.activation(top), "stack": memory}, signals
+
+
+MODELS = {
+    "tree_lstm_stack": Model(
+        TreeSMU, "Arabshahi 2019", "16-29", "a stack in place of the cell", {"noop": False, "normalise": "none"}
+    ),
+    "tree_lstm_stack_normalise": Model(TreeSMU, "Arabshahi 2019", "16-29", "push and pop sum to one", {"noop": False}),
+    "tree_lstm_stack_normalise_noop": Model(TreeSMU, "Arabshahi 2019", "16-32", "the no-op action"),
+    "tree_smu": Model(TreeSMU, "Arabshahi 2020", "1-14", "the same model under its later name"),
+    "tree_smu_pushpop": Model(TreeSMU, "Arabshahi 2020", "1-11", "push and pop alone", {"noop": False}),
+    "tree_smu_top2": Model(TreeSMU, "Arabshahi 2020", "1-14", "output from the two topmost rows", {"top_k": 2}),
+    "tree_smu_released": Model(
+        TreeSMU, "Arabshahi 2020, released code", "-", "softmax over the sigmoids", {"normalise": "softmax"}
+    ),
+}

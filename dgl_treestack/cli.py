@@ -1,0 +1,188 @@
+"""`treestack`: every command is one call into the package. Heavy imports happen inside a command, so that `--help` is quick."""
+
+import json
+import logging
+import sys
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tyro
+from tyro.conf import Positional, arg
+
+from dgl_treestack import __version__
+from dgl_treestack.errors import TreestackError
+
+app = tyro.extras.SubcommandApp()
+
+Json = Annotated[bool, arg(name="json", help="Print JSON for programs instead of text for people.")]
+Device = Annotated[str, arg(help="cpu, or cuda where the installed DGL is built for it.")]
+Engine = Annotated[Literal["topo"], arg(help="The driver that runs the cell over a batch.")]
+
+
+def _print_json(value: Any) -> None:
+    print(json.dumps(value, indent=1, default=str))
+
+
+@app.command
+def doctor(json: Json = False) -> int:
+    """Print versions, device, which DGL is used and what is missing. Exit code 1 when something is."""
+    from dgl_treestack.doctor import describe, examine
+
+    found = examine()
+    _print_json(found) if json else print(describe(found))
+    return 1 if found["problems"] else 0
+
+
+@app.command
+def cells(json: Json = False) -> None:
+    """List every model name with its paper, equations and size."""
+    from dgl_treestack.model_table import rows, text
+
+    _print_json(rows()) if json else print(text(rows()))
+
+
+@app.command
+def generate(
+    preset: Annotated[Positional[Literal["quickstart"]], arg(help="Which data set to make.")],
+    *,
+    output_dir: Annotated[Path, arg(help="Folder for the files; made if need be.")],
+    seed: int = 0,
+) -> None:
+    """Make certified equations: train.jsonl.gz, validation.jsonl.gz, test.jsonl.gz."""
+    from dgl_treestack.generate import quickstart
+
+    report = quickstart.generate(output_dir, seed, progress=sys.stderr.isatty())
+    print(report)
+
+
+@app.command
+def inspect(
+    file: Annotated[Positional[str], arg(help="A file of equations, or bundled:quickstart/train and the like.")],
+    *,
+    limit: Annotated[int, arg(help="Equations in the batch, from the start of the file; 0 for all.")] = 256,
+    equation: Annotated[str, arg(help="Id of the equation to draw; the first one otherwise.")] = "",
+    output: Annotated[Path | None, arg(help="Draw one equation as a tree into this .png or .svg file.")] = None,
+    vocabulary: Annotated[str, arg(help="canonical or released.")] = "canonical",
+    json: Json = False,
+) -> None:
+    """Show what a batch of equations is made of, and draw one of them as a tree."""
+    from dgl_treestack.inspection.command import inspect_file
+
+    inspect_file(file, limit=limit, chosen=equation, output=output, vocabulary=vocabulary, as_json=json)
+
+
+@app.command
+def train(
+    configs: Annotated[Positional[tuple[str, ...]], arg(help="TOML files, or names such as configs/quickstart/tree_smu.toml.")],
+    *,
+    output_dir: Annotated[Path, arg(help="Run folders <name>-<seed> are made here.")] = Path("runs"),
+    seed: int = 0,
+    seeds: Annotated[tuple[int, ...], arg(help="Several seeds, one run each.")] = (),
+    set: Annotated[tuple[str, ...], arg(help="Replace values: schedule.epochs=3 model.settings.stack_size=2.")] = (),
+    device: Device = "cpu",
+    jobs: Annotated[int, arg(help="Runs at a time, each a process with one thread.")] = 1,
+    resume: Annotated[bool, arg(help="Go on with runs that were stopped; leave finished ones alone.")] = False,
+    quiet: Annotated[bool, arg(help="No progress bar and no log on the screen.")] = False,
+) -> int:
+    """Train models. Ctrl-C saves; --resume goes on to the same numbers as a run that was never stopped."""
+    from dgl_treestack.training.command import train_all
+
+    return train_all(
+        configs, output_dir, seeds or (seed,), assignments=set, device=device, jobs=jobs, resume=resume, quiet=quiet
+    )
+
+
+@app.command
+def evaluate(
+    run: Annotated[Positional[Path], arg(help="A run folder.")],
+    data: Annotated[
+        Positional[str], arg(help="A file of equations (.jsonl or the authors' .json, may be .gz), or bundled:...")
+    ],
+    *,
+    output: Annotated[Path | None, arg(help="Also write the records to this file.")] = None,
+    engine: Engine = "topo",
+    precision: Literal["float32", "float64"] = "float32",
+    json: Json = False,
+) -> None:
+    """Score a data file with a run: one record per equation, in file order, into the run folder (and --output)."""
+    from dgl_treestack.training.command import evaluate_file
+
+    evaluate_file(run, data, output=output, engine=engine, precision=precision, as_json=json)
+
+
+@app.command
+def verify(
+    equation: Annotated[Positional[str], arg(help='An equation such as "sin(x)**2 + cos(x)**2 = 1".')],
+    *,
+    run: Annotated[Path, arg(help="The run folder whose model is asked.")],
+    json: Json = False,
+) -> None:
+    """Ask a model whether an equation holds, and check it numerically beside."""
+    from dgl_treestack.training.command import verify_equation
+
+    verify_equation(equation, run, as_json=json)
+
+
+@app.command(name="import-authors")
+def import_authors(
+    checkpoint: Annotated[Positional[Path], arg(help="A released file <name>-model-<epoch>.checkpoint.")],
+    *,
+    output_dir: Annotated[Path, arg(help="The run folder to make.")],
+    preset: Annotated[str, arg(help="Supplies what the file does not say: stack size and activations.")] = "scripts",
+    stack_size: Annotated[int | None, arg(help="Use this stack size instead of the preset's 5.")] = None,
+) -> None:
+    """Turn the authors' released weights into an ordinary run folder."""
+    from dgl_treestack.training.import_authors import import_checkpoint
+
+    run = import_checkpoint(checkpoint, output_dir, preset, stack_size)
+    print(f"{run.folder}: {run.config.model.name}, hidden {run.config.model.hidden}, settings {run.config.model.settings}")
+
+
+@app.command
+def plot(
+    figure: Annotated[Positional[str], arg(help="Which figure: depth.")],
+    runs: Annotated[Positional[tuple[Path, ...]], arg(help="Run folders; seeds of one configuration are drawn together.")],
+    *,
+    output: Annotated[Path, arg(help="Written as .svg and as .png.")],
+) -> None:
+    """Draw a figure from the records of runs."""
+    from dgl_treestack.plots import plot as draw
+
+    for path in draw(figure, runs, output):
+        print(path)
+
+
+@app.command
+def report(
+    runs: Annotated[Positional[tuple[Path, ...]], arg(help="Run folders.")],
+    *,
+    json: Json = False,
+) -> None:
+    """Print a table over runs: mean and sample standard deviation over seeds."""
+    from dgl_treestack.report import markdown, tabulate
+
+    rows = tabulate(runs)
+    _print_json(rows) if json else print(markdown(rows))
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Entry point. Exit codes: 0 done, 1 a check found something, 2 bad input, 130 and 143 stopped and saved."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments == ["--version"]:
+        print(__version__)
+        sys.exit(0)
+    logging.basicConfig(format="%(message)s", level=logging.INFO, stream=sys.stderr)
+    description = "Recursive neural networks with differentiable stacks, on batched DGL graphs of mathematical equations."
+    try:
+        sys.exit(app.cli(prog="treestack", description=description, args=arguments))
+    except TreestackError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
+    except BrokenPipeError:
+        sys.exit(141)
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,40 @@
+"""Files of equations: our JSON Lines and the authors' JSON, told apart by suffix (`.jsonl` or `.json`, each may end in `.gz`).
+
+Both are read as a stream of `Example`; every error names the file and the line.
+"""
+
+import gzip
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from dgl_treestack import atomic
+from dgl_treestack.errors import DataError
+from dgl_treestack.formats import authors, lines
+from dgl_treestack.formats.example import Example as Example
+
+SUFFIXES = (".jsonl", ".json", ".jsonl.gz", ".json.gz")
+
+
+def read(path: Path | str) -> Iterator[Example]:
+    """The examples of a file, one at a time, in file order. Raises DataError with file and line."""
+    path = _checked(path)
+    return (authors if _is_authors(path) else lines).read(path)
+
+
+def write(path: Path | str, examples: Iterable[Example]) -> int:
+    """Write examples atomically and return their number; the same examples give the same bytes."""
+    path, examples = _checked(path), list(examples)
+    content = (authors if _is_authors(path) else lines).write(examples).encode()
+    atomic.write_bytes(path, gzip.compress(content, mtime=0) if path.suffix == ".gz" else content)
+    return len(examples)
+
+
+def _checked(path: Path | str) -> Path:
+    path = Path(path)
+    if not path.name.endswith(SUFFIXES):
+        raise DataError(f"A file of equations ends in one of {', '.join(SUFFIXES)}.", path)
+    return path
+
+
+def _is_authors(path: Path) -> bool:
+    return path.name.removesuffix(".gz").endswith(".json")

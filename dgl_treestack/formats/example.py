@@ -1,0 +1,26 @@
+"""What is known of one equation."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from dgl_treestack.expression import Expression
+
+
+@dataclass(frozen=True)
+class Example:
+    """One equation (or expression, in a file of candidates) with what is known of it.
+
+    label: 1 correct, 0 incorrect, None unknown. fold: train, validation or test. pair: shared by the two members of a
+    matched pair. family: the root derivation it stems from. certificate: how the label was certified.
+    blank: the node that is to be guessed (the truth is still in place), if any. value_class: equivalence class of a candidate.
+    """
+
+    equation: Expression
+    label: int | None = None
+    id: str = ""
+    fold: str = ""
+    pair: str = ""
+    family: str = ""
+    certificate: dict[str, Any] | None = None
+    blank: int | None = None
+    value_class: str = ""

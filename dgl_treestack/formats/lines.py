@@ -1,0 +1,130 @@
+"""Our format: JSON Lines, one equation a line. `data/README.md` has the schema."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from dgl_treestack.errors import DataError, ExpressionError, unknown
+from dgl_treestack.expression import Equation, Expression
+from dgl_treestack.formats.example import Example
+from dgl_treestack.formats.source import read_lines
+
+MAX_INFIX_DEPTH = 60  # deeper trees are written in prefix form
+
+_VERDICT_OF_LABEL = {1: "holds", 0: "refuted"}
+
+
+def read(path: Path) -> Iterator[Example]:
+    """The examples of a file, one at a time. Raises DataError with file and line."""
+    seen: dict[str, int] = {}
+    for number, line in enumerate(read_lines(path), 1):
+        if not line.strip():
+            continue
+        try:
+            example = from_dict(_loads(line))
+        except (DataError, ExpressionError) as error:
+            raise DataError(str(error), path, number) from None
+        if example.id in seen:
+            raise DataError(f"The id {example.id!r} stands in line {seen[example.id]} already; ids are unique.", path, number)
+        if example.id:
+            seen[example.id] = number
+        yield example
+
+
+def _loads(line: str) -> dict[str, Any]:
+    def refuse(word: str) -> None:
+        raise DataError(f"{word} is not allowed in JSON. Write a finite number.")
+
+    try:
+        data = json.loads(line, parse_constant=refuse)
+    except (json.JSONDecodeError, RecursionError) as error:
+        reason = getattr(error, "msg", "nested too deeply")
+        raise DataError(f"Not a complete JSON object ({reason}). One line holds one equation.") from None
+    if not isinstance(data, dict):
+        raise DataError(f"Expected a JSON object, found {type(data).__name__}. One line holds one equation.")
+    return data
+
+
+_KEYS: dict[str, tuple[type, ...]] = {
+    "id": (str,),
+    "label": (int, type(None)),
+    "depth": (int,),
+    "text": (str,),
+    "prefix": (str,),
+    "fold": (str,),
+    "pair": (str,),
+    "family": (str,),
+    "class": (str,),
+    "blank": (int,),
+    "certificate": (dict,),
+}
+
+
+def from_dict(data: dict[str, Any]) -> Example:
+    """One line of our format. Raises DataError or ExpressionError; the caller adds file and line."""
+    _check_keys(data)
+    if ("text" in data) == ("prefix" in data):
+        raise DataError("Exactly one of the keys 'text' and 'prefix' gives the equation.")
+    tree = Expression.parse(data["text"]) if "text" in data else Expression.from_prefix(data["prefix"])
+    if tree.names[0] == tree.signature.root:
+        tree = Equation(tree.names, tree.texts, tree.arities, tree.signature)
+    if data.get("depth", tree.depth) != tree.depth:
+        raise DataError(f"'depth' says {data['depth']}, the tree has {tree.depth} (a leaf is 0, '=' counts). Correct it.")
+    if not 0 <= data.get("blank", 0) < tree.size:
+        raise DataError(f"'blank' is node {data['blank']} of a tree with {tree.size} nodes.")
+    label, certificate = data.get("label"), data.get("certificate")
+    _check_label(label, certificate)
+    return Example(
+        equation=tree,
+        label=label,
+        id=data.get("id", ""),
+        fold=data.get("fold", ""),
+        pair=data.get("pair", ""),
+        family=data.get("family", ""),
+        certificate=certificate,
+        blank=data.get("blank"),
+        value_class=data.get("class", ""),
+    )
+
+
+def _check_keys(data: dict[str, Any]) -> None:
+    for key, value in data.items():
+        if key not in _KEYS:
+            raise DataError(unknown("key", key, _KEYS))
+        if not isinstance(value, _KEYS[key]) or isinstance(value, bool):
+            wanted = " or ".join("null" if kind is type(None) else kind.__name__ for kind in _KEYS[key])
+            raise DataError(f"{key!r} must be {wanted}, found {value!r}.")
+
+
+def _check_label(label: int | None, certificate: dict[str, Any] | None) -> None:
+    if label not in (0, 1, None):
+        raise DataError(f"'label' is {label}; write 1 for correct, 0 for incorrect, null for unknown.")
+    if label is None or certificate is None or "verdict" not in certificate:
+        return
+    if certificate["verdict"] != _VERDICT_OF_LABEL[label]:
+        raise DataError(f"'label' is {label} but the certificate says {certificate['verdict']!r}. One of them is wrong.")
+
+
+def write(examples: list[Example]) -> str:
+    """The text of a file with these examples."""
+    return "".join(json.dumps(to_dict(example)) + "\n" for example in examples)
+
+
+def to_dict(example: Example) -> dict[str, Any]:
+    """One line of our format as plain data; empty fields are left out."""
+    tree = example.equation
+    written = {"prefix": tree.prefix()} if tree.depth > MAX_INFIX_DEPTH else {"text": str(tree)}
+    line = {
+        "id": example.id,
+        "label": example.label,
+        "depth": tree.depth,
+        **written,
+        "fold": example.fold,
+        "pair": example.pair,
+        "family": example.family,
+        "class": example.value_class,
+        "blank": example.blank,
+        "certificate": example.certificate,
+    }
+    return {key: value for key, value in line.items() if value not in ("", None) or key == "label"}

@@ -1,0 +1,1 @@
+"""What is in a batch, and what an equation looks like."""

@@ -1,0 +1,135 @@
+"""A model: a cell, the vocabulary it reads leaves with, and the heads of its tasks."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from dgl_treestack import cells, graph
+from dgl_treestack._dgl import DGLGraph
+from dgl_treestack.errors import ConfigurationError, DataError, unknown
+from dgl_treestack.forest import Forest
+from dgl_treestack.formats import Example
+from dgl_treestack.operators import MATH, Signature
+from dgl_treestack.propagate import draw_noise, propagate
+from dgl_treestack.tasks import Item, Task, tasks
+from dgl_treestack.vocabulary import Vocabulary
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Examples made ready for one model: what is propagated, what is wanted, and by which task, per example."""
+
+    examples: Sequence[Example]
+    items: Sequence[Item]
+    forest: Forest
+    targets: np.ndarray
+    task: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.examples)
+
+    def batch(self, chosen: np.ndarray, device: torch.device | str = "cpu") -> "Batch":
+        """The chosen examples as one graph. A GPU as device needs a DGL that was built for it."""
+        return Batch(
+            graph.build(self.forest, chosen).to(device),
+            torch.from_numpy(self.targets[chosen]).to(device),
+            torch.from_numpy(self.task[chosen]).to(device),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """One graph with a target (B,) and the position of a task (B,) per tree."""
+
+    graph: DGLGraph
+    targets: Tensor
+    task: Tensor
+
+
+class Model(nn.Module):
+    """A cell with the heads of its tasks; an example goes to the first task that accepts it."""
+
+    def __init__(self, cell: cells.Cell, heads: Sequence[Task], vocabulary: Vocabulary, signature: Signature = MATH):
+        super().__init__()
+        self.cell = cell
+        self.heads = nn.ModuleDict({head.name: head for head in heads})
+        self.vocabulary, self.signature = vocabulary, signature
+
+    @classmethod
+    def build(
+        cls, name: str, hidden: int, vocabulary: Vocabulary, task_names: Sequence[str], signature: Signature = MATH, **cell: Any
+    ) -> "Model":
+        """A model by the name of its cell and its tasks, parameters uninitialised. Raises ConfigurationError."""
+        for task in task_names:
+            if task not in tasks():
+                raise ConfigurationError(unknown("task", task, tasks()))
+        built = cells.build(name, signature.inner, len(vocabulary), hidden, **cell)
+        return cls(built, [tasks()[task](hidden) for task in task_names], vocabulary, signature)
+
+    def reset_parameters(self, generator: torch.Generator) -> None:
+        """Draw all initial values from a generator."""
+        self.cell.reset_parameters(generator)
+        for head in self._heads:
+            head.reset_parameters(generator)
+
+    @property
+    def _heads(self) -> list[Task]:
+        return list(self.heads.values())  # type: ignore[arg-type]
+
+    def prepare(self, examples: Sequence[Example]) -> Dataset:
+        """Examples as data for this model. Raises DataError when no task accepts one, VocabularyError for an unknown leaf."""
+        task = [self._route(example) for example in examples]
+        items = [self._heads[i].prepare(example) for i, example in zip(task, examples, strict=True)]
+        return Dataset(
+            examples,
+            items,
+            Forest.build([item.tree for item in items], self.vocabulary, self.signature),
+            np.array([item.target for item in items], dtype=np.float64),
+            np.array(task, dtype=np.int64),
+        )
+
+    def _route(self, example: Example) -> int:
+        for i, head in enumerate(self._heads):
+            if head.accepts(example):
+                return i
+        raise DataError(f"Equation {example.id!r} fits none of the model's tasks ({', '.join(self.heads)}): {example.equation}")
+
+    def forward(
+        self, batch: Batch, engine: str = "topo", signals: Sequence[str] = (), generator: torch.Generator | None = None
+    ) -> Tensor:
+        """The output of every tree (B,). `generator` draws dropout masks in training. States stay on the graph."""
+        noise = {} if generator is None else draw_noise(self.cell, batch.graph.num_nodes(), generator)
+        h = propagate(batch.graph, self.cell, engine=engine, signature=self.signature, signals=signals, noise=noise)
+        roots = graph.roots(batch.graph)
+        output = h.new_zeros(len(roots))
+        for i, head in enumerate(self._heads):
+            chosen = torch.nonzero(batch.task == i).squeeze(1)
+            if len(chosen):
+                output = output.index_copy(0, chosen, head(batch.graph, roots[chosen]))
+        return output
+
+    def losses(self, output: Tensor, batch: Batch) -> Tensor:
+        """(B,) the loss of every output under its own task."""
+        return self._per_task("loss", output, batch)
+
+    def correct(self, output: Tensor, batch: Batch) -> Tensor:
+        """(B,) 1 where an output is right, 0 where it is wrong."""
+        return self._per_task("correct", output, batch)
+
+    def _per_task(self, method: str, output: Tensor, batch: Batch) -> Tensor:
+        targets, result = batch.targets.to(output), torch.zeros_like(output)
+        for i, head in enumerate(self._heads):
+            chosen = torch.nonzero(batch.task == i).squeeze(1)
+            if len(chosen):
+                value = getattr(head, method)(output[chosen], targets[chosen])
+                result = result.index_copy(0, chosen, value.to(output))
+        return result
+
+    def record(self, dataset: Dataset, i: int, output: float) -> dict[str, Any]:
+        """The task's part of the record of example i."""
+        head = self._heads[dataset.task[i]]
+        return {"task": head.name, **head.record(dataset.examples[i], dataset.items[i], output)}

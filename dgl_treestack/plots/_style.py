@@ -1,0 +1,55 @@
+"""One style for all figures: readable in grey, vector and bitmap, the same bytes for the same input."""
+
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import matplotlib
+from matplotlib.figure import Figure
+
+from dgl_treestack import atomic
+from dgl_treestack.errors import ConfigurationError
+
+MARKERS = "osD^vP*X<>"
+LINES = ("-", "--", "-.", ":")
+# Okabe and Ito's palette, ordered so that neighbours also differ in lightness.
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#000000")
+
+_SETTINGS = {
+    "font.size": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.alpha": 0.3,
+    "legend.frameon": False,
+    "svg.hashsalt": "dgl-treestack",
+    "svg.fonttype": "none",
+    "savefig.dpi": 150,
+}
+
+
+@contextmanager
+def applied() -> Iterator[None]:
+    """Within the block, figures have the style."""
+    with matplotlib.rc_context(_SETTINGS):
+        yield
+
+
+def line(i: int) -> dict[str, str]:
+    """Colour, marker and line style of the i-th series."""
+    return {"color": COLOURS[i % len(COLOURS)], "marker": MARKERS[i % len(MARKERS)], "linestyle": LINES[i % len(LINES)]}
+
+
+def save(figure: Figure, output: Path) -> list[Path]:
+    """Write SVG and PNG beside each other, atomically. The suffix of `output`, if any, must be one of them."""
+    if output.suffix not in ("", ".svg", ".png"):
+        raise ConfigurationError(f"Figures are written as SVG and PNG; {output.suffix!r} is neither.")
+    written = []
+    for suffix, metadata in ((".svg", {"Date": None}), (".png", {"Software": None})):
+        buffer = io.BytesIO()
+        figure.savefig(buffer, format=suffix[1:], metadata=metadata)
+        path = output.with_suffix(suffix)
+        atomic.write_bytes(path, buffer.getvalue())
+        written.append(path)
+    return written

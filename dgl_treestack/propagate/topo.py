@@ -1,0 +1,128 @@
+"""The plain driver: `dgl.prop_nodes_topo` with one apply-node step per operator.
+
+What a node carries travels as one feature, the fields side by side: `state` (N, D). A message places the child's state in
+the slot that edge feature `slot` names, so the order of edges does not matter. The apply-node function groups a frontier by
+operator and hands every group to the cell.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from dgl_treestack import _dgl
+from dgl_treestack._dgl import DGLGraph
+from dgl_treestack.cells import Cell, State
+from dgl_treestack.cells._contract import PER_CHILD, Shape
+from dgl_treestack.forest import NO_OPERATOR
+from dgl_treestack.operators import Signature
+
+Noise = Mapping[str, Tensor]
+
+
+class OneOperator:
+    """`Ops` for a group of nodes that share one operator."""
+
+    def __init__(self, cell: Cell, operator: str):
+        self.cell, self.operator = cell, operator
+
+    def linear(self, product: str, x: Tensor) -> Tensor:
+        return self.cell.products[product](self.operator, x)
+
+
+def run(graph: DGLGraph, cell: Cell, signature: Signature, signals: Sequence[str], noise: Noise) -> None:
+    """See `propagate`."""
+    step = _Step(graph, cell, signature, signals, noise)
+    with graph.local_scope():
+        step.prepare()
+        _dgl.prop_nodes_topo(
+            graph,
+            _dgl.function.u_mul_e("state", "one_hot_slot", "message"),
+            _dgl.function.sum("message", "children"),
+            apply_node_func=step,
+        )
+        carried = {name: graph.ndata[name] for name in ("state", *(f"signal/{name}" for name in signals))}
+    for name, value in unpack(carried.pop("state"), cell.fields).items():
+        graph.ndata[name] = value.flatten(1)
+    graph.ndata.update(carried)
+
+
+class _Step:
+    """The apply-node function: a frontier's features in, its states and signals out."""
+
+    def __init__(self, graph: DGLGraph, cell: Cell, signature: Signature, signals: Sequence[str], noise: Noise):
+        self.graph, self.cell, self.signature, self.signals, self.noise = graph, cell, signature, signals, noise
+        self.width = int(graph.edata["slot"].max()) + 1 if graph.num_edges() else 1
+        self.carried = sum(torch.Size(shape).numel() for shape in cell.fields.values())
+
+    def prepare(self) -> None:
+        """Put on the graph what the sweep reads, within the caller's local scope."""
+        like = next(self.cell.parameters())
+        one_hot = functional.one_hot(self.graph.edata["slot"], self.width)
+        self.graph.edata["one_hot_slot"] = one_hot.to(like).unsqueeze(2)
+        self.graph.ndata["arity"] = self.graph.in_degrees()
+        self.graph.ndata["state"] = like.new_zeros(self.graph.num_nodes(), self.carried)
+        for name, factors in self.noise.items():
+            self.graph.ndata[f"noise/{name}"] = factors
+
+    def __call__(self, nodes: "object") -> dict[str, Tensor]:
+        data: Mapping[str, Tensor] = nodes.data  # type: ignore[attr-defined]
+        operators = data["op"]
+        groups = torch.unique(torch.stack([operators, data["arity"]]), dim=1).T.tolist()
+        parts, rows = [], []
+        for operator, arity in groups:
+            group = torch.nonzero((operators == operator) & (data["arity"] == arity)).squeeze(1)
+            rows.append(group)
+            parts.append(self._group(operator, arity, {name: data[name][group] for name in self._reads(operator)}))
+        order = torch.argsort(torch.cat(rows))
+        return {name: torch.cat([part[name] for part in parts])[order] for name in parts[0]}
+
+    def _reads(self, operator: int) -> list[str]:
+        if operator == NO_OPERATOR:
+            return ["op", "token", "number"]
+        inputs = ["input"] if self.cell.input_size else []
+        return ["op", "children", *inputs, *(f"noise/{name}" for name in self.noise)]
+
+    def _group(self, operator: int, arity: int, data: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """States and signals of nodes that share operator and arity."""
+        count = len(data["op"])
+        if operator == NO_OPERATOR:
+            return self._pack(self.cell.leaf(data["token"], data["number"]), {}, count)
+        name = self.signature.operators[operator].name
+        if name == self.signature.root:
+            return self._pack({}, {}, count)
+        children = unpack(data["children"][:, :arity], self.cell.fields)
+        noise = {field: data[f"noise/{field}"] for field in self.noise}
+        state, signals = self.cell.node(OneOperator(self.cell, name), children, data.get("input"), noise)
+        return self._pack(state, signals, count)
+
+    def _pack(self, state: State, signals: Mapping[str, Tensor], count: int) -> dict[str, Tensor]:
+        like = next(self.cell.parameters())
+        packed = {"state": like.new_zeros(count, self.carried)}
+        if state:
+            _check(state, self.cell, count)
+            packed["state"] = torch.cat([state[name].flatten(1) for name in self.cell.fields], dim=1)
+        for name in self.signals:
+            shape = tuple(self.width if size == PER_CHILD else size for size in self.cell.signals[name])
+            value = like.new_zeros(count, *shape)
+            if name in signals:
+                value[:, : signals[name].shape[1]] = signals[name]
+            packed[f"signal/{name}"] = value
+        return packed
+
+
+def unpack(state: Tensor, fields: Mapping[str, Shape]) -> State:
+    """The fields in a packed state (..., D): name -> (..., *shape)."""
+    sizes = [torch.Size(shape).numel() for shape in fields.values()]
+    parts = state.split(sizes, dim=-1)
+    return {name: part.unflatten(-1, shape) for (name, shape), part in zip(fields.items(), parts, strict=True)}
+
+
+def _check(state: State, cell: Cell, count: int) -> None:
+    for name, shape in cell.fields.items():
+        if state[name].shape != (count, *shape):
+            raise RuntimeError(
+                f"{type(cell).__name__} returned {name!r} of shape {tuple(state[name].shape)}; "
+                f"its fields promise {(count, *shape)} = (nodes, {', '.join(map(str, shape))})."
+            )

@@ -1,0 +1,81 @@
+"""Records: one row per evaluated equation. Every table and every curve is a group-by over them.
+
+A row is plain data: `schema`, `id`, `split`, `depth`, `label`, `score`, `correct` (None without a label), and what the task
+adds.
+"""
+
+import json
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from dgl_treestack import atomic
+from dgl_treestack.errors import DataError
+
+SCHEMA = 1
+REQUIRED = ("schema", "id", "split", "depth", "label", "score", "correct")
+
+Record = dict[str, Any]
+
+
+def stem(data: Path | str) -> str:
+    """The name under which the records of a data file are kept: `bundled:quickstart/test` -> `test`."""
+    name = Path(str(data).removeprefix("bundled:")).name
+    return name.removesuffix(".gz").removesuffix(".jsonl").removesuffix(".json")
+
+
+def write(path: Path | str, records: Iterable[Record]) -> None:
+    """Write records as JSON Lines, atomically, in the order given."""
+    atomic.write_text(path, "".join(json.dumps(record) + "\n" for record in records))
+
+
+def read(path: Path | str) -> list[Record]:
+    """All records of a file. Raises DataError with file and line."""
+    try:
+        text = Path(path).read_text()
+    except OSError as error:
+        raise DataError(f"Cannot be read: {error.strerror}.", path) from None
+    found = []
+    for number, line in enumerate(text.splitlines(), 1):
+        try:
+            record = json.loads(line)
+        except json.JSONDecodeError as error:
+            raise DataError(f"Not a complete JSON object ({error.msg}). Evaluate the run again.", path, number) from None
+        missing = [key for key in REQUIRED if key not in record]
+        if missing or record["schema"] != SCHEMA:
+            raise DataError(f"Not a record of schema {SCHEMA}; missing: {missing}. Evaluate the run again.", path, number)
+        found.append(record)
+    return found
+
+
+def accuracy(records: Iterable[Record]) -> float:
+    """Share of labelled records that are right, in percent; NaN when there are none."""
+    verdicts = [record["correct"] for record in records if record["correct"] is not None]
+    return 100 * sum(verdicts) / len(verdicts) if verdicts else math.nan
+
+
+def by_depth(records: Iterable[Record]) -> dict[int, list[Record]]:
+    """Records grouped by depth, in rising order."""
+    groups: defaultdict[int, list[Record]] = defaultdict(list)
+    for record in records:
+        groups[record["depth"]].append(record)
+    return dict(sorted(groups.items()))
+
+
+def majority(records: Sequence[Record]) -> float:
+    """Accuracy of always giving the more frequent label, in percent; NaN without labels."""
+    labels = [record["label"] for record in records if record["label"] is not None]
+    return 100 * max(labels.count(0), labels.count(1)) / len(labels) if labels else math.nan
+
+
+def classification(records: Sequence[Record]) -> dict[str, float]:
+    """Accuracy, precision, recall and F1 in percent; the positive class is a correct equation, as in the papers."""
+    from sklearn.metrics import precision_recall_fscore_support
+
+    labelled = [record for record in records if record["label"] is not None and record["correct"] is not None]
+    truth = [record["label"] for record in labelled]
+    guess = [record["label"] if record["correct"] else 1 - record["label"] for record in labelled]
+    precision, recall, f1, _ = precision_recall_fscore_support(truth, guess, average="binary", zero_division=0.0)
+    return {"accuracy": accuracy(labelled), "precision": 100 * precision, "recall": 100 * recall, "f1": 100 * f1}

@@ -1,0 +1,46 @@
+"""What an installed package needs at run time: configurations, bundled data, axioms. Found by name."""
+
+from pathlib import Path
+
+from dgl_treestack.errors import ConfigurationError, DataError, unknown
+
+FOLDER = Path(__file__).parent
+BUNDLED = "bundled:"
+
+# In a wheel the configurations lie here; in a checkout they are the folder beside the package.
+_CONFIGS = next((folder for folder in (FOLDER / "configs", FOLDER.parent.parent / "configs") if folder.is_dir()), FOLDER)
+_DATA = FOLDER / "data"
+
+
+def configs() -> dict[str, Path]:
+    """The configurations of the package: `quickstart/tree_smu` -> file."""
+    return {str(path.relative_to(_CONFIGS).with_suffix("")): path for path in sorted(_CONFIGS.rglob("*.toml"))}
+
+
+def find_config(name: str) -> Path:
+    """A configuration by path or, when there is no such file, by name: `configs/quickstart/tree_smu.toml` is in every wheel.
+
+    Raises ConfigurationError.
+    """
+    if Path(name).is_file():
+        return Path(name)
+    known = configs()
+    key = name.removeprefix("configs/").removesuffix(".toml")
+    if key not in known:
+        raise ConfigurationError(unknown("configuration", name, known))
+    return known[key]
+
+
+def bundled() -> dict[str, Path]:
+    """The data of the package: `bundled:quickstart/train` -> file."""
+    files = sorted(_DATA.rglob("*.jsonl.gz"))
+    return {BUNDLED + str(path.relative_to(_DATA)).removesuffix(".jsonl.gz"): path for path in files}
+
+
+def find_data(name: str) -> Path:
+    """A data file by path, or by name when it starts with `bundled:`. Raises DataError."""
+    if not name.startswith(BUNDLED):
+        return Path(name)
+    if name not in bundled():
+        raise DataError(unknown("data set", name, bundled()))
+    return bundled()[name]

@@ -1,0 +1,57 @@
+"""The contract of a task."""
+
+import abc
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from dgl_treestack._dgl import DGLGraph
+from dgl_treestack.expression import Expression
+from dgl_treestack.formats import Example
+
+
+@dataclass(frozen=True)
+class Item:
+    """What a model is given for one example: a tree, and the number that is wanted (NaN where unknown)."""
+
+    tree: Expression
+    target: float
+
+
+class Task(nn.Module, abc.ABC):
+    """A head over node states. `hidden` is the width of h.
+
+    `name` is what configurations say. A model with several tasks gives an example to the first that accepts it.
+    """
+
+    name: ClassVar[str]
+
+    @abc.abstractmethod
+    def accepts(self, example: Example) -> bool:
+        """Whether the example is one of this task."""
+
+    @abc.abstractmethod
+    def prepare(self, example: Example) -> Item:
+        """The tree to propagate and the number that is wanted."""
+
+    @abc.abstractmethod
+    def forward(self, graph: DGLGraph, roots: Tensor) -> Tensor:
+        """The output for trees given by their root nodes (B,), read from the states on the graph: (B,)."""
+
+    @abc.abstractmethod
+    def loss(self, output: Tensor, target: Tensor) -> Tensor:
+        """(B,) loss of every output."""
+
+    @abc.abstractmethod
+    def correct(self, output: Tensor, target: Tensor) -> Tensor:
+        """(B,) whether every output is right."""
+
+    @abc.abstractmethod
+    def record(self, example: Example, item: Item, output: float) -> dict[str, Any]:
+        """What goes into the record of an example besides its description: `score` and whatever else the task knows."""
+
+    @abc.abstractmethod
+    def reset_parameters(self, generator: torch.Generator) -> None:
+        """Draw the initial values."""

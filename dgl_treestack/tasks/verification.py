@@ -1,0 +1,54 @@
+"""Verification: does an equation hold?"""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from dgl_treestack import graph as graphs
+from dgl_treestack._dgl import DGLGraph
+from dgl_treestack.expression import Equation
+from dgl_treestack.formats import Example
+from dgl_treestack.tasks._task import Item, Task
+
+
+class Verification(Task):
+    """The root of an equation (Arabshahi 2019, section 3.2):
+
+        s = h_left . h_right + b        P(correct) = sigma(s)
+
+    The loss is the logistic loss of s, the same as a softmax over [0, s]. Right means P(label) > 0.5; s = 0 is wrong.
+    The papers do not mention b; the authors' code has it, as one learned number that starts at 0.
+    """
+
+    name = "verification"
+
+    def __init__(self, hidden: int):
+        super().__init__()
+        self.bias = nn.Parameter(torch.zeros(1))
+
+    def accepts(self, example: Example) -> bool:
+        return isinstance(example.equation, Equation)
+
+    def prepare(self, example: Example) -> Item:
+        return Item(example.equation, float("nan") if example.label is None else float(example.label))
+
+    def forward(self, graph: DGLGraph, roots: Tensor) -> Tensor:
+        sides = graph.ndata["h"][graphs.child_table(graph)[roots, :2]]
+        return (sides[:, 0] * sides[:, 1]).sum(1) + self.bias
+
+    def loss(self, output: Tensor, target: Tensor) -> Tensor:
+        return functional.binary_cross_entropy_with_logits(output, target, reduction="none")
+
+    def correct(self, output: Tensor, target: Tensor) -> Tensor:
+        return torch.where(target > 0.5, output > 0, output < 0)
+
+    def record(self, example: Example, item: Item, output: float) -> dict[str, Any]:
+        return {"score": output}
+
+    def reset_parameters(self, generator: torch.Generator) -> None:
+        nn.init.zeros_(self.bias)
+
+
+TASK = Verification

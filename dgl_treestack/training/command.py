@@ -1,0 +1,107 @@
+"""`treestack train`, `evaluate` and `verify`."""
+
+import json
+import logging
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from dgl_treestack import records, truth
+from dgl_treestack.errors import ConfigurationError
+from dgl_treestack.expression import Equation
+from dgl_treestack.formats import Example
+from dgl_treestack.resources import find_config
+from dgl_treestack.training import configuration
+from dgl_treestack.training.evaluation import evaluate, make_records
+from dgl_treestack.training.interruption import Interrupted
+from dgl_treestack.training.run import Run
+from dgl_treestack.training.start import start, start_many
+
+
+def train_all(
+    names: Sequence[str],
+    output_dir: Path,
+    seeds: Sequence[int],
+    *,
+    assignments: Sequence[str],
+    device: str,
+    jobs: int,
+    resume: bool,
+    quiet: bool,
+) -> int:
+    """Train every configuration with every seed. Returns the exit code."""
+    if not names:
+        raise ConfigurationError("Name at least one configuration, such as configs/quickstart/tree_smu.toml.")
+    configs = {name: configuration.override(configuration.load(find_config(name)), assignments) for name in names}
+    pairs = [(name, seed) for name in names for seed in seeds]
+    if jobs > 1 and len(pairs) > 1:
+        flags = ["--output-dir", str(output_dir), "--device", device]
+        flags += ["--set", *assignments] if assignments else []
+        flags += ["--resume"] * resume + ["--quiet"] * quiet
+        return start_many([["train", name, "--seed", str(seed), *flags] for name, seed in pairs], jobs)
+    torch.set_num_threads(1)  # states are too small for a second thread to help, and runs share the machine
+    if quiet:
+        logging.getLogger().setLevel(logging.WARNING)
+        logging.getLogger("dgl_treestack").setLevel(logging.INFO)
+        logging.getLogger("dgl_treestack").propagate = False
+    for name, seed in pairs:
+        try:
+            start(configs[name], seed, output_dir, device=device, resume=resume, quiet=quiet)
+        except Interrupted as stop:
+            print(stop, file=sys.stderr)
+            return stop.exit_code
+    return 0
+
+
+def evaluate_file(run: Path, data: str, *, output: Path | None, engine: str, precision: str, as_json: bool) -> None:
+    """Evaluate a run on a file and print its accuracy, over all and by depth."""
+    rows = evaluate(Run.open(run), data, output=output, engine=engine, dtype=getattr(torch, precision))
+    labelled = [row for row in rows if row["correct"] is not None]
+    depths = {
+        depth: {"count": len(group), "accuracy": records.accuracy(group), "majority": records.majority(group)}
+        for depth, group in records.by_depth(labelled).items()
+    }
+    overall = records.classification(labelled) if labelled else {}
+    if as_json:
+        print(json.dumps({"equations": len(rows), **overall, "by_depth": depths}, indent=1))
+        return
+    print(f"{len(rows)} equations, {len(labelled)} with a label")
+    print(", ".join(f"{name} {value:.1f} %" for name, value in overall.items()))
+    for depth, cell in depths.items():
+        print(f"  depth {depth:>3}: {cell['count']:>6} equations, {cell['accuracy']:5.1f} % (majority {cell['majority']:.1f})")
+
+
+def verify_equation(text: str, folder: Path, *, as_json: bool) -> None:
+    """Print the model's probability and the numeric verdict, and say when they disagree."""
+    equation = Equation.parse(text)
+    verdict = truth.judge(equation)
+    answer = ask(Run.open(folder), equation)
+    believes = answer["probability"] > 0.5
+    known = {"holds": True, "refuted": False}.get(verdict.verdict)
+    answer["verdict"] = verdict.verdict
+    answer["agree"] = None if known is None else known == believes
+    if as_json:
+        print(json.dumps(answer, indent=1))
+        return
+    print(f"{equation}   (depth {equation.depth})")
+    print(f"model    P(correct) = {answer['probability']:.3f}")
+    print(f"numeric  {describe_verdict(verdict)}")
+    if answer["agree"] is False:
+        print("The model and the numeric check disagree; believe the check.")
+
+
+def ask(run: Run, equation: Equation) -> dict[str, Any]:
+    """The model's score and probability for an equation."""
+    model = run.load_model()
+    dataset = model.prepare([Example(equation, id="asked")])
+    (record,) = make_records(model, dataset)
+    probability = float(torch.sigmoid(torch.tensor(record["score"])))
+    return {"equation": str(equation), "score": record["score"], "probability": probability}
+
+
+def describe_verdict(verdict: truth.Verdict) -> str:
+    """One line on a numeric verdict."""
+    return f"{verdict.verdict}, {verdict.points} defined points"

@@ -1,0 +1,81 @@
+"""Evaluating a model on a data set: one record per equation, in file order."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from dgl_treestack import formats, records
+from dgl_treestack.model import Dataset, Model
+from dgl_treestack.records import Record
+from dgl_treestack.resources import find_data
+from dgl_treestack.training.run import Run
+
+BATCH = 256
+
+
+@dataclass(frozen=True)
+class Score:
+    """Mean loss and accuracy in percent over the labelled examples of a data set."""
+
+    loss: float
+    accuracy: float
+
+
+def read_examples(names: Sequence[str], max_depth: int = 0) -> list[formats.Example]:
+    """The examples of data files by path or bundled name, up to a depth if one is given."""
+    found = [example for name in names for example in formats.read(find_data(name))]
+    return [example for example in found if not max_depth or example.equation.depth <= max_depth]
+
+
+@torch.no_grad()
+def outputs(model: Model, dataset: Dataset, engine: str = "topo") -> Iterator[tuple[int, float, float, bool]]:
+    """(position, output, loss, right) of every example, in order, in evaluation mode."""
+    model.eval()
+    device = next(model.parameters()).device
+    for start in range(0, len(dataset), BATCH):
+        chosen = np.arange(start, min(start + BATCH, len(dataset)))
+        batch = dataset.batch(chosen, device)
+        output = model(batch, engine)
+        columns = (output, model.losses(output, batch), model.correct(output, batch))
+        for i, *row in zip(chosen.tolist(), *(column.tolist() for column in columns), strict=True):
+            yield i, row[0], row[1], bool(row[2])
+
+
+def score(model: Model, dataset: Dataset, engine: str = "topo") -> Score:
+    """Loss and accuracy over a labelled data set."""
+    losses, right = [], []
+    for _, _, loss, correct in outputs(model, dataset, engine):
+        losses.append(loss)
+        right.append(correct)
+    return Score(sum(losses) / max(len(losses), 1), 100 * sum(right) / max(len(right), 1))
+
+
+def make_records(model: Model, dataset: Dataset, engine: str = "topo") -> Iterator[Record]:
+    """One record per example, in order."""
+    for i, output, _, correct in outputs(model, dataset, engine):
+        example = dataset.examples[i]
+        known = not np.isnan(dataset.targets[i])
+        yield {
+            "schema": records.SCHEMA,
+            "id": example.id,
+            "split": example.fold,
+            "depth": example.equation.depth,
+            "label": example.label,
+            **model.record(dataset, i, output),
+            "correct": correct if known else None,
+        }
+
+
+def evaluate(
+    run: Run, data: str, *, output: Path | None = None, engine: str = "topo", dtype: torch.dtype = torch.float32
+) -> list[Record]:
+    """Evaluate a run's best weights on a data file; records go into the run, and to `output` if given."""
+    model = run.load_model(dtype)
+    rows = list(make_records(model, model.prepare(read_examples([data])), engine))
+    for path in (run.records_of(data), output):
+        if path is not None:
+            records.write(path, rows)
+    return rows

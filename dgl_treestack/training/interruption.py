@@ -1,0 +1,39 @@
+"""Ctrl-C and SIGTERM: finish the step, save, leave with the exit code that shells expect."""
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Interrupted(Exception):
+    """Training stopped on a signal, after saving."""
+
+    def __init__(self, number: int):
+        self.exit_code = 128 + number
+        super().__init__(f"Stopped by {signal.Signals(number).name}; saved.")
+
+
+class Watch:
+    """Remembers the first signal; a second one of the same kind stops the program at once."""
+
+    def __init__(self) -> None:
+        self.number = 0
+
+    def note(self, number: int, _frame: FrameType | None) -> None:
+        self.number = number
+        signal.signal(number, signal.SIG_DFL)
+
+
+@contextmanager
+def watch_signals() -> Iterator[Watch]:
+    """Within the block, SIGINT and SIGTERM are noted rather than obeyed."""
+    watch = Watch()
+    before = {number: signal.signal(number, watch.note) for number in SIGNALS}
+    try:
+        yield watch
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

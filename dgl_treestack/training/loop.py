@@ -1,0 +1,197 @@
+"""The training loop: plain torch, resumable at any step to the same numbers.
+
+All randomness is a function of seed, epoch and step (`random.py`), so the state of a run is its weights, Adam's moments and the
+small `Progress`. They are saved together in one file, at every epoch, every `checkpoint_steps` steps and on a signal.
+"""
+
+import dataclasses
+import logging
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from tqdm.auto import tqdm
+
+from dgl_treestack import atomic, records
+from dgl_treestack.errors import ConfigurationError, DivergenceError
+from dgl_treestack.model import Dataset
+from dgl_treestack.training import evaluation, weights
+from dgl_treestack.training.interruption import Interrupted, Watch, watch_signals
+from dgl_treestack.training.optimizer import NamedAdam
+from dgl_treestack.training.random import numpy_generator, torch_generator
+from dgl_treestack.training.run import Run
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass
+class Progress:
+    """Where a run stands: finished epochs, finished steps of the next one, and what is known so far."""
+
+    epoch: int = 0
+    step: int = 0
+    loss_sum: float = 0.0
+    right: int = 0
+    seen: int = 0
+    best_accuracy: float = -1.0
+    best_epoch: int = 0
+    stale: int = 0  # epochs since the best one
+    plateau: int = 0  # epochs since the best one or since the learning rate fell
+    rows: list[dict[str, Any]] = field(default_factory=list)
+
+
+class Training:
+    """Training of one run folder. `train` runs it to its end or raises Interrupted."""
+
+    def __init__(self, run: Run, *, device: str = "cpu", quiet: bool = False):
+        self.run, self.config, self.seed = run, run.config, run.seed
+        self.device, self.quiet = torch.device(device), quiet
+        self.model = run.build_model()
+        self.model.reset_parameters(torch_generator(self.seed, "initial values"))
+        self.model.to(self.device)
+        data = self.config.data
+        self.train_set = self._read("train", data.train, data.max_depth)
+        self.validation_set = self._read("validation", data.validation, data.max_depth)
+        self.adam = NamedAdam(self.model, self.config.optimizer)
+        self.progress = Progress()
+        if run.last.exists():
+            self._load()
+
+    def _read(self, kind: str, names: tuple[str, ...], max_depth: int) -> Dataset:
+        examples = [e for e in evaluation.read_examples(names, max_depth) if e.label is not None]
+        if not examples:
+            raise ConfigurationError(f"'data.{kind}' of {self.config.name!r} has no labelled equations: {list(names)}.")
+        return self.model.prepare(examples)
+
+    # The loop
+
+    def train(self) -> None:
+        """Train to the last epoch, evaluate the test sets with the best weights, write DONE."""
+        logger.info("%s: %d training, %d validation equations", self.run.folder, len(self.train_set), len(self.validation_set))
+        with watch_signals() as watch:
+            self.run.write_metrics(self.progress.rows)
+            while not self._finished():
+                self._epoch(watch)
+                self._close_epoch()
+            self._finish()
+
+    def _finished(self) -> bool:
+        schedule, progress = self.config.schedule, self.progress
+        stopped = 0 < schedule.early_stopping <= progress.stale
+        return progress.epoch >= schedule.epochs or stopped
+
+    def _epoch(self, watch: Watch) -> None:
+        progress, size = self.progress, self.config.batch_size
+        order = numpy_generator(self.seed, "order", progress.epoch).permutation(len(self.train_set))
+        steps = math.ceil(len(order) / size)
+        bar = tqdm(total=steps, initial=progress.step, desc=self._title(), leave=False, disable=True if self.quiet else None)
+        with bar:
+            while progress.step < steps:
+                self._step(order[progress.step * size : (progress.step + 1) * size])
+                bar.update()
+                bar.set_postfix_str(f"loss {progress.loss_sum / progress.seen:.3f}{self._validation_so_far()}", refresh=False)
+                if watch.number:
+                    self._save()
+                    raise Interrupted(watch.number)
+                if progress.step % self.config.checkpoint_steps == 0:
+                    self._save()
+
+    def _step(self, chosen: np.ndarray) -> None:
+        progress, batch = self.progress, self.train_set.batch(chosen, self.device)
+        self.model.train()
+        generator = torch_generator(self.seed, "dropout", progress.epoch, progress.step)
+        output = self.model(batch, self.config.engine, generator=generator)
+        losses = self.model.losses(output, batch)
+        loss = losses.mean()
+        self._check_finite(loss, chosen)
+        self.adam.zero()
+        loss.backward()
+        self.adam.step()
+        progress.step += 1
+        progress.seen += len(chosen)
+        progress.loss_sum += float(losses.detach().sum())
+        progress.right += int(self.model.correct(output.detach(), batch).sum())
+
+    def _check_finite(self, loss: Tensor, chosen: np.ndarray) -> None:
+        if torch.isfinite(loss):
+            return
+        ids = ", ".join(self.train_set.examples[i].id for i in chosen)
+        raise DivergenceError(
+            f"The loss is {loss.item()} in epoch {self.progress.epoch + 1}, step {self.progress.step + 1}. Batch: {ids}. "
+            f"Lower optimizer.learning_rate; the last good checkpoint is {self.run.last}."
+        )
+
+    def _close_epoch(self) -> None:
+        """Validate, move the schedule on, save."""
+        progress, schedule = self.progress, self.config.schedule
+        validation = evaluation.score(self.model, self.validation_set, self.config.engine)
+        progress.epoch += 1
+        row = {
+            "epoch": progress.epoch,
+            "learning_rate": self.adam.learning_rate,
+            "train_loss": progress.loss_sum / progress.seen,
+            "train_accuracy": 100 * progress.right / progress.seen,
+            "validation_loss": validation.loss,
+            "validation_accuracy": validation.accuracy,
+        }
+        progress.rows.append(row)
+        progress.step, progress.loss_sum, progress.right, progress.seen = 0, 0.0, 0, 0
+        self._keep_best(validation.accuracy)
+        if 0 < schedule.plateau <= progress.plateau:
+            self.adam.learning_rate *= schedule.factor
+            progress.plateau = 0
+        self._save()
+        self.run.write_metrics(progress.rows)
+        logger.info(
+            "epoch %(epoch)d: train loss %(train_loss).4f, accuracy %(train_accuracy).1f %%; "
+            "validation %(validation_accuracy).1f %%",
+            row,
+        )
+
+    def _keep_best(self, accuracy: float) -> None:
+        progress = self.progress
+        progress.stale += 1
+        progress.plateau += 1
+        if accuracy > progress.best_accuracy:
+            progress.best_accuracy, progress.best_epoch, progress.stale, progress.plateau = accuracy, progress.epoch, 0, 0
+            description = {"epoch": progress.epoch, "validation_accuracy": accuracy}
+            weights.write(self.run.best, self.model.state_dict(), description)
+
+    def _finish(self) -> None:
+        if not self.run.best.exists():  # no epochs asked for: the initial weights are the best
+            weights.write(self.run.best, self.model.state_dict(), {"epoch": 0})
+        for name in (*self.config.data.validation, *self.config.data.test):
+            rows = evaluation.evaluate(self.run, name, engine=self.config.engine)
+            logger.info("%s: accuracy %.1f %%", name, records.accuracy(rows))
+        atomic.write_text(self.run.done, f"best epoch {self.progress.best_epoch}\n")
+
+    # What a person sees
+
+    def _title(self) -> str:
+        return f"{self.run.folder.name} epoch {self.progress.epoch + 1}/{self.config.schedule.epochs}"
+
+    def _validation_so_far(self) -> str:
+        rows = self.progress.rows
+        return f", validation {rows[-1]['validation_accuracy']:.1f} %" if rows else ""
+
+    # Checkpoints
+
+    def _save(self) -> None:
+        tensors = {f"model/{name}": tensor for name, tensor in self.model.state_dict().items()}
+        tensors |= {f"adam/{name}": tensor for name, tensor in self.adam.tensors().items()}
+        description = {"progress": dataclasses.asdict(self.progress), "learning_rate": self.adam.learning_rate}
+        weights.write(self.run.last, tensors, description)
+
+    def _load(self) -> None:
+        tensors, description = weights.read(self.run.last)
+        parts: dict[str, dict[str, Tensor]] = {"model": {}, "adam": {}}
+        for name, tensor in tensors.items():
+            part, _, key = name.partition("/")
+            parts[part][key] = tensor.to(self.device)
+        weights.load_into(self.model, parts["model"], self.run.last)
+        self.adam.restore(parts["adam"])
+        self.adam.learning_rate = description["learning_rate"]
+        self.progress = Progress(**description["progress"])

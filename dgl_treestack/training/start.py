@@ -1,0 +1,93 @@
+"""Starting and resuming runs, one after another or as local processes."""
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import torch
+
+from dgl_treestack.errors import ConfigurationError
+from dgl_treestack.training import environment
+from dgl_treestack.training.configuration import RunConfig
+from dgl_treestack.training.interruption import watch_signals
+from dgl_treestack.training.loop import Training
+from dgl_treestack.training.run import Run
+
+logger = logging.getLogger("dgl_treestack")
+
+
+def start(
+    config: RunConfig, seed: int, output_dir: Path, *, device: str = "cpu", resume: bool = False, quiet: bool = False
+) -> Run:
+    """Train one run in `output_dir/<name>-<seed>`, or take it up where it stopped.
+
+    Raises ConfigurationError when the folder is there and `resume` is off, or when it holds another configuration.
+    """
+    check_device(device)
+    run = open_or_create(config, seed, output_dir, device=device, resume=resume)
+    if run.done.exists():
+        logger.info("%s is done already", run.folder)
+        return run
+    handler = logging.FileHandler(run.log)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+    logger.addHandler(handler)
+    try:
+        Training(run, device=device, quiet=quiet).train()
+    finally:
+        logger.removeHandler(handler)
+        handler.close()
+    return run
+
+
+def open_or_create(config: RunConfig, seed: int, output_dir: Path, *, device: str, resume: bool) -> Run:
+    """The run folder of a configuration and a seed."""
+    folder = output_dir / f"{config.name}-{seed}"
+    if not (folder / "environment.json").exists():
+        return Run.create(folder, config, seed, environment.describe(device))
+    if not resume:
+        raise ConfigurationError(f"{folder} exists. Go on with --resume, or choose another --output-dir.")
+    run = Run.open(folder)
+    if run.config.hash != config.hash or run.seed != seed:
+        raise ConfigurationError(f"{folder} holds a run of another configuration. Choose another --output-dir.")
+    return run
+
+
+def check_device(device: str) -> None:
+    """Raise ConfigurationError unless the device and a DGL for it are there."""
+    if device == "cpu":
+        return
+    from dgl_treestack import _dgl
+
+    if not (device.startswith("cuda") and torch.cuda.is_available()):
+        raise ConfigurationError(f"The device {device!r} is not available here. Use --device cpu.")
+    if not _dgl.has_cuda():
+        raise ConfigurationError(f"DGL {_dgl.VERSION} is built without CUDA, which the engine 'topo' needs. Use --device cpu.")
+
+
+def start_many(commands: Sequence[Sequence[str]], jobs: int) -> int:
+    """Run `treestack train ...` commands as processes of one thread each, `jobs` at a time. Returns the worst exit code."""
+    settings = {**os.environ, "OMP_NUM_THREADS": "1"}
+    running: list[subprocess.Popen[bytes]] = []
+
+    with watch_signals() as watch:
+
+        def run(command: Sequence[str]) -> int:
+            if watch.number:
+                return 128 + watch.number
+            process = subprocess.Popen([sys.executable, "-m", "dgl_treestack", *command], env=settings)
+            running.append(process)
+            while True:
+                try:
+                    return process.wait(timeout=0.2)
+                except subprocess.TimeoutExpired:
+                    if watch.number == signal.SIGTERM:  # Ctrl-C reaches the children by itself
+                        process.terminate()
+
+        with ThreadPoolExecutor(jobs) as pool:
+            codes = list(pool.map(run, commands))
+    return max((code if code >= 0 else 128 - code for code in codes), default=0)

@@ -1,0 +1,141 @@
+"""Vocabularies: which row of the embedding table stands for a leaf.
+
+Two presets. `released` is the table of the authors' code: 34 rows, where only `One` and `Rational 0` are unified with the
+integers 1 and 0 (so `Half` and `Rational 1/2` differ). `canonical` has one row per value. In both, a number that has no row
+goes through the number encoder, and a variable or symbol that has no row is an error.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+from dgl_treestack.errors import VocabularyError, unknown
+from dgl_treestack.expression import LEAF_CLASSES, leaf_value
+
+VARIABLES = tuple(f"var_{i}" for i in range(10))
+# The letters people write, in the order of the authors' variables (they define the first four).
+LETTERS = dict(zip("xyzwuvtabc", VARIABLES, strict=True))
+
+Key = tuple[str, str]
+
+
+def variable_name(text: str) -> str:
+    """The authors' name of a variable: `x` is `var_0`; other names stay."""
+    return LETTERS.get(text, text)
+
+
+def _released_key(kind: str, text: str) -> Key | None:
+    if kind == "Symbol":
+        return kind, variable_name(text)
+    if kind == "One" or (kind, text) == ("Rational", "0"):
+        return "Integer", "1" if kind == "One" else "0"
+    if kind == "Number":
+        return None
+    return kind, LEAF_CLASSES[kind] or text
+
+
+def _canonical_key(kind: str, text: str) -> Key | None:
+    if kind == "Symbol":
+        return kind, variable_name(text)
+    value = leaf_value(kind, text)
+    return (kind, "") if value is None else ("value", str(value))
+
+
+_KEYS: dict[str, Callable[[str, str], Key | None]] = {"released": _released_key, "canonical": _canonical_key}
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """Leaves in the order of the rows of an embedding table, and the rule that says which leaves share a row.
+
+    unify: `released` or `canonical`, see the module. leaves: one (leaf class, text) per row.
+
+    >>> Vocabulary.preset("released").row("One", "1") == Vocabulary.preset("released").row("Integer", "1")
+    True
+    """
+
+    unify: str
+    leaves: tuple[tuple[str, str], ...]
+
+    def __post_init__(self) -> None:
+        if self.unify not in _KEYS:
+            raise VocabularyError(unknown("vocabulary rule", self.unify, _KEYS))
+
+    @staticmethod
+    def preset(name: str) -> "Vocabulary":
+        """The vocabulary of that name. Raises VocabularyError for an unknown one."""
+        if name not in PRESETS:
+            raise VocabularyError(unknown("vocabulary", name, PRESETS))
+        return PRESETS[name]
+
+    def __len__(self) -> int:
+        return len(self.leaves)
+
+    @cached_property
+    def _rows(self) -> dict[Key | None, int]:
+        # the first row of a key wins: in `released`, rows 25 and 32 (Rational 0 and One) are never read
+        return {_KEYS[self.unify](*leaf): i for i, leaf in reversed(list(enumerate(self.leaves)))}
+
+    def row(self, kind: str, text: str) -> int | None:
+        """The row of a leaf, or None when the number encoder embeds it. Raises VocabularyError when neither can."""
+        key = _KEYS[self.unify](kind, text)
+        if key in self._rows and key is not None:
+            return self._rows[key]
+        if leaf_value(kind, text) is not None:
+            return None
+        if kind == "Blank":
+            raise VocabularyError("A blank `_` has no embedding. Fill it before the expression goes to a model.")
+        raise VocabularyError(
+            f"The vocabulary has no row for {kind} {text!r}. Variables: {', '.join([*LETTERS, *VARIABLES])}; "
+            f"rename yours or give the model a vocabulary of its own."
+        )
+
+    def to_dict(self) -> dict:
+        """Plain data for a file; `from_dict` reads it back."""
+        return {"unify": self.unify, "leaves": [list(leaf) for leaf in self.leaves]}
+
+    @classmethod
+    def from_dict(cls, data: dict) -> "Vocabulary":
+        try:
+            return cls(data["unify"], tuple((str(kind), str(text)) for kind, text in data["leaves"]))
+        except (KeyError, TypeError, ValueError) as error:
+            raise VocabularyError(f"Not a vocabulary: {error!r}. Expected keys `unify` and `leaves`.") from None
+
+
+_SYMBOLS = tuple(("Symbol", name) for name in VARIABLES)
+_INTEGERS = tuple(("Integer", str(i)) for i in range(11))
+_NAMED = tuple((kind, LEAF_CLASSES[kind] or "") for kind in ("NegativeOne", "NaN", "Infinity", "Exp1", "Pi", "One", "Half"))
+
+PRESETS = {
+    "released": Vocabulary(
+        "released",
+        (
+            *_SYMBOLS,
+            *_INTEGERS,
+            ("Integer", "-2"),
+            ("Integer", "-3"),
+            ("Rational", "2/5"),
+            ("Rational", "-1/2"),
+            ("Rational", "0"),
+            ("Float", "0.7"),
+            *_NAMED,
+        ),
+    ),
+    "canonical": Vocabulary(
+        "canonical",
+        (
+            *_SYMBOLS,
+            *_INTEGERS,
+            ("NegativeOne", "-1"),
+            ("Integer", "-2"),
+            ("Integer", "-3"),
+            ("Half", "1/2"),
+            ("Rational", "-1/2"),
+            ("Rational", "2/5"),
+            ("Float", "0.7"),
+            ("Pi", "pi"),
+            ("Exp1", "E"),
+            ("Infinity", "oo"),
+        ),
+    ),
+}
