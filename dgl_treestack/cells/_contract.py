@@ -6,7 +6,7 @@ else in a step is pointwise along nodes. `propagate` runs any cell; `tests/cells
 
 import abc
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +20,7 @@ Shape = tuple[int, ...]
 PER_CHILD = -1  # in the shape of a signal: one entry per child
 
 
+@runtime_checkable
 class Ops(Protocol):
     """The operators of a frontier, as a cell sees them."""
 

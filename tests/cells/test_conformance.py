@@ -1,0 +1,260 @@
+"""What every cell must do, for every model of every file in `dgl_treestack/cells`, found by listing the folder."""
+
+import random
+
+import pytest
+import torch
+from oracle import recurse
+from test_graph import shuffled
+from torch import nn
+from trees import BINARY, UNARY, random_equation, random_tree
+
+from dgl_treestack import cells, graph
+from dgl_treestack.cells._contract import PER_CHILD
+from dgl_treestack.errors import ConfigurationError
+from dgl_treestack.expression import Expression
+from dgl_treestack.forest import Forest
+from dgl_treestack.operators import MATH
+from dgl_treestack.propagate import ENGINES, draw_noise, propagate
+from dgl_treestack.training import weights
+from dgl_treestack.vocabulary import PRESETS
+
+VOCABULARY = PRESETS["released"]
+HIDDEN = 4
+USED = {*UNARY, *BINARY}
+
+every_model = pytest.mark.parametrize("name", sorted(cells.models()))
+every_engine = pytest.mark.parametrize("engine", sorted(ENGINES))
+
+
+def make(name, **settings):
+    cell = cells.build(name, MATH.inner, len(VOCABULARY), HIDDEN, **settings)
+    cell.reset_parameters(torch.Generator().manual_seed(1))
+    return cell.double().eval()
+
+
+def some_trees(seed=3, count=8):
+    rng = random.Random(seed)
+    return [random_equation(rng, rng.randrange(2, 6)) if i % 2 else random_tree(rng, rng.randrange(5)) for i in range(count)]
+
+
+def assert_equals_oracle(cell, trees, batch, inputs=None, noise=None):
+    """h, every other field and every signal of every node."""
+    start = 0
+    for tree in trees:
+        visited: dict = {}
+        span = slice(start, start + tree.size)
+        own_noise = {field: factors[span] for field, factors in (noise or {}).items()}
+        own_inputs = None if inputs is None else inputs[span]
+        recurse(cell, tree, VOCABULARY, inputs=own_inputs, noise=own_noise, visited=visited)
+        for node, (state, signals) in visited.items():
+            for field, shape in cell.fields.items():
+                found = batch.ndata[field][start + node]
+                expected = state[field].flatten() if state else torch.zeros_like(found)
+                assert torch.allclose(found, expected, rtol=1e-10, atol=1e-10), (tree, node, field, shape)
+            for signal in cell.signals:
+                found = batch.ndata[f"signal/{signal}"][start + node]
+                if signal in signals:
+                    assert torch.allclose(found[: signals[signal].shape[1]], signals[signal][0], rtol=1e-10, atol=1e-10)
+                else:
+                    assert not found.any()
+        start += tree.size
+
+
+@every_engine
+@every_model
+def test_equals_the_recursion(name, engine):
+    cell, trees = make(name), some_trees()
+    batch = graph.from_expressions(trees, VOCABULARY)
+    with torch.no_grad():
+        propagate(batch, cell, engine=engine, signals=list(cell.signals))
+        assert_equals_oracle(cell, trees, batch)
+    assert batch.ndata["h"].abs().sum() > 0
+
+
+@every_engine
+@every_model
+def test_external_input_reaches_inner_nodes(name, engine):
+    cell, trees = make(name, input_size=3), some_trees()
+    batch = graph.from_expressions(trees, VOCABULARY)
+    batch.ndata["input"] = torch.randn(batch.num_nodes(), 3, dtype=torch.float64, generator=torch.Generator().manual_seed(5))
+    with torch.no_grad():
+        first = propagate(batch, cell, engine=engine, signals=list(cell.signals)).clone()
+        assert_equals_oracle(cell, trees, batch, inputs=batch.ndata["input"])
+        batch.ndata["input"] = batch.ndata["input"] + 1
+        second = propagate(batch, cell, engine=engine)
+    inner = batch.ndata["op"] >= 0
+    assert not torch.allclose(first[inner], second[inner])
+    assert torch.equal(first[~inner], second[~inner])
+
+
+@every_engine
+@every_model
+def test_order_of_edges_and_nodes_changes_nothing(name, engine):
+    cell, trees = make(name), some_trees()
+    batch = graph.from_expressions(trees, VOCABULARY)
+    other, new = shuffled(batch, seed=11)
+    with torch.no_grad():
+        h, moved = propagate(batch, cell, engine=engine), propagate(other, cell, engine=engine)
+    assert torch.allclose(h, moved[new], rtol=1e-12, atol=1e-12)
+
+
+@every_engine
+@every_model
+def test_order_of_children_matters(name, engine):
+    cell, (a, b) = make(name), ("sin(x)", "y + 2")
+    batch = graph.from_expressions([Expression.parse(f"({a})*({b})"), Expression.parse(f"({b})*({a})")], VOCABULARY)
+    with torch.no_grad():
+        h = propagate(batch, cell, engine=engine)[graph.roots(batch)]
+    assert not torch.allclose(h[0], h[1])
+
+
+@every_engine
+@every_model
+def test_a_batch_equals_its_members(name, engine):
+    cell, trees = make(name), some_trees()
+    forest = Forest.build(trees, VOCABULARY)
+    with torch.no_grad():
+        together = propagate(graph.build(forest), cell, engine=engine)
+        alone = torch.cat([propagate(graph.build(forest, [i]), cell, engine=engine) for i in range(len(trees))])
+    assert torch.allclose(together, alone, rtol=1e-12, atol=1e-12)
+
+
+@every_engine
+@every_model
+def test_gradcheck(name, engine):
+    operators = [MATH["sin"], MATH["Add"]]
+    cell = cells.build(name, operators, len(VOCABULARY), 2)
+    cell.reset_parameters(torch.Generator().manual_seed(2))
+
+    class Sweep(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.cell = cell.double()
+
+        def forward(self):
+            batch = graph.from_expressions([Expression.parse("sin(sin(x) + (y + sin(2.75))) = (x + x) + y")], VOCABULARY)
+            return propagate(batch, self.cell, engine=engine)
+
+    sweep = Sweep()
+    names = [key for key, _ in sweep.named_parameters() if "table" not in key]
+    values = tuple(dict(sweep.named_parameters())[key].detach().requires_grad_() for key in names)
+    assert torch.autograd.gradcheck(
+        lambda *parameters: torch.func.functional_call(sweep, dict(zip(names, parameters, strict=True)), ()), values
+    )
+
+
+@every_engine
+@every_model
+def test_gradients_reach_what_was_used_and_nothing_else(name, engine):
+    cell = make(name)
+    rng = random.Random(8)
+    trees = [random_tree(rng, 6) for _ in range(40)]
+    propagate(graph.from_expressions(trees, VOCABULARY), cell, engine=engine).pow(2).sum().backward()
+    for product_name, product in cell.products.items():
+        for parameter_name, parameter in product.named_parameters():
+            operator = parameter_name.split("_", 1)[1]
+            if operator in USED:
+                assert parameter.grad is not None and parameter.grad.any(), f"{product_name}.{parameter_name} got no gradient"
+            else:
+                assert parameter.grad is None, f"{product_name}.{parameter_name} of an absent operator has a gradient"
+    assert all(parameter.grad is not None and parameter.grad.any() for parameter in cell.leaves.parameters())
+
+
+@every_engine
+@every_model
+def test_signals_only_when_asked(name, engine):
+    cell, batch = make(name), graph.from_expressions(some_trees(), VOCABULARY)
+    with torch.no_grad():
+        propagate(batch, cell, engine=engine)
+        assert not any(key.startswith("signal/") for key in batch.ndata)
+        propagate(batch, cell, engine=engine, signals=list(cell.signals))
+    for signal, shape in cell.signals.items():
+        expected = tuple(2 if extent == PER_CHILD else extent for extent in shape)
+        assert batch.ndata[f"signal/{signal}"].shape == (batch.num_nodes(), *expected)
+    with pytest.raises(ConfigurationError, match="Unknown signal 'gate'"):
+        propagate(batch, cell, engine=engine, signals=["gate"])
+
+
+@every_engine
+@every_model
+def test_dropout(name, engine):
+    cell, trees = make(name, dropout=0.4), some_trees()
+    batch = graph.from_expressions(trees, VOCABULARY)
+    count = batch.num_nodes()
+    assert draw_noise(cell, count, torch.Generator()) == {}
+    with torch.no_grad():
+        still = propagate(batch, cell, engine=engine).clone()
+        cell.train()
+        noise = draw_noise(cell, count, torch.Generator().manual_seed(4))
+        again = draw_noise(cell, count, torch.Generator().manual_seed(4))
+        assert all(torch.equal(noise[field], again[field]) for field in noise)
+        dropped = propagate(batch, cell, engine=engine, noise=noise, signals=list(cell.signals))
+        assert_equals_oracle(cell, trees, batch, noise=noise)
+    inner = batch.ndata["op"] >= 0
+    assert not torch.allclose(still[inner], dropped[inner])
+    assert torch.equal(still[~inner], dropped[~inner])
+    for factors in noise.values():
+        assert factors.unique().tolist() == [0.0, pytest.approx(1 / 0.6)]
+        assert abs(float((factors == 0).double().mean()) - 0.4) < 0.1
+
+
+@every_engine
+@every_model
+def test_shared_weights(name, engine):
+    cell, trees = make(name, share="all"), some_trees()
+    batch = graph.from_expressions(trees, VOCABULARY)
+    with torch.no_grad():
+        propagate(batch, cell, engine=engine, signals=list(cell.signals))
+        assert_equals_oracle(cell, trees, batch)
+    for product in cell.products.values():
+        assert {key.split("_", 1)[1] for key, _ in product.named_parameters()} == {"arity1", "arity2"}
+
+
+@every_model
+def test_state_dict_survives_a_file(name, tmp_path):
+    cell, other = make(name), make(name)
+    for parameter in other.parameters():
+        nn.init.zeros_(parameter)
+    weights.write(tmp_path / "cell.safetensors", cell.state_dict(), {"cell": name})
+    tensors, description = weights.read(tmp_path / "cell.safetensors")
+    weights.load_into(other, tensors, tmp_path)
+    assert description == {"cell": name}
+    assert all(torch.equal(a, b) for a, b in zip(cell.parameters(), other.parameters(), strict=True))
+
+
+@every_model
+def test_initial_values_are_a_function_of_the_generator(name):
+    first, second = make(name), make(name)
+    assert all(torch.equal(a, b) for a, b in zip(first.parameters(), second.parameters(), strict=True))
+
+
+@every_model
+def test_repr_and_docstring_say_what_it_is(name):
+    cell, model = make(name), cells.models()[name]
+    shown = repr(cell)
+    assert type(cell).__name__ in shown
+    assert f"h=({HIDDEN},)" in shown
+    assert "eq." in (type(cell).__doc__ or "")
+    assert "Shapes:" in (type(cell).__doc__ or "")
+    assert model.paper and model.equations and model.adds
+
+
+@every_engine
+def test_a_long_chain_needs_no_recursion(engine):
+    chain = "sin " * 20_000 + "Symbol:x"
+    cell = cells.build("tree_smu", [MATH["sin"]], len(VOCABULARY), 1, stack_size=1)
+    cell.reset_parameters(torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        h = propagate(graph.from_expressions([Expression.from_prefix(chain)], VOCABULARY), cell, engine=engine)
+    assert h.shape == (20_001, 1)
+    assert torch.isfinite(h).all() and h[:-1].all()
+
+
+def test_unknown_names_list_the_known():
+    with pytest.raises(ConfigurationError, match="Did you mean 'tree_smu'"):
+        cells.build("tree_smw", MATH.inner, 3, 4)
+    with pytest.raises(ConfigurationError, match="Unknown setting 'stack'"):
+        cells.build("tree_smu", MATH.inner, 3, 4, stack=2)
+    with pytest.raises(ConfigurationError, match="way to share"):
+        cells.build("tree_smu", MATH.inner, 3, 4, share="some")

@@ -1,0 +1,133 @@
+"""A second opinion on labels: an evaluator of its own, with points of its own, that shares nothing with `truth.py`.
+
+Every value is computed in mpmath from the start, in 50 digits, with mpmath's own functions. What is smaller than 1e-22 is
+zero and what is larger than 1e14 is undefined.
+"""
+
+import random
+from collections.abc import Iterable
+
+import mpmath
+from mpmath.ctx_mp import MPContext
+
+from dgl_treestack.expression import Expression
+from dgl_treestack.formats import Example
+
+CONTEXT = MPContext()
+CONTEXT.dps = 50
+NAMES = ("x", "y", "z", "w", "u")
+NOISE, LARGE = 1e-22, 1e14
+
+
+def draw_points(seed: int = 20240607) -> list[dict[str, mpmath.mpc]]:
+    """Two real points, one of them partly negative, and six complex ones, half of them close to the origin."""
+    source = random.Random(seed)
+    reals = [[source.uniform(0.2, 1.2) for _ in NAMES], [source.uniform(-2.5, 2.5) for _ in NAMES]]
+    sizes = (0.9, 0.9, 0.9, 2.4, 2.4, 2.4)
+    complexes = [[size * complex(source.uniform(-1, 1), source.uniform(-0.7, 0.7)) for _ in NAMES] for size in sizes]
+    return [dict(zip(NAMES, map(CONTEXT.mpmathify, values), strict=True)) for values in reals + complexes]
+
+
+POINTS = draw_points()
+
+LEAVES = {"Pi": lambda: +CONTEXT.pi, "Exp1": lambda: +CONTEXT.e}
+
+
+class Undefined(Exception):
+    """The expression has no value at the point."""
+
+
+def evaluate(tree: Expression, i: int, point: dict, known: dict) -> object:
+    """The value of the subtree at node i."""
+    key = (tree.names[i : tree.ends[i]], tree.texts[i : tree.ends[i]])
+    if key not in known:
+        name, text = tree.names[i], tree.texts[i]
+        if text is not None:
+            known[key] = leaf(name, text, point)
+        else:
+            known[key] = tidy(operate(name, [evaluate(tree, child, point, known) for child in tree.children(i)]))
+    return known[key]
+
+
+def leaf(name: str, text: str, point: dict) -> object:
+    if name == "Symbol":
+        return point[text]
+    if name in LEAVES:
+        return LEAVES[name]()
+    above, _, below = text.partition("/")
+    return CONTEXT.mpf(above) / CONTEXT.mpf(below or "1")
+
+
+def operate(name: str, values: list) -> object:
+    try:
+        if name == "Add":
+            return values[0] + values[1]
+        if name == "Mul":
+            return values[0] * values[1]
+        if name == "Pow":
+            return power(*values)
+        return getattr(CONTEXT, name)(guarded(name, values[0]))
+    except (ZeroDivisionError, OverflowError, ValueError):
+        raise Undefined from None
+
+
+def power(base: object, exponent: object) -> object:
+    if base == 0:
+        if exponent == 0:
+            return CONTEXT.one
+        if CONTEXT.re(exponent) > 0:
+            return CONTEXT.zero
+        raise Undefined
+    if abs(CONTEXT.re(exponent * CONTEXT.log(base))) > 40:
+        raise Undefined
+    return base**exponent
+
+
+def guarded(name: str, x: object) -> object:
+    """Refuse arguments at which a function explodes or is one to every digit we have."""
+    if name in ("acot", "acoth", "asec", "acsc", "asech", "acsch") and x == 0:
+        raise Undefined
+    growing = CONTEXT.re(x) if name == "exp" or name.endswith("h") else CONTEXT.im(x)
+    if name[0] != "a" and abs(growing) > 40:
+        raise Undefined
+    return x
+
+
+def tidy(value: object) -> object:
+    if not CONTEXT.isfinite(value) or abs(value) > LARGE:
+        raise Undefined
+    real, imaginary = CONTEXT.re(value), CONTEXT.im(value)
+    real = real if abs(real) > NOISE else CONTEXT.zero
+    return CONTEXT.mpc(real, imaginary) if abs(imaginary) > NOISE else real
+
+
+def gaps(equation: Expression) -> list[float]:
+    """The relative gap between the sides at each point where both are defined."""
+    has_variables = "Symbol" in equation.names
+    found = []
+    for point in POINTS if has_variables else POINTS[:1]:
+        known: dict = {}
+        try:
+            left, right = (evaluate(equation, side, point, known) for side in equation.children(0))
+        except Undefined:
+            continue
+        scale = max(abs(left), abs(right))
+        found.append(float(abs(left - right) / scale) if scale else 0.0)
+    return found
+
+
+def complaint(example: Example) -> str | None:
+    """Why the label cannot be right, or None."""
+    found = gaps(example.equation)
+    if len(found) < (2 if "Symbol" in example.equation.names else 1):
+        return f"{example.id}: only {len(found)} defined points: {example.equation}"
+    if example.label == 1 and max(found) > 1e-15:
+        return f"{example.id}: labelled true, gap {max(found):.3g}: {example.equation}"
+    if example.label == 0 and 2 * sum(gap > 1e-6 for gap in found) < len(found):
+        return f"{example.id}: labelled false, gaps {sorted(found)}: {example.equation}"
+    return None
+
+
+def complaints(examples: Iterable[Example]) -> list[str]:
+    """All complaints about labelled examples."""
+    return [found for example in examples if (found := complaint(example))]

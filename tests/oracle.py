@@ -1,0 +1,54 @@
+"""What an engine must equal: the recursion, one node at a time, in ten lines."""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from dgl_treestack.cells import Cell, State
+from dgl_treestack.expression import Expression
+from dgl_treestack.vocabulary import Vocabulary
+
+
+class _One:
+    def __init__(self, cell: Cell, operator: str):
+        self.cell, self.operator = cell, operator
+
+    def linear(self, product: str, x: Tensor) -> Tensor:
+        return self.cell.products[product](self.operator, x)
+
+
+def recurse(
+    cell: Cell,
+    tree: Expression,
+    vocabulary: Vocabulary,
+    node: int = 0,
+    *,
+    inputs: Tensor | None = None,
+    noise: Mapping[str, Tensor] | None = None,
+    visited: dict | None = None,
+) -> State:
+    """States of `node`, every field with a leading dimension of 1; `visited` collects (state, signals) of every node.
+
+    inputs: (nodes of the tree, width). noise: field -> (nodes of the tree, *shape).
+    """
+    name, text = tree.names[node], tree.texts[node]
+    signals: dict[str, Tensor] = {}
+    if text is not None:
+        row = vocabulary.row(name, text)
+        number = torch.tensor([float(text) if row is None else 0.0], dtype=torch.float64)
+        state = cell.leaf(torch.tensor([-1 if row is None else row]), number)
+    else:
+        below = [
+            recurse(cell, tree, vocabulary, child, inputs=inputs, noise=noise, visited=visited) for child in tree.children(node)
+        ]
+        if name == tree.signature.root:
+            state = {}
+        else:
+            children = {field: torch.stack([state[field] for state in below], 1) for field in cell.fields}
+            own_input = None if inputs is None else inputs[node : node + 1]
+            own_noise = {field: factors[node : node + 1] for field, factors in (noise or {}).items()}
+            state, signals = cell.node(_One(cell, name), children, own_input, own_noise)
+    if visited is not None:
+        visited[node] = (state, signals)
+    return state

@@ -1,0 +1,161 @@
+import gzip
+import json
+import random
+
+import pytest
+from trees import random_equation
+
+from dgl_treestack import formats
+from dgl_treestack.errors import DataError
+from dgl_treestack.expression import Equation, Expression
+from dgl_treestack.formats import Example
+
+GOOD = {"id": "a", "label": 1, "depth": 2, "text": "x + 0 = x", "certificate": {"verdict": "holds", "points": 16}}
+
+
+def examples(count=40, seed=0):
+    rng = random.Random(seed)
+    return [
+        Example(random_equation(rng, rng.randrange(1, 7)), rng.choice([0, 1, None]), str(i), "train", f"p{i // 2}")
+        for i in range(count)
+    ]
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.gz"])
+def test_our_format_round_trip(tmp_path, name):
+    written = examples()
+    assert formats.write(tmp_path / name, written) == len(written)
+    assert list(formats.read(tmp_path / name)) == written
+
+
+def test_same_examples_same_bytes(tmp_path):
+    for name in ("a.jsonl.gz", "b.jsonl.gz"):
+        formats.write(tmp_path / name, examples())
+    assert (tmp_path / "a.jsonl.gz").read_bytes() == (tmp_path / "b.jsonl.gz").read_bytes()
+
+
+def test_deep_trees_go_in_prefix_form(tmp_path):
+    deep = Equation.of(Expression.from_prefix("sin " * 5000 + "Symbol:x"), Expression.parse("y"))
+    formats.write(tmp_path / "deep.jsonl", [Example(deep, 0, "deep")])
+    assert "prefix" in (tmp_path / "deep.jsonl").read_text()[:80]
+    assert next(formats.read(tmp_path / "deep.jsonl")).equation == deep
+
+
+@pytest.mark.parametrize("name", ["a.json", "a.json.gz"])
+def test_authors_format_round_trip(tmp_path, name):
+    written = [Example(e.equation, e.label, blank=e.equation.size // 2) for e in examples() if "x" not in e.equation.texts]
+    assert len(written) > 3
+    formats.write(tmp_path / name, written)
+    back = list(formats.read(tmp_path / name))
+    key = lambda e: (e.equation.depth, e.equation.prefix(), str(e.label), e.blank)  # noqa: E731
+    assert sorted(map(key, back)) == sorted(map(key, written))
+
+
+def test_authors_format_fields(tmp_path):
+    formats.write(tmp_path / "a.json", [Example(Equation.parse("sin(x) = 1/csc(x)"), 1)])
+    groups = json.loads((tmp_path / "a.json").read_text())
+    assert [len(group) for group in groups] == [0, 0, 0, 1]
+    assert groups[3][0] == {
+        "equation": {
+            "func": "Equality,sin,Symbol,#,#,#,Pow,csc,Symbol,#,#,#,NegativeOne,#,#",
+            "vars": ",,var_0,#,#,#,,,var_0,#,#,#,-1,#,#",
+            "depth": "3,1,0,#,#,#,2,1,0,#,#,#,0,#,#",
+            "nodeNum": "0,1,2,#,#,#,3,4,5,#,#,#,6,#,#",
+            "numNodes": "7",
+            "variables": {"var_0": 0},
+        },
+        "label": "1",
+    }
+
+
+def line(**changes):
+    data = {**GOOD, **changes}
+    return json.dumps({key: value for key, value in data.items() if value != "drop"})
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        (line()[:-8], "Not a complete JSON object"),
+        (line(lable=1), "Did you mean 'label'"),
+        (line(label=2), "write 1 for correct"),
+        (line(label="1"), "'label' must be int or null"),
+        (line(label=True), "'label' must be int or null"),
+        (line(label=0), "certificate says 'holds'"),
+        (line(depth=3), "the tree has 2"),
+        (line(text="x + 0 = "), "invalid syntax"),
+        (line(text="x + foo(0) = x"), "Unknown function 'foo'"),
+        (line(text="drop"), "Exactly one of the keys"),
+        (line(prefix="Pi"), "Exactly one of the keys"),
+        (line(blank=99), "node 99 of a tree with 5"),
+        (line(id="first"), "stands in line 1 already"),
+        (line(certificate={"gap": float("nan")}), "NaN is not allowed"),
+        ("[1, 2]", "Expected a JSON object"),
+        ("[" * 5000, "nested too deeply"),
+    ],
+)
+def test_a_bad_line_is_one_error_with_file_and_line(tmp_path, bad, message):
+    path = tmp_path / "bad.jsonl"
+    path.write_text(line(id="first") + "\n\n" + bad + "\n")
+    with pytest.raises(DataError, match=message) as caught:
+        list(formats.read(path))
+    assert str(caught.value).startswith(f"{path}:3: ")
+
+
+def test_damaged_files(tmp_path):
+    formats.write(tmp_path / "a.jsonl.gz", examples())
+    whole = (tmp_path / "a.jsonl.gz").read_bytes()
+    (tmp_path / "cut.jsonl.gz").write_bytes(whole[: len(whole) // 2])
+    (tmp_path / "no.jsonl.gz").write_bytes(b"not gzip")
+    (tmp_path / "latin.jsonl").write_bytes(b'{"text": "\xe9"}\n')
+    for name in ("cut.jsonl.gz", "no.jsonl.gz", "latin.jsonl"):
+        with pytest.raises(DataError, match="Damaged or cut short"):
+            list(formats.read(tmp_path / name))
+    with pytest.raises(DataError, match="No such file"):
+        list(formats.read(tmp_path / "absent.jsonl"))
+    with pytest.raises(DataError, match="ends in one of"):
+        list(formats.read(tmp_path / "a.csv"))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda text: text[:-3], "ends inside a list|cut short"),
+        (lambda text: text.replace('"func"', '"function"', 1), "key 'func' is missing"),
+        (lambda text: text.replace("Equality,", "Equality,Add,", 1), "entries"),
+        (lambda text: text.replace("Equality,", "Equalitu,", 1), "Did you mean 'Equality'"),
+        (lambda text: text.replace('"label": "1"', '"label": "5"', 1), "must be '1', '0' or '-1'"),
+        (
+            lambda text: text.replace("sin,Symbol,#,#,#", "sin,Symbol,#,#,Pi", 1),
+            "before the tree is complete",
+        ),
+        (lambda text: "{" + text, "list of lists"),
+    ],
+)
+def test_authors_format_errors_name_group_and_line(tmp_path, change, message):
+    path = tmp_path / "a.json"
+    formats.write(path, [Example(Equation.parse("sin(x) = 1/csc(x)"), 1)])
+    path.write_text("\n\n" + change(path.read_text()))
+    with pytest.raises(DataError, match=message) as caught:
+        list(formats.read(path))
+    assert str(caught.value).startswith(f"{path}:3: ")
+
+
+def test_writing_is_atomic(tmp_path, monkeypatch):
+    path = tmp_path / "a.jsonl"
+    formats.write(path, examples(4))
+    before = path.read_bytes()
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        formats.write(path, examples(30))
+    assert path.read_bytes() == before
+    assert [p.name for p in tmp_path.iterdir()] == ["a.jsonl"]
+
+
+def test_gzip_is_by_suffix(tmp_path):
+    formats.write(tmp_path / "a.jsonl.gz", examples(2))
+    assert gzip.decompress((tmp_path / "a.jsonl.gz").read_bytes()).count(b"\n") == 2

@@ -1,0 +1,98 @@
+import itertools
+import random
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from trees import random_equation, random_tree
+
+from dgl_treestack import _dgl, graph
+from dgl_treestack.errors import VocabularyError
+from dgl_treestack.expression import Equation, Expression
+from dgl_treestack.forest import Forest
+from dgl_treestack.vocabulary import PRESETS
+
+VOCABULARY = PRESETS["released"]
+
+
+def some_trees(seed=0, count=12):
+    rng = random.Random(seed)
+    return [random_equation(rng, rng.randrange(1, 7)) if i % 3 else random_tree(rng, i % 5) for i in range(count)]
+
+
+def shuffled(batch, seed=0):
+    """The same batch with nodes renumbered within every tree and edges in random order."""
+    generator = np.random.default_rng(seed)
+    starts = np.cumsum([0, *batch.batch_num_nodes().tolist()])
+    new = np.concatenate([a + generator.permutation(b - a) for a, b in itertools.pairwise(starts)])
+    sources, targets = (ends.numpy() for ends in batch.edges(order="eid"))
+    order = generator.permutation(len(sources))
+    other = _dgl.graph(
+        (torch.from_numpy(new[sources][order]), torch.from_numpy(new[targets][order])), num_nodes=batch.num_nodes()
+    )
+    other.set_batch_num_nodes(batch.batch_num_nodes())
+    other.set_batch_num_edges(batch.batch_num_edges())
+    for name, values in batch.ndata.items():
+        moved = torch.empty_like(values)
+        moved[torch.from_numpy(new)] = values
+        other.ndata[name] = moved
+    other.edata["slot"] = batch.edata["slot"][torch.from_numpy(order)]
+    return other, torch.from_numpy(new)
+
+
+def test_columns_of_a_small_equation():
+    forest = Forest.build([Equation.parse("x = 1.29*sin(x)")], VOCABULARY)
+    names = [forest.signature.operators[op].name if op >= 0 else None for op in forest.op]
+    assert names == ["Equality", None, "Mul", None, "sin", None]
+    assert forest.token.tolist() == [-1, 0, -1, -1, -1, 0]
+    assert forest.number.tolist() == [0, 0, 0, 1.29, 0, 0]
+    assert forest.parent.tolist() == [-1, 0, 0, 2, 2, 4]
+    assert forest.slot.tolist() == [0, 0, 1, 0, 1, 0]
+    assert forest.height.tolist() == [3, 0, 2, 0, 1, 0]
+    assert forest.depths.tolist() == [3]
+
+
+def test_edges_point_to_parents_and_trees_stay_apart():
+    trees = some_trees()
+    batch = graph.from_expressions(trees, VOCABULARY)
+    assert batch.batch_num_nodes().tolist() == [tree.size for tree in trees]
+    assert batch.batch_num_edges().tolist() == [tree.size - 1 for tree in trees]
+    assert batch.out_degrees().max() == 1
+    starts = np.cumsum([0] + [tree.size for tree in trees[:-1]])
+    assert graph.roots(batch).tolist() == starts.tolist()
+    table = graph.child_table(batch)
+    for start, tree in zip(starts, trees, strict=True):
+        for node in range(tree.size):
+            expected = [start + child for child in tree.children(node)]
+            assert [child for child in table[start + node].tolist() if child >= 0] == expected
+
+
+@settings(max_examples=30)
+@given(st.integers(0, 10_000))
+def test_round_trip_through_dgl(seed):
+    trees = some_trees(seed)
+    forest = Forest.build(trees, VOCABULARY)
+    batch = graph.build(forest)
+    assert graph.to_expressions(batch, forest.leaves) == trees
+    assert graph.to_expressions(shuffled(batch, seed)[0], forest.leaves) == trees
+    assert [forest.expression(i).prefix() for i in range(len(trees))] == [tree.prefix() for tree in trees]
+
+
+def test_select_cuts_any_trees_in_any_order():
+    trees = some_trees()
+    forest = Forest.build(trees, VOCABULARY)
+    chosen = [7, 0, 7, 3]
+    assert graph.to_expressions(graph.build(forest, chosen), forest.leaves) == [trees[i] for i in chosen]
+
+
+def test_a_blank_has_no_embedding():
+    with pytest.raises(VocabularyError, match="Fill it"):
+        graph.from_expressions([Expression.parse("x + _")], VOCABULARY)
+
+
+def test_a_chain_of_depth_twenty_thousand():
+    chain = Expression.from_prefix("sin " * 20_000 + "Symbol:x")
+    forest = Forest.build([chain], VOCABULARY)
+    assert graph.to_expressions(graph.build(forest), forest.leaves) == [chain]

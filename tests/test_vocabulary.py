@@ -1,0 +1,63 @@
+import pytest
+
+from dgl_treestack.errors import VocabularyError
+from dgl_treestack.vocabulary import PRESETS, Vocabulary
+
+RELEASED, CANONICAL = PRESETS["released"], PRESETS["canonical"]
+
+
+def test_released_rows_are_the_authors():
+    expected = {
+        ("Symbol", "var_0"): 0,
+        ("Symbol", "var_9"): 9,
+        ("Integer", "0"): 10,
+        ("Integer", "10"): 20,
+        ("Integer", "-2"): 21,
+        ("Rational", "-1/2"): 24,
+        ("Float", "0.7"): 26,
+        ("NegativeOne", "-1"): 27,
+        ("Pi", "pi"): 31,
+        ("Half", "1/2"): 33,
+    }
+    assert len(RELEASED) == 34
+    assert {leaf: RELEASED.row(*leaf) for leaf in expected} == expected
+
+
+def test_released_unifies_one_and_rational_zero_and_nothing_else():
+    assert RELEASED.row("One", "1") == RELEASED.row("Integer", "1") == 11
+    assert RELEASED.row("Rational", "0") == RELEASED.row("Integer", "0") == 10
+    assert RELEASED.row("NegativeOne", "-1") != RELEASED.row("Integer", "-2")
+    assert RELEASED.row("Rational", "1/2") is None
+    assert RELEASED.row("Number", "2") is None
+
+
+def test_canonical_has_one_row_per_value():
+    assert CANONICAL.row("One", "1") == CANONICAL.row("Integer", "1") == CANONICAL.row("Number", "1.0")
+    assert CANONICAL.row("Half", "1/2") == CANONICAL.row("Rational", "1/2") == CANONICAL.row("Float", "0.5")
+    assert CANONICAL.row("Number", "1.29") is None
+    assert len({CANONICAL.row(*leaf) for leaf in CANONICAL.leaves}) == len(CANONICAL)
+
+
+def test_letters_are_the_authors_variables():
+    assert [RELEASED.row("Symbol", letter) for letter in "xyzw"] == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "message"),
+    [("Symbol", "theta", "no row for Symbol 'theta'"), ("Blank", "_", "Fill it"), ("NaN", "nan", "no row for NaN")],
+)
+def test_what_neither_table_nor_encoder_can_embed(kind, text, message):
+    with pytest.raises(VocabularyError, match=message):
+        CANONICAL.row(kind, text)
+
+
+@pytest.mark.parametrize("preset", PRESETS.values(), ids=list(PRESETS))
+def test_saved_and_read_back(preset):
+    assert Vocabulary.from_dict(preset.to_dict()) == preset
+
+
+def test_bad_descriptions():
+    with pytest.raises(VocabularyError, match="Did you mean 'released'"):
+        Vocabulary.preset("release")
+    with pytest.raises(VocabularyError, match="Expected keys"):
+        Vocabulary.from_dict({"unify": "released"})
