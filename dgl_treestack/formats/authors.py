@@ -31,7 +31,7 @@ def read(path: Path) -> Iterator[Example]:
             line = scanner.line
             try:
                 data = scanner.value(decoder)
-                yield _example(data, f"{group}-{index}")
+                yield from_dict(data, f"{group}-{index}")
             except (ExpressionError, KeyError, TypeError, AttributeError) as error:
                 reason = f"The key {error} is missing." if isinstance(error, KeyError) else str(error)
                 raise DataError(f"group {group}, equation {index}: {reason}", path, line) from None
@@ -85,7 +85,8 @@ class _Scanner:
         return value
 
 
-def _example(data: dict[str, Any], identity: str) -> Example:
+def from_dict(data: dict[str, Any], identity: str) -> Example:
+    """One example of the format as plain data. Raises ExpressionError, or KeyError for a missing key."""
     equation = data["equation"]
     functions, texts = equation["func"].split(","), equation["vars"].split(",")
     if len(functions) != len(texts):

@@ -7,6 +7,7 @@ This is the only module that calls `torch.load`, always with `weights_only=True`
 
 import hashlib
 import pickle
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -146,7 +147,9 @@ def import_checkpoint(checkpoint: Path, folder: Path, preset: str = "scripts", s
 def read_checkpoint(path: Path) -> dict[str, Tensor]:
     """The tensors of a legacy checkpoint, by their released names. Raises CheckpointError; no code in the file is run."""
     try:
-        loaded = torch.load(path, map_location="cpu", weights_only=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of pickle protocols; what cannot be read safely is an error below
+            loaded = torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError:
         raise CheckpointError(f"{path} does not exist.") from None
     except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, KeyError, OSError) as error:

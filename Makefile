@@ -1,0 +1,34 @@
+# make quickstart   environment, three models on the bundled equations, table and figures/quickstart.svg
+# make test         environment, the whole suite
+# make check        style and types, then the suite
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV ?= .venv
+BIN = $(VENV)/bin
+JOBS ?= 2
+MODELS = tree_rnn tree_lstm tree_smu
+export OMP_NUM_THREADS = 1
+
+.PHONY: quickstart test check environment
+.DEFAULT_GOAL = quickstart
+
+environment: $(VENV)/.installed
+
+$(VENV)/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[test]"
+	touch $@
+
+quickstart: environment
+	$(BIN)/treestack train $(MODELS:%=configs/quickstart/%.toml) --output-dir runs --jobs $(JOBS) --resume
+	$(BIN)/treestack plot depth $(MODELS:%=runs/quickstart-%-0) --output figures/quickstart.svg
+	$(BIN)/treestack report $(MODELS:%=runs/quickstart-%-0)
+
+test: environment
+	$(BIN)/python -m pytest -q -n $(JOBS)
+
+check: environment
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev]"
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(MAKE) test

@@ -1,0 +1,162 @@
+"""The verdict on an equation."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dgl_treestack.errors import ExpressionError
+from dgl_treestack.expression import Expression
+from dgl_treestack.truth.exact import DIGITS
+from dgl_treestack.truth.points import POINTS, value_of
+from dgl_treestack.truth.value import BUDGET, ExactEvaluation, Value
+
+REQUIRED_POINTS = 10
+REFUTED_SHARE = 0.75
+_AGREE, _AGREE_EXACT, _DIFFER = 1e-9, 1e-33, 1e-6
+
+
+@dataclass(frozen=True)
+class Witness:
+    """A point at which the two sides differ: `point` is its index in the fixed set, `variables` the values there."""
+
+    point: int
+    variables: dict[str, complex]
+    left: complex
+    right: complex
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a judgement found.
+
+    verdict: "holds", "refuted", "conditional" or "undefined".
+    points, agreeing: defined points, and how many of them agree.
+    gap: the largest relative gap over the defined points (0.0 when there are none).
+    witness: the point with the largest gap when any point disagrees.
+    precision: "float64", or "80 digits" when at least one point was decided there.
+    """
+
+    verdict: str
+    points: int
+    agreeing: int
+    gap: float
+    witness: Witness | None
+    precision: str
+
+
+def judge(equation: Expression, budget: int = BUDGET) -> Verdict:
+    """Judge an equation over `MATH`.
+
+    budget: operations allowed in 80 digits.
+
+    Raises ExpressionError when the expression is not an equation, nests equations, or has a blank.
+
+    >>> judge(Expression.parse("sin(x)**2 + cos(x)**2 = 1")).verdict
+    'holds'
+    >>> judge(Expression.parse("sqrt(x**2) = x")).verdict
+    'conditional'
+    """
+    _check(equation)
+    left, right = _evaluate(equation)
+    variables = {text for _, kind, text in equation.leaves() if kind == "Symbol"}
+    return compare(left, right, sorted(variables), budget)
+
+
+def compare(left: Value, right: Value, variables: Sequence[str], budget: int = BUDGET) -> Verdict:
+    """The verdict on two sides that are already evaluated; `variables` are the names that occur in them."""
+    return _Comparison(left, right, variables, budget).verdict()
+
+
+def _check(equation: Expression) -> None:
+    if equation.names[0] != "Equality":
+        raise ExpressionError(f"Only an equation holds or does not; {equation.names[0]!r} is its root. Add '='.")
+    if "Equality" in equation.names[1:]:
+        raise ExpressionError("An equation inside an equation has no value. Judge them one by one.")
+    if equation.blanks:
+        raise ExpressionError(f"Node {equation.blanks[0]} is a blank `_`, which has no value. Fill it in first.")
+
+
+def _evaluate(equation: Expression) -> list[Value]:
+    """The values of the two sides, equal subtrees evaluated once."""
+    known: dict[tuple, Value] = {}
+    done: list[Value] = []
+    for i in range(equation.size - 1, 0, -1):
+        arity = equation.arities[i]
+        children = tuple(reversed(done[len(done) - arity :])) if arity else ()
+        del done[len(done) - arity :]
+        key = (equation.names[i], equation.texts[i], *map(id, children))
+        if key not in known:
+            known[key] = Value(equation.names[i], equation.texts[i], children)
+        done.append(known[key])
+    return done[::-1]
+
+
+class _Comparison:
+    """Two sides, the gap between them per point, and where it was decided."""
+
+    def __init__(self, left: Value, right: Value, variables: Sequence[str], budget: int):
+        self.left, self.right, self.variables = left, right, variables
+        self.exact = ExactEvaluation(budget)
+        a, b = left.number, right.number
+        with np.errstate(all="ignore"):
+            self.gap = np.abs(a - b) / np.maximum(np.abs(a), np.abs(b))
+        self.gap[a == b] = 0.0
+        self.tolerance = np.full(POINTS, _AGREE)
+        self.recheck()
+
+    def recheck(self) -> None:
+        """Decide the doubtful points in 80 digits, unless they cannot matter; when points disagree, all that differ."""
+        if not self.variables:
+            self._decide([0])
+            self.gap[:], self.tolerance[:] = self.gap[0], self.tolerance[0]
+            return
+        doubt = self.left.doubt | self.right.doubt | ((self.gap > _AGREE) & (self.gap < 1e-4))
+        if (self.gap[~doubt] > _DIFFER).sum() >= REFUTED_SHARE * POINTS:
+            self.gap[doubt] = np.nan  # refuted whatever they say
+            return
+        self._decide(np.flatnonzero(doubt))
+        apart = self.gap > self.tolerance
+        if apart.any() and (self.gap <= self.tolerance).any():
+            self._decide(np.flatnonzero(apart & (self.tolerance == _AGREE)))
+
+    def _decide(self, points: Iterable[int]) -> None:
+        for point in points:
+            a, b = self.exact.value(self.left, int(point)), self.exact.value(self.right, int(point))
+            self.tolerance[point] = _AGREE_EXACT
+            self.gap[point] = np.nan if a is None or b is None else _relative_gap(a, b)
+
+    def verdict(self) -> Verdict:
+        defined = ~np.isnan(self.gap)
+        points, agreeing = int(defined.sum()), int((self.gap <= self.tolerance).sum())
+        gap = float(self.gap[defined].max()) if points else 0.0
+        return Verdict(
+            verdict=self._name(points, agreeing, int((self.gap > _DIFFER).sum())),
+            points=points,
+            agreeing=agreeing,
+            gap=gap,
+            witness=self._witness() if agreeing < points else None,
+            precision="float64" if (self.tolerance == _AGREE).all() else f"{DIGITS} digits",
+        )
+
+    def _name(self, points: int, agreeing: int, differing: int) -> str:
+        if points < REQUIRED_POINTS:
+            return "undefined"
+        if agreeing == points:
+            return "holds"
+        return "refuted" if differing >= REFUTED_SHARE * points else "conditional"
+
+    def _witness(self) -> Witness:
+        point = int(np.nanargmax(self.gap))
+        left, right = (self._value(side, point) for side in (self.left, self.right))
+        return Witness(point, {name: value_of(name, point) for name in self.variables}, left, right)
+
+    def _value(self, side: Value, point: int) -> complex:
+        value = self.exact.value(side, point) if self.tolerance[point] == _AGREE_EXACT else None
+        return complex(side.number[point] if value is None else value)
+
+
+def _relative_gap(a: Any, b: Any) -> float:
+    scale = max(abs(a), abs(b))
+    return float(abs(a - b) / scale) if scale else 0.0

@@ -1,0 +1,44 @@
+"""Facts about the functions, and the limits of what a finite number of digits decides, for both precisions."""
+
+import math
+from fractions import Fraction
+from functools import lru_cache
+
+from dgl_treestack.errors import ExpressionError, unknown
+from dgl_treestack.expression import leaf_value
+
+LARGEST = 1e20  # beyond, and below its reciprocal, a value is undefined
+
+# Inverse function -> the axis its cut lies on, and the open stretch of that axis that is free of it.
+BRANCHES: dict[str, tuple[str, float, float]] = {
+    **{name: ("real", -1.0, 1.0) for name in ("asin", "acos", "atanh")},
+    **{name: ("imag", -1.0, 1.0) for name in ("atan", "asinh")},
+    "acosh": ("real", 1.0, math.inf),
+}
+RECIPROCAL_ARGUMENT = {
+    "acsc": "asin",
+    "asec": "acos",
+    "acot": "atan",
+    "acsch": "asinh",
+    "asech": "acosh",
+    "acoth": "atanh",
+}
+SATURATING = {"tan": "imag", "cot": "imag", "tanh": "real", "coth": "real"}
+RECIPROCAL_VALUE = {"csc": "sin", "sec": "cos", "csch": "sinh", "sech": "cosh"}
+QUOTIENTS = {"tan": ("sin", "cos"), "cot": ("cos", "sin"), "tanh": ("sinh", "cosh"), "coth": ("cosh", "sinh")}
+# Function -> the part of its argument in which it grows exponentially.
+GROWING = {
+    **dict.fromkeys(("sin", "cos", "csc", "sec"), "imag"),
+    **dict.fromkeys(("sinh", "cosh", "csch", "sech", "exp"), "real"),
+}
+
+
+@lru_cache(maxsize=4096)
+def fraction_of(kind: str, text: str) -> Fraction:
+    """The exact value of a number leaf; one that is out of range stays out of range but fits a float."""
+    value = leaf_value(kind, text)
+    if value is None:
+        raise ExpressionError(unknown("leaf class", kind, ("Symbol", "Integer", "Number", "Pi", "Exp1")))
+    magnitude = abs(value)
+    inside = not magnitude or 1 / Fraction(LARGEST) < magnitude < Fraction(LARGEST)
+    return value if inside else Fraction(10) ** 30  # out of range either way, and small enough for a float

@@ -1,0 +1,57 @@
+import json
+
+import pytest
+
+from dgl_treestack import formats
+from dgl_treestack.errors import ConfigurationError, DataError
+from dgl_treestack.expression import Equation, Expression
+from dgl_treestack.formats import Example
+from dgl_treestack.inspection import drawing
+from dgl_treestack.inspection.command import inspect_file
+from dgl_treestack.inspection.summary import describe, summarise
+from dgl_treestack.vocabulary import PRESETS
+
+TEXTS = ["sin(x)**2 + cos(x)**2 = 1", "x = y", "x + 0 = x"]
+
+
+@pytest.fixture
+def file(tmp_path):
+    formats.write(tmp_path / "a.jsonl", [Example(Equation.parse(text), 1, f"e{i}") for i, text in enumerate(TEXTS)])
+    return tmp_path / "a.jsonl"
+
+
+def test_counts():
+    summary = summarise([Equation.parse(text) for text in TEXTS], PRESETS["canonical"])
+    assert (summary.graphs, summary.nodes, summary.edges, summary.leaves) == (3, 19, 16, 10)
+    assert summary.operators == {"Equality": 3, "Add": 2, "Pow": 2, "cos": 1, "sin": 1}
+    assert summary.leaf_texts["Symbol x"] == 5
+    assert summary.depths == {1: 1, 2: 1, 4: 1}
+    assert summary.frontiers == [10, 4, 3, 1, 1]
+    assert "graphs 3, nodes 19" in describe(summary)
+
+
+def test_command_prints_json_and_draws(file, tmp_path, capsys):
+    inspect_file(str(file), limit=2, chosen="e2", output=tmp_path / "t.svg", vocabulary="canonical", as_json=True)
+    assert json.loads(capsys.readouterr().out)["graphs"] == 2
+    assert "<svg" in (tmp_path / "t.svg").read_text()
+    inspect_file(str(file), limit=0, chosen="", output=tmp_path / "t.png", vocabulary="released", as_json=False)
+    assert (tmp_path / "t.png").read_bytes().startswith(b"\x89PNG")
+    with pytest.raises(DataError, match="No equation has the id 'e9'"):
+        inspect_file(str(file), limit=2, chosen="e9", output=tmp_path / "t.svg", vocabulary="canonical", as_json=True)
+    with pytest.raises(ConfigurationError, match=r"\.png or \.svg"):
+        inspect_file(str(file), limit=2, chosen="", output=tmp_path / "t.pdf", vocabulary="canonical", as_json=True)
+
+
+def test_places_keep_the_order_of_children_and_overlap_nowhere():
+    tree = Expression.parse("(x + y)*sin(z - 2)")
+    places = drawing.place(tree)
+    assert len(set(places)) == tree.size
+    for node in range(tree.size):
+        children = tree.children(node)
+        assert [places[child][0] for child in children] == sorted(places[child][0] for child in children)
+        assert all(places[child][1] == places[node][1] + 1 for child in children)
+
+
+def test_a_huge_tree_is_refused():
+    with pytest.raises(DataError, match="too large to draw"):
+        drawing.draw(Expression.from_prefix("sin " * 600 + "Pi"))

@@ -1,0 +1,98 @@
+import dataclasses
+import json
+import random
+
+import pytest
+from runs import small_config
+
+from dgl_treestack import plots, records, report
+from dgl_treestack.errors import ConfigurationError, DataError
+from dgl_treestack.plots import depth
+from dgl_treestack.plots._runs import read
+from dgl_treestack.training import configuration
+
+
+def fake_run(folder, config, seed, right):
+    """A run folder with records drawn so that accuracy falls with depth; no model behind it."""
+    rng = random.Random(seed)
+    folder.mkdir(parents=True)
+    (folder / "config.toml").write_text(configuration.dump(config))
+    (folder / "environment.json").write_text(json.dumps({"seed": seed}))
+    (folder / "metrics.jsonl").write_text(
+        json.dumps({"epoch": 2, "train_accuracy": 80.0, "validation_accuracy": 70.0 + seed}) + "\n"
+    )
+    for name in ("validation", "test"):
+        rows = [
+            {
+                "schema": 1, "id": f"{d}-{i}", "split": name, "depth": d, "label": i % 2, "score": 0.0,
+                "correct": rng.random() < right - 0.05 * d,
+            }
+            for d in range(1, 7)
+            for i in range(10 if d == 6 else 100)
+        ]  # fmt: skip
+        records.write(folder / "records" / f"{name}.jsonl", rows)
+    return folder
+
+
+@pytest.fixture
+def folders(tmp_path):
+    config = small_config(tmp_path)
+    other = dataclasses.replace(config, name="other")
+    return [
+        fake_run(tmp_path / "runs" / f"{c.name}-{seed}", c, seed, right)
+        for c, right in ((config, 0.95), (other, 0.8))
+        for seed in (0, 1, 2)
+    ]
+
+
+@pytest.mark.parametrize("name", plots.figures())
+def test_every_figure_is_drawn_as_svg_and_png(tmp_path, folders, name):
+    svg, png = plots.plot(name, folders, tmp_path / "figure.svg")
+    assert svg.read_text().lstrip().startswith("<?xml")
+    assert png.read_bytes().startswith(b"\x89PNG")
+    before = svg.read_bytes()
+    plots.plot(name, folders, tmp_path / "figure")
+    assert svg.read_bytes() == before
+
+
+def test_depth_curve_is_a_group_by_over_records(folders):
+    runs = [read(folder) for folder in folders]
+    curve = depth.accuracy_by_depth(runs[0])
+    assert list(curve) == [1, 2, 3, 4, 5]  # depth 6 has too few equations
+    rows = [row for row in runs[0].test if row["depth"] == 2]
+    assert curve[2] == 100 * sum(row["correct"] for row in rows) / len(rows)
+    figure = depth.draw(runs)
+    (axes,) = figure.axes
+    lines = {line.get_label(): line.get_ydata() for line in axes.get_lines()}
+    assert set(lines) == {"small (3 seeds)", "other (3 seeds)", "majority class"}
+    mean = sum(depth.accuracy_by_depth(run)[2] for run in runs[:3]) / 3
+    assert lines["small (3 seeds)"][1] == pytest.approx(mean)
+    assert list(lines["majority class"]) == [50] * 5
+
+
+def test_table(folders):
+    rows = report.tabulate(folders)
+    assert [(row["run"], row["seeds"]) for row in rows] == [("small", [0, 1, 2]), ("other", [0, 1, 2])]
+    assert rows[0]["best epoch"] == (2, 0)
+    inside, beyond = rows[0]["test, depth 1-3"], rows[0]["test, depth 4-6"]
+    assert inside[0] > beyond[0] and inside[1] > 0
+    text = report.markdown(rows)
+    assert text.splitlines()[0].startswith("| run | model | seeds | best epoch | train | validation | test, depth 1-3 |")
+    assert f"{inside[0]:.1f} ± {inside[1]:.1f}" in text
+
+
+def test_errors(tmp_path, folders):
+    with pytest.raises(ConfigurationError, match="Did you mean 'depth'"):
+        plots.plot("dept", folders, tmp_path / "a.svg")
+    with pytest.raises(ConfigurationError, match="SVG and PNG"):
+        plots.plot("depth", folders, tmp_path / "a.pdf")
+    (folders[0] / "records" / "test.jsonl").unlink()
+    with pytest.raises(DataError, match="no test records"):
+        plots.plot("depth", folders, tmp_path / "a.svg")
+
+
+def test_runs_of_one_name_must_have_one_configuration(tmp_path, folders):
+    changed = configuration.override(configuration.load(folders[0] / "config.toml"), ["schedule.epochs=99"])
+    fake_run(tmp_path / "changed", changed, 5, 0.9)
+    with pytest.raises(DataError, match="but differs"):
+        report.tabulate([folders[0], tmp_path / "changed"])

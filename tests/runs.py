@@ -1,0 +1,45 @@
+"""Small runs for tests."""
+
+import random
+from pathlib import Path
+
+from trees import random_equation
+
+from dgl_treestack import formats
+from dgl_treestack.formats import Example
+from dgl_treestack.training import configuration
+from dgl_treestack.training.configuration import RunConfig
+
+LEAVES = [("Symbol", "x"), ("Symbol", "y"), ("Integer", "2"), ("Number", "1.29")]
+
+
+def write_data(path: Path, count: int = 60, seed: int = 0, fold: str = "train") -> str:
+    """A file of random equations of depth 1-4; the label says whether a sine is on the left, so there is something to learn."""
+    rng = random.Random(seed)
+    examples = []
+    for i in range(count):
+        equation = random_equation(rng, rng.randrange(1, 5), leaves=LEAVES)
+        examples.append(Example(equation, int("sin" in equation.left.names), f"{fold}{i}", fold))
+    formats.write(path, examples)
+    return str(path)
+
+
+def small_config(folder: Path, **changes: object) -> RunConfig:
+    """A complete run that takes a second: Tree-SMU with dropout, 3 epochs."""
+    data = {
+        "train": [write_data(folder / "train.jsonl", 60, 0)],
+        "validation": [write_data(folder / "validation.jsonl", 30, 1, "validation")],
+        "test": [write_data(folder / "test.jsonl", 50, 2, "test")],
+        "max_depth": 3,
+    }
+    described = {
+        "name": "small",
+        "model": {"name": "tree_smu", "hidden": 4, "dropout": 0.2, "settings": {"stack_size": 2}},
+        "data": data,
+        "optimizer": {"learning_rate": 0.01},
+        "schedule": {"epochs": 3},
+        "batch_size": 8,
+        "checkpoint_steps": 2,
+        **changes,
+    }
+    return configuration.from_dict(described)

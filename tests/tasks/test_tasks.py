@@ -1,0 +1,106 @@
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional
+
+from dgl_treestack import graph
+from dgl_treestack.errors import ConfigurationError, DataError
+from dgl_treestack.expression import Equation, Expression
+from dgl_treestack.formats import Example
+from dgl_treestack.model import Model
+from dgl_treestack.tasks import tasks
+from dgl_treestack.vocabulary import PRESETS
+
+
+def make(*names):
+    model = Model.build("tree_rnn", 5, PRESETS["canonical"], names or ("verification",))
+    model.reset_parameters(torch.Generator().manual_seed(0))
+    return model.double().eval()
+
+
+def example(text, label=1):
+    return Example(Equation.parse(text), label, text)
+
+
+def everything(model, examples):
+    dataset = model.prepare(examples)
+    batch = dataset.batch(np.arange(len(examples)))
+    with torch.no_grad():
+        output = model(batch)
+    return dataset, batch, output
+
+
+def test_verification_is_a_dot_product_and_a_bias():
+    model = make()
+    with torch.no_grad():
+        model.heads["verification"].bias.fill_(0.3)
+    _, batch, output = everything(model, [example("x + 1 = sin(y)"), example("x = y", 0)])
+    h, table = batch.graph.ndata["h"], graph.child_table(batch.graph)
+    for root, s in zip(graph.roots(batch.graph).tolist(), output, strict=True):
+        left, right = table[root, :2]
+        assert s == pytest.approx(float(h[left] @ h[right]) + 0.3)
+    softmax = torch.stack([torch.zeros(2), output], 1)
+    expected = functional.cross_entropy(softmax, torch.tensor([1, 0]), reduction="none")
+    assert torch.allclose(model.losses(output, batch), expected)
+
+
+def test_a_score_of_zero_is_wrong_for_both_labels():
+    head, zero = tasks()["verification"](3), torch.zeros(2)
+    assert head.correct(zero, torch.tensor([0.0, 1.0])).tolist() == [False, False]
+    assert head.correct(torch.tensor([1.0, -1.0, 1.0]), torch.tensor([1.0, 0.0, 0.0])).tolist() == [True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("text", "tree", "target", "side"),
+    [
+        ("sin(1.5) = 0.99", "sin(1.5)", 0.99, "left"),
+        ("-1*0.3 = cos(x)", "cos(x)", -0.3, "right"),
+        ("0.3*-1 = cos(1.0)", "cos(1.0)", -0.3, "right"),
+        ("1.25 = -1*0.5", "1.25", -0.5, "left"),
+    ],
+)
+def test_function_evaluation_takes_the_constant_side_as_target(text, tree, target, side):
+    head = tasks()["function_evaluation"](4)
+    item = head.prepare(example(text))
+    assert item.tree == Expression.parse(tree)
+    assert item.target == target
+    record = head.record(example(text), item, 0.7)
+    assert record == {"score": 0.7 if side == "left" else target, "predicted": 0.7, "target": target}
+
+
+def test_function_evaluation_loss_and_tolerance():
+    head = tasks()["function_evaluation"](4)
+    output, target = torch.tensor([1.0, 1.0, 2.0]), torch.tensor([1.0009, 1.0011, 0.0])
+    assert head.correct(output, target).tolist() == [True, False, False]
+    assert head.loss(output, target)[2] == 4
+
+
+def test_decoder_reads_the_root():
+    model = make("function_evaluation")
+    dataset, batch, output = everything(model, [example("sin(1.5) = 0.99")])
+    head = model.heads["function_evaluation"]
+    h = batch.graph.ndata["h"][0]
+    expected = head.decoder2(torch.sigmoid(head.decoder1(h)))
+    assert output[0] == pytest.approx(expected.item())
+    assert dataset.targets.tolist() == [0.99]
+
+
+def test_examples_go_to_the_first_task_that_accepts_them():
+    model = make("function_evaluation", "verification")
+    examples = [example("sin(1.5) = 0.99"), example("x + 1.5 = y + 1.5"), example("sin(1.5) = 0.5", 0), example("x = x", None)]
+    dataset, _, output = everything(model, examples)
+    assert dataset.task.tolist() == [0, 1, 1, 1]
+    assert math.isnan(dataset.targets[3])
+    assert [model.record(dataset, i, v)["task"] for i, v in enumerate(output.tolist())] == [
+        "function_evaluation",
+        *["verification"] * 3,
+    ]
+    with pytest.raises(DataError, match="fits none of the model's tasks"):
+        make("function_evaluation").prepare([example("x = x")])
+
+
+def test_unknown_task():
+    with pytest.raises(ConfigurationError, match="Did you mean 'verification'"):
+        make("verificaton")

@@ -1,0 +1,180 @@
+"""The command line as a person meets it."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+from runs import small_config
+
+from dgl_treestack import formats, records
+from dgl_treestack.expression import Equation
+from dgl_treestack.formats import Example
+from dgl_treestack.training import configuration
+
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
+
+
+def treestack(*arguments, folder=None, code=0):
+    """Run the command; returns what it printed, or what it complained about when it was to fail."""
+    command = [sys.executable, "-m", "dgl_treestack", *map(str, arguments)]
+    result = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=ENVIRONMENT, timeout=300)
+    assert result.returncode == code, result.stdout + result.stderr
+    assert "Traceback" not in result.stderr
+    return result.stderr if code else result.stdout
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder with a configuration, data and one trained run."""
+    folder = tmp_path_factory.mktemp("work")
+    (folder / "small.toml").write_text(configuration.dump(small_config(folder)))
+    treestack("train", "small.toml", "--quiet", folder=folder)
+    return folder
+
+
+def test_help_explains_and_is_quick():
+    start = time.perf_counter()
+    text = treestack("--help")
+    assert time.perf_counter() - start < 1
+    for command in (
+        "doctor",
+        "cells",
+        "generate",
+        "inspect",
+        "train",
+        "evaluate",
+        "verify",
+        "import-authors",
+        "plot",
+        "report",
+    ):
+        assert command in text
+    assert "--resume" in treestack("train", "--help")
+
+
+def test_version():
+    from dgl_treestack import __version__
+
+    assert treestack("--version").strip() == __version__
+
+
+def test_doctor():
+    found = json.loads(treestack("doctor", "--json"))
+    assert found["problems"] == []
+    assert found["dgl"]["works"] is True
+    assert "all is well" in treestack("doctor")
+
+
+def test_cells():
+    rows = {row["name"]: row for row in json.loads(treestack("cells", "--json"))}
+    assert rows["tree_smu"]["state"] == 50 + 5 * 50
+    assert rows["tree_lstm"]["parameters"] > rows["tree_rnn"]["parameters"]
+    assert "Arabshahi 2020" in treestack("cells")
+
+
+def test_train_several_seeds_as_processes_then_table_and_figure(folder):
+    treestack("train", "small.toml", "--seeds", 0, 1, "--jobs", 2, "--resume", "--quiet", folder=folder)
+    assert (folder / "runs" / "small-1" / "DONE").exists()
+    table = treestack("report", "runs/small-0", "runs/small-1", folder=folder)
+    assert "| small | tree_smu | 0 1 |" in table
+    rows = json.loads(treestack("report", "runs/small-0", "--json", folder=folder))
+    assert rows[0]["seeds"] == [0]
+
+
+def test_override_and_no_overwriting(folder):
+    assert "--resume" in treestack("train", "small.toml", folder=folder, code=2)
+    treestack("train", "small.toml", "--set", "name=other", "schedule.epochs=1", "--quiet", folder=folder)
+    assert len((folder / "runs" / "other-0" / "metrics.jsonl").read_text().splitlines()) == 1
+
+
+def test_evaluate_writes_one_record_per_equation_in_file_order(folder):
+    treestack("evaluate", "runs/small-0", "test.jsonl", "--output", "out.jsonl", "--precision", "float64", folder=folder)
+    rows = records.read(folder / "out.jsonl")
+    assert [row["id"] for row in rows] == [example.id for example in formats.read(folder / "test.jsonl")]
+    assert rows == records.read(folder / "runs" / "small-0" / "records" / "test.jsonl")
+    assert all((row["score"] > 0) == (row["correct"] == bool(row["label"])) for row in rows)
+    shown = json.loads(treestack("evaluate", "runs/small-0", "test.jsonl", "--json", folder=folder))
+    assert shown["equations"] == 50
+    assert shown["accuracy"] == pytest.approx(records.accuracy(rows))
+
+
+def test_evaluate_reads_the_authors_format(folder):
+    examples = list(formats.read(folder / "test.jsonl"))
+    formats.write(folder / "theirs.json.gz", examples)
+    treestack("evaluate", "runs/small-0", "test.jsonl", "--output", "a.jsonl", folder=folder)
+    treestack("evaluate", "runs/small-0", "theirs.json.gz", "--output", "b.jsonl", folder=folder)
+    ours = sorted(row["score"] for row in records.read(folder / "a.jsonl"))
+    assert sorted(row["score"] for row in records.read(folder / "b.jsonl")) == pytest.approx(ours, abs=1e-5)
+
+
+def test_verify(folder):
+    answer = json.loads(treestack("verify", "sin(x)**2 + cos(x)**2 = 1", "--run", "runs/small-0", "--json", folder=folder))
+    assert answer["verdict"] == "holds"
+    assert 0 < answer["probability"] < 1
+    assert answer["agree"] == (answer["probability"] > 0.5)
+    texts = [treestack("verify", text, "--run", "runs/small-0", folder=folder) for text in ("x = x", "x = x + 1")]
+    assert all("P(correct) = " in text for text in texts)
+    assert any("disagree" in text for text in texts) or answer["agree"]
+
+
+def test_a_tower_of_powers_is_answered_not_computed(folder):
+    start = time.perf_counter()
+    text = treestack("verify", "9**9**9**9 = x", "--run", "runs/small-0", folder=folder)
+    assert "undefined" in text
+    assert time.perf_counter() - start < 20
+
+
+def test_plot(folder):
+    shown = treestack("plot", "depth", "runs/small-0", "--output", "figures/depth.svg", folder=folder)
+    assert shown.split() == ["figures/depth.svg", "figures/depth.png"]
+    assert (folder / "figures" / "depth.png").stat().st_size > 5000
+
+
+def test_inspect(folder):
+    text = treestack("inspect", "train.jsonl", "--limit", 5, "--equation", "train3", "--output", "tree.png", folder=folder)
+    assert "graphs 5" in text
+    assert (folder / "tree.png").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("verify", "__import__('os').system('touch ran')", "--run", "runs/small-0"), "Only calls such as sin(x)"),
+        (("verify", "sin(x) = ", "--run", "runs/small-0"), "column 10"),
+        (("verify", "x + 1", "--run", "runs/small-0"), "Add '='"),
+        (("verify", "x + _ = 1", "--run", "runs/small-0"), "blank"),
+        (("verify", "theta = 1", "--run", "runs/small-0"), "no row for Symbol 'theta'"),
+        (("verify", "x = x", "--run", "runs/nothing"), "not a run folder"),
+        (("train", "smal.toml"), "Unknown configuration"),
+        (("train", "small.toml", "--set", "model.name=tree_smw", "name=n1"), "Did you mean 'tree_smu'"),
+        (("train", "small.toml", "--set", "data.train=absent.jsonl", "name=n2"), "absent.jsonl: Cannot be read"),
+        (("evaluate", "runs/small-0", "bad.jsonl"), "bad.jsonl:1: Unknown key 'lable'"),
+        (("evaluate", "runs/small-0", "cut.jsonl"), "cut.jsonl:2: Not a complete JSON object"),
+        (("evaluate", "runs/small-0", "wrong.jsonl"), "wrong.jsonl:1: 'label' is 1 but the certificate says 'refuted'"),
+        (("inspect", "bundled:quickstart/tran"), "Did you mean 'bundled:quickstart/train'"),
+        (("plot", "dept", "runs/small-0", "--output", "a.svg"), "Did you mean 'depth'"),
+        (("import-authors", "small.toml", "--output-dir", "imported"), "refused"),
+    ],
+)
+def test_bad_input_is_one_clear_error_and_exit_code_2(folder, arguments, message):
+    (folder / "bad.jsonl").write_text('{"id": "a", "lable": 1, "text": "x = x"}\n')
+    (folder / "cut.jsonl").write_text('{"id": "a", "label": 1, "text": "x = x"}\n{"id": "b", "lab')
+    (folder / "wrong.jsonl").write_text('{"id": "a", "label": 1, "text": "x = y", "certificate": {"verdict": "refuted"}}\n')
+    said = treestack(*arguments, folder=folder, code=2)
+    assert said.startswith("error: ") or "error" in said.lower()
+    assert message in said
+    assert not (folder / "ran").exists()
+
+
+def test_a_chain_of_depth_twenty_thousand_goes_all_the_way(folder):
+    left = Equation.from_prefix("Equality " + "sin " * 20_000 + "Symbol:x Symbol:y")
+    formats.write(folder / "chain.jsonl", [Example(left, 0, "chain")])
+    config = configuration.override(small_config(folder), ["name=thin", "model.hidden=1", "model.settings.stack_size=1"])
+    (folder / "thin.toml").write_text(configuration.dump(config))
+    treestack("train", "thin.toml", "--set", "schedule.epochs=0", "--quiet", folder=folder)
+    treestack("evaluate", "runs/thin-0", "chain.jsonl", "--output", "chain.out.jsonl", folder=folder)
+    (row,) = records.read(folder / "chain.out.jsonl")
+    assert row["depth"] == 20_001

@@ -1,0 +1,61 @@
+"""Every command and every line of Python in the README is run, at a size that fits the suite."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+SMALL = {"train": ["--set", "schedule.epochs=1", "data.max_depth=3", "model.hidden=8"]}
+
+
+def commands():
+    blocks = re.findall(r"```bash\n(.*?)```", README, re.DOTALL)
+    return [shlex.split(line) for block in blocks for line in block.splitlines()]
+
+
+def run(command, folder):
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    result = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment, timeout=300)
+    assert result.returncode == 0, f"{command}\n{result.stdout}\n{result.stderr}"
+    return result.stdout
+
+
+def test_commands_one_after_another(tmp_path):
+    found = commands()
+    assert len(found) >= 9
+    for program, name, *arguments in ([*command, ""] if len(command) == 2 else command for command in found):
+        assert program == "treestack"
+        if name == "generate":
+            continue  # takes minutes; tests/generate runs a small one
+        run([sys.executable, "-m", "dgl_treestack", name, *filter(None, arguments), *SMALL.get(name, [])], tmp_path)
+    assert {"tree.png", "scores.jsonl", "depth.svg", "depth.png"} <= {path.name for path in tmp_path.iterdir()}
+
+
+def test_python_example(tmp_path):
+    (example,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    (tmp_path / "example.py").write_text(example)
+    assert "torch.Size([21, 50]) torch.Size([21, 250])" in run([sys.executable, "example.py"], tmp_path)
+
+
+@pytest.mark.parametrize("target", ["quickstart", "test", "check"])
+def test_make_targets_are_there(target):
+    shown = run(["make", "--dry-run", target, "VENV=/nowhere"], ROOT)
+    assert "--constraint constraints.txt" in shown
+
+
+def test_quickstart_trains_the_configurations_that_are_shipped():
+    shown = run(["make", "--dry-run", "quickstart"], ROOT)
+    named = re.findall(r"configs/\S+\.toml", shown)
+    assert len(named) == 3
+    assert all((ROOT / name).is_file() for name in named)
+
+
+def test_links_and_pictures_are_there():
+    for target in re.findall(r"\]\(([^)#]+)\)", README):
+        assert (ROOT / target).exists(), target

@@ -1,0 +1,51 @@
+import math
+
+import pytest
+
+from dgl_treestack import records
+from dgl_treestack.errors import DataError
+
+
+def row(i, depth, label, correct):
+    return {
+        "schema": 1, "id": str(i), "split": "test", "depth": depth, "label": label, "score": 0.5, "correct": correct,
+    }  # fmt: skip
+
+
+ROWS = [row(0, 2, 1, True), row(1, 1, 0, False), row(2, 2, 0, True), row(3, 2, 1, False), row(4, 3, None, None)]
+
+
+def test_written_and_read_back(tmp_path):
+    records.write(tmp_path / "a.jsonl", ROWS)
+    assert records.read(tmp_path / "a.jsonl") == ROWS
+
+
+def test_group_by_depth_and_accuracy():
+    groups = records.by_depth(ROWS)
+    assert list(groups) == [1, 2, 3]
+    assert records.accuracy(ROWS) == 50
+    assert records.accuracy(groups[2]) == pytest.approx(200 / 3)
+    assert math.isnan(records.accuracy(groups[3]))
+    assert records.majority(groups[2]) == pytest.approx(200 / 3)
+
+
+def test_classification_counts_correct_equations_as_positive():
+    found = records.classification(ROWS)
+    assert found == pytest.approx({"accuracy": 50, "precision": 50, "recall": 50, "f1": 50})
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [('{"schema": 1', "Not a complete JSON"), ('{"schema": 2, "id": ""}', "missing"), ('{"schema": 1}', "missing")],
+)
+def test_errors_name_file_and_line(tmp_path, line, message):
+    path = tmp_path / "a.jsonl"
+    path.write_text(line + "\n")
+    with pytest.raises(DataError, match=message) as caught:
+        records.read(path)
+    assert str(caught.value).startswith(f"{path}:1: ")
+
+
+def test_the_name_records_are_filed_under():
+    for name in ("bundled:quickstart/test", "some/where/test.jsonl.gz", "test.json", "test.jsonl"):
+        assert records.stem(name) == "test"

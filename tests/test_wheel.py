@@ -1,0 +1,58 @@
+"""A wheel, installed into an empty folder, trains, verifies and plots."""
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), str(ROOT)]
+    subprocess.run(command, check=True, capture_output=True, timeout=300)
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+def test_contents(wheel):
+    names = set(zipfile.ZipFile(wheel).namelist())
+    for name in (
+        "py.typed",
+        "resources/axioms.txt",
+        "resources/configs/quickstart/tree_smu.toml",
+        "resources/data/quickstart/train.jsonl.gz",
+    ):
+        assert f"dgl_treestack/{name}" in names
+    assert not any(name.startswith(("tests/", "benchmarks/")) or "__pycache__" in name for name in names)
+
+
+def test_it_works_from_an_empty_folder(wheel, tmp_path):
+    site, work = tmp_path / "site", tmp_path / "work"
+    work.mkdir()
+    install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", str(site), str(wheel)]
+    subprocess.run(install, check=True, timeout=300)
+    environment = {**os.environ, "PYTHONPATH": str(site), "OMP_NUM_THREADS": "1"}
+
+    def treestack(*arguments):
+        command = [sys.executable, "-m", "dgl_treestack", *arguments]
+        result = subprocess.run(command, cwd=work, env=environment, capture_output=True, text=True, timeout=300)
+        assert result.returncode == 0, result.stderr
+        return result.stdout
+
+    where = subprocess.run(
+        [sys.executable, "-c", "import dgl_treestack; print(dgl_treestack.__file__)"],
+        cwd=work, env=environment, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert where.stdout.startswith(str(site))
+    small = ["--set", "schedule.epochs=1", "data.max_depth=3", "model.hidden=8"]
+    treestack("train", "configs/quickstart/tree_smu.toml", "--quiet", *small)
+    run = "runs/quickstart-tree_smu-0"
+    assert "P(correct)" in treestack("verify", "x + y = y + x", "--run", run)
+    treestack("plot", "depth", run, "--output", "depth.svg")
+    assert (work / "depth.svg").exists() and (work / "depth.png").exists()

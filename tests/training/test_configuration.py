@@ -1,0 +1,68 @@
+import pytest
+from runs import small_config
+
+from dgl_treestack.errors import ConfigurationError, DataError
+from dgl_treestack.resources import configs, find_config, find_data
+from dgl_treestack.training import configuration
+
+
+def test_written_and_read_back(tmp_path):
+    config = small_config(tmp_path)
+    (tmp_path / "config.toml").write_text(configuration.dump(config))
+    assert configuration.load(tmp_path / "config.toml") == config
+    assert configuration.load(tmp_path / "config.toml").hash == config.hash
+
+
+def test_every_shipped_configuration_loads():
+    assert {"quickstart/tree_rnn", "quickstart/tree_lstm", "quickstart/tree_smu"} <= set(configs())
+    for name in configs():
+        config = configuration.load(find_config(f"configs/{name}.toml"))
+        assert all(find_data(data).exists() for data in (*config.data.train, *config.data.validation, *config.data.test))
+
+
+def test_override(tmp_path):
+    config = small_config(tmp_path)
+    changed = configuration.override(
+        config, ["schedule.epochs=7", "model.settings.stack_size=9", "model.name=tree_lstm", "optimizer.learning_rate=1"]
+    )
+    assert (changed.schedule.epochs, changed.model.settings["stack_size"], changed.model.name) == (7, 9, "tree_lstm")
+    assert changed.optimizer.learning_rate == 1.0
+    assert changed.hash != config.hash
+
+
+@pytest.mark.parametrize(
+    ("assignment", "message"),
+    [
+        ("schedule.epoch=3", "Did you mean 'schedule.epochs'"),
+        ("batchsize=3", "Did you mean 'batch_size'"),
+        ("schedule.epochs=many", "expected int"),
+        ("schedule.epochs=1.5", "expected int"),
+        ("optimizer.gradients=zero", "Did you mean 'zeros'"),
+        ("model.dropout=1", r"in \[0, 1\)"),
+        ("batch_size=0", "at least 1"),
+        ("data.train=3", "expected"),
+        ("name.x=1", "no table"),
+        ("epochs", "not KEY=VALUE"),
+    ],
+)
+def test_wrong_values_are_one_error(tmp_path, assignment, message):
+    with pytest.raises(ConfigurationError, match=message):
+        configuration.override(small_config(tmp_path), [assignment])
+
+
+def test_errors_name_the_file(tmp_path):
+    path = tmp_path / "bad.toml"
+    for text, message in (("name = ", "bad.toml"), ('name = "x"', "'model' is missing"), ("nam = 1", "Did you mean 'name'")):
+        path.write_text(text)
+        with pytest.raises(ConfigurationError, match=message) as caught:
+            configuration.load(path)
+        assert str(path) in str(caught.value)
+    with pytest.raises(ConfigurationError, match="cannot be read"):
+        configuration.load(tmp_path / "absent.toml")
+
+
+def test_resources_by_name():
+    with pytest.raises(ConfigurationError, match="Did you mean 'quickstart/tree_smu'"):
+        find_config("quickstart/tree_smuu")
+    with pytest.raises(DataError, match="Did you mean 'bundled:quickstart/train'"):
+        find_data("bundled:quickstart/trian")

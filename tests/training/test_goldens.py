@@ -1,0 +1,177 @@
+"""The authors' checkpoints give the authors' numbers. Runs where TREESTACK_AUTHORS_DIR names the folder of their files."""
+
+import gzip
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from dgl_treestack.formats.authors import from_dict
+from dgl_treestack.training import import_authors
+from dgl_treestack.training.configuration import OptimizerConfig
+from dgl_treestack.training.import_authors import FAMILIES, import_checkpoint, read_checkpoint
+from dgl_treestack.training.optimizer import NamedAdam
+
+CHECKPOINTS = [
+    "exp_vanilla_drop0.1_hidden45_45678-model-66",
+    "exp_vanilla_drop0.2_hidden100_45678-model-98",
+    "exp_lstm_drop0.1_hidden50_12093-model-68",
+    "exp_lstm_drop0.2_hidden60_45678-model-99",
+    "exp_gatedpushpop_normalize_no_op_50_0.1_12345-model-97",
+    "exp_gatedpushpop_normalize_no_op_45678_60_0.2-model-74",
+]
+every_checkpoint = pytest.mark.parametrize("checkpoint", CHECKPOINTS)
+SIGNALS = {"tree_smu_released": ["push", "pop", "noop", "forget"], "tree_lstm_released": [], "tree_rnn_released": []}
+
+
+def load(path):
+    with gzip.open(path) as file:
+        return json.load(file)
+
+
+def model_of(authors, checkpoint, folder, **options):
+    run = import_checkpoint(authors / "checkpoints" / f"{checkpoint}.checkpoint", folder, **options)
+    return run, run.load_model(torch.float64)
+
+
+def examples_of(goldens):
+    return [from_dict(data, str(data["id"])) for data in goldens["equations"]]
+
+
+def scores(model, dataset, chosen=None, signals=()):
+    batch = dataset.batch(np.arange(len(dataset)) if chosen is None else np.asarray(chosen))
+    with torch.no_grad():
+        output = model(batch, signals=signals).tolist()
+    indices = range(len(dataset)) if chosen is None else chosen
+    return [model.record(dataset, i, value)["score"] for i, value in zip(indices, output, strict=True)], batch
+
+
+@every_checkpoint
+def test_scores_and_losses(authors, checkpoint, tmp_path):
+    goldens = load(authors / "goldens" / f"goldens_{checkpoint}_open.json.gz")
+    _, model = model_of(authors, checkpoint, tmp_path)
+    dataset = model.prepare(examples_of(goldens))
+    found, batch = scores(model, dataset)
+    assert len(found) == 215
+    assert {golden["meta"]["kind"] for golden in goldens["equations"]} >= {"gold", "numeric", "unary_probe"}
+    assert found == pytest.approx([golden["score"] for golden in goldens["equations"]], rel=1e-5)
+    with torch.no_grad():
+        losses = model.losses(model(batch), batch).tolist()
+    assert losses == pytest.approx([golden["loss"] for golden in goldens["equations"]], rel=1e-5, abs=1e-6)
+
+
+@pytest.mark.parametrize("checkpoint", [name for name in CHECKPOINTS if "gated" in name])
+@pytest.mark.parametrize("stack_size", [1, 2, 3, 7])
+def test_scores_at_other_stack_sizes(authors, checkpoint, stack_size, tmp_path):
+    goldens = load(authors / "goldens" / f"goldens_{checkpoint}_open.json.gz")
+    _, model = model_of(authors, checkpoint, tmp_path, stack_size=stack_size)
+    found, _ = scores(model, model.prepare(examples_of(goldens)))
+    expected = [golden["score_by_stack_size"][str(stack_size)] for golden in goldens["equations"]]
+    assert found == pytest.approx(expected, rel=1e-5)
+
+
+@every_checkpoint
+def test_every_node(authors, checkpoint, tmp_path):
+    goldens = load(authors / "goldens" / f"goldens_{checkpoint}_open.json.gz")
+    run, model = model_of(authors, checkpoint, tmp_path)
+    dataset = model.prepare(examples_of(goldens))
+    chosen = [i for i, golden in enumerate(goldens["equations"]) if "nodes" in golden]
+    assert len(chosen) == 11
+    _, batch = scores(model, dataset, chosen, SIGNALS[run.config.model.name])
+    nodes = [node for i in chosen for node in goldens["equations"][i]["nodes"]]
+    assert len(nodes) == batch.graph.num_nodes()
+    compared = dict.fromkeys(("h", "c", "stack", "action", "f"), 0)
+    for i, golden in enumerate(nodes):
+        for key, value in golden.items():
+            if key in compared:
+                found = node_value(batch.graph, i, key, golden)
+                expected = np.zeros_like(found) if value is None else np.asarray(value)
+                np.testing.assert_allclose(found, expected.reshape(found.shape), rtol=1e-5, atol=1e-6, err_msg=f"{i} {key}")
+                compared[key] += 1
+    wanted = {"tree_smu_released": ["h", "stack", "action", "f"], "tree_lstm_released": ["h", "c"]}
+    for key in wanted.get(run.config.model.name, ["h"]):
+        assert compared[key] > 50
+
+
+def node_value(graph, i, key, golden):
+    if key == "action":
+        return np.stack([graph.ndata[f"signal/{name}"][i].numpy() for name in ("push", "pop", "noop")])
+    if key == "f":
+        return graph.ndata["signal/forget"][i, : len(golden["f"])].numpy()
+    return graph.ndata[key][i].numpy()
+
+
+@pytest.mark.parametrize("convention", ["zeros", "none"])
+@pytest.mark.parametrize("checkpoint", [CHECKPOINTS[0], CHECKPOINTS[2], CHECKPOINTS[4]])
+def test_three_training_steps(authors, checkpoint, convention, tmp_path):
+    golden = load(authors / "goldens" / "goldens_trainstep_open.json.gz")["runs"][checkpoint]
+    expected = golden[f"zero_grad_sets_{'zero' if convention == 'zeros' else 'none'}"]
+    equations = load(authors / "goldens" / f"goldens_{checkpoint}_open.json.gz")
+    run, model = model_of(authors, checkpoint, tmp_path)
+    dataset = model.prepare(examples_of(equations))
+    position = {example.id: i for i, example in enumerate(dataset.examples)}
+    before = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
+    adam = NamedAdam(model, OptimizerConfig(gradients=convention))
+    for step, ids in enumerate(golden["batches"]):
+        batch = dataset.batch(np.array([position[str(i)] for i in ids]))
+        loss = model.losses(model(batch), batch).mean()
+        assert loss.item() == pytest.approx(expected["loss_per_step"][step], rel=1e-5)
+        adam.zero()
+        loss.backward()
+        if step == 0 and expected["grad_norm_step1"]:
+            gradients = {name: parameter.grad for name, parameter in model.named_parameters()}
+            compare_norms(authors, checkpoint, run, gradients, expected["grad_norm_step1"])
+        adam.step()
+    moved = {name: parameter.detach() - before[name] for name, parameter in model.named_parameters()}
+    compare_norms(authors, checkpoint, run, moved, expected["delta_norm_after"])
+    model.eval()
+    found, _ = scores(model, dataset, [position[str(i)] for i in golden["probe_ids"]])
+    assert found == pytest.approx(expected["probe_scores_after"], rel=1e-5)
+
+
+def compare_norms(authors, checkpoint, run, tensors, expected):
+    """Norms of the authors' tensors, cut out of ours. `translate` run on numbered entries says where each of theirs went."""
+    released = read_checkpoint(authors / "checkpoints" / f"{checkpoint}.checkpoint")
+    family = next(family for family in FAMILIES if family.model == run.config.model.name)
+    owners = {name: torch.full(tensor.shape, float(i)) for i, (name, tensor) in enumerate(released.items())}
+    placed = import_authors.translate(owners, family)
+    names = list(released)
+    found = dict.fromkeys(names, 0.0)
+    for ours, owner in placed.items():
+        if tensors[ours] is None:
+            continue
+        for i in owner.unique().tolist():
+            found[names[int(i)]] += float(tensors[ours][owner == i].pow(2).sum())
+    assert len(expected) > 10
+    for name, norm in expected.items():
+        assert found[name] ** 0.5 == pytest.approx(norm, rel=1e-5, abs=1e-9), name
+
+
+def test_every_equation_of_the_blanks_files_survives_all_round_trips(authors, tmp_path):
+    from dgl_treestack import formats, graph
+    from dgl_treestack.expression import Equation
+    from dgl_treestack.forest import Forest
+    from dgl_treestack.notation import network
+    from dgl_treestack.vocabulary import PRESETS
+
+    count = 0
+    for path in sorted((authors / "blanks").glob("*.json.gz")):
+        examples = list(formats.read(path))
+        trees = [example.equation for example in examples]
+        forest = Forest.build(trees, PRESETS["released"])
+        assert graph.to_expressions(graph.build(forest), forest.leaves) == trees
+        with gzip.open(path) as file:
+            depths = [depth for depth, group in enumerate(json.load(file)) for _ in group]
+        assert [tree.depth for tree in trees] == depths
+        for tree in trees:
+            assert Equation.parse(str(tree)) == tree
+            assert Equation.from_prefix(tree.prefix()) == tree
+            assert network.read(network.write(tree)).prefix() == tree.prefix()
+        formats.write(tmp_path / "again.json.gz", examples)
+        again = list(formats.read(tmp_path / "again.json.gz"))
+        described = [(e.equation, e.label, e.blank) for e in examples]
+        assert [(e.equation, e.label, e.blank) for e in again] == described
+        count += len(trees)
+    assert count == 1939
+    assert len(list(formats.read(authors / "candidate_classes.json.gz"))) == 1470

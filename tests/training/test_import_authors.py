@@ -1,0 +1,112 @@
+import json
+import os
+import pickle
+
+import pytest
+import torch
+
+from dgl_treestack.errors import CheckpointError, ConfigurationError
+from dgl_treestack.operators import MATH
+from dgl_treestack.training.import_authors import FAMILIES, import_checkpoint
+from dgl_treestack.training.run import Run
+
+HIDDEN = 3
+
+
+def released(family):
+    """A checkpoint as the authors write them, with random numbers."""
+    generator = torch.Generator().manual_seed(0)
+
+    def draw(*shape):
+        return torch.randn(*shape, generator=generator)
+
+    tensors = {
+        "bias": draw(1),
+        "Symbol.weight": draw(34, HIDDEN),
+        "Number_enc.linear1.weight": draw(HIDDEN, 1),
+        "Number_enc.linear1.bias": draw(HIDDEN),
+        "Number_enc.linear2.weight": draw(HIDDEN, HIDDEN),
+        "Number_enc.linear2.bias": draw(HIDDEN),
+        "Number_dec.linear1.weight": draw(HIDDEN, HIDDEN),
+        "Number_dec.linear1.bias": draw(HIDDEN),
+        "Number_dec.linear2.weight": draw(1, HIDDEN),
+        "Number_dec.linear2.bias": draw(1),
+    }
+    for operator in MATH.inner:
+        for block in family.blocks[operator.arity]:
+            for name in block.weights:
+                width = HIDDEN * operator.arity // len(block.weights)
+                tensors[name.format(operator.name)] = draw(HIDDEN, width)
+            tensors[block.bias.format(operator.name)] = draw(HIDDEN)
+    return tensors
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.model)
+def test_class_and_sizes_are_read_off_the_file(tmp_path, family):
+    torch.save(released(family), tmp_path / "a.checkpoint", _use_new_zipfile_serialization=False)
+    import_checkpoint(tmp_path / "a.checkpoint", tmp_path / "run")
+    run = Run.open(tmp_path / "run")
+    assert (run.config.model.name, run.config.model.hidden) == (family.model, HIDDEN)
+    assert run.environment["imported_from"] == "a.checkpoint"
+    assert run.environment["preset"] == "scripts"
+    assert len(run.vocabulary) == 34
+    assert run.load_model().cell.leaves.table.shape == (34, HIDDEN)
+    assert run.config.model.settings.get("stack_size", 5) == 5
+
+
+def test_stack_size_can_be_chosen_and_is_recorded(tmp_path):
+    torch.save(released(FAMILIES[0]), tmp_path / "a.checkpoint")
+    run = import_checkpoint(tmp_path / "a.checkpoint", tmp_path / "run", stack_size=2)
+    assert Run.open(run.folder).load_model().cell.fields["stack"] == (2, HIDDEN)
+    with pytest.raises(ConfigurationError, match="Unknown preset"):
+        import_checkpoint(tmp_path / "a.checkpoint", tmp_path / "run", preset="script")
+
+
+class Malicious:
+    def __init__(self, command):
+        self.command = command
+
+    def __reduce__(self):
+        return os.system, (self.command,)
+
+
+@pytest.mark.parametrize("legacy", [True, False, "bare"])
+def test_a_malicious_pickle_is_refused_and_does_not_run(tmp_path, legacy):
+    path, trace = tmp_path / "evil.checkpoint", tmp_path / "ran"
+    payload = {"Symbol.weight": Malicious(f"touch {trace}")}
+    if legacy == "bare":
+        path.write_bytes(pickle.dumps(payload))
+    else:
+        torch.save(payload, path, _use_new_zipfile_serialization=not legacy)
+    with pytest.raises(CheckpointError, match="refused"):
+        import_checkpoint(path, tmp_path / "run")
+    assert not trace.exists()
+    assert not (tmp_path / "run").exists()
+
+
+def test_other_files_are_refused(tmp_path):
+    path = tmp_path / "a.checkpoint"
+    for content, message in (
+        (b"", "refused"),
+        (b"not a checkpoint at all", "refused"),
+        (json.dumps({}).encode(), "refused"),
+    ):
+        path.write_bytes(content)
+        with pytest.raises(CheckpointError, match=message):
+            import_checkpoint(path, tmp_path / "run")
+    torch.save({"state": {}, "param_groups": []}, path)
+    with pytest.raises(CheckpointError, match="holds no weights"):
+        import_checkpoint(path, tmp_path / "run")
+    torch.save({"w": torch.zeros(1)}, path)
+    with pytest.raises(CheckpointError, match="none of the released classes"):
+        import_checkpoint(path, tmp_path / "run")
+    tensors = released(FAMILIES[2])
+    torch.save({name: tensor for name, tensor in tensors.items() if name != "Pow.linear.bias"}, path)
+    with pytest.raises(CheckpointError, match=r"no tensor 'Pow\.linear\.bias'"):
+        import_checkpoint(path, tmp_path / "run")
+    tensors["Pow.linear.bias"] = torch.zeros(7)
+    torch.save(tensors, path)
+    with pytest.raises(CheckpointError, match="does not fit"):
+        import_checkpoint(path, tmp_path / "run")
+    with pytest.raises(CheckpointError, match="does not exist"):
+        import_checkpoint(tmp_path / "absent", tmp_path / "run")
