@@ -8,6 +8,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+# The order in which actions are named everywhere; `update` takes their gates in it.
+ACTIONS = ("push", "pop", "noop")
+
 
 def push(stack: Float[Tensor, "N S H"], value: Float[Tensor, "N H"]) -> Float[Tensor, "N S H"]:
     """`value` becomes row 0, every row moves down by one, the bottom row is lost."""
@@ -25,6 +28,7 @@ def update(
     push_gate: Float[Tensor, "N #H"],
     pop_gate: Float[Tensor, "N #H"],
     noop_gate: Float[Tensor, "N #H"] | None = None,
+    *,
     empty: float = 0.0,
 ) -> Float[Tensor, "N S H"]:
     """The soft update (Arabshahi 2019, eq. 25-26 and 31-32; Joulin & Mikolov 2015, eq. 3-4):

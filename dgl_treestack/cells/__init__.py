@@ -50,5 +50,5 @@ def build(
     for key in settings:
         if key not in known:
             raise ConfigurationError(f"Model {name!r}: " + unknown("setting", key, known))
-    common = {"dropout": dropout, "input_size": input_size, "share": share}
+    common: dict[str, Any] = {"dropout": dropout, "input_size": input_size, "share": share}
     return model.cell(operators, tokens, hidden, **common, **{**model.settings, **settings})

@@ -6,7 +6,7 @@ else in a step is pointwise along nodes. `propagate` runs any cell; `tests/cells
 
 import abc
 from collections.abc import Mapping, Sequence
-from typing import Protocol, runtime_checkable
+from typing import Protocol, cast, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -88,7 +88,7 @@ class Cell(nn.Module, abc.ABC):
         """Draw all initial values from a generator."""
         self.leaves.reset_parameters(generator)
         for product in self.products.values():
-            product.reset_parameters(generator)
+            cast(OperatorLinear, product).reset_parameters(generator)
 
     def extra_repr(self) -> str:
         shapes = ", ".join(f"{name}={tuple(shape)}" for name, shape in self.fields.items())

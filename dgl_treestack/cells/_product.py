@@ -60,7 +60,7 @@ class OperatorLinear(nn.Module):
     def reset_parameters(self, generator: torch.Generator) -> None:
         """Uniform within 1 / sqrt(inputs)."""
         for key in dict.fromkeys(self.keys.values()):
-            draw_linear(self._parameters[f"weight_{key}"], self._parameters[f"bias_{key}"], generator)
+            draw_linear(self.get_parameter(f"weight_{key}"), self._parameters[f"bias_{key}"], generator)
 
     def extra_repr(self) -> str:
         return f"{len(set(self.keys.values()))} weights, in={_width(self.inputs)}, out={_width(self.outputs)}"

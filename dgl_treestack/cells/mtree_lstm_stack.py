@@ -11,8 +11,6 @@ from dgl_treestack.cells._contract import PER_CHILD, Cell, Ops, State, dropped
 from dgl_treestack.cells._model import Model
 from dgl_treestack.operators import Operator
 
-ACTIONS = ("push", "pop", "noop")
-
 
 class MTreeLSTMStack(Cell):
     """Mali 2021, eq. 2-9 with the stack of eq. 16-19, read as follows (the paper's indices do not fit; each line a choice):
@@ -38,7 +36,7 @@ class MTreeLSTMStack(Cell):
         super().__init__(operators, tokens, hidden, **common)
         self.fields.update({"c": (hidden,), "stack": (stack_size, hidden)})
         gates = {"input": (hidden,), "output": (hidden,), "forget": (PER_CHILD, hidden), "combine": (PER_CHILD, hidden)}
-        self.signals = {**dict.fromkeys(ACTIONS, (1,)), **gates}
+        self.signals = {**dict.fromkeys(stack.ACTIONS, (1,)), **gates}
         self.noise = {"u": (hidden,), "v": (hidden,)}
         one = (hidden, 0)
         self.add_product("read", one, one, bias=False)
@@ -48,7 +46,7 @@ class MTreeLSTMStack(Cell):
         self.add_product("gates_x", (self.input_size, hidden), (3 * hidden, hidden))
         self.add_product("gates_m", (0, hidden), (3 * hidden, hidden), bias=False)
         self.add_product("combine", (self.input_size, hidden), (0, hidden))
-        self.add_product("actions", one, (len(ACTIONS), 0))
+        self.add_product("actions", one, (len(stack.ACTIONS), 0))
         self.add_product("value", one, one, bias=False)
 
     def node(
@@ -67,7 +65,7 @@ class MTreeLSTMStack(Cell):
         value = dropped(torch.sigmoid(ops.linear("value", h)), noise, "v")
         g = torch.sigmoid(ops.linear("combine", x)).unflatten(1, (-1, self.hidden))
         memory = stack.update((g.unsqueeze(2) * children["stack"]).sum(1), value, *actions)
-        signals = {**dict(zip(ACTIONS, actions, strict=True)), "input": i, "output": o, "forget": f, "combine": g}
+        signals = {**dict(zip(stack.ACTIONS, actions, strict=True)), "input": i, "output": o, "forget": f, "combine": g}
         return {"h": h, "c": c, "stack": memory}, signals
 
 

@@ -1,16 +1,14 @@
 """Tree-RNN: a feed-forward layer per operator."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import torch
 from torch import Tensor
 
+from dgl_treestack.cells._activation import ACTIVATIONS
 from dgl_treestack.cells._contract import Cell, Ops, State, dropped
 from dgl_treestack.cells._model import Model
 from dgl_treestack.operators import Operator
-
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"sigmoid": torch.sigmoid, "tanh": torch.tanh}
 
 
 class TreeRNN(Cell):

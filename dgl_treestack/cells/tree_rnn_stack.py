@@ -7,12 +7,10 @@ import torch
 from torch import Tensor
 
 from dgl_treestack import stack
+from dgl_treestack.cells._activation import ACTIVATIONS
 from dgl_treestack.cells._contract import Cell, Ops, State, dropped
 from dgl_treestack.cells._model import Model
-from dgl_treestack.cells.tree_rnn import ACTIVATIONS
 from dgl_treestack.operators import Operator
-
-ACTIONS = ("push", "pop", "noop")
 
 
 class TreeRNNStack(Cell):
@@ -45,7 +43,7 @@ class TreeRNNStack(Cell):
         **common: Any,
     ):
         super().__init__(operators, tokens, hidden, **common)
-        self.actions = ACTIONS if noop else ACTIONS[:2]
+        self.actions = stack.ACTIONS if noop else stack.ACTIONS[:2]
         self.activation = ACTIVATIONS[activation]
         self.fields["stack"] = (stack_size, hidden)
         self.signals = dict.fromkeys(self.actions, (1,))

@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from dgl_treestack import stack
+from dgl_treestack.cells._activation import ACTIVATIONS
 from dgl_treestack.cells._contract import PER_CHILD, Cell, Ops, State, dropped
 from dgl_treestack.cells._model import Model
-from dgl_treestack.cells.tree_rnn import ACTIVATIONS
 from dgl_treestack.operators import Operator
 
 # How the gates (nodes, actions, H) are made to sum to one over the actions, element by element.
@@ -18,7 +18,6 @@ NORMALISATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "sum": lambda gates: gates / gates.sum(1, keepdim=True),
     "softmax": lambda gates: torch.softmax(gates, 1),
 }
-ACTIONS = ("push", "pop", "noop")
 
 
 class TreeSMU(Cell):
@@ -56,7 +55,7 @@ class TreeSMU(Cell):
         **common: Any,
     ):
         super().__init__(operators, tokens, hidden, **common)
-        self.actions = ACTIONS if noop else ACTIONS[:2]
+        self.actions = stack.ACTIONS if noop else stack.ACTIONS[:2]
         self.normalise, self.activation, self.top_k = NORMALISATIONS[normalise], ACTIVATIONS[activation], top_k
         self.fields["stack"] = (stack_size, hidden)
         self.signals = {**dict.fromkeys(self.actions, (hidden,)), "output": (hidden,), "forget": (PER_CHILD, hidden)}

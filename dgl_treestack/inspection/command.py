@@ -19,7 +19,7 @@ def inspect_file(file: str, *, limit: int, chosen: str, output: Path | None, voc
 
     Raises DataError for an unreadable file or an unknown id, ConfigurationError for a suffix other than .png and .svg.
     """
-    examples = []
+    examples: list[Example] = []
     for example in formats.read(find_data(file)):
         if limit and len(examples) >= limit and not (chosen and all(e.id != chosen for e in examples)):
             break

@@ -4,6 +4,7 @@ import io
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 from matplotlib.figure import Figure
@@ -16,7 +17,7 @@ LINES = ("-", "--", "-.", ":")
 # Okabe and Ito's palette, ordered so that neighbours also differ in lightness.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#000000")
 
-_SETTINGS = {
+_SETTINGS: dict[Any, Any] = {
     "font.size": 10,
     "axes.spines.top": False,
     "axes.spines.right": False,
