@@ -40,7 +40,7 @@ def test_commands_one_after_another(tmp_path):
 def test_python_example(tmp_path):
     (example,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
     (tmp_path / "example.py").write_text(example)
-    assert "torch.Size([21, 50]) torch.Size([21, 250])" in run([sys.executable, "example.py"], tmp_path)
+    assert "torch.Size([23, 50]) torch.Size([23, 250])" in run([sys.executable, "example.py"], tmp_path)
 
 
 @pytest.mark.parametrize("target", ["quickstart", "test", "check"])

@@ -46,7 +46,7 @@ def describe(device: str) -> dict[str, Any]:
     import torch
 
     return {
-        "versions": versions(),
+        "versions": {**versions(), "torch": torch.__version__},
         "platform": platform.platform(),
         "device": torch.cuda.get_device_name() if device.startswith("cuda") else device,
         "threads": torch.get_num_threads(),
