@@ -80,9 +80,15 @@ class Model(nn.Module):
     def _heads(self) -> list[Task]:
         return list(self.heads.values())  # type: ignore[arg-type]
 
-    def prepare(self, examples: Sequence[Example]) -> Dataset:
-        """Examples as data for this model. Raises DataError when no task accepts one, VocabularyError for an unknown leaf."""
-        task = [self._route(example) for example in examples]
+    def prepare(self, examples: Sequence[Example], task_name: str | None = None) -> Dataset:
+        """Examples as data for this model, all for one task if it is named.
+
+        Raises DataError when no task accepts an example, ConfigurationError when the model has no such task, VocabularyError
+        for an unknown leaf.
+        """
+        if task_name is not None and task_name not in self.heads:
+            raise ConfigurationError("The model was not made for it: " + unknown("task", task_name, self.heads))
+        task = [self._route(example) if task_name is None else list(self.heads).index(task_name) for example in examples]
         items = [self._heads[i].prepare(example) for i, example in zip(task, examples, strict=True)]
         return Dataset(
             examples,

@@ -96,7 +96,7 @@ def verify_equation(text: str, folder: Path, *, as_json: bool) -> None:
 def ask(run: Run, equation: Equation) -> dict[str, Any]:
     """The model's score and probability for an equation."""
     model = run.load_model()
-    dataset = model.prepare([Example(equation, id="asked")])
+    dataset = model.prepare([Example(equation, id="asked")], "verification")
     (record,) = make_records(model, dataset)
     probability = float(torch.sigmoid(torch.tensor(record["score"])))
     return {"equation": str(equation), "score": record["score"], "probability": probability}

@@ -1,4 +1,5 @@
 import json
+import math
 import os
 import pickle
 
@@ -6,7 +7,10 @@ import pytest
 import torch
 
 from dgl_treestack.errors import CheckpointError, ConfigurationError
+from dgl_treestack.expression import Equation
+from dgl_treestack.formats import Example
 from dgl_treestack.operators import MATH
+from dgl_treestack.training.command import ask
 from dgl_treestack.training.import_authors import FAMILIES, import_checkpoint
 from dgl_treestack.training.run import Run
 
@@ -60,6 +64,16 @@ def test_stack_size_can_be_chosen_and_is_recorded(tmp_path):
     assert Run.open(run.folder).load_model().cell.fields["stack"] == (2, HIDDEN)
     with pytest.raises(ConfigurationError, match="Unknown preset"):
         import_checkpoint(tmp_path / "a.checkpoint", tmp_path / "run", preset="script")
+
+
+def test_verify_asks_the_verification_head_even_about_numbers(tmp_path):
+    torch.save(released(FAMILIES[1]), tmp_path / "a.checkpoint")
+    run = import_checkpoint(tmp_path / "a.checkpoint", tmp_path / "run")
+    equation = Equation.parse("sin(1.5) = 0.99")
+    dataset = run.load_model().prepare([Example(equation, 1, "a")])
+    assert dataset.task.tolist() == [0]  # function evaluation comes first
+    answer = ask(run, equation)
+    assert answer["probability"] == pytest.approx(1 / (1 + math.exp(-answer["score"])))
 
 
 class Malicious:
