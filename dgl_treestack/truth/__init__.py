@@ -22,8 +22,8 @@ Verdicts, over at least 10 defined points
 Values are complex128 first, all points of a subtree at once, each distinct subtree once. A point is *doubtful* once a value
 on the way there is large, small, cancelled, saturated or close to a cut or branch point, or when the gap itself is neither
 clearly zero nor clearly not; doubtful points are evaluated again in 80 digits, or left out where the others already refute.
-That work has a budget of operations, not of seconds, so a verdict is the same on every machine; a point beyond the budget is
-undefined.
+An equation holds only if at least one point confirms it in 80 digits. That work has a budget of operations, not of seconds,
+so a verdict is the same on every machine; a point beyond the budget is undefined.
 """
 
 from dgl_treestack.truth.judgement import Verdict as Verdict

@@ -107,7 +107,7 @@ class _Comparison:
         self.recheck()
 
     def recheck(self) -> None:
-        """Decide the doubtful points in 80 digits, unless they cannot matter; when points disagree, all that differ."""
+        """Decide in 80 digits: doubtful points unless they cannot matter, those that differ from the rest, one if all agree."""
         if not self.variables:
             self._decide([0])
             self.gap[:], self.tolerance[:] = self.gap[0], self.tolerance[0]
@@ -118,8 +118,11 @@ class _Comparison:
             return
         self._decide(np.flatnonzero(doubt))
         apart = self.gap > self.tolerance
-        if apart.any() and (self.gap <= self.tolerance).any():
-            self._decide(np.flatnonzero(apart & (self.tolerance == _AGREE)))
+        quick, defined = self.tolerance == _AGREE, ~np.isnan(self.gap)
+        if apart.any() and (defined & ~apart).any():
+            self._decide(np.flatnonzero(apart & quick))
+        elif not apart.any() and not (defined & ~quick).any():
+            self._decide(np.flatnonzero(defined)[-1:])  # 1.0000000001*x and x agree in nine digits
 
     def _decide(self, points: Iterable[int]) -> None:
         for point in points:
@@ -144,7 +147,8 @@ class _Comparison:
         if points < REQUIRED_POINTS:
             return "undefined"
         if agreeing == points:
-            return "holds"
+            confirmed = ~np.isnan(self.gap) & (self.tolerance == _AGREE_EXACT)
+            return "holds" if confirmed.any() else "undefined"
         return "refuted" if differing >= REFUTED_SHARE * points else "conditional"
 
     def _witness(self) -> Witness:

@@ -1,0 +1,1 @@
+"""Equations that hold, and false partners that look alike: axioms, rewriting, corruption, folds, audit."""

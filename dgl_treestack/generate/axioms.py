@@ -1,0 +1,72 @@
+"""The tables of rules: identities that hold, and rules that are false on purpose.
+
+A table is a text file: `#` comments, `[section]` headings, one equation per line in infix notation.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from dgl_treestack.errors import DataError, ExpressionError
+from dgl_treestack.expression import Equation
+
+AXIOMS = "axioms.txt"
+FALSE_RULES = "axioms_false.txt"
+_TABLES = Path(__file__).parent.parent / "resources"
+
+
+@dataclass(frozen=True)
+class Axiom:
+    """One line of a table. name: `section:n`, n counting from 1 within the section."""
+
+    name: str
+    section: str
+    equation: Equation
+
+
+def load_axioms(path: Path | None = None) -> tuple[Axiom, ...]:
+    """The identities of a file, by default those of the package. Raises DataError with file and line."""
+    return _load(path or _TABLES / AXIOMS)
+
+
+def load_false_rules(path: Path | None = None) -> tuple[Axiom, ...]:
+    """The false rules of a file, by default those of the package. Raises DataError with file and line."""
+    return _load(path or _TABLES / FALSE_RULES)
+
+
+def _load(path: Path) -> tuple[Axiom, ...]:
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"Cannot be read as UTF-8 text: {error}.", path) from None
+    axioms: list[Axiom] = []
+    first_line: dict[Equation, int] = {}
+    section, count = "", 0
+    for number, line in enumerate(lines, start=1):
+        text = line.partition("#")[0].strip()
+        if not text:
+            continue
+        if text.startswith("["):
+            section, count = _section(text, path, number), 0
+            continue
+        if not section:
+            raise DataError("An equation stands before the first [section]. Name its group.", path, number)
+        equation, count = _equation(text, path, number), count + 1
+        if equation in first_line:
+            raise DataError(f"{text!r} is already on line {first_line[equation]}. Drop one.", path, number)
+        first_line[equation] = number
+        axioms.append(Axiom(f"{section}:{count}", section, equation))
+    return tuple(axioms)
+
+
+def _section(text: str, path: Path, number: int) -> str:
+    name = text.removeprefix("[").removesuffix("]").strip()
+    if text != f"[{name}]" or not name.isidentifier():
+        raise DataError(f"{text!r} is not a section heading. Write [name].", path, number)
+    return name
+
+
+def _equation(text: str, path: Path, number: int) -> Equation:
+    try:
+        return Equation.parse(text)
+    except ExpressionError as error:
+        raise DataError(str(error), path, number) from None

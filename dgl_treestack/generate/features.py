@@ -1,0 +1,47 @@
+"""What a model without recursion can see of an equation: counts of tokens, of parent-child pairs, of tokens per side."""
+
+from collections import Counter
+
+from dgl_treestack.expression import Expression
+
+
+def tokens(expression: Expression) -> list[str]:
+    """Per node, its operator, or class and text of a leaf."""
+    return [n if t is None else f"{n}:{t}" for n, t in zip(expression.names, expression.texts, strict=True)]
+
+
+def token_counts(expression: Expression) -> Counter[str]:
+    return Counter(tokens(expression))
+
+
+def pair_counts(expression: Expression) -> Counter[str]:
+    """Tokens, and pairs of parent and child token."""
+    labels = tokens(expression)
+    counts = Counter(labels)
+    for i, label in enumerate(labels):
+        for child in expression.children(i):
+            counts[f"{label} > {labels[child]}"] += 1
+    return counts
+
+
+def side_difference(expression: Expression) -> Counter[str]:
+    """Per token, its count on the left minus its count on the right, and the absolute value of that."""
+    labels, middle = tokens(expression), expression.ends[1]
+    left, right = Counter(labels[1:middle]), Counter(labels[middle:])
+    difference: Counter[str] = Counter()
+    for label in {**left, **right}:
+        difference[label] = left[label] - right[label]
+        difference[f"|{label}|"] = abs(left[label] - right[label])
+    return difference
+
+
+def shape(expression: Expression) -> Counter[str]:
+    """Size and depth, of the whole and of each side."""
+    middle = expression.ends[1]
+    return Counter(
+        size=expression.size,
+        depth=expression.depth,
+        left_size=middle - 1,
+        left_depth=expression.heights[1],
+        right_depth=expression.heights[middle],
+    )

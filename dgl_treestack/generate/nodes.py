@@ -1,0 +1,110 @@
+"""Hash-consed trees: equal subtrees are one object, so a rewrite only makes and evaluates the nodes on its way to the root."""
+
+from collections.abc import Iterator
+
+from dgl_treestack.expression import Equation, Expression, assemble
+from dgl_treestack.truth import Value
+
+
+class Node:
+    """A subtree of a `Pool`; within one pool, equal trees are identical objects. Fields as in `Expression`."""
+
+    __slots__ = ("_value", "children", "depth", "name", "size", "text")
+
+    def __init__(self, name: str, text: str | None, children: tuple["Node", ...]):
+        self.name, self.text, self.children = name, text, children
+        self.size: int = 1 + sum(child.size for child in children)
+        self.depth: int = 1 + max(child.depth for child in children) if children else 0
+        self._value: Value | None = None
+
+    @property
+    def value(self) -> Value:
+        """The node's values at the points of `truth`, computed once."""
+        if self._value is None:
+            self._value = Value(self.name, self.text, tuple(child.value for child in self.children))
+        return self._value
+
+    @property
+    def label(self) -> str:
+        """The operator, or class and text of a leaf."""
+        return self.name if self.text is None else f"{self.name}:{self.text}"
+
+    def walk(self) -> Iterator["Node"]:
+        """The nodes of the tree in pre-order, a shared subtree as often as it stands there."""
+        pending = [self]
+        while pending:
+            node = pending.pop()
+            yield node
+            pending.extend(reversed(node.children))
+
+
+class Pool:
+    """Makes nodes. Drop the pool to drop its nodes and their values."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[tuple, Node] = {}
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+    def leaf(self, kind: str, text: str) -> Node:
+        key = (kind, text)
+        if key not in self._nodes:
+            self._nodes[key] = Node(kind, text, ())
+        return self._nodes[key]
+
+    def node(self, name: str, *children: Node) -> Node:
+        key = (name, *map(id, children))
+        if key not in self._nodes:
+            self._nodes[key] = Node(name, None, children)
+        return self._nodes[key]
+
+    def tree(self, expression: Expression) -> Node:
+        """The node of an expression."""
+        done: list[Node] = []
+        for i in range(expression.size - 1, -1, -1):
+            text, arity = expression.texts[i], expression.arities[i]
+            if text is not None:
+                done.append(self.leaf(expression.names[i], text))
+                continue
+            children = [done.pop() for _ in range(arity)]
+            done.append(self.node(expression.names[i], *children))
+        return done[0]
+
+    def replace(self, root: Node, index: int, new: Node) -> Node:
+        """`root` with the subtree at pre-order position `index` replaced."""
+        path = []
+        node = root
+        while index:
+            slot, index = _step(node, index - 1)
+            path.append((node, slot))
+            node = node.children[slot]
+        for parent, slot in reversed(path):
+            children = parent.children
+            new = self.node(parent.name, *children[:slot], new, *children[slot + 1 :])
+        return new
+
+
+def find(root: Node, index: int) -> Node:
+    """The subtree at a pre-order position."""
+    node = root
+    while index:
+        slot, index = _step(node, index - 1)
+        node = node.children[slot]
+    return node
+
+
+def _step(node: Node, index: int) -> tuple[int, int]:
+    """The child that holds position `index` among the children's nodes, and the position inside it."""
+    for slot, child in enumerate(node.children):
+        if index < child.size:
+            return slot, index
+        index -= child.size
+    raise IndexError(f"the subtree of {node.name} ends {index + 1} nodes earlier")
+
+
+def to_equation(left: Node, right: Node) -> Equation:
+    """The equation left = right."""
+    flat = [("Equality", None, 2), *((n.name, n.text, len(n.children)) for side in (left, right) for n in side.walk())]
+    tree = assemble(flat)
+    return Equation(tree.names, tree.texts, tree.arities)

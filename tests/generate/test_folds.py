@@ -1,0 +1,65 @@
+from collections import Counter
+
+import pytest
+
+from dgl_treestack.expression import Equation, Expression
+from dgl_treestack.generate.folds import canonical_key, fold_of
+
+SAME = [
+    ("x + 1 = y", "y = 1 + x"),
+    ("x + 1 = y", "u + 1 = w"),
+    ("x + (y + z) = 2", "(z + x) + y = 2"),
+    ("x*(y*z) = (x + y)*z", "(y + x)*z = z*y*x"),
+    ("x + one = half", "x + 1 = Rational(1/2)"),
+    ("0.5*x = 1", "x*half = 1"),
+    ("sin(x)*y = sin(y)*x", "sin(y)*x = sin(x)*y"),
+    ("x - y = x**y", "y - x = y**x"),
+]
+DIFFERENT = [
+    ("x = y", "x = x"),
+    ("x**y = 1", "x**x = 1"),
+    ("x**2 = y", "2**x = y"),
+    ("x + y*z = 1", "(x + y)*z = 1"),
+    ("sin(x) = cos(y)", "sin(x) = cos(x)"),
+    ("x + 1 = 2", "x + 2 = 1"),
+    ("log(x, y) = 1", "log(y, x) = x"),
+    ("x + pi = 1", "x + E = 1"),
+    ("x + y + x = 1", "x + y + y + x = 1"),
+    ("x*1 = x", "x = x"),  # padding is part of an equation
+]
+
+
+@pytest.mark.parametrize(("first", "second"), SAME)
+def test_the_same_equation_has_one_key(first, second):
+    assert canonical_key(Equation.parse(first)) == canonical_key(Equation.parse(second))
+
+
+@pytest.mark.parametrize(("first", "second"), DIFFERENT)
+def test_different_equations_have_different_keys(first, second):
+    assert canonical_key(Equation.parse(first)) != canonical_key(Equation.parse(second))
+
+
+def test_many_variables_are_renamed_by_first_occurrence():
+    first, second = "a + (b*c)**d = tan(f)", "g + (h*i)**j = tan(k)"
+    assert canonical_key(Equation.parse(first)) == canonical_key(Equation.parse(second))
+
+
+def test_a_key_never_changes():
+    assert canonical_key(Equation.parse("sin(x)**2 + cos(x)**2 = 1")) == KEY
+
+
+KEY = "b9ae8640d833b30f272d"
+
+
+def test_a_key_of_a_deep_tree():
+    depth = 20_000
+    names = ("Equality", *["Add"] * depth, *["Symbol"] * (depth + 2))
+    deep = Expression(names, (*[None] * (depth + 1), *["x"] * (depth + 2)), (*[2] * (depth + 1), *[0] * (depth + 2)))
+    assert len(canonical_key(deep)) == 20
+
+
+def test_families_fall_into_folds_by_their_shares():
+    shares = {"train": 3.0, "test": 1.0}
+    folds = Counter(fold_of(f"family {i}", shares) for i in range(4000))
+    assert folds["train"] / 4000 == pytest.approx(0.75, abs=0.03)
+    assert fold_of("family 1", shares) == fold_of("family 1", {"train": 6.0, "test": 2.0})

@@ -1,0 +1,82 @@
+import numpy as np
+import pytest
+
+from dgl_treestack.expression import Expression
+from dgl_treestack.generate.axioms import load_axioms
+from dgl_treestack.generate.grow import Grower
+from dgl_treestack.generate.nodes import Pool, find, to_equation
+from dgl_treestack.generate.rewrite import RuleIndex, instantiate, match, rewrite, rules_of
+from dgl_treestack.truth import judge
+
+AXIOMS = load_axioms()
+RULES = rules_of(AXIOMS)
+
+
+def tree(pool: Pool, text: str):
+    return pool.tree(Expression.parse(text))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "subject", "fits"),
+    [
+        ("x*x", "sin(y)*sin(y)", True),
+        ("x*x", "sin(y)*sin(z)", False),
+        ("sin(x)**2 + cos(x)**2", "sin(y + 1)**2 + cos(y + 1)**2", True),
+        ("sin(x)**2 + cos(x)**2", "sin(y)**2 + cos(z)**2", False),  # the unsound match of the papers' generator
+        ("x*y + x*z", "2*u + 2*w", True),
+        ("x*y + x*z", "2*u + 3*w", False),
+        ("x + 0", "y + 1", False),
+    ],
+)
+def test_repeated_variables_bind_to_the_same_subtree(pattern, subject, fits):
+    pool = Pool()
+    assert (match(tree(Pool(), pattern), tree(pool, subject)) is not None) == fits
+
+
+def test_equal_trees_of_a_pool_are_one_object():
+    pool = Pool()
+    assert tree(pool, "sin(x) + sin(x)*2") is tree(pool, "sin(x) + sin(x)*2")
+    left, right = tree(pool, "sin(x) + sin(x)").children
+    assert left is right
+
+
+def test_replace_and_find_count_nodes_in_pre_order():
+    pool = Pool()
+    expression = Expression.parse("sin(x) + y*2**z")
+    root, new = pool.tree(expression), pool.leaf("Pi", "pi")
+    for i in range(expression.size):
+        assert find(root, i) is pool.tree(expression.subtree(i))
+        assert pool.replace(root, i, new) is pool.tree(expression.replace(i, Expression.leaf("Pi")))
+
+
+def test_every_axiom_rewrites_in_both_directions():
+    directions = {}
+    for rule in RULES:
+        directions.setdefault(rule.axiom, []).append(rule)
+    for axiom in AXIOMS:
+        commutes = str(axiom.equation) in ("x + y = y + x", "x*y = y*x")
+        assert len(directions[axiom.name]) == (1 if commutes else 2)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: f"{rule.axiom}-{'expand' if rule.is_expansion else rule.source.label}")
+def test_a_rule_turns_a_tree_into_one_of_equal_value(rule):
+    grower = Grower(AXIOMS, np.random.default_rng(11))
+    grower.variables = ("x", "y")
+    pool, bindings = grower.pool, {}
+    for _ in range(2):
+        source = instantiate(pool, rule.source, bindings, grower.leaf)
+        found = match(rule.source, source)
+        target = instantiate(pool, rule.target, found, grower.leaf)
+        assert judge(to_equation(source, target)).verdict in ("holds", "undefined")
+
+
+def test_a_variable_of_one_side_is_filled_once():
+    pool = Pool()
+    fills = iter([pool.leaf("Symbol", "u"), pool.leaf("Symbol", "w")])
+    assert instantiate(pool, tree(Pool(), "x - x"), {}, lambda: next(fills)) is tree(pool, "u - u")
+
+
+def test_rewriting_nothing_that_fits_gives_none():
+    pool = Pool()
+    index = RuleIndex(rules_of([axiom for axiom in AXIOMS if axiom.section == "circular"]))
+    assert rewrite(pool, index, tree(pool, "exp(x)"), lambda: pool.leaf("Pi", "pi"), np.random.default_rng(0)) is None

@@ -1,0 +1,111 @@
+"""The data in the wheel: counts, labels, folds, leakage. The labels are judged by a checker that shares nothing with ours."""
+
+from collections import Counter, defaultdict
+
+import pytest
+
+from dgl_treestack.formats import read
+from dgl_treestack.generate.audit import leakage
+from dgl_treestack.generate.features import token_counts
+from dgl_treestack.generate.folds import canonical_key
+from dgl_treestack.generate.grow import FUNCTIONS, VARIABLES
+from dgl_treestack.generate.quickstart import FILES, FOLDS
+from dgl_treestack.resources import find_data
+from dgl_treestack.truth import judge
+from dgl_treestack.vocabulary import PRESETS
+from tests.independent_checker import complaints
+
+PATHS = {fold: find_data(f"bundled:quickstart/{fold}") for fold in FOLDS}
+MINIMUM = {"train": 7_000, "validation": 1_500, "test": 3_000}
+DEPTHS = {"train": range(1, 8), "validation": range(1, 8), "test": range(1, 14)}
+
+
+@pytest.fixture(scope="module")
+def data():
+    return {fold: list(read(path)) for fold, path in PATHS.items()}
+
+
+def test_the_files_are_small():
+    assert {path.name for path in PATHS.values()} == set(FILES.values())
+    assert sum(path.stat().st_size for path in PATHS.values()) < 1_000_000
+
+
+@pytest.mark.parametrize("fold", FOLDS)
+def test_counts_and_depths(data, fold):
+    depths = Counter(example.equation.depth for example in data[fold])
+    assert sum(depths.values()) >= MINIMUM[fold]
+    assert sorted(depths) == list(DEPTHS[fold])
+    if fold == "test":
+        assert min(count for depth, count in depths.items() if depth > 2) >= 230
+
+
+@pytest.mark.parametrize("fold", FOLDS)
+def test_half_of_every_depth_holds(data, fold):
+    labels = defaultdict(Counter)
+    for example in data[fold]:
+        labels[example.equation.depth][example.label] += 1
+    assert all(counts[0] == counts[1] for counts in labels.values())
+
+
+@pytest.mark.parametrize("fold", FOLDS)
+def test_every_label_survives_the_independent_checker(data, fold):
+    assert complaints(data[fold]) == []
+
+
+def test_the_independent_checker_would_object(data):
+    from dataclasses import replace
+
+    wrong = [replace(example, label=1 - example.label) for example in data["validation"]]
+    assert len(complaints(wrong)) > 0.99 * len(wrong)
+
+
+@pytest.mark.parametrize("fold", FOLDS)
+def test_certificates_are_what_judging_again_gives(data, fold):
+    for example in data[fold][::25]:
+        found, certificate = judge(example.equation), example.certificate
+        assert (found.verdict, found.points) == (certificate["verdict"], certificate["points"])
+        assert found.points >= 10 and found.verdict == ("holds" if example.label else "refuted")
+        assert example.label == 1 or found.witness.point == certificate["witness"]
+
+
+def test_no_equation_and_no_family_is_in_two_folds(data):
+    keys = [canonical_key(example.equation) for fold in FOLDS for example in data[fold]]
+    assert len(keys) == len(set(keys))
+    families = [{example.family for example in data[fold]} for fold in FOLDS]
+    assert sum(map(len, families)) == len(set().union(*families))
+
+
+def test_ids_are_unique_and_pairs_have_two_members(data):
+    everything = [example for fold in FOLDS for example in data[fold]]
+    assert len({example.id for example in everything}) == len(everything)
+    assert set(Counter(example.pair for example in everything).values()) == {2}
+    assert all(example.fold == fold for fold in FOLDS for example in data[fold])
+
+
+def test_members_of_a_pair_have_the_same_tokens(data):
+    for fold in FOLDS:
+        for true, false in zip(data[fold][::2], data[fold][1::2], strict=True):
+            if true.equation.depth > 1:
+                assert token_counts(true.equation) == token_counts(false.equation)
+
+
+def test_every_function_and_every_leaf_is_known_and_used(data):
+    vocabulary, used = PRESETS["released"], Counter()
+    for example in data["train"]:
+        used.update(set(example.equation.names))
+        for _, kind, text in example.equation.leaves():
+            assert vocabulary.row(kind, text) is not None
+            assert kind != "Symbol" or text in VARIABLES
+    assert min(used[name] for name in FUNCTIONS) > 0.05 * len(data["train"])
+
+
+def test_few_equations_are_without_variables(data):
+    deep = [example for fold in FOLDS for example in data[fold] if example.equation.depth > 2]
+    assert sum("Symbol" not in example.equation.names for example in deep) < 0.2 * len(deep)
+
+
+def test_leakage_of_the_training_data(data):
+    found = leakage(data["train"], ("tokens", "parent-child pairs", "side differences"))
+    assert found["tokens"]["all"] <= 55
+    assert found["parent-child pairs"]["all"] <= 58
+    assert found["side differences"]["all"] <= 60

@@ -1,0 +1,164 @@
+import cmath
+
+import mpmath
+import numpy as np
+import pytest
+
+from dgl_treestack.errors import ExpressionError
+from dgl_treestack.expression import Equation, Expression
+from dgl_treestack.generate.grow import UNARY
+from dgl_treestack.truth import POINTS, Value, judge, value_of
+
+VERDICTS = [
+    ("sin(x)**2 + cos(x)**2 = 1", "holds"),
+    ("exp(log(x)) = x", "holds"),
+    ("x - x = 0", "holds"),
+    ("0*x = 0", "holds"),
+    ("0**0 = 1", "holds"),
+    ("0**x = 0", "holds"),  # where Re x > 0, the only places where it is defined
+    ("0.7 = 7/10", "holds"),
+    ("sin(pi) = 0", "holds"),
+    ("cot(pi/2) = 0", "holds"),
+    ("log(8, 2) = 3", "holds"),
+    ("E**x = exp(x)", "holds"),
+    ("sqrt(-1)**2 = -1", "holds"),
+    ("x = 2*x", "refuted"),
+    ("2 + 2 = 5", "refuted"),
+    ("cos(2*y) = (1 - tan(x)**2)/(1 + tan(y)**2)", "refuted"),  # the misspelt axiom of the papers' data
+    ("x**y = y**x", "refuted"),
+    ("sqrt(x**2) = x", "conditional"),
+    ("log(x*x) = 2*log(x)", "conditional"),
+    ("asin(sin(x)) = x", "conditional"),
+    ("sin(x) = sqrt(1 - cos(x)**2)", "conditional"),
+    ("(x**2)**y = x**(2*y)", "conditional"),
+    ("x + 1e-9 = x", "conditional"),  # differs, but less than the table calls a refutation
+    ("nan = nan", "undefined"),
+    ("oo = oo", "undefined"),
+    ("1/(x - x) = 1", "undefined"),
+    ("tan(pi/2) = tan(pi/2)", "undefined"),
+    ("acot(0) = pi/2", "undefined"),
+    ("0**(-1) = 0**(-1)", "undefined"),
+    ("(1/(x - x))**0 = 1", "undefined"),  # NumPy says nan**0 = 1
+]
+
+# Equal in every digit that a float has, and not equal.
+LOOK_ALIKES = ["tanh(50) = 1", "exp(-exp(10)) = 0", "exp(-60) = 0", "exp(pi*sqrt(163)) = 262537412640768744", "1 + 1e-25 = 1"]
+LOOK_ALIKES += ["1.0000000001*x = x", "1.00000000000000001*x = x", "x**1.0000000000001 = x"]
+LOOK_ALIKES += ["(1 + 1e-17)*x = x", "sin(x) + 1e-15*sin(x) = sin(x)"]
+
+TOWERS = ["9**9**9**9 = x", "x**x**x**x**x**x**x**x = 1/0", "exp(exp(exp(exp(x)))) = y**(y**(y**(99**99)))"]
+
+
+@pytest.mark.parametrize(("text", "verdict"), VERDICTS)
+def test_verdict(text, verdict):
+    assert judge(Equation.parse(text)).verdict == verdict
+
+
+@pytest.mark.parametrize("text", LOOK_ALIKES)
+def test_saturated_values_never_make_an_equation_hold(text):
+    assert judge(Equation.parse(text)).verdict != "holds"
+
+
+@pytest.mark.parametrize("text", TOWERS)
+def test_power_towers_are_answered(text):
+    assert judge(Equation.parse(text)).verdict in ("undefined", "refuted")
+
+
+def test_every_verdict_but_undefined_rests_on_ten_points():
+    for text, _ in VERDICTS:
+        found = judge(Equation.parse(text))
+        assert found.points >= 10 or found.verdict == "undefined"
+        assert found.agreeing <= found.points <= POINTS
+
+
+def test_a_variable_has_the_same_value_in_every_equation():
+    alone, among = (judge(Equation.parse(text)).witness for text in ("x = 2*x", "w + x = w + 2*x"))
+    assert value_of("x", 0) == alone.variables["x"] and value_of("x", among.point) == among.variables["x"]
+
+
+def test_points_are_real_positive_real_and_complex():
+    values = [value_of("x", point) for point in range(POINTS)]
+    assert all(v.imag == 0 and v.real > 0 for v in values[:4])
+    assert all(v.imag == 0 for v in values[:8]) and any(v.real < 0 for v in values[4:8])
+    assert all(abs(v.imag) > 0.1 for v in values[8:]) and any(abs(v.real) > cmath.pi / 2 for v in values[8:])
+    assert len(set(values)) == POINTS and value_of("y", 3) != value_of("x", 3)
+
+
+def test_a_witness_can_be_evaluated_again():
+    witness = judge(Equation.parse("sqrt(x**2) = x")).witness
+    x = witness.variables["x"]
+    assert witness.left == pytest.approx(cmath.sqrt(x * x)) and witness.right == pytest.approx(x)
+    assert abs(witness.left - witness.right) > 1e-6
+
+
+def test_an_equation_that_holds_has_no_witness():
+    assert judge(Equation.parse("x + y = y + x")).witness is None
+
+
+@pytest.mark.parametrize("name", UNARY)
+@pytest.mark.parametrize("argument", ["x", "2", "1/3", "-3", "2*sqrt(-1)", "-1/2*sqrt(-1)"])
+def test_functions_agree_with_mpmath_also_on_their_cuts(name, argument):
+    inner, outer = Expression.parse(argument), Expression.parse(f"{name}({argument})")
+    argument_values, values = value_at_points(inner), value_at_points(outer)
+    for x, found in zip(argument_values, values, strict=True):
+        wanted = getattr(mpmath, name)(x.real if x.imag == 0 else x)
+        assert found == pytest.approx(complex(wanted), rel=1e-9, abs=1e-12), x
+
+
+def value_at_points(expression: Expression) -> list[complex]:
+    """The values a verdict would rest on: in 80 digits where complex128 is doubtful."""
+    from dgl_treestack.truth.value import BUDGET, ExactEvaluation
+
+    done: list[Value] = []
+    for i in range(expression.size - 1, -1, -1):
+        children = tuple(done.pop() for _ in range(expression.arities[i]))
+        done.append(Value(expression.names[i], expression.texts[i], children))
+    exact = ExactEvaluation(BUDGET)
+    return [complex(exact.value(done[0], p) if done[0].doubt[p] else done[0].number[p]) for p in range(POINTS)]
+
+
+@pytest.mark.parametrize("name", ["sin", "exp", "atan"])
+def test_chains_of_twenty_thousand_operators(name):
+    depth = 20_000
+    names = ("Equality", *[name] * depth, "Symbol", "Symbol")
+    texts = (None, *[None] * depth, "x", "x")
+    equation = Equation(names, texts, (2, *[1] * depth, 0, 0))
+    assert judge(equation).verdict == ("undefined" if name == "exp" else "refuted")
+
+
+def test_work_beyond_the_budget_leaves_points_undefined():
+    equation = Equation.parse("x - x + (y - y) = 0")
+    assert judge(equation).verdict == "holds"
+    assert judge(equation, budget=0).verdict == "undefined"
+
+
+def test_nothing_holds_without_a_point_in_eighty_digits():
+    equation = Equation.parse("x + y = y + x")
+    assert judge(equation).precision == "80 digits"
+    assert judge(equation, budget=0).verdict == "undefined"
+
+
+def test_complex128_and_eighty_digits_agree_where_there_is_no_doubt():
+    from dgl_treestack.truth.value import BUDGET, ExactEvaluation
+
+    x = Value("Symbol", "x")
+    for name in UNARY:
+        value = Value("Add", None, (Value(name, None, (x,)), Value("Pow", None, (x, x))))
+        exact = ExactEvaluation(BUDGET)
+        trusted = np.flatnonzero(~value.doubt)
+        assert len(trusted) >= 12
+        for point in trusted:
+            assert complex(value.number[point]) == pytest.approx(complex(exact.value(value, int(point))), rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("expression", "message"),
+    [
+        (Expression.parse("x + 1"), "Add '='"),
+        (Expression.parse("x + _ = 1"), "blank"),
+        (Expression.from_prefix("Equality Equality Symbol:x Symbol:x Symbol:y"), "inside"),
+    ],
+)
+def test_what_has_no_truth_value_is_refused(expression, message):
+    with pytest.raises(ExpressionError, match=message):
+        judge(expression)
