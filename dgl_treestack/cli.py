@@ -49,10 +49,21 @@ def generate(
     seed: int = 0,
 ) -> None:
     """Make certified equations: train.jsonl.gz, validation.jsonl.gz, test.jsonl.gz."""
-    from dgl_treestack.generate import quickstart
+    from dgl_treestack.generate.command import generate_preset
 
-    report = quickstart.generate(output_dir, seed, progress=sys.stderr.isatty())
-    print(report)
+    generate_preset(output_dir, seed, progress=sys.stderr.isatty())
+
+
+@app.command
+def audit(
+    files: Annotated[Positional[tuple[str, ...]], arg(help="Files of equations, ours or the authors', or bundled:...")],
+    *,
+    json: Json = False,
+) -> int:
+    """Judge every label numerically and measure what a shortcut could reach. Exit code 1 when a label is contradicted."""
+    from dgl_treestack.generate.command import audit_files
+
+    return audit_files(files, as_json=json, progress=sys.stderr.isatty())
 
 
 @app.command

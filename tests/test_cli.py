@@ -14,6 +14,19 @@ from dgl_treestack.expression import Equation
 from dgl_treestack.formats import Example
 from dgl_treestack.training import configuration
 
+COMMANDS = [
+    "doctor",
+    "cells",
+    "generate",
+    "audit",
+    "inspect",
+    "train",
+    "evaluate",
+    "verify",
+    "import-authors",
+    "plot",
+    "report",
+]
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
 
 
@@ -39,18 +52,7 @@ def test_help_explains_and_is_quick():
     start = time.perf_counter()
     text = treestack("--help")
     assert time.perf_counter() - start < 1
-    for command in (
-        "doctor",
-        "cells",
-        "generate",
-        "inspect",
-        "train",
-        "evaluate",
-        "verify",
-        "import-authors",
-        "plot",
-        "report",
-    ):
+    for command in COMMANDS:
         assert command in text
     assert "--resume" in treestack("train", "--help")
 

@@ -103,5 +103,14 @@ def ask(run: Run, equation: Equation) -> dict[str, Any]:
 
 
 def describe_verdict(verdict: truth.Verdict) -> str:
-    """One line on a numeric verdict."""
-    return f"{verdict.verdict}, {verdict.points} defined points"
+    """One line on a numeric verdict, with the witness against the equation when there is one."""
+    line = f"{verdict.verdict}: {verdict.agreeing} of {verdict.points} defined points agree ({verdict.precision})"
+    witness = verdict.witness
+    if witness is None:
+        return line
+    place = ", ".join(f"{name} = {_short(value)}" for name, value in witness.variables.items())
+    return f"{line}; {'at ' + place + ' ' if place else ''}the sides are {_short(witness.left)} and {_short(witness.right)}"
+
+
+def _short(value: complex) -> str:
+    return f"{value.real:.4g}" if value.imag == 0 else f"{value:.4g}"
