@@ -1,7 +1,7 @@
 """Ctrl-C and SIGTERM: finish the step, save, leave with the exit code that shells expect."""
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
@@ -19,18 +19,19 @@ class Interrupted(Exception):
 class Watch:
     """Remembers the first signal; a second one of the same kind stops the program at once."""
 
-    def __init__(self) -> None:
-        self.number = 0
+    def __init__(self, react: Callable[[int], None]) -> None:
+        self.number, self.react = 0, react
 
     def note(self, number: int, _frame: FrameType | None) -> None:
         self.number = number
         signal.signal(number, signal.SIG_DFL)
+        self.react(number)
 
 
 @contextmanager
-def watch_signals() -> Iterator[Watch]:
-    """Within the block, SIGINT and SIGTERM are noted rather than obeyed."""
-    watch = Watch()
+def watch_signals(react: Callable[[int], None] = lambda number: None) -> Iterator[Watch]:
+    """Within the block, SIGINT and SIGTERM are noted, and reacted to, rather than obeyed."""
+    watch = Watch(react)
     before = {number: signal.signal(number, watch.note) for number in SIGNALS}
     try:
         yield watch

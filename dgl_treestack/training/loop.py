@@ -70,7 +70,9 @@ class Training:
 
     def train(self) -> None:
         """Train to the last epoch, evaluate the test sets with the best weights, write DONE."""
-        logger.info("%s: %d training, %d validation equations", self.run.folder, len(self.train_set), len(self.validation_set))
+        logger.info(
+            "%s: %d training, %d validation equations", self.run.folder.name, len(self.train_set), len(self.validation_set)
+        )
         with watch_signals() as watch:
             self.run.write_metrics(self.progress.rows)
             while not self._finished():
@@ -146,9 +148,12 @@ class Training:
         self._save()
         self.run.write_metrics(progress.rows)
         logger.info(
-            "epoch %(epoch)d: train loss %(train_loss).4f, accuracy %(train_accuracy).1f %%; "
-            "validation %(validation_accuracy).1f %%",
-            row,
+            "%s epoch %d: train loss %.4f, accuracy %.1f %%; validation %.1f %%",
+            self.run.folder.name,
+            progress.epoch,
+            row["train_loss"],
+            row["train_accuracy"],
+            validation.accuracy,
         )
 
     def _keep_best(self, accuracy: float) -> None:
@@ -165,7 +170,7 @@ class Training:
             weights.write(self.run.best, self.model.state_dict(), {"epoch": 0})
         for name in (*self.config.data.validation, *self.config.data.test):
             rows = evaluation.evaluate(self.run, name, engine=self.config.engine)
-            logger.info("%s: accuracy %.1f %%", name, records.accuracy(rows))
+            logger.info("%s on %s: accuracy %.1f %%", self.run.folder.name, name, records.accuracy(rows))
         atomic.write_text(self.run.done, f"best epoch {self.progress.best_epoch}\n")
 
     # What a person sees

@@ -72,21 +72,25 @@ def check_device(device: str) -> None:
 def start_many(commands: Sequence[Sequence[str]], jobs: int) -> int:
     """Run `treestack train ...` commands as processes of one thread each, `jobs` at a time. Returns the worst exit code."""
     settings = {**os.environ, "OMP_NUM_THREADS": "1"}
-    running: list[subprocess.Popen[bytes]] = []
+    running: list[subprocess.Popen[str]] = []
 
-    with watch_signals() as watch:
+    def pass_on(number: int) -> None:
+        if number == signal.SIGTERM:  # Ctrl-C reaches the children by itself
+            for process in running:
+                process.terminate()
+
+    with watch_signals(pass_on) as watch:
 
         def run(command: Sequence[str]) -> int:
             if watch.number:
                 return 128 + watch.number
-            process = subprocess.Popen([sys.executable, "-m", "dgl_treestack", *command], env=settings)
+            # through a pipe, so that the children log whole lines instead of drawing bars over each other
+            command = [sys.executable, "-m", "dgl_treestack", *command]
+            process = subprocess.Popen(command, env=settings, stderr=subprocess.PIPE, text=True)
             running.append(process)
-            while True:
-                try:
-                    return process.wait(timeout=0.2)
-                except subprocess.TimeoutExpired:
-                    if watch.number == signal.SIGTERM:  # Ctrl-C reaches the children by itself
-                        process.terminate()
+            for line in process.stderr or ():
+                print(line, end="", file=sys.stderr, flush=True)
+            return process.wait()
 
         with ThreadPoolExecutor(jobs) as pool:
             codes = list(pool.map(run, commands))

@@ -225,3 +225,20 @@ def test_a_gpu_that_is_not_there(tmp_path):
         pytest.skip("there is a GPU")
     with pytest.raises(ConfigurationError, match="not available here"):
         start(small_config(tmp_path), 0, tmp_path, device="cuda")
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_to_several_runs_saves_all_of_them(tmp_path, number, code):
+    (tmp_path / "small.toml").write_text(configuration.dump(small_config(tmp_path, schedule={"epochs": 500})))
+    command = [sys.executable, "-m", "dgl_treestack", "train", "small.toml", "--seeds", "0", "1", "2", "--jobs", "2"]
+    process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    for seed in (0, 1):
+        _wait_for_step(tmp_path / "runs" / f"small-{seed}" / "checkpoints" / "last.safetensors", process)
+    if number == signal.SIGINT:
+        os.killpg(process.pid, number)  # as a terminal does
+    else:
+        process.send_signal(number)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == code
+    assert said.count("; saved.") == 2
+    assert not (tmp_path / "runs" / "small-2").exists()
