@@ -19,15 +19,16 @@ def draw(runs: Sequence[RunResult]) -> Figure:
     axes = figure.add_subplot()
     for i, (name, group) in enumerate(by_config(runs).items()):
         _draw_group(axes, name, group, _style.line(i))
+    depths, majority = _majority(runs[0])
     limit = runs[0].config.data.max_depth
     if limit:
-        axes.axvspan(0.5, limit + 0.5, color="0.92", zorder=0)
+        axes.axvspan(depths[0] - 0.5, limit + 0.5, color="0.92", zorder=0)
         axes.text(limit + 0.4, axes.get_ylim()[1], "training depths", ha="right", va="top", fontsize=8, color="0.35")
-    depths, majority = _majority(runs[0])
     axes.plot(depths, majority, color="0.45", linewidth=1.2, linestyle=(0, (1, 1)), label="majority class")
     axes.set_xlabel("depth of the equation")
     axes.set_ylabel("accuracy (%)")
     axes.set_xticks(depths)
+    axes.set_xlim(depths[0] - 0.5, depths[-1] + 0.5)
     axes.legend()
     return figure
 
