@@ -5,29 +5,42 @@ import os
 import tempfile
 from pathlib import Path
 
+from dgl_treestack.errors import OutputError
+
+_TEMPORARY = ".tmp"
+
 
 def write_bytes(path: Path | str, content: bytes) -> None:
-    """Write a file atomically: a temporary file beside it, flushed to disk, then renamed over it."""
+    """Write a file atomically: a temporary file beside it, flushed to disk, then renamed over it. Raises OutputError."""
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
-        raise
-    _sync_folder(path.parent)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=_TEMPORARY)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            os.chmod(temporary, 0o666 & ~_umask())
+            os.replace(temporary, path)
+        except BaseException:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(temporary)
+            raise
+        _sync_folder(path.parent)
+    except OSError as error:
+        raise OutputError(f"{path} cannot be written: {error.strerror or error}. Choose another place.") from None
 
 
 def write_text(path: Path | str, content: str) -> None:
     """Write a UTF-8 text file atomically."""
     write_bytes(path, content.encode())
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Delete the temporary files that killed processes left in a folder and below."""
+    for path in folder.rglob(f".*{_TEMPORARY}"):
+        path.unlink(missing_ok=True)
 
 
 def _umask() -> int:

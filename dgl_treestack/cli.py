@@ -88,7 +88,7 @@ def train(
     *,
     output_dir: Annotated[Path, arg(help="Run folders <name>-<seed> are made here.")] = Path("runs"),
     seed: int = 0,
-    seeds: Annotated[tuple[int, ...], arg(help="Several seeds, one run each.")] = (),
+    seeds: Annotated[tuple[int, ...], arg(help="Several seeds, one run each; takes the place of --seed.")] = (),
     set: Annotated[tuple[str, ...], arg(help="Replace values: schedule.epochs=3 model.settings.stack_size=2.")] = (),
     device: Device = "cpu",
     jobs: Annotated[int, arg(help="Runs at a time, each a process with one thread.")] = 1,
@@ -123,7 +123,9 @@ def evaluate(
 
 @app.command
 def verify(
-    equation: Annotated[Positional[str], arg(help='An equation such as "sin(x)**2 + cos(x)**2 = 1".')],
+    equation: Annotated[
+        Positional[str], arg(help='Such as "sin(x)**2 + cos(x)**2 = 1"; after -- if it begins with a minus.')
+    ],
     *,
     run: Annotated[Path, arg(help="The run folder whose model is asked.")],
     json: Json = False,

@@ -6,6 +6,7 @@
     ├── DataError             a file of equations, records or axioms that breaks its format
     ├── ConfigurationError    a run that is described wrongly
     ├── CheckpointError       weights or run folders that cannot be read
+    ├── OutputError           a file that cannot be written: no space, no permission, a folder in its place
     └── DivergenceError       training produced a number that is not finite
 
 A message states the value given, the rule it broke and the remedy.
@@ -48,8 +49,12 @@ class CheckpointError(TreestackError):
     """Weights or a run folder that cannot be read or do not fit."""
 
 
+class OutputError(TreestackError):
+    """A file that cannot be written."""
+
+
 class DivergenceError(TreestackError):
-    """The loss or a gradient is no longer a finite number."""
+    """The loss, a gradient or the validation loss is no longer a finite number."""
 
 
 def _pointer(text: str | None, column: int | None, width: int = 60) -> str:

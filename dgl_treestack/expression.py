@@ -7,35 +7,19 @@ be of any depth. Reading and writing text is the business of `dgl_treestack.nota
 Depth: a leaf has 0, an operator 1 + the maximum over its children, the equality node included. `x = y` has depth 1.
 """
 
-import keyword
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
 from dgl_treestack.errors import ExpressionError, unknown
+from dgl_treestack.leaf import LEAF_CLASSES, check_leaf, leaf_value, number_value
 from dgl_treestack.operators import MATH, Signature
 
 if TYPE_CHECKING:
     import sympy
 
-# Leaf class -> the text it always has, or None where every leaf brings its own.
-LEAF_CLASSES: dict[str, str | None] = {
-    "Symbol": None,
-    "Integer": None,
-    "Rational": None,
-    "Float": None,
-    "Number": None,
-    "NegativeOne": "-1",
-    "NaN": "nan",
-    "Infinity": "oo",
-    "Exp1": "E",
-    "Pi": "pi",
-    "One": "1",
-    "Half": "1/2",
-    "Blank": "_",
-}
+__all__ = ["LEAF_CLASSES", "Equation", "Expression", "assemble", "check_leaf", "leaf_value", "number_value"]
 
 
 @dataclass(frozen=True, eq=True)
@@ -243,37 +227,6 @@ def _check_node(signature: Signature, name: str, text: str | None, arity: int) -
             raise ExpressionError(f"The operator {name!r} carries no text, found {text!r}.")
     else:
         raise ExpressionError(unknown("operator or leaf class", name, [*signature.by_name, *LEAF_CLASSES]))
-
-
-def check_leaf(kind: str, text: str | None) -> None:
-    """Raise ExpressionError unless `text` can be the text of a leaf of class `kind`."""
-    if not text or any(character.isspace() for character in text):
-        raise ExpressionError(f"A leaf of class {kind!r} needs a text without spaces, found {text!r}.")
-    if kind == "Symbol":
-        if not (text.isascii() and text.isidentifier()) or keyword.iskeyword(text):
-            raise ExpressionError(f"{text!r} cannot name a variable. Use letters, digits and '_', not a Python keyword.")
-    elif LEAF_CLASSES[kind] is None:
-        number_value(text)
-
-
-def number_value(text: str) -> Fraction:
-    """The exact value of a number's text: `3`, `-2`, `2/5`, `1.29`. Raises ExpressionError."""
-    if len(text) > 60 or ("e" in text.lower() and len(text.lower().partition("e")[2]) > 4):
-        raise ExpressionError(f"The number {text[:30]!r}... is too long: at most 60 characters and exponents below 1000.")
-    try:
-        value = Fraction(text)
-    except (ValueError, ZeroDivisionError):
-        raise ExpressionError(f"{text!r} is not a number. Write 3, -2, 2/5 or 1.29.") from None
-    if abs(value) >= 10**300:
-        raise ExpressionError(f"The number {text!r} is too large; its magnitude must be below 1e300.")
-    return value
-
-
-def leaf_value(kind: str, text: str) -> Fraction | None:
-    """The exact rational value of a leaf, None for symbols, pi, E, infinity, NaN and the blank."""
-    if kind in ("Integer", "Rational", "Float", "Number", "NegativeOne", "One", "Half"):
-        return number_value(text)
-    return None
 
 
 def assemble(nodes: Sequence[tuple[str, str | None, int]], signature: Signature = MATH) -> Expression:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from dgl_treestack import cells, graph
 from dgl_treestack._dgl import DGLGraph
-from dgl_treestack.errors import ConfigurationError, DataError, unknown
+from dgl_treestack.errors import ConfigurationError, DataError, VocabularyError, unknown
 from dgl_treestack.forest import Forest
 from dgl_treestack.formats import Example
 from dgl_treestack.operators import MATH, Signature
@@ -90,10 +90,15 @@ class Model(nn.Module):
             raise ConfigurationError("The model was not made for it: " + unknown("task", task_name, self.heads))
         task = [self._route(example) if task_name is None else list(self.heads).index(task_name) for example in examples]
         items = [self._heads[i].prepare(example) for i, example in zip(task, examples, strict=True)]
+        try:
+            forest = Forest.build([item.tree for item in items], self.vocabulary, self.signature)
+        except VocabularyError:
+            self._blame(examples)
+            raise
         return Dataset(
             examples,
             items,
-            Forest.build([item.tree for item in items], self.vocabulary, self.signature),
+            forest,
             np.array([item.target for item in items], dtype=np.float64),
             np.array(task, dtype=np.int64),
         )
@@ -102,7 +107,17 @@ class Model(nn.Module):
         for i, head in enumerate(self._heads):
             if head.accepts(example):
                 return i
-        raise DataError(f"Equation {example.id!r} fits none of the model's tasks ({', '.join(self.heads)}): {example.equation}")
+        tasks_of_model = ", ".join(self.heads)
+        raise DataError(f"{example.equation} fits none of the model's tasks ({tasks_of_model}).", example.source or None)
+
+    def _blame(self, examples: Sequence[Example]) -> None:
+        """Raise the vocabulary's error for the first example that it cannot read, with file and line where known."""
+        for example in examples:
+            try:
+                for _, kind, text in example.equation.leaves():
+                    self.vocabulary.row(kind, text)
+            except VocabularyError as error:
+                raise DataError(str(error), example.source or None) from None
 
     def forward(
         self, batch: Batch, engine: str = "topo", signals: Sequence[str] = (), generator: torch.Generator | None = None

@@ -28,26 +28,30 @@ def stem(data: Path | str) -> str:
 
 def write(path: Path | str, records: Iterable[Record]) -> None:
     """Write records as JSON Lines, atomically, in the order given."""
-    atomic.write_text(path, "".join(json.dumps(record) + "\n" for record in records))
+    atomic.write_text(path, "".join(json.dumps(record, allow_nan=False) + "\n" for record in records))
 
 
 def read(path: Path | str) -> list[Record]:
     """All records of a file. Raises DataError with file and line."""
     try:
-        text = Path(path).read_text()
+        lines = Path(path).read_text().splitlines()
     except OSError as error:
         raise DataError(f"Cannot be read: {error.strerror}.", path) from None
-    found = []
-    for number, line in enumerate(text.splitlines(), 1):
-        try:
-            record = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise DataError(f"Not a complete JSON object ({error.msg}). Evaluate the run again.", path, number) from None
-        missing = [key for key in REQUIRED if key not in record]
-        if missing or record["schema"] != SCHEMA:
-            raise DataError(f"Not a record of schema {SCHEMA}; missing: {missing}. Evaluate the run again.", path, number)
-        found.append(record)
-    return found
+    except UnicodeDecodeError:
+        raise DataError("Not text. Evaluate the run again.", path) from None
+    return [_record(line, path, number) for number, line in enumerate(lines, 1)]
+
+
+def _record(line: str, path: Path | str, number: int) -> Record:
+    try:
+        record = json.loads(line)
+    except ValueError as error:
+        raise DataError(f"Not a complete JSON object ({error}). Evaluate the run again.", path, number) from None
+    if not isinstance(record, dict) or not set(REQUIRED) <= record.keys() or record["schema"] != SCHEMA:
+        raise DataError(f"Not a record of schema {SCHEMA}. Evaluate the run again.", path, number)
+    if type(record["depth"]) is not int:
+        raise DataError(f"'depth' is {record['depth']!r}, not a whole number. Evaluate the run again.", path, number)
+    return record
 
 
 def accuracy(records: Iterable[Record]) -> float:
@@ -75,7 +79,9 @@ def classification(records: Sequence[Record]) -> dict[str, float]:
     from sklearn.metrics import precision_recall_fscore_support
 
     labelled = [record for record in records if record["label"] is not None and record["correct"] is not None]
+    if not labelled:  # numbers to be met, without labels
+        return {"accuracy": accuracy(records)}
     truth = [record["label"] for record in labelled]
     guess = [record["label"] if record["correct"] else 1 - record["label"] for record in labelled]
     precision, recall, f1, _ = precision_recall_fscore_support(truth, guess, average="binary", zero_division=0.0)
-    return {"accuracy": accuracy(labelled), "precision": 100 * precision, "recall": 100 * recall, "f1": 100 * f1}
+    return {"accuracy": accuracy(records), "precision": 100 * precision, "recall": 100 * recall, "f1": 100 * f1}

@@ -1,13 +1,13 @@
 """Tables over run folders: a group-by over their records."""
 
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from dgl_treestack import records
-from dgl_treestack.plots._runs import RunResult, by_config, read
 from dgl_treestack.records import Record
+from dgl_treestack.results import RunResult, by_config, read
 
 Row = dict[str, Any]
 
@@ -18,23 +18,29 @@ def tabulate(folders: Sequence[Path]) -> list[Row]:
 
 
 def _row(name: str, group: Sequence[RunResult]) -> Row:
-    limit = group[0].config.data.max_depth
-    parts: dict[str, Callable[[RunResult], Sequence[Record]]] = {
-        "validation": lambda run: run.validation,
-        f"test, depth 1-{limit}" if limit else "test": lambda run: _within(run.test, 0, limit or 10**9),
-    }
-    if limit:
-        deepest = max(record["depth"] for record in group[0].test)
-        parts[f"test, depth {limit + 1}-{deepest}"] = lambda run: _within(run.test, limit + 1, 10**9)
     best = [max(run.rows, key=lambda row: row["validation_accuracy"]) for run in group if run.rows]
+    columns: dict[str, list[float]] = {
+        "best epoch": [row["epoch"] for row in best],
+        "train": [row["train_accuracy"] for row in best],
+        "validation": [records.accuracy(run.validation) for run in group if run.validation],
+    }
+    for title, low, high in _depths(group):
+        parts = [_within(run.test, low, high) for run in group]
+        columns[title] = [records.accuracy(part) for part in parts if part]
     return {
         "run": name,
         "model": group[0].config.model.name,
         "seeds": sorted(run.seed for run in group),
-        "best epoch": _spread([row["epoch"] for row in best]),
-        "train": _spread([row["train_accuracy"] for row in best]),
-        **{part: _spread([records.accuracy(chosen(run)) for run in group]) for part, chosen in parts.items()},
+        **{title: _spread(values) for title, values in columns.items() if values},
     }
+
+
+def _depths(group: Sequence[RunResult]) -> list[tuple[str, int, int]]:
+    """(title, from, to) of the depths within training and beyond it."""
+    limit, deepest = group[0].config.data.max_depth, max(record["depth"] for run in group for record in run.test)
+    if not 0 < limit < deepest:
+        return [(f"test, depth 1-{deepest}", 0, deepest)]
+    return [(f"test, depth 1-{limit}", 0, limit), (f"test, depth {limit + 1}-{deepest}", limit + 1, deepest)]
 
 
 def _within(rows: Sequence[Record], low: int, high: int) -> list[Record]:
@@ -42,8 +48,6 @@ def _within(rows: Sequence[Record], low: int, high: int) -> list[Record]:
 
 
 def _spread(values: Sequence[float]) -> tuple[float, float | None]:
-    if not values:
-        return float("nan"), None
     return statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None
 
 

@@ -16,6 +16,8 @@ VARIABLES = tuple(f"var_{i}" for i in range(10))
 # The letters people write, in the order of the authors' variables (they define the first four).
 LETTERS = dict(zip("xyzwuvtabc", VARIABLES, strict=True))
 
+MAX_NUMBER = 1e18  # of the number encoder: its square must be far from the end of float32
+
 Key = tuple[str, str]
 
 
@@ -81,7 +83,10 @@ class Vocabulary:
         key = _KEYS[self.unify](kind, text)
         if key in self._rows and key is not None:
             return self._rows[key]
-        if leaf_value(kind, text) is not None:
+        value = leaf_value(kind, text)
+        if value is not None:
+            if abs(value) > MAX_NUMBER:
+                raise VocabularyError(f"The number {text} is too large for the number encoder; the limit is {MAX_NUMBER:g}.")
             return None
         if kind == "Blank":
             raise VocabularyError("A blank `_` has no embedding. Fill it before the expression goes to a model.")

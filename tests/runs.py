@@ -29,7 +29,7 @@ def small_config(folder: Path, **changes: object) -> RunConfig:
     data = {
         "train": [write_data(folder / "train.jsonl", 60, 0)],
         "validation": [write_data(folder / "validation.jsonl", 30, 1, "validation")],
-        "test": [write_data(folder / "test.jsonl", 50, 2, "test")],
+        "test": [write_data(folder / "test.jsonl", 160, 2, "test")],
         "max_depth": 3,
     }
     described = {

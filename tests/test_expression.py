@@ -1,7 +1,10 @@
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dgl_treestack.errors import ExpressionError
-from dgl_treestack.expression import Equation, Expression, number_value
+from dgl_treestack.expression import Equation, Expression
+from dgl_treestack.leaf import number_value
 from dgl_treestack.operators import Operator, Signature
 
 
@@ -62,6 +65,80 @@ def test_an_equation_needs_its_root():
 def test_numbers_are_exact():
     assert number_value("2/5").numerator == 2
     assert number_value("1.29") * 100 == 129
+
+
+# What a careless number pattern would let through, and what the authors' files contain.
+REFUSED = {
+    "Integer": ["007", "00", "-01", "1.5", "1_0", "٣", "²", "+3", "1e3", "0x1", "--1", "3\u0660", "nan", "1" * 31],
+    "Rational": ["1/0", "1/02", "01/2", "1/-2", "1.5", "1/2/3", "٣/2", "1_0/3", "2/", "+1/2", "1e3", "inf"],
+    "Float": ["1_0.5", "٣.5", ".", "1e", "1e1234", "1e+-3", "1.5.2", "inf", "nan", "007", "1/2", "1e300", "1e", "1.5j"],
+    "Number": ["1_0", "0." + "3" * 29, "1e1000", "-1e999", "00.5", "1,5", "1e٣", "e5", "Infinity", "0x1p3"],
+}
+ACCEPTED = {
+    "Integer": ["0", "-0", "-2", "-3", "10", "9" * 30],
+    "Rational": ["2/5", "-1/2", "0", "-3", "2/4", "0/7"],
+    "Float": ["0.7", "3.", "-2.5", "2", "+2", "1e299"],
+    "Number": ["-0.3", "2.5", "0.25", ".5", "-.5", "1e5", "1E-5", "2.5e+07", "0." + "3" * 28, "1e-999", "0e999"],
+}
+pairs_of = lambda table: [(kind, text) for kind, texts in table.items() for text in texts]  # noqa: E731
+
+
+@pytest.mark.parametrize(("kind", "text"), pairs_of(REFUSED))
+def test_other_numbers_are_refused_in_every_notation(kind, text):
+    for make in (
+        lambda: Expression.leaf(kind, text),
+        lambda: Expression.from_prefix(f"{kind}:{text}"),
+        lambda: Expression.parse(f"{kind}({text})"),
+    ):
+        with pytest.raises(ExpressionError):
+            make()
+
+
+@pytest.mark.parametrize(("kind", "text"), pairs_of(ACCEPTED))
+def test_accepted_numbers_come_back_as_written(kind, text):
+    leaf = Expression.leaf(kind, text)
+    tree = Expression.node("Pow", leaf, Expression.node("Add", leaf, leaf))
+    assert Expression.parse(str(tree)) == tree
+    assert Expression.from_prefix(tree.prefix()) == tree
+
+
+@given(st.sampled_from(sorted(ACCEPTED)), st.text("0123456789+-./eE_٣²( )xj", min_size=1, max_size=8))
+def test_whatever_is_accepted_comes_back_as_written(kind, text):
+    try:
+        tree = Expression.node("Mul", Expression.leaf(kind, text), Expression.leaf("Symbol", "x"))
+    except ExpressionError:
+        return
+    assert Expression.parse(str(tree)) == tree
+    assert Expression.from_prefix(tree.prefix()) == tree
+    assert number_value(text).denominator > 0
+
+
+@pytest.mark.parametrize("text", ["1_0", "٣", "1" * 31, "1e300", "1/0", "007", "", "0.5\n"])
+def test_number_value_is_as_strict(text):
+    with pytest.raises(ExpressionError):
+        number_value(text)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "own"),
+    [
+        ("Half", "7", "1/2"),
+        ("Half", "0.5", "1/2"),
+        ("One", "2", "1"),
+        ("NegativeOne", "1", "-1"),
+        ("Pi", "((", "pi"),
+        ("Pi", "$\\frac$", "pi"),
+        ("Exp1", "e", "E"),
+        ("NaN", "NaN", "nan"),
+        ("Infinity", "inf", "oo"),
+        ("Blank", "__", "_"),
+    ],
+)
+def test_a_constant_has_one_text(kind, text, own):
+    for make in (lambda: Expression.leaf(kind, text), lambda: Expression.from_prefix(f"{kind}:{text}")):
+        with pytest.raises(ExpressionError, match=f"{kind!r} has the text {own!r}, found .* Leave it out"):
+            make()
+    assert Expression.from_prefix(f"{kind}:{own}") == Expression.leaf(kind) == Expression.parse(f"{kind}({own})")
 
 
 def test_another_signature_brings_its_own_operators():

@@ -1,14 +1,16 @@
+import dataclasses
 import gzip
 import json
 import random
+import time
 
 import pytest
 from trees import random_equation
 
 from dgl_treestack import formats
-from dgl_treestack.errors import DataError
+from dgl_treestack.errors import DataError, OutputError
 from dgl_treestack.expression import Equation, Expression
-from dgl_treestack.formats import Example
+from dgl_treestack.formats import Example, source
 
 GOOD = {"id": "a", "label": 1, "depth": 2, "text": "x + 0 = x", "certificate": {"verdict": "holds", "points": 16}}
 
@@ -92,6 +94,7 @@ def line(**changes):
         (line(certificate={"gap": float("nan")}), "NaN is not allowed"),
         ("[1, 2]", "Expected a JSON object"),
         ("[" * 5000, "nested too deeply"),
+        ('{"depth": ' + "9" * 5000 + "}", "a number has too many digits"),
     ],
 )
 def test_a_bad_line_is_one_error_with_file_and_line(tmp_path, bad, message):
@@ -130,6 +133,7 @@ def test_damaged_files(tmp_path):
             "before the tree is complete",
         ),
         (lambda text: "{" + text, "list of lists"),
+        (lambda text: text.replace('"label": "1"', '"label": ' + "9" * 5000, 1), "a number has too many digits"),
     ],
 )
 def test_authors_format_errors_name_group_and_line(tmp_path, change, message):
@@ -150,7 +154,7 @@ def test_writing_is_atomic(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.fsync", full)
-    with pytest.raises(OSError, match="No space"):
+    with pytest.raises(OutputError, match="No space"):
         formats.write(path, examples(30))
     assert path.read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == ["a.jsonl"]
@@ -159,3 +163,74 @@ def test_writing_is_atomic(tmp_path, monkeypatch):
 def test_gzip_is_by_suffix(tmp_path):
     formats.write(tmp_path / "a.jsonl.gz", examples(2))
     assert gzip.decompress((tmp_path / "a.jsonl.gz").read_bytes()).count(b"\n") == 2
+
+
+BOM = "\ufeff"
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.gz", "a.json", "a.json.gz"])
+def test_a_byte_order_mark_is_dropped(tmp_path, name):
+    path = tmp_path / name
+    formats.write(path, [Example(Equation.parse("sin(x) = 1/csc(x)"), 1), Example(Equation.parse("sin(x) = x/csc(x)"), 0)])
+    plain = list(formats.read(path))
+    zipped = name.endswith(".gz")
+    content = BOM.encode() + (gzip.decompress(path.read_bytes()) if zipped else path.read_bytes())
+    path.write_bytes(gzip.compress(content) if zipped else content)
+    assert list(formats.read(path)) == plain
+    assert len(plain) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "cap", "message"), [("a.json.gz", "MAX_TEXT", "more than 100000 bytes"), ("a.jsonl.gz", "MAX_LINE", "longer than")]
+)
+def test_a_decompression_bomb_is_not_read_to_its_end(tmp_path, monkeypatch, name, cap, message):
+    monkeypatch.setattr(source, cap, 100_000)
+    endless = random.Random(0).randbytes(3_000_000).replace(b"\n", b"")
+    # cut off: whoever reads on past the cap finds a damaged file instead
+    (tmp_path / name).write_bytes(gzip.compress(endless)[:2_000_000])
+    with pytest.raises(DataError, match=message) as caught:
+        list(formats.read(tmp_path / name))
+    assert caught.value.path == tmp_path / name
+
+
+def test_the_cap_on_a_whole_file_holds_for_plain_files_too(tmp_path, monkeypatch):
+    formats.write(tmp_path / "a.json", [Example(Equation.parse("x = y"), 1)])
+    size = (tmp_path / "a.json").stat().st_size
+    monkeypatch.setattr(source, "MAX_TEXT", size)
+    assert len(list(formats.read(tmp_path / "a.json"))) == 1
+    monkeypatch.setattr(source, "MAX_TEXT", size - 1)
+    with pytest.raises(DataError, match=f"more than {size - 1} bytes"):
+        list(formats.read(tmp_path / "a.json"))
+
+
+def test_blanks_are_skipped_fast(tmp_path):
+    (tmp_path / "a.json").write_bytes(b" " * 40_000_000 + b"[[\n]]")
+    start = time.process_time()
+    assert list(formats.read(tmp_path / "a.json")) == []
+    assert time.process_time() - start < 0.8  # 3.4 s one character at a time
+
+
+def test_constants_of_the_authors_format_have_their_own_text(tmp_path):
+    data = {"equation": {"func": "Equality,Half,#,#,Pi,#,#", "vars": ",0.5,#,#,3.14,#,#"}, "label": "0"}
+    (tmp_path / "a.json").write_text(json.dumps([[data]]))
+    assert [e.equation for e in formats.read(tmp_path / "a.json")] == [Equation.parse("half = pi")]
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.json.gz"])
+def test_an_example_knows_where_it_stands(tmp_path, name):
+    path = tmp_path / name
+    written = [Example(Equation.parse(text), 1, source="elsewhere:9") for text in ("x = x", "y = y")]
+    formats.write(path, written)
+    read = list(formats.read(path))
+    assert [e.source for e in read] == ([f"{path}:1", f"{path}:2"] if name == "a.jsonl" else [f"{path}:1"] * 2)
+    assert read[0] == dataclasses.replace(read[0], source="elsewhere:9")
+    content = gzip.decompress(path.read_bytes()) if name.endswith(".gz") else path.read_bytes()
+    assert b"source" not in content
+    assert b"elsewhere" not in content
+
+
+def test_the_source_in_the_authors_format_is_the_line_the_equation_begins_in(tmp_path):
+    formats.write(tmp_path / "a.json", [Example(Equation.parse(text), 1) for text in ("x = x", "y = y")])
+    text = (tmp_path / "a.json").read_text()
+    (tmp_path / "a.json").write_text(text.replace('{"equation"', '\n\n{\n"equation"'))
+    assert [e.source for e in formats.read(tmp_path / "a.json")] == [f"{tmp_path / 'a.json'}:{n}" for n in (3, 6)]

@@ -46,9 +46,10 @@ def build(
     if name not in models():
         raise ConfigurationError(unknown("model", name, models()))
     model = models()[name]
-    known = [key for key in inspect.signature(model.cell).parameters if key not in ("operators", "tokens", "hidden")]
+    common: dict[str, Any] = {"dropout": dropout, "input_size": input_size, "share": share}
+    taken = {"operators", "tokens", "hidden", "common", *common}
+    known = [key for key in inspect.signature(model.cell).parameters if key not in taken]
     for key in settings:
         if key not in known:
             raise ConfigurationError(f"Model {name!r}: " + unknown("setting", key, known))
-    common: dict[str, Any] = {"dropout": dropout, "input_size": input_size, "share": share}
     return model.cell(operators, tokens, hidden, **common, **{**model.settings, **settings})

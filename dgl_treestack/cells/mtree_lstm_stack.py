@@ -9,6 +9,7 @@ from torch import Tensor
 from dgl_treestack import stack
 from dgl_treestack.cells._contract import PER_CHILD, Cell, Ops, State, dropped
 from dgl_treestack.cells._model import Model
+from dgl_treestack.cells._settings import whole
 from dgl_treestack.operators import Operator
 
 
@@ -34,7 +35,7 @@ class MTreeLSTMStack(Cell):
 
     def __init__(self, operators: Sequence[Operator], tokens: int, hidden: int, *, stack_size: int = 5, **common: Any):
         super().__init__(operators, tokens, hidden, **common)
-        self.fields.update({"c": (hidden,), "stack": (stack_size, hidden)})
+        self.fields.update({"c": (hidden,), "stack": (whole(stack_size, "stack_size", 1), hidden)})
         gates = {"input": (hidden,), "output": (hidden,), "forget": (PER_CHILD, hidden), "combine": (PER_CHILD, hidden)}
         self.signals = {**dict.fromkeys(stack.ACTIONS, (1,)), **gates}
         self.noise = {"u": (hidden,), "v": (hidden,)}

@@ -8,6 +8,7 @@ from torch import Tensor
 from dgl_treestack.cells._activation import ACTIVATIONS
 from dgl_treestack.cells._contract import Cell, Ops, State, dropped
 from dgl_treestack.cells._model import Model
+from dgl_treestack.cells._settings import choose
 from dgl_treestack.operators import Operator
 
 
@@ -31,7 +32,7 @@ class TreeRNN(Cell):
         **common: Any,
     ):
         super().__init__(operators, tokens, hidden, **common)
-        self.activation = ACTIVATIONS[activation]
+        self.activation = choose(ACTIVATIONS, activation, "activation")
         self.noise = {"h": (hidden,)}
         self.add_product("state", (self.input_size, hidden), (hidden, 0))
 

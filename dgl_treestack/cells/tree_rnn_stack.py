@@ -10,6 +10,7 @@ from dgl_treestack import stack
 from dgl_treestack.cells._activation import ACTIVATIONS
 from dgl_treestack.cells._contract import Cell, Ops, State, dropped
 from dgl_treestack.cells._model import Model
+from dgl_treestack.cells._settings import choose, switch, whole
 from dgl_treestack.operators import Operator
 
 
@@ -43,14 +44,14 @@ class TreeRNNStack(Cell):
         **common: Any,
     ):
         super().__init__(operators, tokens, hidden, **common)
-        self.actions = stack.ACTIONS if noop else stack.ACTIONS[:2]
-        self.activation = ACTIVATIONS[activation]
-        self.fields["stack"] = (stack_size, hidden)
+        self.actions = stack.ACTIONS if switch(noop, "noop") else stack.ACTIONS[:2]
+        self.activation = choose(ACTIVATIONS, activation, "activation")
+        self.fields["stack"] = (whole(stack_size, "stack_size", 1), hidden)
         self.signals = dict.fromkeys(self.actions, (1,))
         self.noise = {"u": (hidden,)}
         self.add_product("actions", (self.input_size, hidden), (len(self.actions), 0))
         self.add_product("state", (self.input_size, hidden), (2 * hidden, 0))
-        self.add_product("read", (self.input_size, hidden), (top_k, 0))
+        self.add_product("read", (self.input_size, hidden), (whole(top_k, "top_k", 1, stack_size), 0))
         self.add_product("rows", (0, hidden), (len(self.actions) * hidden, 0))
 
     def node(

@@ -10,6 +10,7 @@ from dgl_treestack import stack
 from dgl_treestack.cells._activation import ACTIVATIONS
 from dgl_treestack.cells._contract import PER_CHILD, Cell, Ops, State, dropped
 from dgl_treestack.cells._model import Model
+from dgl_treestack.cells._settings import choose, switch, whole
 from dgl_treestack.operators import Operator
 
 # How the gates (nodes, actions, H) are made to sum to one over the actions, element by element.
@@ -55,9 +56,11 @@ class TreeSMU(Cell):
         **common: Any,
     ):
         super().__init__(operators, tokens, hidden, **common)
-        self.actions = stack.ACTIONS if noop else stack.ACTIONS[:2]
-        self.normalise, self.activation, self.top_k = NORMALISATIONS[normalise], ACTIVATIONS[activation], top_k
-        self.fields["stack"] = (stack_size, hidden)
+        self.actions = stack.ACTIONS if switch(noop, "noop") else stack.ACTIONS[:2]
+        self.normalise = choose(NORMALISATIONS, normalise, "normalise")
+        self.activation = choose(ACTIVATIONS, activation, "activation")
+        self.fields["stack"] = (whole(stack_size, "stack_size", 1), hidden)
+        self.top_k = whole(top_k, "top_k", 1, stack_size)
         self.signals = {**dict.fromkeys(self.actions, (hidden,)), "output": (hidden,), "forget": (PER_CHILD, hidden)}
         self.noise = {"u": (hidden,)}
         self.add_product("gates", (self.input_size, hidden), ((2 + len(self.actions)) * hidden, hidden))

@@ -1,22 +1,26 @@
 """The JSON of the authors' release: a list of groups, group i holding the equations of depth i.
 
-A tree is written in pre-order with two children for every node, `#` standing for an absent one. Only names and leaf texts
-are believed: node numbers and depths are recomputed. The blank of a completion file is found by its node number.
+A tree is written in pre-order with two children for every node, `#` standing for an absent one. Only names and the texts
+of variables and numbers are believed: node numbers and depths are recomputed, `Pi`, `Half` and the like have the text they
+always have. The blank of a completion file is found by its node number.
 """
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from dgl_treestack.errors import DataError, ExpressionError
-from dgl_treestack.expression import LEAF_CLASSES, Equation, Expression, assemble
+from dgl_treestack.expression import Equation, Expression, assemble
 from dgl_treestack.formats.example import Example
-from dgl_treestack.formats.source import read_text
+from dgl_treestack.formats.source import fault, read_text
+from dgl_treestack.leaf import LEAF_CLASSES
 from dgl_treestack.vocabulary import variable_name
 
 ABSENT = "#"
 _LABELS = {"1": 1, "0": 0, "-1": None}
+_SPACE = re.compile(r"[ \t\n\r]*")
 
 
 def read(path: Path) -> Iterator[Example]:
@@ -31,7 +35,7 @@ def read(path: Path) -> Iterator[Example]:
             line = scanner.line
             try:
                 data = scanner.value(decoder)
-                yield from_dict(data, f"{group}-{index}")
+                yield from_dict(data, f"{group}-{index}", f"{path}:{line}")
             except (ExpressionError, KeyError, TypeError, AttributeError) as error:
                 reason = f"The key {error} is missing." if isinstance(error, KeyError) else str(error)
                 raise DataError(f"group {group}, equation {index}: {reason}", path, line) from None
@@ -52,10 +56,9 @@ class _Scanner:
         self.position = position
 
     def _skip_space(self) -> None:
-        position = self.position
-        while position < len(self.text) and self.text[position].isspace():
-            position += 1
-        self._advance(position)
+        found = _SPACE.match(self.text, self.position)
+        assert found is not None  # the pattern matches nothing, too
+        self._advance(found.end())
 
     def take(self, character: str) -> bool:
         self._skip_space()
@@ -78,14 +81,13 @@ class _Scanner:
         self._skip_space()
         try:
             value, position = decoder.raw_decode(self.text, self.position)
-        except (json.JSONDecodeError, RecursionError) as error:
-            reason = getattr(error, "msg", "nested too deeply")
-            raise DataError(f"Not JSON: {reason}. The file is cut short or damaged.", self.path, self.line) from None
+        except (ValueError, RecursionError) as error:
+            raise DataError(f"Not JSON: {fault(error)}. The file is cut short or damaged.", self.path, self.line) from None
         self._advance(position)
         return value
 
 
-def from_dict(data: dict[str, Any], identity: str) -> Example:
+def from_dict(data: dict[str, Any], identity: str, source: str = "") -> Example:
     """One example of the format as plain data. Raises ExpressionError, or KeyError for a missing key."""
     equation = data["equation"]
     functions, texts = equation["func"].split(","), equation["vars"].split(",")
@@ -100,6 +102,7 @@ def from_dict(data: dict[str, Any], identity: str) -> Example:
         id=identity,
         blank=_blank(data, equation) if "blankNodeNum" in data else None,
         value_class=str(data.get("class", "")),
+        source=source,
     )
 
 
@@ -116,7 +119,7 @@ def _tree(functions: Sequence[str], texts: Sequence[str]) -> Expression:
             if parents:
                 node = parents[-1][0]
                 nodes[node] = (nodes[node][0], nodes[node][1], nodes[node][2] + 1)
-            nodes.append((name, text if name in LEAF_CLASSES else None, 0))
+            nodes.append((name, LEAF_CLASSES[name] or text if name in LEAF_CLASSES else None, 0))
             parents.append([len(nodes) - 1, 2])
         while parents and parents[-1][1] == 0:
             parents.pop()

@@ -1,6 +1,6 @@
 """What is known of one equation."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from dgl_treestack.expression import Expression
@@ -13,6 +13,7 @@ class Example:
     label: 1 correct, 0 incorrect, None unknown. fold: train, validation or test. pair: shared by the two members of a
     matched pair. family: the root derivation it stems from. certificate: how the label was certified.
     blank: the node that is to be guessed (the truth is still in place), if any. value_class: equivalence class of a candidate.
+    source: `path:line` where it was read, for messages; it is neither written to files nor part of equality.
     """
 
     equation: Expression
@@ -24,3 +25,4 @@ class Example:
     certificate: dict[str, Any] | None = None
     blank: int | None = None
     value_class: str = ""
+    source: str = field(default="", compare=False)

@@ -8,7 +8,7 @@ from typing import Any
 from dgl_treestack.errors import DataError, ExpressionError, unknown
 from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.formats.example import Example
-from dgl_treestack.formats.source import read_lines
+from dgl_treestack.formats.source import fault, read_lines
 
 MAX_INFIX_DEPTH = 60  # deeper trees are written in prefix form
 
@@ -22,7 +22,7 @@ def read(path: Path) -> Iterator[Example]:
         if not line.strip():
             continue
         try:
-            example = from_dict(_loads(line))
+            example = from_dict(_loads(line), f"{path}:{number}")
         except (DataError, ExpressionError) as error:
             raise DataError(str(error), path, number) from None
         if example.id in seen:
@@ -38,9 +38,10 @@ def _loads(line: str) -> dict[str, Any]:
 
     try:
         data = json.loads(line, parse_constant=refuse)
-    except (json.JSONDecodeError, RecursionError) as error:
-        reason = getattr(error, "msg", "nested too deeply")
-        raise DataError(f"Not a complete JSON object ({reason}). One line holds one equation.") from None
+    except DataError:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"Not a complete JSON object ({fault(error)}). One line holds one equation.") from None
     if not isinstance(data, dict):
         raise DataError(f"Expected a JSON object, found {type(data).__name__}. One line holds one equation.")
     return data
@@ -61,7 +62,7 @@ _KEYS: dict[str, tuple[type, ...]] = {
 }
 
 
-def from_dict(data: dict[str, Any]) -> Example:
+def from_dict(data: dict[str, Any], source: str = "") -> Example:
     """One line of our format. Raises DataError or ExpressionError; the caller adds file and line."""
     _check_keys(data)
     if ("text" in data) == ("prefix" in data):
@@ -85,6 +86,7 @@ def from_dict(data: dict[str, Any]) -> Example:
         certificate=certificate,
         blank=data.get("blank"),
         value_class=data.get("class", ""),
+        source=source,
     )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from dgl_treestack import formats
-from dgl_treestack.errors import DataError
+from dgl_treestack.errors import ConfigurationError, DataError, ExpressionError
 from dgl_treestack.formats import Example
 from dgl_treestack.generate import quickstart
 from dgl_treestack.generate.audit import leakage
@@ -21,6 +21,8 @@ EXPECTED = {1: "holds", 0: "refuted"}
 
 def generate_preset(output_dir: Path, seed: int, progress: bool) -> None:
     """Make the quickstart files and print what was made and what was dropped."""
+    if seed < 0:
+        raise ConfigurationError(f"The seed is a whole number from 0 on; found {seed}.")
     report = quickstart.generate(output_dir, seed, progress)
     for fold, counts in report.counts.items():
         cells = "  ".join(f"{depth}:{count}" for depth, count in counts.items())
@@ -30,6 +32,8 @@ def generate_preset(output_dir: Path, seed: int, progress: bool) -> None:
 
 def audit_files(names: Sequence[str], *, as_json: bool, progress: bool) -> int:
     """Judge every label and measure leakage, per file. Returns 1 when a label is contradicted, else 0."""
+    if not names:
+        raise ConfigurationError("Name at least one file, such as bundled:quickstart/train.")
     found = {name: audit(list(formats.read(find_data(name))), name, progress) for name in names}
     if as_json:
         print(json.dumps(found, indent=1))
@@ -45,7 +49,10 @@ def audit(examples: Sequence[Example], name: str, progress: bool = False) -> dic
     counts: Counter[tuple[int, str, str]] = Counter()
     wrong = []
     for example in tqdm(examples, desc=name, disable=not progress, leave=False):
-        verdict = judge(example.equation).verdict
+        try:
+            verdict = judge(example.equation).verdict
+        except ExpressionError as error:
+            raise DataError(str(error), example.source or name) from None
         counts[example.equation.depth, str(example.label), verdict] += 1
         if example.label is not None and {verdict, EXPECTED[example.label]} == {"holds", "refuted"}:
             wrong.append(example.id)

@@ -6,6 +6,8 @@ from dgl_treestack.errors import DataError
 from dgl_treestack.expression import Expression
 
 MAX_NODES = 500
+# The resolution is lowered for a wide or deep tree until neither side of its picture has more than MAX_PIXELS.
+RESOLUTION, MAX_PIXELS = 150, 8000
 
 # Two shades that also differ in grey.
 OPERATOR_COLOUR, LEAF_COLOUR = "#cfe0f3", "#fbf2d5"
@@ -34,12 +36,16 @@ def label(tree: Expression, node: int) -> str:
 
 
 def draw(tree: Expression, title: str = "") -> Figure:
-    """The tree with its root on top. Raises DataError beyond 500 nodes: no page holds them."""
+    """The tree with its root on top, at most 8000 pixels wide and high when saved with the figure's own resolution.
+
+    Raises DataError beyond 500 nodes: no page holds them.
+    """
     if tree.size > MAX_NODES:
         raise DataError(f"A tree of {tree.size} nodes is too large to draw; the limit is {MAX_NODES}.")
     places = place(tree)
     width = 1 + max(x for x, _ in places)
-    figure = Figure(figsize=(max(4.0, 0.62 * width + 0.8), max(2.5, 0.75 * (tree.depth + 1) + 0.6)), layout="constrained")
+    inches = max(4.0, 0.62 * width + 0.8), max(2.5, 0.75 * (tree.depth + 1) + 0.6)
+    figure = Figure(figsize=inches, dpi=min(RESOLUTION, MAX_PIXELS / max(inches)), layout="constrained")
     axes = figure.add_subplot()
     for node in range(tree.size):
         for child in tree.children(node):
@@ -49,11 +55,11 @@ def draw(tree: Expression, title: str = "") -> Figure:
         shape = "circle" if tree.texts[node] is None else "round"
         colour = OPERATOR_COLOUR if tree.texts[node] is None else LEAF_COLOUR
         box = {"boxstyle": f"{shape},pad=0.3", "facecolor": colour, "edgecolor": "0.35", "linewidth": 0.8}
-        axes.text(x, y, label(tree, node), ha="center", va="center", fontsize=9, bbox=box, zorder=2)
+        axes.text(x, y, label(tree, node), ha="center", va="center", fontsize=9, bbox=box, zorder=2, parse_math=False)
     axes.set_xlim(-0.8, width - 0.2)
     axes.set_ylim(tree.depth + 0.6, -0.6)
     axes.axis("off")
-    axes.set_title(title or _shortened(str(tree)), fontsize=9, wrap=True)
+    axes.set_title(title or _shortened(str(tree)), fontsize=9, wrap=True, parse_math=False)
     return figure
 
 

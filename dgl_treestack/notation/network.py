@@ -1,5 +1,6 @@
 """NetworkX graphs, read and written: node attributes `name` and `text`, edges child -> parent with attribute `slot`."""
 
+from numbers import Integral
 from typing import Any
 
 import networkx as nx
@@ -21,14 +22,49 @@ def write(expression: Expression) -> "nx.DiGraph[int]":
 
 def read(graph: "nx.DiGraph[Any]") -> Expression:
     """The tree of such a graph, whatever its nodes are called. Raises ExpressionError when it is no tree."""
+    if not graph.is_directed() or graph.is_multigraph():
+        raise ExpressionError(f"A tree is read from a networkx.DiGraph, not from a {type(graph).__name__}.")
     tops = [node for node, degree in graph.out_degree() if degree == 0]
     if len(tops) != 1 or graph.number_of_edges() != graph.number_of_nodes() - 1:
-        raise ExpressionError(f"Not a tree: {len(tops)} roots, {graph.number_of_edges()} edges.")
+        raise ExpressionError(
+            f"Not a tree: {len(tops)} roots, {graph.number_of_nodes()} nodes, {graph.number_of_edges()} edges. "
+            "Every node but one has exactly one edge to its parent."
+        )
     nodes: list[tuple[str, str | None, int]] = []
     pending = tops
     while pending:
         node = pending.pop()
-        children = sorted(graph.predecessors(node), key=lambda child: graph.edges[child, node]["slot"])
+        children = _children(graph, node)
         pending.extend(reversed(children))
-        nodes.append((graph.nodes[node]["name"], graph.nodes[node]["text"], len(children)))
+        nodes.append((*_attributes(graph, node), len(children)))
+    if len(nodes) != graph.number_of_nodes():
+        raise ExpressionError(
+            f"Not a tree: {graph.number_of_nodes()} nodes, {len(nodes)} on the way down from {tops}. Take the cycle out."
+        )
     return assemble(nodes)
+
+
+def _children(graph: "nx.DiGraph[Any]", node: Any) -> list:
+    """The children of a node in the order of their slots, which must be 0, 1, ..."""
+    found: dict[int, Any] = {}
+    children = list(graph.predecessors(node))
+    for child in children:
+        slot = graph.edges[child, node].get("slot")
+        if not isinstance(slot, Integral) or int(slot) not in range(len(children)) or int(slot) in found:
+            raise ExpressionError(
+                f"The edge {child!r} -> {node!r} has the slot {slot!r}; "
+                f"the slots of {len(children)} children are 0 to {len(children) - 1}, each once."
+            )
+        found[int(slot)] = child
+    return [found[slot] for slot in range(len(children))]
+
+
+def _attributes(graph: "nx.DiGraph[Any]", node: Any) -> tuple[str, str | None]:
+    data = graph.nodes[node]
+    for key, kinds in (("name", str), ("text", (str, type(None)))):
+        if key not in data or not isinstance(data[key], kinds):
+            raise ExpressionError(
+                f"The node {node!r} has {f'the {key} {data[key]!r}' if key in data else f'no {key}'}. "
+                "Set a name, and a text: a string at a leaf, None at an operator."
+            )
+    return data["name"], data["text"]

@@ -6,9 +6,14 @@ An operator is its name, with `/count` when the signature leaves its number of c
 by `:text` unless the class has only one.
 """
 
+import re
+
 from dgl_treestack.errors import ExpressionError
-from dgl_treestack.expression import LEAF_CLASSES, Expression, assemble
+from dgl_treestack.expression import Expression, assemble
+from dgl_treestack.leaf import LEAF_CLASSES
 from dgl_treestack.operators import Signature
+
+_COUNT = re.compile("[1-9][0-9]{0,8}")
 
 
 def write(expression: Expression) -> str:
@@ -41,8 +46,8 @@ def _node(token: str, signature: Signature) -> tuple[str, str | None, int]:
     if name in LEAF_CLASSES:
         return name, text if colon else LEAF_CLASSES[name], 0
     name, slash, count = token.partition("/")
-    if slash and not count.isdigit():
-        raise ExpressionError(f"{count!r} is not a number of operands. Write {name}/3.")
+    if slash and not _COUNT.fullmatch(count):
+        raise ExpressionError(f"{count[:30]!r} is not a number of operands. Write {name}/3.")
     arity = int(count) if slash else signature[name].arity
     if arity is None:
         raise ExpressionError(f"{name!r} takes any number of operands. Say how many: {name}/3.")

@@ -9,7 +9,8 @@ from typing import Any
 import sympy
 
 from dgl_treestack.errors import ExpressionError, unknown
-from dgl_treestack.expression import LEAF_CLASSES, Expression, assemble, leaf_value
+from dgl_treestack.expression import Expression, assemble
+from dgl_treestack.leaf import LEAF_CLASSES, MAX_NUMBER, leaf_value
 from dgl_treestack.operators import MATH
 
 MAX_DEPTH = 100
@@ -52,7 +53,10 @@ def _leaf(kind: str, text: str) -> Any:
 
 
 def read(value: sympy.Basic) -> Expression:
-    """The tree of a SymPy object; sums and products of more than two nest to the right."""
+    """The tree of a SymPy object; sums and products of more than two nest to the right.
+
+    Raises ExpressionError for a function outside the signature and for a number longer than a leaf may be.
+    """
     nodes: list[tuple[str, str | None, int]] = []
     pending: list[Any] = [value]
     while pending:
@@ -91,9 +95,18 @@ def _leaf_of(value: Any) -> tuple[str, str] | None:
     if isinstance(value, sympy.Symbol):
         return "Symbol", value.name
     if isinstance(value, sympy.Float):
-        return "Number", str(value)
+        return "Number", _printed(value)
     if isinstance(value, sympy.Integer):
-        return ("NegativeOne", "-1") if value == -1 else ("Integer", str(value))
+        return ("NegativeOne", "-1") if value == -1 else ("Integer", _printed(value))
     if isinstance(value, sympy.Rational):
-        return ("Half", "1/2") if value == sympy.S.Half else ("Rational", str(value))
+        return ("Half", "1/2") if value == sympy.S.Half else ("Rational", _printed(value))
     return None
+
+
+def _printed(value: Any) -> str:
+    try:
+        return str(value)
+    except ValueError:  # Python prints no integer beyond sys.get_int_max_str_digits()
+        raise ExpressionError(
+            f"The {type(value).__name__} has too many digits to be printed; a leaf holds {MAX_NUMBER} characters. Round it."
+        ) from None

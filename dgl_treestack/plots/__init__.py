@@ -21,10 +21,11 @@ def plot(name: str, folders: Sequence[Path], output: Path) -> list[Path]:
 
     Raises ConfigurationError for an unknown figure, DataError for a folder without records.
     """
-    from dgl_treestack.plots import _runs, _style
+    from dgl_treestack import results
+    from dgl_treestack.plots import _style
 
     if name not in figures():
         raise ConfigurationError(unknown("figure", name, figures()))
     draw = importlib.import_module(f"{__name__}.{name}").draw
     with _style.applied():
-        return _style.save(draw([_runs.read(folder) for folder in folders]), output)
+        return _style.save(draw([results.read(folder) for folder in folders]), output)

@@ -7,41 +7,50 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from dgl_treestack import records
+from dgl_treestack.errors import DataError
 from dgl_treestack.plots import _style
-from dgl_treestack.plots._runs import RunResult, by_config
+from dgl_treestack.results import RunResult, by_config
 
 MIN_EQUATIONS = 30  # a depth with fewer is not drawn: its standard error is above 9 points
 
 
 def draw(runs: Sequence[RunResult]) -> Figure:
-    """A line per configuration: mean over seeds, a band of one sample standard deviation; training depths are shaded."""
+    """A line per configuration: mean over seeds, a band of one sample standard deviation; training depths are shaded.
+
+    Raises DataError when there are no runs, or no depth with enough equations.
+    """
+    groups = by_config(runs)
     figure = Figure(figsize=(7.2, 4.2), layout="constrained")
     axes = figure.add_subplot()
-    for i, (name, group) in enumerate(by_config(runs).items()):
+    for i, (name, group) in enumerate(groups.items()):
         _draw_group(axes, name, group, _style.line(i))
-    depths, majority = _majority(runs[0])
-    limit = runs[0].config.data.max_depth
-    if limit:
-        axes.axvspan(depths[0] - 0.5, limit + 0.5, color="0.92", zorder=0)
-        axes.text(limit + 0.4, axes.get_ylim()[1], "training depths", ha="right", va="top", fontsize=8, color="0.35")
-    axes.plot(depths, majority, color="0.45", linewidth=1.2, linestyle=(0, (1, 1)), label="majority class")
-    axes.set_xlabel("depth of the equation")
-    axes.set_ylabel("accuracy (%)")
+    majority = {depth: records.majority(rows) for run in reversed(runs) for depth, rows in _drawn(run).items()}
+    depths = sorted(majority)
+    axes.plot(depths, [majority[d] for d in depths], color="0.45", linewidth=1.2, linestyle=(0, (1, 1)), label="majority class")
     axes.set_xticks(depths)
     axes.set_xlim(depths[0] - 0.5, depths[-1] + 0.5)
+    _shade(axes, runs[0].config.data.max_depth)
+    axes.set_xlabel("depth of the equation")
+    axes.set_ylabel("accuracy (%)")
     axes.legend()
     return figure
 
 
 def accuracy_by_depth(run: RunResult) -> dict[int, float]:
     """Depth -> accuracy in percent on the test records, depths with too few equations left out."""
-    groups = records.by_depth(run.test)
-    return {depth: records.accuracy(group) for depth, group in groups.items() if len(group) >= MIN_EQUATIONS}
+    return {depth: records.accuracy(rows) for depth, rows in _drawn(run).items()}
+
+
+def _drawn(run: RunResult) -> dict[int, list[records.Record]]:
+    groups = {depth: rows for depth, rows in records.by_depth(run.test).items() if len(rows) >= MIN_EQUATIONS}
+    if not groups:
+        raise DataError(f"No depth of its test set has the {MIN_EQUATIONS} equations that a point needs.", run.folder)
+    return groups
 
 
 def _draw_group(axes: Axes, name: str, group: Sequence[RunResult], line: dict[str, str]) -> None:
     curves = [accuracy_by_depth(run) for run in group]
-    depths = list(curves[0])
+    depths = [depth for depth in curves[0] if all(depth in curve for curve in curves)]
     mean = [statistics.fmean(curve[depth] for curve in curves) for depth in depths]
     seeds = f"{len(group)} seed{'s' if len(group) > 1 else ''}"
     axes.plot(depths, mean, **line, markersize=4.5, label=f"{name.split('-', 1)[-1]} ({seeds})")  # type: ignore[arg-type]
@@ -52,6 +61,8 @@ def _draw_group(axes: Axes, name: str, group: Sequence[RunResult], line: dict[st
         axes.fill_between(depths, low, high, color=line["color"], alpha=0.15, linewidth=0)
 
 
-def _majority(run: RunResult) -> tuple[list[int], list[float]]:
-    groups = {depth: group for depth, group in records.by_depth(run.test).items() if len(group) >= MIN_EQUATIONS}
-    return list(groups), [records.majority(group) for group in groups.values()]
+def _shade(axes: Axes, limit: int) -> None:
+    left, right = axes.get_xlim()
+    if left < limit < right:
+        axes.axvspan(left, limit + 0.5, color="0.92", zorder=0)
+        axes.text(limit + 0.4, axes.get_ylim()[1], "training depths", ha="right", va="top", fontsize=8, color="0.35")

@@ -12,6 +12,7 @@ from dgl_treestack.errors import ExpressionError
 from dgl_treestack.expression import Equation, Expression, number_value
 from dgl_treestack.formats import Example
 from dgl_treestack.tasks._task import Item, Task
+from dgl_treestack.vocabulary import MAX_NUMBER
 
 TOLERANCE = 1e-3  # relative, as in the authors' code; the papers of the card give none
 
@@ -39,7 +40,7 @@ class FunctionEvaluation(Task):
             isinstance(equation, Equation)
             and "Number" in equation.names
             and example.label != 0  # the number of a false equation is nobody's target
-            and any(_constant(side) is not None for side in (equation.left, equation.right))
+            and any(_is_target(side) for side in (equation.left, equation.right))
         )
 
     def prepare(self, example: Example) -> Item:
@@ -53,7 +54,8 @@ class FunctionEvaluation(Task):
         return (output - target) ** 2
 
     def correct(self, output: Tensor, target: Tensor) -> Tensor:
-        return (output - target).abs() <= TOLERANCE * torch.maximum(output.abs(), target.abs())
+        close = (output - target).abs() <= TOLERANCE * torch.maximum(output.abs(), target.abs())
+        return close & output.isfinite() & target.isfinite()
 
     def record(self, example: Example, item: Item, output: float) -> dict[str, Any]:
         decoded_left = _sides(example)[1] is None
@@ -75,6 +77,11 @@ def _sides(example: Example) -> tuple[Expression, Expression | None, Fraction]:
     if left_value is None:
         raise ExpressionError(f"Neither side of {equation} is a number; function evaluation needs one.")
     return equation.left, equation.right, left_value
+
+
+def _is_target(tree: Expression) -> bool:
+    value = _constant(tree)
+    return value is not None and abs(value) <= MAX_NUMBER
 
 
 def _constant(tree: Expression) -> Fraction | None:

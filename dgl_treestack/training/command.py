@@ -35,6 +35,8 @@ def train_all(
     """Train every configuration with every seed. Returns the exit code."""
     if not names:
         raise ConfigurationError("Name at least one configuration, such as configs/quickstart/tree_smu.toml.")
+    if min(seeds) < 0 or len(set(seeds)) < len(seeds):
+        raise ConfigurationError(f"Seeds are whole numbers from 0 on, each given once; found {', '.join(map(str, seeds))}.")
     configs = {name: configuration.override(configuration.load(find_config(name)), assignments) for name in names}
     pairs = [(name, seed) for name in names for seed in seeds]
     if jobs > 1 and len(pairs) > 1:
@@ -59,19 +61,23 @@ def train_all(
 def evaluate_file(run: Path, data: str, *, output: Path | None, engine: str, precision: str, as_json: bool) -> None:
     """Evaluate a run on a file and print its accuracy, over all and by depth."""
     rows = evaluate(Run.open(run), data, output=output, engine=engine, dtype=getattr(torch, precision))
-    labelled = [row for row in rows if row["correct"] is not None]
-    depths = {
-        depth: {"count": len(group), "accuracy": records.accuracy(group), "majority": records.majority(group)}
-        for depth, group in records.by_depth(labelled).items()
-    }
-    overall = records.classification(labelled) if labelled else {}
+    judged = [row for row in rows if row["correct"] is not None]
+    depths = {depth: _cell(group) for depth, group in records.by_depth(judged).items()}
+    overall = records.classification(judged) if judged else {}
     if as_json:
         print(json.dumps({"equations": len(rows), **overall, "by_depth": depths}, indent=1))
         return
-    print(f"{len(rows)} equations, {len(labelled)} with a label")
+    print(f"{len(rows)} equations, {len(judged)} that can be judged")
     print(", ".join(f"{name} {value:.1f} %" for name, value in overall.items()))
     for depth, cell in depths.items():
-        print(f"  depth {depth:>3}: {cell['count']:>6} equations, {cell['accuracy']:5.1f} % (majority {cell['majority']:.1f})")
+        beside = "" if cell["majority"] is None else f" (majority {cell['majority']:.1f})"
+        print(f"  depth {depth:>3}: {cell['count']:>6} equations, {cell['accuracy']:5.1f} %{beside}")
+
+
+def _cell(group: list[records.Record]) -> dict[str, Any]:
+    labels = any(row["label"] is not None for row in group)
+    majority = records.majority(group) if labels else None
+    return {"count": len(group), "accuracy": records.accuracy(group), "majority": majority}
 
 
 def verify_equation(text: str, folder: Path, *, as_json: bool) -> None:

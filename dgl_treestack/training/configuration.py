@@ -3,6 +3,8 @@
 import dataclasses
 import hashlib
 import json
+import math
+import re
 import tomllib
 import types
 import typing
@@ -13,6 +15,27 @@ from typing import Any, Literal
 import tomli_w
 
 from dgl_treestack.errors import ConfigurationError, unknown
+
+# key, least value, first value beyond
+_RANGES: tuple[tuple[str, float, float], ...] = (
+    ("batch_size", 1, math.inf),
+    ("checkpoint_steps", 1, math.inf),
+    ("model.hidden", 1, 1e6),
+    ("model.dropout", 0, 1),
+    ("data.max_depth", 0, math.inf),
+    ("optimizer.learning_rate", 0, math.inf),
+    ("optimizer.beta1", 0, 1),
+    ("optimizer.beta2", 0, 1),
+    ("optimizer.epsilon", 0, math.inf),
+    ("optimizer.weight_decay", 0, math.inf),
+    ("schedule.epochs", 0, math.inf),
+    ("schedule.plateau", 0, math.inf),
+    ("schedule.factor", 0, 1.000001),
+    ("schedule.early_stopping", 0, math.inf),
+)
+
+
+_NOT_SETTINGS = ("name", "hidden", "dropout", "share", "vocabulary", "tasks", "operators", "tokens", "input_size", "signature")
 
 
 @dataclass(frozen=True)
@@ -27,6 +50,11 @@ class ModelConfig:
     vocabulary: str = "canonical"
     tasks: tuple[str, ...] = ("verification",)
     settings: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for key in self.settings:
+            if key in _NOT_SETTINGS:
+                raise ConfigurationError(f"{key!r} is no setting of a model's class; what is common to all stands beside it.")
 
 
 @dataclass(frozen=True)
@@ -77,11 +105,14 @@ class RunConfig:
     checkpoint_steps: int = 500  # a checkpoint at least every so many steps, besides one at every epoch
 
     def __post_init__(self) -> None:
-        for key, low in (("batch_size", 1), ("checkpoint_steps", 1)):
-            if getattr(self, key) < low:
-                raise ConfigurationError(f"'{key}' is {getattr(self, key)}; it must be at least {low}.")
-        if self.model.hidden < 1 or not 0 <= self.model.dropout < 1 or self.schedule.epochs < 0:
-            raise ConfigurationError("'hidden' must be at least 1, 'dropout' in [0, 1), 'epochs' at least 0.")
+        if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]*", self.name):
+            raise ConfigurationError(f"'name' is {self.name!r}; it names a folder: letters, digits, '.', '_' and '-' only.")
+        for key, low, high in _RANGES:
+            value: Any = self
+            for part in key.split("."):
+                value = getattr(value, part)
+            if not low <= value < high:
+                raise ConfigurationError(f"{key!r} is {value}; it must be at least {low:g} and below {high:g}.")
 
     @property
     def hash(self) -> str:

@@ -1,5 +1,6 @@
 """Evaluating a model on a data set: one record per equation, in file order."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,6 +9,7 @@ import numpy as np
 import torch
 
 from dgl_treestack import formats, records
+from dgl_treestack.errors import DataError
 from dgl_treestack.model import Dataset, Model
 from dgl_treestack.records import Record
 from dgl_treestack.resources import find_data
@@ -64,18 +66,29 @@ def make_records(model: Model, dataset: Dataset, engine: str = "topo") -> Iterat
             "split": example.fold,
             "depth": example.equation.depth,
             "label": example.label,
-            **model.record(dataset, i, output),
+            **_without_infinities(model.record(dataset, i, output)),
             "correct": correct if known else None,
         }
+
+
+def _without_infinities(row: Record) -> Record:
+    """JSON has no infinity and no NaN: a number that is not finite becomes None."""
+    return {key: None if isinstance(value, float) and not math.isfinite(value) else value for key, value in row.items()}
 
 
 def evaluate(
     run: Run, data: str, *, output: Path | None = None, engine: str = "topo", dtype: torch.dtype = torch.float32
 ) -> list[Record]:
-    """Evaluate a run's best weights on a data file; records go into the run, and to `output` if given."""
+    """Evaluate a run's best weights on a data file; records go into the run, and to `output` if given.
+
+    Raises DataError for a file without equations.
+    """
+    examples = read_examples([data])
+    if not examples:
+        raise DataError("There are no equations in the file.", data)
     model = run.load_model(dtype)
-    rows = list(make_records(model, model.prepare(read_examples([data])), engine))
-    for path in (run.records_of(data), output):
-        if path is not None:
-            records.write(path, rows)
+    rows = list(make_records(model, model.prepare(examples), engine))
+    if output is not None:
+        records.write(output, rows)
+    run.write_records(data, rows)
     return rows

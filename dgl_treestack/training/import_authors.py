@@ -19,9 +19,9 @@ from torch import Tensor
 from dgl_treestack import atomic
 from dgl_treestack.errors import CheckpointError, ConfigurationError, unknown
 from dgl_treestack.operators import MATH
-from dgl_treestack.training import weights
+from dgl_treestack.training import environment, weights
 from dgl_treestack.training.configuration import ModelConfig, RunConfig
-from dgl_treestack.training.run import Run
+from dgl_treestack.training.run import Run, build_model
 
 LEAF_AND_HEADS = {
     "bias": "heads.verification.bias",
@@ -114,10 +114,12 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
 def import_checkpoint(checkpoint: Path, folder: Path, preset: str = "scripts", stack_size: int | None = None) -> Run:
     """Make a run folder of a released model. `stack_size` replaces the preset's; both are recorded.
 
-    Raises CheckpointError for a file that is no such model, ConfigurationError for an unknown preset.
+    Raises CheckpointError for a file that is no such model, ConfigurationError for an unknown preset or a folder in use.
     """
     if preset not in PRESETS:
         raise ConfigurationError(unknown("preset", preset, PRESETS))
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ConfigurationError(f"{folder} exists and is not empty. Choose another --output-dir.")
     released = read_checkpoint(checkpoint)
     family = _family(released, checkpoint)
     hidden = released["Symbol.weight"].shape[1]
@@ -136,9 +138,10 @@ def import_checkpoint(checkpoint: Path, folder: Path, preset: str = "scripts", s
         "sha256": hashlib.sha256(checkpoint.read_bytes()).hexdigest(),
         "preset": preset,
     }
-    run = Run.create(folder, RunConfig(f"released-{family.model}", model), 0, origin)
     tensors = translate(released, family)
-    weights.load_into(run.build_model(), tensors, checkpoint)  # says so when something does not fit
+    weights.load_into(build_model(model), tensors, checkpoint)  # says so when something does not fit
+    config = RunConfig(f"released-{family.model}", model)
+    run = Run.create(folder, config, 0, {**environment.describe("cpu"), **origin})
     weights.write(run.best, tensors, {"epoch": None, **origin})
     atomic.write_text(run.done, "imported\n")
     return run
@@ -153,8 +156,11 @@ def read_checkpoint(path: Path) -> dict[str, Tensor]:
     except FileNotFoundError:
         raise CheckpointError(f"{path} does not exist.") from None
     except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, KeyError, OSError) as error:
-        first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise CheckpointError(f"{path} is refused: it is not a plain file of weights ({first[:200]}).") from None
+        # torch's own message advises to load without the safeguard; nobody should
+        raise CheckpointError(
+            f"{path} is refused: it is not a plain file of weights ({type(error).__name__}), and nothing in it was run. "
+            f"Give a released `-model-` file."
+        ) from None
     if not isinstance(loaded, Mapping) or not all(isinstance(value, Tensor) for value in loaded.values()):
         raise CheckpointError(f"{path} holds no weights by name. Give the `-model-` file, not the `-optim-` one.")
     return dict(loaded)

@@ -27,6 +27,11 @@ class Watch:
         signal.signal(number, signal.SIG_DFL)
         self.react(number)
 
+    def check(self) -> None:
+        """Raise Interrupted when a signal has come."""
+        if self.number:
+            raise Interrupted(self.number)
+
 
 @contextmanager
 def watch_signals(react: Callable[[int], None] = lambda number: None) -> Iterator[Watch]:

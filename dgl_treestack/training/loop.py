@@ -16,13 +16,14 @@ from torch import Tensor
 from tqdm.auto import tqdm
 
 from dgl_treestack import atomic, records
-from dgl_treestack.errors import ConfigurationError, DivergenceError
+from dgl_treestack.errors import CheckpointError, ConfigurationError, DivergenceError
 from dgl_treestack.model import Dataset
 from dgl_treestack.training import evaluation, weights
-from dgl_treestack.training.interruption import Interrupted, Watch, watch_signals
+from dgl_treestack.training.configuration import RunConfig
+from dgl_treestack.training.interruption import Watch, watch_signals
 from dgl_treestack.training.optimizer import NamedAdam
 from dgl_treestack.training.random import numpy_generator, torch_generator
-from dgl_treestack.training.run import Run
+from dgl_treestack.training.run import Run, build_model
 
 logger = logging.getLogger(__name__)
 
@@ -46,17 +47,17 @@ class Progress:
 class Training:
     """Training of one run folder. `train` runs it to its end or raises Interrupted."""
 
-    def __init__(self, run: Run, *, device: str = "cpu", quiet: bool = False):
-        self.run, self.config, self.seed = run, run.config, run.seed
+    def __init__(self, run: Run, config: RunConfig, seed: int, *, device: str = "cpu", quiet: bool = False):
+        self.run, self.config, self.seed = run, config, seed
         self.device, self.quiet = torch.device(device), quiet
-        self.model = run.build_model()
-        self.model.reset_parameters(torch_generator(self.seed, "initial values"))
+        self.model = build_model(config.model)
+        self.model.reset_parameters(torch_generator(seed, "initial values"))
         self.model.to(self.device)
-        data = self.config.data
-        self.train_set = self._read("train", data.train, data.max_depth)
-        self.validation_set = self._read("validation", data.validation, data.max_depth)
-        self.adam = NamedAdam(self.model, self.config.optimizer)
+        self.train_set = self._read("train", config.data.train, config.data.max_depth)
+        self.validation_set = self._read("validation", config.data.validation, config.data.max_depth)
+        self.adam = NamedAdam(self.model, config.optimizer)
         self.progress = Progress()
+        atomic.remove_leftovers(run.folder)
         if run.last.exists():
             self._load()
 
@@ -78,7 +79,9 @@ class Training:
             while not self._finished():
                 self._epoch(watch)
                 self._close_epoch()
-            self._finish()
+                watch.check()
+            self._finish(watch)
+            watch.check()
 
     def _finished(self) -> bool:
         schedule, progress = self.config.schedule, self.progress
@@ -97,7 +100,7 @@ class Training:
                 bar.set_postfix_str(f"loss {progress.loss_sum / progress.seen:.3f}{self._validation_so_far()}", refresh=False)
                 if watch.number:
                     self._save()
-                    raise Interrupted(watch.number)
+                    watch.check()
                 if progress.step % self.config.checkpoint_steps == 0:
                     self._save()
 
@@ -108,9 +111,9 @@ class Training:
         output = self.model(batch, self.config.engine, generator=generator)
         losses = self.model.losses(output, batch)
         loss = losses.mean()
-        self._check_finite(loss, chosen)
         self.adam.zero()
         loss.backward()
+        self._check_finite(loss, chosen)
         self.adam.step()
         progress.step += 1
         progress.seen += len(chosen)
@@ -118,19 +121,29 @@ class Training:
         progress.right += int(self.model.correct(output.detach(), batch).sum())
 
     def _check_finite(self, loss: Tensor, chosen: np.ndarray) -> None:
-        if torch.isfinite(loss):
+        gradients = [parameter.grad for parameter in self.model.parameters() if parameter.grad is not None]
+        norm = torch.nn.utils.get_total_norm(gradients)
+        if torch.isfinite(loss) and torch.isfinite(norm):
             return
-        ids = ", ".join(self.train_set.examples[i].id for i in chosen)
+        ids = [self.train_set.examples[i].id for i in chosen]
+        logger.error("the batch: %s", ", ".join(ids))
+        shown = ", ".join(ids[:8]) + (f" and {len(ids) - 8} more (in the log)" if len(ids) > 8 else "")
+        place = f"epoch {self.progress.epoch + 1}, step {self.progress.step + 1}"
         raise DivergenceError(
-            f"The loss is {loss.item()} in epoch {self.progress.epoch + 1}, step {self.progress.step + 1}. Batch: {ids}. "
-            f"Lower optimizer.learning_rate; the last good checkpoint is {self.run.last}."
+            f"The loss is {loss.item()}, its gradient {norm.item()}, in {place}. Batch: {shown}. {self._remedy()}"
         )
+
+    def _remedy(self) -> str:
+        last = f" The last checkpoint is {self.run.last}." if self.run.last.exists() else ""
+        return f"Lower optimizer.learning_rate.{last}"
 
     def _close_epoch(self) -> None:
         """Validate, move the schedule on, save."""
         progress, schedule = self.progress, self.config.schedule
         validation = evaluation.score(self.model, self.validation_set, self.config.engine)
         progress.epoch += 1
+        if not math.isfinite(validation.loss):
+            raise DivergenceError(f"The validation loss is {validation.loss} after epoch {progress.epoch}. {self._remedy()}")
         row = {
             "epoch": progress.epoch,
             "learning_rate": self.adam.learning_rate,
@@ -165,10 +178,13 @@ class Training:
             description = {"epoch": progress.epoch, "validation_accuracy": accuracy}
             weights.write(self.run.best, self.model.state_dict(), description)
 
-    def _finish(self) -> None:
-        if not self.run.best.exists():  # no epochs asked for: the initial weights are the best
-            weights.write(self.run.best, self.model.state_dict(), {"epoch": 0})
-        for name in (*self.config.data.validation, *self.config.data.test):
+    def _finish(self, watch: Watch) -> None:
+        if not self.run.best.exists():
+            if self.progress.epoch:
+                raise CheckpointError(f"{self.run.best} is gone, and only it had the best weights. Train anew.")
+            weights.write(self.run.best, self.model.state_dict(), {"epoch": 0})  # no epochs asked for
+        for name in dict.fromkeys((*self.config.data.validation, *self.config.data.test)):
+            watch.check()
             rows = evaluation.evaluate(self.run, name, engine=self.config.engine)
             logger.info("%s on %s: accuracy %.1f %%", self.run.folder.name, name, records.accuracy(rows))
         atomic.write_text(self.run.done, f"best epoch {self.progress.best_epoch}\n")
@@ -193,10 +209,13 @@ class Training:
     def _load(self) -> None:
         tensors, description = weights.read(self.run.last)
         parts: dict[str, dict[str, Tensor]] = {"model": {}, "adam": {}}
-        for name, tensor in tensors.items():
-            part, _, key = name.partition("/")
-            parts[part][key] = tensor.to(self.device)
+        try:
+            for name, tensor in tensors.items():
+                part, _, key = name.partition("/")
+                parts[part][key] = tensor.to(self.device)
+            progress, rate = Progress(**description["progress"]), float(description["learning_rate"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise CheckpointError(f"{self.run.last} is no checkpoint of a training ({error!r}). Train anew.") from None
         weights.load_into(self.model, parts["model"], self.run.last)
         self.adam.restore(parts["adam"])
-        self.adam.learning_rate = description["learning_rate"]
-        self.progress = Progress(**description["progress"])
+        self.progress, self.adam.learning_rate = progress, rate

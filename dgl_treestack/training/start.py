@@ -12,8 +12,10 @@ from pathlib import Path
 import torch
 
 from dgl_treestack.errors import ConfigurationError
+from dgl_treestack.resources import find_data
 from dgl_treestack.training import environment
 from dgl_treestack.training.configuration import RunConfig
+from dgl_treestack.training.folder import sha256
 from dgl_treestack.training.interruption import watch_signals
 from dgl_treestack.training.loop import Training
 from dgl_treestack.training.run import Run
@@ -26,35 +28,45 @@ def start(
 ) -> Run:
     """Train one run in `output_dir/<name>-<seed>`, or take it up where it stopped.
 
-    Raises ConfigurationError when the folder is there and `resume` is off, or when it holds another configuration.
+    The folder is made only when data and model are there. Raises ConfigurationError when it exists and `resume` is off, or
+    when it holds a run of another configuration or of data that has changed since.
     """
     check_device(device)
-    run = open_or_create(config, seed, output_dir, device=device, resume=resume)
-    if run.done.exists():
-        logger.info("%s is done already", run.folder)
-        return run
+    run = Run(output_dir / f"{config.name}-{seed}")
+    if run.is_complete():
+        check_resumable(run, config, seed, resume)
+        if run.done.exists():
+            logger.info("%s is done already", run.folder)
+            return run
+    training = Training(run, config, seed, device=device, quiet=quiet)
+    if not run.is_complete():
+        Run.create(run.folder, config, seed, {**environment.describe(device), "data": checksums(config)})
     handler = logging.FileHandler(run.log)
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
     logger.addHandler(handler)
     try:
-        Training(run, device=device, quiet=quiet).train()
+        training.train()
     finally:
         logger.removeHandler(handler)
         handler.close()
     return run
 
 
-def open_or_create(config: RunConfig, seed: int, output_dir: Path, *, device: str, resume: bool) -> Run:
-    """The run folder of a configuration and a seed."""
-    folder = output_dir / f"{config.name}-{seed}"
-    if not (folder / "environment.json").exists():
-        return Run.create(folder, config, seed, environment.describe(device))
+def check_resumable(run: Run, config: RunConfig, seed: int, resume: bool) -> None:
+    """Raise ConfigurationError unless the folder may be gone on with: same configuration, same seed, same data."""
     if not resume:
-        raise ConfigurationError(f"{folder} exists. Go on with --resume, or choose another --output-dir.")
-    run = Run.open(folder)
+        raise ConfigurationError(f"{run.folder} exists. Go on with --resume, or choose another --output-dir.")
     if run.config.hash != config.hash or run.seed != seed:
-        raise ConfigurationError(f"{folder} holds a run of another configuration. Choose another --output-dir.")
-    return run
+        raise ConfigurationError(f"{run.folder} holds a run of another configuration. Choose another --output-dir.")
+    for name, checksum in checksums(config).items():
+        if run.environment.get("data", {}).get(name, checksum) != checksum:
+            raise ConfigurationError(f"{name} has changed since {run.folder} was started. Choose another --output-dir.")
+
+
+def checksums(config: RunConfig) -> dict[str, str]:
+    """SHA-256 of every data file of a configuration, by the name it has there."""
+    data = config.data
+    return {name: sha256(find_data(name)) for name in dict.fromkeys((*data.train, *data.validation, *data.test))}
 
 
 def check_device(device: str) -> None:

@@ -27,7 +27,7 @@ def read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
             return {name: file.get_tensor(name) for name in file.keys()}, description  # noqa: SIM118
     except FileNotFoundError:
         raise CheckpointError(f"{path} does not exist. Is the run trained?") from None
-    except (OSError, safetensors.SafetensorError, json.JSONDecodeError) as error:
+    except (OSError, safetensors.SafetensorError, ValueError) as error:
         raise CheckpointError(f"{path} is not a safetensors file ({error}). Copy it again or train anew.") from None
 
 

@@ -10,6 +10,7 @@ from torch import nn
 from trees import BINARY, UNARY, random_equation, random_tree
 
 from dgl_treestack import cells, graph
+from dgl_treestack.cells import _settings
 from dgl_treestack.cells._contract import PER_CHILD
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.expression import Expression
@@ -259,3 +260,22 @@ def test_unknown_names_list_the_known():
         cells.build("tree_smu", MATH.inner, 3, 4, stack=2)
     with pytest.raises(ConfigurationError, match="way to share"):
         cells.build("tree_smu", MATH.inner, 3, 4, share="some")
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"stack_size": 0}, "'stack_size' is 0"),
+        ({"top_k": 9}, "whole number from 1 to 5"),
+        ({"activation": "relu"}, "Unknown value for 'activation': 'relu'"),
+        ({"normalise": "foo"}, "Known: none, softmax, sum"),
+        ({"common": 3}, "Unknown setting 'common'"),
+    ],
+)
+def test_settings_are_checked(settings, message):
+    with pytest.raises(ConfigurationError, match=message):
+        cells.build("tree_smu", MATH.inner, 3, 4, **settings)
+    with pytest.raises(ConfigurationError, match="'stack_size' is 'a'"):
+        _settings.whole("a", "stack_size", 1)
+    with pytest.raises(ConfigurationError, match="true or false"):
+        _settings.switch(1, "noop")

@@ -1,4 +1,5 @@
 import json
+import struct
 
 import pytest
 
@@ -9,6 +10,7 @@ from dgl_treestack.formats import Example
 from dgl_treestack.inspection import drawing
 from dgl_treestack.inspection.command import inspect_file
 from dgl_treestack.inspection.summary import describe, summarise
+from dgl_treestack.operators import Operator, Signature
 from dgl_treestack.vocabulary import PRESETS
 
 TEXTS = ["sin(x)**2 + cos(x)**2 = 1", "x = y", "x + 0 = x"]
@@ -55,3 +57,56 @@ def test_places_keep_the_order_of_children_and_overlap_nowhere():
 def test_a_huge_tree_is_refused():
     with pytest.raises(DataError, match="too large to draw"):
         drawing.draw(Expression.from_prefix("sin " * 600 + "Pi"))
+
+
+def inspect(file, **changes):
+    inspect_file(str(file), **{"limit": 2, "chosen": "", "output": None, "vocabulary": "canonical", "as_json": True} | changes)
+
+
+def test_wrong_arguments_are_refused_before_anything_is_printed(file, tmp_path, capsys):
+    with pytest.raises(ConfigurationError, match="--limit -1 is negative"):
+        inspect(file, limit=-1)
+    with pytest.raises(DataError, match="No equation has the id 'e9'"):
+        inspect(file, chosen="e9")
+    with pytest.raises(ConfigurationError, match=r"\.png or \.svg"):
+        inspect(file, output=tmp_path / "t.pdf")
+    assert capsys.readouterr().out == ""
+    inspect(file, chosen="e2", limit=1)
+    assert json.loads(capsys.readouterr().out)["graphs"] == 1
+
+
+@pytest.mark.parametrize(("text", "message"), [("theta = x", "no row for Symbol 'theta'"), ("_ = x", "A blank")])
+def test_a_leaf_outside_the_vocabulary_is_named_with_file_and_line(tmp_path, text, message):
+    path = tmp_path / "a.jsonl"
+    formats.write(path, [Example(Equation.parse(t), None, f"e{i}") for i, t in enumerate(["x = x", text, "y = y"])])
+    with pytest.raises(DataError, match=message) as caught:
+        inspect(path, limit=0)
+    assert str(caught.value).startswith(f"{path}:2: ")
+    inspect(path, limit=1)
+
+
+def comb(count):
+    """A tree as wide and as deep as so many operators can make it."""
+    return Expression.from_prefix("Add Symbol:x " * count + "Symbol:x")
+
+
+def test_a_picture_has_at_most_8000_pixels_a_side():
+    figure = drawing.draw(comb(248))
+    assert max(figure.get_size_inches()) * figure.dpi == pytest.approx(8000)
+    assert drawing.draw(comb(3)).dpi == 150
+
+
+def test_saving_keeps_to_the_limit(tmp_path, monkeypatch):
+    monkeypatch.setattr(drawing, "MAX_PIXELS", 600)
+    equation = Equation.of(comb(20), Expression.parse("y"))
+    formats.write(tmp_path / "a.jsonl", [Example(equation, 0, "comb")])
+    inspect(tmp_path / "a.jsonl", output=tmp_path / "t.png")
+    sides = struct.unpack(">II", (tmp_path / "t.png").read_bytes()[16:24])
+    assert 590 <= max(sides) <= 600
+
+
+def test_text_is_never_read_as_mathematics(tmp_path):
+    signature = Signature("money", (Operator("$\\frac$", 2), Operator("$", 1)))
+    tree = Expression.from_prefix("$\\frac$ $ Symbol:x Pi", signature)
+    drawing.draw(tree).savefig(tmp_path / "t.svg")
+    drawing.draw(tree, title="$\\frac$").savefig(tmp_path / "t.png")

@@ -80,6 +80,17 @@ def test_prefix_parses_back(tree):
         ("sin(*x)", "Only calls", 1),
         ("Rational(1/0)", "not a number", 1),
         ("x := 1", "invalid syntax", 3),
+        ("x = x # + 1", "'#' is not part of an expression", 7),
+        ("# x", "'#' is not part of an expression", 1),
+        ("0x1/x", "'0x1' is not a number", 1),
+        ("-0b1", "'0b1' is not a number", 2),
+        ("x + 00", "'00' is not a number", 5),
+        ("x + 1e1000", "not a number", 5),
+        ("x + 1e300", "too large", 5),
+        ("x + 0." + "3" * 29, "too long: 31 characters", 5),
+        ("x*Half(7)", "'Half' has the text '1/2', found '7'", 3),
+        ("x + Integer(1.5)", "not a number of class 'Integer'", 5),
+        ("x + Integer(1_0)", "not a number of class 'Integer'", 5),
     ],
 )
 def test_errors_point_at_the_column(text, message, column):

@@ -21,3 +21,52 @@ def test_two_roots_are_no_tree():
     graph.add_node("stray", name="Pi", text="pi")
     with pytest.raises(ExpressionError, match="2 roots"):
         network.read(graph)
+
+
+def tree_of(nodes, edges):
+    """A graph of (name, text) nodes and (child, parent, slot) edges."""
+    graph = nx.DiGraph()
+    for i, (name, text) in enumerate(nodes):
+        graph.add_node(i, name=name, text=text)
+    for child, parent, slot in edges:
+        graph.add_edge(child, parent, slot=slot)
+    return graph
+
+
+def test_cycles_are_refused():
+    loop = tree_of([("sin", None), ("sin", None), ("Pi", "pi")], [(0, 1, 0), (1, 0, 0)])
+    with pytest.raises(ExpressionError, match=r"3 nodes, 1 on the way down.* Take the cycle out"):
+        network.read(loop)
+    with pytest.raises(ExpressionError, match="0 roots"):
+        network.read(tree_of([("sin", None)], [(0, 0, 0)]))
+
+
+@pytest.mark.parametrize("slots", [(0, 0), (1, 1), (0, 2), (-1, 0), (1, 2), (None, 0), ("0", "1"), (0.0, 1), ([], 1)])
+def test_slots_are_counted_from_zero_each_once(slots):
+    graph = tree_of([("Add", None), ("One", "1"), ("Pi", "pi")], [(1, 0, slots[0]), (2, 0, slots[1])])
+    with pytest.raises(ExpressionError, match=r"has the slot .* are 0 to 1, each once"):
+        network.read(graph)
+
+
+def test_a_missing_slot_is_refused():
+    graph = network.write(Expression.parse("x + 1"))
+    del graph.edges[1, 0]["slot"]
+    with pytest.raises(ExpressionError, match="has the slot None"):
+        network.read(graph)
+
+
+@pytest.mark.parametrize("key", ["name", "text"])
+def test_missing_and_strange_attributes_are_refused(key):
+    graph = network.write(Expression.parse("x + 1"))
+    graph.nodes[2][key] = 1
+    with pytest.raises(ExpressionError, match=f"The node 2 has the {key} 1"):
+        network.read(graph)
+    del graph.nodes[2][key]
+    with pytest.raises(ExpressionError, match=f"The node 2 has no {key}"):
+        network.read(graph)
+
+
+@pytest.mark.parametrize("kind", [nx.Graph, nx.MultiDiGraph])
+def test_other_kinds_of_graph_are_refused(kind):
+    with pytest.raises(ExpressionError, match=r"read from a networkx\.DiGraph"):
+        network.read(kind(network.write(Expression.parse("x"))))

@@ -9,6 +9,10 @@ from dgl_treestack.expression import Expression
     [
         ("Add Symbol:x Sinn:y", "Unknown operator", 14),
         ("sin/x Symbol:x", "not a number of operands", 1),
+        ("Add Add/² One One", "not a number of operands", 5),
+        ("Add/" + "9" * 5000, "'9{30}' is not a number of operands", 1),
+        ("Add/٢ One One", "not a number of operands", 1),
+        ("Add/0", "not a number of operands", 1),
         ("Add Symbol:1x One", "cannot name a variable", None),
         ("Add/3 One One One", "takes 2 operands", None),
         ("Add One", "1 operand", None),

@@ -30,6 +30,24 @@ def test_from_ordinary_sympy():
     assert Expression.from_sympy(x + y + 1).arities[0] == 2
 
 
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (sympy.Integer(10) ** 5000, "Integer has too many digits"),
+        (sympy.Rational(1, 3**12000), "Rational has too many digits"),
+        (sympy.sin(sympy.Integer(10) ** 5000), "too many digits"),
+        (sympy.Integer(10) ** 40, "too long: 41 characters"),
+        (sympy.Float("0.1", 40), "too long"),
+        (sympy.Float(10.0) ** 5000, "not a number of class 'Number'"),
+        (sympy.Symbol("a b"), "without spaces"),
+        (sympy.zoo, "Unknown SymPy function"),
+    ],
+)
+def test_numbers_that_no_leaf_can_hold(value, message):
+    with pytest.raises(ExpressionError, match=message):
+        Expression.from_sympy(value)
+
+
 def test_limits():
     with pytest.raises(ExpressionError, match="limit is 100"):
         Expression.from_prefix("sin " * 200 + "Symbol:x").to_sympy()

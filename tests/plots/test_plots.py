@@ -6,10 +6,11 @@ import pytest
 from runs import small_config
 
 from dgl_treestack import plots, records, report
-from dgl_treestack.errors import ConfigurationError, DataError
+from dgl_treestack.errors import ConfigurationError, DataError, TreestackError
 from dgl_treestack.plots import depth
-from dgl_treestack.plots._runs import read
+from dgl_treestack.results import read
 from dgl_treestack.training import configuration
+from dgl_treestack.training.folder import RunFolder
 
 
 def fake_run(folder, config, seed, right):
@@ -18,6 +19,7 @@ def fake_run(folder, config, seed, right):
     folder.mkdir(parents=True)
     (folder / "config.toml").write_text(configuration.dump(config))
     (folder / "environment.json").write_text(json.dumps({"seed": seed}))
+    (folder / "vocabulary.json").write_text("{}")
     (folder / "metrics.jsonl").write_text(
         json.dumps({"epoch": 2, "train_accuracy": 80.0, "validation_accuracy": 70.0 + seed}) + "\n"
     )
@@ -30,7 +32,7 @@ def fake_run(folder, config, seed, right):
             for d in range(1, 7)
             for i in range(10 if d == 6 else 100)
         ]  # fmt: skip
-        records.write(folder / "records" / f"{name}.jsonl", rows)
+        RunFolder(folder).write_records(getattr(config.data, name)[0], rows)
     return folder
 
 
@@ -86,9 +88,42 @@ def test_errors(tmp_path, folders):
         plots.plot("dept", folders, tmp_path / "a.svg")
     with pytest.raises(ConfigurationError, match="SVG and PNG"):
         plots.plot("depth", folders, tmp_path / "a.pdf")
-    (folders[0] / "records" / "test.jsonl").unlink()
-    with pytest.raises(DataError, match="no test records"):
+    with pytest.raises(DataError, match="at least one run"):
+        plots.plot("depth", [], tmp_path / "a.svg")
+    with pytest.raises(DataError, match="given twice"):
+        plots.plot("depth", [folders[0], folders[0]], tmp_path / "a.svg")
+    (folders[0] / "records" / "sources.json").unlink()
+    with pytest.raises(DataError, match="no records of"):
         plots.plot("depth", folders, tmp_path / "a.svg")
+
+
+@pytest.mark.parametrize("name", ["metrics.jsonl", "environment.json", "records/sources.json", "records/test.jsonl"])
+@pytest.mark.parametrize("content", [b'{"epoch": 1', b"5\n", b"\xff\xfe", b'{"a": 1}\n'])
+def test_damaged_folders_are_one_error(folders, name, content):
+    (folders[0] / name).write_bytes(content)
+    with pytest.raises(TreestackError):
+        report.tabulate(folders)
+
+
+def test_runs_with_other_depths_are_drawn_where_they_overlap(folders):
+    path = folders[0] / "records" / "test.jsonl"
+    records.write(path, [row for row in records.read(path) if row["depth"] > 2])
+    figure = depth.draw([read(folder) for folder in folders])
+    lines = {line.get_label(): list(line.get_xdata()) for line in figure.axes[0].get_lines()}
+    assert lines["small (3 seeds)"] == [3, 4, 5]
+    assert lines["other (3 seeds)"] == [1, 2, 3, 4, 5]
+    records.write(path, records.read(path)[:20])
+    with pytest.raises(DataError, match="30 equations"):
+        depth.draw([read(folders[0])])
+
+
+def test_a_test_set_within_the_training_depths(folders):
+    for folder in folders[:2]:
+        path = folder / "records" / "test.jsonl"
+        records.write(path, [row for row in records.read(path) if row["depth"] <= 3])
+    (row,) = report.tabulate(folders[:2])
+    assert "test, depth 1-3" in row
+    assert not any(title.startswith("test, depth 4") for title in row)
 
 
 def test_runs_of_one_name_must_have_one_configuration(tmp_path, folders):

@@ -75,6 +75,8 @@ def test_function_evaluation_loss_and_tolerance():
     output, target = torch.tensor([1.0, 1.0, 2.0]), torch.tensor([1.0009, 1.0011, 0.0])
     assert head.correct(output, target).tolist() == [True, False, False]
     assert head.loss(output, target)[2] == 4
+    assert head.correct(torch.tensor([0.27]), torch.tensor([float("inf")])).tolist() == [False]
+    assert not head.accepts(example("sin(x) = 1" + "0" * 20 + ".5"))
 
 
 def test_decoder_reads_the_root():

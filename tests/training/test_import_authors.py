@@ -63,7 +63,12 @@ def test_stack_size_can_be_chosen_and_is_recorded(tmp_path):
     run = import_checkpoint(tmp_path / "a.checkpoint", tmp_path / "run", stack_size=2)
     assert Run.open(run.folder).load_model().cell.fields["stack"] == (2, HIDDEN)
     with pytest.raises(ConfigurationError, match="Unknown preset"):
-        import_checkpoint(tmp_path / "a.checkpoint", tmp_path / "run", preset="script")
+        import_checkpoint(tmp_path / "a.checkpoint", tmp_path / "other", preset="script")
+    with pytest.raises(ConfigurationError, match="'stack_size' is 0"):
+        import_checkpoint(tmp_path / "a.checkpoint", tmp_path / "other", stack_size=0)
+    assert not (tmp_path / "other").exists()
+    with pytest.raises(ConfigurationError, match="is not empty"):
+        import_checkpoint(tmp_path / "a.checkpoint", tmp_path / "run")
 
 
 def test_verify_asks_the_verification_head_even_about_numbers(tmp_path):
@@ -92,7 +97,7 @@ def test_a_malicious_pickle_is_refused_and_does_not_run(tmp_path, legacy):
         path.write_bytes(pickle.dumps(payload))
     else:
         torch.save(payload, path, _use_new_zipfile_serialization=not legacy)
-    with pytest.raises(CheckpointError, match="refused"):
+    with pytest.raises(CheckpointError, match="nothing in it was run"):
         import_checkpoint(path, tmp_path / "run")
     assert not trace.exists()
     assert not (tmp_path / "run").exists()

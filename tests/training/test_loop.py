@@ -10,22 +10,22 @@ from pathlib import Path
 
 import pytest
 import torch
-from runs import small_config
+from runs import small_config, write_data
 
 from dgl_treestack import records
-from dgl_treestack.errors import CheckpointError, ConfigurationError, DivergenceError
-from dgl_treestack.training import configuration, weights
+from dgl_treestack.errors import CheckpointError, ConfigurationError, DivergenceError, TreestackError
+from dgl_treestack.training import configuration, evaluation, weights
 from dgl_treestack.training.interruption import Interrupted
 from dgl_treestack.training.loop import Training
 from dgl_treestack.training.run import Run
-from dgl_treestack.training.start import open_or_create, start
+from dgl_treestack.training.start import start
 
 
 def outcome(run: Run):
     """Everything a run leaves that must not depend on interruptions."""
     tensors, description = weights.read(run.best)
     last, state = weights.read(run.last)
-    files = {path.name: path.read_text() for path in sorted((run.folder / "records").iterdir())}
+    files = {path.name: path.read_text() for path in sorted((run.folder / "records").glob("*.jsonl"))}
     return run.metrics.read_text(), files, _bytes(tensors), description, _bytes(last), state
 
 
@@ -49,6 +49,7 @@ def test_a_run_leaves_its_files(tmp_path):
         "checkpoints/last.safetensors",
         "records/validation.jsonl",
         "records/test.jsonl",
+        "records/sources.json",
     }
     rows = [json.loads(line) for line in run.metrics.read_text().splitlines()]
     assert [row["epoch"] for row in rows] == [1, 2, 3]
@@ -57,8 +58,8 @@ def test_a_run_leaves_its_files(tmp_path):
     assert environment["seed"] == 3
     assert environment["config"] == config.hash
     assert environment["versions"]["torch"] == torch.__version__
-    rows = records.read(run.records_of(config.data.test[0]))
-    assert [row["id"] for row in rows] == [f"test{i}" for i in range(50)]
+    rows = records.read(run.folder / "records" / "test.jsonl")
+    assert [row["id"] for row in rows] == [f"test{i}" for i in range(160)]
     assert {row["split"] for row in rows} == {"test"}
 
 
@@ -67,7 +68,7 @@ def test_best_weights_are_those_of_the_best_validation_epoch(tmp_path):
     rows = [json.loads(line) for line in run.metrics.read_text().splitlines()]
     best = max(rows, key=lambda row: row["validation_accuracy"])
     assert weights.read(run.best)[1] == {"epoch": best["epoch"], "validation_accuracy": best["validation_accuracy"]}
-    kept = [row for row in records.read(run.records_of("validation.jsonl")) if row["depth"] <= 3]
+    kept = [row for row in records.read(run.folder / "records" / "validation.jsonl") if row["depth"] <= 3]
     assert records.accuracy(kept) == pytest.approx(best["validation_accuracy"])
 
 
@@ -150,13 +151,93 @@ def test_ctrl_c_on_the_command_line_saves_and_exits_130(tmp_path):
     assert not (tmp_path / "runs" / "small-0" / "DONE").exists()
 
 
-def test_a_loss_that_is_not_finite_stops_and_names_the_batch(tmp_path):
-    config = small_config(tmp_path, batch_size=60)
-    training = Training(open_or_create(config, 0, tmp_path, device="cpu", resume=False))
+def poisoned(tmp_path, **changes):
+    """A training whose embeddings are not numbers."""
+    config = small_config(tmp_path, **changes)
+    run = Run.create(tmp_path / "small-0", config, 0, {})
+    training = Training(run, config, 0, quiet=True)
     with torch.no_grad():
         training.model.cell.leaves.table.fill_(float("nan"))
-    with pytest.raises(DivergenceError, match=r"epoch 1, step 1\. Batch: .*train7"):
+    return training
+
+
+def test_a_loss_that_is_not_finite_stops_and_names_the_batch(tmp_path):
+    with pytest.raises(DivergenceError, match=r"epoch 1, step 1\. Batch: train\d+, .*\. Lower optimizer") as caught:
+        poisoned(tmp_path, batch_size=20).train()
+    assert "and 12 more" in str(caught.value)
+    assert "checkpoint" not in str(caught.value)  # there is none yet
+
+
+def test_a_gradient_that_is_not_finite_stops_before_the_step(tmp_path, monkeypatch):
+    training = poisoned(tmp_path)
+    training.model.reset_parameters(torch.Generator().manual_seed(0))
+    monkeypatch.setattr(torch.nn.utils, "get_total_norm", lambda gradients: torch.tensor(float("inf")))
+    before = training.model.cell.leaves.table.clone()
+    with pytest.raises(DivergenceError, match="its gradient inf"):
         training.train()
+    assert torch.equal(training.model.cell.leaves.table, before)
+
+
+def test_weights_that_run_away_stop_at_validation(tmp_path):
+    config = small_config(tmp_path, batch_size=200, optimizer={"learning_rate": 1e30}, schedule={"epochs": 1})
+    with pytest.raises(DivergenceError, match="The validation loss is"):
+        start(config, 0, tmp_path, quiet=True)
+    assert not (tmp_path / "small-0" / "DONE").exists()
+
+
+@pytest.mark.parametrize("where", ["score", "evaluate"])
+def test_a_signal_during_validation_or_the_last_evaluation_is_obeyed(tmp_path, monkeypatch, where):
+    config = small_config(tmp_path)
+    whole = outcome(start(config, 0, tmp_path / "whole", quiet=True))
+    real = getattr(evaluation, where)
+
+    def interrupted(*arguments, **options):
+        os.kill(os.getpid(), signal.SIGTERM)
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(evaluation, where, interrupted)
+    with pytest.raises(Interrupted):
+        start(config, 0, tmp_path / "stopped", quiet=True)
+    monkeypatch.setattr(evaluation, where, real)
+    assert outcome(start(config, 0, tmp_path / "stopped", resume=True, quiet=True)) == whole
+
+
+def test_data_that_changed_since_is_noticed(tmp_path):
+    config = small_config(tmp_path)
+    run = start(config, 0, tmp_path, quiet=True)
+    run.done.unlink()
+    write_data(tmp_path / "train.jsonl", 60, seed=9)
+    with pytest.raises(ConfigurationError, match="has changed since"):
+        start(config, 0, tmp_path, resume=True, quiet=True)
+
+
+def test_lost_best_weights_are_not_replaced_by_the_last(tmp_path):
+    config = small_config(tmp_path)
+    run = start(config, 0, tmp_path, quiet=True)
+    run.done.unlink()
+    run.best.unlink()
+    with pytest.raises(CheckpointError, match="only it had the best weights"):
+        start(config, 0, tmp_path, resume=True, quiet=True)
+
+
+def test_a_start_that_fails_leaves_no_folder(tmp_path):
+    config = small_config(tmp_path)
+    for changes in (["data.train=absent.jsonl"], ["model.settings.stack_size=0"], ["model.name=tree_smw"]):
+        with pytest.raises(TreestackError):
+            start(configuration.override(config, changes), 0, tmp_path, quiet=True)
+    assert not (tmp_path / "small-0").exists()
+    start(config, 0, tmp_path, quiet=True)
+
+
+def test_files_of_one_name_do_not_replace_each_others_records(tmp_path):
+    (tmp_path / "other").mkdir()
+    other = write_data(tmp_path / "other" / "test.jsonl", 20, 5)
+    run = start(small_config(tmp_path), 0, tmp_path, quiet=True)
+    before = (run.folder / "records" / "test.jsonl").read_bytes()
+    evaluation.evaluate(run, other)
+    assert (run.folder / "records" / "test.jsonl").read_bytes() == before
+    assert len(run.read_records(other)) == 20
+    assert len(run.read_records(run.config.data.test[0])) == 160
 
 
 def test_schedule(tmp_path):
@@ -212,6 +293,24 @@ def test_damaged_and_foreign_folders(tmp_path):
         run.load_model()
     with pytest.raises(CheckpointError, match="not a run folder"):
         Run.open(tmp_path / "nothing")
+
+
+def test_a_checkpoint_of_something_else_is_one_error(tmp_path):
+    config = small_config(tmp_path)
+    run = start(config, 0, tmp_path, quiet=True)
+    run.done.unlink()
+    run.last.write_bytes(run.best.read_bytes())
+    with pytest.raises(CheckpointError, match="no checkpoint of a training"):
+        start(config, 0, tmp_path, resume=True, quiet=True)
+
+
+@pytest.mark.parametrize("content", ["[]", "{}", '{"seed": ', "\xff"])
+def test_a_damaged_description_is_one_error(tmp_path, content):
+    config = small_config(tmp_path)
+    run = start(config, 0, tmp_path, quiet=True)
+    (run.folder / "environment.json").write_bytes(content.encode("latin-1"))
+    with pytest.raises(CheckpointError, match=r"environment\.json"):
+        start(config, 0, tmp_path, resume=True, quiet=True)
 
 
 def test_training_without_data_is_refused(tmp_path):

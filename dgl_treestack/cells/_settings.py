@@ -1,0 +1,29 @@
+"""Checks of a cell's settings, with errors that say what is allowed."""
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+from dgl_treestack.errors import ConfigurationError, unknown
+
+Choice = TypeVar("Choice")
+
+
+def choose(table: Mapping[str, Choice], name: object, setting: str) -> Choice:
+    """The entry of a table that a setting names."""
+    if not isinstance(name, str) or name not in table:
+        raise ConfigurationError(unknown(f"value for {setting!r}:", str(name), table))
+    return table[name]
+
+
+def whole(value: object, setting: str, low: int, high: int = 10_000) -> int:
+    """A whole number from low to high."""
+    if type(value) is not int or not low <= value <= high:
+        raise ConfigurationError(f"{setting!r} is {value!r}; it must be a whole number from {low} to {high}.")
+    return value
+
+
+def switch(value: object, setting: str) -> bool:
+    """True or false."""
+    if type(value) is not bool:
+        raise ConfigurationError(f"{setting!r} is {value!r}; it must be true or false.")
+    return value

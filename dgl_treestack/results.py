@@ -1,0 +1,55 @@
+"""Finished runs as figures and tables see them: configuration, seed, metrics and records, grouped by configuration."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dgl_treestack.errors import DataError
+from dgl_treestack.records import Record
+from dgl_treestack.training.configuration import RunConfig
+from dgl_treestack.training.folder import RunFolder
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """A finished run. rows: one per epoch. validation: records up to the training depth, as selection saw them.
+    test: the records of its test sets."""
+
+    folder: Path
+    config: RunConfig
+    seed: int
+    rows: Sequence[dict[str, Any]]
+    validation: Sequence[Record]
+    test: Sequence[Record]
+
+
+def read(folder: Path) -> RunResult:
+    """Read a run folder. Raises CheckpointError when it is none or damaged, DataError when it has no records."""
+    run = RunFolder(folder)
+    run.check_complete()
+    data = run.config.data
+    validation = [record for name in data.validation for record in run.read_records(name)]
+    test = [record for name in data.test for record in run.read_records(name)]
+    if not test:
+        raise DataError("The run has no test records. Give its configuration a test set.", folder)
+    within = [record for record in validation if not data.max_depth or record["depth"] <= data.max_depth]
+    return RunResult(folder, run.config, run.seed, run.read_metrics(), within, test)
+
+
+def by_config(runs: Sequence[RunResult]) -> dict[str, list[RunResult]]:
+    """Runs that differ only in their seed, together, by the name of their configuration.
+
+    Raises DataError for no runs at all, for one name with two configurations, and for one seed given twice.
+    """
+    if not runs:
+        raise DataError("Name at least one run folder.")
+    groups: dict[str, list[RunResult]] = {}
+    for run in runs:
+        group = groups.setdefault(run.config.name, [])
+        if group and group[0].config.hash != run.config.hash:
+            raise DataError(f"It is called {run.config.name!r} like {group[0].folder}, but differs.", run.folder)
+        if any(other.seed == run.seed for other in group):
+            raise DataError(f"Seed {run.seed} of {run.config.name!r} is given twice.", run.folder)
+        group.append(run)
+    return groups
