@@ -123,9 +123,7 @@ def evaluate(
 
 @app.command
 def verify(
-    equation: Annotated[
-        Positional[str], arg(help='Such as "sin(x)**2 + cos(x)**2 = 1"; after -- if it begins with a minus.')
-    ],
+    equation: Annotated[Positional[str], arg(help='Such as "sin(x)**2 + cos(x)**2 = 1"; after -- if it begins with a minus.')],
     *,
     run: Annotated[Path, arg(help="The run folder whose model is asked.")],
     json: Json = False,
