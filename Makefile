@@ -5,7 +5,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV ?= .venv
 BIN = $(VENV)/bin
 JOBS ?= 2
-MODELS = tree_rnn tree_lstm tree_smu
+MODELS = tree_smu tree_lstm tree_rnn
 export OMP_NUM_THREADS = 1
 
 .PHONY: quickstart test check environment
