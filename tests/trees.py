@@ -51,7 +51,7 @@ def random_equation(rng: random.Random, depth: int, **choice: Sequence) -> Equat
 _texts = {
     "Symbol": st.sampled_from(["x", "y", "var_0", "theta", "sin", "pi", "Half", "a1", "_b"]),
     "Integer": st.integers(-20, 10**6).map(str),
-    "Rational": st.fractions(max_denominator=50).map(str),
+    "Rational": st.fractions(-1000, 1000, max_denominator=50).map(str),
     "Float": st.sampled_from(["0.7", "-2.5", "3."]),
     "Number": st.decimals(-99, 99, places=2).map(str) | st.sampled_from(["2", "1e5", ".5"]),
 }
