@@ -5,7 +5,7 @@ A number's text is plain ASCII without leading zeros, so that it means the same 
     Integer   3, -2                Rational        2/5, -1/2, 0
     Float     0.7, -2.5, 3.        Number          the same as Float: 1.29, 2, 1e-5
 
-It has at most `MAX_NUMBER` characters. The truth layer calls values equal within 1e-33, which more digits could undercut.
+It has at most `MAX_CHARACTERS` characters. The truth layer calls values equal within 1e-33, which more digits could undercut.
 """
 
 import keyword
@@ -14,7 +14,7 @@ from fractions import Fraction
 
 from dgl_treestack.errors import ExpressionError
 
-MAX_NUMBER = 30
+MAX_CHARACTERS = 30
 
 # Leaf class -> the text it always has, or None where every leaf brings its own.
 LEAF_CLASSES: dict[str, str | None] = {
@@ -81,13 +81,13 @@ def leaf_value(kind: str, text: str) -> Fraction | None:
 
 
 def _check_number(text: str, pattern: re.Pattern[str], examples: str, kind: str = "") -> None:
-    if len(text) > MAX_NUMBER:
+    if len(text) > MAX_CHARACTERS:
         raise ExpressionError(
-            f"The number {_shortened(text)} is too long: {len(text)} characters, at most {MAX_NUMBER} are read. Round it."
+            f"The number {_shortened(text)} is too long: {len(text)} characters, at most {MAX_CHARACTERS} are read. Round it."
         )
     if not pattern.fullmatch(text):
         raise ExpressionError(f"{text!r} is not a number{kind and f' of class {kind!r}'}. Write {examples}.")
 
 
 def _shortened(text: str | None) -> str:
-    return repr(text) if text is None or len(text) <= MAX_NUMBER else f"{text[:MAX_NUMBER]!r}..."
+    return repr(text) if text is None or len(text) <= MAX_CHARACTERS else f"{text[:MAX_CHARACTERS]!r}..."

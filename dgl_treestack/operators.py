@@ -120,5 +120,3 @@ MATH = Signature(
     ),
     root="Equality",
 )
-
-SIGNATURES = {MATH.name: MATH}

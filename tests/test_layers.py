@@ -26,6 +26,7 @@ ROOMS = [
     "_dgl",
     "graph",
     "stack",
+    "initial_values",
     "cells",
     "model_table",
     "propagate",

@@ -10,8 +10,10 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
+from dgl_treestack.cells._contract import PER_CHILD as PER_CHILD
 from dgl_treestack.cells._contract import Cell as Cell
 from dgl_treestack.cells._contract import Ops as Ops
+from dgl_treestack.cells._contract import Shape as Shape
 from dgl_treestack.cells._contract import State as State
 from dgl_treestack.cells._model import Model as Model
 from dgl_treestack.errors import ConfigurationError, unknown

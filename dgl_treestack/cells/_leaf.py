@@ -5,6 +5,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
+from dgl_treestack.initial_values import draw_linear
+
 
 class LeafEncoder(nn.Module):
     """The state h of a leaf (Arabshahi 2019, section 3.2).
@@ -36,11 +38,3 @@ class LeafEncoder(nn.Module):
 
     def extra_repr(self) -> str:
         return f"{len(self.table)} tokens"
-
-
-def draw_linear(weight: Tensor, bias: Tensor | None, generator: torch.Generator) -> None:
-    """Fill a layer's weight (out, in) and bias uniformly within 1 / sqrt(in)."""
-    bound = weight.shape[1] ** -0.5
-    nn.init.uniform_(weight, -bound, bound, generator=generator)
-    if bias is not None:
-        nn.init.uniform_(bias, -bound, bound, generator=generator)

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from dgl_treestack.cells._leaf import draw_linear
 from dgl_treestack.errors import ConfigurationError, unknown
+from dgl_treestack.initial_values import draw_linear
 from dgl_treestack.operators import Operator
 
 SHARES = ("operator", "all")

@@ -10,7 +10,7 @@ import sympy
 
 from dgl_treestack.errors import ExpressionError, unknown
 from dgl_treestack.expression import Expression, assemble
-from dgl_treestack.leaf import LEAF_CLASSES, MAX_NUMBER, leaf_value
+from dgl_treestack.leaf import LEAF_CLASSES, MAX_CHARACTERS, leaf_value
 from dgl_treestack.operators import MATH
 
 MAX_DEPTH = 100
@@ -108,5 +108,5 @@ def _printed(value: Any) -> str:
         return str(value)
     except ValueError:  # Python prints no integer beyond sys.get_int_max_str_digits()
         raise ExpressionError(
-            f"The {type(value).__name__} has too many digits to be printed; a leaf holds {MAX_NUMBER} characters. Round it."
+            f"The {type(value).__name__} has too many digits to be printed; a leaf holds {MAX_CHARACTERS} characters. Round it."
         ) from None

@@ -13,12 +13,10 @@ from torch.nn import functional
 
 from dgl_treestack import _dgl
 from dgl_treestack._dgl import DGLGraph
-from dgl_treestack.cells import Cell, State
-from dgl_treestack.cells._contract import PER_CHILD, Shape
+from dgl_treestack.cells import PER_CHILD, Cell, Shape, State
 from dgl_treestack.forest import NO_OPERATOR
 from dgl_treestack.operators import Signature
-
-Noise = Mapping[str, Tensor]
+from dgl_treestack.propagate.noise import Noise
 
 
 class OneOperator:

@@ -7,10 +7,10 @@ import torch
 from torch import Tensor, nn
 
 from dgl_treestack._dgl import DGLGraph
-from dgl_treestack.cells._leaf import draw_linear
 from dgl_treestack.errors import ExpressionError
 from dgl_treestack.expression import Equation, Expression, number_value
 from dgl_treestack.formats import Example
+from dgl_treestack.initial_values import draw_linear
 from dgl_treestack.tasks._task import Item, Task
 from dgl_treestack.vocabulary import MAX_NUMBER
 

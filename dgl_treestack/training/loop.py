@@ -1,14 +1,11 @@
 """The training loop: plain torch, resumable at any step to the same numbers.
 
 All randomness is a function of seed, epoch and step (`random.py`), so the state of a run is its weights, Adam's moments and the
-small `Progress`. They are saved together in one file, at every epoch, every `checkpoint_steps` steps and on a signal.
+small `Progress`. `checkpoint.py` saves them together, at every epoch, every `checkpoint_steps` steps and on a signal.
 """
 
-import dataclasses
 import logging
 import math
-from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import torch
@@ -18,7 +15,8 @@ from tqdm.auto import tqdm
 from dgl_treestack import atomic, records
 from dgl_treestack.errors import CheckpointError, ConfigurationError, DivergenceError
 from dgl_treestack.model import Dataset
-from dgl_treestack.training import evaluation, weights
+from dgl_treestack.training import checkpoint, evaluation, weights
+from dgl_treestack.training.checkpoint import Progress
 from dgl_treestack.training.configuration import RunConfig
 from dgl_treestack.training.interruption import Watch, watch_signals
 from dgl_treestack.training.optimizer import NamedAdam
@@ -26,22 +24,6 @@ from dgl_treestack.training.random import numpy_generator, torch_generator
 from dgl_treestack.training.run import Run, build_model
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass
-class Progress:
-    """Where a run stands: finished epochs, finished steps of the next one, and what is known so far."""
-
-    epoch: int = 0
-    step: int = 0
-    loss_sum: float = 0.0
-    right: int = 0
-    seen: int = 0
-    best_accuracy: float = -1.0
-    best_epoch: int = 0
-    stale: int = 0  # epochs since the best one
-    plateau: int = 0  # epochs since the best one or since the learning rate fell
-    rows: list[dict[str, Any]] = field(default_factory=list)
 
 
 class Training:
@@ -56,10 +38,8 @@ class Training:
         self.train_set = self._read("train", config.data.train, config.data.max_depth)
         self.validation_set = self._read("validation", config.data.validation, config.data.max_depth)
         self.adam = NamedAdam(self.model, config.optimizer)
-        self.progress = Progress()
         atomic.remove_leftovers(run.folder)
-        if run.last.exists():
-            self._load()
+        self.progress = checkpoint.load(run.last, self.model, self.adam) if run.last.exists() else Progress()
 
     def _read(self, kind: str, names: tuple[str, ...], max_depth: int) -> Dataset:
         examples = [e for e in evaluation.read_examples(names, max_depth) if e.label is not None]
@@ -99,10 +79,10 @@ class Training:
                 bar.update()
                 bar.set_postfix_str(f"loss {progress.loss_sum / progress.seen:.3f}{self._validation_so_far()}", refresh=False)
                 if watch.number:
-                    self._save()
+                    checkpoint.save(self.run.last, self.model, self.adam, self.progress)
                     watch.check()
                 if progress.step % self.config.checkpoint_steps == 0:
-                    self._save()
+                    checkpoint.save(self.run.last, self.model, self.adam, self.progress)
 
     def _step(self, chosen: np.ndarray) -> None:
         progress, batch = self.progress, self.train_set.batch(chosen, self.device)
@@ -158,7 +138,7 @@ class Training:
         if 0 < schedule.plateau <= progress.plateau:
             self.adam.learning_rate *= schedule.factor
             progress.plateau = 0
-        self._save()
+        checkpoint.save(self.run.last, self.model, self.adam, self.progress)
         self.run.write_metrics(progress.rows)
         logger.info(
             "%s epoch %d: train loss %.4f, accuracy %.1f %%; validation %.1f %%",
@@ -197,25 +177,3 @@ class Training:
     def _validation_so_far(self) -> str:
         rows = self.progress.rows
         return f", validation {rows[-1]['validation_accuracy']:.1f} %" if rows else ""
-
-    # Checkpoints
-
-    def _save(self) -> None:
-        tensors = {f"model/{name}": tensor for name, tensor in self.model.state_dict().items()}
-        tensors |= {f"adam/{name}": tensor for name, tensor in self.adam.tensors().items()}
-        description = {"progress": dataclasses.asdict(self.progress), "learning_rate": self.adam.learning_rate}
-        weights.write(self.run.last, tensors, description)
-
-    def _load(self) -> None:
-        tensors, description = weights.read(self.run.last)
-        parts: dict[str, dict[str, Tensor]] = {"model": {}, "adam": {}}
-        try:
-            for name, tensor in tensors.items():
-                part, _, key = name.partition("/")
-                parts[part][key] = tensor.to(self.device)
-            progress, rate = Progress(**description["progress"]), float(description["learning_rate"])
-        except (KeyError, TypeError, ValueError) as error:
-            raise CheckpointError(f"{self.run.last} is no checkpoint of a training ({error!r}). Train anew.") from None
-        weights.load_into(self.model, parts["model"], self.run.last)
-        self.adam.restore(parts["adam"])
-        self.progress, self.adam.learning_rate = progress, rate
