@@ -1,9 +1,12 @@
 """Files that are there whole or not at all, whenever the process dies."""
 
 import contextlib
+import gzip
 import os
 import tempfile
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from dgl_treestack.errors import OutputError
 
@@ -12,13 +15,25 @@ _TEMPORARY = ".tmp"
 
 def write_bytes(path: Path | str, content: bytes) -> None:
     """Write a file atomically: a temporary file beside it, flushed to disk, then renamed over it. Raises OutputError."""
-    path = Path(path)
+    with _replacing(Path(path)) as file:
+        file.write(content)
+
+
+def write_gzip(path: Path | str, pieces: Iterable[bytes]) -> None:
+    """Write a gzip file atomically, piece by piece; the same pieces give the same bytes."""
+    with _replacing(Path(path)) as file, gzip.GzipFile("", "wb", fileobj=file, mtime=0) as packed:
+        for piece in pieces:
+            packed.write(piece)
+
+
+@contextlib.contextmanager
+def _replacing(path: Path) -> Iterator[BinaryIO]:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=_TEMPORARY)
         try:
             with os.fdopen(handle, "wb") as file:
-                file.write(content)
+                yield file
                 file.flush()
                 os.fsync(file.fileno())
             os.chmod(temporary, 0o666 & ~_umask())

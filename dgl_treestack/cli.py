@@ -43,27 +43,53 @@ def cells(json: Json = False) -> None:
 
 @app.command
 def generate(
-    preset: Annotated[Positional[Literal["quickstart"]], arg(help="Which data set to make.")],
+    preset: Annotated[Positional[str], arg(help="Which data set to make; without it, the presets are listed.")] = "",
     *,
-    output_dir: Annotated[Path, arg(help="Folder for the files; made if need be.")],
-    seed: int = 0,
+    output_dir: Annotated[Path, arg(help="Folder for the files; data/PRESET when it is not given.")] = Path(),
+    seed: Annotated[int | None, arg(help="The preset's own when it is not given.")] = None,
+    jobs: Annotated[int, arg(help="Processes; the files are the same for any number.")] = 1,
+    train_size: Annotated[int, arg(help="Equations of depth 1-7 in the training fold, for `paper`.")] = 0,
+    max_depth: Annotated[int, arg(help="Deepest equations, for `deep`.")] = 0,
+    equations: Annotated[int, arg(help="About so many in all, for a smaller set of the same make.")] = 0,
 ) -> None:
-    """Make certified equations: train.jsonl.gz, validation.jsonl.gz, test.jsonl.gz."""
-    from dgl_treestack.generate.command import generate_preset
+    """Make certified equations. Stopped work goes on where it was when the same command is given again."""
+    from dgl_treestack.generate.command import describe_presets, generate_preset
 
-    generate_preset(output_dir, seed, progress=sys.stderr.isatty())
+    if not preset:
+        print(describe_presets())
+        return
+    sizes = {"train_size": train_size, "max_depth": max_depth, "equations": equations}
+    folder = Path("data") / preset if output_dir == Path() else output_dir
+    generate_preset(preset, folder, seed, sizes, jobs, progress=sys.stderr.isatty())
 
 
 @app.command
 def audit(
     files: Annotated[Positional[tuple[str, ...]], arg(help="Files of equations, ours or the authors', or bundled:...")],
     *,
+    verdicts: Annotated[bool, arg(help="Judge every equation numerically.")] = True,
+    duplicates: Annotated[bool, arg(help="Look for duplicates, neighbours, and overlap between files.")] = True,
+    leakage: Annotated[bool, arg(help="Fit models that can do no mathematics, per group of depths.")] = True,
+    together: Annotated[bool, arg(help="Take all files as one set instead of each by itself.")] = False,
+    sample: Annotated[int, arg(help="Fit them to so many equations per group of depths at most; 0 for all.")] = 20_000,
+    jobs: Annotated[int, arg(help="Processes that judge, threads that fit.")] = 1,
+    figure: Annotated[Path | None, arg(help="Also draw the audit; written as .svg and as .png.")] = None,
+    explain: Annotated[str, arg(help="Id of one equation: show its witness or derivation, and nothing else.")] = "",
     json: Json = False,
 ) -> int:
-    """Judge every label numerically and measure what a shortcut could reach. Exit code 1 when a label is contradicted."""
-    from dgl_treestack.generate.command import audit_files
+    """Judge labels, find duplicates, measure what shortcuts reach. Exit code 1 when a label is contradicted."""
+    from dgl_treestack.audit import command
+    from dgl_treestack.plots import check_output, plot_audit
 
-    return audit_files(files, as_json=json, progress=sys.stderr.isatty())
+    if explain:
+        return command.explain_equation(files, explain, as_json=json)
+    if figure:
+        check_output(figure)
+    options = command.choose(verdicts, duplicates, leakage, together, sample, jobs)
+    report = command.audit_files(files, options, as_json=json, progress=sys.stderr.isatty())
+    for path in plot_audit(report, figure) if figure else ():
+        print(path, file=sys.stderr if json else sys.stdout)
+    return int(command.is_contradicted(report))
 
 
 @app.command

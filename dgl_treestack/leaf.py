@@ -11,6 +11,7 @@ It has at most `MAX_CHARACTERS` characters. The truth layer calls values equal w
 import keyword
 import re
 from fractions import Fraction
+from functools import lru_cache
 
 from dgl_treestack.errors import ExpressionError
 
@@ -46,6 +47,7 @@ _NUMBERS: dict[str, tuple[re.Pattern[str], str]] = {
 _ANY_NUMBER = re.compile(f"{_RATIONAL}|{_DECIMAL}")
 
 
+@lru_cache(maxsize=4096)  # the same few leaves are read over and over
 def check_leaf(kind: str, text: str | None) -> None:
     """Raise ExpressionError unless `text` can be the text of a leaf of class `kind`."""
     if not text or any(character.isspace() for character in text):
@@ -64,6 +66,7 @@ def check_leaf(kind: str, text: str | None) -> None:
         number_value(text)
 
 
+@lru_cache(maxsize=4096)
 def number_value(text: str) -> Fraction:
     """The exact value of a number's text: `3`, `-2`, `2/5`, `1.29`. Raises ExpressionError."""
     _check_number(text, _ANY_NUMBER, "3, -2, 2/5 or 1.29")

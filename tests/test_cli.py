@@ -142,6 +142,39 @@ def test_inspect(folder):
     assert (folder / "tree.png").exists()
 
 
+def test_audit(folder):
+    texts = [(f"{name}(x) + {i} = {i} + sin(x)", label) for i in range(1, 31) for name, label in (("sin", 1), ("cos", 0))]
+    formats.write(folder / "pairs.jsonl", [Example(Equation.parse(t), label, t, pair=t[3:]) for t, label in texts])
+    text = treestack("audit", "pairs.jsonl", "--sample", 50, "--figure", "figures/audit", folder=folder)
+    assert "pairs.jsonl: 60 equations" in text and "No label is contradicted." in text and "a sample of 50 of 60" in text
+    assert text.split()[-2:] == ["figures/audit.svg", "figures/audit.png"]
+    assert (folder / "figures" / "audit.png").stat().st_size > 5000
+
+
+def test_audit_of_two_files_as_one(folder):
+    options = ("--together", "--no-leakage", "--no-verdicts", "--jobs", 2, "--json")
+    found = json.loads(treestack("audit", "test.jsonl", "validation.jsonl", *options, folder=folder))
+    assert set(found["sets"]["all files together"]) == {"equations", "verdicts", "contradicted", "duplicates"}
+    assert [(row["of"], row["in"]) for row in found["overlap"]] == [
+        ("test.jsonl", "validation.jsonl"),
+        ("validation.jsonl", "test.jsonl"),
+    ]
+
+
+def test_audit_of_a_false_label(folder):
+    (folder / "false.jsonl").write_text('{"id": "f", "label": 1, "text": "x = y"}\n')
+    assert treestack("audit", "false.jsonl", "--no-leakage", folder=folder, code=1) == ""
+    assert treestack("audit", "false.jsonl", "--explain", "f", folder=folder, code=1) == ""
+    assert "not judged" in treestack("audit", "false.jsonl", "--no-verdicts", "--no-leakage", folder=folder)
+
+
+def test_audit_explains_an_equation(folder):
+    text = treestack("audit", "test.jsonl", "--explain", "test0", folder=folder)
+    assert "label " in text and "the verdict agrees with the label" in text
+    (found,) = json.loads(treestack("audit", "test.jsonl", "--explain", "test0", "--json", folder=folder))
+    assert found["id"] == "test0" and found["contradicted"] is False
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -165,6 +198,13 @@ def test_inspect(folder):
         (("train", "small.toml", "--output-dir", "small.toml"), "cannot be written"),
         (("generate", "quickstart", "--output-dir", "g", "--seed", "-1"), "whole number from 0"),
         (("audit",), "at least one file"),
+        (("audit", "--explain", "a"), "at least one file"),
+        (("audit", "test.jsonl", "--explain", "nothing"), "No equation has the id 'nothing'"),
+        (("audit", "test.jsonl", "test.jsonl"), "given twice"),
+        (("audit", "test.jsonl", "--sample", "-1"), "The sample is -1"),
+        (("audit", "test.jsonl", "--figure", "a.pdf"), "SVG and PNG"),
+        (("audit", "empty.jsonl"), "no equations"),
+        (("audit", "cut.jsonl"), "cut.jsonl:2: Not a complete JSON object"),
         (("report",), "at least one run"),
         (("inspect", "bundled:quickstart/tran"), "Did you mean 'bundled:quickstart/train'"),
         (("plot", "dept", "runs/small-0", "--output", "a.svg"), "Did you mean 'depth'"),

@@ -23,6 +23,7 @@ ROOMS = [
     "truth",
     "resources",
     "generate",
+    "audit",
     "_dgl",
     "graph",
     "stack",
@@ -50,7 +51,7 @@ HOMES = {
     "sympy": ["expression.py", "notation/symbolic.py", "generate/"],
     "networkx": ["notation/network.py", "inspection/"],
     "matplotlib": ["plots/", "inspection/"],
-    "sklearn": ["records.py", "generate/audit.py", "generate/balance.py"],
+    "sklearn": ["records.py", "audit/", "generate/balance.py"],
 }
 
 
@@ -127,7 +128,8 @@ HELP = "from dgl_treestack.cli import main\ntry:\n    main(['--help'])\nexcept S
         ("import dgl_treestack.plots.depth, dgl_treestack.plots._style", {"matplotlib"}),
         ("import dgl_treestack.records", set()),
         ("import dgl_treestack.stack, dgl_treestack.cells\ndgl_treestack.cells.models()", {"torch"}),
-        ("import dgl_treestack.generate.quickstart", {"sklearn"}),
+        ("import dgl_treestack.generate.presets.quickstart", {"sklearn"}),
+        ("import dgl_treestack.audit.command", {"sklearn"}),
         ("import dgl_treestack.graph", {"torch", "dgl"}),
     ],
 )

@@ -1,74 +1,80 @@
 """Symmetric resampling of pairs, so that a linear model of local features cannot tell the members apart.
 
-A linear model over tokens, parent-child pairs and side differences is fitted out of fold. Where it says of too many pairs
-that the true member looks truer, surplus pairs of that kind are dropped, and where it says the opposite, of the other
-kind. Pairs stay whole, so labels and tokens stay balanced, and no network is consulted.
+A linear model over tokens, parent-child pairs and side differences is fitted out of fold, to each depth group by itself.
+Where it says of too many pairs that the true member looks truer, surplus pairs of that kind are dropped, and where it says
+the opposite, of the other kind. Pairs stay whole, so labels stay balanced, and no network is consulted.
 """
 
 from collections.abc import Sequence
 
 import numpy as np
-from sklearn.feature_extraction import DictVectorizer
-from sklearn.linear_model import LogisticRegression
-
-from dgl_treestack.expression import Expression
-from dgl_treestack.generate.features import pair_counts, side_difference
+from scipy.sparse import csr_matrix
 
 BINS = 8
+PARTS = 5
+STRENGTH = 0.1  # of the regression, as scikit-learn's C
+FEWEST = 40  # a depth group of fewer pairs tells a model nothing
+
+Difference = tuple[np.ndarray, np.ndarray]  # features, and their values in the true member minus those in the false one
 
 
 def balanced(
-    pairs: Sequence[tuple[Expression, Expression]],
+    differences: Sequence[Difference],
     groups: Sequence[int],
     rng: np.random.Generator,
     tolerance: float = 1.5,
     rounds: int = 1,
-) -> list[int]:
-    """The indices of the pairs to keep, in order.
+) -> np.ndarray:
+    """Which pairs to keep, in order.
 
-    pairs: (true, false). groups: per pair, the depth group it is balanced within. tolerance: how much more frequent the
-    commoner direction may stay in each bin of the score.
+    groups: per pair, the depth group it is balanced within. tolerance: how much more frequent the commoner direction may
+    stay in each bin of the score.
     """
-    kept = np.arange(len(pairs))
-    labels = np.asarray(groups, dtype=int)
+    rows, labels = _matrix(differences), np.asarray(groups, dtype=int)
+    kept = np.arange(len(labels))
     for _ in range(rounds):
-        margin = _margins([pairs[int(i)] for i in kept], rng)
-        kept = kept[_symmetric(margin, labels[kept], rng, tolerance)]
-    return kept.tolist()
+        chosen = [_symmetric(inside, rows, rng, tolerance) for inside in _inside(labels, kept)]
+        kept = np.sort(np.concatenate(chosen)) if chosen else kept
+    return kept
 
 
-def _margins(pairs: Sequence[tuple[Expression, Expression]], rng: np.random.Generator, parts: int = 5) -> np.ndarray:
+def _matrix(differences: Sequence[Difference]) -> csr_matrix:
+    features, values = (np.concatenate([row[i] for row in differences]) if differences else np.zeros(0) for i in (0, 1))
+    names, columns = np.unique(features, return_inverse=True)
+    ends = np.cumsum([0, *(len(row[0]) for row in differences)])
+    return csr_matrix((values, columns, ends), shape=(len(differences), max(1, len(names))))
+
+
+def _inside(labels: np.ndarray, kept: np.ndarray) -> list[np.ndarray]:
+    return [kept[labels[kept] == group] for group in np.unique(labels[kept])]
+
+
+def _symmetric(pairs: np.ndarray, rows: csr_matrix, rng: np.random.Generator, tolerance: float) -> np.ndarray:
+    """The pairs that stay: in each bin of |margin|, at most `tolerance` times as many of the commoner sign."""
+    if len(pairs) < FEWEST:
+        return pairs
+    margin = _margins(rows[pairs], rng)
+    keep = np.ones(len(pairs), bool)
+    for chunk in np.array_split(np.argsort(np.abs(margin), kind="stable"), BINS):
+        positive, negative = chunk[margin[chunk] > 0], chunk[margin[chunk] < 0]
+        for many, few in ((positive, negative), (negative, positive)):
+            surplus = len(many) - int(tolerance * len(few))
+            if surplus > 0:
+                keep[rng.choice(many, size=surplus, replace=False)] = False
+    return pairs[keep]
+
+
+def _margins(rows: csr_matrix, rng: np.random.Generator) -> np.ndarray:
     """Per pair, the score of the true member minus that of the false one, from a model that has not seen the pair."""
-    vectorizer = DictVectorizer()
-    rows = vectorizer.fit_transform([_features(member) for pair in pairs for member in pair])
-    difference = (rows[0::2] - rows[1::2]).tocsr()
-    part = rng.permutation(len(pairs)) % parts
-    margin = np.zeros(len(pairs))
-    for held_out in range(parts):
+    from sklearn.linear_model import LogisticRegression  # takes a second to load, which no worker process needs
+
+    part = rng.permutation(rows.shape[0]) % PARTS
+    margin = np.zeros(rows.shape[0])
+    for held_out in range(PARTS):
         train, test = np.flatnonzero(part != held_out), np.flatnonzero(part == held_out)
         # a linear score of the difference, without intercept, sees each pair from both sides
         signs = np.where(rng.random(len(train)) < 0.5, 1.0, -1.0)
-        model = LogisticRegression(C=0.1, fit_intercept=False, max_iter=300)
-        model.fit(difference[train].multiply(signs[:, None]).tocsr(), signs > 0)
-        margin[test] = difference[test] @ model.coef_[0]
+        model = LogisticRegression(C=STRENGTH, fit_intercept=False, max_iter=300)
+        model.fit(rows[train].multiply(signs[:, None]).tocsr(), signs > 0)
+        margin[test] = rows[test] @ model.coef_[0]
     return margin
-
-
-def _features(expression: Expression) -> dict[str, float]:
-    sides = {f"side {name}": float(count) for name, count in side_difference(expression).items() if count}
-    return {**{name: float(count) for name, count in pair_counts(expression).items()}, **sides}
-
-
-def _symmetric(margin: np.ndarray, groups: np.ndarray, rng: np.random.Generator, tolerance: float) -> np.ndarray:
-    """Which pairs stay: in each depth group and bin of |margin|, at most `tolerance` times as many of the commoner sign."""
-    keep = np.ones(len(margin), bool)
-    for group in np.unique(groups):
-        inside = np.flatnonzero(groups == group)
-        order = inside[np.argsort(np.abs(margin[inside]), kind="stable")]
-        for chunk in np.array_split(order, BINS):
-            positive, negative = chunk[margin[chunk] > 0], chunk[margin[chunk] < 0]
-            for many, few in ((positive, negative), (negative, positive)):
-                surplus = len(many) - int(tolerance * len(few))
-                if surplus > 0:
-                    keep[rng.choice(many, size=surplus, replace=False)] = False
-    return keep

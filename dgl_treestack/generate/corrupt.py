@@ -1,19 +1,29 @@
-"""False partners of true equations: the same tokens and the same depth, two subtrees swapped.
+"""False partners of true equations, in the styles that `STYLES` names.
 
-A bag of tokens cannot see a swap. Most swaps also keep every pair of parent and child: they exchange subtrees that hang in
-the same slot under the same operator, or that have the same root. And most stay on one side, so that the sides keep their
-tokens too. Other ways of making a false partner belong beside this one, in files of their own.
+swap          Two subtrees exchanged: same tokens, same depth, so a bag of tokens cannot see it. Most swaps also keep every pair
+              of parent and child (they exchange subtrees that hang in the same slot under the same operator, or have the same
+              root), and most stay on one side, so that the sides keep their tokens too.
+buried        A swap, then true rewrites of both members, each its own, so that the error is not the last edit.
+false rule    A rule that does not hold, from a table of plausible ones, in the midst of true rewrites.
+
+A style yields candidates; whether one is false is for the certificate to say. The papers' own style, a single mutation, is
+in `mutation.py`: it leaks.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-import numpy as np
-
+from dgl_treestack.generate.derivation import Derivation, Sides
+from dgl_treestack.generate.grow import Grower
 from dgl_treestack.generate.nodes import Node, Pool
+from dgl_treestack.generate.rewrite import RuleIndex, draw_match
 
 PAIR_KEEPING = 0.8  # share of swaps that must keep the pairs
 SAME_SIDE = 0.6  # share of swaps that must stay on one side
+MOST_FURTHER = 3  # true rewrites after the error, from 1 on
+
+Candidates = Iterator[Sides]
+Style = Callable[[Grower, Derivation, int, RuleIndex], tuple[Derivation | None, Candidates]]
 
 
 @dataclass(frozen=True)
@@ -36,27 +46,69 @@ def places(root: Node) -> list[Place]:
     return found
 
 
-def swaps(pool: Pool, root: Node, rng: np.random.Generator, tries: int = 12) -> Iterator[Node]:
-    """Equations of the same depth and tokens as `root` with two different, disjoint subtrees exchanged."""
-    found, middle = places(root), root.children[0].size
+def swaps(grower: Grower, sides: Sides, tries: int = 24) -> Candidates:
+    """Equations of the same depth and tokens with two different, disjoint subtrees exchanged."""
+    pool, chance = grower.pool, grower.chance
+    root = pool.node("Equality", *sides)
+    found, middle = places(root), sides[0].size
     for _ in range(tries):
-        first = found[rng.integers(len(found))]
-        keep, stay = rng.random() < PAIR_KEEPING, rng.random() < SAME_SIDE
+        first = grower.pick(found)
+        keep, stay = chance(PAIR_KEEPING), chance(SAME_SIDE)
         near = [other for other in found if (other.index <= middle) == (first.index <= middle)] if stay else found
         partners = [other for other in near if _swappable(first, other, keep)]
         if partners:
-            swapped = _swap(pool, root, first, partners[rng.integers(len(partners))])
+            swapped = _swap(pool, root, first, grower.pick(partners))
             if swapped.depth == root.depth:
-                yield swapped
+                yield swapped.children[0], swapped.children[1]
 
 
 def _swappable(one: Place, other: Place, keep_pairs: bool) -> bool:
-    apart = one.index + one.node.size <= other.index or other.index + other.node.size <= one.index
-    alike = one.slot == other.slot or one.node.label == other.node.label
-    return apart and one.node is not other.node and (alike or not keep_pairs)
+    if one.node is other.node or (keep_pairs and one.slot != other.slot and one.node.label != other.node.label):
+        return False
+    return one.index + one.node.size <= other.index or other.index + other.node.size <= one.index
 
 
 def _swap(pool: Pool, root: Node, one: Place, other: Place) -> Node:
     first, second = sorted((one, other), key=lambda place: place.index)
     changed = pool.replace(root, second.index, first.node)  # the later one first: the earlier index stays valid
     return pool.replace(changed, first.index, second.node)
+
+
+def swap(grower: Grower, derivation: Derivation, depth: int, false_rules: RuleIndex) -> tuple[Derivation | None, Candidates]:
+    """The equation as it is, and swaps of it."""
+    return derivation, swaps(grower, derivation.sides)
+
+
+def buried(grower: Grower, derivation: Derivation, depth: int, false_rules: RuleIndex) -> tuple[Derivation | None, Candidates]:
+    """The equation rewritten further, and swaps of it rewritten further, each in its own way."""
+    return _further(grower, derivation, depth), _buried(grower, swaps(grower, derivation.sides), depth)
+
+
+def false_rule(
+    grower: Grower, derivation: Derivation, depth: int, false_rules: RuleIndex
+) -> tuple[Derivation | None, Candidates]:
+    """The equation rewritten further, and what a false rule makes of it, rewritten further in its own way."""
+    return _further(grower, derivation, depth), _buried(grower, _misled(grower, derivation.sides, false_rules), depth)
+
+
+STYLES: dict[str, Style] = {"swap": swap, "buried": buried, "false rule": false_rule}
+
+
+def _misled(grower: Grower, sides: Sides, false_rules: RuleIndex, tries: int = 30) -> Candidates:
+    for _ in range(tries):
+        which, index, node = grower.place(sides)
+        found = draw_match(false_rules, node, grower.rng)
+        if found is not None:
+            rule, bindings = found
+            yield grower.replaced(sides, which, index, rule.target, bindings, [])
+
+
+def _buried(grower: Grower, candidates: Candidates, depth: int) -> Candidates:
+    for sides in candidates:
+        hidden = _further(grower, Derivation(*sides, ()), depth)
+        if hidden is not None:
+            yield hidden.sides
+
+
+def _further(grower: Grower, derivation: Derivation, depth: int) -> Derivation | None:
+    return grower.further(derivation, depth, 1 + grower.below(MOST_FURTHER))

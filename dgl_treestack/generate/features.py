@@ -1,8 +1,11 @@
 """What a model without recursion can see of an equation: counts of tokens, of parent-child pairs, of tokens per side."""
 
 from collections import Counter
+from zlib import crc32
 
 from dgl_treestack.expression import Expression
+
+FEATURES = 1 << 24
 
 
 def tokens(expression: Expression) -> list[str]:
@@ -28,11 +31,11 @@ def side_difference(expression: Expression) -> Counter[str]:
     """Per token, its count on the left minus its count on the right, and the absolute value of that."""
     labels, middle = tokens(expression), expression.ends[1]
     left, right = Counter(labels[1:middle]), Counter(labels[middle:])
-    difference: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for label in {**left, **right}:
-        difference[label] = left[label] - right[label]
-        difference[f"|{label}|"] = abs(left[label] - right[label])
-    return difference
+        counts[label] = left[label] - right[label]
+        counts[f"|{label}|"] = abs(left[label] - right[label])
+    return counts
 
 
 def shape(expression: Expression) -> Counter[str]:
@@ -45,3 +48,13 @@ def shape(expression: Expression) -> Counter[str]:
         left_depth=expression.heights[1],
         right_depth=expression.heights[middle],
     )
+
+
+def difference(true: Expression, false: Expression) -> dict[int, float]:
+    """By how much members of a pair differ in tokens, parent-child pairs and side differences; hashed names number features."""
+    found: Counter[str] = Counter(pair_counts(true))
+    found.subtract(pair_counts(false))
+    sides = Counter(side_difference(true))
+    sides.subtract(side_difference(false))
+    found.update({f"side {name}": count for name, count in sides.items()})
+    return {crc32(name.encode()) % FEATURES: float(count) for name, count in sorted(found.items()) if count}

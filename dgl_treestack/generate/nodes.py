@@ -7,27 +7,38 @@ from dgl_treestack.truth import Value
 
 
 class Node:
-    """A subtree of a `Pool`; within one pool, equal trees are identical objects. Fields as in `Expression`."""
+    """A subtree of a `Pool`; within one pool, equal trees are identical objects. Fields as in `Expression`;
+    label: the operator, or class and text of a leaf. variables: their names by first occurrence."""
 
-    __slots__ = ("_value", "children", "depth", "name", "size", "text")
+    __slots__ = ("__weakref__", "_value", "children", "depth", "label", "name", "size", "text", "variables")
 
     def __init__(self, name: str, text: str | None, children: tuple["Node", ...]):
         self.name, self.text, self.children = name, text, children
-        self.size: int = 1 + sum(child.size for child in children)
-        self.depth: int = 1 + max(child.depth for child in children) if children else 0
+        self.label: str = name if text is None else f"{name}:{text}"
+        self.size: int = 1
+        self.depth: int = 0
+        self.variables: tuple[str, ...] = (text,) if name == "Symbol" and text else ()
+        for child in children:  # plain loops: nodes are made by the million
+            self.size += child.size
+            self.depth = max(self.depth, child.depth + 1)
+            if child.variables != self.variables:
+                self.variables = tuple(dict.fromkeys((*self.variables, *child.variables)))
         self._value: Value | None = None
 
     @property
     def value(self) -> Value:
         """The node's values at the points of `truth`, computed once."""
-        if self._value is None:
-            self._value = Value(self.name, self.text, tuple(child.value for child in self.children))
+        pending = [self]
+        while self._value is None:
+            node = pending[-1]
+            missing = [child for child in node.children if child._value is None]
+            if missing:
+                pending.extend(missing)
+                continue
+            pending.pop()
+            if node._value is None:
+                node._value = Value(node.name, node.text, tuple(child.value for child in node.children))
         return self._value
-
-    @property
-    def label(self) -> str:
-        """The operator, or class and text of a leaf."""
-        return self.name if self.text is None else f"{self.name}:{self.text}"
 
     def walk(self) -> Iterator["Node"]:
         """The nodes of the tree in pre-order, a shared subtree as often as it stands there."""
@@ -54,7 +65,7 @@ class Pool:
         return self._nodes[key]
 
     def node(self, name: str, *children: Node) -> Node:
-        key = (name, *map(id, children))
+        key = (name, children)
         if key not in self._nodes:
             self._nodes[key] = Node(name, None, children)
         return self._nodes[key]
@@ -105,6 +116,14 @@ def _step(node: Node, index: int) -> tuple[int, int]:
 
 def to_equation(left: Node, right: Node) -> Equation:
     """The equation left = right."""
-    flat = [("Equality", None, 2), *((n.name, n.text, len(n.children)) for side in (left, right) for n in side.walk())]
-    tree = assemble(flat)
+    tree = assemble([("Equality", None, 2), *_flat(left), *_flat(right)])
     return Equation(tree.names, tree.texts, tree.arities)
+
+
+def to_expression(node: Node) -> Expression:
+    """The tree of a node."""
+    return assemble(list(_flat(node)))
+
+
+def _flat(node: Node) -> Iterator[tuple[str, str | None, int]]:
+    return ((found.name, found.text, len(found.children)) for found in node.walk())

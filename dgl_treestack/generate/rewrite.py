@@ -6,11 +6,12 @@ that occurs only on the other side is filled in by the caller.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from dgl_treestack.generate.axioms import Axiom
-from dgl_treestack.generate.nodes import Node, Pool
+from dgl_treestack.generate.nodes import Node, Pool, to_expression
 
 Bindings = dict[str, Node]  # label of a pattern variable -> what it stands for
 Filler = Callable[[], Node]
@@ -18,9 +19,12 @@ Filler = Callable[[], Node]
 
 @dataclass(frozen=True)
 class Rule:
-    """Replace an instance of `source` by the instance of `target`; both are pattern trees of a private pool."""
+    """Replace an instance of `source` by the instance of `target`; both are pattern trees of a private pool.
 
-    axiom: str
+    name: the axiom's, with `>` for left to right and `<` for right to left.
+    """
+
+    name: str
     source: Node
     target: Node
 
@@ -29,13 +33,16 @@ class Rule:
         """A rule whose source is a bare variable: it fits everywhere and only makes trees larger."""
         return self.source.name == "Symbol"
 
+    def __str__(self) -> str:
+        return f"{to_expression(self.source)} -> {to_expression(self.target)} ({self.name[:-1]})"
+
 
 def rules_of(axioms: Iterable[Axiom]) -> tuple[Rule, ...]:
     """Both directions of every axiom; a direction that only renames variables is left out."""
     pool, rules = Pool(), []
     for axiom in axioms:
         left, right = pool.tree(axiom.equation).children
-        forward, backward = Rule(axiom.name, left, right), Rule(axiom.name, right, left)
+        forward, backward = Rule(f"{axiom.name}>", left, right), Rule(f"{axiom.name}<", right, left)
         rules += [forward] if _same_up_to_swap(axiom) else [forward, backward]
     return tuple(rules)
 
@@ -47,28 +54,38 @@ def _same_up_to_swap(axiom: Axiom) -> bool:
 
 
 class RuleIndex:
-    """Rules by the root of their source, an operator or a constant; expansions, which fit anywhere, apart."""
+    """Rules by the root of their source, an operator or a constant; expansions, which fit anywhere, apart.
+
+    What fits a node is remembered as long as the node lives: a rewrite changes only the nodes on its way to the root.
+    """
 
     def __init__(self, rules: Sequence[Rule]):
         self.expansions = tuple(rule for rule in rules if rule.is_expansion)
-        self._by_label: dict[str, tuple[Rule, ...]] = {}
+        self._known: WeakKeyDictionary[Node, list[tuple[Rule, Bindings]]] = WeakKeyDictionary()
+        self._by_labels: dict[tuple[str, str], list[Rule]] = {}
         for rule in rules:
             if not rule.is_expansion:
-                label = rule.source.label
-                self._by_label[label] = (*self._by_label.get(label, ()), rule)
+                self._by_labels.setdefault(_labels(rule.source), []).append(rule)
 
-    def candidates(self, node: Node) -> tuple[Rule, ...]:
-        """The rules, expansions aside, whose source has the node's label."""
-        return self._by_label.get(node.label, ())
+    def candidates(self, node: Node) -> list[Rule]:
+        """The rules, expansions aside, whose source has the node's label, and its first child's where it names one."""
+        own, first = _labels(node)
+        named = self._by_labels.get((own, first), []) if first else []
+        return named + self._by_labels.get((own, ""), [])
 
     def matches(self, node: Node) -> list[tuple[Rule, Bindings]]:
         """Every rule, expansions aside, that fits a node, with its bindings."""
-        found = []
-        for rule in self.candidates(node):
-            bindings = match(rule.source, node)
-            if bindings is not None:
-                found.append((rule, bindings))
+        found = self._known.get(node)
+        if found is None:
+            bound = ((rule, match(rule.source, node)) for rule in self.candidates(node))
+            found = self._known[node] = [(rule, bindings) for rule, bindings in bound if bindings is not None]
         return found
+
+
+def _labels(node: Node) -> tuple[str, str]:
+    """A node's label and its first child's, empty for a variable."""
+    first = node.children[0] if node.children else node
+    return node.label, "" if first.name == "Symbol" or first is node else first.label
 
 
 def match(pattern: Node, node: Node) -> Bindings | None:
@@ -98,16 +115,16 @@ def instantiate(pool: Pool, pattern: Node, bindings: Bindings, fill: Filler) -> 
     return pool.node(pattern.name, *(instantiate(pool, child, bindings, fill) for child in pattern.children))
 
 
-def rewrite(pool: Pool, index: RuleIndex, node: Node, fill: Filler, rng: np.random.Generator) -> Node | None:
-    """An equal tree by one rule drawn from those that fit, or None when none does."""
+def draw_match(index: RuleIndex, node: Node, rng: np.random.Generator) -> tuple[Rule, Bindings] | None:
+    """One of the rules that fit a node, expansions aside, with its bindings, or None when none does."""
     found = index.matches(node)
     if not found:
         return None
-    rule, bindings = found[rng.integers(len(found))]
-    return instantiate(pool, rule.target, bindings, fill)
+    rule, bindings = found[int(rng.integers(len(found)))]
+    return rule, {**bindings}
 
 
-def expand(pool: Pool, index: RuleIndex, node: Node, fill: Filler, rng: np.random.Generator) -> Node:
-    """An equal, larger tree by an expansion drawn at random."""
-    rule = index.expansions[rng.integers(len(index.expansions))]
-    return instantiate(pool, rule.target, {rule.source.label: node}, fill)
+def draw_expansion(index: RuleIndex, node: Node, rng: np.random.Generator) -> tuple[Rule, Bindings]:
+    """An expansion, which fits any node."""
+    rule = index.expansions[int(rng.integers(len(index.expansions)))]
+    return rule, {rule.source.label: node}

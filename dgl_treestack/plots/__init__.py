@@ -1,19 +1,23 @@
 """Figures, one file each. A figure reads records of runs, never a model, and imports no torch.
 
-A file defines `draw(runs) -> Figure`; its name is the figure's name.
+A file defines `draw(runs) -> Figure`; its name is the figure's name. That of `audit` is drawn from an audit's report.
 """
 
 import importlib
 import pkgutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from dgl_treestack.errors import ConfigurationError, unknown
 
+_NOT_OF_RUNS = ("audit",)
+
 
 def figures() -> list[str]:
-    """Names of the figures, from the files of this folder."""
-    return sorted(info.name for info in pkgutil.iter_modules(__path__) if not info.name.startswith("_"))
+    """Names of the figures that are drawn from runs, from the files of this folder."""
+    names = (info.name for info in pkgutil.iter_modules(__path__) if not info.name.startswith("_"))
+    return sorted(name for name in names if name not in _NOT_OF_RUNS)
 
 
 def plot(name: str, folders: Sequence[Path], output: Path) -> list[Path]:
@@ -29,3 +33,18 @@ def plot(name: str, folders: Sequence[Path], output: Path) -> list[Path]:
     draw = importlib.import_module(f"{__name__}.{name}").draw
     with _style.applied():
         return _style.save(draw([results.read(folder) for folder in folders]), output)
+
+
+def plot_audit(report: Mapping[str, Any], output: Path) -> list[Path]:
+    """Draw the report of an audit (`audit.report.audit`) and save it as SVG and PNG. Returns the files written."""
+    from dgl_treestack.plots import _style, audit
+
+    with _style.applied():
+        return _style.save(audit.draw(report), output)
+
+
+def check_output(output: Path) -> None:
+    """Raise ConfigurationError when no figure can be written under this name."""
+    from dgl_treestack.plots import _style
+
+    _style.check_output(output)

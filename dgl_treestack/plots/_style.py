@@ -42,10 +42,15 @@ def line(i: int) -> dict[str, str]:
     return {"color": COLOURS[i % len(COLOURS)], "marker": MARKERS[i % len(MARKERS)], "linestyle": LINES[i % len(LINES)]}
 
 
-def save(figure: Figure, output: Path) -> list[Path]:
-    """Write SVG and PNG beside each other, atomically. The suffix of `output`, if any, must be one of them."""
+def check_output(output: Path) -> None:
+    """Raise ConfigurationError when a suffix is neither .svg nor .png nor absent."""
     if output.suffix not in ("", ".svg", ".png"):
         raise ConfigurationError(f"Figures are written as SVG and PNG; {output.suffix!r} is neither.")
+
+
+def save(figure: Figure, output: Path) -> list[Path]:
+    """Write SVG and PNG beside each other, atomically. The suffix of `output`, if any, must be one of them."""
+    check_output(output)
     written = []
     for suffix, metadata in ((".svg", {"Date": None}), (".png", {"Software": None})):
         buffer = io.BytesIO()

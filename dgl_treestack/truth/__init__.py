@@ -28,6 +28,7 @@ so a verdict is the same on every machine; a point beyond the budget is undefine
 
 from dgl_treestack.truth.judgement import Verdict as Verdict
 from dgl_treestack.truth.judgement import Witness as Witness
+from dgl_treestack.truth.judgement import certify as certify
 from dgl_treestack.truth.judgement import compare as compare
 from dgl_treestack.truth.judgement import judge as judge
 from dgl_treestack.truth.points import POINTS as POINTS

@@ -1,12 +1,13 @@
-"""Values at one point in 80 digits. None stands for undefined."""
+"""Values at one point in 80 digits, by FLINT. None stands for undefined."""
 
-import math
+from math import hypot
 from typing import Any
 
-from mpmath.ctx_mp import MPContext
+from flint import acb, arb
 
 from dgl_treestack.truth.points import value_of
 from dgl_treestack.truth.tables import (
+    BRANCHES,
     GROWING,
     LARGEST,
     QUOTIENTS,
@@ -17,46 +18,50 @@ from dgl_treestack.truth.tables import (
 )
 
 DIGITS = 80
-_NOISE_BITS = 200  # about 1e-60: relative to what a number was computed from, this is zero
-_NOISE = MPContext().mpf(2) ** -_NOISE_BITS
-_LARGEST_BITS = int(math.log2(LARGEST)) + 1
+BITS = 270
+_NOISE = 2.0**-200  # about 1e-60: relative to what a number was computed from, this is zero
 _LOG_LARGEST = 46.0
 _SATURATED = 23.0
 
-_CONTEXT = MPContext()
-_CONTEXT.dps = DIGITS
+_ZERO, _ONE = acb(0), acb(1)
 
 
 def leaf(kind: str, text: str, point: int) -> Any:
     """The value of a leaf at a point."""
     if kind == "Symbol":
-        return _CONTEXT.mpmathify(value_of(text, point))
+        number = value_of(text, point)
+        return acb(number.real, number.imag)
     if kind in ("Pi", "Exp1"):
-        return +_CONTEXT.pi if kind == "Pi" else +_CONTEXT.e
+        return acb.pi() if kind == "Pi" else acb(arb.const_e())
     if kind in ("NaN", "Infinity"):
         return None
     fraction = fraction_of(kind, text)
-    return _settled(_CONTEXT.mpf(fraction.numerator) / fraction.denominator)
+    return _settled(acb(fraction.numerator) / fraction.denominator)
 
 
 def apply(name: str, arguments: list) -> Any:
     """The value of an operator, None where it or an argument is undefined."""
-    if any(argument is None for argument in arguments):
-        return None
-    try:
-        number = _BINARY[name](*arguments) if name in _BINARY else _unary(name, *arguments)
-    except (ZeroDivisionError, OverflowError, ValueError):
-        return None
+    for argument in arguments:
+        if argument is None:
+            return None
+    number = _BINARY[name](*arguments) if name in _BINARY else _unary(name, *arguments)
     return None if number is None else _settled(number)
 
 
+def relative_gap(a: Any, b: Any) -> float:
+    """|a - b| relative to the larger of the two."""
+    scale = max(_size(a), _size(b))
+    return _size(a - b) / scale if scale else 0.0
+
+
 def _unary(name: str, x: Any) -> Any:
-    if name in SATURATING and abs(getattr(x, SATURATING[name])) > _SATURATED:
+    if name in SATURATING and abs(getattr(complex(x), SATURATING[name])) > _SATURATED:
         return None
-    if name in GROWING and abs(getattr(x, GROWING[name])) > _LOG_LARGEST:
+    if name in GROWING and abs(getattr(complex(x), GROWING[name])) > _LOG_LARGEST:
         return None
     if name in RECIPROCAL_ARGUMENT:
-        return None if x == 0 else getattr(_CONTEXT, RECIPROCAL_ARGUMENT[name])(1 / x)
+        inverse = None if x == 0 else _settled(1 / x)
+        return None if inverse is None else _function(RECIPROCAL_ARGUMENT[name], inverse)
     if name in QUOTIENTS:
         above, below = QUOTIENTS[name]
         return _function(above, x) / _function(below, x)
@@ -66,31 +71,44 @@ def _unary(name: str, x: Any) -> Any:
 
 
 def _function(name: str, x: Any) -> Any:
-    number = getattr(_CONTEXT, name)(x)
+    number = getattr(_at_branch_point(x, BRANCHES[name][0]) if name in BRANCHES else x, name)()
     has_zeros = name in ("sin", "cos", "sinh", "cosh")
-    return _CONTEXT.zero if has_zeros and abs(number) < _NOISE * max(1, abs(x)) else number
+    return _ZERO if has_zeros and _size(number) < _NOISE * max(1.0, _size(x)) else number
+
+
+def _at_branch_point(x: Any, axis: str) -> Any:
+    """The branch point, 1 or i or their negatives, if rounding noise is all that separates a number from it.
+
+    Close to it a function is like a square root, which would turn noise of 1e-80 into 1e-40.
+    """
+    rough = complex(x)
+    along = rough.real if axis == "real" else rough.imag
+    if abs(abs(along) - 1) > 1e-12:
+        return x
+    sign = 1 if along > 0 else -1
+    point = acb(sign) if axis == "real" else acb(0, sign)
+    return point if _size(x - point) < _NOISE else x
 
 
 def _sum(a: Any, b: Any) -> Any:
     total = a + b
-    return _CONTEXT.zero if abs(total) < _NOISE * max(abs(a), abs(b)) else total
+    return _ZERO if _size(total) < _NOISE * max(_size(a), _size(b)) else total
 
 
 def _power(base: Any, exponent: Any) -> Any:
+    power = complex(exponent)
     if base == 0:
-        return _CONTEXT.one if exponent == 0 else _CONTEXT.zero if exponent.real > 0 else None
-    logarithm = exponent * _CONTEXT.log(base)
-    if abs(logarithm.real) > _LOG_LARGEST:
+        return _ONE if exponent == 0 else _ZERO if power.real > 0 else None
+    logarithm = base.log() * exponent
+    if not abs(complex(logarithm).real) <= _LOG_LARGEST:
         return None
-    if exponent.imag == 0 and abs(exponent) <= 64 and exponent.real == int(exponent.real):
-        return base ** int(exponent.real)
-    return _CONTEXT.exp(logarithm)
+    if power.imag == 0 and abs(power) <= 64 and exponent == round(power.real):
+        return base ** round(power.real)
+    return logarithm.exp()
 
 
 def _logarithm(x: Any, base: Any) -> Any:
-    if x == 0 or base in (0, 1):
-        return None
-    return _CONTEXT.log(x) / _CONTEXT.log(base)
+    return None if x == 0 or base in (0, 1) else x.log() / base.log()
 
 
 _BINARY = {
@@ -101,14 +119,17 @@ _BINARY = {
 }
 
 
+def _size(number: Any) -> float:
+    rough = complex(number)
+    return hypot(rough.real, rough.imag)  # infinite where abs() would raise
+
+
 def _settled(number: Any) -> Any:
-    """The number without rounding noise in its real and imaginary parts; None when it is out of range."""
-    if number == 0:
-        return _CONTEXT.zero
-    bits = _CONTEXT.mag(number)  # size as a power of two, far cheaper than the absolute value
-    if not _CONTEXT.isfinite(number) or abs(bits) > _LARGEST_BITS:
-        return None
-    real, imaginary = number.real, number.imag
-    if _CONTEXT.mag(imaginary) < bits - _NOISE_BITS:
-        return real
-    return number if _CONTEXT.mag(real) >= bits - _NOISE_BITS else _CONTEXT.mpc(0, imaginary)
+    """The number as a point, without rounding noise in its real and imaginary parts; None when it is out of range."""
+    rough = complex(number)
+    size = hypot(rough.real, rough.imag)
+    if not 1 / LARGEST <= size <= LARGEST:
+        return _ZERO if number == 0 else None
+    if abs(rough.imag) < _NOISE * size:
+        return acb(number.real.mid())
+    return number.mid() if abs(rough.real) >= _NOISE * size else acb(0, number.imag.mid())

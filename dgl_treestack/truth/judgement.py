@@ -2,18 +2,18 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from dgl_treestack.errors import ExpressionError
 from dgl_treestack.expression import Expression
-from dgl_treestack.truth.exact import DIGITS
+from dgl_treestack.truth.exact import DIGITS, relative_gap
 from dgl_treestack.truth.points import POINTS, value_of
 from dgl_treestack.truth.value import BUDGET, ExactEvaluation, Value
 
 REQUIRED_POINTS = 10
 REFUTED_SHARE = 0.75
+_AT_ONCE = 3  # doubtful points decided before looking whether the others matter
 _AGREE, _AGREE_EXACT, _DIFFER = 1e-9, 1e-33, 1e-6
 
 
@@ -66,7 +66,18 @@ def judge(equation: Expression, budget: int = BUDGET) -> Verdict:
 
 def compare(left: Value, right: Value, variables: Sequence[str], budget: int = BUDGET) -> Verdict:
     """The verdict on two sides that are already evaluated; `variables` are the names that occur in them."""
-    return _Comparison(left, right, variables, budget).verdict()
+    comparison = _Comparison(left, right, variables, budget)
+    comparison.recheck()
+    return comparison.verdict()
+
+
+def certify(left: Value, right: Value, variables: Sequence[str], wanted: str) -> Verdict | None:
+    """The verdict if it is the one wanted, "holds" or "refuted"; None, as soon as that is clear, if it is another one."""
+    comparison = _Comparison(left, right, variables, BUDGET)
+    comparison.wanted = wanted
+    comparison.recheck()
+    verdict = comparison.verdict()
+    return verdict if verdict.verdict == wanted else None
 
 
 def _check(equation: Expression) -> None:
@@ -104,7 +115,7 @@ class _Comparison:
             self.gap = np.abs(a - b) / np.maximum(np.abs(a), np.abs(b))
         self.gap[a == b] = 0.0
         self.tolerance = np.full(POINTS, _AGREE)
-        self.recheck()
+        self.wanted = ""
 
     def recheck(self) -> None:
         """Decide in 80 digits: doubtful points unless they cannot matter, those that differ from the rest, one if all agree."""
@@ -113,10 +124,15 @@ class _Comparison:
             self.gap[:], self.tolerance[:] = self.gap[0], self.tolerance[0]
             return
         doubt = self.left.doubt | self.right.doubt | ((self.gap > _AGREE) & (self.gap < 1e-4))
-        if (self.gap[~doubt] > _DIFFER).sum() >= REFUTED_SHARE * POINTS:
-            self.gap[doubt] = np.nan  # refuted whatever they say
-            return
-        self._decide(np.flatnonzero(doubt))
+        while True:
+            if self._is_settled(~doubt):
+                self.gap[doubt] = np.nan  # whatever they say
+                return
+            if not doubt.any():
+                break
+            some = np.flatnonzero(doubt)[:_AT_ONCE]
+            self._decide(some)
+            doubt[some] = False
         apart = self.gap > self.tolerance
         quick, defined = self.tolerance == _AGREE, ~np.isnan(self.gap)
         if apart.any() and (defined & ~apart).any():
@@ -124,11 +140,23 @@ class _Comparison:
         elif not apart.any() and not (defined & ~quick).any():
             self._decide(np.flatnonzero(defined)[-1:])  # 1.0000000001*x and x agree in nine digits
 
+    def _is_settled(self, decided: np.ndarray) -> bool:
+        """Whether the decided points are enough to refute, or enough to know that the verdict is not the one wanted."""
+        gap = self.gap[decided]
+        if (gap > _DIFFER).sum() >= REFUTED_SHARE * POINTS:
+            return True
+        if not self.wanted:
+            return False
+        if np.isnan(gap).sum() > POINTS - REQUIRED_POINTS:
+            return True
+        agreeing = int((gap <= self.tolerance[decided]).sum())
+        return agreeing > (1 - REFUTED_SHARE) * POINTS if self.wanted == "refuted" else bool((gap > _DIFFER).any())
+
     def _decide(self, points: Iterable[int]) -> None:
         for point in points:
             a, b = self.exact.value(self.left, int(point)), self.exact.value(self.right, int(point))
             self.tolerance[point] = _AGREE_EXACT
-            self.gap[point] = np.nan if a is None or b is None else _relative_gap(a, b)
+            self.gap[point] = np.nan if a is None or b is None else relative_gap(a, b)
 
     def verdict(self) -> Verdict:
         defined = ~np.isnan(self.gap)
@@ -159,8 +187,3 @@ class _Comparison:
     def _value(self, side: Value, point: int) -> complex:
         value = self.exact.value(side, point) if self.tolerance[point] == _AGREE_EXACT else None
         return complex(side.number[point] if value is None else value)
-
-
-def _relative_gap(a: Any, b: Any) -> float:
-    scale = max(abs(a), abs(b))
-    return float(abs(a - b) / scale) if scale else 0.0

@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+from flint import ctx
 
 from dgl_treestack.truth import exact, float64
 from dgl_treestack.truth.points import POINTS
@@ -46,31 +47,42 @@ class ExactEvaluation:
 
     def __init__(self, budget: int):
         self.budget = budget
+        self._orders: dict[int, list[Value]] = {}
 
     def value(self, root: Value, point: int) -> Any:
-        """The mpmath value of a subtree at a point, None where undefined or beyond the budget."""
-        pending = [root]
-        while pending:
-            value = pending[-1]
-            missing = [child for child in value.children if _at(child, point) not in child.exact]
-            if missing and self.budget <= 0:
-                return None
-            if missing:
-                pending.extend(missing)
-                continue
-            pending.pop()
-            if _at(value, point) not in value.exact:
-                self._compute(value, point)
-        return root.exact[_at(root, point)]
-
-    def _compute(self, value: Value, point: int) -> None:
-        self.budget -= 1
-        if value.text is not None:
-            number = exact.leaf(value.name, value.text, point)
-        else:
-            number = exact.apply(value.name, [child.exact[_at(child, point)] for child in value.children])
-        value.exact[_at(value, point)] = number
+        """The value of a subtree at a point, None where undefined or beyond the budget."""
+        at = 0 if root.constant else point
+        if at in root.exact:
+            return root.exact[at]
+        if id(root) not in self._orders:
+            self._orders[id(root)] = _children_first(root)
+        with ctx.workprec(exact.BITS):
+            for value in self._orders[id(root)]:
+                at = 0 if value.constant else point
+                if at in value.exact:
+                    continue
+                if self.budget <= 0:
+                    return None
+                self.budget -= 1
+                value.exact[at] = _compute(value, point)
+        return root.exact[at]
 
 
-def _at(value: Value, point: int) -> int:
-    return 0 if value.constant else point
+def _compute(value: Value, point: int) -> Any:
+    if value.text is not None:
+        return exact.leaf(value.name, value.text, point)
+    return exact.apply(value.name, [child.exact[0 if child.constant else point] for child in value.children])
+
+
+def _children_first(root: Value) -> list[Value]:
+    """The distinct values below a root, children before parents."""
+    order: dict[Value, None] = {}
+    pending = [(root, False)]
+    while pending:
+        value, is_done = pending.pop()
+        if is_done:
+            order[value] = None
+        elif value not in order:
+            pending.append((value, True))
+            pending.extend((child, False) for child in value.children)
+    return list(order)

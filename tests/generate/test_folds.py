@@ -14,6 +14,11 @@ SAME = [
     ("0.5*x = 1", "x*half = 1"),
     ("sin(x)*y = sin(y)*x", "sin(y)*x = sin(x)*y"),
     ("x - y = x**y", "y - x = y**x"),
+    ("x*1 = x", "x = x"),
+    ("(x + 0)**1 = one*(0 + sin(y)) + 0", "x = sin(y)"),
+    ("(x + y)*1 + z = 1", "x + (y + z) = 1**1"),
+    ("0 + 0 = x", "x = 0"),
+    ("(1*1)*(1*one) = x", "x = 1"),
 ]
 DIFFERENT = [
     ("x = y", "x = x"),
@@ -25,7 +30,8 @@ DIFFERENT = [
     ("log(x, y) = 1", "log(y, x) = x"),
     ("x + pi = 1", "x + E = 1"),
     ("x + y + x = 1", "x + y + y + x = 1"),
-    ("x*1 = x", "x = x"),  # padding is part of an equation
+    ("x*0 = x", "x = x"),
+    ("x**one = 2", "one**x = 2"),
 ]
 
 

@@ -5,7 +5,7 @@ from dgl_treestack.expression import Expression
 from dgl_treestack.generate.axioms import load_axioms
 from dgl_treestack.generate.grow import Grower
 from dgl_treestack.generate.nodes import Pool, find, to_equation
-from dgl_treestack.generate.rewrite import RuleIndex, instantiate, match, rewrite, rules_of
+from dgl_treestack.generate.rewrite import RuleIndex, draw_expansion, draw_match, instantiate, match, rules_of
 from dgl_treestack.truth import judge
 
 AXIOMS = load_axioms()
@@ -52,15 +52,15 @@ def test_replace_and_find_count_nodes_in_pre_order():
 def test_every_axiom_rewrites_in_both_directions():
     directions = {}
     for rule in RULES:
-        directions.setdefault(rule.axiom, []).append(rule)
+        directions.setdefault(rule.name[:-1], []).append(rule)
     for axiom in AXIOMS:
         commutes = str(axiom.equation) in ("x + y = y + x", "x*y = y*x")
         assert len(directions[axiom.name]) == (1 if commutes else 2)
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: f"{rule.axiom}-{'expand' if rule.is_expansion else rule.source.label}")
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
 def test_a_rule_turns_a_tree_into_one_of_equal_value(rule):
-    grower = Grower(AXIOMS, np.random.default_rng(11))
+    grower = Grower(np.random.default_rng(11))
     grower.variables = ("x", "y")
     pool, bindings = grower.pool, {}
     for _ in range(2):
@@ -76,7 +76,21 @@ def test_a_variable_of_one_side_is_filled_once():
     assert instantiate(pool, tree(Pool(), "x - x"), {}, lambda: next(fills)) is tree(pool, "u - u")
 
 
-def test_rewriting_nothing_that_fits_gives_none():
+def test_what_fits_is_what_matching_every_rule_finds():
+    grower = Grower(np.random.default_rng(2))
+    for _ in range(40):
+        for node in grower.start().left.walk():
+            found = {rule.name for rule, _ in grower.rules.matches(node)}
+            assert found == {rule.name for rule in RULES if not rule.is_expansion and match(rule.source, node) is not None}
+
+
+def test_drawing_where_nothing_fits_gives_none():
     pool = Pool()
     index = RuleIndex(rules_of([axiom for axiom in AXIOMS if axiom.section == "circular"]))
-    assert rewrite(pool, index, tree(pool, "exp(x)"), lambda: pool.leaf("Pi", "pi"), np.random.default_rng(0)) is None
+    assert draw_match(index, tree(pool, "exp(x)"), np.random.default_rng(0)) is None
+
+
+def test_an_expansion_fits_anything():
+    pool, node = Pool(), Pool().leaf("Pi", "pi")
+    rule, bindings = draw_expansion(RuleIndex(RULES), node, np.random.default_rng(0))
+    assert rule.is_expansion and match(rule.target, instantiate(pool, rule.target, bindings, lambda: pool.leaf("Pi", "pi")))

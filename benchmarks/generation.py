@@ -1,0 +1,64 @@
+"""How many accepted, certified equations one core makes per second of CPU time, by depths.
+
+    python benchmarks/generation.py [--equations 2000] [--preset paper]
+
+An equation counts when it is a member of a pair that passed every check of `generate.pairs`: derived or refuted, certified,
+new, in the preset's partition. Making the shard's row (keys, features, text) is included, balancing is not.
+"""
+
+import gc
+import time
+from dataclasses import dataclass
+
+import tyro
+
+from dgl_treestack.generate import presets
+from dgl_treestack.generate.assembly import Cell
+from dgl_treestack.generate.presets import Options, Shard
+from dgl_treestack.generate.presets.paper import COUNTS
+
+GROUPS = {
+    "1-7": {depth: COUNTS[depth] for depth in range(2, 8)},
+    "8-13": dict.fromkeys(range(8, 14), 1),
+    "14-19": dict.fromkeys(range(14, 20), 1),
+}
+
+
+@dataclass
+class Settings:
+    """equations: about so many per group of depths. preset: whose recipe; fold: of the families."""
+
+    equations: int = 2000
+    preset: str = "paper"
+    fold: str = "train"
+
+
+def measure(settings: Settings, depths: dict[int, int]) -> tuple[int, float]:
+    """Equations made and CPU seconds, depths weighted as given."""
+    preset, made, seconds = presets.find(settings.preset), 0, 0.0
+    for depth, weight in depths.items():
+        pairs = round(settings.equations / 2 * weight / sum(depths.values()))
+        if not pairs:
+            continue
+        shard = Shard(f"benchmark-{depth}", {"cell": list(Cell(0, settings.fold, depth)), "pairs": pairs})
+        start = time.process_time()
+        made += 2 * sum(1 for _ in preset.make(Options(seed=0), shard))
+        seconds += time.process_time() - start
+    return made, seconds
+
+
+def main() -> None:
+    settings = tyro.cli(Settings, description=__doc__)
+    gc.disable()  # as in the workers of `generate.production`
+    measure(Settings(20, settings.preset, settings.fold), {5: 1})  # load what is loaded once
+    total, spent = 0, 0.0
+    for title, depths in GROUPS.items():
+        made, seconds = measure(settings, depths)
+        print(f"depth {title:<6} {made:>6} equations  {seconds:7.2f} s  {made / seconds:7.0f} per second")
+        if title != "1-7":
+            total, spent = total + made, spent + seconds
+    print(f"depth 8-19   {total:>6} equations  {spent:7.2f} s  {total / spent:7.0f} per second")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,28 @@
+"""Data sets that can be made by name, one file each: `paper_labels.py` defines `PRESET`, known as `paper-labels`.
+
+The table is put together by listing this folder; nothing else has to know of a preset.
+"""
+
+import importlib
+import pkgutil
+
+from dgl_treestack.errors import ConfigurationError, unknown
+from dgl_treestack.generate.presets._contract import Options as Options
+from dgl_treestack.generate.presets._contract import Parts as Parts
+from dgl_treestack.generate.presets._contract import Preset as Preset
+from dgl_treestack.generate.presets._contract import Product as Product
+from dgl_treestack.generate.presets._contract import Row as Row
+from dgl_treestack.generate.presets._contract import Shard as Shard
+
+
+def names() -> tuple[str, ...]:
+    """The names of all presets."""
+    modules = sorted(info.name for info in pkgutil.iter_modules(__path__) if not info.name.startswith("_"))
+    return tuple(module.replace("_", "-") for module in modules)
+
+
+def find(name: str) -> Preset:
+    """A preset by name. Raises ConfigurationError."""
+    if name not in names():
+        raise ConfigurationError(unknown("preset", name, names()))
+    return importlib.import_module(f"{__name__}.{name.replace('-', '_')}").PRESET

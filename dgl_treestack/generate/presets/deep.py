@@ -1,0 +1,32 @@
+"""The papers' second test set: as many equations at every depth up to 19, or deeper, grown with other habits than `paper`."""
+
+from dgl_treestack.generate.grow import Habits
+from dgl_treestack.generate.presets._contract import Options
+from dgl_treestack.generate.presets._pairs import Cell, PairPreset, Plan, Recipe, scaled
+
+PAIRS = 5000  # at each depth
+FEWER = {1: 6, 2: 100, 3: 2500}  # as far as there are distinct ones
+DEPTH = 19
+BLOCK_STARTS = (5, 8, 14, 20, 30)  # depths up to 4 are one block, 5-7 the next, and so on
+
+
+class Deep(PairPreset):
+    """Tests only: no canonical key of an equation of `paper`, no family of its training fold."""
+
+    summary = "10,000 equations at every depth up to 19, for tests; --max-depth for deeper ones"
+    seed = 2020
+    accepts = frozenset({"max_depth", "equations"})
+    recipe = Recipe(
+        styles={"swap": 0.5, "buried": 0.2, "false rule": 0.3},
+        partition="deep",
+        shares={"train": 0.5, "test": 0.5},  # what is `train` in `paper` is `train` here, and not used
+        habits=Habits(variables=(0.4, 0.4, 0.2), constant=0.3, decoy=0.35, expansion=0.05, steps=(0.66, 0.17, 0.17)),
+    )
+
+    def plan(self, options: Options) -> Plan:
+        depths = range(1, (options.max_depth or DEPTH) + 1)
+        plan = {Cell(sum(d >= start for start in BLOCK_STARTS), "test", d): FEWER.get(d, PAIRS) for d in depths}
+        return scaled(plan, options.equations)
+
+
+PRESET = Deep()

@@ -1,0 +1,188 @@
+"""Making a preset: shards in several processes, each saved as it is done, then the files and their manifest.
+
+A shard is saved whole or not at all, under `parts/` of the output folder, so whatever stops the work costs at most the
+shards in hand, and the same command goes on from there. The files depend on the options alone, not on the number of jobs.
+"""
+
+import gc
+import gzip
+import hashlib
+import json
+import multiprocessing
+import os
+import shutil
+import signal
+import sys
+import threading
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tqdm import tqdm
+
+from dgl_treestack import __version__, atomic
+from dgl_treestack.errors import ConfigurationError, OutputError
+from dgl_treestack.generate import presets, random
+from dgl_treestack.generate.presets import Options, Row, Shard
+
+MANIFEST = "manifest.json"
+_SETTINGS = "settings.json"
+_PARTS = "parts"
+
+
+@dataclass(frozen=True)
+class StoredParts:
+    """The parts of an output folder."""
+
+    folder: Path
+
+    def names(self) -> list[str]:
+        return sorted(path.name.removesuffix(".jsonl.gz") for path in self.folder.glob("*.jsonl.gz"))
+
+    def rows(self, name: str) -> Iterator[Row]:
+        with gzip.open(self._path(name), "rt", encoding="utf-8") as lines:
+            yield from map(json.loads, lines)
+
+    def save(self, name: str, rows: Iterable[Row]) -> int:
+        """Write a part and return the number of its rows. Raises OutputError."""
+        content = [json.dumps(row, separators=(",", ":")) + "\n" for row in rows]
+        atomic.write_bytes(self._path(name), gzip.compress("".join(content).encode(), compresslevel=1, mtime=0))
+        return len(content)
+
+    def _path(self, name: str) -> Path:
+        return self.folder / f"{name}.jsonl.gz"
+
+
+def stream(options: Options, shard: Shard) -> np.random.Generator:
+    """The random numbers of a shard, from the seed and the shard's name alone."""
+    return random.stream(options.seed, shard.name)
+
+
+def produce(name: str, options: Options, folder: Path, jobs: int = 1, progress: bool = False) -> dict[str, Any]:
+    """Make a preset's files in a folder and return the manifest; what is there already is not made again.
+
+    Raises ConfigurationError when an option means nothing to the preset or the folder holds other settings, OutputError
+    when a file cannot be written or a worker process dies.
+    """
+    preset = presets.find(name)
+    _check(name, options, jobs)
+    folder = Path(folder)
+    settings = {"preset": name, "options": asdict(options), "version": __version__}
+    _claim(folder, settings)
+    if (folder / MANIFEST).exists():
+        return json.loads((folder / MANIFEST).read_text())
+    atomic.remove_leftovers(folder)
+    parts = StoredParts(folder / _PARTS)
+    try:
+        while missing := _missing(preset.shards(options, parts), parts):
+            _make(name, options, missing, parts, jobs, progress)
+    except KeyboardInterrupt:
+        print(f"Stopped. {_kept(parts)}", file=sys.stderr)
+        raise
+    product = preset.finish(options, parts)
+    files = {file: _write(folder / file, rows) for file, rows in product.files.items()}
+    manifest = {**settings, "files": files, "notes": product.notes}
+    atomic.write_text(folder / MANIFEST, json.dumps(manifest, indent=1) + "\n")
+    shutil.rmtree(parts.folder, ignore_errors=True)
+    return manifest
+
+
+def _missing(shards: list[Shard], parts: StoredParts) -> list[Shard]:
+    made = set(parts.names())
+    return [shard for shard in shards if shard.name not in made]
+
+
+def _check(name: str, options: Options, jobs: int) -> None:
+    accepts = presets.find(name).accepts
+    for key, value in asdict(options).items():
+        if value < 0:
+            raise ConfigurationError(f"{key} is {value}; it is a whole number from 0 on.")
+        if value and key != "seed" and key not in accepts:
+            known = ", ".join(sorted(accepts)) or "none beside the seed"
+            raise ConfigurationError(f"The preset {name!r} has no option {key!r}; it has {known}.")
+    if jobs < 1:
+        raise ConfigurationError(f"The number of jobs is {jobs}; at least one is needed.")
+
+
+def _claim(folder: Path, settings: dict[str, Any]) -> None:
+    """Mark a folder as that of these settings. Raises ConfigurationError when it is another's."""
+    path = folder / _SETTINGS
+    wanted = json.dumps(settings, indent=1) + "\n"
+    if path.exists() and path.read_text() != wanted:
+        raise ConfigurationError(f"{folder} holds data of other settings ({path}). Choose another folder, or delete that one.")
+    if not path.exists():
+        atomic.write_text(path, wanted)
+
+
+def _make(name: str, options: Options, shards: list[Shard], parts: StoredParts, jobs: int, progress: bool) -> None:
+    with tqdm(total=len(shards), desc=name, unit="shard", disable=not progress) as bar:
+        if jobs == 1:
+            for shard in shards:
+                make_shard(name, options, shard, parts)
+                bar.update()
+            return
+        context = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(jobs, mp_context=context, initializer=_work) as pool:
+            try:
+                _collect([pool.submit(make_shard, name, options, shard, parts) for shard in shards], bar)
+            except BrokenProcessPool:
+                raise OutputError(
+                    f"A worker process died (killed, or out of memory). {_kept(parts)} If memory was short, use fewer --jobs."
+                ) from None
+            finally:
+                pool.shutdown(wait=True, cancel_futures=True)  # the shards in hand are finished and saved
+
+
+def _collect(futures: list[Future], bar: tqdm) -> None:
+    for future in as_completed(futures):
+        future.result()
+        bar.update()
+
+
+def _kept(parts: StoredParts) -> str:
+    return f"{len(parts.names())} finished shards are kept in {parts.folder}; the same command goes on from there."
+
+
+def _work() -> None:
+    """Start of a worker: Ctrl-C is the parent's affair, and where the parent dies, so does the worker."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_die_with_parent, daemon=True).start()
+
+
+def _die_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def make_shard(name: str, options: Options, shard: Shard, parts: StoredParts) -> int:
+    """Make and save one shard."""
+    gc.disable()  # trees are made by the million and have no cycles; looking for some would take a fifth of the time
+    try:
+        return parts.save(shard.name, presets.find(name).make(options, shard))
+    finally:
+        gc.enable()
+
+
+def _write(path: Path, rows: Iterable[Row]) -> dict[str, Any]:
+    """Write a file of equations and say what is in it."""
+    digest, counts = hashlib.sha256(), Counter[tuple[int, str]]()
+
+    def content() -> Iterator[bytes]:
+        for row in rows:
+            counts[row["depth"], str(row["label"])] += 1
+            line = (json.dumps(row) + "\n").encode()
+            digest.update(line)
+            yield line
+
+    atomic.write_gzip(path, content())
+    by_depth = {
+        f"{depth}": {label: counts[d, label] for d, label in sorted(counts) if d == depth} for depth, _ in sorted(counts)
+    }
+    return {"equations": sum(counts.values()), "sha256 of the text": digest.hexdigest(), "by depth and label": by_depth}

@@ -1,0 +1,86 @@
+"""Equations with the labels that the papers would give them.
+
+What is grown by `dictionary` is called correct. A single mutation is called incorrect, unless `autoevaluation` finds it
+true; then it is correct, and a rule like any other. The same equation, as `folds` understands it, is not made twice.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+
+import numpy as np
+
+from dgl_treestack.expression import Equation
+from dgl_treestack.generate.autoevaluation import evaluates_to_true
+from dgl_treestack.generate.axioms import Axiom
+from dgl_treestack.generate.dictionary import Dictionary
+from dgl_treestack.generate.folds import canonical_key
+from dgl_treestack.generate.mutation import single_mutation
+
+LARGEST = 80  # nodes
+STEPS = 60  # attempts for each equation wanted
+STONES = 150  # equations of a depth that nobody wants, to grow deeper ones from
+
+Cell = tuple[int, int]  # depth and label
+
+
+class Unverified:
+    """Fills a quota from axioms: correct equations first, then mutants of what is known by then."""
+
+    def __init__(self, axioms: Iterable[Axiom], quota: Mapping[Cell, int], rng: np.random.Generator):
+        self.quota, self.rng = Counter(quota), rng
+        self.axioms = sorted(axioms, key=lambda axiom: axiom.equation.depth)  # x = x comes before 0 + x = x
+        self.dictionary = Dictionary(self.axioms, rng)
+        self.deepest = max(depth for depth, _ in self.quota)
+        self.stones = Counter({depth: STONES for depth in range(1, self.deepest) if not self.quota[depth, 1]})
+        self.seen: set[str] = set()
+
+    def run(self) -> Iterator[tuple[Equation, int]]:
+        """Equations with their labels."""
+        for axiom in self.axioms:
+            if self._is_new(axiom.equation) and self._takes(axiom.equation, 1):
+                yield axiom.equation, 1
+        yield from self._correct()
+        yield from self._mutants()
+
+    def _correct(self) -> Iterator[tuple[Equation, int]]:
+        for _ in range(STEPS * sum(count for (_, label), count in self.quota.items() if label == 1)):
+            if not any(count > 0 for (_, label), count in self.quota.items() if label == 1):
+                return
+            equation = self.dictionary.step()
+            if equation is None or not self._has_room(equation, 1) or not self._is_new(equation):
+                continue
+            self.dictionary.learn(equation)
+            if self._takes(equation, 1):
+                yield equation, 1
+            else:
+                self.stones[equation.depth] -= 1
+
+    def _mutants(self) -> Iterator[tuple[Equation, int]]:
+        for _ in range(STEPS * sum(count for (_, label), count in self.quota.items() if label == 0)):
+            if not any(count > 0 for count in self.quota.values()):
+                return
+            equation = single_mutation(self.dictionary.drawn(), self.rng)
+            if not (self._has_room(equation, 0) or self._has_room(equation, 1)) or not self._is_new(equation):
+                continue
+            label = int(evaluates_to_true(equation))
+            if label:
+                self.dictionary.learn(equation)
+            if self._takes(equation, label):
+                yield equation, label
+
+    def _has_room(self, equation: Equation, label: int) -> bool:
+        small = equation.depth <= self.deepest and equation.size <= LARGEST
+        return small and (self.quota[equation.depth, label] > 0 or (label == 1 and self.stones[equation.depth] > 0))
+
+    def _is_new(self, equation: Equation) -> bool:
+        key = canonical_key(equation)
+        new = key not in self.seen
+        self.seen.add(key)
+        return new
+
+    def _takes(self, equation: Equation, label: int) -> bool:
+        cell = equation.depth, label
+        if self.quota[cell] <= 0:
+            return False
+        self.quota[cell] -= 1
+        return True

@@ -1,0 +1,86 @@
+import json
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from dgl_treestack import formats
+from dgl_treestack.audit.command import explain_equation
+from dgl_treestack.audit.explanation import describe, explain, number
+from dgl_treestack.errors import DataError
+from dgl_treestack.expression import Equation
+from dgl_treestack.formats import Example
+from dgl_treestack.resources import find_data
+from dgl_treestack.truth import value_of
+
+TRUE = Example(Equation.parse("x + y = y + x"), 1, "t", certificate={"verdict": "holds", "axiom": "sums:1"}, source="a.jsonl:1")
+FALSE = Example(Equation.parse("x = x + 1"), 0, "f", source="a.jsonl:2")
+
+
+def test_a_refuted_equation_has_a_witness_that_can_be_checked():
+    found = explain(FALSE)
+    assert (found["verdict"], found["contradicted"]) == ("refuted", False)
+    x = value_of("x", found["witness"]["point"])
+    assert found["witness"]["variables"] == {"x": number(x)}
+    assert (found["witness"]["left"], found["witness"]["right"]) == (number(x), number(x + 1))
+    text = describe(found)
+    assert f"  x          = {number(x)}\n  left side  = {number(x)}\n  right side = {number(x + 1)}" in text
+    assert "the verdict agrees with the label" in text
+
+
+def test_a_correct_equation_names_its_axiom():
+    text = describe(explain(TRUE))
+    assert text.startswith("a.jsonl:1: t\n  x + y = y + x\n")
+    assert "axiom       sums:1" in text and "witness" not in text and "derivation" not in text
+
+
+@pytest.mark.parametrize(
+    ("text", "label", "said"),
+    [
+        ("x = y", 1, "the verdict CONTRADICTS the label"),
+        ("sqrt(x**2) = x", 1, "decides nothing"),
+        ("x = y", None, "there is no label"),
+    ],
+)
+def test_what_verdict_and_label_are_together(text, label, said):
+    assert said in describe(explain(Example(Equation.parse(text), label, "a")))
+
+
+def test_a_derivation_is_replayed_step_by_step(monkeypatch):
+    def replay(steps):
+        assert steps == ["seed", "swap"]
+        yield "t = t", Equation.parse("x + y = x + y")
+        yield "commute at node 4", Equation.parse("x + y = y + x")
+
+    monkeypatch.setitem(sys.modules, "dgl_treestack.generate.derivation", SimpleNamespace(replay=replay))
+    found = explain(Example(TRUE.equation, 1, "t", certificate={"verdict": "holds", "derivation": ["seed", "swap"]}))
+    assert [step["step"] for step in found["derivation"]] == ["t = t", "commute at node 4"]
+    assert describe(found).endswith("    1  commute at node 4\n       x + y = y + x")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(3 + 0j, "3"), (0.25 - 2j, "0.25 - 2 i"), (1j, "1 i"), (-2.5j, "-2.5 i"), (-1 + 1e-9j, "-1 + 1e-09 i"), (0j, "0")],
+)
+def test_numbers_are_written_for_people(value, text):
+    assert number(value) == text
+
+
+def test_by_id_in_every_file_that_has_it(tmp_path, capsys):
+    names = [str(tmp_path / "a.jsonl"), str(tmp_path / "b.json")]
+    formats.write(names[0], [TRUE, Example(Equation.parse("x = y"), 1, "0-0")])
+    formats.write(names[1], [Example(Equation.parse("sin(x) = sin(x)"), 1)])
+    assert explain_equation(names, "t", as_json=False) == 0
+    assert explain_equation(names, "0-0", as_json=True) == 1
+    (found,) = json.loads(capsys.readouterr().out.split("axiom       sums:1\n")[1])
+    assert found["contradicted"] is True
+    assert explain_equation(names, f"{names[0]}:2", as_json=False) == 1  # by line
+    with pytest.raises(DataError, match=r"No equation has the id 'u'. The first ids are 't', '0-0', '2-0'"):
+        explain_equation(names, "u", as_json=False)
+
+
+def test_the_bundled_equations(capsys):
+    name = "bundled:quickstart/validation"
+    for example in list(formats.read(find_data(name)))[40:44]:
+        assert explain_equation([name], example.id, as_json=False) == 0
+        assert example.certificate["verdict"] in capsys.readouterr().out

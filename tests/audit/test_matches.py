@@ -1,0 +1,141 @@
+import random
+
+import numpy as np
+import pytest
+
+from dgl_treestack.audit import entries
+from dgl_treestack.audit.corpus import CorpusBuilder
+from dgl_treestack.audit.matches import OTHERS, count_duplicates, count_overlap, find
+from dgl_treestack.audit.report import Options, fill
+from dgl_treestack.expression import Equation
+from dgl_treestack.formats import Example
+from dgl_treestack.generate.features import tokens
+
+
+def corpus(*files):
+    """Files of (text, label) or (text, label, pair)."""
+    builder = CorpusBuilder([f"file {i}" for i in range(len(files))])
+    for i, file in enumerate(files):
+        made = [Example(Equation.parse(text), label, text, pair="".join(pair)) for text, label, *pair in file]
+        fill(builder, i, made, Options(verdicts=False))
+    return builder.corpus()
+
+
+def duplicates(*rows):
+    return count_duplicates(corpus(rows), np.arange(len(rows)))
+
+
+def numbers(found, kind):
+    return tuple(found[kind].get(key) for key in ("equations", "opposite", "surplus"))
+
+
+def test_equations_without_relations():
+    found = duplicates(("x + y = y + x", 1), ("sin(x) = cos(y)", 0), ("tan(x)**2 = x", 0))
+    assert all(row["equations"] == row["opposite"] == row.get("surplus", 0) == 0 for row in found.values())
+
+
+def test_same_text_and_same_equation():
+    found = duplicates(("x + 1 = y", 1), ("x + 1 = y", 1), ("a = 1 + b", 1), ("x + 1 = sin(y)", 0))
+    assert numbers(found, "same text") == (2, 0, 1)
+    assert numbers(found, "same equation") == (3, 0, 2)
+    assert found["same equation"]["share"] == 75
+
+
+def test_label_conflicts_are_found_and_named():
+    found = duplicates(("x + 1 = y", 1), ("a = 1 + b", 0), ("sin(x) = x", 0))
+    assert numbers(found, "same text") == (0, 0, 0)
+    assert numbers(found, "same equation") == (2, 2, 1)
+    assert found["same equation"]["examples of opposite"] == ["x + 1 = y", "a = 1 + b"]
+
+
+def test_an_unknown_label_is_no_conflict():
+    assert numbers(duplicates(("x = y", None), ("x = y", 1)), "same text") == (2, 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("other", "near"),
+    [
+        ("sin(x) + 2 = cos(y)", True),  # a constant
+        ("tan(x) + 1 = cos(y)", True),  # a function
+        ("sin(x)*1 = cos(y)", True),  # an operator of the same arity
+        ("sin(x) + 1 = cos(y)", False),  # itself: a duplicate, no neighbour
+        ("tan(x) + 2 = cos(y)", False),  # two edits
+        ("sin(x) + 1 = cos(cos(y))", False),  # another shape
+        ("1 + sin(x) = cos(y)", False),  # another order
+    ],
+)
+def test_one_edit_is_one_label(other, near):
+    found = duplicates(("sin(x) + 1 = cos(y)", 1), (other, 0))
+    assert numbers(found, "one label apart")[:2] == ((2, 2) if near else (0, 0))
+
+
+def test_the_own_pair_is_no_neighbour_and_no_shared_side():
+    text, other = "sin(x) + 1 = cos(tan(y))", "sin(x) + 2 = cos(tan(y))"
+    apart = duplicates((text, 1, "a"), (other, 0, "b"))
+    assert apart["one label apart"]["equations"] == apart["shared side"]["equations"] == 2
+    together = duplicates((text, 1, "a"), (other, 0, "a"))
+    assert together["one label apart"]["equations"] == together["shared side"]["equations"] == 0
+
+
+def test_shared_sides_are_whole_deep_and_up_to_names():
+    found = duplicates(("sin(x + 1) = y", 1), ("cos(z) = sin(1 + a)", 0), ("cos(a) = x", 1), ("tan(sin(x + 1)) = 2", 1))
+    assert numbers(found, "shared side")[:2] == (2, 2)  # neither cos(z), of depth 1, nor a part of a side
+
+
+def reference(rows, of, among):
+    """One-edit neighbours by comparing everything with everything."""
+    trees = [Equation.parse(text) for text, *_ in rows]
+    words = [tokens(tree) for tree in trees]
+
+    def near(i, j):
+        differing = sum(a != b for a, b in zip(words[i], words[j], strict=True)) if trees[i].arities == trees[j].arities else 0
+        return differing == 1 and rows[i][2] != rows[j][2]
+
+    found = [any(near(i, j) for j in among) for i in of]
+    opposite = [any(near(i, j) and rows[i][1] == 1 - rows[j][1] for j in among) for i in of]
+    return found, opposite
+
+
+@pytest.mark.parametrize("nodes_at_a_time", [1, 50, 10**6])
+def test_neighbours_are_those_that_comparing_all_with_all_finds(monkeypatch, nodes_at_a_time):
+    monkeypatch.setattr(entries, "NODES_AT_A_TIME", nodes_at_a_time)
+    rng = random.Random(0)
+    patterns = ("{}({}) = {}", "{}({}) + {} = {}", "{}({} + {}) = {}")
+    rows = []
+    for _ in range(120):
+        pattern = rng.choice(patterns)
+        words = [rng.choice(("sin", "cos", "tan")), *(rng.choice("xyz12") for _ in range(pattern.count("{}") - 1))]
+        rows.append((pattern.format(*words), rng.randrange(2), str(rng.randrange(40))))
+    made = corpus(rows)
+    of, among = list(range(0, 120, 2)), list(range(30, 120))
+    masks = [np.isin(np.arange(120), which) for which in (of, among)]
+    matches = find(made, "one label apart", *masks)
+    found, opposite = reference(rows, of, among)
+    assert 5 < sum(opposite) < sum(found) < 60
+    assert matches.found[of].tolist() == found and matches.opposite[of].tolist() == opposite
+    assert not matches.found[~masks[0]].any()
+
+
+def test_overlap_of_each_file_in_the_other():
+    train = [("sin(x + 1) = y", 1), ("x*2 = y", 0), ("cos(x) = 1", 0)]
+    test = [("y = x*2", 1), ("cos(x) = 2", 1), ("tan(sin(x + 1)) = x", 0), ("sin(1 + z) = tan(x)", 0)]
+    first, second = count_overlap(corpus(train, test))
+    assert (first["of"], first["in"], first["equations"]) == ("file 0", "file 1", 3)
+    assert (second["of"], second["in"], second["equations"]) == ("file 1", "file 0", 4)
+    alike = second["alike"]
+    assert alike["same text"]["equations"] == 0
+    assert (alike["same equation"]["equations"], alike["same equation"]["opposite"]) == (1, 1)
+    assert (alike["one label apart"]["equations"], alike["one label apart"]["opposite"]) == (1, 1)
+    assert (alike["shared side"]["equations"], alike["shared side"]["share"]) == (1, 25)
+
+
+def test_the_same_pair_name_in_two_files_is_two_pairs():
+    first, _ = count_overlap(corpus([("sin(x) = 1", 1, "p0")], [("sin(x) = 2", 0, "p0")]))
+    assert first["alike"]["one label apart"]["equations"] == 1
+
+
+def test_many_files_are_compared_with_all_the_others_at_once():
+    files = [[("x = y", 1)], [("x = y", 1)], [("sin(x) = y", 1)], [("tan(x + 1) = y", 1)], [("x + 1 = 2", 1)]]
+    rows = count_overlap(corpus(*files))
+    assert [row["in"] for row in rows] == [OTHERS] * 5
+    assert [row["alike"]["same text"]["equations"] for row in rows] == [1, 1, 0, 0, 0]

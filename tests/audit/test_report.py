@@ -1,0 +1,143 @@
+"""Files in, report and tables out."""
+
+import json
+
+import pytest
+
+from dgl_treestack import formats
+from dgl_treestack.audit import tables
+from dgl_treestack.audit.command import audit_files, is_contradicted
+from dgl_treestack.audit.corpus import CorpusBuilder
+from dgl_treestack.audit.leakage import Fit
+from dgl_treestack.audit.report import TOGETHER, Options, audit, fill, load
+from dgl_treestack.errors import ConfigurationError, DataError
+from dgl_treestack.expression import Equation
+from dgl_treestack.formats import Example
+
+TEXTS = [("x + y = y + x", 1), ("x = x + 1", 0), ("sqrt(x**2) = x", 1), ("1/0 = 1/0", 1), ("x = y", 1), ("sin(x) = 2", None)]
+
+
+@pytest.fixture
+def file(tmp_path):
+    formats.write(tmp_path / "a.jsonl", [Example(Equation.parse(text), label, text) for text, label in TEXTS])
+    return str(tmp_path / "a.jsonl")
+
+
+@pytest.fixture
+def pairs(tmp_path):
+    """60 pairs that the tokens give away."""
+    made = [
+        Example(Equation.parse(f"{name}(x) + {i} = {i} + sin(x)"), label, f"{i}{label}", pair=str(i))
+        for i in range(1, 61)
+        for name, label in (("sin", 1), ("cos", 0))
+    ]
+    formats.write(tmp_path / "pairs.jsonl", made)
+    return str(tmp_path / "pairs.jsonl")
+
+
+def test_verdicts_by_depth_and_label(file):
+    found = audit([file])["sets"][file]
+    assert found["equations"] == 6 and found["contradicted"] == ["x = y"]
+    rows = {(row["depth"], row["label"]): row for row in found["verdicts"]}
+    assert list(rows) == [(1, 1), (2, 1), (2, 0), (2, None), (3, 1)]
+    assert (rows[2, 1]["holds"], rows[2, 1]["undefined"], rows[2, 1]["equations"]) == (1, 1, 2)
+    assert rows[2, 0]["refuted"] == rows[2, None]["refuted"] == rows[1, 1]["refuted"] == rows[3, 1]["conditional"] == 1
+
+
+def test_screen_and_json(file, pairs, capsys):
+    report = audit_files([file, pairs], Options(fit=Fit(baselines=("tokens",))), as_json=True, progress=False)
+    assert json.loads(capsys.readouterr().out) == report and is_contradicted(report)
+    text = tables.describe(report)
+    assert "1 label is contradicted: x = y\n" in text and "No label is contradicted." in text
+    assert "depth 1-2: not measured, 3 correct and 1 incorrect equations; 20 of each are needed" in text
+    (line,) = [line for line in text.splitlines() if line.startswith("3-4    ")]
+    assert line.split() == ["3-4", "120", "50.0", "100.0", "±", "0.0*"]
+    assert "a.jsonl      pairs.jsonl" in text  # the overlap, without folders
+    assert max(map(len, text.splitlines())) <= 128
+
+
+def test_costly_parts_can_be_left_out(file):
+    report = audit([file], Options(verdicts=False, duplicates=False, leakage=False))
+    found = report["sets"][file]
+    assert set(found) == {"equations", "verdicts", "contradicted"} and report["overlap"] == []
+    assert "not judged" in tables.describe(report) and "holds" not in tables.describe(report)
+
+
+def test_files_together_are_one_set(file, pairs):
+    report = audit([file, pairs], Options(together=True, leakage=False))
+    (found,) = [report["sets"][TOGETHER]]
+    assert found["equations"] == 126 and found["contradicted"] == [f"{file}:x = y"]
+    assert len(report["overlap"]) == 2
+
+
+def test_a_sample_is_announced(pairs):
+    text = tables.describe(audit([pairs], Options(False, False, fit=Fit(sample=80, baselines=("tokens",)))))
+    assert "a sample of 80 of 120 equations (--sample 80; 0 for all)" in text
+
+
+def test_both_formats_give_the_same(file, tmp_path):
+    formats.write(tmp_path / "theirs.json.gz", formats.read(file))
+    theirs = str(tmp_path / "theirs.json.gz")
+    ours, found = audit([file])["sets"][file], audit([theirs])["sets"][theirs]
+    assert (found["verdicts"], found["duplicates"]) == (ours["verdicts"], ours["duplicates"])
+    assert found["contradicted"] == ["1-0"]
+
+
+def test_processes_find_what_one_process_finds(pairs):
+    alone, several = (load([pairs], Options(fit=Fit(jobs=jobs))) for jobs in (1, 2))
+    assert alone.ids == several.ids
+    assert all((alone[name] == several[name]).all() for name in alone.columns)
+
+
+def test_ids_that_are_missing_are_lines(tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"label": 1, "text": "x = y"}\n')
+    path = str(tmp_path / "a.jsonl")
+    assert audit([path])["sets"][path]["contradicted"] == [f"{path}:1"]
+
+
+def test_the_authors_blanks(authors):
+    files = [str(path) for path in sorted((authors / "blanks").iterdir())]
+    found = audit(files, Options(together=True))["sets"][TOGETHER]
+    eight, nine = found["verdicts"]
+    assert (eight["depth"], eight["equations"], nine["depth"], nine["equations"]) == (8, 1909, 9, 30)
+    assert eight["holds"] > 1500 and eight["refuted"] > 50 and eight["conditional"] > 50 and eight["undefined"] > 0
+    assert len(found["contradicted"]) == eight["refuted"] + nine["refuted"]
+    assert found["leakage"] == [
+        {"depths": "8-13", "equations": 1939, "skipped": "1939 correct and 0 incorrect equations; 20 of each are needed"}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("names", "options", "message"),
+    [
+        ([], Options(), "at least one file"),
+        (["a.jsonl", "a.jsonl"], Options(), "given twice"),
+        (["a.jsonl"], Options(fit=Fit(sample=-1)), "The sample is -1"),
+        (["a.jsonl"], Options(fit=Fit(jobs=0)), "number of jobs is 0"),
+    ],
+)
+def test_options_that_make_no_sense(names, options, message):
+    with pytest.raises(ConfigurationError, match=message):
+        audit(names, options)
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("", "no equations in the file"),
+        ('{"label": 1, "text": "x + 1"}', "a.jsonl:1: Only equations can be audited; 'Add'"),
+        ('{"label": 1, "text": "x + _ = 1"}', "a.jsonl:1: Node 3 is a blank"),
+    ],
+)
+def test_files_that_cannot_be_audited(tmp_path, line, message, jobs):
+    (tmp_path / "a.jsonl").write_text(line)
+    with pytest.raises(DataError, match=message):
+        audit([str(tmp_path / "a.jsonl")], Options(fit=Fit(jobs=jobs)))
+
+
+def test_a_chain_of_depth_twenty_thousand():
+    builder = CorpusBuilder(["deep"])
+    chain = Equation.from_prefix("Equality " + "sin " * 20_000 + "Symbol:x Symbol:y")
+    fill(builder, 0, [Example(chain, 0, "chain")], Options(verdicts=False))
+    assert builder.corpus()["depth"].tolist() == [20_001]

@@ -1,0 +1,135 @@
+"""Labels follow the papers' convention, and what `truth` says stands beside them."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from dgl_treestack.errors import ConfigurationError
+from dgl_treestack.expression import Equation
+from dgl_treestack.formats import read
+from dgl_treestack.generate.autoevaluation import evaluates_to_true
+from dgl_treestack.generate.axioms import load_axioms
+from dgl_treestack.generate.dictionary import Dictionary
+from dgl_treestack.generate.folds import canonical_key
+from dgl_treestack.generate.mutation import single_mutation
+from dgl_treestack.generate.presets import Options
+from dgl_treestack.generate.presets.paper_labels import AXIOMS, CORRECT, COUNTS, wanted
+from dgl_treestack.generate.production import produce
+from dgl_treestack.truth import judge
+from dgl_treestack.vocabulary import Vocabulary
+
+FOLDS = ("train", "validation", "test")
+OPTIONS = Options(seed=4, equations=600)
+
+
+@pytest.fixture(scope="module")
+def manifest(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("paper-labels")
+    return folder, produce("paper-labels", OPTIONS, folder)
+
+
+@pytest.fixture(scope="module")
+def examples(manifest):
+    return [example for fold in FOLDS for example in read(manifest[0] / f"{fold}.jsonl.gz")]
+
+
+def test_the_axioms_hold_but_for_the_known_five():
+    verdicts = {axiom.name: judge(axiom.equation).verdict for axiom in load_axioms(AXIOMS)}
+    doubtful = {name: verdict for name, verdict in verdicts.items() if verdict != "holds"}
+    assert doubtful == {**{f"root:{i}": "conditional" for i in range(1, 5)}, "misspelt:1": "refuted"}
+
+
+def test_the_whole_set_has_the_papers_counts():
+    quota = wanted(Options(seed=0))
+    assert sum(COUNTS.values()) == quota.total() == 41894
+    assert all(abs(quota[depth, 1] - CORRECT[depth] * COUNTS[depth]) <= 0.5 for depth in COUNTS)
+
+
+def test_counts_are_what_was_asked_for(manifest, examples):
+    counts = Counter((example.equation.depth, example.label) for example in examples)
+    short = sum(manifest[1]["notes"]["fell short"].values())
+    assert counts <= wanted(OPTIONS) and (wanted(OPTIONS) - counts).total() == short < 0.05 * len(examples)
+
+
+def test_folds_are_by_depth(examples):
+    for example in examples:
+        assert (example.fold == "test") == (example.equation.depth > 7)
+    shallow = Counter(example.fold for example in examples if example.fold != "test")
+    assert 0.12 < shallow["validation"] / shallow.total() < 0.28
+
+
+def test_the_judgement_beside_a_label_is_that_of_truth(examples):
+    for example in examples[::7]:
+        assert example.certificate["convention"] == "papers" and "verdict" not in example.certificate
+        assert example.certificate["judged"] == judge(example.equation).verdict
+
+
+def test_most_labels_are_right_and_the_notes_count_the_others(manifest, examples):
+    counts = Counter((example.label, example.certificate["judged"]) for example in examples)
+    assert counts[1, "holds"] > 0.8 * sum(example.label == 1 for example in examples)
+    assert counts[0, "refuted"] > 0.8 * sum(example.label == 0 for example in examples)
+    noted = manifest[1]["notes"]["judged"]
+    for (label, verdict), count in counts.items():
+        assert count == sum(noted[f"label {label}, depth {depths}"].get(verdict, 0) for depths in ("1-7", "8-13"))
+
+
+def test_incorrect_ones_are_not_evident_to_sympy(examples):
+    assert not any(evaluates_to_true(example.equation) for example in examples if example.label == 0)
+
+
+def test_nothing_is_there_twice_and_the_vocabulary_has_every_leaf(examples):
+    assert len({canonical_key(example.equation) for example in examples}) == len(examples)
+    for example in examples:
+        for _, kind, text in example.equation.leaves():
+            Vocabulary.preset("released").row(kind, text)
+
+
+def test_one_seed_makes_the_same_bytes(tmp_path):
+    options = Options(seed=4, equations=120)
+    for name, jobs in (("a", 1), ("b", 2)):
+        produce("paper-labels", options, tmp_path / name, jobs)
+    for fold in FOLDS:
+        assert (tmp_path / "a" / f"{fold}.jsonl.gz").read_bytes() == (tmp_path / "b" / f"{fold}.jsonl.gz").read_bytes()
+
+
+def test_options_that_mean_nothing_are_refused(tmp_path):
+    with pytest.raises(ConfigurationError, match="no option 'train_size'"):
+        produce("paper-labels", Options(seed=4, train_size=3), tmp_path)
+
+
+def test_a_mutation_changes_one_place():
+    rng = np.random.default_rng(3)
+    for axiom in load_axioms(AXIOMS):
+        for _ in range(5):
+            mutant = single_mutation(axiom.equation, rng)
+            assert mutant != axiom.equation and isinstance(mutant, Equation)
+            sides = axiom.equation.left == mutant.left, axiom.equation.right == mutant.right
+            assert any(sides) and abs(mutant.depth - axiom.equation.depth) <= axiom.equation.depth
+
+
+def test_growth_is_sound_where_the_axioms_are():
+    sound = [axiom for axiom in load_axioms(AXIOMS) if axiom.section in ("pythagorean", "parity", "order")]
+    dictionary = Dictionary(sound, np.random.default_rng(1))
+    for equation in filter(None, (dictionary.step() for _ in range(150))):
+        if equation.depth < 7:
+            dictionary.learn(equation)
+            assert judge(equation).verdict in ("holds", "undefined")
+
+
+@pytest.mark.parametrize(
+    ("text", "true"),
+    [
+        ("x + x = 2*x", True),
+        ("cos(-x) = cos(x)", True),
+        ("tan(x) = sin(x)/cos(x)", False),
+        ("1/0 = 1/0", False),
+        ("0**(-1) + x = x + 0**(-1)", False),
+        ("10**(10**10) = 10**(10**10)", False),
+        ("x**(10**10) = x**(10**10)", False),
+        ("4**half = 2", True),
+        ("sin(pi) = 0", True),
+    ],
+)
+def test_what_sympy_finds_true(text, true):
+    assert evaluates_to_true(Equation.parse(text)) == true

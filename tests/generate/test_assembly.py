@@ -1,0 +1,78 @@
+from collections import Counter
+
+import pytest
+
+from dgl_treestack.generate.assembly import Assembler, Cell
+
+TRAIN, TEST, DEEP = Cell(0, "train", 5), Cell(0, "test", 5), Cell(1, "train", 5)
+
+
+class Parts:
+    """Parts in memory: name -> (keys, sides) per pair."""
+
+    def __init__(self, **rows):
+        self._rows = rows
+
+    def names(self):
+        return sorted(self._rows)
+
+    def rows(self, name):
+        for keys, sides in self._rows[name]:
+            yield {"keys": [f"{k:04x}" for k in keys], "sides": [f"{s:04x}" for s in sides], "difference": [[1], [1.0]]}
+
+
+def assembled(parts, *blocks):
+    assembler = Assembler(Parts(**parts), seed=0, tolerance=1.5)
+    for block, (names, wanted) in enumerate(blocks):
+        assembler.add(block, names, wanted)
+    return assembler.result
+
+
+def test_no_key_twice_in_any_fold_or_block():
+    found = assembled(
+        {"a": [((1, 2), ()), ((3, 4), ())], "b": [((5, 4), ()), ((6, 7), ())], "c": [((8, 1), ()), ((9, 10), ())]},
+        ({TEST: ["a"], TRAIN: ["b"]}, {TEST: 9, TRAIN: 9}),
+        ({DEEP: ["c"]}, {DEEP: 9}),
+    )
+    assert found.chosen == {TEST: [("a", 0), ("a", 1)], TRAIN: [("b", 1)], DEEP: [("c", 1)]}
+    assert found.dropped == {("known already", 5): 2} and found.made == {TEST: 2, TRAIN: 2, DEEP: 2}
+
+
+def test_no_training_pair_with_a_side_of_an_evaluation_equation():
+    found = assembled(
+        {"a": [((1, 2), (50, 51))], "b": [((3, 4), (51,)), ((5, 6), (52,))]},
+        ({TEST: ["a"], TRAIN: ["b"]}, {TEST: 9, TRAIN: 9}),
+    )
+    assert found.chosen[TRAIN] == [("b", 1)]
+    assert found.dropped == {("side of an evaluation equation", 5): 1}
+
+
+def test_sides_of_small_evaluation_equations_are_free():
+    small = Cell(0, "validation", 3)
+    parts = {"a": [((1, 2), (50,))], "b": [((3, 4), (50,))]}
+    assert assembled(parts, ({small: ["a"], TRAIN: ["b"]}, {small: 9, TRAIN: 9})).chosen[TRAIN] == [("b", 0)]
+
+
+@pytest.mark.parametrize("wanted", [0, 1, 3])
+def test_no_more_than_planned(wanted):
+    rows = [((2 * i, 2 * i + 1), ()) for i in range(5)]
+    found = assembled({"a": rows}, ({TRAIN: ["a"]}, {TRAIN: wanted}))
+    assert found.chosen[TRAIN] == [("a", i) for i in range(wanted)]
+    assert found.dropped == {("more than planned", 5): 5 - wanted}
+
+
+def test_a_cell_without_parts_is_empty():
+    assert assembled({}, ({}, {TRAIN: 4})).chosen == {TRAIN: []}
+
+
+def test_what_leaks_is_dropped_and_counted():
+    class Leaky(Parts):
+        def rows(self, name):
+            for i, row in enumerate(super().rows(name)):
+                yield {**row, "difference": [[7], [1.0 if i % 10 else -1.0]]}
+
+    assembler = Assembler(Leaky(a=[((2 * i, 2 * i + 1), ()) for i in range(500)]), seed=0, tolerance=1.5)
+    assembler.add(0, {TRAIN: ["a"]}, {TRAIN: 500})
+    signs = Counter(place.row % 10 > 0 for place in assembler.result.chosen[TRAIN])
+    assert signs[False] == 50 and 50 <= signs[True] <= 75 + 8
+    assert assembler.result.dropped["balance", 5] == 500 - sum(signs.values())

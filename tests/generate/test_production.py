@@ -1,0 +1,162 @@
+"""Making presets: the same bytes however the work is cut, stopped or resumed, and nothing lost when something breaks."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import asdict
+
+import pytest
+
+from dgl_treestack.errors import ConfigurationError, OutputError
+from dgl_treestack.generate import presets, production
+from dgl_treestack.generate.presets import Options, Shard
+from dgl_treestack.generate.production import MANIFEST, StoredParts, produce, stream
+
+OPTIONS = Options(seed=3, equations=160)
+NAME = "quickstart"
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if path.is_file()}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("made")
+    produce(NAME, OPTIONS, folder)
+    return folder
+
+
+def test_the_same_bytes_with_two_jobs(made, tmp_path):
+    produce(NAME, OPTIONS, tmp_path / "two", jobs=2)
+    assert contents(tmp_path / "two") == contents(made)
+
+
+def test_another_seed_makes_other_equations(made, tmp_path):
+    produce(NAME, Options(seed=4, equations=160), tmp_path)
+    assert contents(tmp_path)["train.jsonl.gz"] != contents(made)["train.jsonl.gz"]
+
+
+def test_only_files_settings_and_manifest_are_left(made):
+    assert sorted(contents(made)) == [MANIFEST, "settings.json", "test.jsonl.gz", "train.jsonl.gz", "validation.jsonl.gz"]
+    assert not [path for path in made.iterdir() if path.is_dir()]
+
+
+def test_the_manifest_says_what_is_there(made):
+    from dgl_treestack import formats
+
+    manifest = json.loads((made / MANIFEST).read_text())
+    assert manifest["preset"] == NAME and manifest["options"] == asdict(OPTIONS)
+    for name, content in manifest["files"].items():
+        examples = list(formats.read(made / name))
+        assert content["equations"] == len(examples)
+        for depth, counts in content["by depth and label"].items():
+            assert counts == {
+                label: sum(e.equation.depth == int(depth) and e.label == int(label) for e in examples) for label in "01"
+            }
+
+
+def test_what_is_made_is_not_made_again(made, monkeypatch):
+    monkeypatch.setattr(production, "_make", None)
+    assert produce(NAME, OPTIONS, made) == json.loads((made / MANIFEST).read_text())
+
+
+def test_a_folder_of_other_settings_is_left_alone(made):
+    before = contents(made)
+    with pytest.raises(ConfigurationError, match="other settings"):
+        produce(NAME, Options(seed=4, equations=160), made)
+    assert contents(made) == before
+
+
+@pytest.mark.parametrize(
+    ("options", "jobs", "message"),
+    [
+        (Options(seed=-1), 1, "seed is -1"),
+        (Options(seed=0, equations=-5), 1, "equations is -5"),
+        (Options(seed=0, max_depth=7), 1, "no option 'max_depth'"),
+        (Options(seed=0), 0, "jobs is 0"),
+    ],
+)
+def test_options_that_mean_nothing_are_errors(options, jobs, message, tmp_path):
+    with pytest.raises(ConfigurationError, match=message):
+        produce(NAME, options, tmp_path / "new", jobs)
+    assert not (tmp_path / "new").exists()
+
+
+def test_an_unknown_preset_names_the_known():
+    with pytest.raises(ConfigurationError, match="quickstart"):
+        presets.find("quickstrat")
+
+
+def test_shards_draw_different_numbers_and_the_same_ones_again():
+    first, second = (stream(OPTIONS, Shard(name)).random(4).tolist() for name in ("a", "b"))
+    assert first != second and stream(OPTIONS, Shard("a")).random(4).tolist() == first
+    assert stream(Options(seed=9), Shard("a")).random(4).tolist() != first
+
+
+def command(folder, jobs):
+    arguments = ["generate", NAME, "--output-dir", str(folder), "--seed", "3", "--equations", "160", "--jobs", str(jobs)]
+    return [sys.executable, "-m", "dgl_treestack", *arguments]
+
+
+def start(folder, jobs):
+    return subprocess.Popen(command(folder, jobs), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+
+
+@pytest.mark.parametrize(("number", "jobs"), [(signal.SIGKILL, 2), (signal.SIGTERM, 2), (signal.SIGINT, 1)])
+def test_stopped_at_any_moment_it_goes_on_to_the_same_bytes(number, jobs, made, tmp_path):
+    source, folder, stops = random.Random(int(number) + jobs), tmp_path / "stopped", 0
+    for _ in range(60):
+        process = subprocess.Popen(
+            command(folder, jobs), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True
+        )
+        parts, before = folder / "parts", len(list((folder / "parts").glob("*.gz")))
+        while process.poll() is None and len(list(parts.glob("*.gz"))) < before + 4:
+            time.sleep(0.01)
+        time.sleep(source.random() * 0.1)
+        if process.poll() is None:
+            os.kill(process.pid, number)
+            stops += 1
+        message = process.communicate()[1]
+        if process.returncode == 0:
+            break
+        if number != signal.SIGKILL:
+            assert process.returncode == {signal.SIGINT: 130, signal.SIGTERM: 143}[number] and "Stopped" in message
+    assert process.returncode == 0 and stops >= 2
+    assert contents(folder) == contents(made)
+
+
+def test_a_worker_that_is_killed_costs_its_shard_and_is_named(made, tmp_path):
+    process = start(tmp_path, 2)
+    while process.poll() is None and not list((tmp_path / "parts").glob("*.gz")):
+        time.sleep(0.01)
+    children = subprocess.run(["ps", "-o", "pid=,args=", "--ppid", str(process.pid)], capture_output=True, text=True).stdout
+    workers = [int(line.split()[0]) for line in children.splitlines() if "spawn_main" in line]
+    os.kill(workers[0], signal.SIGKILL)
+    message = process.communicate()[1]
+    assert process.returncode == 2 and "worker process died" in message and "goes on from there" in message
+    assert list((tmp_path / "parts").glob("*.gz"))
+    subprocess.run(command(tmp_path, 2), check=True, capture_output=True)
+    assert contents(tmp_path) == contents(made)
+
+
+def test_a_full_disk_is_named_and_costs_the_shard_in_hand(made, tmp_path, monkeypatch):
+    save, count = StoredParts.save, []
+
+    def full(self, name, rows):
+        count.append(name)
+        if len(count) == 6:
+            raise OutputError(f"{name} cannot be written: No space left on device. Choose another place.")
+        return save(self, name, rows)
+
+    monkeypatch.setattr(StoredParts, "save", full)
+    with pytest.raises(OutputError, match="No space left"):
+        produce(NAME, OPTIONS, tmp_path)
+    assert len(list((tmp_path / "parts").glob("*.gz"))) == 5
+    monkeypatch.setattr(StoredParts, "save", save)
+    produce(NAME, OPTIONS, tmp_path)
+    assert contents(tmp_path) == contents(made)
