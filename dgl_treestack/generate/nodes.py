@@ -1,6 +1,7 @@
 """Hash-consed trees: equal subtrees are one object, so a rewrite only makes and evaluates the nodes on its way to the root."""
 
 from collections.abc import Iterator
+from typing import Any
 
 from dgl_treestack.expression import Equation, Expression, assemble
 from dgl_treestack.truth import Value
@@ -8,9 +9,10 @@ from dgl_treestack.truth import Value
 
 class Node:
     """A subtree of a `Pool`; within one pool, equal trees are identical objects. Fields as in `Expression`;
-    label: the operator, or class and text of a leaf. variables: their names by first occurrence."""
+    label: the operator, or class and text of a leaf. variables: their names by first occurrence.
+    memory: what others have found out about the node, by who found it."""
 
-    __slots__ = ("__weakref__", "_value", "children", "depth", "label", "name", "size", "text", "variables")
+    __slots__ = ("_value", "children", "depth", "label", "memory", "name", "size", "text", "variables")
 
     def __init__(self, name: str, text: str | None, children: tuple["Node", ...]):
         self.name, self.text, self.children = name, text, children
@@ -23,6 +25,7 @@ class Node:
             self.depth = max(self.depth, child.depth + 1)
             if child.variables != self.variables:
                 self.variables = tuple(dict.fromkeys((*self.variables, *child.variables)))
+        self.memory: dict[Any, Any] = {}
         self._value: Value | None = None
 
     @property
@@ -84,13 +87,7 @@ class Pool:
 
     def replace(self, root: Node, index: int, new: Node) -> Node:
         """`root` with the subtree at pre-order position `index` replaced."""
-        path = []
-        node = root
-        while index:
-            slot, index = _step(node, index - 1)
-            path.append((node, slot))
-            node = node.children[slot]
-        for parent, slot in reversed(path):
+        for parent, slot in reversed(_descend(root, index)[:-1]):
             children = parent.children
             new = self.node(parent.name, *children[:slot], new, *children[slot + 1 :])
         return new
@@ -98,20 +95,24 @@ class Pool:
 
 def find(root: Node, index: int) -> Node:
     """The subtree at a pre-order position."""
-    node = root
+    return _descend(root, index)[-1][0]
+
+
+def _descend(root: Node, index: int) -> list[tuple[Node, int]]:
+    """The nodes from the root to a position, each with the slot in which the next one hangs (0 for the last)."""
+    path, node = [], root
     while index:
-        slot, index = _step(node, index - 1)
-        node = node.children[slot]
-    return node
-
-
-def _step(node: Node, index: int) -> tuple[int, int]:
-    """The child that holds position `index` among the children's nodes, and the position inside it."""
-    for slot, child in enumerate(node.children):
-        if index < child.size:
-            return slot, index
-        index -= child.size
-    raise IndexError(f"the subtree of {node.name} ends {index + 1} nodes earlier")
+        index -= 1
+        for slot, child in enumerate(node.children):
+            if index < child.size:
+                path.append((node, slot))
+                node = child
+                break
+            index -= child.size
+        else:
+            raise IndexError(f"the tree ends {index + 1} nodes earlier")
+    path.append((node, 0))
+    return path
 
 
 def to_equation(left: Node, right: Node) -> Equation:

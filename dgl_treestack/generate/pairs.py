@@ -12,7 +12,7 @@ from dgl_treestack.generate.corrupt import STYLES, Candidates
 from dgl_treestack.generate.derivation import SAME, Derivation, Sides, size_of
 from dgl_treestack.generate.folds import in_partition
 from dgl_treestack.generate.grow import CONSTANTS, Grower
-from dgl_treestack.generate.keys import Keys
+from dgl_treestack.generate.keys import key_of
 from dgl_treestack.generate.nodes import to_equation
 from dgl_treestack.generate.rewrite import Rule, RuleIndex, rules_of
 from dgl_treestack.truth import Verdict
@@ -64,13 +64,14 @@ class PairMaker:
     partition: str = ""
     seen: set[str] = field(default_factory=set)
     tally: dict[str, int] = field(default_factory=dict)
-    _keys: Keys = field(default_factory=Keys)
     _false_rules: RuleIndex = field(default_factory=lambda: RuleIndex(_load_false_rules()))
 
-    def start(self) -> tuple[Derivation, str]:
-        """A root for a derivation and its family."""
+    def start(self, numeric: bool = True) -> tuple[Derivation, str]:
+        """A root for a derivation and its family. numeric: it may be without variables."""
         start = self.grower.start()
-        return start, self._keys.key(*start.sides)
+        while not numeric and _is_constant(start.sides):
+            start = self.grower.start()
+        return start, key_of(*start.sides)
 
     def make(self, start: Derivation, family: str, depth: int, numeric: bool = True) -> Pair | None:
         """A pair of exactly this depth grown from `start`, or None. numeric: equations without variables are allowed."""
@@ -93,8 +94,6 @@ class PairMaker:
 
     def _make(self, start: Derivation, family: str, depth: int, numeric: bool) -> Pair | str:
         """A pair, or why there is none."""
-        if not numeric and _is_constant(start.sides):
-            return "no variables"
         grown = self.grower.grow(start, depth)
         if grown is None:
             return "depth not reached"
@@ -110,7 +109,7 @@ class PairMaker:
         if false is None:
             return "no false partner"
         self.seen |= {member.key, false.key}
-        return Pair(member, false, depth, family, style, derivation.written(), self._whole_sides(member, false))
+        return Pair(member, false, depth, family, style, derivation.written(), _whole_sides(member, false))
 
     def _true(self, derivation: Derivation, depth: int, numeric: bool) -> tuple[Derivation, Member] | str:
         """The equation as a certified member, rewritten further while its key is not to be had, or why there is none."""
@@ -139,12 +138,9 @@ class PairMaker:
                 return member
         return None
 
-    def _whole_sides(self, *members: Member) -> frozenset[str]:
-        return frozenset(self._keys.key(side) for member in members for side in member.sides if side.depth >= WHOLE_SIDE)
-
     def _member(self, sides: Sides, wanted: str) -> Member | str | None:
         """The member if it has the verdict, a word for the tally if not, None when its key is not to be had."""
-        key = self._keys.key(*sides)
+        key = key_of(*sides)
         if key in self.seen or (self.partition and not in_partition(key, self.partition)):
             return None
         verdict = certify(sides, wanted)
@@ -154,6 +150,10 @@ class PairMaker:
 @cache
 def _load_false_rules() -> tuple[Rule, ...]:
     return rules_of(load_false_rules())
+
+
+def _whole_sides(*members: Member) -> frozenset[str]:
+    return frozenset(key_of(side) for member in members for side in member.sides if side.depth >= WHOLE_SIDE)
 
 
 def _is_constant(sides: Sides) -> bool:

@@ -6,7 +6,7 @@ that occurs only on the other side is filled in by the caller.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from weakref import WeakKeyDictionary
+from itertools import product
 
 import numpy as np
 
@@ -54,38 +54,33 @@ def _same_up_to_swap(axiom: Axiom) -> bool:
 
 
 class RuleIndex:
-    """Rules by the root of their source, an operator or a constant; expansions, which fit anywhere, apart.
+    """Rules by what their source looks like from above; expansions, which fit anywhere, apart.
 
-    What fits a node is remembered as long as the node lives: a rewrite changes only the nodes on its way to the root.
+    What fits a node is remembered by the node: a rewrite changes only the nodes on its way to the root.
     """
 
     def __init__(self, rules: Sequence[Rule]):
         self.expansions = tuple(rule for rule in rules if rule.is_expansion)
-        self._known: WeakKeyDictionary[Node, list[tuple[Rule, Bindings]]] = WeakKeyDictionary()
-        self._by_labels: dict[tuple[str, str], list[Rule]] = {}
+        self._by_labels: dict[tuple[str, ...], list[Rule]] = {}
         for rule in rules:
             if not rule.is_expansion:
-                self._by_labels.setdefault(_labels(rule.source), []).append(rule)
+                children = ("" if child.name == "Symbol" else child.label for child in rule.source.children)
+                self._by_labels.setdefault((rule.source.label, *children), []).append(rule)
 
     def candidates(self, node: Node) -> list[Rule]:
-        """The rules, expansions aside, whose source has the node's label, and its first child's where it names one."""
-        own, first = _labels(node)
-        named = self._by_labels.get((own, first), []) if first else []
-        return named + self._by_labels.get((own, ""), [])
+        """The rules, expansions aside, whose source has the node's label, and its children's where it names them."""
+        found: list[Rule] = []
+        for labels in product((node.label,), *((child.label, "") for child in node.children)):
+            found += self._by_labels.get(labels, ())
+        return found
 
     def matches(self, node: Node) -> list[tuple[Rule, Bindings]]:
         """Every rule, expansions aside, that fits a node, with its bindings."""
-        found = self._known.get(node)
+        found = node.memory.get(self)
         if found is None:
             bound = ((rule, match(rule.source, node)) for rule in self.candidates(node))
-            found = self._known[node] = [(rule, bindings) for rule, bindings in bound if bindings is not None]
+            found = node.memory[self] = [(rule, bindings) for rule, bindings in bound if bindings is not None]
         return found
-
-
-def _labels(node: Node) -> tuple[str, str]:
-    """A node's label and its first child's, empty for a variable."""
-    first = node.children[0] if node.children else node
-    return node.label, "" if first.name == "Symbol" or first is node else first.label
 
 
 def match(pattern: Node, node: Node) -> Bindings | None:
@@ -112,7 +107,7 @@ def instantiate(pool: Pool, pattern: Node, bindings: Bindings, fill: Filler) -> 
         return bindings[pattern.label]
     if pattern.text is not None:
         return pool.leaf(pattern.name, pattern.text)
-    return pool.node(pattern.name, *(instantiate(pool, child, bindings, fill) for child in pattern.children))
+    return pool.node(pattern.name, *[instantiate(pool, child, bindings, fill) for child in pattern.children])
 
 
 def draw_match(index: RuleIndex, node: Node, rng: np.random.Generator) -> tuple[Rule, Bindings] | None:

@@ -3,7 +3,7 @@ from hypothesis import strategies as st
 
 from dgl_treestack.expression import Equation
 from dgl_treestack.generate.folds import canonical_key
-from dgl_treestack.generate.keys import Keys
+from dgl_treestack.generate.keys import key_of
 from dgl_treestack.generate.nodes import Pool
 
 LEAVES = ("x", "y", "z", "0", "1", "one", "2", "half", "pi")
@@ -17,15 +17,14 @@ TREES = st.recursive(
     ),
     max_leaves=12,
 )
-KEYS = Keys()
 
 
 @given(TREES, TREES)
 def test_nodes_have_the_keys_of_their_equations(left, right):
     equation, pool = Equation.parse(f"{left} = {right}"), Pool()
     sides = pool.tree(equation).children
-    assert KEYS.key(*sides) == canonical_key(equation) == KEYS.key(*sides)
-    assert KEYS.key(sides[0]) == canonical_key(equation.left)
+    assert key_of(*sides) == canonical_key(equation) == key_of(*sides)
+    assert key_of(sides[0]) == canonical_key(equation.left)
 
 
 @given(TREES, TREES)

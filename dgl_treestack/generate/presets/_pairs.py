@@ -24,8 +24,8 @@ FILES = {fold: f"{fold}.jsonl.gz" for fold in ("train", "validation", "test")}
 NUMERIC_SHARE = 1 / 7  # of equations without variables, from depth 3 on; below there is hardly anything else
 SHARD = 400  # pairs
 CROWDED, CROWDED_SHARD = 3, 2500  # up to this depth shards would make the same pairs over and over
-ROUNDS = 4  # of making up for what was dropped
-WORTHWHILE = 0.15  # a cell is exhausted when fewer of a round's pairs are new
+ROUNDS = 7  # of making up for what was dropped
+WORTHWHILE = 0.3  # a cell is exhausted when fewer of its pairs are new
 TRIES = 30  # attempts per pair wanted
 
 Plan = Mapping[Cell, int]  # pairs per cell
@@ -41,7 +41,7 @@ class Recipe:
 
     styles: Mapping[str, float]
     partition: str = ""
-    shares: Mapping[str, float] = field(default_factory=lambda: {"train": 0.5, "validation": 0.2, "test": 0.3})
+    shares: Mapping[str, float] = field(default_factory=lambda: {"train": 0.6, "validation": 0.15, "test": 0.25})
     habits: Habits = field(default_factory=Habits)
     surplus: tuple[tuple[int, float], ...] = ((3, 2.0), (4, 1.8), (7, 1.45), (1000, 1.25))
     tolerance: float = 1.5
@@ -67,20 +67,20 @@ class PairPreset(Preset):
         for round_number in range(1, ROUNDS):
             if not {shard.name for shard in shards} <= set(parts.names()):
                 return shards
-            asked = self._missing(plan, asked, self.assembled(options, parts, shards))
+            asked = self._missing(plan, self.assembled(options, parts, shards))
             if not asked:
                 return shards
             shards = [*shards, *_cut(asked, round_number)]
         return shards
 
-    def _missing(self, plan: Plan, asked: Mapping[Cell, float], found: Assembly) -> dict[Cell, float]:
-        """Raw pairs to make: cell -> how many, for the cells that fell short and are not exhausted."""
+    def _missing(self, plan: Plan, found: Assembly) -> dict[Cell, float]:
+        """Raw pairs to make: cell -> how many, for the cells that fall short and are not exhausted."""
         missing = {}
-        for cell in asked:
-            short, made = plan[cell] - len(found.chosen[cell]), max(1, found.made[cell])
-            if short > 0 and found.new[cell] > WORTHWHILE * made and made > asked[cell] / 3:
-                missing[cell] = 1.2 * short * made / max(1, len(found.chosen[cell])) + 10
-        return {cell: min(pairs, 3 * plan[cell]) for cell, pairs in missing.items()}
+        for cell, wanted in plan.items():
+            kept, made = len(found.chosen[cell]), found.made[cell]
+            if kept < wanted and found.new[cell] > WORTHWHILE * made:
+                missing[cell] = min(3 * wanted, 2 * (wanted - kept) * made / max(1, kept) + 40)
+        return missing
 
     def _surplus(self, depth: int) -> float:
         return next(surplus for last, surplus in self.recipe.surplus if depth <= last)
@@ -107,10 +107,11 @@ class PairPreset(Preset):
         without_variables = 0
         made = 0
         for _ in range(wanted * TRIES):
-            start, family = maker.start()
+            numeric = cell.depth < 3 or without_variables < NUMERIC_SHARE * wanted
+            start, family = maker.start(numeric)
             if fold_of(family, recipe.shares) != cell.fold:
                 continue
-            pair = maker.make(start, family, cell.depth, cell.depth < 3 or without_variables < NUMERIC_SHARE * wanted)
+            pair = maker.make(start, family, cell.depth, numeric)
             if pair is None:
                 continue
             without_variables += not any(side.variables for side in pair.true.sides)

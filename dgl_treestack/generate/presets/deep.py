@@ -19,7 +19,7 @@ class Deep(PairPreset):
     recipe = Recipe(
         styles={"swap": 0.5, "buried": 0.2, "false rule": 0.3},
         partition="deep",
-        shares={"train": 0.5, "test": 0.5},  # what is `train` in `paper` is `train` here, and not used
+        shares={"train": 0.6, "test": 0.4},  # what is `train` in `paper` is `train` here, and not used
         habits=Habits(variables=(0.4, 0.4, 0.2), constant=0.3, decoy=0.35, expansion=0.05, steps=(0.66, 0.17, 0.17)),
     )
 

@@ -1,0 +1,140 @@
+"""Presets of matched pairs, made small: counts, folds, partitions, labels, derivations."""
+
+import json
+from collections import Counter
+
+import pytest
+
+from dgl_treestack import formats
+from dgl_treestack.expression import Equation
+from dgl_treestack.generate import presets
+from dgl_treestack.generate.derivation import replay
+from dgl_treestack.generate.folds import canonical_key, in_partition
+from dgl_treestack.generate.presets import Options
+from dgl_treestack.generate.presets.paper import COUNTS
+from dgl_treestack.generate.production import produce
+from dgl_treestack.truth import judge, value_of
+from tests.independent_checker import complaints
+
+FOLDS = ("train", "validation", "test")
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    root = tmp_path_factory.mktemp("presets")
+    produce("paper", Options(seed=1, equations=1500), root / "paper")
+    produce("paper", Options(seed=1, equations=1500, train_size=2000), root / "more")
+    produce("deep", Options(seed=2, equations=900), root / "deep")
+    return root
+
+
+def read(folder):
+    return {path.name.split(".")[0]: list(formats.read(path)) for path in sorted(folder.glob("*.jsonl.gz"))}
+
+
+@pytest.fixture(scope="module")
+def paper(folders):
+    return read(folders / "paper")
+
+
+@pytest.fixture(scope="module")
+def deep(folders):
+    return read(folders / "deep")["test"]
+
+
+def test_the_counts_are_those_of_the_papers_table(paper):
+    plan = presets.find("paper").plan(Options(seed=0))
+    for depth, equations in COUNTS.items():
+        assert sum(pairs for cell, pairs in plan.items() if cell.depth == depth) == round(equations / 2)
+    assert 41_800 < 2 * sum(plan.values()) < 42_000
+    assert 27_000 < 2 * sum(pairs for cell, pairs in plan.items() if cell.fold == "train" and cell.depth <= 7) < 27_400
+    found = Counter(example.equation.depth for fold in FOLDS for example in paper[fold])
+    assert all(abs(found[depth] - COUNTS[depth] * 1500 / 41_894) <= 5 for depth in range(3, 14))
+
+
+def test_half_of_every_depth_and_fold_is_correct(paper, deep):
+    for examples in (*paper.values(), deep):
+        labels = Counter((example.equation.depth, example.label) for example in examples)
+        assert all(labels[depth, 0] == labels[depth, 1] for depth, _ in labels)
+
+
+def test_every_depth_up_to_nineteen(deep):
+    assert set(range(3, 20)) <= {example.equation.depth for example in deep}
+
+
+def test_every_label_survives_the_independent_checker(paper, deep):
+    assert complaints([example for examples in (*paper.values(), deep) for example in examples]) == []
+
+
+def test_no_key_twice_in_folds_or_presets(paper, deep):
+    keys = {name: [canonical_key(e.equation) for e in examples] for name, examples in {**paper, "deep": deep}.items()}
+    assert len({key for found in keys.values() for key in found}) == sum(map(len, keys.values()))
+    assert all(in_partition(key, "deep") for key in keys["deep"])
+    assert all(in_partition(key, "paper") for fold in FOLDS for key in keys[fold])
+
+
+def test_no_family_in_two_folds_and_none_of_training_in_deep(paper, deep):
+    families = {name: {e.family for e in examples} for name, examples in {**paper, "deep": deep}.items()}
+    assert not families["train"] & (families["validation"] | families["test"] | families["deep"])
+    assert not families["validation"] & families["test"]
+
+
+def test_no_whole_side_of_an_evaluation_equation_in_training(paper):
+    def sides(examples, least):
+        found = [e.equation for e in examples if e.equation.depth >= least]
+        return {canonical_key(side) for e in found for side in (e.left, e.right) if side.depth >= 2}
+
+    assert not sides(paper["train"], 1) & sides([*paper["test"], *paper["validation"]], 4)
+
+
+def test_a_positive_carries_the_derivation_that_leads_to_it(paper, deep):
+    positives = [e for examples in (paper["train"], deep) for e in examples if e.label == 1]
+    for example in positives[::4]:
+        assert list(replay(example.certificate["derivation"]))[-1][1] == example.equation
+
+
+def test_a_negative_carries_style_and_witness(paper, deep):
+    negatives = [e for examples in (paper["train"], deep) for e in examples if e.label == 0]
+    styles = Counter(e.certificate["style"] for e in negatives)
+    assert set(styles) == {"swap", "buried", "false rule"} and min(styles.values()) > 0.1 * len(negatives)
+    for example in negatives[::10]:
+        witness, found = example.certificate["witness"], judge(example.equation).witness
+        assert witness["point"] == found.point
+        assert complex(*witness["left"]) == pytest.approx(found.left, rel=1e-5)
+        assert complex(*witness["right"]) == pytest.approx(found.right, rel=1e-5)
+        assert all(value == value_of(name, found.point) for name, value in found.variables.items())
+
+
+def test_more_training_data_leaves_evaluation_and_the_first_training_data_alone(folders):
+    before, after = read(folders / "paper"), read(folders / "more")
+    assert before["test"] == after["test"] and before["validation"] == after["validation"]
+    first = before["train"]
+    assert after["train"][: len(first)] == first and len(after["train"]) > 1.8 * len(first)
+    shallow = sum(example.equation.depth <= 7 for example in after["train"])
+    assert abs(shallow - 2000) < 60
+
+
+def test_the_manifest_counts_what_was_dropped(folders):
+    notes = json.loads((folders / "paper" / "manifest.json").read_text())["notes"]
+    made = sum(notes["pairs made, by depth"].values())
+    dropped = sum(sum(gate.values()) for gate in notes["pairs dropped, by gate and depth"].values())
+    files = sum(len(examples) for examples in read(folders / "paper").values())
+    assert made - dropped == files / 2
+    assert {"balance", "side of an evaluation equation"} <= set(notes["pairs dropped, by gate and depth"])
+
+
+def test_deeper_than_nineteen(tmp_path):
+    produce("deep", Options(seed=3, max_depth=40, equations=80), tmp_path)
+    depths = Counter(example.equation.depth for example in read(tmp_path)["test"])
+    assert set(range(4, 41)) <= set(depths) and max(depths) == 40
+
+
+def test_presets_are_found_by_listing_the_folder():
+    assert {"completion", "completion-deep", "deep", "numeric", "paper", "paper-labels", "quickstart"} == set(presets.names())
+    for name in presets.names():
+        preset = presets.find(name)
+        assert preset.summary and preset.seed > 0 and preset.accepts <= {"equations", "train_size", "max_depth"}
+
+
+def test_an_equation_is_read_back_as_it_was_made(deep):
+    assert all(isinstance(example.equation, Equation) for example in deep)
