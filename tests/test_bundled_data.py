@@ -10,7 +10,7 @@ from dgl_treestack.formats import read
 from dgl_treestack.generate.features import token_counts
 from dgl_treestack.generate.folds import canonical_key
 from dgl_treestack.generate.grow import FUNCTIONS, VARIABLES
-from dgl_treestack.generate.quickstart import FILES, FOLDS
+from dgl_treestack.generate.presets._pairs import FILES, FOLDS
 from dgl_treestack.resources import find_data
 from dgl_treestack.truth import judge
 from dgl_treestack.vocabulary import PRESETS

@@ -5,12 +5,13 @@ from typing import Any
 from dgl_treestack.audit.verdicts import LABELS, contradicts
 from dgl_treestack.errors import DataError, ExpressionError
 from dgl_treestack.formats import Example
+from dgl_treestack.generate.derivation import replay
 from dgl_treestack.truth import POINTS, Verdict, judge
 
 
 def explain(example: Example) -> dict[str, Any]:
-    """What is known of an example, judged anew: `verdict`, `contradicted`, `witness` when a point disagrees, `axiom` and
-    `derivation` when the certificate has them. Raises DataError when it cannot be judged or replayed."""
+    """What is known of an example, judged anew: `verdict`, `contradicted`, `witness` when a point disagrees, `style` and
+    `derivation` when the certificate has them. Raises DataError when it cannot be judged, or its derivation not replayed."""
     try:
         found = judge(example.equation)
         steps = _steps(example)
@@ -30,7 +31,7 @@ def explain(example: Example) -> dict[str, Any]:
         "precision": found.precision,
         "contradicted": contradicts(example.label, found.verdict),
         "witness": _witness(found),
-        "axiom": certificate.get("axiom"),
+        "style": certificate.get("style"),
         "derivation": steps,
     }
 
@@ -39,9 +40,12 @@ def _steps(example: Example) -> list[dict[str, str]]:
     derivation = (example.certificate or {}).get("derivation")
     if not derivation:
         return []
-    from dgl_treestack.generate.derivation import replay
-
-    return [{"step": step, "equation": str(equation)} for step, equation in replay(derivation)]
+    steps = list(replay(derivation))
+    if steps[-1][1] != example.equation:
+        raise DataError(
+            f"The derivation of {example.id!r} leads to {steps[-1][1]}, not to the equation. One of them was changed."
+        )
+    return [{"step": step, "equation": str(equation)} for step, equation in steps]
 
 
 def _witness(found: Verdict) -> dict[str, Any] | None:
@@ -83,8 +87,8 @@ def describe(found: dict[str, Any]) -> str:
     ]
     if found["witness"]:
         lines += _describe_witness(found["witness"])
-    if found["axiom"]:
-        lines.append(f"axiom       {found['axiom']}")
+    if found["style"]:
+        lines.append(f"made by     {found['style']}")
     if found["derivation"]:
         lines.append("derivation")
         for i, step in enumerate(found["derivation"]):

@@ -48,11 +48,35 @@ class Assembly:
     dropped: Counter[tuple[str, int]] = field(default_factory=Counter)
 
 
-@dataclass
-class _Raw:
+@dataclass(frozen=True)
+class Raw:
+    """What the gates look at in a raw pair: canonical keys of its members and of their whole sides, local features."""
+
     place: Place
     cell: Cell
+    keys: frozenset[bytes]
+    sides: frozenset[bytes]
     difference: Difference
+
+
+@dataclass
+class Memory:
+    """What need not be done again in the next round. raw: part -> its pairs. kept: block and pairs -> which are balanced."""
+
+    raw: dict[str, list[Raw]] = field(default_factory=dict)
+    kept: dict[tuple[int, tuple[Place, ...]], np.ndarray] = field(default_factory=dict)
+
+
+def load(parts: Parts, name: str, cell: Cell) -> list[Raw]:
+    """The raw pairs of a part."""
+    return [
+        Raw(Place(name, number), cell, _digests(row["keys"]), _digests(row["sides"]), _difference(*row["difference"]))
+        for number, row in enumerate(parts.rows(name))
+    ]
+
+
+def _digests(texts: Sequence[str]) -> frozenset[bytes]:
+    return frozenset(map(bytes.fromhex, texts))
 
 
 def _difference(features: Sequence[int], values: Sequence[float]) -> Difference:
@@ -62,8 +86,8 @@ def _difference(features: Sequence[int], values: Sequence[float]) -> Difference:
 class Assembler:
     """Puts blocks together one after the other; evaluation folds come first, so that training never changes them."""
 
-    def __init__(self, parts: Parts, seed: int, tolerance: float):
-        self.parts, self.seed, self.tolerance = parts, seed, tolerance
+    def __init__(self, parts: Parts, seed: int, tolerance: float, memory: Memory | None = None):
+        self.parts, self.seed, self.tolerance, self.memory = parts, seed, tolerance, memory or Memory()
         self.keys: set[bytes] = set()
         self.held_out: set[bytes] = set()
         self.result = Assembly()
@@ -71,9 +95,7 @@ class Assembler:
     def add(self, block: int, names: Mapping[Cell, Sequence[str]], wanted: Mapping[Cell, int]) -> None:
         """Take a block. names: cell -> its parts, in order. wanted: cell -> pairs."""
         raw = [pair for cell in wanted for name in names.get(cell, ()) for pair in self._unseen(cell, name)]
-        groups = [sum(pair.cell.depth >= start for start in GROUP_STARTS) for pair in raw]
-        rng = np.random.default_rng(np.random.SeedSequence([self.seed, block]))
-        kept = balanced([pair.difference for pair in raw], groups, rng, self.tolerance)
+        kept = self._balanced(block, raw)
         self._drop("balance", [raw[i] for i in set(range(len(raw))) - set(kept.tolist())])
         self.result.chosen.update({cell: [] for cell in wanted})
         for pair in (raw[int(i)] for i in kept):
@@ -83,23 +105,31 @@ class Assembler:
             else:
                 self._drop("more than planned", [pair])
 
-    def _drop(self, gate: str, pairs: Sequence[_Raw]) -> None:
+    def _balanced(self, block: int, raw: Sequence[Raw]) -> np.ndarray:
+        question = block, tuple(pair.place for pair in raw)
+        if question not in self.memory.kept:
+            groups = [sum(pair.cell.depth >= start for start in GROUP_STARTS) for pair in raw]
+            rng = np.random.default_rng(np.random.SeedSequence([self.seed, block]))
+            kept = balanced([pair.difference for pair in raw], groups, rng, self.tolerance)
+            self.memory.kept = {known: k for known, k in self.memory.kept.items() if known[0] != block} | {question: kept}
+        return self.memory.kept[question]
+
+    def _drop(self, gate: str, pairs: Sequence[Raw]) -> None:
         self.result.dropped.update((gate, pair.cell.depth) for pair in pairs)
 
-    def _unseen(self, cell: Cell, name: str) -> Iterator[_Raw]:
+    def _unseen(self, cell: Cell, name: str) -> Iterator[Raw]:
         """The pairs of a part that pass the first two gates."""
-        for number, row in enumerate(self.parts.rows(name)):
-            pair = _Raw(Place(name, number), cell, _difference(*row["difference"]))
-            keys = {bytes.fromhex(key) for key in row["keys"]}
-            sides = {bytes.fromhex(key) for key in row["sides"]}
+        if name not in self.memory.raw:
+            self.memory.raw[name] = load(self.parts, name, cell)
+        for pair in self.memory.raw[name]:
             self.result.made[cell] += 1
-            if keys & self.keys:
+            if pair.keys & self.keys:
                 self._drop("known already", [pair])
-            elif cell.fold == "train" and sides & self.held_out:
+            elif cell.fold == "train" and pair.sides & self.held_out:
                 self._drop("side of an evaluation equation", [pair])
             else:
-                self.keys |= keys
+                self.keys |= pair.keys
                 if cell.fold != "train" and cell.depth > SMALL:
-                    self.held_out |= sides
+                    self.held_out |= pair.sides
                 self.result.new[cell] += 1
                 yield pair

@@ -7,7 +7,7 @@ buried        A swap, then true rewrites of both members, each its own, so that 
 false rule    A rule that does not hold, from a table of plausible ones, in the midst of true rewrites.
 
 A style yields candidates; whether one is false is for the certificate to say. The papers' own style, a single mutation, is
-in `mutation.py`: it leaks.
+in `papers.mutation`: it leaks.
 """
 
 from collections.abc import Callable, Iterator

@@ -52,6 +52,11 @@ class Pair:
     sides: frozenset[str]
 
 
+@cache
+def _false_rules() -> tuple[Rule, ...]:
+    return rules_of(load_false_rules())
+
+
 @dataclass
 class PairMaker:
     """Makes pairs whose canonical keys it has never seen before. `tally` counts what became of the attempts.
@@ -64,7 +69,7 @@ class PairMaker:
     partition: str = ""
     seen: set[str] = field(default_factory=set)
     tally: dict[str, int] = field(default_factory=dict)
-    _false_rules: RuleIndex = field(default_factory=lambda: RuleIndex(_load_false_rules()))
+    _misleading: RuleIndex = field(default_factory=lambda: RuleIndex(_false_rules()))
 
     def start(self, numeric: bool = True) -> tuple[Derivation, str]:
         """A root for a derivation and its family. numeric: it may be without variables."""
@@ -98,7 +103,7 @@ class PairMaker:
         if grown is None:
             return "depth not reached"
         style = self.grower.weighted(self.styles)
-        derivation, candidates = STYLES[style](self.grower, grown, depth, self._false_rules)
+        derivation, candidates = STYLES[style](self.grower, grown, depth, self._misleading)
         if derivation is None:
             return "depth not reached"
         true = self._true(derivation, depth, numeric)
@@ -145,11 +150,6 @@ class PairMaker:
             return None
         verdict = certify(sides, wanted)
         return Member(sides, key, verdict) if verdict else f"not {wanted}"
-
-
-@cache
-def _load_false_rules() -> tuple[Rule, ...]:
-    return rules_of(load_false_rules())
 
 
 def _whole_sides(*members: Member) -> frozenset[str]:

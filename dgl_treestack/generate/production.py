@@ -22,12 +22,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from tqdm import tqdm
 
 from dgl_treestack import __version__, atomic
 from dgl_treestack.errors import ConfigurationError, OutputError
-from dgl_treestack.generate import presets, random
+from dgl_treestack.generate import presets
 from dgl_treestack.generate.presets import Options, Row, Shard
 
 MANIFEST = "manifest.json"
@@ -56,11 +55,6 @@ class StoredParts:
 
     def _path(self, name: str) -> Path:
         return self.folder / f"{name}.jsonl.gz"
-
-
-def stream(options: Options, shard: Shard) -> np.random.Generator:
-    """The random numbers of a shard, from the seed and the shard's name alone."""
-    return random.stream(options.seed, shard.name)
 
 
 def produce(name: str, options: Options, folder: Path, jobs: int = 1, progress: bool = False) -> dict[str, Any]:

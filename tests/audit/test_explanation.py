@@ -1,6 +1,4 @@
 import json
-import sys
-from types import SimpleNamespace
 
 import pytest
 
@@ -13,8 +11,11 @@ from dgl_treestack.formats import Example
 from dgl_treestack.resources import find_data
 from dgl_treestack.truth import value_of
 
-TRUE = Example(Equation.parse("x + y = y + x"), 1, "t", certificate={"verdict": "holds", "axiom": "sums:1"}, source="a.jsonl:1")
-FALSE = Example(Equation.parse("x = x + 1"), 0, "f", source="a.jsonl:2")
+STEPS = [["start", "same", "sin(x) = sin(x)"], ["both", "Add", "y", 1], ["rewrite", "ring:1>", 1, 0]]
+TRUE = Example(
+    Equation.parse("sin(x) + y = y + sin(x)"), 1, "t", certificate={"verdict": "holds", "derivation": STEPS}, source="a.jsonl:1"
+)
+FALSE = Example(Equation.parse("x = x + 1"), 0, "f", certificate={"verdict": "refuted", "style": "swap"}, source="a.jsonl:2")
 
 
 def test_a_refuted_equation_has_a_witness_that_can_be_checked():
@@ -28,10 +29,9 @@ def test_a_refuted_equation_has_a_witness_that_can_be_checked():
     assert "the verdict agrees with the label" in text
 
 
-def test_a_correct_equation_names_its_axiom():
-    text = describe(explain(TRUE))
-    assert text.startswith("a.jsonl:1: t\n  x + y = y + x\n")
-    assert "axiom       sums:1" in text and "witness" not in text and "derivation" not in text
+def test_a_negative_names_its_style():
+    text = describe(explain(FALSE))
+    assert text.startswith("a.jsonl:2: f\n  x = x + 1\n") and "made by     swap" in text and "derivation" not in text
 
 
 @pytest.mark.parametrize(
@@ -46,16 +46,22 @@ def test_what_verdict_and_label_are_together(text, label, said):
     assert said in describe(explain(Example(Equation.parse(text), label, "a")))
 
 
-def test_a_derivation_is_replayed_step_by_step(monkeypatch):
-    def replay(steps):
-        assert steps == ["seed", "swap"]
-        yield "t = t", Equation.parse("x + y = x + y")
-        yield "commute at node 4", Equation.parse("x + y = y + x")
+def test_a_derivation_is_replayed_step_by_step():
+    found = explain(TRUE)
+    assert [step["equation"] for step in found["derivation"]] == [
+        "sin(x) = sin(x)",
+        "sin(x) + y = sin(x) + y",
+        str(TRUE.equation),
+    ]
+    text = describe(found)
+    assert "    1  Add with y on both sides\n       sin(x) + y = sin(x) + y" in text and "witness" not in text
+    assert text.endswith("x + y -> y + x (ring:1) on the right: sin(x) + y\n       sin(x) + y = y + sin(x)")
 
-    monkeypatch.setitem(sys.modules, "dgl_treestack.generate.derivation", SimpleNamespace(replay=replay))
-    found = explain(Example(TRUE.equation, 1, "t", certificate={"verdict": "holds", "derivation": ["seed", "swap"]}))
-    assert [step["step"] for step in found["derivation"]] == ["t = t", "commute at node 4"]
-    assert describe(found).endswith("    1  commute at node 4\n       x + y = y + x")
+
+def test_a_derivation_of_another_equation_is_an_error():
+    changed = Example(Equation.parse("y + sin(x) = sin(x) + y"), 1, "t", certificate=TRUE.certificate, source="a.jsonl:1")
+    with pytest.raises(DataError, match=r"a\.jsonl:1: The derivation of 't' leads to"):
+        explain(changed)
 
 
 @pytest.mark.parametrize(
@@ -72,7 +78,7 @@ def test_by_id_in_every_file_that_has_it(tmp_path, capsys):
     formats.write(names[1], [Example(Equation.parse("sin(x) = sin(x)"), 1)])
     assert explain_equation(names, "t", as_json=False) == 0
     assert explain_equation(names, "0-0", as_json=True) == 1
-    (found,) = json.loads(capsys.readouterr().out.split("axiom       sums:1\n")[1])
+    (found,) = json.loads(capsys.readouterr().out.split("y + sin(x)\n")[-1])
     assert found["contradicted"] is True
     assert explain_equation(names, f"{names[0]}:2", as_json=False) == 1  # by line
     with pytest.raises(DataError, match=r"No equation has the id 'u'. The first ids are 't', '0-0', '2-0'"):

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from dgl_treestack.generate.fillers import Filler
-from dgl_treestack.generate.value_classes import verdict_on
+from dgl_treestack.generate.completion.fillers import Filler
+from dgl_treestack.generate.completion.value_classes import verdict_on
 
 
 @pytest.fixture

@@ -13,8 +13,9 @@ import pytest
 
 from dgl_treestack.errors import ConfigurationError, OutputError
 from dgl_treestack.generate import presets, production
-from dgl_treestack.generate.presets import Options, Shard
-from dgl_treestack.generate.production import MANIFEST, StoredParts, produce, stream
+from dgl_treestack.generate.presets import Options
+from dgl_treestack.generate.production import MANIFEST, StoredParts, produce
+from dgl_treestack.generate.random import stream
 
 OPTIONS = Options(seed=3, equations=160)
 NAME = "quickstart"
@@ -93,9 +94,9 @@ def test_an_unknown_preset_names_the_known():
 
 
 def test_shards_draw_different_numbers_and_the_same_ones_again():
-    first, second = (stream(OPTIONS, Shard(name)).random(4).tolist() for name in ("a", "b"))
-    assert first != second and stream(OPTIONS, Shard("a")).random(4).tolist() == first
-    assert stream(Options(seed=9), Shard("a")).random(4).tolist() != first
+    first, second = (stream(3, name).random(4).tolist() for name in ("a", "b"))
+    assert first != second and stream(3, "a").random(4).tolist() == first
+    assert stream(9, "a").random(4).tolist() != first
 
 
 def command(folder, jobs):

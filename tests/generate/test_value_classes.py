@@ -1,9 +1,9 @@
 import pytest
 
 from dgl_treestack.expression import Equation, Expression
-from dgl_treestack.generate.fitting import Fillings
+from dgl_treestack.generate.completion.fitting import Fillings
+from dgl_treestack.generate.completion.value_classes import ValueClasses
 from dgl_treestack.generate.nodes import Pool
-from dgl_treestack.generate.value_classes import ValueClasses
 
 
 def placed(*texts):

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from dgl_treestack.expression import Equation
 from dgl_treestack.formats import Example
 from dgl_treestack.formats.lines import to_dict
-from dgl_treestack.generate.assembly import Assembler, Assembly, Cell
+from dgl_treestack.generate.assembly import Assembler, Assembly, Cell, Memory
 from dgl_treestack.generate.features import difference
 from dgl_treestack.generate.folds import fold_of
 from dgl_treestack.generate.grow import Grower, Habits
@@ -53,7 +53,9 @@ class PairPreset(Preset):
     recipe: ClassVar[Recipe]
 
     def __init__(self) -> None:
-        self._assembled: dict[Any, Assembly] = {}
+        self._asked: Options | None = None
+        self._assembled: dict[tuple[str, ...], Assembly] = {}
+        self._memory = Memory()
 
     def plan(self, options: Options) -> Plan:
         """Pairs per cell, in the order in which cells choose."""
@@ -87,10 +89,12 @@ class PairPreset(Preset):
 
     def assembled(self, options: Options, parts: Parts, shards: list[Shard]) -> Assembly:
         """What becomes of these shards' pairs; remembered, as every round and the end ask again."""
-        key = (options, tuple(shard.name for shard in shards))
+        if options != self._asked:
+            self._asked, self._assembled, self._memory = options, {}, Memory()
+        key = tuple(shard.name for shard in shards)
         if key not in self._assembled:
             plan, names = self.plan(options), _parts_of(shards)
-            assembler = Assembler(parts, options.seed, self.recipe.tolerance)
+            assembler = Assembler(parts, options.seed, self.recipe.tolerance, self._memory)
             for block in dict.fromkeys(cell.block for cell in plan):
                 assembler.add(block, names, {cell: pairs for cell, pairs in plan.items() if cell.block == block})
             self._assembled[key] = assembler.result
@@ -128,7 +132,7 @@ class PairPreset(Preset):
         return Product({FILES[fold]: _lines(fold, found, parts) for fold in folds}, _notes(plan, found))
 
 
-def scaled(plan: Plan, equations: int) -> Plan:
+def scaled(plan: dict[Cell, int], equations: int) -> dict[Cell, int]:
     """The plan with about so many equations in all, as it is for 0; no cell becomes empty."""
     if not equations:
         return plan
@@ -188,10 +192,10 @@ def _lines(fold: str, found: Assembly, parts: Parts) -> Iterator[Row]:
     number = 0
     for cell in sorted(cell for cell in found.chosen if cell.fold == fold):
         wanted: dict[str, set[int]] = {}
-        for part, row in found.chosen[cell]:
-            wanted.setdefault(part, set()).add(row)
-        for part, rows in wanted.items():
-            for row in (row for i, row in enumerate(parts.rows(part)) if i in rows):
+        for place in found.chosen[cell]:
+            wanted.setdefault(place.part, set()).add(place.row)
+        for part, numbers in wanted.items():
+            for row in (row for i, row in enumerate(parts.rows(part)) if i in numbers):
                 name = f"{fold[:2]}{number}"
                 number += 1
                 for suffix, line in zip("tf", row["members"], strict=True):
@@ -204,8 +208,8 @@ def _notes(plan: Plan, found: Assembly) -> Row:
     for (gate, depth), count in sorted(found.dropped.items()):
         dropped.setdefault(gate, {})[str(depth)] = count
     made: Counter[int] = Counter()
-    for cell, count in found.made.items():
-        made[cell.depth] += count
+    for cell, pairs in found.made.items():
+        made[cell.depth] += pairs
     short: Counter[str] = Counter()
     for cell, pairs in plan.items():
         short[f"{cell.fold}, depth {cell.depth}"] += pairs - len(found.chosen[cell])

@@ -16,13 +16,13 @@ from collections import Counter
 from collections.abc import Iterator
 
 from dgl_treestack.expression import Equation, Expression
-from dgl_treestack.generate.blanks import VARIABLES, TrueEquation, is_question, places_of_depth, true_equations
-from dgl_treestack.generate.candidates import CandidateSet
-from dgl_treestack.generate.fillers import Filler
-from dgl_treestack.generate.fitting import Fillings
+from dgl_treestack.generate.completion.blanks import VARIABLES, TrueEquation, is_question, places_of_depth, true_equations
+from dgl_treestack.generate.completion.candidates import CandidateSet
+from dgl_treestack.generate.completion.fillers import Filler
+from dgl_treestack.generate.completion.fitting import Fillings
+from dgl_treestack.generate.completion.questions import BLANKS_FILE, chosen, counted, question
 from dgl_treestack.generate.nodes import Pool
 from dgl_treestack.generate.presets._contract import Options, Parts, Preset, Product, Row, Shard
-from dgl_treestack.generate.questions import BLANKS_FILE, chosen, counted, question
 from dgl_treestack.generate.random import stream
 
 EQUATIONS = 4000

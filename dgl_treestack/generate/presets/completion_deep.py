@@ -21,15 +21,15 @@ ranking, all others are wrong.
 from collections.abc import Iterator
 from itertools import chain, zip_longest
 
-from dgl_treestack.generate.blanks import VARIABLES, TrueEquation, is_question, places_of_depth, true_equations
-from dgl_treestack.generate.candidates import CandidateSet
-from dgl_treestack.generate.fillers import Filler
-from dgl_treestack.generate.fitting import Fillings
+from dgl_treestack.generate.completion.blanks import VARIABLES, TrueEquation, is_question, places_of_depth, true_equations
+from dgl_treestack.generate.completion.candidates import CandidateSet
+from dgl_treestack.generate.completion.fillers import Filler
+from dgl_treestack.generate.completion.fitting import Fillings
+from dgl_treestack.generate.completion.questions import BLANKS_FILE, chosen, counted, question
+from dgl_treestack.generate.completion.value_classes import is_defined
 from dgl_treestack.generate.nodes import Node
 from dgl_treestack.generate.presets._contract import Options, Parts, Preset, Product, Row, Shard
-from dgl_treestack.generate.questions import BLANKS_FILE, chosen, counted, question
 from dgl_treestack.generate.random import stream
-from dgl_treestack.generate.value_classes import is_defined
 
 EQUATIONS, CANDIDATES = 500, 1000
 BLANK_DEPTHS, VARIABLE_COUNTS = range(1, 14), range(1, len(VARIABLES) + 1)

@@ -15,9 +15,9 @@ from dgl_treestack.formats import Example
 from dgl_treestack.formats.lines import to_dict
 from dgl_treestack.generate.axioms import load_axioms
 from dgl_treestack.generate.folds import canonical_key
+from dgl_treestack.generate.papers.unverified import Cell, Unverified
 from dgl_treestack.generate.presets import Options, Parts, Preset, Product, Row, Shard
 from dgl_treestack.generate.random import stream
-from dgl_treestack.generate.unverified import Cell, Unverified
 from dgl_treestack.truth import judge
 
 AXIOMS = Path(dgl_treestack.__file__).parent / "resources" / "axioms_paper.txt"

@@ -13,10 +13,10 @@ from sklearn.model_selection import GroupKFold
 
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.formats import read
-from dgl_treestack.generate.decimals import digits, number, spelt
-from dgl_treestack.generate.evaluations import UNARY, evaluate, evaluations
 from dgl_treestack.generate.features import shape, side_difference, token_counts
 from dgl_treestack.generate.folds import canonical_key
+from dgl_treestack.generate.numeric.decimals import digits, number, spelt
+from dgl_treestack.generate.numeric.evaluations import UNARY, evaluate, evaluations
 from dgl_treestack.generate.presets import Options, numeric
 from dgl_treestack.generate.production import produce
 from dgl_treestack.tasks.function_evaluation import TASK

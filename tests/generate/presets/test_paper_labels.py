@@ -8,11 +8,11 @@ import pytest
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.expression import Equation
 from dgl_treestack.formats import read
-from dgl_treestack.generate.autoevaluation import evaluates_to_true
 from dgl_treestack.generate.axioms import load_axioms
-from dgl_treestack.generate.dictionary import Dictionary
 from dgl_treestack.generate.folds import canonical_key
-from dgl_treestack.generate.mutation import single_mutation
+from dgl_treestack.generate.papers.autoevaluation import evaluates_to_true
+from dgl_treestack.generate.papers.dictionary import Dictionary
+from dgl_treestack.generate.papers.mutation import single_mutation
 from dgl_treestack.generate.presets import Options
 from dgl_treestack.generate.presets.paper_labels import AXIOMS, CORRECT, COUNTS, wanted
 from dgl_treestack.generate.production import produce

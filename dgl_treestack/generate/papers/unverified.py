@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping
 import numpy as np
 
 from dgl_treestack.expression import Equation
-from dgl_treestack.generate.autoevaluation import evaluates_to_true
 from dgl_treestack.generate.axioms import Axiom
-from dgl_treestack.generate.dictionary import Dictionary
 from dgl_treestack.generate.folds import canonical_key
-from dgl_treestack.generate.mutation import single_mutation
+from dgl_treestack.generate.papers.autoevaluation import evaluates_to_true
+from dgl_treestack.generate.papers.dictionary import Dictionary
+from dgl_treestack.generate.papers.mutation import single_mutation
 
 LARGEST = 80  # nodes
 STEPS = 60  # attempts for each equation wanted

@@ -11,8 +11,8 @@ import numpy as np
 
 from dgl_treestack.expression import Equation
 from dgl_treestack.generate.axioms import Axiom
-from dgl_treestack.generate.mutation import BINARY, constant, fresh
 from dgl_treestack.generate.nodes import Node, Pool, find, to_equation
+from dgl_treestack.generate.papers.mutation import BINARY, constant, fresh
 from dgl_treestack.generate.rewrite import instantiate, match
 
 TRIES = 10  # nodes looked at for one that a rule fits

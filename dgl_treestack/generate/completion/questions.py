@@ -11,7 +11,7 @@ from typing import Any
 from dgl_treestack.expression import Equation
 from dgl_treestack.formats import Example
 from dgl_treestack.formats.lines import to_dict
-from dgl_treestack.generate.fitting import Fit
+from dgl_treestack.generate.completion.fitting import Fit
 
 MOST_RIGHT = 20  # classes; a blank that more fit into asks too little
 BLANKS_FILE = "blanks.jsonl.gz"

@@ -10,8 +10,8 @@ from typing import Any
 
 from dgl_treestack.formats import Example
 from dgl_treestack.formats.lines import to_dict
+from dgl_treestack.generate.completion.value_classes import ValueClasses
 from dgl_treestack.generate.nodes import Node, to_expression
-from dgl_treestack.generate.value_classes import ValueClasses
 
 
 class CandidateSet:

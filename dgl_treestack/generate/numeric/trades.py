@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from dgl_treestack.generate.evaluations import Evaluation
+from dgl_treestack.generate.numeric.evaluations import Evaluation
 
 Trade = tuple[int, int]
 

@@ -1,0 +1,1 @@
+"""Numeric equations: function evaluations and decimal expansions, true and false."""
