@@ -1,7 +1,7 @@
 """A run folder as everybody reads it: description, metrics, records. No model and no torch.
 
 config.toml         fully resolved; runs that differ only in their seed share its hash
-environment.json    versions, device, commit, seed, checksums of the data
+environment.json    versions, device, commit, seed, checksums and sizes of the data
 vocabulary.json     rows of the embedding table
 metrics.jsonl       one row per epoch
 records/<data>.jsonl, records/sources.json

@@ -40,7 +40,9 @@ def start(
             return run
     training = Training(run, config, seed, device=device, quiet=quiet)
     if not run.is_complete():
-        Run.create(run.folder, config, seed, {**environment.describe(device), "data": checksums(config)})
+        sizes = {"train": len(training.train_set), "validation": len(training.validation_set)}
+        origin = {"data": checksums(config), "equations": sizes}
+        Run.create(run.folder, config, seed, {**environment.describe(device), **origin})
     handler = logging.FileHandler(run.log)
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
     logger.addHandler(handler)
