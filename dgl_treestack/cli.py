@@ -177,8 +177,8 @@ def import_authors(
 
 @app.command
 def plot(
-    figure: Annotated[Positional[str], arg(help="Which figure: depth.")],
-    runs: Annotated[Positional[tuple[Path, ...]], arg(help="Run folders; seeds of one configuration are drawn together.")],
+    figure: Annotated[Positional[str], arg(help="Which figure: depth, learning_curve, or equations.")],
+    runs: Annotated[Positional[tuple[Path, ...]], arg(help="Run folders; for `equations`, folders of data.")],
     *,
     output: Annotated[Path, arg(help="Written as .svg and as .png.")],
 ) -> None:

@@ -13,8 +13,14 @@ Row = dict[str, Any]
 
 
 def tabulate(folders: Sequence[Path]) -> list[Row]:
-    """One row per configuration: seeds, best epoch, accuracies in percent as (mean, sample standard deviation or None)."""
-    return [_row(name, group) for name, group in by_config([read(folder) for folder in folders]).items()]
+    """The rows of run folders."""
+    return rows_of([read(folder) for folder in folders])
+
+
+def rows_of(runs: Sequence[RunResult]) -> list[Row]:
+    """One row per configuration: training equations, seeds, best epoch, accuracies in percent as (mean, sample standard
+    deviation or None)."""
+    return [_row(name, group) for name, group in by_config(runs).items()]
 
 
 def _row(name: str, group: Sequence[RunResult]) -> Row:
@@ -30,6 +36,7 @@ def _row(name: str, group: Sequence[RunResult]) -> Row:
     return {
         "run": name,
         "model": group[0].config.model.name,
+        "equations": group[0].equations or None,
         "seeds": sorted(run.seed for run in group),
         **{title: _spread(values) for title, values in columns.items() if values},
     }

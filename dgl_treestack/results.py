@@ -14,7 +14,7 @@ from dgl_treestack.training.folder import RunFolder
 @dataclass(frozen=True)
 class RunResult:
     """A finished run. rows: one per epoch. validation: records up to the training depth, as selection saw them.
-    test: the records of its test sets."""
+    test: the records of its test sets. equations: how many it was trained on, 0 where the run does not say."""
 
     folder: Path
     config: RunConfig
@@ -22,6 +22,7 @@ class RunResult:
     rows: Sequence[dict[str, Any]]
     validation: Sequence[Record]
     test: Sequence[Record]
+    equations: int = 0
 
 
 def read(folder: Path) -> RunResult:
@@ -34,7 +35,8 @@ def read(folder: Path) -> RunResult:
     if not test:
         raise DataError("The run has no test records. Give its configuration a test set.", folder)
     within = [record for record in validation if not data.max_depth or record["depth"] <= data.max_depth]
-    return RunResult(folder, run.config, run.seed, run.read_metrics(), within, test)
+    equations = run.environment.get("equations", {}).get("train", 0)
+    return RunResult(folder, run.config, run.seed, run.read_metrics(), within, test, equations)
 
 
 def by_config(runs: Sequence[RunResult]) -> dict[str, list[RunResult]]:

@@ -19,3 +19,10 @@ def authors() -> Path:
     if not folder:
         pytest.skip("TREESTACK_AUTHORS_DIR is not set: the authors' files are not part of the project")
     return Path(folder)
+
+
+def pytest_terminal_summary(terminalreporter) -> None:
+    """Print what tests noted with `record_property("note", ...)`."""
+    reports = [report for outcome in ("passed", "failed") for report in terminalreporter.stats.get(outcome, [])]
+    for note in sorted(value for report in reports for name, value in report.user_properties if name == "note"):
+        terminalreporter.write_line(note)

@@ -117,6 +117,11 @@ def value_at_points(expression: Expression) -> list[complex]:
     return [complex(exact.value(done[0], p) if done[0].doubt[p] else done[0].number[p]) for p in range(POINTS)]
 
 
+@pytest.mark.parametrize("side", ["(x/9)**20000", "exp(-(x**2 + 9)*1000)", "sech(x**2*1000 + 999)", "csch(x**2*1000 + 999)"])
+def test_what_underflows_is_not_zero(side):
+    assert judge(Equation.parse(f"acos({side}) = pi/2")).verdict == "undefined"
+
+
 @pytest.mark.parametrize("name", ["sin", "exp", "atan"])
 def test_chains_of_twenty_thousand_operators(name):
     depth = 20_000

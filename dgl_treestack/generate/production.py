@@ -25,7 +25,7 @@ from typing import Any
 from tqdm import tqdm
 
 from dgl_treestack import __version__, atomic
-from dgl_treestack.errors import ConfigurationError, OutputError
+from dgl_treestack.errors import ConfigurationError, DataError, OutputError
 from dgl_treestack.generate import presets
 from dgl_treestack.generate.presets import Options, Row, Shard
 
@@ -69,7 +69,7 @@ def produce(name: str, options: Options, folder: Path, jobs: int = 1, progress: 
     settings = {"preset": name, "options": asdict(options), "version": __version__}
     _claim(folder, settings)
     if (folder / MANIFEST).exists():
-        return json.loads((folder / MANIFEST).read_text())
+        return read_manifest(folder)
     atomic.remove_leftovers(folder)
     parts = StoredParts(folder / _PARTS)
     try:
@@ -83,6 +83,18 @@ def produce(name: str, options: Options, folder: Path, jobs: int = 1, progress: 
     manifest = {**settings, "files": files, "notes": product.notes}
     atomic.write_text(folder / MANIFEST, json.dumps(manifest, indent=1) + "\n")
     shutil.rmtree(parts.folder, ignore_errors=True)
+    return manifest
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """What `produce` wrote about a folder. Raises DataError when it is not there or damaged."""
+    path = Path(folder) / MANIFEST
+    try:
+        manifest = json.loads(path.read_text())
+        if not isinstance(manifest["preset"], str) or not isinstance(manifest["files"], dict):
+            raise ValueError
+    except (OSError, ValueError, KeyError, TypeError):
+        raise DataError("There is no manifest. Name a folder that `treestack generate` has finished.", path) from None
     return manifest
 
 

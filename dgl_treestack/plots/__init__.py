@@ -1,6 +1,7 @@
 """Figures, one file each. A figure reads records of runs, never a model, and imports no torch.
 
-A file defines `draw(runs) -> Figure`; its name is the figure's name. That of `audit` is drawn from an audit's report.
+A file defines `draw(runs) -> Figure`; its name is the figure's name. `audit` is drawn from an audit's report, `equations` from
+the manifests of generated data.
 """
 
 import importlib
@@ -12,27 +13,30 @@ from typing import Any
 from dgl_treestack.errors import ConfigurationError, unknown
 
 _NOT_OF_RUNS = ("audit",)
+_OF_MANIFESTS = ("equations",)
 
 
 def figures() -> list[str]:
-    """Names of the figures that are drawn from runs, from the files of this folder."""
+    """Names of the figures that `plot` draws, from the files of this folder."""
     names = (info.name for info in pkgutil.iter_modules(__path__) if not info.name.startswith("_"))
     return sorted(name for name in names if name not in _NOT_OF_RUNS)
 
 
 def plot(name: str, folders: Sequence[Path], output: Path) -> list[Path]:
-    """Draw a figure from run folders and save it as SVG and PNG. Returns the files written.
+    """Draw a figure from run folders, or folders of generated data, and save it as SVG and PNG. Returns the files written.
 
-    Raises ConfigurationError for an unknown figure, DataError for a folder without records.
+    Raises ConfigurationError for an unknown figure, DataError for a folder without records or manifest.
     """
     from dgl_treestack import results
+    from dgl_treestack.generate.production import read_manifest
     from dgl_treestack.plots import _style
 
     if name not in figures():
         raise ConfigurationError(unknown("figure", name, figures()))
     draw = importlib.import_module(f"{__name__}.{name}").draw
+    read = read_manifest if name in _OF_MANIFESTS else results.read
     with _style.applied():
-        return _style.save(draw([results.read(folder) for folder in folders]), output)
+        return _style.save(draw([read(folder) for folder in folders]), output)
 
 
 def plot_audit(report: Mapping[str, Any], output: Path) -> list[Path]:

@@ -9,7 +9,10 @@ from typing import Any
 
 from dgl_treestack import __version__
 
-PACKAGES = ("torch", "dgl", "numpy", "sympy", "mpmath", "python-flint", "networkx", "scikit-learn", "matplotlib", "safetensors", "tyro")
+PACKAGES = (
+    *("torch", "dgl", "numpy", "sympy", "mpmath", "python-flint", "networkx"),
+    *("scikit-learn", "matplotlib", "safetensors", "tyro"),
+)
 
 
 def versions() -> dict[str, str]:

@@ -7,7 +7,7 @@ import numpy as np
 from dgl_treestack.errors import ExpressionError
 from dgl_treestack.operators import MATH
 from dgl_treestack.truth.points import POINTS, value_of
-from dgl_treestack.truth.tables import BRANCHES, LARGEST, RECIPROCAL_ARGUMENT, SATURATING, fraction_of
+from dgl_treestack.truth.tables import BRANCHES, LARGEST, NEVER_ZERO, RECIPROCAL_ARGUMENT, SATURATING, fraction_of
 
 TRUSTED = 1e6  # complex128 is believed between 1/TRUSTED and TRUSTED
 _SATURATED = 6.0
@@ -56,7 +56,11 @@ def _power(base: np.ndarray, exponent: np.ndarray) -> np.ndarray:
 def _doubt_arguments(name: str, arguments: Sequence[np.ndarray], number: np.ndarray, doubt: np.ndarray) -> None:
     """Mark the points where an operator loses digits or sits close to a cut."""
     x = arguments[0]
-    if name == "Add":
+    if name in NEVER_ZERO:
+        doubt |= number == 0  # it underflowed
+    if name == "Pow":
+        doubt |= (number == 0) & (x != 0)
+    elif name == "Add":
         a, b = np.abs(x), np.abs(arguments[1])
         large = np.maximum(a, b)
         doubt |= (np.abs(number) < large / TRUSTED) | ((np.minimum(a, b) < large / TRUSTED) & (a != 0) & (b != 0))

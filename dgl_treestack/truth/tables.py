@@ -25,6 +25,7 @@ RECIPROCAL_ARGUMENT = {
 }
 SATURATING = {"tan": "imag", "cot": "imag", "tanh": "real", "coth": "real"}
 RECIPROCAL_VALUE = {"csc": "sin", "sec": "cos", "csch": "sinh", "sech": "cosh"}
+NEVER_ZERO = ("exp", "sec", "csc", "sech", "csch")
 QUOTIENTS = {"tan": ("sin", "cos"), "cot": ("cos", "sin"), "tanh": ("sinh", "cosh"), "coth": ("cosh", "sinh")}
 # Function -> the part of its argument in which it grows exponentially.
 GROWING = {

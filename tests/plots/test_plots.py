@@ -3,22 +3,24 @@ import json
 import random
 
 import pytest
-from runs import small_config
 
 from dgl_treestack import plots, records, report
 from dgl_treestack.errors import ConfigurationError, DataError, TreestackError
-from dgl_treestack.plots import depth
+from dgl_treestack.generate.presets.paper import COUNTS
+from dgl_treestack.generate.production import read_manifest
+from dgl_treestack.plots import depth, equations, learning_curve
 from dgl_treestack.results import read
 from dgl_treestack.training import configuration
 from dgl_treestack.training.folder import RunFolder
+from runs import small_config
 
 
-def fake_run(folder, config, seed, right):
+def fake_run(folder, config, seed, right, equations=100):
     """A run folder with records drawn so that accuracy falls with depth; no model behind it."""
     rng = random.Random(seed)
     folder.mkdir(parents=True)
     (folder / "config.toml").write_text(configuration.dump(config))
-    (folder / "environment.json").write_text(json.dumps({"seed": seed}))
+    (folder / "environment.json").write_text(json.dumps({"seed": seed, "equations": {"train": equations}}))
     (folder / "vocabulary.json").write_text("{}")
     (folder / "metrics.jsonl").write_text(
         json.dumps({"epoch": 2, "train_accuracy": 80.0, "validation_accuracy": 70.0 + seed}) + "\n"
@@ -47,8 +49,17 @@ def folders(tmp_path):
     ]
 
 
+def write_manifest(folder, preset, counts):
+    files = {"train.jsonl.gz": {"by depth and label": {str(depth): {"0": n, "1": n} for depth, n in counts.items()}}}
+    folder.mkdir()
+    (folder / "manifest.json").write_text(json.dumps({"preset": preset, "files": files}))
+    return folder
+
+
 @pytest.mark.parametrize("name", plots.figures())
 def test_every_figure_is_drawn_as_svg_and_png(tmp_path, folders, name):
+    if name == "equations":
+        folders = [write_manifest(tmp_path / "data", "paper", {1: 3, 2: 40})]
     svg, png = plots.plot(name, folders, tmp_path / "figure.svg")
     assert svg.read_text().lstrip().startswith("<?xml")
     assert png.read_bytes().startswith(b"\x89PNG")
@@ -72,6 +83,43 @@ def test_depth_curve_is_a_group_by_over_records(folders):
     assert list(lines["majority class"]) == [50] * 5
 
 
+def test_the_learning_curve_has_a_point_per_size(tmp_path, folders):
+    config = configuration.load(folders[0] / "config.toml")
+    larger = dataclasses.replace(config, name="larger")
+    more = [fake_run(tmp_path / f"larger-{seed}", larger, seed, 1.0, 400) for seed in (0, 1)]
+    runs = [read(folder) for folder in (*more, *folders[:3])]
+    (axes,) = learning_curve.draw(runs).axes
+    lines = {line.get_label(): line for line in axes.get_lines()}
+    drawn = {bar.get_label(): bar[0] for bar in axes.containers}
+    assert set(drawn) == {"validation", "test, depth 1-3", "test, depth 4-6"} and "chance" in lines
+    rows = {row["run"]: row for row in report.rows_of(runs)}
+    assert list(drawn["validation"].get_xdata()) == [100, 400]
+    assert list(drawn["validation"].get_ydata()) == [rows["small"]["validation"][0], rows["larger"]["validation"][0]]
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["100", "400"]
+
+
+def test_a_run_that_does_not_say_its_size_has_no_learning_curve(folders):
+    (folders[0] / "environment.json").write_text(json.dumps({"seed": 0}))
+    with pytest.raises(DataError, match="how many equations"):
+        learning_curve.draw([read(folders[0])])
+
+
+def test_equations_by_depth_stand_beside_the_papers(tmp_path):
+    folder = write_manifest(tmp_path / "data", "deep", {3: 10, 20: 7})
+    (axes,) = equations.draw([read_manifest(folder)]).axes
+    papers, ours = axes.containers
+    assert [bar.get_height() for bar in papers] == list(COUNTS.values())
+    assert [bar.get_height() for bar in ours] == [20, 14] and ours.get_label() == "deep (34)"
+
+
+@pytest.mark.parametrize("content", [None, "{", "[]", '{"preset": 3}', '{"preset": "a", "files": 1}'])
+def test_a_folder_without_a_manifest_is_one_error(tmp_path, content):
+    if content is not None:
+        (tmp_path / "manifest.json").write_text(content)
+    with pytest.raises(DataError, match="There is no manifest"):
+        plots.plot("equations", [tmp_path], tmp_path / "a.svg")
+
+
 def test_table(folders):
     rows = report.tabulate(folders)
     assert [(row["run"], row["seeds"]) for row in rows] == [("small", [0, 1, 2]), ("other", [0, 1, 2])]
@@ -79,7 +127,9 @@ def test_table(folders):
     inside, beyond = rows[0]["test, depth 1-3"], rows[0]["test, depth 4-6"]
     assert inside[0] > beyond[0] and inside[1] > 0
     text = report.markdown(rows)
-    assert text.splitlines()[0].startswith("| run | model | seeds | best epoch | train | validation | test, depth 1-3 |")
+    assert text.splitlines()[0].startswith(
+        "| run | model | equations | seeds | best epoch | train | validation | test, depth 1-3 |"
+    )
     assert f"{inside[0]:.1f} ± {inside[1]:.1f}" in text
 
 

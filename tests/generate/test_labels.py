@@ -1,0 +1,50 @@
+"""20,000 labels of all presets and depths before an independent checker: mpmath, its own evaluator, points of its own.
+
+The numbers of equations checked and of wrong labels found are printed at the end of the test run.
+"""
+
+from collections import Counter
+
+import pytest
+from independent_checker import complaints
+
+from dgl_treestack.formats import read
+from dgl_treestack.generate.presets import Options
+from dgl_treestack.generate.production import produce
+from dgl_treestack.resources import find_data
+
+# (preset, options, at least so many equations); `numeric` has labels of another kind and a checker of its own
+SETS = [
+    ("paper", Options(seed=31, equations=4100), 4000),
+    ("paper", Options(seed=32, equations=4100), 4000),
+    ("deep", Options(seed=33, equations=2600), 2500),
+    ("deep", Options(seed=34, equations=2600), 2500),
+    ("deep", Options(seed=35, equations=2600), 2500),
+    ("completion", Options(seed=36, equations=400), 350),
+]
+BUNDLED = 4400  # every third
+
+
+def check(name, examples, least, record_property):
+    found = complaints(examples)
+    depths = Counter(example.equation.depth for example in examples)
+    record_property("note", f"{name}: {len(examples)} labels checked, {len(found)} wrong, depths {min(depths)}-{max(depths)}")
+    assert found == [] and len(examples) >= least
+    return depths
+
+
+@pytest.mark.parametrize(("preset", "options", "least"), SETS, ids=lambda value: getattr(value, "seed", value))
+def test_no_label_is_wrong(preset, options, least, tmp_path, record_property):
+    produce(preset, options, tmp_path)
+    names = [path for path in sorted(tmp_path.glob("*.jsonl.gz")) if not path.name.startswith("candidates")]
+    depths = check(preset, [example for name in names for example in read(name)], least, record_property)
+    assert set(range(*{"paper": (3, 14), "deep": (3, 20), "completion": (8, 14)}[preset])) <= set(depths)
+
+
+def test_no_bundled_label_is_wrong(record_property):
+    examples = [e for fold in ("train", "validation", "test") for e in read(find_data(f"bundled:quickstart/{fold}"))]
+    check("quickstart, bundled", examples[::3], BUNDLED, record_property)
+
+
+def test_that_makes_twenty_thousand():
+    assert sum(least for _, _, least in SETS) + BUNDLED >= 20_000
