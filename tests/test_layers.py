@@ -51,6 +51,7 @@ HOMES = {
     "sympy": ["expression.py", "notation/symbolic.py", "generate/"],
     "networkx": ["notation/network.py", "inspection/"],
     "matplotlib": ["plots/", "inspection/"],
+    "flint": ["truth/"],
     "sklearn": ["records.py", "audit/", "generate/balance.py"],
 }
 

@@ -2,8 +2,8 @@
 
 Semantics
     Values are complex principal values. `0**0` is 1 and `0**z` is 0 for Re z > 0. A function evaluated on its branch cut
-    takes the value that mpmath gives there (the cut is continuous counter-clockwise); there are no signed zeros: a real or
-    imaginary part that is only rounding noise is +0 before the next operation.
+    takes the value that FLINT and mpmath give there (the cut is continuous counter-clockwise); there are no signed zeros: a
+    real or imaginary part that is only rounding noise is +0 before the next operation.
     A value is *undefined* at a pole, beyond 1e20 in magnitude, below 1e-20 without being zero, or where a function has
     saturated (tanh within 1e-20 of 1): there a finite number of digits decides nothing. NaN and infinity are undefined.
     An equation holds only if both sides are equal at *every* point where both are defined.

@@ -8,7 +8,7 @@ from flint import ctx
 from dgl_treestack.truth import exact, float64
 from dgl_treestack.truth.points import POINTS
 
-BUDGET = 200_000  # operations in 80 digits per judged equation, about ten seconds
+BUDGET = 200_000  # operations in 80 digits per judged equation, about a second
 
 
 class Value:

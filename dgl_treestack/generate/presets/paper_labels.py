@@ -1,7 +1,7 @@
 """The papers' convention: equations grown from axioms that do not all hold, never verified, and single mutations of them.
 
 A label here is what the papers would have said; what `truth` says of the same equation stands beside it. Depths and the
-share of correct equations follow the first table of Arabshahi et al. (2019).
+share of correct equations follow Mali et al. (2021), Table 1.
 """
 
 from collections import Counter
@@ -17,13 +17,12 @@ from dgl_treestack.generate.axioms import load_axioms
 from dgl_treestack.generate.folds import canonical_key
 from dgl_treestack.generate.papers.unverified import Cell, Unverified
 from dgl_treestack.generate.presets import Options, Parts, Preset, Product, Row, Shard
+from dgl_treestack.generate.presets.paper import COUNTS, TRAINING_DEPTH
 from dgl_treestack.generate.random import stream
 from dgl_treestack.truth import judge
 
 AXIOMS = Path(dgl_treestack.__file__).parent / "resources" / "axioms_paper.txt"
-COUNTS = dict(enumerate((21, 355, 2542, 7508, 9442, 7957, 6146, 3634, 1999, 1124, 677, 300, 189), start=1))
 CORRECT = dict(enumerate((0.52, 0.57, 0.62, 0.61, 0.58, 0.56, 0.54, 0.52, 0.52, 0.49, 0.50, 0.50, 0.50), start=1))
-TRAINING_DEPTH = 7  # train and validation up to here, test beyond
 SHALLOW = 3  # made in one shard: so few are different that shards would find the same ones
 FILES = ("train", "validation", "test")
 VALIDATION_SHARE = 0.2
