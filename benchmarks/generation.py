@@ -9,6 +9,7 @@ new, in the preset's partition. Making the shard's row (keys, features, text) is
 import gc
 import time
 from dataclasses import dataclass
+from typing import Literal
 
 import tyro
 
@@ -29,7 +30,7 @@ class Settings:
     """equations: about so many per group of depths. preset: whose recipe; fold: of the families."""
 
     equations: int = 2000
-    preset: str = "paper"
+    preset: Literal["paper", "deep", "quickstart"] = "paper"
     fold: str = "train"
 
 
@@ -37,9 +38,7 @@ def measure(settings: Settings, depths: dict[int, int]) -> tuple[int, float]:
     """Equations made and CPU seconds, depths weighted as given."""
     preset, made, seconds = presets.find(settings.preset), 0, 0.0
     for depth, weight in depths.items():
-        pairs = round(settings.equations / 2 * weight / sum(depths.values()))
-        if not pairs:
-            continue
+        pairs = max(1, round(settings.equations / 2 * weight / sum(depths.values())))
         shard = Shard(f"benchmark-{depth}", {"cell": list(Cell(0, settings.fold, depth)), "pairs": pairs})
         start = time.process_time()
         made += 2 * sum(1 for _ in preset.make(Options(seed=0), shard))

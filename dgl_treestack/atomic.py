@@ -53,7 +53,7 @@ def write_text(path: Path | str, content: str) -> None:
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Delete the temporary files that killed processes left in a folder and below."""
+    """Delete the temporary files that killed processes left in a folder and below. Only for folders that are ours alone."""
     for path in folder.rglob(f".*{_TEMPORARY}"):
         path.unlink(missing_ok=True)
 

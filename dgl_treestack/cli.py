@@ -45,7 +45,7 @@ def cells(json: Json = False) -> None:
 def generate(
     preset: Annotated[Positional[str], arg(help="Which data set to make; without it, the presets are listed.")] = "",
     *,
-    output_dir: Annotated[Path, arg(help="Folder for the files; data/PRESET when it is not given.")] = Path(),
+    output_dir: Annotated[Path | None, arg(help="Folder for the files; data/PRESET when it is not given.")] = None,
     seed: Annotated[int | None, arg(help="The preset's own when it is not given.")] = None,
     jobs: Annotated[int, arg(help="Processes; the files are the same for any number.")] = 1,
     train_size: Annotated[int, arg(help="Equations of depth 1-7 in the training fold, for `paper`.")] = 0,
@@ -59,8 +59,7 @@ def generate(
         print(describe_presets())
         return
     sizes = {"train_size": train_size, "max_depth": max_depth, "equations": equations}
-    folder = Path("data") / preset if output_dir == Path() else output_dir
-    generate_preset(preset, folder, seed, sizes, jobs, progress=sys.stderr.isatty())
+    generate_preset(preset, output_dir or Path("data") / preset, seed, sizes, jobs, progress=sys.stderr.isatty())
 
 
 @app.command

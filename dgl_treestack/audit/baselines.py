@@ -50,6 +50,7 @@ _BOOSTINGS = {name: partial(_boosting, *steps) for name, steps in STEPS.items()}
 
 BASELINES = {
     "size and depth": Baseline("size, depth", partial(_dense, counts.shapes), _FORESTS),
+    "repetition": Baseline("repetition", partial(_dense, counts.repetition), _FORESTS),
     "tokens": Baseline("tokens", counts.token_counts, _REGRESSIONS),
     "parent-child pairs": Baseline("parent-child", counts.pair_counts, _REGRESSIONS),
     "side differences": Baseline("left - right", partial(_dense, counts.side_differences), _FORESTS),

@@ -48,5 +48,6 @@ def _find(names: Sequence[str], wanted: str) -> list[Example]:
             elif len(some) < 3:
                 some.append(example.id or example.source)
     if not found:
-        raise DataError(f"No equation has the id {wanted!r}. The first ids are {', '.join(map(repr, some))}.", names[0])
+        ids = f"The first ids are {', '.join(map(repr, some))}." if some else "The file is empty."
+        raise DataError(f"No equation has the id {wanted!r}. {ids}", names[0])
     return found

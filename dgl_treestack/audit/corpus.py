@@ -10,7 +10,7 @@ import numpy as np
 from dgl_treestack.audit.examination import Examination, digest
 from dgl_treestack.expression import Expression
 from dgl_treestack.formats import Example
-from dgl_treestack.generate.features import tokens
+from dgl_treestack.generate.features import repetition, tokens
 
 VERDICTS = ("holds", "refuted", "conditional", "undefined")
 UNKNOWN = -1  # the label of an equation without one, and the verdict where none was asked for
@@ -19,7 +19,7 @@ ROOT = -1  # the parent token of a root
 # per equation; "shape" is a digest of the arities, "text" one of the arities and tokens
 _COLUMNS = {
     "file": "i", "pair": "q", "label": "b", "verdict": "b", "text": "Q", "shape": "Q", "key": "Q", "left": "Q", "right": "Q",
-    "size": "i", "depth": "i", "left_size": "i", "left_depth": "i", "right_depth": "i",
+    "size": "i", "depth": "i", "left_size": "i", "left_depth": "i", "right_depth": "i", "distinct": "i", "common": "i",
 }  # fmt: skip
 _NODE_COLUMNS = {"token": "i", "parent": "i"}
 
@@ -32,7 +32,8 @@ class Corpus:
     leaves that node columns count in.
     columns: name -> (n,): `file`, `label` (1, 0, -1 unknown), `verdict` (position in VERDICTS, or -1), `pair` (a number that
     the members of a pair share; an equation without a pair has its own), the digests `text`, `shape`, `key`, `left`, `right`
-    of 64 bits, and `size`, `depth`, `left_size`, `left_depth`, `right_depth`.
+    of 64 bits, `size`, `depth`, `left_size`, `left_depth`, `right_depth`, and the subtrees that are `distinct` and, leaves
+    aside, `common` to both sides.
     token, parent: (N,) the token of a node and of its parent, in pre-order, tree after tree.
     """
 
@@ -101,6 +102,7 @@ class CorpusBuilder:
             "left_size": middle - 1,
             "left_depth": tree.heights[1],
             "right_depth": tree.heights[middle],
+            **repetition(tree),
         }
         for name, value in row.items():
             self._columns[name].append(value)

@@ -14,14 +14,15 @@ from dgl_treestack.errors import DataError, ExpressionError, OutputError
 from dgl_treestack.expression import Expression
 from dgl_treestack.formats import Example
 from dgl_treestack.generate.folds import canonical_key
-from dgl_treestack.truth import judge
+from dgl_treestack.truth import Verdict, judge, judge_rounded
 
 SIDE_DEPTH = 2  # a side of less depth, such as `sin(x)`, is shared by chance
 NO_SIDE = 0
+MOST_DECIMALS = 20
 _CHUNK = 64
 _CHUNKS_AHEAD = 4  # per process: enough to keep it busy, little enough to keep a large file out of memory
 
-Tree = tuple[tuple[str, ...], tuple[str | None, ...], tuple[int, ...]]
+Tree = tuple[tuple[str, ...], tuple[str | None, ...], tuple[int, ...], int | None]
 
 
 class Wanted(NamedTuple):
@@ -44,15 +45,29 @@ class Examination(NamedTuple):
     right: int
 
 
-def examine(equation: Expression, wanted: Wanted = EVERYTHING) -> Examination:
-    """Examine one equation. Raises ExpressionError when it is none, nests equations or has a blank."""
+def examine(equation: Expression, wanted: Wanted = EVERYTHING, decimals: int | None = None) -> Examination:
+    """Examine one equation. decimals: of a number in it that is rounded.
+
+    Raises ExpressionError when it is none, nests equations or has a blank.
+    """
     if equation.names[0] != equation.signature.root:
         raise ExpressionError(f"Only equations can be audited; {equation.names[0]!r} is the root of this expression.")
-    verdict = judge(equation).verdict if wanted.verdict else ""
+    verdict = judged(equation, decimals).verdict if wanted.verdict else ""
     if not wanted.keys:
         return Examination(verdict, 0, NO_SIDE, NO_SIDE)
     sides = [_side_key(equation, i) for i in (1, equation.ends[1])]
     return Examination(verdict, _key(equation), *sides)
+
+
+def judged(equation: Expression, decimals: int | None) -> Verdict:
+    """The verdict on an equation, in which a number may be rounded to so many decimals."""
+    return judge(equation) if decimals is None else judge_rounded(equation, decimals)
+
+
+def decimals_of(example: Example) -> int | None:
+    """The decimals that the certificate says a number was rounded to."""
+    decimals = (example.certificate or {}).get("rounded")
+    return decimals if type(decimals) is int and 0 <= decimals <= MOST_DECIMALS else None
 
 
 def _side_key(equation: Expression, i: int) -> int:
@@ -86,16 +101,16 @@ def _chunks(examples: Iterable[Example]) -> Iterator[list[Example]]:
 
 
 def _trees(chunk: Sequence[Example]) -> list[Tree]:
-    """Plain arrays: a signature holds functions, which do not travel between processes."""
-    return [(e.equation.names, e.equation.texts, e.equation.arities) for e in chunk]
+    """Plain arrays and the decimals of a rounded number: a signature holds functions, which do not travel between processes."""
+    return [(e.equation.names, e.equation.texts, e.equation.arities, decimals_of(e)) for e in chunk]
 
 
 def _examine_chunk(trees: Sequence[Tree], wanted: Wanted) -> list[Examination | str]:
     """Per tree, what was found, or what is wrong with it."""
     found: list[Examination | str] = []
-    for tree in trees:
+    for names, texts, arities, decimals in trees:
         try:
-            found.append(examine(Expression(*tree), wanted))
+            found.append(examine(Expression(names, texts, arities), wanted, decimals))
         except ExpressionError as error:
             found.append(str(error))
     return found

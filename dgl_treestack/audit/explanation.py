@@ -2,18 +2,19 @@
 
 from typing import Any
 
+from dgl_treestack.audit.examination import decimals_of, judged
 from dgl_treestack.audit.verdicts import LABELS, contradicts
 from dgl_treestack.errors import DataError, ExpressionError
 from dgl_treestack.formats import Example
 from dgl_treestack.generate.derivation import replay
-from dgl_treestack.truth import POINTS, Verdict, judge
+from dgl_treestack.truth import POINTS, Verdict
 
 
 def explain(example: Example) -> dict[str, Any]:
     """What is known of an example, judged anew: `verdict`, `contradicted`, `witness` when a point disagrees, `style` and
     `derivation` when the certificate has them. Raises DataError when it cannot be judged, or its derivation not replayed."""
     try:
-        found = judge(example.equation)
+        found = judged(example.equation, decimals_of(example))
         steps = _steps(example)
     except (ExpressionError, DataError) as error:
         raise DataError(str(error), example.source or None) from None

@@ -82,6 +82,8 @@ def replay(steps: Sequence[Sequence[Any]], axioms: Sequence[Axiom] | None = None
 
     Raises DataError at a step that cannot be taken.
     """
+    if not isinstance(steps, list | tuple):
+        raise DataError(f"A derivation is a list of steps, found {type(steps).__name__}.")
     rules, pool, sides = _rules(None if axioms is None else tuple(axioms)), Pool(), None
     for number, step in enumerate(steps, 1):
         try:
@@ -89,9 +91,10 @@ def replay(steps: Sequence[Sequence[Any]], axioms: Sequence[Axiom] | None = None
             if (kind == "start") != (sides is None):
                 raise ValueError
             described, sides = _REPLAY[kind](pool, rules, sides, *rest)
-        except (KeyError, ValueError, TypeError, IndexError, AttributeError):
+            equation = to_equation(*sides)
+        except (KeyError, ValueError, TypeError, IndexError, AttributeError):  # ExpressionError is a ValueError
             raise DataError(f"Step {number} of a derivation cannot be taken: {step!r}.") from None
-        yield described, to_equation(*sides)
+        yield described, equation
 
 
 @cache

@@ -50,10 +50,31 @@ def shape(expression: Expression) -> Counter[str]:
     )
 
 
+def repetition(expression: Expression) -> Counter[str]:
+    """How many different subtrees there are, and how many of them, leaves aside, stand on both sides."""
+    known: dict[tuple, int] = {}
+    done: list[int] = []
+    sides: tuple[set[int], set[int]] = (set(), set())
+    middle = expression.ends[1]
+    for i in range(expression.size - 1, -1, -1):
+        arity = expression.arities[i]
+        key = (expression.names[i], expression.texts[i], *done[len(done) - arity :])
+        del done[len(done) - arity :]
+        number = known.setdefault(key, len(known))
+        done.append(number)
+        if arity and i:
+            sides[i >= middle].add(number)
+    return Counter(distinct=len(known), common=len(sides[0] & sides[1]))
+
+
 def difference(true: Expression, false: Expression) -> dict[int, float]:
-    """By how much members of a pair differ in tokens, parent-child pairs and side differences; hashed names number features."""
+    """By how much members of a pair differ in tokens, parent-child pairs, side differences and repetition; hashed names number
+    the features."""
     found: Counter[str] = Counter(pair_counts(true))
     found.subtract(pair_counts(false))
+    repeated = Counter(repetition(true))
+    repeated.subtract(repetition(false))
+    found.update({f"subtrees {name}": count for name, count in repeated.items()})
     sides = Counter(side_difference(true))
     sides.subtract(side_difference(false))
     found.update({f"side {name}": count for name, count in sides.items()})

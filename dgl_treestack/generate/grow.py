@@ -155,10 +155,10 @@ class Grower:
             right = left
         return Derivation(left, right, (("start", name, (left, right)),))
 
-    def grow(self, start: Derivation, depth: int, steps: int = 60) -> Derivation | None:
+    def grow(self, start: Derivation, depth: int) -> Derivation | None:
         """A derivation from `start` to an equation of exactly the depth, its sides different, or None."""
         grown = start
-        for _ in range(steps):
+        for _ in range(max(60, 4 * depth)):
             if depth_of(grown.sides) == depth and grown.left is not grown.right and self.chance(self.habits.stop):
                 return grown
             grown = self._fitting(self._step(grown, depth), depth) or grown

@@ -14,6 +14,7 @@ import shutil
 import signal
 import sys
 import threading
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
@@ -30,6 +31,7 @@ from dgl_treestack.generate import presets
 from dgl_treestack.generate.presets import Options, Row, Shard
 
 MANIFEST = "manifest.json"
+MOST = {"train_size": 10_000_000, "equations": 10_000_000, "max_depth": 100}
 _SETTINGS = "settings.json"
 _PARTS = "parts"
 
@@ -44,8 +46,15 @@ class StoredParts:
         return sorted(path.name.removesuffix(".jsonl.gz") for path in self.folder.glob("*.jsonl.gz"))
 
     def rows(self, name: str) -> Iterator[Row]:
-        with gzip.open(self._path(name), "rt", encoding="utf-8") as lines:
-            yield from map(json.loads, lines)
+        """The rows of a part. Raises DataError when it is damaged."""
+        path = self._path(name)
+        try:
+            if not path.stat().st_size:  # gzip takes an empty file for one without content
+                raise EOFError
+            with gzip.open(path, "rt", encoding="utf-8") as lines:
+                yield from map(json.loads, lines)
+        except (OSError, EOFError, zlib.error, ValueError):
+            raise DataError("This part is damaged. Delete it; the same command makes it again.", path) from None
 
     def save(self, name: str, rows: Iterable[Row]) -> int:
         """Write a part and return the number of its rows. Raises OutputError."""
@@ -69,19 +78,21 @@ def produce(name: str, options: Options, folder: Path, jobs: int = 1, progress: 
     settings = {"preset": name, "options": asdict(options), "version": __version__}
     _claim(folder, settings)
     if (folder / MANIFEST).exists():
-        return read_manifest(folder)
-    atomic.remove_leftovers(folder)
+        return _finished(folder)
     parts = StoredParts(folder / _PARTS)
+    atomic.remove_leftovers(parts.folder)
     try:
         while missing := _missing(preset.shards(options, parts), parts):
             _make(name, options, missing, parts, jobs, progress)
+        product = preset.finish(options, parts)
+        files = {file: _write(folder / file, rows) for file, rows in product.files.items()}
+        manifest = {**settings, "files": files, "notes": product.notes}
+        atomic.write_text(folder / MANIFEST, json.dumps(manifest, indent=1) + "\n")
     except KeyboardInterrupt:
         print(f"Stopped. {_kept(parts)}", file=sys.stderr)
         raise
-    product = preset.finish(options, parts)
-    files = {file: _write(folder / file, rows) for file, rows in product.files.items()}
-    manifest = {**settings, "files": files, "notes": product.notes}
-    atomic.write_text(folder / MANIFEST, json.dumps(manifest, indent=1) + "\n")
+    except OutputError as error:
+        raise OutputError(f"{error} {_kept(parts)}") from None
     shutil.rmtree(parts.folder, ignore_errors=True)
     return manifest
 
@@ -89,12 +100,23 @@ def produce(name: str, options: Options, folder: Path, jobs: int = 1, progress: 
 def read_manifest(folder: Path) -> dict[str, Any]:
     """What `produce` wrote about a folder. Raises DataError when it is not there or damaged."""
     path = Path(folder) / MANIFEST
+    if not path.is_file():
+        raise DataError("There is no manifest. Name a folder that `treestack generate` has finished.", path)
     try:
         manifest = json.loads(path.read_text())
         if not isinstance(manifest["preset"], str) or not isinstance(manifest["files"], dict):
             raise ValueError
     except (OSError, ValueError, KeyError, TypeError):
-        raise DataError("There is no manifest. Name a folder that `treestack generate` has finished.", path) from None
+        raise DataError("The manifest is damaged. Delete the folder and generate anew.", path) from None
+    return manifest
+
+
+def _finished(folder: Path) -> dict[str, Any]:
+    """The manifest of a folder that is done. Raises DataError when a file of it is gone."""
+    manifest = read_manifest(folder)
+    for file in manifest["files"]:
+        if not (folder / file).is_file():
+            raise DataError("The manifest names this file, which is gone. Delete the folder and generate anew.", folder / file)
     return manifest
 
 
@@ -106,8 +128,9 @@ def _missing(shards: list[Shard], parts: StoredParts) -> list[Shard]:
 def _check(name: str, options: Options, jobs: int) -> None:
     accepts = presets.find(name).accepts
     for key, value in asdict(options).items():
-        if value < 0:
-            raise ConfigurationError(f"{key} is {value}; it is a whole number from 0 on.")
+        if not 0 <= value <= MOST.get(key, value):
+            limit = f" to {MOST[key]}" if key in MOST else " on"
+            raise ConfigurationError(f"{key} is {value}; it is a whole number from 0{limit}.")
         if value and key != "seed" and key not in accepts:
             known = ", ".join(sorted(accepts)) or "none beside the seed"
             raise ConfigurationError(f"The preset {name!r} has no option {key!r}; it has {known}.")
@@ -119,7 +142,7 @@ def _claim(folder: Path, settings: dict[str, Any]) -> None:
     """Mark a folder as that of these settings. Raises ConfigurationError when it is another's."""
     path = folder / _SETTINGS
     wanted = json.dumps(settings, indent=1) + "\n"
-    if path.exists() and path.read_text() != wanted:
+    if path.exists() and not (path.is_file() and path.read_bytes() == wanted.encode()):
         raise ConfigurationError(f"{folder} holds data of other settings ({path}). Choose another folder, or delete that one.")
     if not path.exists():
         atomic.write_text(path, wanted)
@@ -137,9 +160,7 @@ def _make(name: str, options: Options, shards: list[Shard], parts: StoredParts, 
             try:
                 _collect([pool.submit(make_shard, name, options, shard, parts) for shard in shards], bar)
             except BrokenProcessPool:
-                raise OutputError(
-                    f"A worker process died (killed, or out of memory). {_kept(parts)} If memory was short, use fewer --jobs."
-                ) from None
+                raise OutputError("A worker process died: killed, or out of memory, then use fewer --jobs.") from None
             finally:
                 pool.shutdown(wait=True, cancel_futures=True)  # the shards in hand are finished and saved
 

@@ -14,11 +14,11 @@ _EDGES = ("//", "", "\\\\", "..")
 
 def draw(manifests: Sequence[Mapping[str, Any]]) -> Figure:
     """Bars per depth for the papers' set and for each manifest of `generate.production`, all its files together."""
-    histograms = {PAPERS: dict(COUNTS), **{manifest["preset"]: _by_depth(manifest) for manifest in manifests}}
+    histograms = [(PAPERS, dict(COUNTS)), *((manifest["preset"], _by_depth(manifest)) for manifest in manifests)]
     figure = Figure(figsize=(7.2, 3.8), layout="constrained")
     axes = figure.add_subplot()
     width = 0.85 / len(histograms)
-    for i, (name, counts) in enumerate(histograms.items()):
+    for i, (name, counts) in enumerate(histograms):
         places = [depth + (i - (len(histograms) - 1) / 2) * width for depth in counts]
         style: dict[str, Any] = {
             "color": _style.COLOURS[i % len(_style.COLOURS)],
@@ -26,7 +26,7 @@ def draw(manifests: Sequence[Mapping[str, Any]]) -> Figure:
             "edgecolor": "white",
         }
         axes.bar(places, list(counts.values()), width, linewidth=0, label=f"{name} ({sum(counts.values()):,})", **style)
-    axes.set_xticks(sorted({depth for counts in histograms.values() for depth in counts}))
+    axes.set_xticks(sorted({depth for _, counts in histograms for depth in counts}))
     axes.set_xlabel("depth of the equation")
     axes.set_ylabel("equations")
     axes.set_axisbelow(True)
@@ -38,5 +38,6 @@ def _by_depth(manifest: Mapping[str, Any]) -> dict[int, int]:
     found: dict[int, int] = {}
     for file in manifest["files"].values():
         for depth, labels in file["by depth and label"].items():
-            found[int(depth)] = found.get(int(depth), 0) + sum(labels.values())
-    return dict(sorted(found.items()))
+            labelled = sum(count for label, count in labels.items() if label in "01")  # candidates are no equations
+            found[int(depth)] = found.get(int(depth), 0) + labelled
+    return {depth: count for depth, count in sorted(found.items()) if count}

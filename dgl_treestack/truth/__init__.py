@@ -22,8 +22,12 @@ Verdicts, over at least 10 defined points
 Values are complex128 first, all points of a subtree at once, each distinct subtree once. A point is *doubtful* once a value
 on the way there is large, small, cancelled, saturated or close to a cut or branch point, or when the gap itself is neither
 clearly zero nor clearly not; doubtful points are evaluated again in 80 digits, or left out where the others already refute.
-An equation holds only if at least one point confirms it in 80 digits. That work has a budget of operations, not of seconds,
+An equation holds only if at least one point confirms it in 80 digits, and is refuted only if the point with the largest gap and
+another one do. That work has a budget of operations, not of seconds,
 so a verdict is the same on every machine; a point beyond the budget is undefined.
+
+Limits: sides that differ by less than these gaps at every point are taken for equal, as are `cosh(1e-9*x)*cos(1e-9*x)` and 1;
+80 digits are digits, not intervals, and three cancellations of 19 digits each use them up.
 """
 
 from dgl_treestack.truth.judgement import Verdict as Verdict
@@ -31,6 +35,7 @@ from dgl_treestack.truth.judgement import Witness as Witness
 from dgl_treestack.truth.judgement import certify as certify
 from dgl_treestack.truth.judgement import compare as compare
 from dgl_treestack.truth.judgement import judge as judge
+from dgl_treestack.truth.judgement import judge_rounded as judge_rounded
 from dgl_treestack.truth.points import POINTS as POINTS
 from dgl_treestack.truth.points import value_of as value_of
 from dgl_treestack.truth.value import Value as Value

@@ -108,6 +108,7 @@ def _power(base: Any, exponent: Any) -> Any:
 
 
 def _logarithm(x: Any, base: Any) -> Any:
+    x, base = _at_branch_point(x, "real"), _at_branch_point(base, "real")
     return None if x == 0 or base in (0, 1) else x.log() / base.log()
 
 

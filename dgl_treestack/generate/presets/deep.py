@@ -5,7 +5,7 @@ from dgl_treestack.generate.presets._contract import Options
 from dgl_treestack.generate.presets._pairs import Cell, PairPreset, Plan, Recipe, scaled
 
 PAIRS = 5000  # at each depth
-FEWER = {1: 6, 2: 100, 3: 2500}  # as far as there are distinct ones
+FEWER = {1: 3, 2: 70, 3: 2500}  # as far as there are distinct ones
 DEPTH = 19
 BLOCK_STARTS = (5, 8, 14, 20, 30)  # depths up to 4 are one block, 5-7 the next, and so on
 

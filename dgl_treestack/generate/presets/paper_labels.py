@@ -5,7 +5,7 @@ share of correct equations follow Mali et al. (2021), Table 1.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import starmap
 from pathlib import Path
 
@@ -43,9 +43,10 @@ class PaperLabels(Preset):
         asked = wanted(options)
         shards = _shards(asked, 0)
         for number in range(1, _ROUNDS):
-            if not {shard.name for shard in shards} <= set(parts.names()):
+            names = [shard.name for shard in shards]
+            if not set(names) <= set(parts.names()):
                 return shards
-            missing = _surplus(asked - _kept(asked, parts))
+            missing = _surplus(asked - _kept(asked, parts, names))
             if not missing:
                 return shards
             shards += _shards(missing, number)
@@ -58,7 +59,7 @@ class PaperLabels(Preset):
 
     def finish(self, options: Options, parts: Parts) -> Product:
         asked = wanted(options)
-        rows = list(_distinct(asked, parts))
+        rows = list(_distinct(asked, parts, parts.names()))
         validation = stream(options.seed, "folds").random(len(rows)) < VALIDATION_SHARE
         files: dict[str, list[Row]] = {f"{fold}.jsonl.gz": [] for fold in FILES}
         for i, row in enumerate(rows):
@@ -108,11 +109,11 @@ def _row(equation: Equation, label: int) -> Row:
 # Putting together
 
 
-def _distinct(asked: Quota, parts: Parts) -> Iterator[Row]:
-    """Rows in the order of their parts, no equation twice, no more of a depth and label than asked for."""
+def _distinct(asked: Quota, parts: Parts, names: Iterable[str]) -> Iterator[Row]:
+    """Rows in the order of the parts' names, no equation twice, no more of a depth and label than asked for."""
     seen: set[str] = set()
     left = Counter(asked)
-    for name in parts.names():
+    for name in sorted(names):
         for row in parts.rows(name):
             cell = row["depth"], row["label"]
             if row["key"] not in seen and left[cell] > 0:
@@ -121,8 +122,8 @@ def _distinct(asked: Quota, parts: Parts) -> Iterator[Row]:
                 yield row
 
 
-def _kept(asked: Quota, parts: Parts) -> Quota:
-    return Counter((row["depth"], row["label"]) for row in _distinct(asked, parts))
+def _kept(asked: Quota, parts: Parts, names: Iterable[str]) -> Quota:
+    return Counter((row["depth"], row["label"]) for row in _distinct(asked, parts, names))
 
 
 def _line(row: Row, name: str, fold: str) -> Row:
