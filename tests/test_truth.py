@@ -7,7 +7,7 @@ import pytest
 from dgl_treestack.errors import ExpressionError
 from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.generate.grow import UNARY
-from dgl_treestack.truth import POINTS, Value, judge, value_of
+from dgl_treestack.truth import POINTS, Value, judge, judge_rounded, value_of
 
 VERDICTS = [
     ("sin(x)**2 + cos(x)**2 = 1", "holds"),
@@ -115,6 +115,41 @@ def value_at_points(expression: Expression) -> list[complex]:
         done.append(Value(expression.names[i], expression.texts[i], children))
     exact = ExactEvaluation(BUDGET)
     return [complex(exact.value(done[0], p) if done[0].doubt[p] else done[0].number[p]) for p in range(POINTS)]
+
+
+def test_a_chain_of_small_cancellations_refutes_nothing():
+    side = "x"
+    for _ in range(4):  # costs complex128 four digits each time, and no step is doubtful by itself
+        side = f"({side} - x*Float(0.9999))*10**4"
+    found = judge(Equation.parse(f"{side} = x"))
+    assert (found.verdict, found.agreeing) == ("holds", found.points)
+
+
+def test_what_is_refuted_in_complex128_is_confirmed_in_eighty_digits():
+    found = judge(Equation.parse("sin(x) = cos(x)"))
+    assert (found.verdict, found.precision) == ("refuted", "80 digits")
+    assert judge(Equation.parse("sin(x) = cos(x)"), budget=0).verdict == "undefined"
+
+
+def test_rounding_noise_at_a_branch_point_is_dropped():
+    for text in ("log(x/x, 2) = 0", "acos(sin(x)**2 + cos(x)**2) = 0", "acosh(x*(1/x)) = 0", "asec(exp(x)*exp(-x)) = 0"):
+        assert judge(Equation.parse(text)).verdict == "holds", text
+
+
+@pytest.mark.parametrize(
+    ("text", "decimals", "verdict"),
+    [
+        ("sin(0.5) = 0.48", 2, "holds"),
+        ("sin(0.5) = 0.48", 4, "refuted"),
+        ("sin(0.5) = 0.49", 2, "refuted"),
+        ("0.5*0.25 = 0.13", 2, "holds"),  # half a unit away
+        ("1/0 = 0.1", 2, "undefined"),
+        ("sin(x) = 0.48", 2, "refuted"),
+        ("x + y = y + x", 2, "holds"),
+    ],
+)
+def test_rounded_numbers(text, decimals, verdict):
+    assert judge_rounded(Equation.parse(text), decimals).verdict == verdict
 
 
 @pytest.mark.parametrize("side", ["(x/9)**20000", "exp(-(x**2 + 9)*1000)", "sech(x**2*1000 + 999)", "csch(x**2*1000 + 999)"])

@@ -35,6 +35,19 @@ def pairs(tmp_path):
     return str(tmp_path / "pairs.jsonl")
 
 
+def test_a_rounded_number_is_judged_as_one(tmp_path):
+    certificate = {"rounded": 2}
+    made = [
+        Example(Equation.parse("sin(0.5) = 0.48"), 1, "right", certificate=certificate),
+        Example(Equation.parse("sin(0.5) = 0.6"), 0, "wrong", certificate=certificate),
+        Example(Equation.parse("sin(0.5) = 0.49"), 1, "off", certificate=certificate),
+        Example(Equation.parse("sin(0.5) = 0.48"), 1, "not said to be rounded"),
+    ]
+    formats.write(tmp_path / "n.jsonl", made)
+    name = str(tmp_path / "n.jsonl")
+    assert audit([name])["sets"][name]["contradicted"] == ["off", "not said to be rounded"]
+
+
 def test_verdicts_by_depth_and_label(file):
     found = audit([file])["sets"][file]
     assert found["equations"] == 6 and found["contradicted"] == ["x = y"]

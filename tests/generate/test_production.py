@@ -11,7 +11,7 @@ from dataclasses import asdict
 
 import pytest
 
-from dgl_treestack.errors import ConfigurationError, OutputError
+from dgl_treestack.errors import ConfigurationError, DataError, OutputError
 from dgl_treestack.generate import presets, production
 from dgl_treestack.generate.presets import Options
 from dgl_treestack.generate.production import MANIFEST, StoredParts, produce
@@ -79,6 +79,7 @@ def test_a_folder_of_other_settings_is_left_alone(made):
         (Options(seed=-1), 1, "seed is -1"),
         (Options(seed=0, equations=-5), 1, "equations is -5"),
         (Options(seed=0, max_depth=7), 1, "no option 'max_depth'"),
+        (Options(seed=0, equations=10**9), 1, "from 0 to 10000000"),
         (Options(seed=0), 0, "jobs is 0"),
     ],
 )
@@ -91,6 +92,52 @@ def test_options_that_mean_nothing_are_errors(options, jobs, message, tmp_path):
 def test_an_unknown_preset_names_the_known():
     with pytest.raises(ConfigurationError, match="quickstart"):
         presets.find("quickstrat")
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda content: content[: len(content) // 2], lambda content: b"", lambda content: b"no gzip"]
+)
+def test_a_damaged_part_is_named_and_made_again_when_it_is_gone(damage, made, tmp_path, monkeypatch):
+    monkeypatch.setattr(production, "_write", lambda *arguments: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        produce(NAME, OPTIONS, tmp_path)
+    monkeypatch.undo()
+    part = sorted((tmp_path / "parts").glob("*.gz"))[3]
+    part.write_bytes(damage(part.read_bytes()))
+    with pytest.raises(DataError, match=f"{part.name}: This part is damaged. Delete it"):
+        fresh_preset(monkeypatch)
+        produce(NAME, OPTIONS, tmp_path)
+    part.unlink()
+    produce(NAME, OPTIONS, tmp_path)
+    assert contents(tmp_path) == contents(made)
+
+
+def fresh_preset(monkeypatch):
+    """A new process remembers nothing of the parts."""
+    from dgl_treestack.generate.presets import quickstart
+
+    monkeypatch.setattr(quickstart, "PRESET", quickstart.Quickstart())
+
+
+def test_a_file_that_is_gone_is_named(tmp_path):
+    produce("numeric", Options(seed=1, equations=200), tmp_path)
+    (tmp_path / "test.jsonl.gz").unlink()
+    with pytest.raises(DataError, match=r"test\.jsonl\.gz: The manifest names this file"):
+        produce("numeric", Options(seed=1, equations=200), tmp_path)
+
+
+def test_what_others_left_in_the_folder_stays(tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / ".notes.tmp").write_text("mine")
+    produce("numeric", Options(seed=1, equations=200), tmp_path)
+    assert (tmp_path / "mine" / ".notes.tmp").read_text() == "mine"
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe", b"{}"])
+def test_damaged_settings_are_other_settings(tmp_path, content):
+    (tmp_path / "settings.json").write_bytes(content)
+    with pytest.raises(ConfigurationError, match="other settings"):
+        produce(NAME, OPTIONS, tmp_path)
 
 
 def test_shards_draw_different_numbers_and_the_same_ones_again():
@@ -112,9 +159,7 @@ def start(folder, jobs):
 def test_stopped_at_any_moment_it_goes_on_to_the_same_bytes(number, jobs, made, tmp_path):
     source, folder, stops = random.Random(int(number) + jobs), tmp_path / "stopped", 0
     for _ in range(60):
-        process = subprocess.Popen(
-            command(folder, jobs), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True
-        )
+        process = start(folder, jobs)
         parts, before = folder / "parts", len(list((folder / "parts").glob("*.gz")))
         while process.poll() is None and len(list(parts.glob("*.gz"))) < before + 4:
             time.sleep(0.01)
@@ -155,7 +200,7 @@ def test_a_full_disk_is_named_and_costs_the_shard_in_hand(made, tmp_path, monkey
         return save(self, name, rows)
 
     monkeypatch.setattr(StoredParts, "save", full)
-    with pytest.raises(OutputError, match="No space left"):
+    with pytest.raises(OutputError, match=r"No space left.* 5 finished shards are kept"):
         produce(NAME, OPTIONS, tmp_path)
     assert len(list((tmp_path / "parts").glob("*.gz"))) == 5
     monkeypatch.setattr(StoredParts, "save", save)

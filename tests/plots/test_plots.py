@@ -116,8 +116,16 @@ def test_equations_by_depth_stand_beside_the_papers(tmp_path):
 def test_a_folder_without_a_manifest_is_one_error(tmp_path, content):
     if content is not None:
         (tmp_path / "manifest.json").write_text(content)
-    with pytest.raises(DataError, match="There is no manifest"):
+    with pytest.raises(DataError, match="There is no manifest" if content is None else "manifest is damaged"):
         plots.plot("equations", [tmp_path], tmp_path / "a.svg")
+
+
+def test_two_sets_of_one_preset_and_candidates_that_are_no_equations(tmp_path):
+    small, large = (write_manifest(tmp_path / name, "paper", counts) for name, counts in (("a", {3: 1}), ("b", {3: 2})))
+    manifests = [read_manifest(small), read_manifest(large)]
+    manifests[1]["files"]["candidates.jsonl.gz"] = {"by depth and label": {"1": {"None": 50}}}
+    (axes,) = equations.draw(manifests).axes
+    assert [bars.get_label() for bars in axes.containers[1:]] == ["paper (2)", "paper (4)"]
 
 
 def test_table(folders):

@@ -133,3 +133,31 @@ def test_growth_is_sound_where_the_axioms_are():
 )
 def test_what_sympy_finds_true(text, true):
     assert evaluates_to_true(Equation.parse(text)) == true
+
+
+def test_stopped_within_a_round_it_goes_on_to_the_same_bytes(tmp_path, monkeypatch):
+    from dgl_treestack.generate.presets import paper_labels
+    from dgl_treestack.generate.production import StoredParts
+
+    monkeypatch.setattr(paper_labels, "_SHARD", 40)  # several shards in the round that fills up what was missing
+    options, save = Options(3, equations=1500), StoredParts.save
+    produce("paper-labels", options, tmp_path / "whole")
+
+    def save_until(self, name, rows):
+        count = save(self, name, rows)
+        if "1-" in name[:3]:
+            raise KeyboardInterrupt
+        return count
+
+    stops = 0
+    monkeypatch.setattr(StoredParts, "save", save_until)
+    while True:
+        try:
+            produce("paper-labels", options, tmp_path / "stopped")
+            break
+        except KeyboardInterrupt:
+            stops += 1
+    assert stops >= 2
+    for name in ("train", "validation", "test"):
+        file = f"{name}.jsonl.gz"
+        assert (tmp_path / "stopped" / file).read_bytes() == (tmp_path / "whole" / file).read_bytes()
