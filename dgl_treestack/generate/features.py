@@ -20,10 +20,11 @@ def token_counts(expression: Expression) -> Counter[str]:
 def pair_counts(expression: Expression) -> Counter[str]:
     """Tokens, and pairs of parent and child token."""
     labels = tokens(expression)
-    counts = Counter(labels)
-    for i, label in enumerate(labels):
-        for child in expression.children(i):
-            counts[f"{label} > {labels[child]}"] += 1
+    counts, parents = Counter(labels), list[str]()
+    for label, arity in zip(labels, expression.arities, strict=True):
+        if parents:
+            counts[f"{parents.pop()} > {label}"] += 1
+        parents.extend([label] * arity)  # in pre-order, the innermost operator that still misses an operand is the parent
     return counts
 
 
