@@ -137,7 +137,9 @@ def test_function_evaluation_takes_what_is_true(examples):
             assert abs(task.prepare(example).target) <= 3.14
 
 
-@pytest.mark.parametrize("features", [token_counts, side_difference, shape, "digits", "numbers"], ids=str)
+@pytest.mark.parametrize(
+    "features", [token_counts, side_difference, shape, "digits", "numbers"], ids=lambda f: getattr(f, "__name__", f)
+)
 def test_there_is_nothing_to_exploit(examples, features):
     if features == "numbers":
         examples = [example for example in examples if kind(example) in UNARY]
