@@ -24,7 +24,7 @@ quickstart: environment
 	$(BIN)/treestack report $(MODELS:%=runs/quickstart-%-0)
 
 test: environment
-	$(BIN)/python -m pytest -q -rs -n $(JOBS)
+	$(BIN)/python -m pytest -q -rs -n $(JOBS) --dist loadfile
 
 check: environment
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev]"

@@ -82,7 +82,7 @@ def test_train_several_seeds_as_processes_then_table_and_figure(folder):
     treestack("train", "small.toml", "--seeds", 0, 1, "--jobs", 2, "--resume", "--quiet", folder=folder)
     assert (folder / "runs" / "small-1" / "DONE").exists()
     table = treestack("report", "runs/small-0", "runs/small-1", folder=folder)
-    assert "| small | tree_smu | 0 1 |" in table
+    assert "| small | tree_smu | 44 | 0 1 |" in table
     rows = json.loads(treestack("report", "runs/small-0", "--json", folder=folder))
     assert rows[0]["seeds"] == [0]
 

@@ -14,6 +14,7 @@ README = (ROOT / "README.md").read_text()
 SMALL = {
     "train": ["--set", "schedule.epochs=1", "data.max_depth=3", "model.hidden=8"],
     "generate": ["--equations", "120"],
+    "audit": ["--sample", "200"],
 }
 
 

@@ -23,7 +23,7 @@ SAME_SIDE = 0.6  # share of swaps that must stay on one side
 MOST_FURTHER = 3  # true rewrites after the error, from 1 on
 
 Candidates = Iterator[Sides]
-Style = Callable[[Grower, Derivation, int, RuleIndex], tuple[Derivation | None, Candidates]]
+Style = Callable[[Grower, Derivation, Derivation, int, RuleIndex], Candidates]
 
 
 @dataclass(frozen=True)
@@ -74,24 +74,28 @@ def _swap(pool: Pool, root: Node, one: Place, other: Place) -> Node:
     return pool.replace(changed, first.index, second.node)
 
 
-def swap(grower: Grower, derivation: Derivation, depth: int, false_rules: RuleIndex) -> tuple[Derivation | None, Candidates]:
-    """The equation as it is, and swaps of it."""
-    return derivation, swaps(grower, derivation.sides)
+def swap(grower: Grower, origin: Derivation, true: Derivation, depth: int, false_rules: RuleIndex) -> Candidates:
+    """Swaps of the true equation."""
+    return swaps(grower, true.sides)
 
 
-def buried(grower: Grower, derivation: Derivation, depth: int, false_rules: RuleIndex) -> tuple[Derivation | None, Candidates]:
-    """The equation rewritten further, and swaps of it rewritten further, each in its own way."""
-    return _further(grower, derivation, depth), _buried(grower, swaps(grower, derivation.sides), depth)
+def buried(grower: Grower, origin: Derivation, true: Derivation, depth: int, false_rules: RuleIndex) -> Candidates:
+    """Swaps of what the true equation was made from, rewritten further, each in its own way."""
+    return _buried(grower, swaps(grower, origin.sides), depth)
 
 
-def false_rule(
-    grower: Grower, derivation: Derivation, depth: int, false_rules: RuleIndex
-) -> tuple[Derivation | None, Candidates]:
-    """The equation rewritten further, and what a false rule makes of it, rewritten further in its own way."""
-    return _further(grower, derivation, depth), _buried(grower, _misled(grower, derivation.sides, false_rules), depth)
+def false_rule(grower: Grower, origin: Derivation, true: Derivation, depth: int, false_rules: RuleIndex) -> Candidates:
+    """What a false rule makes of what the true equation was made from, rewritten further in its own way."""
+    return _buried(grower, _misled(grower, origin.sides, false_rules), depth)
 
 
 STYLES: dict[str, Style] = {"swap": swap, "buried": buried, "false rule": false_rule}
+UNCHANGED = ("swap",)  # styles in which the true equation stays as it was grown
+
+
+def rewritten_further(grower: Grower, derivation: Derivation, depth: int) -> Derivation | None:
+    """A derivation with one to three true rewrites more."""
+    return grower.further(derivation, depth, 1 + grower.below(MOST_FURTHER))
 
 
 def _misled(grower: Grower, sides: Sides, false_rules: RuleIndex, tries: int = 30) -> Candidates:
@@ -105,10 +109,6 @@ def _misled(grower: Grower, sides: Sides, false_rules: RuleIndex, tries: int = 3
 
 def _buried(grower: Grower, candidates: Candidates, depth: int) -> Candidates:
     for sides in candidates:
-        hidden = _further(grower, Derivation(*sides, ()), depth)
+        hidden = rewritten_further(grower, Derivation(*sides, ()), depth)
         if hidden is not None:
             yield hidden.sides
-
-
-def _further(grower: Grower, derivation: Derivation, depth: int) -> Derivation | None:
-    return grower.further(derivation, depth, 1 + grower.below(MOST_FURTHER))

@@ -8,7 +8,7 @@ from typing import Any
 from dgl_treestack import truth
 from dgl_treestack.expression import Equation
 from dgl_treestack.generate.axioms import load_false_rules
-from dgl_treestack.generate.corrupt import STYLES, Candidates
+from dgl_treestack.generate.corrupt import STYLES, UNCHANGED, Candidates, rewritten_further
 from dgl_treestack.generate.derivation import SAME, Derivation, Sides, size_of
 from dgl_treestack.generate.folds import in_partition
 from dgl_treestack.generate.grow import CONSTANTS, Grower
@@ -103,13 +103,14 @@ class PairMaker:
         if grown is None:
             return "depth not reached"
         style = self.grower.weighted(self.styles)
-        derivation, candidates = STYLES[style](self.grower, grown, depth, self._misleading)
-        if derivation is None:
+        changed = grown if style in UNCHANGED else rewritten_further(self.grower, grown, depth)
+        if changed is None:
             return "depth not reached"
-        true = self._true(derivation, depth, numeric)
+        true = self._true(changed, depth, numeric)
         if isinstance(true, str):
             return true
         derivation, member = true
+        candidates = STYLES[style](self.grower, grown, derivation, depth, self._misleading)
         false = self._false(candidates, size_of(derivation.sides), member.key)
         if false is None:
             return "no false partner"

@@ -78,7 +78,7 @@ def test_neither_depth_nor_variables_nor_size_give_the_truth_away(blanks, sets):
         truth, candidates = example.equation.subtree(example.blank), sets[example.certificate["candidates"]]
         assert all(candidate.equation.depth == truth.depth for candidate in candidates)
         assert all(variables(candidate.equation) <= variables(example.equation) for candidate in candidates)
-        assert sum(variables(candidate.equation) == variables(truth) for candidate in candidates) > 20
+        assert sum(variables(candidate.equation) == variables(truth) for candidate in candidates) > 5
         assert sum(abs(candidate.equation.size - truth.size) <= 4 for candidate in candidates) > 20
 
 
