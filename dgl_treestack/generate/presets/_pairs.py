@@ -24,7 +24,7 @@ FILES = {fold: f"{fold}.jsonl.gz" for fold in ("train", "validation", "test")}
 NUMERIC_SHARE = 1 / 7  # of equations without variables, from depth 3 on; below there is hardly anything else
 SHARD = 400  # pairs
 CROWDED, CROWDED_SHARD = 3, 2500  # up to this depth shards would make the same pairs over and over
-ROUNDS = 7  # of making up for what was dropped
+ROUNDS = 12  # of making up for what was dropped
 WORTHWHILE = 0.3  # a cell is exhausted when fewer of its pairs are new
 TRIES = 30  # attempts per pair wanted
 
@@ -81,7 +81,7 @@ class PairPreset(Preset):
         for cell, wanted in plan.items():
             kept, made = len(found.chosen[cell]), found.made[cell]
             if kept < wanted and found.new[cell] > WORTHWHILE * made:
-                missing[cell] = min(3 * wanted, 2 * (wanted - kept) * made / max(1, kept) + 40)
+                missing[cell] = min(3 * wanted, (2 * (wanted - kept) + 0.02 * wanted) * made / max(1, kept) + 40)
         return missing
 
     def _surplus(self, depth: int) -> float:
