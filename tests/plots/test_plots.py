@@ -3,6 +3,7 @@ import json
 import random
 
 import pytest
+from runs import small_config
 
 from dgl_treestack import plots, records, report
 from dgl_treestack.errors import ConfigurationError, DataError, TreestackError
@@ -12,7 +13,6 @@ from dgl_treestack.plots import depth, equations, learning_curve
 from dgl_treestack.results import read
 from dgl_treestack.training import configuration
 from dgl_treestack.training.folder import RunFolder
-from runs import small_config
 
 
 def fake_run(folder, config, seed, right, equations=100):
