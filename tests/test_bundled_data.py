@@ -3,14 +3,14 @@
 from collections import Counter, defaultdict
 
 import pytest
+from plain_features import token_counts
 
 from dgl_treestack.audit.leakage import Fit
 from dgl_treestack.audit.report import leakage
 from dgl_treestack.formats import read
 from dgl_treestack.generate.derivation import replay
-from dgl_treestack.generate.features import token_counts
 from dgl_treestack.generate.folds import canonical_key
-from dgl_treestack.generate.grow import FUNCTIONS, VARIABLES
+from dgl_treestack.generate.pieces import FUNCTIONS, VARIABLES
 from dgl_treestack.resources import find_data
 from dgl_treestack.truth import judge
 from dgl_treestack.vocabulary import PRESETS

@@ -14,6 +14,7 @@ ROOMS = [
     "errors",
     "operators",
     "atomic",
+    "processes",
     "leaf",
     "expression",
     "notation",

@@ -6,7 +6,7 @@ import pytest
 
 from dgl_treestack.errors import ExpressionError
 from dgl_treestack.expression import Equation, Expression
-from dgl_treestack.generate.grow import UNARY
+from dgl_treestack.generate.pieces import UNARY
 from dgl_treestack.truth import POINTS, Value, judge, judge_rounded, value_of
 
 VERDICTS = [

@@ -1,19 +1,17 @@
 """What an audit finds out about one equation by itself, in this process or in several."""
 
-import multiprocessing
-import signal
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import Future
 from hashlib import blake2b
 from itertools import islice
 from typing import NamedTuple
 
-from dgl_treestack.errors import DataError, ExpressionError, OutputError
+from dgl_treestack.errors import DataError, ExpressionError
 from dgl_treestack.expression import Expression
 from dgl_treestack.formats import Example
 from dgl_treestack.generate.folds import canonical_key
+from dgl_treestack.processes import workers
 from dgl_treestack.truth import Verdict, judge, judge_rounded
 
 SIDE_DEPTH = 2  # a side of less depth, such as `sin(x)`, is shared by chance
@@ -120,23 +118,12 @@ def _in_processes(
     chunks: Iterator[list[Example]], wanted: Wanted, jobs: int
 ) -> Iterator[tuple[list[Example], list[Examination | str]]]:
     pending: deque[tuple[list[Example], Future]] = deque()
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(jobs, mp_context=context, initializer=_leave_interrupts) as pool:
-        try:
-            for chunk in chunks:
-                pending.append((chunk, pool.submit(_examine_chunk, _trees(chunk), wanted)))
-                if len(pending) >= _CHUNKS_AHEAD * jobs:
-                    first, future = pending.popleft()
-                    yield first, future.result()
-            while pending:
+    with workers(jobs) as pool:
+        for chunk in chunks:
+            pending.append((chunk, pool.submit(_examine_chunk, _trees(chunk), wanted)))
+            if len(pending) >= _CHUNKS_AHEAD * jobs:
                 first, future = pending.popleft()
                 yield first, future.result()
-        except BrokenProcessPool:
-            raise OutputError("A worker process died (killed, or out of memory). Try again with fewer --jobs.") from None
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
-
-
-def _leave_interrupts() -> None:
-    """Ctrl-C is the parent's affair."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+        while pending:
+            first, future = pending.popleft()
+            yield first, future.result()

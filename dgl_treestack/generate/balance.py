@@ -24,7 +24,6 @@ def balanced(
     groups: Sequence[int],
     rng: np.random.Generator,
     tolerance: float = 1.5,
-    rounds: int = 1,
 ) -> np.ndarray:
     """Which pairs to keep, in order.
 
@@ -32,11 +31,8 @@ def balanced(
     stay in each bin of the score.
     """
     rows, labels = _matrix(differences), np.asarray(groups, dtype=int)
-    kept = np.arange(len(labels))
-    for _ in range(rounds):
-        chosen = [_symmetric(inside, rows, rng, tolerance) for inside in _inside(labels, kept)]
-        kept = np.sort(np.concatenate(chosen)) if chosen else kept
-    return kept
+    chosen = [_symmetric(np.flatnonzero(labels == group), rows, rng, tolerance) for group in np.unique(labels)]
+    return np.sort(np.concatenate(chosen)) if chosen else labels
 
 
 def _matrix(differences: Sequence[Difference]) -> csr_matrix:
@@ -44,10 +40,6 @@ def _matrix(differences: Sequence[Difference]) -> csr_matrix:
     names, columns = np.unique(features, return_inverse=True)
     ends = np.cumsum([0, *(len(row[0]) for row in differences)])
     return csr_matrix((values, columns, ends), shape=(len(differences), max(1, len(names))))
-
-
-def _inside(labels: np.ndarray, kept: np.ndarray) -> list[np.ndarray]:
-    return [kept[labels[kept] == group] for group in np.unique(labels[kept])]
 
 
 def _symmetric(pairs: np.ndarray, rows: csr_matrix, rng: np.random.Generator, tolerance: float) -> np.ndarray:

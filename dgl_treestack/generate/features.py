@@ -13,10 +13,6 @@ def tokens(expression: Expression) -> list[str]:
     return [n if t is None else f"{n}:{t}" for n, t in zip(expression.names, expression.texts, strict=True)]
 
 
-def token_counts(expression: Expression) -> Counter[str]:
-    return Counter(tokens(expression))
-
-
 def pair_counts(expression: Expression) -> Counter[str]:
     """Tokens, and pairs of parent and child token."""
     labels = tokens(expression)
@@ -37,18 +33,6 @@ def side_difference(expression: Expression) -> Counter[str]:
         counts[label] = left[label] - right[label]
         counts[f"|{label}|"] = abs(left[label] - right[label])
     return counts
-
-
-def shape(expression: Expression) -> Counter[str]:
-    """Size and depth, of the whole and of each side."""
-    middle = expression.ends[1]
-    return Counter(
-        size=expression.size,
-        depth=expression.depth,
-        left_size=middle - 1,
-        left_depth=expression.heights[1],
-        right_depth=expression.heights[middle],
-    )
 
 
 def repetition(expression: Expression) -> Counter[str]:

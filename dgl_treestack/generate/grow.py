@@ -1,68 +1,19 @@
 """Growing equations that hold, from an instance of an axiom to an exact depth."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
-from typing import TypeVar
 
 import numpy as np
 
 from dgl_treestack.generate.axioms import load_axioms
 from dgl_treestack.generate.derivation import SAME, Derivation, Sides, combined, depth_of, size_of
 from dgl_treestack.generate.nodes import Node, Pool, find
+from dgl_treestack.generate.pieces import FUNCTIONS, UNARY, VARIABLES, Habits, Pieces
 from dgl_treestack.generate.rewrite import Bindings, Rule, RuleIndex, draw_expansion, draw_match, instantiate, rules_of
-from dgl_treestack.operators import MATH
 
-UNARY = tuple(operator.name for operator in MATH.operators if operator.arity == 1)
-FUNCTIONS = (*UNARY, "Add", "Mul", "Pow")
-INVERSE = tuple(name for name in UNARY if name.startswith("a"))
-VARIABLES = ("x", "y", "z", "w", "u")
-CONSTANTS = (
-    ("Integer", "0"),
-    ("Integer", "1"),
-    ("Integer", "2"),
-    ("Integer", "3"),
-    ("Integer", "4"),
-    ("Integer", "10"),
-    ("NegativeOne", "-1"),
-    ("Half", "1/2"),
-    ("Pi", "pi"),
-    ("Rational", "2/5"),
-    ("Float", "0.7"),
-)
-
-
-Option = TypeVar("Option")
 SIZE_PER_DEPTH, SIZE_OFFSET = 4, 6  # an equation of depth d has at most 4d + 6 nodes
 _FAR = 4  # levels
 _AHEAD = 1  # levels; how far the size may run ahead of the depth
 _POOL = 30_000  # nodes that are kept for the values they carry
-
-
-@dataclass(frozen=True)
-class Habits:
-    """How equations are grown; all are probabilities or weights.
-
-    variables: weights of 1, 2, 3 variables in an equation.
-    axiom: start from an axiom rather than from t = t. numeric: an axiom is one without variables.
-    steps: chances of rewriting a node, of doing the same to both sides, of adding or multiplying an axiom instance;
-    far_steps: the same while the equation is much too shallow.
-    expansion: a rewrite wraps its node into something longer.
-    constant: a random leaf is a constant. inner: a random expression is an operator rather than a leaf.
-    decoy: a random unary function stands over an inverse function that it does not undo.
-    stop: stop at the target depth rather than go on rewriting there.
-    """
-
-    variables: tuple[float, ...] = (0.5, 0.35, 0.15)
-    axiom: float = 0.85
-    numeric: float = 0.1
-    steps: tuple[float, ...] = (0.72, 0.14, 0.14)
-    far_steps: tuple[float, ...] = (0.5, 0.35, 0.15)
-    expansion: float = 0.06
-    constant: float = 0.25
-    inner: float = 0.35
-    decoy: float = 0.3
-    stop: float = 0.4
 
 
 @cache
@@ -70,76 +21,12 @@ def _rules() -> tuple[Rule, ...]:
     return rules_of(load_axioms())
 
 
-@cache
-def _containing() -> dict[tuple[str, bool], list[tuple[str, Node, Node]]]:
-    """The axioms by function that occurs in them and by whether they are without variables."""
-    patterns, found = Pool(), dict[tuple[str, bool], list[tuple[str, Node, Node]]]()
-    for axiom in load_axioms():
-        left, right = patterns.tree(axiom.equation).children
-        for name in FUNCTIONS:
-            if name in axiom.equation.names:
-                found.setdefault((name, "Symbol" not in axiom.equation.names), []).append((axiom.name, left, right))
-    return found
-
-
-class Grower:
+class Grower(Pieces):
     """Grows equations in one pool from one random stream."""
 
     def __init__(self, rng: np.random.Generator, habits: Habits | None = None):
-        self.rng, self.habits, self.pool = rng, habits or Habits(), Pool()
-        self.rules, self.axioms = RuleIndex(_rules()), _containing()
-        self.variables: tuple[str, ...] = VARIABLES[:1]
-
-    # Pieces
-
-    def chance(self, probability: float) -> bool:
-        return self.rng.random() < probability
-
-    def pick(self, options: Sequence[Option]) -> Option:
-        return options[self.below(len(options))]
-
-    def below(self, end: int) -> int:
-        """A whole number from 0 to end - 1; many times faster than asking NumPy for one."""
-        return int(self.rng.random() * end)
-
-    def weighted(self, weights: Mapping[Option, float]) -> Option:
-        """One of the keys, by weight."""
-        place = self.rng.random() * sum(weights.values())
-        for option, weight in weights.items():
-            place -= weight
-            if place < 0:
-                return option
-        return option
-
-    def leaf(self) -> Node:
-        """A variable of the equation or a constant."""
-        if self.chance(self.habits.constant):
-            return self.pool.leaf(*self.pick(CONSTANTS))
-        return self.pool.leaf("Symbol", self.pick(self.variables))
-
-    def expression(self, depth: int) -> Node:
-        """A random expression of at most the given depth."""
-        return self.function(depth) if depth > 0 and self.chance(self.habits.inner) else self.leaf()
-
-    def function(self, depth: int) -> Node:
-        """A random operator over random expressions."""
-        name = self.pick(FUNCTIONS)
-        if name not in UNARY:
-            return self.pool.node(name, self.expression(depth - 1), self.expression(depth - 1))
-        if name not in INVERSE and depth > 1 and self.chance(self.habits.decoy):
-            decoy = self.pick([inverse for inverse in INVERSE if inverse != "a" + name])
-            return self.pool.node(name, self.pool.node(decoy, self.expression(depth - 2)))
-        return self.pool.node(name, self.expression(depth - 1))
-
-    def instance(self, depth: int) -> tuple[str, Node, Node]:
-        """An axiom, found through a function drawn uniformly, with its variables filled, in either direction."""
-        function, numeric = self.pick(FUNCTIONS), self.chance(self.habits.numeric)
-        name, left, right = self.pick(self.axioms.get((function, numeric)) or self.axioms[function, False])
-        bindings: dict[str, Node] = {}
-        left, right = (instantiate(self.pool, side, bindings, lambda: self.expression(depth)) for side in (left, right))
-        return (name, left, right) if self.chance(0.5) else (name, right, left)
-
-    # Derivations
+        super().__init__(rng, habits)
+        self.rules = RuleIndex(_rules())
 
     def start(self) -> Derivation:
         """The root of a derivation, an instance of an axiom or t = t; also draws which variables it uses."""

@@ -11,9 +11,10 @@ from dgl_treestack.generate.axioms import load_false_rules
 from dgl_treestack.generate.corrupt import STYLES, UNCHANGED, Candidates, rewritten_further
 from dgl_treestack.generate.derivation import SAME, Derivation, Sides, size_of
 from dgl_treestack.generate.folds import in_partition
-from dgl_treestack.generate.grow import CONSTANTS, Grower
+from dgl_treestack.generate.grow import Grower
 from dgl_treestack.generate.keys import key_of
 from dgl_treestack.generate.nodes import to_equation
+from dgl_treestack.generate.pieces import CONSTANTS
 from dgl_treestack.generate.rewrite import Rule, RuleIndex, rules_of
 from dgl_treestack.truth import Verdict
 

@@ -5,21 +5,14 @@ shards in hand, and the same command goes on from there. The files depend on the
 """
 
 import gc
-import gzip
 import hashlib
 import json
-import multiprocessing
-import os
 import shutil
-import signal
 import sys
-import threading
-import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
-from dataclasses import asdict, dataclass
+from concurrent.futures import Future, as_completed
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -28,42 +21,14 @@ from tqdm import tqdm
 from dgl_treestack import __version__, atomic
 from dgl_treestack.errors import ConfigurationError, DataError, OutputError
 from dgl_treestack.generate import presets
+from dgl_treestack.generate.parts import StoredParts
 from dgl_treestack.generate.presets import Options, Row, Shard
+from dgl_treestack.processes import workers
 
 MANIFEST = "manifest.json"
 MOST = {"train_size": 10_000_000, "equations": 10_000_000, "max_depth": 100}
 _SETTINGS = "settings.json"
 _PARTS = "parts"
-
-
-@dataclass(frozen=True)
-class StoredParts:
-    """The parts of an output folder."""
-
-    folder: Path
-
-    def names(self) -> list[str]:
-        return sorted(path.name.removesuffix(".jsonl.gz") for path in self.folder.glob("*.jsonl.gz"))
-
-    def rows(self, name: str) -> Iterator[Row]:
-        """The rows of a part. Raises DataError when it is damaged."""
-        path = self._path(name)
-        try:
-            if not path.stat().st_size:  # gzip takes an empty file for one without content
-                raise EOFError
-            with gzip.open(path, "rt", encoding="utf-8") as lines:
-                yield from map(json.loads, lines)
-        except (OSError, EOFError, zlib.error, ValueError):
-            raise DataError("This part is damaged. Delete it; the same command makes it again.", path) from None
-
-    def save(self, name: str, rows: Iterable[Row]) -> int:
-        """Write a part and return the number of its rows. Raises OutputError."""
-        content = [json.dumps(row, separators=(",", ":")) + "\n" for row in rows]
-        atomic.write_bytes(self._path(name), gzip.compress("".join(content).encode(), compresslevel=1, mtime=0))
-        return len(content)
-
-    def _path(self, name: str) -> Path:
-        return self.folder / f"{name}.jsonl.gz"
 
 
 def produce(name: str, options: Options, folder: Path, jobs: int = 1, progress: bool = False) -> dict[str, Any]:
@@ -155,14 +120,8 @@ def _make(name: str, options: Options, shards: list[Shard], parts: StoredParts, 
                 make_shard(name, options, shard, parts)
                 bar.update()
             return
-        context = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(jobs, mp_context=context, initializer=_work) as pool:
-            try:
-                _collect([pool.submit(make_shard, name, options, shard, parts) for shard in shards], bar)
-            except BrokenProcessPool:
-                raise OutputError("A worker process died: killed, or out of memory, then use fewer --jobs.") from None
-            finally:
-                pool.shutdown(wait=True, cancel_futures=True)  # the shards in hand are finished and saved
+        with workers(jobs) as pool:
+            _collect([pool.submit(make_shard, name, options, shard, parts) for shard in shards], bar)
 
 
 def _collect(futures: list[Future], bar: tqdm) -> None:
@@ -173,19 +132,6 @@ def _collect(futures: list[Future], bar: tqdm) -> None:
 
 def _kept(parts: StoredParts) -> str:
     return f"{len(parts.names())} finished shards are kept in {parts.folder}; the same command goes on from there."
-
-
-def _work() -> None:
-    """Start of a worker: Ctrl-C is the parent's affair, and where the parent dies, so does the worker."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_die_with_parent, daemon=True).start()
-
-
-def _die_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
 
 
 def make_shard(name: str, options: Options, shard: Shard, parts: StoredParts) -> int:

@@ -30,8 +30,8 @@ Limits: sides that differ by less than these gaps at every point are taken for e
 80 digits are digits, not intervals, and three cancellations of 19 digits each use them up.
 """
 
-from dgl_treestack.truth.judgement import Verdict as Verdict
-from dgl_treestack.truth.judgement import Witness as Witness
+from dgl_treestack.truth.comparison import Verdict as Verdict
+from dgl_treestack.truth.comparison import Witness as Witness
 from dgl_treestack.truth.judgement import certify as certify
 from dgl_treestack.truth.judgement import compare as compare
 from dgl_treestack.truth.judgement import judge as judge

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from plain_features import shape, token_counts
 
 from dgl_treestack.audit import counts
 from dgl_treestack.audit.baselines import BASELINES
@@ -120,10 +121,10 @@ def dictionaries(matrix):
 @pytest.mark.parametrize(
     ("columns", "one_by_one"),
     [
-        (counts.token_counts, features.token_counts),
+        (counts.token_counts, token_counts),
         (counts.pair_counts, features.pair_counts),
         (counts.side_differences, features.side_difference),
-        (counts.shapes, features.shape),
+        (counts.shapes, shape),
     ],
 )
 def test_matrices_count_what_the_features_of_the_generator_count(columns, one_by_one):

@@ -6,7 +6,7 @@ import pytest
 from dgl_treestack.errors import DataError
 from dgl_treestack.expression import Equation
 from dgl_treestack.generate.axioms import load_axioms, load_false_rules
-from dgl_treestack.generate.grow import FUNCTIONS
+from dgl_treestack.generate.pieces import FUNCTIONS
 from dgl_treestack.truth import judge
 from tests.independent_checker import CONTEXT, NAMES, gaps
 

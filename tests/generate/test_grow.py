@@ -2,13 +2,15 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from plain_features import token_counts
 
 from dgl_treestack.generate.corrupt import STYLES, places, swaps
 from dgl_treestack.generate.derivation import depth_of, size_of
-from dgl_treestack.generate.features import pair_counts, token_counts
-from dgl_treestack.generate.grow import FUNCTIONS, Grower
+from dgl_treestack.generate.features import pair_counts
+from dgl_treestack.generate.grow import Grower
 from dgl_treestack.generate.nodes import find, to_equation
 from dgl_treestack.generate.pairs import PairMaker
+from dgl_treestack.generate.pieces import FUNCTIONS
 from dgl_treestack.truth import judge
 
 

@@ -13,8 +13,9 @@ import pytest
 
 from dgl_treestack.errors import ConfigurationError, DataError, OutputError
 from dgl_treestack.generate import presets, production
+from dgl_treestack.generate.parts import StoredParts
 from dgl_treestack.generate.presets import Options
-from dgl_treestack.generate.production import MANIFEST, StoredParts, produce
+from dgl_treestack.generate.production import MANIFEST, produce
 from dgl_treestack.generate.random import stream
 
 OPTIONS = Options(seed=3, equations=160)
@@ -146,13 +147,24 @@ def test_shards_draw_different_numbers_and_the_same_ones_again():
     assert stream(9, "a").random(4).tolist() != first
 
 
-def command(folder, jobs):
-    arguments = ["generate", NAME, "--output-dir", str(folder), "--seed", "3", "--equations", "160", "--jobs", str(jobs)]
+def command(folder, jobs, equations=160):
+    arguments = [
+        "generate",
+        NAME,
+        "--output-dir",
+        str(folder),
+        "--seed",
+        "3",
+        "--equations",
+        str(equations),
+        "--jobs",
+        str(jobs),
+    ]
     return [sys.executable, "-m", "dgl_treestack", *arguments]
 
 
-def start(folder, jobs):
-    return subprocess.Popen(command(folder, jobs), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+def start(folder, jobs, equations=160):
+    return subprocess.Popen(command(folder, jobs, equations), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 
 
 @pytest.mark.parametrize(("number", "jobs"), [(signal.SIGKILL, 2), (signal.SIGTERM, 2), (signal.SIGINT, 1)])
@@ -176,18 +188,25 @@ def test_stopped_at_any_moment_it_goes_on_to_the_same_bytes(number, jobs, made, 
     assert contents(folder) == contents(made)
 
 
-def test_a_worker_that_is_killed_costs_its_shard_and_is_named(made, tmp_path):
-    process = start(tmp_path, 2)
-    while process.poll() is None and not list((tmp_path / "parts").glob("*.gz")):
-        time.sleep(0.01)
-    children = subprocess.run(["ps", "-o", "pid=,args=", "--ppid", str(process.pid)], capture_output=True, text=True).stdout
-    workers = [int(line.split()[0]) for line in children.splitlines() if "spawn_main" in line]
-    os.kill(workers[0], signal.SIGKILL)
+def workers(process):
+    children = subprocess.run(
+        ["ps", "-ww", "-o", "pid=,args=", "--ppid", str(process.pid)], capture_output=True, text=True
+    ).stdout
+    return [int(line.split()[0]) for line in children.splitlines() if "spawn_main" in line]
+
+
+def test_a_worker_that_is_killed_costs_its_shard_and_is_named(tmp_path):
+    folder, parts = tmp_path / "killed", tmp_path / "killed" / "parts"
+    process = start(folder, 2, equations=1000)
+    while process.poll() is None and not (list(parts.glob("*.gz")) and (found := workers(process))):
+        time.sleep(0.002)
+    os.kill(found[0], signal.SIGKILL)
     message = process.communicate()[1]
     assert process.returncode == 2 and "worker process died" in message and "goes on from there" in message
-    assert list((tmp_path / "parts").glob("*.gz"))
-    subprocess.run(command(tmp_path, 2), check=True, capture_output=True)
-    assert contents(tmp_path) == contents(made)
+    assert list(parts.glob("*.gz"))
+    subprocess.run(command(folder, 2, equations=1000), check=True, capture_output=True)
+    produce(NAME, Options(seed=3, equations=1000), tmp_path / "whole")
+    assert contents(folder) == contents(tmp_path / "whole")
 
 
 def test_a_full_disk_is_named_and_costs_the_shard_in_hand(made, tmp_path, monkeypatch):

@@ -13,8 +13,9 @@ import numpy as np
 from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.generate.derivation import depth_of
 from dgl_treestack.generate.folds import canonical_key, in_partition
-from dgl_treestack.generate.grow import Grower, Habits
+from dgl_treestack.generate.grow import Grower
 from dgl_treestack.generate.nodes import to_equation
+from dgl_treestack.generate.pieces import Habits
 from dgl_treestack.truth import Verdict, judge
 
 VARIABLES = ("x", "y", "z")  # of every blanked equation, in the order in which they occur

@@ -7,8 +7,8 @@ from typing import TypeVar
 import numpy as np
 
 from dgl_treestack.generate.axioms import load_axioms
-from dgl_treestack.generate.grow import CONSTANTS, UNARY
 from dgl_treestack.generate.nodes import Node, Pool, find
+from dgl_treestack.generate.pieces import CONSTANTS, UNARY
 from dgl_treestack.generate.rewrite import Bindings, Rule, RuleIndex, instantiate, rules_of
 
 BINARY = ("Add", "Mul", "Pow")

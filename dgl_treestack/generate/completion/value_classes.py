@@ -16,7 +16,7 @@ import numpy as np
 
 from dgl_treestack.generate.nodes import Node
 from dgl_treestack.truth import POINTS, compare
-from dgl_treestack.truth.judgement import REFUTED_SHARE
+from dgl_treestack.truth.comparison import REFUTED_SHARE
 
 CLEARLY = 1e-6  # the relative gap from which on `truth` calls values different
 

@@ -11,7 +11,7 @@ import mpmath
 import numpy as np
 from mpmath.ctx_mp import MPContext
 
-from dgl_treestack.generate.grow import UNARY
+from dgl_treestack.generate.pieces import UNARY
 
 LARGEST = 314  # arguments and results are within 3.14, as in the papers
 NEAREST, NEAR = 5, 30  # a wrong result is at least 0.05 off; up to 0.3 it is a near miss

@@ -11,7 +11,7 @@ from typing import TypeVar
 import numpy as np
 
 from dgl_treestack.expression import Equation, Expression
-from dgl_treestack.generate.grow import UNARY, VARIABLES
+from dgl_treestack.generate.pieces import UNARY, VARIABLES
 from dgl_treestack.operators import MATH
 
 BINARY = ("Add", "Mul", "Pow")

@@ -5,19 +5,16 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from dgl_treestack.expression import Equation
-from dgl_treestack.formats import Example
-from dgl_treestack.formats.lines import to_dict
 from dgl_treestack.generate.assembly import Assembler, Assembly, Cell, Memory
-from dgl_treestack.generate.features import difference
 from dgl_treestack.generate.folds import fold_of
-from dgl_treestack.generate.grow import Grower, Habits
-from dgl_treestack.generate.pairs import Pair, PairMaker
+from dgl_treestack.generate.grow import Grower
+from dgl_treestack.generate.pairs import PairMaker
+from dgl_treestack.generate.pieces import Habits
 from dgl_treestack.generate.presets._contract import Options, Parts, Preset, Product, Row, Shard
+from dgl_treestack.generate.presets._rows import row_of
 from dgl_treestack.generate.random import stream
-from dgl_treestack.truth import Verdict
 
 FOLDS = ("test", "validation", "train")  # in the order in which they choose: what is evaluated on comes first
 FILES = {fold: f"{fold}.jsonl.gz" for fold in ("train", "validation", "test")}
@@ -106,7 +103,7 @@ class PairPreset(Preset):
         maker = PairMaker(Grower(stream(options.seed, shard.name), recipe.habits), recipe.styles, recipe.partition)
         if cell.depth == 1:
             found = (pair for pair in maker.atoms() if fold_of(pair.family, recipe.shares) == cell.fold)
-            yield from map(_row, islice(found, wanted))
+            yield from map(row_of, islice(found, wanted))
             return
         without_variables = 0
         made = 0
@@ -119,7 +116,7 @@ class PairPreset(Preset):
             if pair is None:
                 continue
             without_variables += not any(side.variables for side in pair.true.sides)
-            yield _row(pair)
+            yield row_of(pair)
             made += 1
             if made == wanted:
                 return
@@ -156,35 +153,6 @@ def _parts_of(shards: list[Shard]) -> dict[Cell, list[str]]:
     for shard in shards:
         names.setdefault(Cell(*shard.work["cell"]), []).append(shard.name)
     return names
-
-
-def _row(pair: Pair) -> Row:
-    """A pair as plain data, with what `assembly` looks at."""
-    true, false = pair.true.equation, pair.false.equation
-    difference_of = difference(true, false)
-    positive = {**_certificate(pair.true.verdict), "derivation": pair.derivation}
-    negative = {**_certificate(pair.false.verdict), "style": pair.style}
-    return {
-        "members": [_line(pair, true, 1, positive), _line(pair, false, 0, negative)],
-        "keys": [pair.true.key, pair.false.key],
-        "sides": sorted(pair.sides),
-        "difference": [[*difference_of], [*difference_of.values()]],
-    }
-
-
-def _line(pair: Pair, equation: Equation, label: int, certificate: dict) -> Row:
-    return to_dict(Example(equation, label, family=pair.family[:12], certificate=certificate))
-
-
-def _certificate(verdict: Verdict) -> dict[str, Any]:
-    """What the verdict rests on; a witness is a point of `truth`, with the values of the sides there."""
-    digits = 15 if verdict.precision == "float64" else int(verdict.precision.split()[0])
-    certificate: dict[str, Any] = {"verdict": verdict.verdict, "points": verdict.points, "digits": digits}
-    if verdict.witness is not None:
-        sides = (verdict.witness.left, verdict.witness.right)
-        left, right = ([float(f"{part:.6g}") for part in (side.real, side.imag)] for side in sides)
-        certificate["witness"] = {"point": verdict.witness.point, "left": left, "right": right}
-    return certificate
 
 
 def _lines(fold: str, found: Assembly, parts: Parts) -> Iterator[Row]:

@@ -1,6 +1,6 @@
 """The papers' second test set: as many equations at every depth up to 19, or deeper, grown with other habits than `paper`."""
 
-from dgl_treestack.generate.grow import Habits
+from dgl_treestack.generate.pieces import Habits
 from dgl_treestack.generate.presets._contract import Options
 from dgl_treestack.generate.presets._pairs import Cell, PairPreset, Plan, Recipe, scaled
 

@@ -15,10 +15,10 @@ from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.formats import Example
 from dgl_treestack.formats.lines import to_dict
 from dgl_treestack.generate.folds import canonical_key
-from dgl_treestack.generate.grow import UNARY
 from dgl_treestack.generate.numeric.decimals import BITS, Order, commuted, digits, number, spelt
 from dgl_treestack.generate.numeric.evaluations import BINARY, LARGEST, Evaluation, evaluate, evaluations, near, tradable
 from dgl_treestack.generate.numeric.trades import balanced, trades
+from dgl_treestack.generate.pieces import UNARY
 from dgl_treestack.generate.presets import Options, Parts, Preset, Product, Row, Shard
 from dgl_treestack.generate.random import stream
 from dgl_treestack.truth import judge

@@ -6,6 +6,7 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
+from plain_features import shape, token_counts
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.feature_extraction import DictVectorizer
 from sklearn.linear_model import LogisticRegression
@@ -13,7 +14,7 @@ from sklearn.model_selection import GroupKFold
 
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.formats import read
-from dgl_treestack.generate.features import shape, side_difference, token_counts
+from dgl_treestack.generate.features import side_difference
 from dgl_treestack.generate.folds import canonical_key
 from dgl_treestack.generate.numeric.decimals import digits, number, spelt
 from dgl_treestack.generate.numeric.evaluations import UNARY, evaluate, evaluations

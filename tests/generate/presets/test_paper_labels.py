@@ -136,8 +136,8 @@ def test_what_sympy_finds_true(text, true):
 
 
 def test_stopped_within_a_round_it_goes_on_to_the_same_bytes(tmp_path, monkeypatch):
+    from dgl_treestack.generate.parts import StoredParts
     from dgl_treestack.generate.presets import paper_labels
-    from dgl_treestack.generate.production import StoredParts
 
     monkeypatch.setattr(paper_labels, "_SHARD", 40)  # several shards in the round that fills up what was missing
     options, save = Options(3, equations=1500), StoredParts.save
