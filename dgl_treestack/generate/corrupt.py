@@ -100,11 +100,12 @@ def rewritten_further(grower: Grower, derivation: Derivation, depth: int) -> Der
 
 def _misled(grower: Grower, sides: Sides, false_rules: RuleIndex, tries: int = 30) -> Candidates:
     for _ in range(tries):
-        which, index, node = grower.place(sides)
-        found = draw_match(false_rules, node, grower.rng)
+        which, _, path = grower.place(sides)
+        found = draw_match(false_rules, path[-1][0], grower.rng)
         if found is not None:
             rule, bindings = found
-            yield grower.replaced(sides, which, index, rule.target, bindings, [])
+            grower.fill(rule, bindings)
+            yield grower.replaced(sides, which, path, rule, bindings)
 
 
 def _buried(grower: Grower, candidates: Candidates, depth: int) -> Candidates:

@@ -6,7 +6,7 @@ import numpy as np
 
 from dgl_treestack.generate.axioms import load_axioms
 from dgl_treestack.generate.derivation import SAME, Derivation, Sides, combined, depth_of, size_of
-from dgl_treestack.generate.nodes import Node, Pool, find
+from dgl_treestack.generate.nodes import Node, Path, Pool, path_to
 from dgl_treestack.generate.pieces import FUNCTIONS, UNARY, VARIABLES, Habits, Pieces
 from dgl_treestack.generate.rewrite import Bindings, Rule, RuleIndex, draw_expansion, draw_match, instantiate, rules_of
 
@@ -54,7 +54,7 @@ class Grower(Pieces):
     def further(self, derivation: Derivation, depth: int, steps: int, tries: int = 20) -> Derivation | None:
         """At least so many true rewrites more, to an equation of exactly the depth, or None."""
         for _ in range(tries):
-            changed = self._fitting(self.rewritten(derivation), depth)
+            changed = self._fitting(self.rewritten(derivation, depth), depth)
             if changed is None:
                 continue
             derivation, steps = changed, steps - 1
@@ -77,46 +77,55 @@ class Grower(Pieces):
         far = depth - depth_of(grown.sides) > _FAR  # rewriting alone rarely gets a shallow equation there
         rewrite, both, _ = self.habits.far_steps if far else self.habits.steps
         if kind < rewrite:
-            return self.rewritten(grown)
+            return self.rewritten(grown, depth)
+        has_room = depth_of(grown.sides) < depth
         if kind < rewrite + both:
-            return self._same_to_both(grown)
+            return self._same_to_both(grown, has_room)
         axiom, left, right = self.instance(1 if depth > 4 else 0)
         name, slot = self.pick(("Add", "Mul")), self.below(2)
+        if not has_room:
+            return None
         step = ("combine", name, axiom, (left, right), slot)
         return grown.then(combined(self.pool, name, grown.sides, (left, right), slot), step)
 
-    def rewritten(self, derivation: Derivation) -> Derivation | None:
-        """The derivation after one rewrite of a random node of one side, or None when no rule fits there."""
-        which, index, node = self.place(derivation.sides)
+    def rewritten(self, derivation: Derivation, depth: int) -> Derivation | None:
+        """The derivation after one rewrite of a random node of one side, or None: no rule fits there, or it would go deeper."""
+        which, index, path = self.place(derivation.sides)
         expanding = self.chance(self.habits.expansion)
-        found = (draw_expansion if expanding else draw_match)(self.rules, node, self.rng)
+        found = (draw_expansion if expanding else draw_match)(self.rules, path[-1][0], self.rng)
         if found is None:
             return None
         rule, bindings = found
-        fills: list[Node] = []
-        sides = self.replaced(derivation.sides, which, index, rule.target, bindings, fills)
+        fills = self.fill(rule, bindings)
+        if len(path) + rule.depth_of(bindings) > depth:  # most are: seen before the tree is made
+            return None
+        sides = self.replaced(derivation.sides, which, path, rule, bindings)
         step = ("rewrite", rule.name, which, index)
-        return derivation.then(sides, (*step, tuple(fills)) if fills else step)
+        return derivation.then(sides, (*step, fills) if fills else step)
 
-    def place(self, sides: Sides) -> tuple[int, int, Node]:
-        """A random node of a random side: the side, its position there, the node."""
+    def place(self, sides: Sides) -> tuple[int, int, Path]:
+        """A random node of a random side: the side, its position there, the path to it."""
         which = self.below(2)
         index = self.below(sides[which].size)
-        return which, index, find(sides[which], index)
+        return which, index, path_to(sides[which], index)
 
-    def replaced(self, sides: Sides, which: int, index: int, target: Node, bindings: Bindings, fills: list[Node]) -> Sides:
-        """The sides with a node replaced by an instance of `target`; new variables become leaves, listed in `fills`."""
+    def fill(self, rule: Rule, bindings: Bindings) -> tuple[Node, ...]:
+        """Bind the variables that are new in the rule's target to leaves, which are returned."""
+        for label in rule.new:
+            bindings[label] = self.leaf()
+        return tuple([bindings[label] for label in rule.new])
 
-        def fill() -> Node:
-            fills.append(self.leaf())
-            return fills[-1]
-
-        new = self.pool.replace(sides[which], index, instantiate(self.pool, target, bindings, fill))
+    def replaced(self, sides: Sides, which: int, path: Path, rule: Rule, bindings: Bindings) -> Sides:
+        """The sides with the node at the end of a path replaced by what the rule makes of it."""
+        new = self.pool.rebuilt(path, instantiate(self.pool, rule.target, bindings, self.leaf))
         return (new, sides[1]) if which == 0 else (sides[0], new)
 
-    def _same_to_both(self, grown: Derivation) -> Derivation:
+    def _same_to_both(self, grown: Derivation, has_room: bool) -> Derivation | None:
         name = self.pick(FUNCTIONS)
-        if name in UNARY:
+        operands = () if name in UNARY else (self.expression(1), self.below(2))
+        if not has_room:
+            return None
+        if not operands:
             return grown.then((self.pool.node(name, grown.left), self.pool.node(name, grown.right)), ("both", name))
-        operand, slot = self.expression(1), self.below(2)
+        operand, slot = operands
         return grown.then(combined(self.pool, name, grown.sides, (operand, operand), slot), ("both", name, operand, slot))

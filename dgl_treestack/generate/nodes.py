@@ -17,14 +17,17 @@ class Node:
     def __init__(self, name: str, text: str | None, children: tuple["Node", ...]):
         self.name, self.text, self.children = name, text, children
         self.label: str = name if text is None else f"{name}:{text}"
-        self.size: int = 1
-        self.depth: int = 0
-        self.variables: tuple[str, ...] = (text,) if name == "Symbol" and text else ()
+        size, depth = 1, 0
+        variables: tuple[str, ...] = (text,) if name == "Symbol" and text else ()
         for child in children:  # plain loops: nodes are made by the million
-            self.size += child.size
-            self.depth = max(self.depth, child.depth + 1)
-            if child.variables != self.variables:
-                self.variables = tuple(dict.fromkeys((*self.variables, *child.variables)))
+            size += child.size
+            if child.depth >= depth:
+                depth = child.depth + 1
+            if child.variables != variables:
+                variables = tuple(dict.fromkeys((*variables, *child.variables))) if variables else child.variables
+        self.size: int = size
+        self.depth: int = depth
+        self.variables: tuple[str, ...] = variables
         self.memory: dict[Any, Any] = {}
         self._value: Value | None = None
 
@@ -52,6 +55,9 @@ class Node:
             pending.extend(reversed(node.children))
 
 
+Path = list[tuple[Node, int]]  # nodes from a root downwards, each with the slot in which the next one hangs (0 for the last)
+
+
 class Pool:
     """Makes nodes. Drop the pool to drop its nodes and their values."""
 
@@ -63,15 +69,17 @@ class Pool:
 
     def leaf(self, kind: str, text: str) -> Node:
         key = (kind, text)
-        if key not in self._nodes:
-            self._nodes[key] = Node(kind, text, ())
-        return self._nodes[key]
+        node = self._nodes.get(key)
+        if node is None:
+            node = self._nodes[key] = Node(kind, text, ())
+        return node
 
     def node(self, name: str, *children: Node) -> Node:
         key = (name, children)
-        if key not in self._nodes:
-            self._nodes[key] = Node(name, None, children)
-        return self._nodes[key]
+        node = self._nodes.get(key)
+        if node is None:
+            node = self._nodes[key] = Node(name, None, children)
+        return node
 
     def tree(self, expression: Expression) -> Node:
         """The node of an expression."""
@@ -87,7 +95,11 @@ class Pool:
 
     def replace(self, root: Node, index: int, new: Node) -> Node:
         """`root` with the subtree at pre-order position `index` replaced."""
-        for parent, slot in reversed(_descend(root, index)[:-1]):
+        return self.rebuilt(path_to(root, index), new)
+
+    def rebuilt(self, path: Path, new: Node) -> Node:
+        """The root of a path with the subtree at its end replaced."""
+        for parent, slot in reversed(path[:-1]):
             children = parent.children
             new = self.node(parent.name, *children[:slot], new, *children[slot + 1 :])
         return new
@@ -95,11 +107,11 @@ class Pool:
 
 def find(root: Node, index: int) -> Node:
     """The subtree at a pre-order position."""
-    return _descend(root, index)[-1][0]
+    return path_to(root, index)[-1][0]
 
 
-def _descend(root: Node, index: int) -> list[tuple[Node, int]]:
-    """The nodes from the root to a position, each with the slot in which the next one hangs (0 for the last)."""
+def path_to(root: Node, index: int) -> Path:
+    """The path from the root to a pre-order position."""
     path, node = [], root
     while index:
         index -= 1

@@ -6,6 +6,7 @@ that occurs only on the other side is filled in by the caller.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
 
 import numpy as np
@@ -32,6 +33,30 @@ class Rule:
     def is_expansion(self) -> bool:
         """A rule whose source is a bare variable: it fits everywhere and only makes trees larger."""
         return self.source.name == "Symbol"
+
+    @cached_property
+    def new(self) -> tuple[str, ...]:
+        """The labels of the target's variables that do not occur in the source."""
+        return tuple(label for label in self._standing if label not in {found.label for found in self.source.walk()})
+
+    @cached_property
+    def _standing(self) -> dict[str, int]:
+        """Per variable of the target, by first occurrence, the greatest depth at which it stands there."""
+        deepest: dict[str, int] = {}
+        pending = [(self.target, 0)]
+        while pending:
+            node, depth = pending.pop()
+            if node.name == "Symbol":
+                deepest[node.label] = max(depth, deepest.get(node.label, 0))
+            pending.extend((child, depth + 1) for child in reversed(node.children))
+        return deepest
+
+    def depth_of(self, bindings: Bindings) -> int:
+        """The depth of the instance of the target."""
+        depth = self.target.depth
+        for label, standing in self._standing.items():
+            depth = max(depth, standing + bindings[label].depth)
+        return depth
 
     def __str__(self) -> str:
         return f"{to_expression(self.source)} -> {to_expression(self.target)} ({self.name[:-1]})"

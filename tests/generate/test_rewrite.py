@@ -94,3 +94,15 @@ def test_an_expansion_fits_anything():
     pool, node = Pool(), Pool().leaf("Pi", "pi")
     rule, bindings = draw_expansion(RuleIndex(RULES), node, np.random.default_rng(0))
     assert rule.is_expansion and match(rule.target, instantiate(pool, rule.target, bindings, lambda: pool.leaf("Pi", "pi")))
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+def test_the_depth_of_an_instance_is_known_before_it_is_made(rule):
+    pool, deep = Pool(), tree(Pool(), "sin(cos(x))")
+    bindings = {node.label: pool.leaf("Symbol", "x") for node in rule.source.walk() if node.name == "Symbol"}
+    assert set(rule.new) == {node.label for node in rule.target.walk() if node.name == "Symbol"} - set(bindings)
+    bindings |= {label: pool.leaf("Pi", "pi") for label in rule.new}
+    for label in bindings:
+        for changed in (bindings, {**bindings, label: deep}):
+            made = instantiate(pool, rule.target, {**changed}, pytest.fail)
+            assert rule.depth_of(changed) == made.depth
