@@ -1,12 +1,43 @@
-"""Initial values of layers, drawn from a generator: the framework's defaults, as in the authors' code."""
+"""Initial values of layers, drawn from a generator."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
+# Fills a weight (out, in) and a bias (out,), either of which may be absent.
+Draw = Callable[[Tensor | None, Tensor | None, torch.Generator], None]
 
-def draw_linear(weight: Tensor, bias: Tensor | None, generator: torch.Generator) -> None:
-    """Fill a layer's weight (out, in) and bias uniformly within 1 / sqrt(in)."""
-    bound = weight.shape[1] ** -0.5
-    nn.init.uniform_(weight, -bound, bound, generator=generator)
-    if bias is not None:
-        nn.init.uniform_(bias, -bound, bound, generator=generator)
+
+def draw_linear(weight: Tensor | None, bias: Tensor | None, generator: torch.Generator) -> None:
+    """Uniform within 1 / sqrt(in): the framework's defaults, as in the authors' code. A bias alone is zero."""
+    bound = 0.0 if weight is None else weight.shape[1] ** -0.5
+    for tensor in (weight, bias):
+        if tensor is not None:
+            nn.init.uniform_(tensor, -bound, bound, generator=generator)
+
+
+def draw_second_order(weight: Tensor | None, bias: Tensor | None, generator: torch.Generator) -> None:
+    """N(0, (3 / in)^2) for the weights of a product of two states, which grow or die with depth otherwise; no bias."""
+    assert weight is not None and bias is None
+    nn.init.normal_(weight, 0.0, 3 / weight.shape[1], generator=generator)
+
+
+def draw_factor(weight: Tensor | None, bias: Tensor | None, generator: torch.Generator) -> None:
+    """N(0, 4 / in) for a layer whose output is multiplied by another's; no bias."""
+    assert weight is not None and bias is None
+    nn.init.normal_(weight, 0.0, 2 * weight.shape[1] ** -0.5, generator=generator)
+
+
+@dataclass(frozen=True)
+class Constants:
+    """Fills a bias with given numbers, and what is left of it with one."""
+
+    first: tuple[float, ...]
+    rest: float = 0.0
+
+    def __call__(self, weight: Tensor | None, bias: Tensor | None, generator: torch.Generator) -> None:
+        assert weight is None and bias is not None
+        bias.fill_(self.rest)
+        bias[: len(self.first)] = torch.tensor(self.first)

@@ -28,6 +28,7 @@ ROOMS = [
     "_dgl",
     "graph",
     "stack",
+    "queue",
     "initial_values",
     "cells",
     "model_table",

@@ -1,3 +1,6 @@
+import json
+from pathlib import Path
+
 import pytest
 import torch
 from hypothesis import given
@@ -26,7 +29,13 @@ def test_one_hot_actions_are_a_real_stack(actions, size, empty):
         assert soft[0, :, 0].tolist() == expected
 
 
-def test_popping_after_pushing_returns_all_but_the_bottom():
+@given(st.lists(st.floats(-3, 3), min_size=1, max_size=5), st.floats(-3, 3), st.integers(1, 3))
+def test_popping_what_was_pushed_gives_the_old_stack_back(rows, number, spare):
+    old = torch.tensor([*rows, *[0.0] * spare], dtype=torch.float64).reshape(1, -1, 1)
+    assert torch.equal(stack.pop(stack.push(old, torch.full((1, 1), number, dtype=torch.float64))), old)
+
+
+def test_popping_after_pushing_onto_a_full_stack_loses_the_bottom():
     old, value = torch.randn(2, 4, H), torch.randn(2, H)
     assert torch.equal(stack.pop(stack.push(old, value))[:, :3], old[:, :3])
 
@@ -42,6 +51,17 @@ def test_gates_per_element_and_mixture():
     assert (mixed >= extremes.amin(0) - 1e-6).all()
 
 
+@pytest.mark.parametrize("actions", [2, 3])
+@pytest.mark.parametrize("size", [1, 2, 3, 7])
+def test_row_by_row_and_as_a_whole_give_the_same_numbers(size, actions, monkeypatch):
+    stacks, value, gates = torch.randn(actions, 4, size, H), torch.randn(4, H), torch.rand(actions, 4, H)
+    found = []
+    for few in (0, 100):
+        monkeypatch.setattr(stack, "FEW_ROWS", few)
+        found.append(stack.update_each(list(stacks), value, *gates, empty=-0.5))
+    assert torch.equal(*found)
+
+
 def test_read_is_a_weighted_sum_of_the_top_rows():
     rows, weights = torch.randn(2, 4, H), torch.rand(2, 2)
     assert torch.allclose(stack.read(rows, weights), weights[:, :1] * rows[:, 0] + weights[:, 1:] * rows[:, 1])
@@ -50,3 +70,19 @@ def test_read_is_a_weighted_sum_of_the_top_rows():
 def test_shapes_are_checked_in_tests():
     with pytest.raises(Exception, match="Type-check error"):
         stack.push(torch.zeros(2, 4, H), torch.zeros(3, H))
+
+
+CASES = json.loads((Path(__file__).parent / "goldens" / "stack_rnn.json").read_text())["cases"]
+
+
+@pytest.mark.parametrize("case", CASES, ids=[f"noop={case['noop']},hard={case['hard']}" for case in CASES])
+def test_the_stacks_of_joulin_and_mikolov(case):
+    """Their program's stacks, step by step, from its states and actions: cells of width 1, empty rows of -1."""
+    stacks = [torch.full((1, case["stack_size"], 1), -1.0, dtype=torch.float64) for _ in case["weights"]["D"]]
+    for step in case["steps"]:
+        h = torch.tensor(step["h"], dtype=torch.float64)
+        for i, (weights, actions) in enumerate(zip(case["weights"]["D"], step["a"], strict=True)):
+            value = torch.sigmoid(torch.tensor(weights, dtype=torch.float64) @ h).reshape(1, 1)
+            gates = torch.tensor(actions, dtype=torch.float64).reshape(-1, 1, 1)
+            stacks[i] = stack.update(stacks[i], value, *gates, empty=-1.0)
+        assert torch.stack(stacks)[:, 0, :, 0].tolist() == [pytest.approx(rows, abs=1e-6) for rows in step["stack"]]

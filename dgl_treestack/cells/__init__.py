@@ -10,14 +10,19 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from dgl_treestack.cells._contract import PER_CHILD as PER_CHILD
 from dgl_treestack.cells._contract import Cell as Cell
-from dgl_treestack.cells._contract import Ops as Ops
-from dgl_treestack.cells._contract import Shape as Shape
-from dgl_treestack.cells._contract import State as State
 from dgl_treestack.cells._model import Model as Model
+from dgl_treestack.cells._step import FORMS as FORMS
+from dgl_treestack.cells._step import PER_CHILD as PER_CHILD
+from dgl_treestack.cells._step import Noise as Noise
+from dgl_treestack.cells._step import Ops as Ops
+from dgl_treestack.cells._step import Shape as Shape
+from dgl_treestack.cells._step import Signals as Signals
+from dgl_treestack.cells._step import State as State
 from dgl_treestack.errors import ConfigurationError, unknown
 from dgl_treestack.operators import Operator
+
+COMMON = ("dropout", "input_size", "share")  # what a configuration says beside a model's settings
 
 
 @cache
@@ -48,10 +53,21 @@ def build(
     if name not in models():
         raise ConfigurationError(unknown("model", name, models()))
     model = models()[name]
-    common: dict[str, Any] = {"dropout": dropout, "input_size": input_size, "share": share}
-    taken = {"operators", "tokens", "hidden", "common", *common}
-    known = [key for key in inspect.signature(model.cell).parameters if key not in taken]
+    known = [key for key in _settings_of(model.cell) if key not in COMMON]
     for key in settings:
         if key not in known:
             raise ConfigurationError(f"Model {name!r}: " + unknown("setting", key, known))
-    return model.cell(operators, tokens, hidden, **common, **{**model.settings, **settings})
+    common: dict[str, Any] = {"dropout": dropout, "input_size": input_size, "share": share}
+    cell = model.cell(operators, tokens, hidden, **common, **{**model.settings, **settings})
+    cell.settings = {**model.settings, **settings}  # for `repr`
+    return cell
+
+
+def _settings_of(cell: type[Cell]) -> list[str]:
+    """The keyword arguments of a class and its bases, the class's own first."""
+    found: dict[str, None] = {}
+    for base in cell.__mro__:
+        if issubclass(base, Cell):
+            parameters = inspect.signature(base.__init__).parameters.values()
+            found.update(dict.fromkeys(p.name for p in parameters if p.kind is p.KEYWORD_ONLY))
+    return list(found)

@@ -12,11 +12,12 @@ class LeafEncoder(nn.Module):
     """The state h of a leaf (Arabshahi 2019, section 3.2).
 
     symbol    h = row of the table
-    number v  h = sigma(W2 sigma(W1 v + b1) + b2)
+    number v  h = sigma(W2 sigma(W1 v + b1) + b2)      sigma the logistic function, or ReLU
     """
 
-    def __init__(self, tokens: int, hidden: int):
+    def __init__(self, tokens: int, hidden: int, activation: str = "sigmoid"):
         super().__init__()
+        self.activation = {"sigmoid": torch.sigmoid, "relu": torch.relu}[activation]
         self.table = nn.Parameter(torch.empty(tokens, hidden))
         self.number1 = nn.Linear(1, hidden)
         self.number2 = nn.Linear(hidden, hidden)
@@ -28,7 +29,7 @@ class LeafEncoder(nn.Module):
         if len(encoded) == 0:  # so that the encoder's gradient stays None until a number is seen
             return h
         values = number[encoded].to(h.dtype).unsqueeze(1)
-        return h.index_copy(0, encoded, torch.sigmoid(self.number2(torch.sigmoid(self.number1(values)))))
+        return h.index_copy(0, encoded, self.activation(self.number2(self.activation(self.number1(values)))))
 
     def reset_parameters(self, generator: torch.Generator) -> None:
         """Table N(0, 1), layers uniform within 1 / sqrt(inputs): the framework's defaults, as in the authors' code."""

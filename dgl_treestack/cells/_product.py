@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from dgl_treestack.errors import ConfigurationError, unknown
-from dgl_treestack.initial_values import draw_linear
+from dgl_treestack.initial_values import Draw, draw_linear
 from dgl_treestack.operators import Operator
 
 SHARES = ("operator", "all")
@@ -16,8 +16,9 @@ SHARES = ("operator", "all")
 class OperatorLinear(nn.Module):
     """y = W_op x + b_op, one weight and one bias per operator, called `weight_<operator>` and `bias_<operator>`.
 
-    inputs, outputs: (a, b) for a width of a + b * arity. share: `operator`, or `all` for one set per arity, called
-    `weight_arity<n>`. A parameter that no node used has gradient None.
+    inputs, outputs: (a, b) for a width of a + b * arity; without inputs there is a bias alone. share: `operator`, or `all` for
+    one set, called `weight_all`, and where widths depend on the arity one per arity, `weight_arity<n>`. draw: fills weight and
+    bias. A parameter that no node used has gradient None.
     """
 
     def __init__(
@@ -28,39 +29,48 @@ class OperatorLinear(nn.Module):
         *,
         bias: bool = True,
         share: str = "operator",
+        draw: Draw = draw_linear,
     ):
         super().__init__()
         if share not in SHARES:
             raise ConfigurationError(unknown("way to share weights", share, SHARES))
-        self.inputs, self.outputs, self.bias = inputs, outputs, bias
+        self.inputs, self.outputs, self.bias, self.draw = inputs, outputs, bias, draw
         self.keys = {operator.name: operator.name for operator in operators}
         for operator in operators:
             if operator.arity is None and (inputs[1] or outputs[1]):
                 raise ConfigurationError(
                     f"{operator.name!r} takes any number of children, but a weight of this cell depends on the number. "
-                    f"Use a child-sum cell or give the operator a fixed arity."
+                    f"Use the form child_sum or give the operator a fixed arity."
                 )
             arity = operator.arity or 1
             if share == "all":
-                self.keys[operator.name] = f"arity{arity}"
+                self.keys[operator.name] = f"arity{arity}" if inputs[1] or outputs[1] else "all"
             self._create(self.keys[operator.name], inputs[0] + inputs[1] * arity, outputs[0] + outputs[1] * arity)
 
     def _create(self, key: str, width_in: int, width_out: int) -> None:
         if f"weight_{key}" not in self._parameters:
-            self.register_parameter(f"weight_{key}", nn.Parameter(torch.empty(width_out, width_in)))
+            self.register_parameter(f"weight_{key}", nn.Parameter(torch.empty(width_out, width_in)) if width_in else None)
             self.register_parameter(f"bias_{key}", nn.Parameter(torch.empty(width_out)) if self.bias else None)
 
     def forward(self, operator: str, x: Tensor) -> Tensor:
         """The map of one operator, (..., in) -> (..., out)."""
         key = self.keys[operator]
-        weight = self._parameters[f"weight_{key}"]
-        assert weight is not None
-        return functional.linear(x, weight, self._parameters[f"bias_{key}"])
+        weight, bias = self._parameters[f"weight_{key}"], self._parameters[f"bias_{key}"]
+        if weight is None:
+            assert bias is not None
+            return bias.expand(*x.shape[:-1], -1)
+        return functional.linear(x, weight, bias)
+
+    def of(self, operator: str) -> list[Tensor]:
+        """Weight and bias of an operator, as far as they exist."""
+        key = self.keys[operator]
+        found = (self._parameters[f"weight_{key}"], self._parameters[f"bias_{key}"])
+        return [parameter for parameter in found if parameter is not None]
 
     def reset_parameters(self, generator: torch.Generator) -> None:
-        """Uniform within 1 / sqrt(inputs)."""
+        """Draw the initial values."""
         for key in dict.fromkeys(self.keys.values()):
-            draw_linear(self.get_parameter(f"weight_{key}"), self._parameters[f"bias_{key}"], generator)
+            self.draw(self._parameters[f"weight_{key}"], self._parameters[f"bias_{key}"], generator)
 
     def extra_repr(self) -> str:
         return f"{len(set(self.keys.values()))} weights, in={_width(self.inputs)}, out={_width(self.outputs)}"

@@ -22,6 +22,13 @@ def whole(value: object, setting: str, low: int, high: int = 10_000) -> int:
     return value
 
 
+def number(value: object, setting: str, low: float = -1e6, high: float = 1e6) -> float:
+    """A number from low on, below high."""
+    if type(value) not in (int, float) or not low <= value < high:  # type: ignore[operator]
+        raise ConfigurationError(f"{setting!r} is {value!r}; it must be a number from {low:g} on, below {high:g}.")
+    return float(value)  # type: ignore[arg-type]
+
+
 def switch(value: object, setting: str) -> bool:
     """True or false."""
     if type(value) is not bool:

@@ -1,14 +1,14 @@
 """Tree-LSTM: gates and a memory cell per operator."""
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from dgl_treestack.cells._contract import PER_CHILD, Cell, Ops, State, dropped
+from dgl_treestack.cells._contract import Cell
+from dgl_treestack.cells._lstm import remember
 from dgl_treestack.cells._model import Model
-from dgl_treestack.operators import Operator
+from dgl_treestack.cells._step import PER_CHILD, Noise, Ops, Signals, State, dropped
 
 
 class TreeLSTM(Cell):
@@ -22,28 +22,26 @@ class TreeLSTM(Cell):
         h   = o * tanh(c)
 
     Shapes: h, c (H,); the matrices (H, A H) are stacked in the order inp, o, u, f_1 .. f_A. A leaf has c = 0.
+    Child-sum (Tai et al., eq. 2-8): i = h_1 + ... + h_A, and f_k = sigma(U_f h_k + b_f).
     Dropout acts on u, as in the authors' code; the papers do not say where.
     """
 
-    def __init__(self, operators: Sequence[Operator], tokens: int, hidden: int, **common: Any):
-        super().__init__(operators, tokens, hidden, **common)
-        self.fields["c"] = (hidden,)
-        self.signals = {"input": (hidden,), "output": (hidden,), "forget": (PER_CHILD, hidden)}
-        self.noise = {"u": (hidden,)}
-        self.add_product("gates", (self.input_size, hidden), (3 * hidden, hidden))
+    def __init__(self, *sizes: Any, **common: Any):
+        super().__init__(*sizes, **common)
+        self.fields["c"] = (self.hidden,)
+        self.signals = {"input": (self.hidden,), "output": (self.hidden,), "forget": (PER_CHILD, self.hidden)}
+        self.noise = {"u": (self.hidden,)}
+        self.add_map("gates", 3)
 
-    def node(
-        self, ops: Ops, children: State, inputs: Tensor | None, noise: Mapping[str, Tensor]
-    ) -> tuple[State, dict[str, Tensor]]:
-        gates = ops.linear("gates", self.concatenate(children["h"], inputs)).unflatten(1, (-1, self.hidden))
-        inp, o = torch.sigmoid(gates[:, 0]), torch.sigmoid(gates[:, 1])
-        u = dropped(torch.tanh(gates[:, 2]), noise, "u")
-        f = torch.sigmoid(gates[:, 3:])
-        c = inp * u + (f * children["c"]).sum(1)
-        return {"h": o * torch.tanh(c), "c": c}, {"input": inp, "output": o, "forget": f}
+    def node(self, ops: Ops, children: State, inputs: Tensor | None, noise: Noise) -> tuple[State, Signals]:
+        own, f = self.map(ops, "gates", children["h"], inputs)
+        inp, o, f = torch.sigmoid(own[:, 0]), torch.sigmoid(own[:, 1]), torch.sigmoid(f)
+        u = dropped(torch.tanh(own[:, 2]), noise, "u")
+        return remember(inp, f, o, u, children["c"]), {"input": inp, "output": o, "forget": f}
 
 
 MODELS = {
     "tree_lstm": Model(TreeLSTM, "Arabshahi 2019", "15-21", "a memory cell and gates"),
+    "tree_lstm_child_sum": Model(TreeLSTM, "Tai 2015", "2-8", "children summed", {"form": "child_sum"}),
     "tree_lstm_released": Model(TreeLSTM, "Arabshahi 2020, released code", "-", "the same equations"),
 }

@@ -1,50 +1,47 @@
-"""Tree-RNN: a feed-forward layer per operator."""
+"""Tree-RNN: a feed-forward network per operator."""
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 from torch import Tensor
 
 from dgl_treestack.cells._activation import ACTIVATIONS
-from dgl_treestack.cells._contract import Cell, Ops, State, dropped
+from dgl_treestack.cells._contract import Cell
 from dgl_treestack.cells._model import Model
-from dgl_treestack.cells._settings import choose
-from dgl_treestack.operators import Operator
+from dgl_treestack.cells._settings import choose, whole
+from dgl_treestack.cells._step import Noise, Ops, Signals, State, dropped
 
 
 class TreeRNN(Cell):
     """Arabshahi 2019, eq. 1-2:
 
         i = [h_1; ...; h_A]
-        h = f(W i + b)
+        h = f(W i + b)                        layers = 1
+        h = f(W_2 f(W i + b) + b_2)           layers = 2, the baseline that Arabshahi 2020 describes without an equation
 
-    Shapes: h (H,), W (H, A H). f is `activation`: the paper says "such as Sigmoid", which is the default.
+    Shapes: h (H,), W (H, A H), W_2 (H, H). f is `activation`: the paper says "such as Sigmoid", which is the default.
+    Child-sum: i = h_1 + ... + h_A, W (H, H).
     Dropout acts on h, as in the authors' code; the papers do not say where.
     """
 
-    def __init__(
-        self,
-        operators: Sequence[Operator],
-        tokens: int,
-        hidden: int,
-        *,
-        activation: str = "sigmoid",
-        **common: Any,
-    ):
-        super().__init__(operators, tokens, hidden, **common)
+    def __init__(self, *sizes: Any, layers: int = 1, activation: str = "sigmoid", **common: Any):
+        super().__init__(*sizes, **common)
         self.activation = choose(ACTIVATIONS, activation, "activation")
-        self.noise = {"h": (hidden,)}
-        self.add_product("state", (self.input_size, hidden), (hidden, 0))
+        self.noise = {"h": (self.hidden,)}
+        self.add_product("state", self.joined(self.hidden), (self.hidden, 0))
+        self.further = [f"layer{i}" for i in range(2, whole(layers, "layers", 1) + 1)]
+        for layer in self.further:
+            self.add_product(layer, (self.hidden, 0), (self.hidden, 0))
 
-    def node(
-        self, ops: Ops, children: State, inputs: Tensor | None, noise: Mapping[str, Tensor]
-    ) -> tuple[State, dict[str, Tensor]]:
-        h = self.activation(ops.linear("state", self.concatenate(children["h"], inputs)))
+    def node(self, ops: Ops, children: State, inputs: Tensor | None, noise: Noise) -> tuple[State, Signals]:
+        h = self.activation(ops.linear("state", self.join(children["h"], inputs)))
+        for layer in self.further:
+            h = self.activation(ops.linear(layer, h))
         return {"h": dropped(h, noise, "h")}, {}
 
 
 MODELS = {
     "tree_rnn": Model(TreeRNN, "Arabshahi 2019", "1-2", "a layer per operator"),
     "tree_rnn_tanh": Model(TreeRNN, "Arabshahi 2019", "1-2", "tanh in place of the sigmoid", {"activation": "tanh"}),
-    "tree_rnn_released": Model(TreeRNN, "Arabshahi 2020, released code", "-", "the authors' one-layer form"),
+    "tree_rnn_two_layers": Model(TreeRNN, "Arabshahi 2020", "section 4", "a second layer", {"layers": 2}),
+    "tree_rnn_released": Model(TreeRNN, "Arabshahi 2020, released code", "-", "the same equations"),
 }

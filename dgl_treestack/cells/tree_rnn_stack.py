@@ -1,6 +1,5 @@
 """Tree-RNN with a stack per node."""
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -8,10 +7,10 @@ from torch import Tensor
 
 from dgl_treestack import stack
 from dgl_treestack.cells._activation import ACTIVATIONS
-from dgl_treestack.cells._contract import Cell, Ops, State, dropped
+from dgl_treestack.cells._contract import Cell
 from dgl_treestack.cells._model import Model
 from dgl_treestack.cells._settings import choose, switch, whole
-from dgl_treestack.operators import Operator
+from dgl_treestack.cells._step import Noise, Ops, Signals, State, dropped
 
 
 class TreeRNNStack(Cell):
@@ -28,43 +27,32 @@ class TreeRNNStack(Cell):
 
     Shapes: h (H,), stack S (stack_size, H), U_x (H, A H), U_p (k, A H); the paper prints U_p as k x n.
     Row stack_size of S_pop, beyond the bottom, is zero, as the paper says. Eq. 10 is used for k = 1 as well.
+    Child-sum: sums in place of both concatenations.
     Dropout acts on u; the paper does not say where.
     """
 
     def __init__(
-        self,
-        operators: Sequence[Operator],
-        tokens: int,
-        hidden: int,
-        *,
-        stack_size: int = 5,
-        noop: bool = False,
-        top_k: int = 1,
-        activation: str = "sigmoid",
-        **common: Any,
+        self, *sizes: Any, stack_size: int = 5, noop: bool = False, top_k: int = 1, activation: str = "sigmoid", **common: Any
     ):
-        super().__init__(operators, tokens, hidden, **common)
+        super().__init__(*sizes, **common)
         self.actions = stack.ACTIONS if switch(noop, "noop") else stack.ACTIONS[:2]
         self.activation = choose(ACTIVATIONS, activation, "activation")
-        self.fields["stack"] = (whole(stack_size, "stack_size", 1), hidden)
+        self.fields["stack"] = (whole(stack_size, "stack_size", 1), self.hidden)
         self.signals = dict.fromkeys(self.actions, (1,))
-        self.noise = {"u": (hidden,)}
-        self.add_product("actions", (self.input_size, hidden), (len(self.actions), 0))
-        self.add_product("state", (self.input_size, hidden), (2 * hidden, 0))
-        self.add_product("read", (self.input_size, hidden), (whole(top_k, "top_k", 1, stack_size), 0))
-        self.add_product("rows", (0, hidden), (len(self.actions) * hidden, 0))
+        self.noise = {"u": (self.hidden,)}
+        width = self.joined(self.hidden)
+        self.add_product("actions", width, (len(self.actions), 0))
+        self.add_product("state", width, (2 * self.hidden, 0))
+        self.add_product("read", width, (whole(top_k, "top_k", 1, stack_size), 0))
+        self.add_product("rows", self.joined(self.hidden, external=False), (len(self.actions) * self.hidden, 0))
 
-    def node(
-        self, ops: Ops, children: State, inputs: Tensor | None, noise: Mapping[str, Tensor]
-    ) -> tuple[State, dict[str, Tensor]]:
-        x = self.concatenate(children["h"], inputs)
+    def node(self, ops: Ops, children: State, inputs: Tensor | None, noise: Noise) -> tuple[State, Signals]:
+        x = self.join(children["h"], inputs)
         actions = torch.softmax(ops.linear("actions", x), 1).unsqueeze(2).unbind(1)
         own, u = ops.linear("state", x).chunk(2, 1)
         u = dropped(torch.sigmoid(u), noise, "u")
-        side_by_side = children["stack"].transpose(1, 2).flatten(2)
-        rows = torch.sigmoid(ops.linear("rows", side_by_side)).chunk(len(self.actions), 2)
-        moved = (stack.push(rows[0], u), stack.pop(rows[1]), *rows[2:])
-        memory = sum((a.unsqueeze(1) * s for a, s in zip(actions, moved, strict=True)), torch.zeros(()).to(x))
+        rows = torch.sigmoid(ops.linear("rows", self.join(children["stack"]))).chunk(len(self.actions), 2)
+        memory = stack.update_each(rows, u, *actions)
         top = stack.read(memory, torch.sigmoid(ops.linear("read", x)))
         return {"h": self.activation(own + top), "stack": memory}, dict(zip(self.actions, actions, strict=True))
 
@@ -72,4 +60,5 @@ class TreeRNNStack(Cell):
 MODELS = {
     "tree_rnn_stack": Model(TreeRNNStack, "Arabshahi 2019", "3-11", "a stack beside the state"),
     "tree_rnn_stack_noop": Model(TreeRNNStack, "Arabshahi 2019", "3-14", "the no-op action", {"noop": True}),
+    "tree_rnn_stack_top2": Model(TreeRNNStack, "Arabshahi 2019", "3-11", "output from the two topmost rows", {"top_k": 2}),
 }

@@ -1,6 +1,6 @@
 """Tree-SMU, the stack-augmented Tree-LSTM: a stack in place of the memory cell."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -8,15 +8,15 @@ from torch import Tensor
 
 from dgl_treestack import stack
 from dgl_treestack.cells._activation import ACTIVATIONS
-from dgl_treestack.cells._contract import PER_CHILD, Cell, Ops, State, dropped
+from dgl_treestack.cells._contract import Cell
 from dgl_treestack.cells._model import Model
 from dgl_treestack.cells._settings import choose, switch, whole
-from dgl_treestack.operators import Operator
+from dgl_treestack.cells._step import PER_CHILD, Noise, Ops, Signals, State, dropped
 
 # How the gates (nodes, actions, H) are made to sum to one over the actions, element by element.
 NORMALISATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "none": lambda gates: gates,
-    "sum": lambda gates: gates / gates.sum(1, keepdim=True),
+    "sum": lambda gates: gates / gates.sum(1, keepdim=True).clamp_min(1e-30),
     "softmax": lambda gates: torch.softmax(gates, 1),
 }
 
@@ -39,15 +39,13 @@ class TreeSMU(Cell):
     `normalise` is `sum` (gates divided by their sum; the paper says "element-wise normalised to 1"), `softmax` (a softmax over
     the sigmoids, as in the authors' code) or `none` (2019). `noop=False` leaves out the third action. `activation` is the
     function at u and at the output. U_p takes i, of width A H; the paper prints k x n. A leaf's stack is empty: zeros.
+    Child-sum: i = h_1 + ... + h_A, and f_k = sigma(U_f h_k + b_f).
     Dropout acts on u, as in the authors' code; the papers do not say where.
     """
 
     def __init__(
         self,
-        operators: Sequence[Operator],
-        tokens: int,
-        hidden: int,
-        *,
+        *sizes: Any,
         stack_size: int = 5,
         noop: bool = True,
         normalise: str = "sum",
@@ -55,7 +53,8 @@ class TreeSMU(Cell):
         activation: str = "tanh",
         **common: Any,
     ):
-        super().__init__(operators, tokens, hidden, **common)
+        super().__init__(*sizes, **common)
+        hidden = self.hidden
         self.actions = stack.ACTIONS if switch(noop, "noop") else stack.ACTIONS[:2]
         self.normalise = choose(NORMALISATIONS, normalise, "normalise")
         self.activation = choose(ACTIVATIONS, activation, "activation")
@@ -63,24 +62,26 @@ class TreeSMU(Cell):
         self.top_k = whole(top_k, "top_k", 1, stack_size)
         self.signals = {**dict.fromkeys(self.actions, (hidden,)), "output": (hidden,), "forget": (PER_CHILD, hidden)}
         self.noise = {"u": (hidden,)}
-        self.add_product("gates", (self.input_size, hidden), ((2 + len(self.actions)) * hidden, hidden))
+        self.add_map("gates", 2 + len(self.actions))
         if top_k > 1:
-            self.add_product("read", (self.input_size, hidden), (top_k, 0))
+            self.add_product("read", self.joined(hidden), (top_k, 0))
 
-    def node(
-        self, ops: Ops, children: State, inputs: Tensor | None, noise: Mapping[str, Tensor]
-    ) -> tuple[State, dict[str, Tensor]]:
-        x = self.concatenate(children["h"], inputs)
-        gates = ops.linear("gates", x).unflatten(1, (-1, self.hidden))
-        u = dropped(self.activation(gates[:, 0]), noise, "u")
-        o, *sigmoids = torch.sigmoid(gates[:, 1:]).unbind(1)
-        actions = self.normalise(torch.stack(sigmoids[: len(self.actions)], 1)).unbind(1)
-        f = torch.stack(sigmoids[len(self.actions) :], 1)
-        combined = (f.unsqueeze(2) * children["stack"]).sum(1)
-        memory = stack.update(combined, u, *actions)
-        top = memory[:, 0] if self.top_k == 1 else stack.read(memory, torch.sigmoid(ops.linear("read", x)))
+    def node(self, ops: Ops, children: State, inputs: Tensor | None, noise: Noise) -> tuple[State, Signals]:
+        own, f = self.map(ops, "gates", children["h"], inputs)
+        u = dropped(self.activation(own[:, 0]), noise, "u")
+        o, f, gates = torch.sigmoid(own[:, 1]), torch.sigmoid(f), torch.sigmoid(own[:, 2:])
+        actions = self.normalise(gates).unbind(1)
+        memory = self.write(f, children, u, actions)
+        rows, top = memory["stack"], memory["stack"][:, 0]
+        if self.top_k > 1:
+            top = stack.read(rows, torch.sigmoid(ops.linear("read", self.join(children["h"], inputs))))
         signals = {**dict(zip(self.actions, actions, strict=True)), "output": o, "forget": f}
-        return {"h": o * self.activation(top), "stack": memory}, signals
+        return {"h": o * self.activation(top), **memory}, signals
+
+    def write(self, f: Tensor, children: State, u: Tensor, actions: Sequence[Tensor]) -> State:
+        """The children's stacks combined by the gates f (nodes, A, H), then updated."""
+        combined = (f.unsqueeze(2) * children["stack"]).sum(1)
+        return {"stack": stack.update(combined, u, *actions)}
 
 
 MODELS = {
@@ -90,6 +91,7 @@ MODELS = {
     "tree_lstm_stack_normalise": Model(TreeSMU, "Arabshahi 2019", "16-29", "push and pop sum to one", {"noop": False}),
     "tree_lstm_stack_normalise_noop": Model(TreeSMU, "Arabshahi 2019", "16-32", "the no-op action"),
     "tree_smu": Model(TreeSMU, "Arabshahi 2020", "1-14", "the same model under its later name"),
+    "tree_smu_child_sum": Model(TreeSMU, "Arabshahi 2020", "1-14", "children summed (Tai 2015)", {"form": "child_sum"}),
     "tree_smu_pushpop": Model(TreeSMU, "Arabshahi 2020", "1-11", "push and pop alone", {"noop": False}),
     "tree_smu_top2": Model(TreeSMU, "Arabshahi 2020", "1-14", "output from the two topmost rows", {"top_k": 2}),
     "tree_smu_released": Model(

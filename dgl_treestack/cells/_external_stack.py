@@ -1,0 +1,90 @@
+"""The external stack of Mali 2021, which any of that paper's cells can be given."""
+
+import abc
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from dgl_treestack import stack
+from dgl_treestack.cells._contract import Cell
+from dgl_treestack.cells._settings import choose, number, switch, whole
+from dgl_treestack.cells._step import PER_CHILD, Noise, Ops, Signals, State, dropped
+from dgl_treestack.errors import ConfigurationError
+
+COMBINATIONS = ("gates", "sum", "mean")
+CONTROLLERS = ("h", "x")
+
+
+class MayHaveStack(Cell):
+    """A step h, ... = step(x, z) of Mali 2021, and with `stack_size` above 0 the stack of eq. 16-19 around it:
+
+        x       = [h_1; ...; h_A]                the node's input is its children
+        z_k     = h_k + P S_k[0]                 eq. 17: the top of every child's stack enters its state; without a stack h_k
+        a       = softmax(A h + b_a)             eq. 16 on the new state, with the no-op of eq. 18
+        v       = sigma(D h)                     the pushed value
+        g_k     = sigma(G_k x + b_gk)            children's stacks combined as in Arabshahi 2019: S_c = sum_k g_k * S_k
+        S[0]    = a_push v        + a_pop S_c[1]   + a_noop S_c[0]
+        S[r]    = a_push S_c[r-1] + a_pop S_c[r+1] + a_noop S_c[r]         with the no-op that eq. 19 leaves out
+
+    Shapes: stack (stack_size, H), P, D (H, H), A (3, H), G_k (H, A H). The paper prints A as 2 x 2n, D as 1 x m, and eq. 18 for
+    every child's stack, where a node has one; it does not say how children's stacks are combined.
+    Settings, where it can be read otherwise (LOG.md has the table): `noop=False` leaves two actions, as eq. 16 has;
+    `controller="x"` lets x decide on the actions; `combine` is `gates`, `sum` or `mean`; `empty` is what the rows of a leaf
+    hold and what is popped in at the bottom.
+    """
+
+    def __init__(
+        self,
+        *sizes: Any,
+        stack_size: int = 0,
+        noop: bool = True,
+        controller: str = "h",
+        combine: str = "gates",
+        empty: float = 0.0,
+        **common: Any,
+    ):
+        super().__init__(*sizes, **common)
+        self.stack_size, self.actions = whole(stack_size, "stack_size", 0), stack.ACTIONS[: 3 if switch(noop, "noop") else 2]
+        self.controller = choose(dict(zip(CONTROLLERS, CONTROLLERS, strict=True)), controller, "controller")
+        self.combine = choose(dict(zip(COMBINATIONS, COMBINATIONS, strict=True)), combine, "combine")
+        self.bottom = number(empty, "empty")
+        if stack_size:
+            self._add_stack()
+        elif (noop, controller, combine, empty) != (True, "h", "gates", 0.0):
+            raise ConfigurationError("noop, controller, combine and empty belong to a stack. Set stack_size to at least 1.")
+
+    def _add_stack(self) -> None:
+        self.fields["stack"], self.empty["stack"] = (self.stack_size, self.hidden), self.bottom
+        self.signals.update(dict.fromkeys(self.actions, (1,)))
+        self.noise["v"] = (self.hidden,)
+        one, x = (self.hidden, 0), self.joined(self.hidden)
+        self.add_product("read", one, one, bias=False)
+        self.add_product("actions", x if self.controller == "x" else one, (len(self.actions), 0))
+        self.add_product("value", one, one, bias=False)
+        if self.combine == "gates":
+            self.signals["combine"] = (PER_CHILD, self.hidden)
+            self.add_map("combine", 0)
+
+    @abc.abstractmethod
+    def step(self, ops: Ops, x: Tensor, z: Tensor, children: State, noise: Noise) -> tuple[State, Signals]:
+        """State and signals from the input x (nodes, in), the children's states z (nodes, A, H) and what else they carry."""
+
+    def node(self, ops: Ops, children: State, inputs: Tensor | None, noise: Noise) -> tuple[State, Signals]:
+        x, z = self.join(children["h"], inputs), children["h"]
+        if not self.stack_size:
+            return self.step(ops, x, z, children, noise)
+        state, signals = self.step(ops, x, z + ops.linear("read", children["stack"][:, :, 0]), children, noise)
+        combined, gates = self._combined(ops, children, inputs)
+        h = state["h"]
+        actions = torch.softmax(ops.linear("actions", x if self.controller == "x" else h), 1).unsqueeze(2).unbind(1)
+        value = dropped(torch.sigmoid(ops.linear("value", h)), noise, "v")
+        memory = stack.update(combined, value, *actions, empty=self.bottom)
+        return {**state, "stack": memory}, {**signals, **dict(zip(self.actions, actions, strict=True)), **gates}
+
+    def _combined(self, ops: Ops, children: State, inputs: Tensor | None) -> tuple[Tensor, Signals]:
+        """The children's stacks as one, and the gates that did it, if gates did."""
+        if self.combine != "gates":
+            return (children["stack"].sum(1) if self.combine == "sum" else children["stack"].mean(1)), {}
+        gates = torch.sigmoid(self.map(ops, "combine", children["h"], inputs)[1])
+        return (gates.unsqueeze(2) * children["stack"]).sum(1), {"combine": gates}

@@ -1,0 +1,40 @@
+"""Multiplicative Tree-RNN: a product where the second-order one has a tensor."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from dgl_treestack.cells._external_stack import MayHaveStack
+from dgl_treestack.cells._model import Model
+from dgl_treestack.cells._step import Noise, Ops, Signals, State, dropped
+from dgl_treestack.initial_values import draw_factor
+
+
+class MTreeRNN(MayHaveStack):
+    """Mali 2021, eq. 17 as it stands, with the stack of eq. 16-19:
+
+        x      = [h_1; ...; h_A]            z_k = h_k + P S_k[0]
+        h      = tanh((W x) * (R sum_k z_k) + b)
+
+    Shapes: h (H,), W (H, A H), R (H, H), b (H,); the stack's as in `MayHaveStack`. No bias is printed; b starts at zero.
+    Initial values: W, R ~ N(0, 4 / inputs): drawn like other layers, the product of two dies within a few levels.
+    Child-sum: x = h_1 + ... + h_A, W (H, H). Dropout acts on h; the paper does not say where.
+    """
+
+    def __init__(self, *sizes: Any, **settings: Any):
+        super().__init__(*sizes, **settings)
+        self.noise["h"] = (self.hidden,)
+        self.add_product("x", self.joined(self.hidden), (self.hidden, 0), bias=False, draw=draw_factor)
+        self.add_product("z", (self.hidden, 0), (self.hidden, 0), bias=False, draw=draw_factor)
+        self.add_constants("bias", [0.0])
+
+    def step(self, ops: Ops, x: Tensor, z: Tensor, children: State, noise: Noise) -> tuple[State, Signals]:
+        product = ops.linear("x", x) * ops.linear("z", z.sum(1))
+        return {"h": dropped(torch.tanh(product + self.constants(ops, "bias", x)[:, 0]), noise, "h")}, {}
+
+
+MODELS = {
+    "mtree_rnn": Model(MTreeRNN, "Mali 2021", "17, no stack", "a product of input and state"),
+    "mtree_rnn_stack": Model(MTreeRNN, "Mali 2021", "16-19", "and a stack beside it", {"stack_size": 5}),
+}

@@ -1,0 +1,45 @@
+"""Tree-SMU with a queue in place of the stack: what Arabshahi 2020 argues against."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch import Tensor
+
+from dgl_treestack import queue
+from dgl_treestack.cells._model import Model
+from dgl_treestack.cells._step import State
+from dgl_treestack.cells.tree_smu import TreeSMU
+from dgl_treestack.errors import ConfigurationError
+
+
+class TreeQueue(TreeSMU):
+    """Arabshahi 2020, eq. 1-14 with a queue, which section 3 describes without an equation ("if a queue was used instead"):
+
+        Q_c[r]   = sum_k f_k * Q_k[r]                         children's queues combined as the stacks are
+        t_c[r]   = 1 - prod_k (1 - t_k[r])                    a row is taken if it is in any child
+        e[r]     = (1 - t_c[r]) prod_{s < r} t_c[s]           the first free row
+        Q[r]     = a_push * (Q_c[r] + e[r] * u) + a_pop * Q_c[r+1] + a_noop * Q_c[r]
+        t[r]     = a_push * (t_c[r] + e[r])     + a_pop * t_c[r+1] + a_noop * t_c[r]
+        h        = o * tanh(Q[0])                             the front, which is the oldest; gates and u as in Tree-SMU
+
+    Shapes: h (H,), stack Q and filled t (stack_size, H); row stack_size is zero. The rest as in Tree-SMU.
+    How a queue is made soft is ours: the paper gives no equation.
+    """
+
+    def __init__(self, *sizes: Any, **settings: Any):
+        super().__init__(*sizes, **settings)
+        if settings.get("normalise") == "none":
+            raise ConfigurationError("A queue needs actions that sum to one. Set normalise to 'sum' or 'softmax'.")
+        self.fields["filled"] = self.fields["stack"]
+
+    def write(self, f: Tensor, children: State, u: Tensor, actions: Sequence[Tensor]) -> State:
+        """The children's queues combined by the gates f (nodes, A, H), then updated."""
+        combined = (f.unsqueeze(2) * children["stack"]).sum(1)
+        taken = 1 - (1 - children["filled"]).prod(1)
+        rows, filled = queue.update(combined, taken, u, *actions)
+        return {"stack": rows, "filled": filled}
+
+
+MODELS = {
+    "tree_queue": Model(TreeQueue, "Arabshahi 2020", "section 3", "a queue in place of the stack"),
+}

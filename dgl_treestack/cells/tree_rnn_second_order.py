@@ -1,0 +1,71 @@
+"""Second-order Tree-RNN: a tensor per operator multiplies children's states with each other."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from dgl_treestack.cells._external_stack import MayHaveStack
+from dgl_treestack.cells._model import Model
+from dgl_treestack.cells._settings import choose, switch
+from dgl_treestack.cells._step import Noise, Ops, Signals, State, dropped
+from dgl_treestack.errors import ConfigurationError
+from dgl_treestack.initial_values import draw_second_order
+
+# The two factors (nodes, H) and (nodes, in), from x and the children's states without (h) and with (z) their stacks.
+FACTORS: dict[str, Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]] = {
+    "sum": lambda x, h, z: (z.sum(1), x),
+    "bilinear": lambda x, h, z: (z[:, :-1].sum(1) if z.shape[1] > 1 else z[:, 0], h[:, -1]),
+}
+
+
+class TreeRNNSecondOrder(MayHaveStack):
+    """Mali 2021, eq. 1, read with the sum of the children as previous state, and eq. 16-19 where it has a stack:
+
+        x      = [h_1; ...; h_A]            z = z_1 + ... + z_A        z_k = h_k + P S_k[0], without a stack h_k
+        h[l]   = tanh(sum_ab W[l, a, b] z[a] x[b] + b[l])
+
+    Shapes: h (H,), W (H, H, A H), b (H,); the stack's as in `MayHaveStack`.
+    `linear=True` adds V x, with V (H, A H). `factors="bilinear"`: z_1^T W h_2 with W (H, H, H), the second factor being the
+    input and thus without a stack; of more children the last is the second factor and the sum of the others the first, a single
+    child is both; external input e enters as E e. Child-sum: x = h_1 + ... + h_A, W (H, H, H).
+    Initial values: W ~ N(0, (3 / inputs)^2) and b = 0, so that states neither die nor saturate with depth.
+    Dropout acts on h; the paper does not say where.
+    """
+
+    def __init__(self, *sizes: Any, linear: bool = False, factors: str = "sum", **settings: Any):
+        super().__init__(*sizes, **settings)
+        self.linear, self.factors = switch(linear, "linear"), choose(FACTORS, factors, "factors")
+        if factors == "bilinear" and self.form == "child_sum":
+            raise ConfigurationError("The setting factors='bilinear' tells children apart; the form child_sum does not.")
+        self.noise["h"] = (self.hidden,)
+        x = self.joined(self.hidden)
+        width = (self.hidden, 0) if factors == "bilinear" else x
+        self.add_product("tensor", width, (self.hidden**2, 0), bias=False, draw=draw_second_order)
+        if linear:
+            self.add_product("linear", x, (self.hidden, 0), bias=False)
+        elif factors == "bilinear" and self.input_size:
+            self.add_product("input", (self.input_size, 0), (self.hidden, 0), bias=False)
+        self.add_constants("bias", [0.0])
+
+    def step(self, ops: Ops, x: Tensor, z: Tensor, children: State, noise: Noise) -> tuple[State, Signals]:
+        first, second = self.factors(x, children["h"], z)
+        matrix = ops.linear("tensor", second).unflatten(1, (self.hidden, self.hidden))
+        product = (matrix * first.unsqueeze(1)).sum(2)
+        rest = self.constants(ops, "bias", x)[:, 0]
+        if "linear" in self.products:
+            rest = rest + ops.linear("linear", x)
+        if "input" in self.products:
+            rest = rest + ops.linear("input", x[:, -self.input_size :])
+        return {"h": dropped(torch.tanh(product + rest), noise, "h")}, {}
+
+
+MODELS = {
+    "tree_rnn_second_order": Model(TreeRNNSecondOrder, "Mali 2021", "1", "a tensor of weights per operator"),
+    "tree_rnn_second_order_linear": Model(TreeRNNSecondOrder, "Mali 2021", "1", "and a first-order term", {"linear": True}),
+    "tree_rnn_second_order_bilinear": Model(
+        TreeRNNSecondOrder, "Mali 2021", "1", "left child times right child", {"factors": "bilinear"}
+    ),
+    "tree_rnn_second_order_stack": Model(TreeRNNSecondOrder, "Mali 2021", "1, 16-19", "a stack beside it", {"stack_size": 5}),
+}

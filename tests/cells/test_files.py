@@ -1,0 +1,80 @@
+"""The folder of cells: files stay short, say nothing twice, and a new cell is one file."""
+
+import itertools
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import dgl_treestack
+
+ROOT = Path(dgl_treestack.__file__).parents[1]
+FILES = sorted((ROOT / "dgl_treestack" / "cells").glob("*.py"))
+LONGEST, RUN = 150, 6
+NOT_FOR_TOYS = ("test_files", "test_equations")  # this file, and what has to know every equation
+
+TOY = '''"""A toy: the mean of the children through a layer per operator."""
+
+from typing import Any
+
+import torch
+
+from dgl_treestack.cells._contract import Cell
+from dgl_treestack.cells._model import Model
+from dgl_treestack.cells._step import dropped
+
+
+class Toy(Cell):
+    """Ours, eq. 0: h = tanh(W i + b), i = [h_1; ...; h_A]. Shapes: h (H,), W (H, A H). Dropout acts on h."""
+
+    def __init__(self, *sizes: Any, **common: Any):
+        super().__init__(*sizes, **common)
+        self.noise = {"h": (self.hidden,)}
+        self.add_product("state", self.joined(self.hidden), (self.hidden, 0))
+
+    def node(self, ops, children, inputs, noise):
+        return {"h": dropped(torch.tanh(ops.linear("state", self.join(children["h"], inputs))), noise, "h")}, {}
+
+
+MODELS = {"toy": Model(Toy, "none", "0", "nothing")}
+'''
+
+
+def code_lines(path):
+    """Lines that are neither empty nor imports."""
+    lines = [line.rstrip() for line in path.read_text().splitlines()]
+    return [line for line in lines if line.strip() and not line.startswith(("import ", "from "))]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_a_file_is_short(path):
+    assert len(path.read_text().splitlines()) <= LONGEST
+
+
+def test_no_six_lines_stand_in_two_files():
+    found: dict[tuple[str, ...], str] = {}
+    for path in FILES:
+        lines = code_lines(path)
+        for run in {tuple(lines[i : i + RUN]) for i in range(len(lines) - RUN + 1)}:
+            assert found.setdefault(run, path.name) == path.name, "\n".join(run)
+
+
+def test_a_new_cell_is_one_file(tmp_path):
+    for folder in ("dgl_treestack", "tests"):
+        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__", "resources"))
+    (tmp_path / "dgl_treestack" / "resources").mkdir()
+    for file in itertools.chain((ROOT / "dgl_treestack" / "resources").glob("*.py"), [ROOT / "pyproject.toml"]):
+        shutil.copy(file, tmp_path / file.relative_to(ROOT))
+    (tmp_path / "dgl_treestack" / "cells" / "toy.py").write_text(TOY)
+    listed = run(tmp_path, "-m", "dgl_treestack", "cells")
+    assert listed.returncode == 0 and "\ntoy " in listed.stdout
+    suites = [str(path) for path in sorted((tmp_path / "tests" / "cells").glob("test_*.py")) if path.stem not in NOT_FOR_TOYS]
+    tested = run(tmp_path, "-m", "pytest", "-q", "-k", "toy", *suites)
+    assert tested.returncode == 0, tested.stdout[-3000:]
+    assert int(tested.stdout.split(" passed")[0].split()[-1]) >= 20
+
+
+def run(folder, *arguments):
+    return subprocess.run([sys.executable, *arguments], cwd=folder, capture_output=True, text=True, check=False)

@@ -1,0 +1,95 @@
+"""Every model on trees of arity 1 to 5, n-ary and child-sum, with external input."""
+
+import random
+
+import pytest
+import torch
+from every_cell import VOCABULARY, assert_equals_oracle, every_engine, every_model
+
+from dgl_treestack import cells, graph
+from dgl_treestack.cells import FORMS
+from dgl_treestack.errors import ConfigurationError
+from dgl_treestack.expression import Expression
+from dgl_treestack.operators import Operator, Signature
+from dgl_treestack.propagate import propagate
+
+FIVE = Signature("five", tuple(Operator(f"f{arity}", arity) for arity in range(1, 6)))
+ANY = Signature("any", (Operator("g", None), Operator("f", None)))
+LEAVES = [("Symbol", "x"), ("Symbol", "y"), ("Integer", "2"), ("Number", "1.29")]
+ORDERED = {"tree_rnn_second_order_bilinear"}  # what tells children apart in its equation has no child-sum form
+
+every_form = pytest.mark.parametrize("form", FORMS)
+
+
+def trees(signature, seed=0, count=12):
+    rng = random.Random(seed)
+    return [tree(signature, rng, rng.randrange(1, 5)) for _ in range(count)]
+
+
+def tree(signature, rng, depth):
+    if depth == 0:
+        return Expression.leaf(*rng.choice(LEAVES), signature=signature)
+    operator = rng.choice(signature.operators)
+    arity = operator.arity or rng.randrange(1, 6)
+    depths = [depth - 1, *(rng.randrange(min(depth, 2)) for _ in range(arity - 1))]
+    rng.shuffle(depths)
+    return Expression.node(operator.name, *(tree(signature, rng, d) for d in depths))
+
+
+def make(name, signature, form, **settings):
+    cell = cells.build(name, signature.inner, len(VOCABULARY), 4, form=form, **settings)
+    cell.reset_parameters(torch.Generator().manual_seed(1))
+    return cell.double().eval()
+
+
+def skip_ordered(name, form):
+    if name in ORDERED and form == "child_sum":
+        with pytest.raises(ConfigurationError, match="tells children apart"):
+            make(name, FIVE, form)
+        pytest.skip("it tells children apart, which is an error that was just seen")
+
+
+@every_engine
+@every_form
+@every_model
+def test_equals_the_recursion(name, form, engine):
+    skip_ordered(name, form)
+    cell, some = make(name, FIVE, form, input_size=3), trees(FIVE)
+    assert {arity for expression in some for arity in expression.arities} == {0, 1, 2, 3, 4, 5}
+    batch = graph.from_expressions(some, VOCABULARY, FIVE)
+    batch.ndata["input"] = torch.randn(batch.num_nodes(), 3, dtype=torch.float64, generator=torch.Generator().manual_seed(5))
+    with torch.no_grad():
+        propagate(batch, cell, engine=engine, signature=FIVE, signals=list(cell.signals))
+        assert_equals_oracle(cell, some, batch, inputs=batch.ndata["input"])
+
+
+@every_form
+@every_model
+def test_order_of_children_matters_unless_they_are_summed(name, form):
+    skip_ordered(name, form)
+    cell, rng = make(name, FIVE, form), random.Random(3)
+    children = [tree(FIVE, rng, depth) for depth in (2, 0, 3, 1, 2)]
+    orders = [children, children[::-1], [children[i] for i in (2, 0, 1, 4, 3)]]
+    batch = graph.from_expressions([Expression.node("f5", *order) for order in orders], VOCABULARY, FIVE)
+    with torch.no_grad():
+        first, *others = propagate(batch, cell, signature=FIVE)[graph.roots(batch)]
+    for other in others:
+        assert torch.allclose(first, other, rtol=1e-10, atol=1e-12) == (form == "child_sum")
+
+
+@every_model
+def test_an_operator_of_any_arity_needs_the_child_sum_form(name):
+    skip_ordered(name, "child_sum")
+    with pytest.raises(ConfigurationError, match="form child_sum"):
+        make(name, ANY, "nary")
+    cell, some = make(name, ANY, "child_sum", input_size=2), trees(ANY)
+    batch = graph.from_expressions(some, VOCABULARY, ANY)
+    batch.ndata["input"] = torch.randn(batch.num_nodes(), 2, dtype=torch.float64, generator=torch.Generator().manual_seed(5))
+    with torch.no_grad():
+        propagate(batch, cell, signature=ANY, signals=list(cell.signals))
+        assert_equals_oracle(cell, some, batch, inputs=batch.ndata["input"])
+
+
+def test_an_unknown_form_is_an_error():
+    with pytest.raises(ConfigurationError, match="child_sum"):
+        make("tree_lstm", FIVE, "sum")
