@@ -16,7 +16,7 @@ app = tyro.extras.SubcommandApp()
 
 Json = Annotated[bool, arg(name="json", help="Print JSON for programs instead of text for people.")]
 Device = Annotated[str, arg(help="cpu, or cuda where the installed DGL is built for it.")]
-Engine = Annotated[Literal["topo"], arg(help="The driver that runs the cell over a batch.")]
+Engine = Annotated[Literal["levels", "topo"], arg(help="The driver that runs the cell over a batch.")]
 
 
 def _print_json(value: Any) -> None:
@@ -136,7 +136,7 @@ def evaluate(
     ],
     *,
     output: Annotated[Path | None, arg(help="Also write the records to this file.")] = None,
-    engine: Engine = "topo",
+    engine: Engine = "levels",
     precision: Literal["float32", "float64"] = "float32",
     json: Json = False,
 ) -> None:

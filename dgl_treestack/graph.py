@@ -17,7 +17,7 @@ from dgl_treestack.forest import Forest
 from dgl_treestack.operators import MATH, Signature
 from dgl_treestack.vocabulary import Vocabulary
 
-NODE_FEATURES = ("op", "token", "number", "leaf")
+NODE_FEATURES = ("op", "token", "number", "leaf", "height")
 
 
 def build(forest: Forest, trees: np.ndarray | Sequence[int] | None = None) -> DGLGraph:

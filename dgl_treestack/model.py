@@ -120,7 +120,7 @@ class Model(nn.Module):
                 raise DataError(str(error), example.source or None) from None
 
     def forward(
-        self, batch: Batch, engine: str = "topo", signals: Sequence[str] = (), generator: torch.Generator | None = None
+        self, batch: Batch, engine: str = "levels", signals: Sequence[str] = (), generator: torch.Generator | None = None
     ) -> Tensor:
         """The output of every tree (B,). `generator` draws dropout masks in training. States stay on the graph."""
         noise = {} if generator is None else draw_noise(self.cell, batch.graph.num_nodes(), generator)

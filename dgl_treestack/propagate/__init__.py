@@ -8,19 +8,19 @@ from dgl_treestack._dgl import DGLGraph
 from dgl_treestack.cells import Cell
 from dgl_treestack.errors import ConfigurationError, unknown
 from dgl_treestack.operators import MATH, Signature
-from dgl_treestack.propagate import topo
+from dgl_treestack.propagate import levels, topo
 from dgl_treestack.propagate.noise import Noise
 from dgl_treestack.propagate.noise import draw_noise as draw_noise
 
 Engine = Callable[[DGLGraph, Cell, Signature, Sequence[str], Noise], None]
-ENGINES: dict[str, Engine] = {"topo": topo.run}
+ENGINES: dict[str, Engine] = {"topo": topo.run, "levels": levels.run}
 
 
 def propagate(
     graph: DGLGraph,
     cell: Cell,
     *,
-    engine: str = "topo",
+    engine: str = "levels",
     signature: Signature = MATH,
     signals: Sequence[str] = (),
     noise: Noise | None = None,

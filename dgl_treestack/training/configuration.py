@@ -101,7 +101,7 @@ class RunConfig:
     optimizer: OptimizerConfig = OptimizerConfig()
     schedule: ScheduleConfig = ScheduleConfig()
     batch_size: int = 32
-    engine: Literal["topo"] = "topo"
+    engine: Literal["levels", "topo"] = "levels"
     checkpoint_steps: int = 500  # a checkpoint at least every so many steps, besides one at every epoch
 
     def __post_init__(self) -> None:

@@ -33,7 +33,7 @@ def read_examples(names: Sequence[str], max_depth: int = 0) -> list[formats.Exam
 
 
 @torch.no_grad()
-def outputs(model: Model, dataset: Dataset, engine: str = "topo") -> Iterator[tuple[int, float, float, bool]]:
+def outputs(model: Model, dataset: Dataset, engine: str = "levels") -> Iterator[tuple[int, float, float, bool]]:
     """(position, output, loss, right) of every example, in order, in evaluation mode."""
     model.eval()
     device = next(model.parameters()).device
@@ -46,7 +46,7 @@ def outputs(model: Model, dataset: Dataset, engine: str = "topo") -> Iterator[tu
             yield i, row[0], row[1], bool(row[2])
 
 
-def score(model: Model, dataset: Dataset, engine: str = "topo") -> Score:
+def score(model: Model, dataset: Dataset, engine: str = "levels") -> Score:
     """Loss and accuracy over a labelled data set."""
     losses, right = [], []
     for _, _, loss, correct in outputs(model, dataset, engine):
@@ -55,7 +55,7 @@ def score(model: Model, dataset: Dataset, engine: str = "topo") -> Score:
     return Score(sum(losses) / max(len(losses), 1), 100 * sum(right) / max(len(right), 1))
 
 
-def make_records(model: Model, dataset: Dataset, engine: str = "topo") -> Iterator[Record]:
+def make_records(model: Model, dataset: Dataset, engine: str = "levels") -> Iterator[Record]:
     """One record per example, in order."""
     for i, output, _, correct in outputs(model, dataset, engine):
         example = dataset.examples[i]
@@ -77,7 +77,7 @@ def _without_infinities(row: Record) -> Record:
 
 
 def evaluate(
-    run: Run, data: str, *, output: Path | None = None, engine: str = "topo", dtype: torch.dtype = torch.float32
+    run: Run, data: str, *, output: Path | None = None, engine: str = "levels", dtype: torch.dtype = torch.float32
 ) -> list[Record]:
     """Evaluate a run's best weights on a data file; records go into the run, and to `output` if given.
 

@@ -1,0 +1,143 @@
+"""The sweep over the levels of a plan and back, as one function for autograd.
+
+Forward, chunk by chunk: children's rows are gathered from the buffers, the cell takes its step, the new rows are written.
+Backward, the same chunks in reverse: a chunk's rows of the gradient buffers go through its step, what comes out is added to the
+children's rows. A step is recorded for itself, so nothing is held but what its own gradient needs.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from dgl_treestack.cells import Cell
+from dgl_treestack.propagate.levels.plan import Chunk, Plan, Segment
+from dgl_treestack.propagate.noise import Noise
+
+Buffers = dict[str, Tensor]
+
+
+class SegmentOps:
+    """`Ops` for a chunk: every segment's rows go through its own operator's map."""
+
+    def __init__(self, cell: Cell, segments: Sequence[Segment]):
+        self.cell, self.segments = cell, segments
+
+    def linear(self, product: str, x: Tensor) -> Tensor:
+        maps = self.cell.products[product]
+        if len(self.segments) == 1:
+            return maps(self.segments[0].operator, x)
+        return torch.cat([maps(segment.operator, x[segment.start : segment.stop]) for segment in self.segments])
+
+
+class Step(NamedTuple):
+    """A recorded step of the cell: what it read (children's fields, perhaps inputs), its parameters, and what came out."""
+
+    read: list[Tensor]
+    parameters: list[Tensor]
+    outputs: Buffers
+
+
+class Work:
+    """One sweep: what is to be computed, and the steps it recorded.
+
+    signals: shape of every signal that was asked for. names: of the buffers, fields before signals.
+    """
+
+    def __init__(self, cell: Cell, plan: Plan, inputs: Tensor | None, noise: Noise, signals: Mapping[str, tuple[int, ...]]):
+        self.cell, self.plan, self.inputs, self.noise, self.signals = cell, plan, inputs, noise, signals
+        self.names = [*cell.fields, *signals]
+        self.parameters = _used(cell, plan)
+        self.steps: list[Step] = []
+
+    def run(self, buffers: Buffers, recording: bool) -> None:
+        """Fill the rows of all chunks."""
+        for chunk in self.plan.chunks:
+            children = self._children(chunk, buffers, recording)
+            inputs = None if self.inputs is None else self.inputs[chunk.nodes]
+            if recording and inputs is not None and self.inputs is not None and self.inputs.requires_grad:
+                inputs = inputs.detach().requires_grad_()
+            noise = {name: factors[chunk.nodes] for name, factors in self.noise.items()}
+            with torch.set_grad_enabled(recording):
+                state, signals = self.cell.node(SegmentOps(self.cell, chunk.segments), children, inputs, noise)
+            outputs = {**state, **{name: signals[name] for name in self.signals if name in signals}}
+            for name, value in outputs.items():
+                buffers[name][chunk.start : chunk.stop, : value.shape[1]] = value.detach()
+            if recording:
+                kept = [name for name, value in outputs.items() if value.requires_grad]
+                read = [*children.values(), *([inputs] if inputs is not None and inputs.requires_grad else [])]
+                self.steps.append(Step(read, _parameters_of(self.cell, chunk), {name: outputs[name] for name in kept}))
+
+    def _children(self, chunk: Chunk, buffers: Buffers, recording: bool) -> Buffers:
+        count = chunk.stop - chunk.start
+        found = {}
+        for name in self.cell.fields:
+            rows = buffers[name].index_select(0, chunk.children).unflatten(0, (count, chunk.arity))
+            found[name] = rows.requires_grad_(recording)
+        return found
+
+    def back(self, gradients: Buffers, of_inputs: Tensor | None) -> list[Tensor | None]:
+        """Carry gradients of all rows down to the leaves; returns those of `parameters`."""
+        found: list[Tensor | None] = [None] * len(self.parameters)
+        place = {id(parameter): i for i, parameter in enumerate(self.parameters)}
+        for chunk, step in zip(reversed(self.plan.chunks), reversed(self.steps), strict=True):
+            arriving = [gradients[name][chunk.start : chunk.stop, : v.shape[1]] for name, v in step.outputs.items()]
+            sources, read = [*step.read, *step.parameters], step.read
+            got = torch.autograd.grad([*step.outputs.values()], sources, arriving, allow_unused=True, retain_graph=True)
+            for name, gradient in zip(self.cell.fields, got, strict=False):
+                if gradient is not None:
+                    gradients[name].index_add_(0, chunk.children, gradient.flatten(0, 1))
+            if len(read) > len(self.cell.fields) and of_inputs is not None and got[len(self.cell.fields)] is not None:
+                of_inputs.index_add_(0, chunk.nodes, got[len(self.cell.fields)])
+            for parameter, gradient in zip(step.parameters, got[len(read) :], strict=True):
+                if gradient is not None:
+                    i = place[id(parameter)]
+                    known = found[i]
+                    found[i] = gradient if known is None else known.add_(gradient)
+        return found
+
+
+class Sweep(torch.autograd.Function):
+    """(leaves' h, external inputs, parameters) -> rows of every buffer."""
+
+    @staticmethod
+    def forward(ctx: Any, work: Work, leaves: Tensor, inputs: Tensor | None, *parameters: Tensor) -> tuple[Tensor, ...]:
+        buffers = empty_buffers(work, leaves)
+        work.run(buffers, recording=any(ctx.needs_input_grad))
+        ctx.work, ctx.leaves, ctx.wants_inputs = work, len(leaves), inputs is not None and inputs.requires_grad
+        ctx.set_materialize_grads(False)
+        return tuple(buffers[name] for name in work.names)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *arriving: Tensor | None) -> tuple[Tensor | None, ...]:
+        work: Work = ctx.work
+        like = next(work.cell.parameters())
+        rows = len(work.plan.row)
+        gradients = {}
+        for name, gradient in zip(work.names, arriving, strict=True):
+            shape = work.cell.fields.get(name) or work.signals[name]
+            gradients[name] = like.new_zeros(rows, *shape) if gradient is None else gradient.clone()
+        of_inputs = torch.zeros_like(work.inputs) if ctx.wants_inputs and work.inputs is not None else None
+        parameters = work.back(gradients, of_inputs)
+        return None, gradients["h"][: ctx.leaves], of_inputs, *parameters
+
+
+def empty_buffers(work: Work, leaves: Tensor) -> Buffers:
+    """Buffers of all rows with the leaves in place."""
+    rows, count = len(work.plan.row), len(leaves)
+    buffers = {name: leaves.new_zeros(rows, *shape) for name, shape in (*work.cell.fields.items(), *work.signals.items())}
+    buffers["h"][:count] = leaves.detach()
+    for name, value in work.cell.empty.items():
+        buffers[name][:count] = value
+    return buffers
+
+
+def _parameters_of(cell: Cell, chunk: Chunk) -> list[Tensor]:
+    return list(dict.fromkeys(p for segment in chunk.segments for p in cell.parameters_of(segment.operator)))
+
+
+def _used(cell: Cell, plan: Plan) -> list[Tensor]:
+    return list(dict.fromkeys(p for chunk in plan.chunks for p in _parameters_of(cell, chunk)))
