@@ -29,6 +29,7 @@ class MayHaveStack(Cell):
 
     Shapes: stack (stack_size, H), P, D (H, H), A (3, H), G_k (H, A H). The paper prints A as 2 x 2n, D as 1 x m, and eq. 18 for
     every child's stack, where a node has one; it does not say how children's stacks are combined.
+    Child-sum: x = h_1 + ... + h_A, and g_k = sigma(G h_k + b_g) sees its child alone.
     Settings, where it can be read otherwise (LOG.md has the table): `noop=False` leaves two actions, as eq. 16 has;
     `controller="x"` lets x decide on the actions; `combine` is `gates`, `sum` or `mean`; `empty` is what the rows of a leaf
     hold and what is popped in at the bottom.

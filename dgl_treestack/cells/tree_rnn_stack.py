@@ -26,6 +26,7 @@ class TreeRNNStack(Cell):
         h       = f(W i + p S[0 : k] + b)        the node's own, new stack
 
     Shapes: h (H,), stack S (stack_size, H), U_x (H, A H), U_p (k, A H); the paper prints U_p as k x n.
+    W and U_u are stacked in one matrix.
     Row stack_size of S_pop, beyond the bottom, is zero, as the paper says. Eq. 10 is used for k = 1 as well.
     Child-sum: sums in place of both concatenations.
     Dropout acts on u; the paper does not say where.

@@ -25,8 +25,8 @@ class TreeRNNStackReleased(Cell):
         S[0]    = a_push u           + a_pop S_pop[1]    (+ a_noop S_noop[0])
         S[r]    = a_push S_push[r-1] + a_pop S_pop[r+1]  (+ a_noop S_noop[r])
 
-    and in A, U_u, U_x, which all operators of one arity share (W, b and V belong to the operator), and in leaves of numbers,
-    whose network has ReLU in place of the sigmoid.
+    and in A, U_u, U_x, which all operators of one arity share, in the child-sum form all operators (W, b and V are an
+    operator's own), and in leaves of numbers, whose network has ReLU in place of the sigmoid.
 
     Shapes: h (H,), stack S (stack_size, H), W (H, A H), V (H, A k H), U_x (H, A H).
     Child-sum, which the authors do not have: sums in place of all concatenations over children.
