@@ -17,6 +17,7 @@ from dgl_treestack.cells import PER_CHILD, Cell, Shape, State
 from dgl_treestack.forest import NO_OPERATOR
 from dgl_treestack.operators import Signature
 from dgl_treestack.propagate.noise import Noise
+from dgl_treestack.propagate.promise import check_state
 
 
 class OneOperator:
@@ -99,7 +100,7 @@ class _Step:
         like = next(self.cell.parameters())
         packed = {"state": like.new_zeros(count, self.carried)}
         if state:
-            _check(state, self.cell, count)
+            check_state(state, self.cell, count)
             packed["state"] = torch.cat([state[name].flatten(1) for name in self.cell.fields], dim=1)
         for name in self.signals:
             shape = tuple(self.width if size == PER_CHILD else size for size in self.cell.signals[name])
@@ -115,12 +116,3 @@ def unpack(state: Tensor, fields: Mapping[str, Shape]) -> State:
     sizes = [torch.Size(shape).numel() for shape in fields.values()]
     parts = state.split(sizes, dim=-1)
     return {name: part.unflatten(-1, shape) for (name, shape), part in zip(fields.items(), parts, strict=True)}
-
-
-def _check(state: State, cell: Cell, count: int) -> None:
-    for name, shape in cell.fields.items():
-        if state[name].shape != (count, *shape):
-            raise RuntimeError(
-                f"{type(cell).__name__} returned {name!r} of shape {tuple(state[name].shape)}; "
-                f"its fields promise {(count, *shape)} = (nodes, {', '.join(map(str, shape))})."
-            )

@@ -15,6 +15,7 @@ from torch.autograd.function import once_differentiable
 from dgl_treestack.cells import Cell
 from dgl_treestack.propagate.levels.plan import Chunk, Plan, Segment
 from dgl_treestack.propagate.noise import Noise
+from dgl_treestack.propagate.promise import check_state
 
 Buffers = dict[str, Tensor]
 
@@ -62,6 +63,7 @@ class Work:
             noise = {name: factors[chunk.nodes] for name, factors in self.noise.items()}
             with torch.set_grad_enabled(recording):
                 state, signals = self.cell.node(SegmentOps(self.cell, chunk.segments), children, inputs, noise)
+            check_state(state, self.cell, chunk.stop - chunk.start)
             outputs = {**state, **{name: signals[name] for name in self.signals if name in signals}}
             for name, value in outputs.items():
                 buffers[name][chunk.start : chunk.stop, : value.shape[1]] = value.detach()
