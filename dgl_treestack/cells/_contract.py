@@ -143,7 +143,8 @@ class Cell(nn.Module, abc.ABC):
 
     def parameters_of(self, operator: str) -> list[Tensor]:
         """The weights and biases that an operator's nodes are computed with."""
-        return [parameter for product in self.products.values() for parameter in cast(OperatorLinear, product).of(operator)]
+        pairs = (cast(OperatorLinear, product).pair(operator) for product in self.products.values())
+        return [parameter for pair in pairs for parameter in pair if parameter is not None]
 
     @torch.no_grad()
     def reset_parameters(self, generator: torch.Generator) -> None:

@@ -54,18 +54,16 @@ class OperatorLinear(nn.Module):
 
     def forward(self, operator: str, x: Tensor) -> Tensor:
         """The map of one operator, (..., in) -> (..., out)."""
-        key = self.keys[operator]
-        weight, bias = self._parameters[f"weight_{key}"], self._parameters[f"bias_{key}"]
+        weight, bias = self.pair(operator)
         if weight is None:
             assert bias is not None
             return bias.expand(*x.shape[:-1], -1)
         return functional.linear(x, weight, bias)
 
-    def of(self, operator: str) -> list[Tensor]:
-        """Weight and bias of an operator, as far as they exist."""
+    def pair(self, operator: str) -> tuple[Tensor | None, Tensor | None]:
+        """Weight (out, in) and bias (out,) of an operator, as far as they exist."""
         key = self.keys[operator]
-        found = (self._parameters[f"weight_{key}"], self._parameters[f"bias_{key}"])
-        return [parameter for parameter in found if parameter is not None]
+        return self._parameters[f"weight_{key}"], self._parameters[f"bias_{key}"]
 
     def reset_parameters(self, generator: torch.Generator) -> None:
         """Draw the initial values."""

@@ -5,7 +5,7 @@ Backward, the same chunks in reverse: a chunk's rows of the gradient buffers go 
 children's rows. A step is recorded for itself, so nothing is held but what its own gradient needs.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import torch
@@ -13,31 +13,18 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from dgl_treestack.cells import Cell
-from dgl_treestack.propagate.levels.plan import Chunk, Plan, Segment
+from dgl_treestack.propagate.levels.plan import Chunk, Plan
+from dgl_treestack.propagate.levels.products import Ledger, SegmentOps
 from dgl_treestack.propagate.noise import Noise
 from dgl_treestack.propagate.promise import check_state
 
 Buffers = dict[str, Tensor]
 
 
-class SegmentOps:
-    """`Ops` for a chunk: every segment's rows go through its own operator's map."""
-
-    def __init__(self, cell: Cell, segments: Sequence[Segment]):
-        self.cell, self.segments = cell, segments
-
-    def linear(self, product: str, x: Tensor) -> Tensor:
-        maps = self.cell.products[product]
-        if len(self.segments) == 1:
-            return maps(self.segments[0].operator, x)
-        return torch.cat([maps(segment.operator, x[segment.start : segment.stop]) for segment in self.segments])
-
-
 class Step(NamedTuple):
-    """A recorded step of the cell: what it read (children's fields, perhaps inputs), its parameters, and what came out."""
+    """A recorded step of the cell: what it read (children's fields, perhaps inputs) and what came out."""
 
     read: list[Tensor]
-    parameters: list[Tensor]
     outputs: Buffers
 
 
@@ -52,6 +39,7 @@ class Work:
         self.names = [*cell.fields, *signals]
         self.parameters = _used(cell, plan)
         self.steps: list[Step] = []
+        self.ledger, self.anchor = Ledger(), torch.empty(0, requires_grad=True)
 
     def run(self, buffers: Buffers, recording: bool) -> None:
         """Fill the rows of all chunks."""
@@ -62,7 +50,7 @@ class Work:
                 inputs = inputs.detach().requires_grad_()
             noise = {name: factors[chunk.nodes] for name, factors in self.noise.items()}
             with torch.set_grad_enabled(recording):
-                state, signals = self.cell.node(SegmentOps(self.cell, chunk.segments), children, inputs, noise)
+                state, signals = self.cell.node(self._ops(chunk), children, inputs, noise)
             check_state(state, self.cell, chunk.stop - chunk.start)
             outputs = {**state, **{name: signals[name] for name in self.signals if name in signals}}
             for name, value in outputs.items():
@@ -70,7 +58,10 @@ class Work:
             if recording:
                 kept = [name for name, value in outputs.items() if value.requires_grad]
                 read = [*children.values(), *([inputs] if inputs is not None and inputs.requires_grad else [])]
-                self.steps.append(Step(read, _parameters_of(self.cell, chunk), {name: outputs[name] for name in kept}))
+                self.steps.append(Step(read, {name: outputs[name] for name in kept}))
+
+    def _ops(self, chunk: Chunk) -> SegmentOps:
+        return SegmentOps(self.cell, chunk.segments, self.anchor, self.ledger)
 
     def _children(self, chunk: Chunk, buffers: Buffers, recording: bool) -> Buffers:
         count = chunk.stop - chunk.start
@@ -82,23 +73,16 @@ class Work:
 
     def back(self, gradients: Buffers, of_inputs: Tensor | None) -> list[Tensor | None]:
         """Carry gradients of all rows down to the leaves; returns those of `parameters`."""
-        found: list[Tensor | None] = [None] * len(self.parameters)
-        place = {id(parameter): i for i, parameter in enumerate(self.parameters)}
+        self.ledger.entries.clear()
         for chunk, step in zip(reversed(self.plan.chunks), reversed(self.steps), strict=True):
             arriving = [gradients[name][chunk.start : chunk.stop, : v.shape[1]] for name, v in step.outputs.items()]
-            sources, read = [*step.read, *step.parameters], step.read
-            got = torch.autograd.grad([*step.outputs.values()], sources, arriving, allow_unused=True, retain_graph=True)
+            got = torch.autograd.grad([*step.outputs.values()], step.read, arriving, allow_unused=True, retain_graph=True)
             for name, gradient in zip(self.cell.fields, got, strict=False):
                 if gradient is not None:
                     gradients[name].index_add_(0, chunk.children, gradient.flatten(0, 1))
-            if len(read) > len(self.cell.fields) and of_inputs is not None and got[len(self.cell.fields)] is not None:
-                of_inputs.index_add_(0, chunk.nodes, got[len(self.cell.fields)])
-            for parameter, gradient in zip(step.parameters, got[len(read) :], strict=True):
-                if gradient is not None:
-                    i = place[id(parameter)]
-                    known = found[i]
-                    found[i] = gradient if known is None else known.add_(gradient)
-        return found
+            if of_inputs is not None and got[-1] is not None:
+                of_inputs.index_add_(0, chunk.nodes, got[-1])
+        return [self.ledger.entries.get(id(parameter)) for parameter in self.parameters]
 
 
 class Sweep(torch.autograd.Function):
@@ -137,9 +121,6 @@ def empty_buffers(work: Work, leaves: Tensor) -> Buffers:
     return buffers
 
 
-def _parameters_of(cell: Cell, chunk: Chunk) -> list[Tensor]:
-    return list(dict.fromkeys(p for segment in chunk.segments for p in cell.parameters_of(segment.operator)))
-
-
 def _used(cell: Cell, plan: Plan) -> list[Tensor]:
-    return list(dict.fromkeys(p for chunk in plan.chunks for p in _parameters_of(cell, chunk)))
+    operators = dict.fromkeys(segment.operator for chunk in plan.chunks for segment in chunk.segments)
+    return list(dict.fromkeys(parameter for operator in operators for parameter in cell.parameters_of(operator)))
