@@ -86,19 +86,18 @@ class Cell(nn.Module, abc.ABC):
         joined = vectors.movedim(1, -2).flatten(-2) if self.form == "nary" else vectors.sum(1)
         return joined if inputs is None else torch.cat([joined, inputs], dim=-1)
 
-    def add_map(self, name: str, own: int, per_child: bool = True, *, external: bool = True, bias: bool = True) -> None:
-        """Linear maps of children's h-like vectors to `own` vectors per node and, if asked for, one per child; see `map`.
+    def add_map(self, name: str, own: int, *, external: bool = True, bias: bool = True) -> None:
+        """Linear maps of children's h-like vectors to `own` vectors per node and one per child; see `map`.
 
         Every one sees all children in the n-ary form; in the child-sum form a child's own sees that child alone.
         """
         rows, columns = self.joined(self.hidden, external), own * self.hidden
         if self.form == "nary":
-            self.add_product(name, rows, (columns, self.hidden if per_child else 0), bias=bias)
+            self.add_product(name, rows, (columns, self.hidden), bias=bias)
             return
+        self.add_product(f"{name}_child", rows, (self.hidden, 0), bias=bias)
         if own:
             self.add_product(name, rows, (columns, 0), bias=bias)
-        if per_child:
-            self.add_product(f"{name}_child", rows, (self.hidden, 0), bias=bias)
 
     def map(self, ops: Ops, name: str, vectors: Tensor, inputs: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Vectors per node (nodes, own, H) and per child (nodes, A, H) of children's vectors (nodes, A, H); see `add_map`."""
@@ -106,22 +105,18 @@ class Cell(nn.Module, abc.ABC):
             found = ops.linear(name, self.join(vectors, inputs)).unflatten(1, (-1, self.hidden))
             split = cast(OperatorLinear, self.products[name]).outputs[0] // self.hidden
             return found[:, :split], found[:, split:]
-        own = per_child = vectors[:, :0]
-        if name in self.products:
-            own = ops.linear(name, self.join(vectors, inputs)).unflatten(1, (-1, self.hidden))
-        if f"{name}_child" in self.products:
-            every = [vectors] if inputs is None else [vectors, inputs.unsqueeze(1).expand(-1, vectors.shape[1], -1)]
-            per_child = ops.linear(f"{name}_child", torch.cat(every, dim=-1))
-        return own, per_child
+        every = [vectors] if inputs is None else [vectors, inputs.unsqueeze(1).expand(-1, vectors.shape[1], -1)]
+        per_child = ops.linear(f"{name}_child", torch.cat(every, dim=-1))
+        if name not in self.products:
+            return per_child[:, :0], per_child
+        return ops.linear(name, self.join(vectors, inputs)).unflatten(1, (-1, self.hidden)), per_child
 
     def add_constants(self, name: str, own: Sequence[float], child: float | None = None) -> None:
         """Learned vectors per operator, `own` per node and perhaps one per child, with their values at the start."""
         values = [value for value in own for _ in range(self.hidden)]
         per_child = self.hidden if child is not None else 0
-        draw = Constants(tuple(values), child or 0.0)
-        self.add_product(
-            name, (0, 0), (len(values), per_child) if self.form == "nary" else (len(values) + per_child, 0), draw=draw
-        )
+        width = (len(values), per_child) if self.form == "nary" else (len(values) + per_child, 0)
+        self.add_product(name, (0, 0), width, draw=Constants(tuple(values), child or 0.0))
 
     def constants(self, ops: Ops, name: str, like: Tensor) -> Tensor:
         """The vectors of `add_constants` for nodes (nodes, ...), (nodes, own [+ A or 1], H)."""
@@ -140,11 +135,6 @@ class Cell(nn.Module, abc.ABC):
         children: field -> (nodes, A, *shape). inputs: (nodes, input_size) or None. noise: field -> (nodes, *shape) factors
         for dropout, empty outside training. Returns the state, field -> (nodes, *shape), and the signals.
         """
-
-    def parameters_of(self, operator: str) -> list[Tensor]:
-        """The weights and biases that an operator's nodes are computed with."""
-        pairs = (cast(OperatorLinear, product).pair(operator) for product in self.products.values())
-        return [parameter for pair in pairs for parameter in pair if parameter is not None]
 
     @torch.no_grad()
     def reset_parameters(self, generator: torch.Generator) -> None:

@@ -27,7 +27,9 @@ class MITreeLSTM(MayHaveStack):
 
         x       = [h_1; ...; h_A]                     the node's input is its children
         z_k     = h_k + P S_k[0]                      without a stack h_k
+
         MI(a, b) = alpha * a * b + beta_1 * b + beta_2 * a
+
         i, o    = sigma(MI(W x, sum_k U_k z_k) + b)
         f_k     = sigma(MI(W_f x, sum_l U_kl z_l) + b_k)       one forget gate per child; eq. 11 prints U and b without k
         u       = tanh(MI(W_u x, sum_k U_uk z_k) + b_u)

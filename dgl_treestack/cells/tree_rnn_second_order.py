@@ -36,14 +36,14 @@ class TreeRNNSecondOrder(MayHaveStack):
 
     def __init__(self, *sizes: Any, linear: bool = False, factors: str = "sum", **settings: Any):
         super().__init__(*sizes, **settings)
-        self.linear, self.factors = switch(linear, "linear"), choose(FACTORS, factors, "factors")
+        self.factors = choose(FACTORS, factors, "factors")
         if factors == "bilinear" and self.form == "child_sum":
             raise ConfigurationError("The setting factors='bilinear' tells children apart; the form child_sum does not.")
         self.noise["h"] = (self.hidden,)
         x = self.joined(self.hidden)
         width = (self.hidden, 0) if factors == "bilinear" else x
         self.add_product("tensor", width, (self.hidden**2, 0), bias=False, draw=draw_second_order)
-        if linear:
+        if switch(linear, "linear"):
             self.add_product("linear", x, (self.hidden, 0), bias=False)
         elif factors == "bilinear" and self.input_size:
             self.add_product("input", (self.input_size, 0), (self.hidden, 0), bias=False)

@@ -123,4 +123,5 @@ def empty_buffers(work: Work, leaves: Tensor) -> Buffers:
 
 def _used(cell: Cell, plan: Plan) -> list[Tensor]:
     operators = dict.fromkeys(segment.operator for chunk in plan.chunks for segment in chunk.segments)
-    return list(dict.fromkeys(parameter for operator in operators for parameter in cell.parameters_of(operator)))
+    pairs = (maps.pair(operator) for operator in operators for maps in cell.products.values())  # type: ignore[operator]
+    return list(dict.fromkeys(parameter for pair in pairs for parameter in pair if parameter is not None))
