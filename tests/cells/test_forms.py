@@ -42,18 +42,21 @@ def make(name, signature, form, **settings):
     return cell.double().eval()
 
 
-def skip_ordered(name, form):
-    if name in ORDERED and form == "child_sum":
-        with pytest.raises(ConfigurationError, match="tells children apart"):
-            make(name, FIVE, form)
-        pytest.skip("it tells children apart, which is an error that was just seen")
+def is_refused(name, form):
+    """Whether a model has no such form; then asking for it is an error."""
+    if name not in ORDERED or form != "child_sum":
+        return False
+    with pytest.raises(ConfigurationError, match="tells children apart"):
+        make(name, FIVE, form)
+    return True
 
 
 @every_engine
 @every_form
 @every_model
 def test_equals_the_recursion(name, form, engine):
-    skip_ordered(name, form)
+    if is_refused(name, form):
+        return
     cell, some = make(name, FIVE, form, input_size=3), trees(FIVE)
     assert {arity for expression in some for arity in expression.arities} == {0, 1, 2, 3, 4, 5}
     batch = graph.from_expressions(some, VOCABULARY, FIVE)
@@ -66,7 +69,8 @@ def test_equals_the_recursion(name, form, engine):
 @every_form
 @every_model
 def test_order_of_children_matters_unless_they_are_summed(name, form):
-    skip_ordered(name, form)
+    if is_refused(name, form):
+        return
     cell, rng = make(name, FIVE, form), random.Random(3)
     children = [tree(FIVE, rng, depth) for depth in (2, 0, 3, 1, 2)]
     orders = [children, children[::-1], [children[i] for i in (2, 0, 1, 4, 3)]]
@@ -79,7 +83,8 @@ def test_order_of_children_matters_unless_they_are_summed(name, form):
 
 @every_model
 def test_an_operator_of_any_arity_needs_the_child_sum_form(name):
-    skip_ordered(name, "child_sum")
+    if is_refused(name, "child_sum"):
+        return
     with pytest.raises(ConfigurationError, match="form child_sum"):
         make(name, ANY, "nary")
     cell, some = make(name, ANY, "child_sum", input_size=2), trees(ANY)
