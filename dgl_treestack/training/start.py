@@ -80,7 +80,7 @@ def check_device(device: str) -> None:
     if not (device.startswith("cuda") and torch.cuda.is_available()):
         raise ConfigurationError(f"The device {device!r} is not available here. Use --device cpu.")
     if not _dgl.has_cuda():
-        raise ConfigurationError(f"DGL {_dgl.VERSION} is built without CUDA, which the engine 'topo' needs. Use --device cpu.")
+        raise ConfigurationError(f"DGL {_dgl.VERSION} is built without CUDA, which a graph on a GPU needs. Use --device cpu.")
 
 
 def start_many(commands: Sequence[Sequence[str]], jobs: int) -> int:

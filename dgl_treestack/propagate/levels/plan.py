@@ -53,12 +53,16 @@ class Plan:
 
 
 def make_plan(graph: DGLGraph, signature: Signature) -> Plan:
-    """The plan of a batched graph on the CPU."""
-    op, height = graph.ndata["op"].numpy(), _heights(graph)
-    source, target = (ends.numpy() for ends in graph.edges())
+    """The plan of a batched graph, made on the CPU, its indices on the device of the graph."""
+
+    def placed(indices: np.ndarray) -> Tensor:
+        return torch.from_numpy(indices).to(graph.device)
+
+    op, height = graph.ndata["op"].cpu().numpy(), _heights(graph)
+    source, target = (ends.cpu().numpy() for ends in graph.edges())
     arity = np.bincount(target, minlength=len(op))
     children = np.full((len(op), int(arity.max(initial=1))), -1)
-    children[target, graph.edata["slot"].numpy()] = source
+    children[target, graph.edata["slot"].cpu().numpy()] = source
     root = signature.index[signature.root] if signature.root else NO_OPERATOR
     order = np.lexsort((op, arity, height, _ranks(op, root)))
     row = np.empty(len(op), dtype=np.int64)
@@ -68,9 +72,9 @@ def make_plan(graph: DGLGraph, signature: Signature) -> Plan:
     for start, stop in _runs(height[order[leaves:inner]], arity[order[leaves:inner]]):
         nodes = order[leaves + start : leaves + stop]
         segments = tuple(Segment(signature.operators[op[nodes[a]]].name, a, b) for a, b in _runs(op[nodes]))
-        below = torch.from_numpy(row[children[nodes, : arity[nodes[0]]]].reshape(-1))
-        chunks.append(Chunk(leaves + start, leaves + stop, int(arity[nodes[0]]), torch.from_numpy(nodes), below, segments))
-    return Plan(torch.from_numpy(row), torch.from_numpy(order[:leaves]), tuple(chunks))
+        below = placed(row[children[nodes, : arity[nodes[0]]]].reshape(-1))
+        chunks.append(Chunk(leaves + start, leaves + stop, int(arity[nodes[0]]), placed(nodes), below, segments))
+    return Plan(placed(row), placed(order[:leaves]), tuple(chunks))
 
 
 def _ranks(op: np.ndarray, root: int) -> np.ndarray:
@@ -90,8 +94,8 @@ def _runs(*keys: np.ndarray) -> list[tuple[int, int]]:
 def _heights(graph: DGLGraph) -> np.ndarray:
     """How far every node lies above the leaves below it: kept with the data, else found level by level."""
     if "height" in graph.ndata:
-        return graph.ndata["height"].numpy()
-    source, target = (ends.numpy() for ends in graph.edges())
+        return graph.ndata["height"].cpu().numpy()
+    source, target = (ends.cpu().numpy() for ends in graph.edges())
     height = np.zeros(graph.num_nodes(), dtype=np.int64)
     while True:
         higher = np.zeros_like(height)
