@@ -8,6 +8,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from dgl_treestack import stack
+
 
 def first_free(filled: Float[Tensor, "N S H"]) -> Float[Tensor, "N S H"]:
     """How much of every row is the first free one: free itself, with every row before it taken."""
@@ -27,8 +29,7 @@ def update(
     gates: of joining, leaving and, if there is one, no-op; one number per node, (N, 1), or one per element, (N, H).
     """
     end = first_free(filled)
-    joined = (queue + end * value.unsqueeze(1), filled + end)
-    left = tuple(torch.cat([rows[:, 1:], torch.zeros_like(rows[:, :1])], dim=1) for rows in (queue, filled))
-    outcomes = (joined, left, (queue, filled))[: len(gates)]
-    weighted = [[gate.unsqueeze(1) * rows for rows in outcome] for gate, outcome in zip(gates, outcomes, strict=True)]
-    return sum(w[0] for w in weighted[1:]) + weighted[0][0], sum(w[1] for w in weighted[1:]) + weighted[0][1]
+    weights = [gate.unsqueeze(1) for gate in gates]
+    rows = (queue + end * value.unsqueeze(1), stack.pop(queue), queue)[: len(gates)]
+    taken = (filled + end, stack.pop(filled), filled)[: len(gates)]
+    return stack.mixed(rows, weights), stack.mixed(taken, weights)

@@ -58,7 +58,12 @@ def update_each(
     if size <= FEW_ROWS:
         return torch.stack([_row(stacks, value, gates, empty, i) for i in range(size)], dim=1)
     moved = (push(stacks[0], value), pop(stacks[1], empty), *map(keep, stacks[2:]))
-    first, *rest = (gate.unsqueeze(1) * rows for gate, rows in zip(gates, moved, strict=True))
+    return mixed(moved, [gate.unsqueeze(1) for gate in gates])
+
+
+def mixed(outcomes: Sequence[Tensor], gates: Sequence[Tensor]) -> Tensor:
+    """The sum of what every action would lead to, each weighted by its gate."""
+    first, *rest = (gate * outcome for gate, outcome in zip(gates, outcomes, strict=True))
     return sum(rest, start=first)
 
 
@@ -66,8 +71,7 @@ def _row(stacks: Sequence[Tensor], value: Tensor, gates: Sequence[Tensor], empty
     """Row i after the update."""
     above = stacks[0][:, i - 1] if i else value
     below = stacks[1][:, i + 1] if i + 1 < stacks[1].shape[1] else torch.full_like(value, empty)
-    first, *rest = (gate * row for gate, row in zip(gates, (above, below, *(rows[:, i] for rows in stacks[2:])), strict=True))
-    return sum(rest, start=first)
+    return mixed((above, below, *(rows[:, i] for rows in stacks[2:])), gates)
 
 
 def read(stack: Float[Tensor, "N S H"], weights: Float[Tensor, "N k"]) -> Float[Tensor, "N H"]:

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from dgl_treestack import stack
 from dgl_treestack.cells._contract import Cell
-from dgl_treestack.cells._settings import choose, number, switch, whole
+from dgl_treestack.cells._settings import number, one_of, switch, whole
 from dgl_treestack.cells._step import PER_CHILD, Noise, Ops, Signals, State, dropped
 from dgl_treestack.errors import ConfigurationError
 
@@ -47,8 +47,8 @@ class MayHaveStack(Cell):
     ):
         super().__init__(*sizes, **common)
         self.stack_size, self.actions = whole(stack_size, "stack_size", 0), stack.ACTIONS[: 3 if switch(noop, "noop") else 2]
-        self.controller = choose(dict(zip(CONTROLLERS, CONTROLLERS, strict=True)), controller, "controller")
-        self.combine = choose(dict(zip(COMBINATIONS, COMBINATIONS, strict=True)), combine, "combine")
+        self.controller = one_of(CONTROLLERS, controller, "controller")
+        self.combine = one_of(COMBINATIONS, combine, "combine")
         self.bottom = number(empty, "empty")
         if stack_size:
             self._add_stack()

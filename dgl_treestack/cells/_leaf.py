@@ -1,5 +1,7 @@
 """Leaves: a table for symbols, a two-layer network for numbers."""
 
+from collections.abc import Callable
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
@@ -15,9 +17,9 @@ class LeafEncoder(nn.Module):
     number v  h = sigma(W2 sigma(W1 v + b1) + b2)      sigma the logistic function, or ReLU
     """
 
-    def __init__(self, tokens: int, hidden: int, activation: str = "sigmoid"):
+    def __init__(self, tokens: int, hidden: int, activation: Callable[[Tensor], Tensor] = torch.sigmoid):
         super().__init__()
-        self.activation = {"sigmoid": torch.sigmoid, "relu": torch.relu}[activation]
+        self.activation = activation
         self.table = nn.Parameter(torch.empty(tokens, hidden))
         self.number1 = nn.Linear(1, hidden)
         self.number2 = nn.Linear(hidden, hidden)

@@ -1,6 +1,6 @@
 """Checks of a cell's settings, with errors that say what is allowed."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
 from dgl_treestack.errors import ConfigurationError, unknown
@@ -13,6 +13,11 @@ def choose(table: Mapping[str, Choice], name: object, setting: str) -> Choice:
     if not isinstance(name, str) or name not in table:
         raise ConfigurationError(unknown(f"value for {setting!r}:", str(name), table))
     return table[name]
+
+
+def one_of(names: Iterable[str], name: object, setting: str) -> str:
+    """A setting that is one of some names."""
+    return choose({known: known for known in names}, name, setting)
 
 
 def whole(value: object, setting: str, low: int, high: int = 10_000) -> int:

@@ -3,14 +3,13 @@
 from collections.abc import Callable
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from dgl_treestack.cells._external_stack import MayHaveStack
-from dgl_treestack.cells._lstm import remember
+from dgl_treestack.cells._lstm import add_memory, open_gates, remember
 from dgl_treestack.cells._model import Model
 from dgl_treestack.cells._settings import choose
-from dgl_treestack.cells._step import PER_CHILD, Noise, Ops, Signals, State, dropped
+from dgl_treestack.cells._step import Noise, Ops, Signals, State
 
 GATES = 4  # i, o, u, f
 
@@ -44,10 +43,8 @@ class MITreeLSTM(MayHaveStack):
 
     def __init__(self, *sizes: Any, integration: str = "general", **settings: Any):
         super().__init__(*sizes, **settings)
-        width = (self.hidden,)
         self.integrate = choose(INTEGRATIONS, integration, "integration")
-        self.fields["c"] = self.noise["u"] = width
-        self.signals.update({"input": width, "output": width, "forget": (PER_CHILD, self.hidden)})
+        add_memory(self)
         self.add_product("gates_x", self.joined(self.hidden), (GATES * self.hidden, 0), bias=False)
         self.add_map("gates_z", GATES - 1, external=False, bias=False)
         self.add_constants("bias", [0.0] * (GATES - 1), 1.0 if integration == "general" else 0.0)
@@ -61,9 +58,7 @@ class MITreeLSTM(MayHaveStack):
         own_b, f_b = _parted(self.constants(ops, "bias", x))
         learned = [_parted(self.constants(ops, name, x)) for name in self.learned]
         own = self.integrate(own_x, own_z, *[part for part, _ in learned]) + own_b
-        f = torch.sigmoid(self.integrate(f_x, f_z, *[part for _, part in learned]) + f_b)
-        i, o = torch.sigmoid(own[:, 0]), torch.sigmoid(own[:, 1])
-        u = dropped(torch.tanh(own[:, 2]), noise, "u")
+        i, f, o, u = open_gates(own, self.integrate(f_x, f_z, *[part for _, part in learned]) + f_b, noise)
         return remember(i, f, o, u, children["c"]), {"input": i, "output": o, "forget": f}
 
 

@@ -7,10 +7,10 @@ import torch
 from torch import Tensor
 
 from dgl_treestack.cells._external_stack import MayHaveStack
-from dgl_treestack.cells._lstm import remember
+from dgl_treestack.cells._lstm import add_memory, open_gates, remember
 from dgl_treestack.cells._model import Model
 from dgl_treestack.cells._settings import choose
-from dgl_treestack.cells._step import PER_CHILD, Noise, Ops, Signals, State, dropped
+from dgl_treestack.cells._step import Noise, Ops, Signals, State
 
 Mixing = Callable[[Ops, Tensor, Tensor], Tensor]
 
@@ -51,10 +51,8 @@ class MTreeLSTM(MayHaveStack):
 
     def __init__(self, *sizes: Any, mixing: str = "multiplicative", **settings: Any):
         super().__init__(*sizes, **settings)
-        width = (self.hidden,)
         self.mixing = choose(MIXINGS, mixing, "mixing")
-        self.fields["c"] = self.noise["u"] = width
-        self.signals.update({"input": width, "output": width, "forget": (PER_CHILD, self.hidden)})
+        add_memory(self)
         one, x = (self.hidden, 0), self.joined(self.hidden)
         self.add_product("mix_x", x, one, bias=False)
         if mixing != "krause":
@@ -66,9 +64,8 @@ class MTreeLSTM(MayHaveStack):
     def step(self, ops: Ops, x: Tensor, z: Tensor, children: State, noise: Noise) -> tuple[State, Signals]:
         m = self.mixing(ops, ops.linear("mix_x", x).unsqueeze(1), z)
         own, f = self.map(ops, "gates_m", m)
-        i, o, u, forget = ops.linear("gates_x", x).unflatten(1, (4, self.hidden)).unbind(1)
-        i, o = torch.sigmoid(i + own[:, 0]), torch.sigmoid(o + own[:, 1])
-        u, f = dropped(torch.tanh(u + own[:, 2]), noise, "u"), torch.sigmoid(forget.unsqueeze(1) + f)
+        of_x = ops.linear("gates_x", x).unflatten(1, (4, self.hidden))
+        i, f, o, u = open_gates(of_x[:, :3] + own, of_x[:, 3:] + f, noise)
         return remember(i, f, o, u, children["c"]), {"input": i, "output": o, "forget": f}
 
 

@@ -2,13 +2,12 @@
 
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from dgl_treestack.cells._contract import Cell
-from dgl_treestack.cells._lstm import remember
+from dgl_treestack.cells._lstm import add_memory, open_gates, remember
 from dgl_treestack.cells._model import Model
-from dgl_treestack.cells._step import PER_CHILD, Noise, Ops, Signals, State, dropped
+from dgl_treestack.cells._step import Noise, Ops, Signals, State
 
 
 class TreeLSTM(Cell):
@@ -28,15 +27,12 @@ class TreeLSTM(Cell):
 
     def __init__(self, *sizes: Any, **common: Any):
         super().__init__(*sizes, **common)
-        self.fields["c"] = (self.hidden,)
-        self.signals = {"input": (self.hidden,), "output": (self.hidden,), "forget": (PER_CHILD, self.hidden)}
-        self.noise = {"u": (self.hidden,)}
+        add_memory(self)
         self.add_map("gates", 3)
 
     def node(self, ops: Ops, children: State, inputs: Tensor | None, noise: Noise) -> tuple[State, Signals]:
         own, f = self.map(ops, "gates", children["h"], inputs)
-        inp, o, f = torch.sigmoid(own[:, 0]), torch.sigmoid(own[:, 1]), torch.sigmoid(f)
-        u = dropped(torch.tanh(own[:, 2]), noise, "u")
+        inp, f, o, u = open_gates(own, f, noise)
         return remember(inp, f, o, u, children["c"]), {"input": inp, "output": o, "forget": f}
 
 

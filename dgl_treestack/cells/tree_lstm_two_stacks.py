@@ -7,9 +7,10 @@ from torch import Tensor
 
 from dgl_treestack import stack
 from dgl_treestack.cells._contract import Cell
+from dgl_treestack.cells._lstm import add_memory, open_gates
 from dgl_treestack.cells._model import Model
 from dgl_treestack.cells._scalar_stack import ScalarStack
-from dgl_treestack.cells._step import PER_CHILD, Noise, Ops, Signals, State, dropped
+from dgl_treestack.cells._step import Noise, Ops, Signals, State
 
 
 class TreeLSTMTwoStacks(Cell):
@@ -34,17 +35,14 @@ class TreeLSTMTwoStacks(Cell):
 
     def __init__(self, *sizes: Any, stack_size: int = 5, top_k: int = 1, printed: bool = False, **common: Any):
         super().__init__(*sizes, **common)
-        width = (self.hidden,)
-        self.fields["c"], self.noise = width, {"u": width}
+        add_memory(self)
         self.stacks = {x: ScalarStack(self, f"{x}_stack", (self.hidden, 0), stack_size, top_k, printed) for x in ("c", "h")}
-        self.signals = {"input": width, "output": width, "forget": (PER_CHILD, self.hidden)}
         self.signals.update({f"{x}_{action}": (1,) for x in self.stacks for action in stack.ACTIONS[:2]})
         self.add_map("gates", 3)
 
     def node(self, ops: Ops, children: State, inputs: Tensor | None, noise: Noise) -> tuple[State, Signals]:
         own, f = self.map(ops, "gates", children["h"], inputs)
-        i, o, f = torch.sigmoid(own[:, 0]), torch.sigmoid(own[:, 1]), torch.sigmoid(f)
-        u = dropped(torch.tanh(own[:, 2]), noise, "u")
+        i, f, o, u = open_gates(own, f, noise)
         c = i * u + (f * children["c"]).sum(1) + torch.sigmoid(self.stacks["c"].read(ops, children))
         h = o * torch.tanh(c) + torch.sigmoid(self.stacks["h"].read(ops, children))
         state, signals = {"h": h, "c": c}, {"input": i, "output": o, "forget": f}

@@ -37,7 +37,7 @@ class TreeRNNStackReleased(Cell):
         self, *sizes: Any, stack_size: int = 5, noop: bool = False, top_k: int = 1, activation: str = "sigmoid", **common: Any
     ):
         super().__init__(*sizes, **common)
-        self.leaves = LeafEncoder(len(self.leaves.table), self.hidden, "relu")
+        self.leaves = LeafEncoder(len(self.leaves.table), self.hidden, torch.relu)
         self.actions = stack.ACTIONS if switch(noop, "noop") else stack.ACTIONS[:2]
         self.fields["stack"] = (whole(stack_size, "stack_size", 1), self.hidden)
         self.activation, self.top_k = choose(ACTIVATIONS, activation, "activation"), whole(top_k, "top_k", 1, stack_size)

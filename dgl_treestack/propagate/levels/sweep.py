@@ -29,7 +29,7 @@ class Step(NamedTuple):
 
 
 class Work:
-    """One sweep: what is to be computed, and the steps it recorded.
+    """One sweep: what is to be computed, and the steps it recorded, none where gradients are switched off.
 
     signals: shape of every signal that was asked for. names: of the buffers, fields before signals.
     """
@@ -38,11 +38,13 @@ class Work:
         self.cell, self.plan, self.inputs, self.noise, self.signals = cell, plan, inputs, noise, signals
         self.names = [*cell.fields, *signals]
         self.parameters = _used(cell, plan)
+        self.recording = torch.is_grad_enabled()
         self.steps: list[Step] = []
         self.ledger, self.anchor = Ledger(), torch.empty(0, requires_grad=True)
 
-    def run(self, buffers: Buffers, recording: bool) -> None:
+    def run(self, buffers: Buffers) -> None:
         """Fill the rows of all chunks."""
+        recording = self.recording
         for chunk in self.plan.chunks:
             children = self._children(chunk, buffers, recording)
             inputs = None if self.inputs is None else self.inputs[chunk.nodes]
@@ -91,7 +93,7 @@ class Sweep(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, work: Work, leaves: Tensor, inputs: Tensor | None, *parameters: Tensor) -> tuple[Tensor, ...]:
         buffers = empty_buffers(work, leaves)
-        work.run(buffers, recording=any(ctx.needs_input_grad))
+        work.run(buffers)
         ctx.work, ctx.leaves, ctx.wants_inputs = work, len(leaves), inputs is not None and inputs.requires_grad
         ctx.set_materialize_grads(False)
         return tuple(buffers[name] for name in work.names)
