@@ -18,16 +18,26 @@ def draw_linear(weight: Tensor | None, bias: Tensor | None, generator: torch.Gen
             nn.init.uniform_(tensor, -bound, bound, generator=generator)
 
 
-def draw_second_order(weight: Tensor | None, bias: Tensor | None, generator: torch.Generator) -> None:
-    """N(0, (3 / in)^2) for the weights of a product of two states, which grow or die with depth otherwise; no bias."""
-    assert weight is not None and bias is None
-    nn.init.normal_(weight, 0.0, 3 / weight.shape[1], generator=generator)
+@dataclass(frozen=True)
+class SecondOrder:
+    """N(0, (3 gain / in)^2) for the weights of a product of two states, which grow or die with depth otherwise; no bias."""
+
+    gain: float = 1.0
+
+    def __call__(self, weight: Tensor | None, bias: Tensor | None, generator: torch.Generator) -> None:
+        assert weight is not None and bias is None
+        nn.init.normal_(weight, 0.0, 3 * self.gain / weight.shape[1], generator=generator)
 
 
-def draw_factor(weight: Tensor | None, bias: Tensor | None, generator: torch.Generator) -> None:
-    """N(0, 4 / in) for a layer whose output is multiplied by another's; no bias."""
-    assert weight is not None and bias is None
-    nn.init.normal_(weight, 0.0, 2 * weight.shape[1] ** -0.5, generator=generator)
+@dataclass(frozen=True)
+class Factor:
+    """N(0, (2 gain)^2 / in) for a layer whose output is multiplied by another's; no bias."""
+
+    gain: float = 1.0
+
+    def __call__(self, weight: Tensor | None, bias: Tensor | None, generator: torch.Generator) -> None:
+        assert weight is not None and bias is None
+        nn.init.normal_(weight, 0.0, 2 * self.gain * weight.shape[1] ** -0.5, generator=generator)
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,9 @@ from torch import Tensor
 
 from dgl_treestack.cells._external_stack import MayHaveStack
 from dgl_treestack.cells._model import Model
+from dgl_treestack.cells._settings import number
 from dgl_treestack.cells._step import Noise, Ops, Signals, State, dropped
-from dgl_treestack.initial_values import draw_factor
+from dgl_treestack.initial_values import Factor
 
 
 class MTreeRNN(MayHaveStack):
@@ -18,15 +19,17 @@ class MTreeRNN(MayHaveStack):
         h      = tanh((W x) * (R sum_k z_k) + b)
 
     Shapes: h (H,), W (H, A H), R (H, H), b (H,); the stack's as in `MayHaveStack`. No bias is printed; b starts at zero.
-    Initial values: W, R ~ N(0, 4 / inputs): drawn like other layers, the product of two dies within a few levels.
+    Initial values: W, R ~ N(0, 4 gain^2 / inputs): drawn like other layers, the product of two dies within a few levels. With
+    gain 1 a state stays alive however deep, and training stays at chance; with 0.3 it learns (LOG.md).
     Child-sum: x = h_1 + ... + h_A, W (H, H). Dropout acts on h; the paper does not say where.
     """
 
-    def __init__(self, *sizes: Any, **settings: Any):
+    def __init__(self, *sizes: Any, gain: float = 1.0, **settings: Any):
         super().__init__(*sizes, **settings)
+        draw = Factor(number(gain, "gain", 0.0))
         self.noise["h"] = (self.hidden,)
-        self.add_product("x", self.joined(self.hidden), (self.hidden, 0), bias=False, draw=draw_factor)
-        self.add_product("z", (self.hidden, 0), (self.hidden, 0), bias=False, draw=draw_factor)
+        self.add_product("x", self.joined(self.hidden), (self.hidden, 0), bias=False, draw=draw)
+        self.add_product("z", (self.hidden, 0), (self.hidden, 0), bias=False, draw=draw)
         self.add_constants("bias", [0.0])
 
     def step(self, ops: Ops, x: Tensor, z: Tensor, children: State, noise: Noise) -> tuple[State, Signals]:
