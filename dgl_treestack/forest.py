@@ -26,6 +26,8 @@ class Forest:
     leaf: (N,) position in `leaves` of the leaf as it was written, -1 at operators.
     parent: (N,) parent, counted within the tree, -1 at the root.  slot: (N,) which argument of the parent, 0 at the root.
     height: (N,) depth of the subtree.  offsets: (G + 1,) tree g is nodes offsets[g] : offsets[g + 1].
+    subtree: (N,) number of the subtree, the same wherever the same subtree stands, of whatever tree. Leaves have the smallest
+    numbers, then operators by height, arity and operator, then equations.
     """
 
     signature: Signature
@@ -37,33 +39,37 @@ class Forest:
     parent: np.ndarray
     slot: np.ndarray
     height: np.ndarray
+    subtree: np.ndarray
     offsets: np.ndarray
 
-    COLUMNS = ("op", "token", "number", "leaf", "parent", "slot", "height")
+    COLUMNS = ("op", "token", "number", "leaf", "parent", "slot", "height", "subtree")
 
     @classmethod
     def build(cls, trees: Sequence[Expression], vocabulary: Vocabulary, signature: Signature = MATH) -> "Forest":
         """The columns of trees. Raises VocabularyError for a leaf that the vocabulary has no row for."""
         table: dict[tuple[str, str], tuple[int, int, float]] = {}  # leaf -> position, token, number
+        subtrees = _Subtrees(signature)
         rows: list[tuple] = []
         offsets = [0]
         for tree in trees:
             parents, slots = _places(tree)
-            for i, (name, text) in enumerate(zip(tree.names, tree.texts, strict=True)):
+            places: list[tuple[int, int, float, int]] = []  # op, token, number, leaf
+            for name, text in zip(tree.names, tree.texts, strict=True):
                 if text is None:
-                    place = (signature.index[name], NO_TOKEN, 0.0, -1)
-                else:
-                    if (name, text) not in table:
-                        table[name, text] = (len(table), *_encode(vocabulary, name, text))
-                    position, token, number = table[name, text]
-                    place = (NO_OPERATOR, token, number, position)
-                rows.append((*place, parents[i], slots[i], tree.heights[i]))
+                    places.append((signature.index[name], NO_TOKEN, 0.0, -1))
+                    continue
+                if (name, text) not in table:
+                    table[name, text] = (len(table), *_encode(vocabulary, name, text))
+                position, token, number = table[name, text]
+                places.append((NO_OPERATOR, token, number, position))
+            rows.extend(zip(*zip(*places, strict=True), parents, slots, tree.heights, subtrees.add(tree, places), strict=True))
             offsets.append(len(rows))
         columns = zip(*rows, strict=True) if rows else [()] * len(cls.COLUMNS)
         arrays = {
             name: np.array(column, dtype=np.float64 if name == "number" else np.int64)
             for name, column in zip(cls.COLUMNS, columns, strict=True)
         }
+        arrays["subtree"] = subtrees.in_order()[arrays["subtree"]]
         return cls(signature, tuple(table), offsets=np.array(offsets, dtype=np.int64), **arrays)
 
     def __len__(self) -> int:
@@ -89,6 +95,13 @@ class Forest:
             self.signature, self.leaves, offsets=offsets, **{name: getattr(self, name)[nodes] for name in self.COLUMNS}
         )
 
+    def sides(self) -> np.ndarray:
+        """(G, 2) the first two children of every root, counted over all nodes, or -1."""
+        found = np.full((len(self), 2), -1, dtype=np.int64)
+        children = np.flatnonzero((self.parent == 0) & (self.slot < 2))
+        found[np.searchsorted(self.offsets, children, side="right") - 1, self.slot[children]] = children
+        return found
+
     def expression(self, i: int) -> Expression:
         """Tree i, as it was written."""
         span = slice(self.offsets[i], self.offsets[i + 1])
@@ -99,6 +112,36 @@ class Forest:
             name, text = (self.signature.operators[op].name, None) if leaf < 0 else self.leaves[leaf]
             nodes.append((name, text, int(arity)))
         return assemble(nodes, self.signature)
+
+
+class _Subtrees:
+    """Hash-consing: a number for every distinct subtree."""
+
+    def __init__(self, signature: Signature):
+        self.root = signature.index[signature.root] if signature.root else NO_OPERATOR
+        self.numbers: dict[tuple, int] = {}
+        self.kinds: list[tuple[int, int, int, int]] = []  # per subtree: 0 leaf, 1 operator or 2 equation; height, arity, op
+
+    def add(self, tree: Expression, places: Sequence[tuple[int, int, float, int]]) -> list[int]:
+        """The numbers of all nodes of a tree, counted as they are first seen."""
+        found = [0] * tree.size
+        for node in range(tree.size - 1, -1, -1):  # pre-order backwards: children before parents
+            op, token, number, _ = places[node]
+            below = tuple(found[child] for child in tree.children(node))
+            key = (op, *below) if op != NO_OPERATOR else (op, token, number)
+            if key not in self.numbers:
+                self.numbers[key] = len(self.numbers)
+                rank = 0 if op == NO_OPERATOR else 2 if op == self.root else 1
+                self.kinds.append((rank, tree.heights[node], len(below), op))
+            found[node] = self.numbers[key]
+        return found
+
+    def in_order(self) -> np.ndarray:
+        """What every number becomes when subtrees are counted by kind."""
+        kinds = np.array(self.kinds, dtype=np.int64).reshape(-1, 4)
+        places = np.empty(len(kinds), dtype=np.int64)
+        places[np.lexsort(kinds.T[::-1])] = np.arange(len(kinds))
+        return places
 
 
 def _places(tree: Expression) -> tuple[list[int], list[int]]:

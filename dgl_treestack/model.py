@@ -1,7 +1,8 @@
 """A model: a cell, the vocabulary it reads leaves with, and the heads of its tasks."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,12 @@ from dgl_treestack.errors import ConfigurationError, DataError, VocabularyError,
 from dgl_treestack.forest import Forest
 from dgl_treestack.formats import Example
 from dgl_treestack.operators import MATH, Signature
-from dgl_treestack.propagate import draw_noise, propagate
+from dgl_treestack.propagate import Plans, compute, draw_noise
 from dgl_treestack.tasks import Item, Task, tasks
 from dgl_treestack.vocabulary import Vocabulary
+
+MASKS = ("node", "subtree")
+MOST_KEPT = 500_000  # nodes of a data set whose batches are kept: some 60 MB
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,33 +32,74 @@ class Dataset:
     forest: Forest
     targets: np.ndarray
     task: np.ndarray
+    kept: dict[tuple[int, str], list["Batch"]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.examples)
 
     def batch(self, chosen: np.ndarray, device: torch.device | str = "cpu") -> "Batch":
-        """The chosen examples as one graph. A GPU as device needs a DGL that was built for it."""
+        """The chosen examples as one graph on the CPU, what is wanted of them on the device."""
+        forest = self.forest.select(chosen)
         return Batch(
-            graph.build(self.forest, chosen).to(device),
-            torch.from_numpy(self.targets[chosen]).to(device),
-            torch.from_numpy(self.task[chosen]).to(device),
+            graph.build(forest),
+            torch.from_numpy(forest.offsets[:-1]),
+            torch.from_numpy(forest.sides()),
+            torch.from_numpy(self.targets[chosen]).to(device, non_blocking=True),
+            self.task[chosen],
         )
+
+    def batches(self, size: int, device: torch.device | str = "cpu") -> Iterator["Batch"]:
+        """All examples in order. Those of a small data set are made once and kept, with their plans."""
+        if (size, str(device)) in self.kept:
+            yield from self.kept[size, str(device)]
+            return
+        made = []
+        for start in range(0, len(self), size):
+            made.append(self.batch(np.arange(start, min(start + size, len(self))), device))
+            yield made[-1]
+            if len(self.forest.op) > MOST_KEPT:
+                made.clear()
+        if made:
+            self.kept[size, str(device)] = made
 
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """One graph with a target (B,) and the position of a task (B,) per tree."""
+    """One graph with the root (B,) of every tree, the root's first two children (B, 2) or -1, target (B,) and task (B,)."""
 
     graph: DGLGraph
+    roots: Tensor
+    sides: Tensor
     targets: Tensor
-    task: Tensor
+    task: np.ndarray
+    _plans: list[Plans] = field(default_factory=list)
+
+    def plans(self, signature: Signature) -> Plans:
+        """The plans of the graph, made once."""
+        if not self._plans:
+            self._plans.append(Plans(self.graph, signature))
+        return self._plans[0]
 
 
 class Model(nn.Module):
-    """A cell with the heads of its tasks; an example goes to the first task that accepts it."""
+    """A cell with the heads of its tasks; an example goes to the first task that accepts it.
 
-    def __init__(self, cell: cells.Cell, heads: Sequence[Task], vocabulary: Vocabulary, signature: Signature = MATH):
+    masks: dropout is drawn for every `node`, or for every distinct `subtree` of a batch, which can then be computed once.
+    """
+
+    def __init__(
+        self,
+        cell: cells.Cell,
+        heads: Sequence[Task],
+        vocabulary: Vocabulary,
+        signature: Signature = MATH,
+        *,
+        masks: str = "node",
+    ):
         super().__init__()
+        if masks not in MASKS:
+            raise ConfigurationError(unknown("kind of dropout masks", masks, MASKS))
+        self.masks = masks
         self.cell = cell
         self.heads = nn.ModuleDict({head.name: head for head in heads})
         self.vocabulary, self.signature = vocabulary, signature
@@ -120,18 +165,41 @@ class Model(nn.Module):
                 raise DataError(str(error), example.source or None) from None
 
     def forward(
-        self, batch: Batch, engine: str = "levels", signals: Sequence[str] = (), generator: torch.Generator | None = None
+        self,
+        batch: Batch,
+        engine: str = "levels",
+        signals: Sequence[str] = (),
+        generator: torch.Generator | None = None,
+        *,
+        keep: bool = False,
     ) -> Tensor:
-        """The output of every tree (B,). `generator` draws dropout masks in training. States stay on the graph."""
-        noise = {} if generator is None else draw_noise(self.cell, batch.graph.num_nodes(), generator)
-        h = propagate(batch.graph, self.cell, engine=engine, signature=self.signature, signals=signals, noise=noise)
-        roots = graph.roots(batch.graph)
-        output = h.new_zeros(len(roots))
+        """The output of every tree (B,). `generator` draws dropout masks in training.
+
+        keep: leave the states on the graph, which is done in any case when there are signals.
+        """
+        noise = draw_noise(self.cell, batch.graph, generator, per_subtree=self.masks == "subtree") if generator else None
+        states = compute(
+            batch.graph,
+            self.cell,
+            engine=engine,
+            signature=self.signature,
+            signals=signals,
+            noise=noise,
+            plans=batch.plans(self.signature),
+        )
+        if keep or signals:
+            states.put_on(batch.graph)
+        h = partial(states.of, "h")
+        parts = [(chosen, head(h, batch.roots[chosen], batch.sides[chosen])) for head, chosen in self._parts(batch)]
+        return _together(parts)
+
+    def _parts(self, batch: Batch) -> Iterator[tuple[Task, Any]]:
+        """Every head that has examples in the batch, and which."""
         for i, head in enumerate(self._heads):
-            chosen = torch.nonzero(batch.task == i).squeeze(1)
-            if len(chosen):
-                output = output.index_copy(0, chosen, head(batch.graph, roots[chosen]))
-        return output
+            if (batch.task == i).all():
+                yield head, slice(None)
+            elif (batch.task == i).any():
+                yield head, torch.from_numpy(np.flatnonzero(batch.task == i))
 
     def losses(self, output: Tensor, batch: Batch) -> Tensor:
         """(B,) the loss of every output under its own task."""
@@ -142,15 +210,21 @@ class Model(nn.Module):
         return self._per_task("correct", output, batch)
 
     def _per_task(self, method: str, output: Tensor, batch: Batch) -> Tensor:
-        targets, result = batch.targets.to(output), torch.zeros_like(output)
-        for i, head in enumerate(self._heads):
-            chosen = torch.nonzero(batch.task == i).squeeze(1)
-            if len(chosen):
-                value = getattr(head, method)(output[chosen], targets[chosen])
-                result = result.index_copy(0, chosen, value.to(output))
-        return result
+        targets = batch.targets.to(output)
+        parts = self._parts(batch)
+        return _together([(c, getattr(head, method)(output[c], targets[c]).to(output)) for head, c in parts])
 
     def record(self, dataset: Dataset, i: int, output: float) -> dict[str, Any]:
         """The task's part of the record of example i."""
         head = self._heads[dataset.task[i]]
         return {"task": head.name, **head.record(dataset.examples[i], dataset.items[i], output)}
+
+
+def _together(parts: Sequence[tuple[Any, Tensor]]) -> Tensor:
+    """Values (b,) of parts of a batch as one (B,)."""
+    if len(parts) == 1:
+        return parts[0][1]
+    result = parts[0][1].new_zeros(sum(len(chosen) for chosen, _ in parts))
+    for chosen, value in parts:
+        result = result.index_copy(0, chosen.to(value.device), value)
+    return result

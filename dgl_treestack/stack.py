@@ -5,7 +5,9 @@ bottom (underflow). An empty stack is all `empty`, zero unless said otherwise. I
 only the no-op keeps anything.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 import torch
 from jaxtyping import Float
@@ -14,6 +16,17 @@ from torch import Tensor
 # The order in which actions are named everywhere; gates are given in it.
 ACTIONS = ("push", "pop", "noop")
 FEW_ROWS = 2  # so small a stack is updated row by row, a larger one as a whole: the same numbers, whichever is quicker (LOG.md)
+_all_by_row = ContextVar("all_by_row", default=False)
+
+
+@contextmanager
+def row_by_row() -> Iterator[None]:
+    """Stacks of any size are updated row by row in here: what a compiler makes the best loops of."""
+    token = _all_by_row.set(True)
+    try:
+        yield
+    finally:
+        _all_by_row.reset(token)
 
 
 def push(stack: Float[Tensor, "N S H"], value: Float[Tensor, "N H"]) -> Float[Tensor, "N S H"]:
@@ -55,7 +68,7 @@ def update_each(
 ) -> Float[Tensor, "N S H"]:
     """The soft update where every action moves a stack of its own: those of push, pop and, if there is one, no-op."""
     size = stacks[0].shape[1]
-    if size <= FEW_ROWS:
+    if size <= FEW_ROWS or _all_by_row.get():
         return torch.stack([_row(stacks, value, gates, empty, i) for i in range(size)], dim=1)
     moved = (push(stacks[0], value), pop(stacks[1], empty), *map(keep, stacks[2:]))
     return mixed(moved, [gate.unsqueeze(1) for gate in gates])

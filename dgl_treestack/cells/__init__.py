@@ -12,6 +12,7 @@ from typing import Any
 
 from dgl_treestack.cells._contract import Cell as Cell
 from dgl_treestack.cells._model import Model as Model
+from dgl_treestack.cells._product import OperatorLinear as OperatorLinear
 from dgl_treestack.cells._step import FORMS as FORMS
 from dgl_treestack.cells._step import PER_CHILD as PER_CHILD
 from dgl_treestack.cells._step import Noise as Noise

@@ -30,8 +30,8 @@ class TreeRNNSecondOrder(MayHaveStack):
     `linear=True` adds V x, with V (H, A H). `factors="bilinear"`: z_1^T W h_2 with W (H, H, H), the second factor being the
     input and thus without a stack; of more children the last is the second factor and the sum of the others the first, a single
     child is both; external input e enters as E e. Child-sum: x = h_1 + ... + h_A, W (H, H, H).
-    Initial values: W ~ N(0, (3 gain / inputs)^2) and b = 0. With gain 1 states neither die nor saturate with depth, and training
-    stays at chance; with 0.3, or 0.1 beside a first-order term, and a learning rate of 1e-4 it learns (LOG.md).
+    Initial values: W ~ N(0, (3 gain / inputs)^2) and b = 0. With gain 1 states neither die nor saturate with depth, and
+    training stays at chance; with 0.1 and a learning rate of 1e-4 it learns (LOG.md).
     Dropout acts on h; the paper does not say where.
     """
 

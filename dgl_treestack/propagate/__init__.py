@@ -1,6 +1,6 @@
-"""Drivers: they run any cell over a batched graph and leave what the nodes carry on the graph."""
+"""Drivers: they run any cell over a batched graph. `propagate` leaves what the nodes carry on the graph."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from torch import Tensor
 
@@ -9,11 +9,14 @@ from dgl_treestack.cells import Cell
 from dgl_treestack.errors import ConfigurationError, unknown
 from dgl_treestack.operators import MATH, Signature
 from dgl_treestack.propagate import levels, topo
+from dgl_treestack.propagate.levels.plan import Plans as Plans
 from dgl_treestack.propagate.noise import Noise
 from dgl_treestack.propagate.noise import draw_noise as draw_noise
+from dgl_treestack.propagate.states import States as States
 
-Engine = Callable[[DGLGraph, Cell, Signature, Sequence[str], Noise], None]
-ENGINES: dict[str, Engine] = {"topo": topo.run, "levels": levels.run}
+# What `levels` makes of a cell's step: nothing, pieces that run as they are, or pieces that are compiled.
+BUILDS: dict[str, levels.Build | None] = {"levels": None, "levels/pieces": levels.plain, "levels/compiled": levels.compiled}
+ENGINES = ("topo", *BUILDS)
 
 
 def propagate(
@@ -29,14 +32,37 @@ def propagate(
 
     graph: made by `dgl_treestack.graph`; node feature `input` (N, input_size) is used when the cell takes one.
     signals: names out of `cell.signals` to keep. noise: what `draw_noise` returns, for dropout in training.
+    engine: `topo`; `levels`; `levels/compiled`, which makes native code of the cell when it first meets it (up to a minute or
+    two, once) and keeps it in a folder; `levels/pieces`, the same without compiling, to see where a difference comes from.
     Leaves on the graph, and the first of them as result: `h` (N, H), every other field flattened, such as `stack`
     (N, S * H), and `signal/<name>` (N, *shape), zero at leaves and at the root of an equation, whose states are zero too.
     Raises ConfigurationError for an unknown engine or signal.
+    """
+    states = compute(graph, cell, engine=engine, signature=signature, signals=signals, noise=noise)
+    states.put_on(graph)
+    return graph.ndata["h"]
+
+
+def compute(
+    graph: DGLGraph,
+    cell: Cell,
+    *,
+    engine: str = "levels",
+    signature: Signature = MATH,
+    signals: Sequence[str] = (),
+    noise: Noise | None = None,
+    plans: Plans | None = None,
+) -> States:
+    """What `propagate` does, without putting anything on the graph: for who needs the states of a few nodes.
+
+    The cell may be on a GPU while the graph is not, except with `topo`. plans: those of this graph, made before.
     """
     if engine not in ENGINES:
         raise ConfigurationError(unknown("engine", engine, ENGINES))
     for name in signals:
         if name not in cell.signals:
             raise ConfigurationError(unknown("signal", name, cell.signals))
-    ENGINES[engine](graph, cell, signature, signals, noise or {})
-    return graph.ndata["h"]
+    if engine == "topo":
+        return topo.run(graph, cell, signature, signals, noise or Noise())
+    plans = plans or Plans(graph, signature)
+    return levels.run(graph, cell, signals, noise or Noise(), plans, BUILDS[engine])

@@ -3,21 +3,32 @@
 import torch
 from torch import Tensor
 
+from dgl_treestack._dgl import DGLGraph
 from dgl_treestack.cells import Cell
 
-Noise = dict[str, Tensor]
+
+class Noise(dict[str, Tensor]):
+    """Factors by field, (N, *shape). per_subtree: equal subtrees have equal ones, so their states are equal too."""
+
+    per_subtree = False
 
 
-def draw_noise(cell: Cell, nodes: int, generator: torch.Generator) -> Noise:
-    """Factors for every noise field of a cell: name -> (nodes, *shape), 0 with probability `cell.dropout`, else scaled up.
+def draw_noise(cell: Cell, graph: DGLGraph, generator: torch.Generator, *, per_subtree: bool = False) -> Noise:
+    """Factors for every noise field of a cell: name -> (N, *shape), 0 with probability `cell.dropout`, else scaled up.
 
-    Empty when the cell has no dropout or is in evaluation mode.
+    Empty when the cell has no dropout or is in evaluation mode. They are drawn for every node, or for every distinct subtree
+    of the batch, by feature `subtree` of the graph.
     """
+    noise = Noise()
     if not (cell.training and cell.dropout):
-        return {}
-    like = next(cell.parameters())
-    keep = 1 - cell.dropout
-    return {
-        name: torch.empty(nodes, *shape).bernoulli_(keep, generator=generator).div_(keep).to(like)
-        for name, shape in cell.noise.items()
-    }
+        return noise
+    like, keep = next(cell.parameters()), 1 - cell.dropout
+    noise.per_subtree, place = per_subtree, None
+    count = graph.num_nodes()
+    if per_subtree:
+        distinct, place = torch.unique(graph.ndata["subtree"], return_inverse=True)
+        count = len(distinct)
+    for name, shape in cell.noise.items():
+        factors = torch.empty(count, *shape).bernoulli_(keep, generator=generator).div_(keep)
+        noise[name] = (factors if place is None else factors[place]).to(like)
+    return noise

@@ -18,6 +18,7 @@ from dgl_treestack.forest import NO_OPERATOR
 from dgl_treestack.operators import Signature
 from dgl_treestack.propagate.noise import Noise
 from dgl_treestack.propagate.promise import check_state
+from dgl_treestack.propagate.states import States
 
 
 class OneOperator:
@@ -30,8 +31,9 @@ class OneOperator:
         return self.cell.products[product](self.operator, x)
 
 
-def run(graph: DGLGraph, cell: Cell, signature: Signature, signals: Sequence[str], noise: Noise) -> None:
-    """See `propagate`."""
+def run(graph: DGLGraph, cell: Cell, signature: Signature, signals: Sequence[str], noise: Noise) -> States:
+    """See `compute`."""
+    graph = graph.to(next(cell.parameters()).device)
     step = _Step(graph, cell, signature, signals, noise)
     with graph.local_scope():
         step.prepare()
@@ -42,9 +44,7 @@ def run(graph: DGLGraph, cell: Cell, signature: Signature, signals: Sequence[str
             apply_node_func=step,
         )
         carried = {name: graph.ndata[name] for name in ("state", *(f"signal/{name}" for name in signals))}
-    for name, value in unpack(carried.pop("state"), cell.fields).items():
-        graph.ndata[name] = value.flatten(1)
-    graph.ndata.update(carried)
+    return States({**unpack(carried.pop("state"), cell.fields), **carried})
 
 
 class _Step:

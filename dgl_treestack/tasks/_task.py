@@ -1,15 +1,18 @@
 """The contract of a task."""
 
 import abc
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from dgl_treestack._dgl import DGLGraph
 from dgl_treestack.expression import Expression
 from dgl_treestack.formats import Example
+
+# The states h of nodes, by their numbers in the batch: (...) -> (..., H).
+NodeStates = Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True)
@@ -37,8 +40,9 @@ class Task(nn.Module, abc.ABC):
         """The tree to propagate and the number that is wanted."""
 
     @abc.abstractmethod
-    def forward(self, graph: DGLGraph, roots: Tensor) -> Tensor:
-        """The output for trees given by their root nodes (B,), read from the states on the graph: (B,)."""
+    def forward(self, h: NodeStates, roots: Tensor, sides: Tensor) -> Tensor:
+        """The output for trees given by their root nodes (B,) and the first two children of these (B, 2), -1 where there are
+        none: (B,)."""
 
     @abc.abstractmethod
     def loss(self, output: Tensor, target: Tensor) -> Tensor:

@@ -6,12 +6,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from dgl_treestack._dgl import DGLGraph
 from dgl_treestack.errors import ExpressionError
 from dgl_treestack.expression import Equation, Expression, number_value
 from dgl_treestack.formats import Example
 from dgl_treestack.initial_values import draw_linear
-from dgl_treestack.tasks._task import Item, Task
+from dgl_treestack.tasks._task import Item, NodeStates, Task
 from dgl_treestack.vocabulary import MAX_NUMBER
 
 TOLERANCE = 1e-3  # relative, as in the authors' code; the papers of the card give none
@@ -47,8 +46,8 @@ class FunctionEvaluation(Task):
         left, right, target = _sides(example)
         return Item(left if right is None else right, float(target))
 
-    def forward(self, graph: DGLGraph, roots: Tensor) -> Tensor:
-        return self.decoder2(torch.sigmoid(self.decoder1(graph.ndata["h"][roots]))).squeeze(1)
+    def forward(self, h: NodeStates, roots: Tensor, sides: Tensor) -> Tensor:
+        return self.decoder2(torch.sigmoid(self.decoder1(h(roots)))).squeeze(1)
 
     def loss(self, output: Tensor, target: Tensor) -> Tensor:
         return (output - target) ** 2

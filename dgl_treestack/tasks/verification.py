@@ -6,11 +6,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from dgl_treestack import graph as graphs
-from dgl_treestack._dgl import DGLGraph
 from dgl_treestack.expression import Equation
 from dgl_treestack.formats import Example
-from dgl_treestack.tasks._task import Item, Task
+from dgl_treestack.tasks._task import Item, NodeStates, Task
 
 
 class Verification(Task):
@@ -34,9 +32,9 @@ class Verification(Task):
     def prepare(self, example: Example) -> Item:
         return Item(example.equation, float("nan") if example.label is None else float(example.label))
 
-    def forward(self, graph: DGLGraph, roots: Tensor) -> Tensor:
-        sides = graph.ndata["h"][graphs.child_table(graph)[roots, :2]]
-        return (sides[:, 0] * sides[:, 1]).sum(1) + self.bias
+    def forward(self, h: NodeStates, roots: Tensor, sides: Tensor) -> Tensor:
+        states = h(sides)
+        return (states[:, 0] * states[:, 1]).sum(1) + self.bias
 
     def loss(self, output: Tensor, target: Tensor) -> Tensor:
         return functional.binary_cross_entropy_with_logits(output, target, reduction="none")

@@ -37,13 +37,13 @@ def outputs(model: Model, dataset: Dataset, engine: str = "levels") -> Iterator[
     """(position, output, loss, right) of every example, in order, in evaluation mode."""
     model.eval()
     device = next(model.parameters()).device
-    for start in range(0, len(dataset), BATCH):
-        chosen = np.arange(start, min(start + BATCH, len(dataset)))
-        batch = dataset.batch(chosen, device)
+    i = 0
+    for batch in dataset.batches(BATCH, device):
         output = model(batch, engine)
         columns = (output, model.losses(output, batch), model.correct(output, batch))
-        for i, *row in zip(chosen.tolist(), *(column.tolist() for column in columns), strict=True):
+        for row in zip(*(column.tolist() for column in columns), strict=True):
             yield i, row[0], row[1], bool(row[2])
+            i += 1
 
 
 def score(model: Model, dataset: Dataset, engine: str = "levels") -> Score:

@@ -149,13 +149,12 @@ def test_signals_only_when_asked(name, engine):
 def test_dropout(name, engine):
     cell, trees = make(name, dropout=0.4), some_trees()
     batch = graph.from_expressions(trees, VOCABULARY)
-    count = batch.num_nodes()
-    assert draw_noise(cell, count, torch.Generator()) == {}
+    assert draw_noise(cell, batch, torch.Generator()) == {}
     with torch.no_grad():
         still = propagate(batch, cell, engine=engine).clone()
         cell.train()
-        noise = draw_noise(cell, count, torch.Generator().manual_seed(4))
-        again = draw_noise(cell, count, torch.Generator().manual_seed(4))
+        noise = draw_noise(cell, batch, torch.Generator().manual_seed(4))
+        again = draw_noise(cell, batch, torch.Generator().manual_seed(4))
         assert all(torch.equal(noise[field], again[field]) for field in noise)
         dropped = propagate(batch, cell, engine=engine, noise=noise, signals=list(cell.signals))
         assert_equals_oracle(cell, trees, batch, noise=noise)

@@ -211,8 +211,8 @@ def z_of(n, stack_size):
     return [child["h"] + n.linear("read", child["stack"][0]) if stack_size else child["h"] for child in n.children]
 
 
-def with_stack(n, state, signals, stack_size=0, noop=True, controller="h", combine="gates", empty=0.0):
-    """Mali 2021, eq. 16, 18 and 19, after the state is known."""
+def with_stack(n, state, signals, stack_size=0, noop=True, controller="h", combine="gates", empty=0.0, gain=1.0):
+    """Mali 2021, eq. 16, 18 and 19, after the state is known. gain: of initial values, nothing to an equation."""
     if not stack_size:
         return state, signals
     children = range(len(n.children))
@@ -291,12 +291,12 @@ BESIDE += [{"stack_size": size, "empty": -1.0} for size in (1, 2)]
 FURTHER = {  # model -> settings beside those of model names
     "mi_tree_lstm": [*BESIDE, {"integration": "printed", "stack_size": 5}],
     "mtree_lstm": [*BESIDE, {"mixing": "krause", "stack_size": 5}],
-    "mtree_rnn": BESIDE,
+    "mtree_rnn": [*BESIDE, {"gain": 0.3}],
     "tree_lstm_two_stacks": SCALARS,
     "tree_queue": [*ROWS, *NORMALISED],
     "tree_rnn": [{"layers": 3, **one} for one in grid(activation=ACTIVATIONS)],
     "tree_rnn_scalar_stack": [*SCALARS, *grid(activation=ACTIVATIONS)],
-    "tree_rnn_second_order": [*BESIDE, {"linear": True, "stack_size": 5}],
+    "tree_rnn_second_order": [*BESIDE, {"gain": 0.3}, {"linear": True, "stack_size": 5}],
     "tree_rnn_second_order_bilinear": [{"linear": True}, {"stack_size": 5}],
     "tree_rnn_stack": ROWS,
     "tree_rnn_stack_released": ROWS,

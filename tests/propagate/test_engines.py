@@ -10,6 +10,7 @@ from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.expression import Expression
 from dgl_treestack.operators import MATH, Operator, Signature
 from dgl_treestack.propagate import draw_noise, propagate
+from dgl_treestack.propagate.levels import plan, products
 from dgl_treestack.propagate.levels.plan import make_plan
 from dgl_treestack.vocabulary import PRESETS
 
@@ -35,7 +36,7 @@ def test_a_cell_that_breaks_its_promise_is_named(engine):
     cell = Broken(signature.operators, 34, 3)
     cell.reset_parameters(torch.Generator())
     batch = graph.from_expressions([Expression.from_prefix("f Symbol:x", signature)], PRESETS["released"], signature)
-    with pytest.raises(RuntimeError, match=r"Broken returned 'h' of shape \(1, 2\); its fields promise \(1, 3\)"):
+    with pytest.raises(RuntimeError, match=r"Broken returned 'h' of shape \(\d, 2\); its fields promise \(\d, 3\)"):
         propagate(batch, cell, engine=engine, signature=signature)
 
 
@@ -45,53 +46,99 @@ def test_unknown_engine():
         propagate(batch, cells.build("tree_rnn", [], 34, 3), engine="fast")
 
 
-def gradients(cell, batch, engine, noise):
-    """Those of all parameters, and of external input, of a scalar of all states and signals."""
+def gradients(cell, batch, engine, noise, signals):
+    """Those of all parameters, and of external input if there is any, of a scalar of all states and signals."""
     cell.zero_grad(set_to_none=True)
-    batch.ndata["input"] = batch.ndata["input"].detach().requires_grad_()
-    propagate(batch, cell, engine=engine, signals=list(cell.signals), noise=noise)
-    shown = [*cell.fields, *(f"signal/{name}" for name in cell.signals)]
+    if cell.input_size:
+        batch.ndata["input"] = batch.ndata["input"].detach().requires_grad_()
+    propagate(batch, cell, engine=engine, signals=signals, noise=noise)
+    shown = [*cell.fields, *(f"signal/{name}" for name in signals)]
     sum((batch.ndata[name] * torch.linspace(0.5, 1.5, batch.ndata[name].shape[-1])).sin().sum() for name in shown).backward()
-    return {**{name: p.grad for name, p in cell.named_parameters()}, "external input": batch.ndata["input"].grad}
+    found = {name: parameter.grad for name, parameter in cell.named_parameters()}
+    return {**found, "external input": batch.ndata["input"].grad} if cell.input_size else found
 
 
+def assert_same_gradients(cell, batch, engine, noise=None, signals=()):
+    wanted, found = (gradients(cell, batch, one, noise, signals) for one in ("topo", engine))
+    for parameter, gradient in wanted.items():
+        if gradient is None:
+            assert found[parameter] is None, parameter
+        else:
+            assert torch.allclose(found[parameter], gradient, rtol=1e-10, atol=1e-10), parameter
+
+
+@pytest.mark.parametrize("engine", ["levels", "levels/pieces"])
 @pytest.mark.parametrize("form", cells.FORMS)
 @every_model
-def test_levels_has_the_gradients_of_topo(name, form):
+def test_levels_has_the_gradients_of_topo(name, form, engine):
+    """With sharing and without, dropout and external input, signals and none, batches of changing size."""
     if name == "tree_rnn_second_order_bilinear" and form == "child_sum":
         return  # an error, which tests/cells/test_forms.py sees
-    cell = make(name, input_size=2, dropout=0.3, form=form).train()
+    cell, external = (make(name, input_size=size, dropout=0.3, form=form).train() for size in (0, 2))
     for count in (8, 3, 12):
-        batch = graph.from_expressions(some_trees(count, count), VOCABULARY)
-        source = torch.Generator().manual_seed(count)
+        batch, source = graph.from_expressions(some_trees(count, count), VOCABULARY), torch.Generator().manual_seed(count)
+        assert_same_gradients(cell, batch, engine)
+        assert_same_gradients(cell, batch, engine, draw_noise(cell, batch, source))
+        assert_same_gradients(cell, batch, engine, draw_noise(cell, batch, source, per_subtree=True))
         batch.ndata["input"] = torch.randn(batch.num_nodes(), 2, dtype=torch.float64, generator=source)
-        noise = draw_noise(cell, batch.num_nodes(), source)
-        wanted, found = (gradients(cell, batch, engine, noise) for engine in ("topo", "levels"))
-        for parameter, gradient in wanted.items():
-            if gradient is None:
-                assert found[parameter] is None, parameter
-            else:
-                assert torch.allclose(found[parameter], gradient, rtol=1e-10, atol=1e-10), parameter
+        signals = list(cell.signals) if engine == "levels" else []
+        assert_same_gradients(external, batch, engine, draw_noise(external, batch, source), signals)
 
 
-def test_a_graph_without_heights_has_the_same_plan():
+def test_gradients_of_weights_may_wait_or_not(monkeypatch):
+    cell, batch = make("mtree_lstm_stack").train(), graph.from_expressions(some_trees(), VOCABULARY)
+    for most in (0, 7, 10**6):
+        monkeypatch.setattr(products, "MOST_WAITING", most)
+        assert_same_gradients(cell, batch, "levels")
+
+
+def test_long_levels_are_cut(monkeypatch):
+    cell, batch = make("tree_smu"), graph.from_expressions(some_trees(), VOCABULARY)
+    whole = len(cpu_plan(batch, shared=False).chunks)
+    monkeypatch.setattr(plan, "MOST_ROWS", 3)
+    assert len(cpu_plan(batch, shared=False).chunks) > whole
+    assert_same_gradients(cell, batch, "levels")
+
+
+def cpu_plan(batch, *, shared):
+    return make_plan(batch, MATH, shared=shared, device=torch.device("cpu"))
+
+
+def test_a_graph_without_heights_or_subtrees_has_the_same_plan():
     rng = random.Random(4)
     batch = graph.from_expressions([random_tree(rng, depth) for depth in (5, 0, 3)], VOCABULARY)
-    known = make_plan(batch, MATH)
+    known = cpu_plan(batch, shared=False)
     del batch.ndata["height"]
-    found = make_plan(batch, MATH)
-    assert torch.equal(known.row, found.row) and len(known.chunks) == len(found.chunks)
+    assert torch.equal(known.row, cpu_plan(batch, shared=False).row)
+    del batch.ndata["subtree"]
+    found = cpu_plan(batch, shared=True)  # nobody knows what is equal
+    assert found.rows == batch.num_nodes() + 1 - int((batch.ndata["op"] == MATH.index["Equality"]).sum())
+    assert [len(chunk.nodes) for chunk in known.chunks] == [len(chunk.nodes) for chunk in found.chunks]
 
 
-def test_rows_are_a_permutation_and_children_come_first():
-    batch = graph.from_expressions(some_trees(), VOCABULARY)
-    plan = make_plan(batch, MATH)
-    assert sorted(plan.row.tolist()) == list(range(batch.num_nodes()))
-    end = len(plan.leaves)
-    for chunk in plan.chunks:
+@pytest.mark.parametrize("shared", [False, True])
+def test_rows_are_in_order_of_computation(shared):
+    batch = graph.from_expressions(some_trees() * 2, VOCABULARY)
+    made, op = cpu_plan(batch, shared=shared), batch.ndata["op"]
+    inner = int(((op >= 0) & (op != MATH.index["Equality"])).sum())
+    assert made.row.unique().tolist() == list(range(made.rows))
+    assert len(made.token) == len(batch.ndata["token"][op < 0].unique()), "a row for every distinct leaf"
+    end = len(made.token)
+    for chunk in made.chunks:
         assert chunk.start == end and (chunk.children < chunk.start).all()
         assert [s.start for s in chunk.segments] == [0, *(s.stop for s in chunk.segments[:-1])]
-        assert chunk.segments[-1].stop == chunk.stop - chunk.start
+        assert chunk.segments[-1].stop == chunk.stop - chunk.start == sum(chunk.sizes)
         for segment in chunk.segments:
-            assert set(batch.ndata["op"][chunk.nodes[segment.start : segment.stop]].tolist()) == {MATH.index[segment.operator]}
+            assert set(op[chunk.nodes[segment.start : segment.stop]].tolist()) == {MATH.index[segment.operator]}
         end = chunk.stop
+    assert (made.rows - 1 - len(made.token) < inner) if shared else (made.rows - 1 - len(made.token) == inner)
+    assert end == made.rows - 1
+
+
+def test_equal_subtrees_share_a_row_and_only_they():
+    trees = [Expression.parse(text) for text in ("sin(x + y)", "sin(y + x)", "x + y", "sin(x + y) = x + y")]
+    batch = graph.from_expressions(trees, VOCABULARY)
+    written = [str(tree.subtree(node)) for tree in trees for node in range(tree.size)]
+    row = cpu_plan(batch, shared=True).row.tolist()
+    assert {(a, b) for a, b in zip(row, written, strict=True)} == {(row[written.index(text)], text) for text in set(written)}
+    assert len(set(row)) == len(set(written))

@@ -28,7 +28,7 @@ def everything(model, examples):
     dataset = model.prepare(examples)
     batch = dataset.batch(np.arange(len(examples)))
     with torch.no_grad():
-        output = model(batch)
+        output = model(batch, keep=True)
     return dataset, batch, output
 
 

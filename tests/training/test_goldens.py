@@ -42,7 +42,7 @@ def examples_of(goldens):
 def scores(model, dataset, chosen=None, signals=()):
     batch = dataset.batch(np.arange(len(dataset)) if chosen is None else np.asarray(chosen))
     with torch.no_grad():
-        output = model(batch, signals=signals).tolist()
+        output = model(batch, signals=signals, keep=True).tolist()
     indices = range(len(dataset)) if chosen is None else chosen
     return [model.record(dataset, i, value)["score"] for i, value in zip(indices, output, strict=True)], batch
 

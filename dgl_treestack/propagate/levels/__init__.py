@@ -4,21 +4,26 @@ from collections.abc import Sequence
 
 from dgl_treestack._dgl import DGLGraph
 from dgl_treestack.cells import PER_CHILD, Cell
-from dgl_treestack.operators import Signature
-from dgl_treestack.propagate.levels.plan import make_plan
-from dgl_treestack.propagate.levels.sweep import Sweep, Work
+from dgl_treestack.propagate.levels.kernels import compiled as compiled
+from dgl_treestack.propagate.levels.plan import Plans
+from dgl_treestack.propagate.levels.products import Products
+from dgl_treestack.propagate.levels.recorded import Recorded
+from dgl_treestack.propagate.levels.stepping import Build as Build
+from dgl_treestack.propagate.levels.stepping import Stepping
+from dgl_treestack.propagate.levels.stepping import plain as plain
+from dgl_treestack.propagate.levels.sweep import Stepper, Work, sweep
 from dgl_treestack.propagate.noise import Noise
+from dgl_treestack.propagate.states import States
 
 
-def run(graph: DGLGraph, cell: Cell, signature: Signature, signals: Sequence[str], noise: Noise) -> None:
-    """See `propagate`."""
-    plan = make_plan(graph, signature)
-    width = int(graph.edata["slot"].max()) + 1 if graph.num_edges() else 1
-    shapes = {name: tuple(width if size == PER_CHILD else size for size in cell.signals[name]) for name in signals}
-    inputs = graph.ndata["input"] if cell.input_size else None
-    h = cell.leaf(graph.ndata["token"][plan.leaves], graph.ndata["number"][plan.leaves])["h"]
+def run(graph: DGLGraph, cell: Cell, signals: Sequence[str], noise: Noise, plans: Plans, build: Build | None = None) -> States:
+    """See `compute`. build: what makes kernels; without it, and for signals, steps are recorded as they are."""
+    device = next(cell.parameters()).device
+    inputs = graph.ndata["input"].to(device) if cell.input_size else None
+    plan = plans.get(shared=inputs is None and (not noise or noise.per_subtree), device=device)
+    shapes = {name: tuple(plan.width if size == PER_CHILD else size for size in cell.signals[name]) for name in signals}
     work = Work(cell, plan, inputs, noise, shapes)
-    rows = Sweep.apply(work, h, inputs, *work.parameters)
-    for name, value in zip(work.names, rows, strict=True):
-        placed = value.index_select(0, plan.row)
-        graph.ndata[name if name in cell.fields else f"signal/{name}"] = placed.flatten(1) if name in cell.fields else placed
+    products = Products(cell, plan.operators)
+    stepper: Stepper = Recorded(work, products) if build is None or signals else Stepping(work, products, build)
+    rows = sweep(work, stepper, cell.leaf(plan.token, plan.number)["h"])
+    return States({name if name in cell.fields else f"signal/{name}": value for name, value in rows.items()}, plan.row)

@@ -1,14 +1,16 @@
 """Where every node of a batch is computed: rows of contiguous buffers, level by level.
 
-    row      0 .. L-1          leaves
-             L .. M-1          operators, sorted by level, arity, operator     <- chunks, each with segments of one operator
-             M .. R-1          roots of equations, which have no state
+    row      0 .. L-1          distinct leaves
+             L .. R-2          operators, sorted by level, arity, operator     <- chunks, each with segments of one operator
+             R-1               nothing: roots of equations, which have no state
 
-A level is what lies equally far above the leaves, so every child's row comes before its parent's.
+A level is what lies equally far above the leaves, so every child's row comes before its parent's. Equal subtrees have equal
+states: shared, they have one row, and `row` leads from the nodes of the trees to the rows.
 """
 
 import itertools
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -18,10 +20,11 @@ from dgl_treestack._dgl import DGLGraph
 from dgl_treestack.forest import NO_OPERATOR
 from dgl_treestack.operators import Signature
 
+MOST_ROWS = 4096  # of a chunk, so that what a step holds in passing is bounded
 
-@dataclass(frozen=True, eq=False)
-class Segment:
-    """Nodes start .. stop - 1 of a chunk, which share an operator."""
+
+class Segment(NamedTuple):
+    """Rows start .. stop - 1 of a chunk, which share an operator."""
 
     operator: str
     start: int
@@ -30,9 +33,9 @@ class Segment:
 
 @dataclass(frozen=True, eq=False)
 class Chunk:
-    """Rows start .. stop - 1: nodes n of one level and arity A, by operator.
+    """Rows start .. stop - 1: n subtrees of one level and arity A, by operator.
 
-    nodes: (n,) their numbers in the graph. children: (n * A,) rows of their children, node by node.
+    nodes: (n,) a node of the graph for each. children: (n * A,) rows of their children, node by node.
     """
 
     start: int
@@ -41,40 +44,101 @@ class Chunk:
     nodes: Tensor
     children: Tensor
     segments: tuple[Segment, ...]
+    sizes: list[int]  # of the segments
+
+    def split(self, rows: Tensor, repeats: int = 1) -> tuple[Tensor, ...]:
+        """Rows (n * repeats, ...) by segment."""
+        return rows.split(self.sizes if repeats == 1 else [size * repeats for size in self.sizes])
 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """row: (N,) the row of every node. leaves: (L,) the nodes in the first rows. chunks: in the order of computation."""
+    """rows: R. row: (N,) the row of every node. token, number: (L,) the leaves. chunks: in order of computation.
 
+    operators: those that occur in chunks. width: the largest number of children.
+    """
+
+    rows: int
     row: Tensor
-    leaves: Tensor
+    token: Tensor
+    number: Tensor
     chunks: tuple[Chunk, ...]
+    operators: tuple[str, ...]
+    width: int
 
 
-def make_plan(graph: DGLGraph, signature: Signature) -> Plan:
-    """The plan of a batched graph, made on the CPU, its indices on the device of the graph."""
+class Plans:
+    """The plans of a batched graph, made when they are first asked for and kept."""
+
+    def __init__(self, graph: DGLGraph, signature: Signature):
+        self.graph, self.signature = graph, signature
+        self.made: dict[tuple[bool, torch.device], Plan] = {}
+
+    def get(self, *, shared: bool, device: torch.device) -> Plan:
+        """The plan with its indices on a device."""
+        if (shared, device) not in self.made:
+            self.made[shared, device] = make_plan(self.graph, self.signature, shared=shared, device=device)
+        return self.made[shared, device]
+
+
+def make_plan(graph: DGLGraph, signature: Signature, *, shared: bool, device: torch.device) -> Plan:
+    """The plan of a batched graph, made on the CPU, its indices on a device.
+
+    shared: one row for all equal subtrees; without it only leaves share rows. Node feature `subtree` says which are equal;
+    where it is absent, none are.
+    """
 
     def placed(indices: np.ndarray) -> Tensor:
-        return torch.from_numpy(indices).to(graph.device)
+        return torch.from_numpy(indices).to(device, non_blocking=True)
 
     op, height = graph.ndata["op"].cpu().numpy(), _heights(graph)
-    source, target = (ends.cpu().numpy() for ends in graph.edges())
-    arity = np.bincount(target, minlength=len(op))
-    children = np.full((len(op), int(arity.max(initial=1))), -1)
-    children[target, graph.edata["slot"].cpu().numpy()] = source
-    root = signature.index[signature.root] if signature.root else NO_OPERATOR
-    order = np.lexsort((op, arity, height, _ranks(op, root)))
+    children, arity = _child_table(graph)
+    root = signature.index[signature.root] if signature.root else NO_OPERATOR - 1
+    order, first = _grouped(graph, (_ranks(op, root), height, arity, op), shared)
     row = np.empty(len(op), dtype=np.int64)
-    row[order] = np.arange(len(op))
-    leaves, inner = int((op == NO_OPERATOR).sum()), len(op) - int((op == root).sum() if root != NO_OPERATOR else 0)
+    row[order] = np.cumsum(first) - 1
+    own = order[first & (op[order] != root)]
+    row[op == root] = len(own)
+    leaves = int((op[own] == NO_OPERATOR).sum())
+    inner = own[leaves:]
     chunks = []
-    for start, stop in _runs(height[order[leaves:inner]], arity[order[leaves:inner]]):
-        nodes = order[leaves + start : leaves + stop]
+    for start, stop in _runs(height[inner], arity[inner], most=MOST_ROWS):
+        nodes = inner[start:stop]
         segments = tuple(Segment(signature.operators[op[nodes[a]]].name, a, b) for a, b in _runs(op[nodes]))
-        below = placed(row[children[nodes, : arity[nodes[0]]]].reshape(-1))
-        chunks.append(Chunk(leaves + start, leaves + stop, int(arity[nodes[0]]), placed(nodes), below, segments))
-    return Plan(placed(row), placed(order[:leaves]), tuple(chunks))
+        width = int(arity[nodes[0]])
+        below = placed(row[children[nodes, :width]].reshape(-1))
+        sizes = [segment.stop - segment.start for segment in segments]
+        chunks.append(Chunk(leaves + start, leaves + stop, width, placed(nodes), below, segments, sizes))
+    of_leaves = own[:leaves]
+    return Plan(
+        rows=len(own) + 1,
+        row=placed(row),
+        token=placed(graph.ndata["token"].cpu().numpy()[of_leaves]),
+        number=placed(graph.ndata["number"].cpu().numpy()[of_leaves]),
+        chunks=tuple(chunks),
+        operators=tuple(signature.operators[i].name for i in np.unique(op[inner])),
+        width=children.shape[1],
+    )
+
+
+def _grouped(graph: DGLGraph, kinds: tuple[np.ndarray, ...], shared: bool) -> tuple[np.ndarray, np.ndarray]:
+    """The nodes (N,) by rank, height, arity and operator, and (N,) whether each is the first of its row."""
+    op, first = kinds[-1], np.ones(len(kinds[-1]), dtype=bool)
+    if "subtree" not in graph.ndata:
+        return np.lexsort(kinds[::-1]), first
+    number = graph.ndata["subtree"].cpu().numpy()
+    order = np.argsort(number, kind="stable")
+    first[1:] = number[order[1:]] != number[order[:-1]]
+    return order, first if shared else first | (op[order] != NO_OPERATOR)
+
+
+def _child_table(graph: DGLGraph) -> tuple[np.ndarray, np.ndarray]:
+    """(N, A) children by slot, and (N,) how many there are."""
+    source, target = (ends.cpu().numpy() for ends in graph.edges())
+    arity = np.bincount(target, minlength=graph.num_nodes())
+    children = np.full((len(arity), int(arity.max(initial=1))), -1)
+    children[target, graph.edata["slot"].cpu().numpy()] = source
+    return children, arity
 
 
 def _ranks(op: np.ndarray, root: int) -> np.ndarray:
@@ -82,13 +146,15 @@ def _ranks(op: np.ndarray, root: int) -> np.ndarray:
     return np.where(op == NO_OPERATOR, 0, np.where(op == root, 2, 1))
 
 
-def _runs(*keys: np.ndarray) -> list[tuple[int, int]]:
-    """Start and end of every stretch over which all keys stay the same."""
+def _runs(*keys: np.ndarray, most: int = 0) -> list[tuple[int, int]]:
+    """Start and end of every stretch over which all keys stay the same, of at most so many rows."""
     if not len(keys[0]):
         return []
     changes = np.flatnonzero(np.any([key[1:] != key[:-1] for key in keys], axis=0)) + 1
     cuts = [0, *changes.tolist(), len(keys[0])]
-    return list(itertools.pairwise(cuts))
+    if not most:
+        return list(itertools.pairwise(cuts))
+    return [(a, min(a + most, stop)) for start, stop in itertools.pairwise(cuts) for a in range(start, stop, most)]
 
 
 def _heights(graph: DGLGraph) -> np.ndarray:

@@ -1,99 +1,136 @@
-"""Per-operator products over the segments of a chunk, with a gradient of their own.
+"""Per-operator products over the segments of a chunk, ahead and back.
 
-What autograd would do segment by segment (a node for every product, a sum for every use of a weight) is two loops here: every
-product writes into its rows of one result, every weight's gradient is added to in place.
+Every product writes into its rows of one result. What autograd would keep for itself (a node for every product, a sum for every
+use of a weight) is a loop here; gradients of weights wait until the sweep is over, when all rows of an operator are taken
+together, unless there are so many that keeping them costs more than it saves.
 """
 
 import math
-from collections.abc import Sequence
-from typing import Any, NamedTuple, cast
+from collections.abc import Iterable
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from dgl_treestack.cells import Cell
-from dgl_treestack.propagate.levels.plan import Segment
+from dgl_treestack.propagate.levels.plan import Chunk
+
+Key = tuple[str, str, str]  # weight or bias, product, the operator's key in it
+MOST_WAITING = 2048  # rows of a product whose gradients wait
 
 
-class Ledger:
-    """Gradients of parameters while a sweep goes back. A parameter that was not used has none."""
+class Map(NamedTuple):
+    """Weight (out, in), the same transposed, and bias (out,), of which there may be none, with the keys of their gradients."""
 
-    def __init__(self) -> None:
-        self.entries: dict[int, Tensor] = {}
-
-    def add_product(self, weight: Tensor, arriving: Tensor, x: Tensor) -> None:
-        """Add the gradient of x W^T, from (rows, out) and (rows, in)."""
-        if id(weight) in self.entries:
-            self.entries[id(weight)].addmm_(arriving.t(), x)
-        else:
-            self.entries[id(weight)] = arriving.t() @ x
-
-    def add_sum(self, bias: Tensor, arriving: Tensor) -> None:
-        """Add the gradient of a bias, from (rows, out)."""
-        if id(bias) in self.entries:
-            self.entries[id(bias)].add_(arriving.sum(0))
-        else:
-            self.entries[id(bias)] = arriving.sum(0)
-
-
-class Part(NamedTuple):
-    """Rows start .. stop - 1 go through this weight (out, in) and bias (out,), either of which may be absent."""
-
-    start: int
-    stop: int
     weight: Tensor | None
+    transposed: Tensor | None
     bias: Tensor | None
-
-    @property
-    def width(self) -> int:
-        """Of what comes out."""
-        return len(cast(Tensor, self.bias if self.weight is None else self.weight))
+    weight_key: Key
+    bias_key: Key
 
 
-class SegmentOps:
-    """`Ops` for a chunk: every segment's rows go through their own operator's map.
+class Waiting(NamedTuple):
+    """Rows of x and of the gradient of y, with their operators as (operator, rows)."""
 
-    anchor: an empty tensor that requires a gradient, so that a product is recorded whatever it is applied to.
+    x: Tensor
+    arriving: Tensor
+    sizes: list[tuple[str, int]]
+
+
+class Products:
+    """The linear maps of a cell during one sweep, for some operators, and the gradients of their parameters.
+
+    parameters: what the operators use. gradients: of what the way back has reached.
     """
 
-    def __init__(self, cell: Cell, segments: Sequence[Segment], anchor: Tensor, ledger: Ledger):
-        self.cell, self.segments, self.anchor, self.ledger = cell, segments, anchor, ledger
+    def __init__(self, cell: Cell, operators: Iterable[str]):
+        self.maps: dict[tuple[str, str], Map] = {}
+        self.parameters: dict[Key, Tensor] = {}
+        self.gradients: dict[Key, Tensor] = {}
+        self.waiting: dict[str, list[Waiting]] = {}
+        self.rows = dict[str, int]()
+        for operator in operators:
+            for product, maps in cell.products.items():
+                self._add(product, operator, maps.keys[operator], *maps.pair(operator))  # type: ignore
 
-    def linear(self, product: str, x: Tensor) -> Tensor:
-        maps = self.cell.products[product]
-        parts = [Part(segment.start, segment.stop, *maps.pair(segment.operator)) for segment in self.segments]  # type: ignore[operator]
-        return _Products.apply(x, self.anchor, parts, self.ledger)
+    def _add(self, product: str, operator: str, own: str, weight: Tensor | None, bias: Tensor | None) -> None:
+        keys = ("weight", product, own), ("bias", product, own)
+        self.parameters.update((key, p) for key, p in zip(keys, (weight, bias), strict=True) if p is not None)
+        weight, bias = (None if parameter is None else parameter.detach() for parameter in (weight, bias))
+        self.maps[product, operator] = Map(weight, None if weight is None else weight.t(), bias, *keys)
 
-
-class _Products(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, anchor: Tensor, parts: list[Part], ledger: Ledger) -> Tensor:
-        repeats = math.prod(x.shape[1:-1])
-        rows = x.reshape(len(x) * repeats, x.shape[-1])
-        result = x.new_empty(len(rows), parts[0].width)
-        for part in parts:
-            span = slice(part.start * repeats, part.stop * repeats)
-            if part.weight is None:
-                result[span] = cast(Tensor, part.bias)
-            elif part.bias is None:
-                torch.mm(rows[span], part.weight.t(), out=result[span])
+    def ahead(self, product: str, chunk: Chunk, x: Tensor) -> Tensor:
+        """Weight and bias of every row's own operator: (n, ..., in) -> (n, ..., out)."""
+        rows, repeats = _flat(x)
+        maps = [self.maps[product, segment.operator] for segment in chunk.segments]
+        first = maps[0]
+        result = x.new_empty(len(rows), len(cast(Tensor, first.bias if first.weight is None else first.weight)))
+        for (_, transposed, bias, *_), own, part in zip(
+            maps, chunk.split(rows, repeats), chunk.split(result, repeats), strict=True
+        ):
+            if transposed is None:
+                part.copy_(cast(Tensor, bias))
+            elif bias is None:
+                torch.mm(own, transposed, out=part)
             else:
-                torch.addmm(part.bias, rows[span], part.weight.t(), out=result[span])
-        ctx.save_for_backward(rows)
-        ctx.shape, ctx.parts, ctx.ledger, ctx.repeats = x.shape, parts, ledger, repeats
-        return result.reshape(*x.shape[:-1], result.shape[1])
+                torch.addmm(bias, own, transposed, out=part)
+        return result.unflatten(0, x.shape[:-1]) if x.dim() > 2 else result
 
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, arriving: Tensor) -> tuple[Tensor, None, None, None]:
-        (rows,) = ctx.saved_tensors
+    def back(self, product: str, chunk: Chunk, x: Tensor, arriving: Tensor) -> Tensor:
+        """The gradient of x; the parameters' own are kept."""
+        rows, repeats = _flat(x)
         arriving, found = arriving.reshape(len(rows), -1), torch.empty_like(rows)
-        for part in ctx.parts:
-            span = slice(part.start * ctx.repeats, part.stop * ctx.repeats)
-            if part.weight is not None:
-                torch.mm(arriving[span], part.weight, out=found[span])
-                ctx.ledger.add_product(part.weight, arriving[span], rows[span])
-            if part.bias is not None:
-                ctx.ledger.add_sum(part.bias, arriving[span])
-        return found.reshape(ctx.shape), None, None, None
+        maps = [self.maps[product, segment.operator] for segment in chunk.segments]
+        if maps[0].weight is not None:
+            for one, own, part in zip(maps, chunk.split(arriving, repeats), chunk.split(found, repeats), strict=True):
+                torch.mm(own, cast(Tensor, one.weight), out=part)
+        sizes = [(operator, (stop - start) * repeats) for operator, start, stop in chunk.segments]
+        self.waiting.setdefault(product, []).append(Waiting(rows, arriving, sizes))
+        self.rows[product] = self.rows.get(product, 0) + len(rows)
+        if self.rows[product] > MOST_WAITING:
+            self._settle(product)
+        return found.view(x.shape)
+
+    def settle(self) -> dict[Key, Tensor]:
+        """The gradients of all parameters that were reached."""
+        for product in list(self.waiting):
+            self._settle(product)
+        return self.gradients
+
+    def _settle(self, product: str) -> None:
+        """Add what waits to the gradients, operator by operator."""
+        every = self.waiting.pop(product)
+        self.rows.pop(product)
+        by_operator: dict[str, tuple[list[Tensor], list[Tensor]]] = {}
+        for x, arriving, sizes in every:
+            counts = [size for _, size in sizes]
+            for (operator, _), own, gradient in zip(sizes, x.split(counts), arriving.split(counts), strict=True):
+                xs, gradients = by_operator.setdefault(operator, ([], []))
+                xs.append(own)
+                gradients.append(gradient)
+        for operator, (xs, gradients) in by_operator.items():
+            self._accumulate(self.maps[product, operator], _joined(xs), _joined(gradients))
+
+    def _accumulate(self, one: Map, x: Tensor, arriving: Tensor) -> None:
+        if one.weight is not None:
+            if one.weight_key in self.gradients:
+                self.gradients[one.weight_key].addmm_(arriving.t(), x)
+            else:
+                self.gradients[one.weight_key] = arriving.t() @ x
+        if one.bias is not None:
+            if one.bias_key in self.gradients:
+                self.gradients[one.bias_key].add_(arriving.sum(0))
+            else:
+                self.gradients[one.bias_key] = arriving.sum(0)
+
+
+def _flat(x: Tensor) -> tuple[Tensor, int]:
+    """(n, ..., in) as (n * repeats, in), and how often a node is repeated."""
+    if x.dim() == 2:
+        return x, 1
+    repeats = math.prod(x.shape[1:-1])
+    return x.reshape(len(x) * repeats, x.shape[-1]), repeats
+
+
+def _joined(parts: list[Tensor]) -> Tensor:
+    return parts[0] if len(parts) == 1 else torch.cat(parts)

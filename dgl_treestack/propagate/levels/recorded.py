@@ -1,0 +1,83 @@
+"""A step as the cell has it, recorded by autograd chunk by chunk: for any cell, any signal, without preparation."""
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from dgl_treestack.propagate.levels.plan import Chunk
+from dgl_treestack.propagate.levels.products import Products
+from dgl_treestack.propagate.levels.sweep import Buffers, Work
+from dgl_treestack.propagate.promise import check_state
+
+
+class Record(NamedTuple):
+    """What a step read (children's fields, perhaps external input) and what came out."""
+
+    read: list[Tensor]
+    outputs: Buffers
+
+
+class Recorded:
+    """A `Stepper`."""
+
+    def __init__(self, work: Work, products: Products):
+        self.work, self.products = work, products
+        self.anchor = torch.empty(0, requires_grad=True)
+
+    def ahead(self, chunk: Chunk, buffers: Buffers, recording: bool) -> Record | None:
+        work, count = self.work, chunk.stop - chunk.start
+        children = {
+            name: buffers[name].index_select(0, chunk.children).unflatten(0, (count, chunk.arity)).requires_grad_(recording)
+            for name in work.cell.fields
+        }
+        inputs, noise = work.of(chunk)
+        if inputs is not None and recording:
+            inputs = inputs.detach().requires_grad_()
+        with torch.set_grad_enabled(recording):
+            state, signals = work.cell.node(_Ops(self, chunk), children, inputs, noise)
+        check_state(state, work.cell, count)
+        outputs = {**state, **{name: signals[name] for name in work.signals if name in signals}}
+        for name, value in outputs.items():
+            buffers[name][chunk.start : chunk.stop, : value.shape[1]] = value.detach()
+        if not recording:
+            return None
+        read = [*children.values(), *([] if inputs is None else [inputs])]
+        return Record(read, {name: value for name, value in outputs.items() if value.requires_grad})
+
+    def back(self, chunk: Chunk, kept: Record, buffers: Buffers, gradients: Buffers, of_inputs: Tensor | None) -> None:
+        arriving = [gradients[name][chunk.start : chunk.stop, : v.shape[1]] for name, v in kept.outputs.items()]
+        got = torch.autograd.grad([*kept.outputs.values()], kept.read, arriving, allow_unused=True, retain_graph=True)
+        for name, gradient in zip(self.work.cell.fields, got, strict=False):
+            if gradient is not None:
+                gradients[name].index_add_(0, chunk.children, gradient.flatten(0, 1))
+        if of_inputs is not None and got[-1] is not None:
+            of_inputs.index_add_(0, chunk.nodes, got[-1])
+
+
+class _Ops:
+    """`Ops` for a chunk: every segment's rows go through their own operator's map.
+
+    The anchor, an empty tensor that requires a gradient, has a product recorded whatever it is applied to.
+    """
+
+    def __init__(self, stepper: Recorded, chunk: Chunk):
+        self.stepper, self.chunk = stepper, chunk
+
+    def linear(self, product: str, x: Tensor) -> Tensor:
+        return _Product.apply(x, self.stepper.anchor, self.stepper.products, product, self.chunk)
+
+
+class _Product(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, anchor: Tensor, products: Products, product: str, chunk: Chunk) -> Tensor:
+        ctx.save_for_backward(x)
+        ctx.products, ctx.product, ctx.chunk = products, product, chunk
+        return products.ahead(product, chunk, x)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, arriving: Tensor) -> tuple[Tensor | None, ...]:
+        (x,) = ctx.saved_tensors
+        return ctx.products.back(ctx.product, ctx.chunk, x, arriving), None, None, None, None
