@@ -17,6 +17,7 @@ app = tyro.extras.SubcommandApp()
 Json = Annotated[bool, arg(name="json", help="Print JSON for programs instead of text for people.")]
 Device = Annotated[str, arg(help="cpu, or cuda where the installed DGL is built for it.")]
 Engine = Annotated[Literal["levels", "topo"], arg(help="The driver that runs the cell over a batch.")]
+Compile = Literal["auto", "on", "off"]
 
 
 def _print_json(value: Any) -> None:
@@ -116,6 +117,9 @@ def train(
     seeds: Annotated[tuple[int, ...], arg(help="Several seeds, one run each; takes the place of --seed.")] = (),
     set: Annotated[tuple[str, ...], arg(help="Replace values: schedule.epochs=3 model.settings.stack_size=2.")] = (),
     device: Device = "cpu",
+    compile: Annotated[
+        Compile | None, arg(help="Native code: auto is for long runs. Default: what the configuration says.")
+    ] = None,
     jobs: Annotated[int, arg(help="Runs at a time, each a process with one thread.")] = 1,
     resume: Annotated[bool, arg(help="Go on with runs that were stopped; leave finished ones alone.")] = False,
     quiet: Annotated[bool, arg(help="No progress bar and no log on the screen.")] = False,
@@ -124,7 +128,14 @@ def train(
     from dgl_treestack.training.command import train_all
 
     return train_all(
-        configs, output_dir, seeds or (seed,), assignments=set, device=device, jobs=jobs, resume=resume, quiet=quiet
+        configs,
+        output_dir,
+        seeds or (seed,),
+        assignments=(*set, *([f"compile={compile}"] if compile else [])),
+        device=device,
+        jobs=jobs,
+        resume=resume,
+        quiet=quiet,
     )
 
 

@@ -106,14 +106,22 @@ class Model(nn.Module):
 
     @classmethod
     def build(
-        cls, name: str, hidden: int, vocabulary: Vocabulary, task_names: Sequence[str], signature: Signature = MATH, **cell: Any
+        cls,
+        name: str,
+        hidden: int,
+        vocabulary: Vocabulary,
+        task_names: Sequence[str],
+        signature: Signature = MATH,
+        *,
+        masks: str = "node",
+        **cell: Any,
     ) -> "Model":
         """A model by the name of its cell and its tasks, parameters uninitialised. Raises ConfigurationError."""
         for task in task_names:
             if task not in tasks():
                 raise ConfigurationError(unknown("task", task, tasks()))
         built = cells.build(name, signature.inner, len(vocabulary), hidden, **cell)
-        return cls(built, [tasks()[task](hidden) for task in task_names], vocabulary, signature)
+        return cls(built, [tasks()[task](hidden) for task in task_names], vocabulary, signature, masks=masks)
 
     def reset_parameters(self, generator: torch.Generator) -> None:
         """Draw all initial values from a generator."""

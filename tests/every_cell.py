@@ -9,7 +9,7 @@ from trees import random_equation, random_tree
 
 from dgl_treestack import cells
 from dgl_treestack.operators import MATH
-from dgl_treestack.propagate import ENGINES
+from dgl_treestack.propagate import ENGINES, propagate
 from dgl_treestack.vocabulary import PRESETS
 
 VOCABULARY = PRESETS["released"]
@@ -51,3 +51,24 @@ def assert_equals_oracle(cell, trees, batch, inputs=None, noise=None):
                 else:
                     assert not found.any()
         start += tree.size
+
+
+def gradients(cell, batch, engine, noise, signals):
+    """Those of all parameters, and of external input if there is any, of a scalar of all states and signals."""
+    cell.zero_grad(set_to_none=True)
+    if cell.input_size:
+        batch.ndata["input"] = batch.ndata["input"].detach().requires_grad_()
+    propagate(batch, cell, engine=engine, signals=signals, noise=noise)
+    shown = [*cell.fields, *(f"signal/{name}" for name in signals)]
+    sum((batch.ndata[name] * torch.linspace(0.5, 1.5, batch.ndata[name].shape[-1])).sin().sum() for name in shown).backward()
+    found = {name: parameter.grad for name, parameter in cell.named_parameters()}
+    return {**found, "external input": batch.ndata["input"].grad} if cell.input_size else found
+
+
+def assert_same_gradients(cell, batch, engine, noise=None, signals=()):
+    wanted, found = (gradients(cell, batch, one, noise, signals) for one in ("topo", engine))
+    for parameter, gradient in wanted.items():
+        if gradient is None:
+            assert found[parameter] is None, parameter
+        else:
+            assert torch.allclose(found[parameter], gradient, rtol=1e-10, atol=1e-10), parameter

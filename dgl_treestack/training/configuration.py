@@ -35,17 +35,19 @@ _RANGES: tuple[tuple[str, float, float], ...] = (
 )
 
 
-_NOT_SETTINGS = ("name", "hidden", "dropout", "share", "vocabulary", "tasks", "operators", "tokens", "input_size", "signature")
+_NOT_SETTINGS = ("name", "hidden", "dropout", "masks", "share", "vocabulary", "tasks", "operators", "tokens", "input_size")
 
 
 @dataclass(frozen=True)
 class ModelConfig:
     """name: a model of `treestack cells`. tasks: a model answers with the first that accepts an equation.
+    masks: dropout is drawn for every node of a batch, or for every distinct subtree, which is then computed once.
     settings: what the model's class takes beyond the common ones, such as stack_size."""
 
     name: str
     hidden: int = 50
     dropout: float = 0.0
+    masks: Literal["node", "subtree"] = "node"
     share: Literal["operator", "all"] = "operator"
     vocabulary: str = "canonical"
     tasks: tuple[str, ...] = ("verification",)
@@ -102,6 +104,7 @@ class RunConfig:
     schedule: ScheduleConfig = ScheduleConfig()
     batch_size: int = 32
     engine: Literal["levels", "topo"] = "levels"
+    compile: Literal["auto", "on", "off"] = "auto"  # native code for `levels`; auto: for long runs, where there is a compiler
     checkpoint_steps: int = 500  # a checkpoint at least every so many steps, besides one at every epoch
 
     def __post_init__(self) -> None:

@@ -53,7 +53,6 @@ def describe(device: str) -> dict[str, Any]:
         "platform": platform.platform(),
         "device": torch.cuda.get_device_name() if device.startswith("cuda") else device,
         "threads": torch.get_num_threads(),
-        "kernels": "eager",
         "commit": commit(),
         "arguments": sys.argv[1:],
     }

@@ -4,8 +4,11 @@ All randomness is a function of seed, epoch and step (`random.py`), so the state
 small `Progress`. `checkpoint.py` saves them together, at every epoch, every `checkpoint_steps` steps and on a signal.
 """
 
+import gc
 import logging
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 import torch
@@ -18,12 +21,24 @@ from dgl_treestack.model import Dataset
 from dgl_treestack.training import checkpoint, evaluation, weights
 from dgl_treestack.training.checkpoint import Progress
 from dgl_treestack.training.configuration import RunConfig
+from dgl_treestack.training.engine import choose_engine
 from dgl_treestack.training.interruption import Watch, watch_signals
 from dgl_treestack.training.optimizer import NamedAdam
 from dgl_treestack.training.random import numpy_generator, torch_generator
 from dgl_treestack.training.run import Run, build_model
 
 logger = logging.getLogger(__name__)
+
+
+@contextmanager
+def _data_left_alone() -> Iterator[None]:
+    """Without the collector of garbage going through a data set of millions of objects again and again."""
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 class Training:
@@ -39,6 +54,8 @@ class Training:
         self.validation_set = self._read("validation", config.data.validation, config.data.max_depth)
         self.adam = NamedAdam(self.model, config.optimizer)
         atomic.remove_leftovers(run.folder)
+        recorded = run.environment if run.is_complete() else {}
+        self.engine = choose_engine(config, self.model, self.train_set, recorded, self.device)
         self.progress = checkpoint.load(run.last, self.model, self.adam) if run.last.exists() else Progress()
 
     def _read(self, kind: str, names: tuple[str, ...], max_depth: int) -> Dataset:
@@ -54,7 +71,7 @@ class Training:
         logger.info(
             "%s: %d training, %d validation equations", self.run.folder.name, len(self.train_set), len(self.validation_set)
         )
-        with watch_signals() as watch:
+        with watch_signals() as watch, _data_left_alone():
             self.run.write_metrics(self.progress.rows)
             while not self._finished():
                 self._epoch(watch)
@@ -88,7 +105,7 @@ class Training:
         progress, batch = self.progress, self.train_set.batch(chosen, self.device)
         self.model.train()
         generator = torch_generator(self.seed, "dropout", progress.epoch, progress.step)
-        output = self.model(batch, self.config.engine, generator=generator)
+        output = self.model(batch, self.engine, generator=generator)
         losses = self.model.losses(output, batch)
         loss = losses.mean()
         self.adam.zero()
@@ -120,7 +137,7 @@ class Training:
     def _close_epoch(self) -> None:
         """Validate, move the schedule on, save."""
         progress, schedule = self.progress, self.config.schedule
-        validation = evaluation.score(self.model, self.validation_set, self.config.engine)
+        validation = evaluation.score(self.model, self.validation_set, self.engine)
         progress.epoch += 1
         if not math.isfinite(validation.loss):
             raise DivergenceError(f"The validation loss is {validation.loss} after epoch {progress.epoch}. {self._remedy()}")

@@ -58,6 +58,7 @@ def build_model(config: ModelConfig, vocabulary: Vocabulary | None = None) -> Mo
         config.hidden,
         Vocabulary.preset(config.vocabulary) if vocabulary is None else vocabulary,
         config.tasks,
+        masks=config.masks,
         dropout=config.dropout,
         share=config.share,
         **config.settings,

@@ -31,7 +31,7 @@ def start(
     The folder is made only when data and model are there. Raises ConfigurationError when it exists and `resume` is off, or
     when it holds a run of another configuration or of data that has changed since.
     """
-    check_device(device)
+    check_device(device, config.engine)
     run = Run(output_dir / f"{config.name}-{seed}")
     if run.is_complete():
         check_resumable(run, config, seed, resume)
@@ -41,7 +41,8 @@ def start(
     training = Training(run, config, seed, device=device, quiet=quiet)
     if not run.is_complete():
         sizes = {"train": len(training.train_set), "validation": len(training.validation_set)}
-        origin = {"data": checksums(config), "equations": sizes}
+        kernels = "compiled" if training.engine == "levels/compiled" else "as they are"
+        origin = {"kernels": kernels, "data": checksums(config), "equations": sizes}
         Run.create(run.folder, config, seed, {**environment.describe(device), **origin})
     handler = logging.FileHandler(run.log)
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
@@ -71,16 +72,18 @@ def checksums(config: RunConfig) -> dict[str, str]:
     return {name: sha256(find_data(name)) for name in dict.fromkeys((*data.train, *data.validation, *data.test))}
 
 
-def check_device(device: str) -> None:
-    """Raise ConfigurationError unless the device and a DGL for it are there."""
+def check_device(device: str, engine: str) -> None:
+    """Raise ConfigurationError unless the device is there, and for `topo` a DGL that is built for it."""
     if device == "cpu":
         return
     from dgl_treestack import _dgl
 
     if not (device.startswith("cuda") and torch.cuda.is_available()):
         raise ConfigurationError(f"The device {device!r} is not available here. Use --device cpu.")
-    if not _dgl.has_cuda():
-        raise ConfigurationError(f"DGL {_dgl.VERSION} is built without CUDA, which a graph on a GPU needs. Use --device cpu.")
+    if engine == "topo" and not _dgl.has_cuda():
+        raise ConfigurationError(
+            f"DGL {_dgl.VERSION} is built without CUDA, which engine = 'topo' needs on a GPU. Take engine = 'levels'."
+        )
 
 
 def start_many(commands: Sequence[Sequence[str]], jobs: int) -> int:

@@ -2,7 +2,7 @@ import random
 
 import pytest
 import torch
-from every_cell import VOCABULARY, every_engine, every_model, make, some_trees
+from every_cell import VOCABULARY, assert_same_gradients, every_engine, every_model, make, some_trees
 from trees import random_tree
 
 from dgl_treestack import cells, graph
@@ -44,27 +44,6 @@ def test_unknown_engine():
     batch = graph.from_expressions([Expression.parse("x")], PRESETS["released"])
     with pytest.raises(ConfigurationError, match="Unknown engine 'fast'"):
         propagate(batch, cells.build("tree_rnn", [], 34, 3), engine="fast")
-
-
-def gradients(cell, batch, engine, noise, signals):
-    """Those of all parameters, and of external input if there is any, of a scalar of all states and signals."""
-    cell.zero_grad(set_to_none=True)
-    if cell.input_size:
-        batch.ndata["input"] = batch.ndata["input"].detach().requires_grad_()
-    propagate(batch, cell, engine=engine, signals=signals, noise=noise)
-    shown = [*cell.fields, *(f"signal/{name}" for name in signals)]
-    sum((batch.ndata[name] * torch.linspace(0.5, 1.5, batch.ndata[name].shape[-1])).sin().sum() for name in shown).backward()
-    found = {name: parameter.grad for name, parameter in cell.named_parameters()}
-    return {**found, "external input": batch.ndata["input"].grad} if cell.input_size else found
-
-
-def assert_same_gradients(cell, batch, engine, noise=None, signals=()):
-    wanted, found = (gradients(cell, batch, one, noise, signals) for one in ("topo", engine))
-    for parameter, gradient in wanted.items():
-        if gradient is None:
-            assert found[parameter] is None, parameter
-        else:
-            assert torch.allclose(found[parameter], gradient, rtol=1e-10, atol=1e-10), parameter
 
 
 @pytest.mark.parametrize("engine", ["levels", "levels/pieces"])

@@ -2,14 +2,15 @@
 
 from collections.abc import Sequence
 
+from torch import Tensor
+
 from dgl_treestack._dgl import DGLGraph
 from dgl_treestack.cells import PER_CHILD, Cell
-from dgl_treestack.propagate.levels.kernels import compiled as compiled
 from dgl_treestack.propagate.levels.plan import Plans
 from dgl_treestack.propagate.levels.products import Products
 from dgl_treestack.propagate.levels.recorded import Recorded
 from dgl_treestack.propagate.levels.stepping import Build as Build
-from dgl_treestack.propagate.levels.stepping import Stepping
+from dgl_treestack.propagate.levels.stepping import Kernel, Stepping
 from dgl_treestack.propagate.levels.stepping import plain as plain
 from dgl_treestack.propagate.levels.sweep import Stepper, Work, sweep
 from dgl_treestack.propagate.noise import Noise
@@ -27,3 +28,17 @@ def run(graph: DGLGraph, cell: Cell, signals: Sequence[str], noise: Noise, plans
     stepper: Stepper = Recorded(work, products) if build is None or signals else Stepping(work, products, build)
     rows = sweep(work, stepper, cell.leaf(plan.token, plan.number)["h"])
     return States({name if name in cell.fields else f"signal/{name}": value for name, value in rows.items()}, plan.row)
+
+
+def compiled(kernel: Kernel, examples: list[Tensor], per_node: list[int]) -> Kernel:
+    """A `Build`: native code. See `kernels`, which is imported when it is needed, because that takes a second."""
+    from dgl_treestack.propagate.levels import kernels
+
+    return kernels.compiled(kernel, examples, per_node)
+
+
+def has_compiler() -> bool:
+    """Whether there is a C++ compiler that Inductor can use."""
+    from dgl_treestack.propagate.levels import kernels
+
+    return kernels.has_compiler()

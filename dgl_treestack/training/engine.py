@@ -1,0 +1,53 @@
+"""Which way a run computes: decided at its start, written into its environment.json, kept when it is resumed."""
+
+import logging
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+
+from dgl_treestack.errors import ConfigurationError
+from dgl_treestack.model import Dataset, Model
+from dgl_treestack.propagate.levels import has_compiler
+from dgl_treestack.training.configuration import RunConfig
+
+logger = logging.getLogger(__name__)
+
+LONG = 20_000  # steps from which on compiling, up to a minute or two, pays (LOG.md)
+
+
+def choose_engine(
+    config: RunConfig, model: Model, train_set: Dataset, recorded: Mapping[str, Any], device: torch.device
+) -> str:
+    """The engine of a run: as its environment says, or else by `compile`.
+
+    Raises ConfigurationError where `compile` is on and there is no compiler.
+    """
+    if "kernels" in recorded:
+        return "levels/compiled" if recorded["kernels"] == "compiled" else config.engine
+    steps = config.schedule.epochs * math.ceil(len(train_set) / config.batch_size)
+    if config.engine == "topo" or config.compile == "off" or (config.compile == "auto" and steps < LONG):
+        return config.engine
+    if not has_compiler():
+        if config.compile == "on":
+            raise ConfigurationError("compile = 'on' needs a C++ compiler, which is not here. Install g++, or take 'off'.")
+        return config.engine
+    if config.compile == "on":
+        return "levels/compiled"
+    return "levels/compiled" if _can_be_compiled(model, train_set, config.batch_size, device) else config.engine
+
+
+def _can_be_compiled(model: Model, train_set: Dataset, size: int, device: torch.device) -> bool:
+    """Whether a first batch goes there and back; kernels are made meanwhile."""
+    logger.info("compiling kernels for %s", type(model.cell).__name__)
+    batch = train_set.batch(np.arange(min(size, len(train_set))), device)
+    try:
+        model.losses(model(batch, "levels/compiled"), batch).sum().backward()
+    except Exception as error:  # whatever a cell of somebody's own may do that a tracer cannot follow
+        logger.warning("%s cannot be compiled (%s); it runs as it is.", type(model.cell).__name__, error)
+        return False
+    finally:
+        model.zero_grad(set_to_none=True)
+    return True

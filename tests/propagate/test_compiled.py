@@ -1,0 +1,95 @@
+"""The same numbers from native code: one cell here, for time; `python -m benchmarks.compiled` goes through all."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+import torch
+from every_cell import VOCABULARY, assert_same_gradients, make, some_trees
+from runs import small_config
+
+from dgl_treestack import graph
+from dgl_treestack.errors import ConfigurationError
+from dgl_treestack.propagate import levels, propagate
+from dgl_treestack.training import engine
+from dgl_treestack.training.start import start
+
+needs_compiler = pytest.mark.skipif(not levels.has_compiler(), reason="there is no C++ compiler")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cache(tmp_path_factory):
+    """A folder of its own for kernels, which tests of this file share."""
+    with pytest.MonkeyPatch.context() as patch:
+        folder = tmp_path_factory.mktemp("kernels")
+        patch.setenv("TREESTACK_CACHE_DIR", str(folder))
+        yield folder
+
+
+@needs_compiler
+def test_native_code_has_the_numbers_of_topo(cache):
+    """Two arities, batches of changing size down to one node, buffers never the same."""
+    cell = make("tree_smu", stack_size=3).train()
+    for count in (8, 3, 12):
+        batch = graph.from_expressions(some_trees(count, count), VOCABULARY)
+        assert_same_gradients(cell, batch, "levels/compiled")
+        with torch.no_grad():
+            wanted = propagate(batch, cell, engine="topo").clone()
+            assert torch.allclose(propagate(batch, cell, engine="levels/compiled"), wanted, rtol=1e-10, atol=1e-10)
+    assert len(list(cache.glob("*.pt2"))) == 4  # there and back, for two arities
+
+
+@needs_compiler
+def test_a_kernel_is_built_once(cache, monkeypatch):
+    batch = graph.from_expressions(some_trees(), VOCABULARY)
+    first = propagate(batch, make("tree_smu", stack_size=3), engine="levels/compiled").clone()
+    from dgl_treestack.propagate.levels import kernels
+
+    def refuse(*_):
+        raise AssertionError("built again")
+
+    monkeypatch.setattr(kernels, "_build", refuse)
+    assert torch.equal(propagate(batch, make("tree_smu", stack_size=3), engine="levels/compiled"), first)
+    with pytest.raises(AssertionError, match="built again"):
+        propagate(batch, make("tree_rnn"), engine="levels/compiled")  # another graph
+
+
+@needs_compiler
+def test_a_compiled_run_resumes_compiled_to_the_same_numbers(tmp_path):
+    config = small_config(tmp_path, model={"name": "tree_rnn", "hidden": 4}, compile="on")
+    whole = start(config, 0, tmp_path / "whole", quiet=True)
+    assert json.loads((whole.folder / "environment.json").read_text())["kernels"] == "compiled"
+    command = [sys.executable, "-m", "dgl_treestack", "train", str(whole.folder / "config.toml"), "--output-dir"]
+    stopped = tmp_path / "stopped"
+    with subprocess.Popen([*command, str(stopped)], stderr=subprocess.PIPE, text=True) as process:
+        for line in process.stderr:
+            if "epoch 1" in line:
+                process.kill()
+    assert not (stopped / "small-0" / "DONE").exists()
+    subprocess.run([*command, str(stopped), "--resume"], check=True, capture_output=True)
+    assert (stopped / "small-0" / "metrics.jsonl").read_text() == whole.metrics.read_text()
+
+
+def test_the_way_of_a_run_is_chosen_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(engine, "_can_be_compiled", lambda *_: True)
+    monkeypatch.setattr(engine, "has_compiler", lambda: True)
+
+    class Data:
+        def __len__(self):
+            return 320
+
+    def choose(recorded=None, **changes):
+        return engine.choose_engine(small_config(tmp_path, **changes), None, Data(), recorded or {}, torch.device("cpu"))
+
+    assert choose() == "levels"
+    assert choose(schedule={"epochs": 500}) == "levels/compiled"
+    assert choose(schedule={"epochs": 500}, compile="off") == "levels"
+    assert choose(compile="on") == "levels/compiled"
+    assert choose(compile="on", engine="topo") == "topo"
+    assert choose({"kernels": "as they are"}, compile="on") == "levels"
+    assert choose({"kernels": "compiled"}) == "levels/compiled"
+    monkeypatch.setattr(engine, "has_compiler", lambda: False)
+    assert choose(schedule={"epochs": 500}) == "levels"
+    with pytest.raises(ConfigurationError, match="needs a C\\+\\+ compiler"):
+        choose(compile="on")
