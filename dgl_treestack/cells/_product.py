@@ -34,7 +34,7 @@ class OperatorLinear(nn.Module):
         super().__init__()
         if share not in SHARES:
             raise ConfigurationError(unknown("way to share weights", share, SHARES))
-        self.inputs, self.outputs, self.bias, self.draw = inputs, outputs, bias, draw
+        self.inputs, self.outputs, self.bias, self.draw, self.share = inputs, outputs, bias, draw, share
         self.keys = {operator.name: operator.name for operator in operators}
         for operator in operators:
             if operator.arity is None and (inputs[1] or outputs[1]):

@@ -2,7 +2,7 @@
 
 What a node carries travels as one feature, the fields side by side: `state` (N, D). A message places the child's state in
 the slot that edge feature `slot` names, so the order of edges does not matter. The apply-node function groups a frontier by
-operator and hands every group to the cell.
+operator, operators with the same weights together, and hands every group to the cell.
 """
 
 from collections.abc import Mapping, Sequence
@@ -53,6 +53,7 @@ class _Step:
     def __init__(self, graph: DGLGraph, cell: Cell, signature: Signature, signals: Sequence[str], noise: Noise):
         self.graph, self.cell, self.signature, self.signals, self.noise = graph, cell, signature, signals, noise
         self.width = int(graph.edata["slot"].max()) + 1 if graph.num_edges() else 1
+        self.alike = _alike(cell, signature).to(graph.device)
         self.carried = sum(torch.Size(shape).numel() for shape in cell.fields.values())
 
     def prepare(self) -> None:
@@ -68,10 +69,10 @@ class _Step:
     def __call__(self, nodes: "object") -> dict[str, Tensor]:
         data: Mapping[str, Tensor] = nodes.data  # type: ignore[attr-defined]
         operators = data["op"]
-        groups = torch.unique(torch.stack([operators, data["arity"]]), dim=1).T.tolist()
+        alike = self.alike[operators]
         parts, rows = [], []
-        for operator, arity in groups:
-            group = torch.nonzero((operators == operator) & (data["arity"] == arity)).squeeze(1)
+        for operator, arity in torch.unique(torch.stack([alike, data["arity"]]), dim=1).T.tolist():
+            group = torch.nonzero((alike == operator) & (data["arity"] == arity)).squeeze(1)
             rows.append(group)
             parts.append(self._group(operator, arity, {name: data[name][group] for name in self._reads(operator)}))
         order = torch.argsort(torch.cat(rows))
@@ -109,6 +110,17 @@ class _Step:
                 value[:, : signals[name].shape[1]] = signals[name]
             packed[f"signal/{name}"] = value
         return packed
+
+
+def _alike(cell: Cell, signature: Signature) -> Tensor:
+    """For every operator the first one that has the same weights in all products; at the end, NO_OPERATOR for itself."""
+    first: dict[tuple, int] = {}
+    found = []
+    for position, operator in enumerate(signature.operators):
+        keys = [maps.keys.get(operator.name) for maps in cell.products.values()]  # type: ignore
+        own = (position,) if None in keys or not keys else (*keys, operator.arity)
+        found.append(first.setdefault(own, position))
+    return torch.tensor([*found, NO_OPERATOR])
 
 
 def unpack(state: Tensor, fields: Mapping[str, Shape]) -> State:

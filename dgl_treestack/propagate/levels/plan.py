@@ -46,10 +46,6 @@ class Chunk:
     segments: tuple[Segment, ...]
     sizes: list[int]  # of the segments
 
-    def split(self, rows: Tensor, repeats: int = 1) -> tuple[Tensor, ...]:
-        """Rows (n * repeats, ...) by segment."""
-        return rows.split(self.sizes if repeats == 1 else [size * repeats for size in self.sizes])
-
 
 @dataclass(frozen=True, eq=False)
 class Plan:
@@ -68,14 +64,15 @@ class Plan:
 
 
 class Plans:
-    """The plans of a batched graph, made when they are first asked for and kept."""
+    """The plans of a batched graph, made when they are first asked for and kept. share: whether equal subtrees may have one row."""
 
-    def __init__(self, graph: DGLGraph, signature: Signature):
-        self.graph, self.signature = graph, signature
+    def __init__(self, graph: DGLGraph, signature: Signature, *, share: bool = True):
+        self.graph, self.signature, self.share = graph, signature, share
         self.made: dict[tuple[bool, torch.device], Plan] = {}
 
     def get(self, *, shared: bool, device: torch.device) -> Plan:
         """The plan with its indices on a device."""
+        shared = shared and self.share
         if (shared, device) not in self.made:
             self.made[shared, device] = make_plan(self.graph, self.signature, shared=shared, device=device)
         return self.made[shared, device]

@@ -12,7 +12,7 @@ from typing import NamedTuple, cast
 import torch
 from torch import Tensor
 
-from dgl_treestack.cells import Cell
+from dgl_treestack.cells import Cell, OperatorLinear
 from dgl_treestack.propagate.levels.plan import Chunk
 
 Key = tuple[str, str, str]  # weight or bias, product, the operator's key in it
@@ -30,11 +30,12 @@ class Map(NamedTuple):
 
 
 class Waiting(NamedTuple):
-    """Rows of x and of the gradient of y, with their operators as (operator, rows)."""
+    """Rows of x and of the gradient of y, with their maps and how many rows each has."""
 
     x: Tensor
     arriving: Tensor
-    sizes: list[tuple[str, int]]
+    maps: list[Map]
+    sizes: list[int]
 
 
 class Products:
@@ -49,9 +50,11 @@ class Products:
         self.gradients: dict[Key, Tensor] = {}
         self.waiting: dict[str, list[Waiting]] = {}
         self.rows = dict[str, int]()
+        self.shared = {name for name, maps in cell.products.items() if cast(OperatorLinear, maps).share == "all"}
         for operator in operators:
             for product, maps in cell.products.items():
-                self._add(product, operator, maps.keys[operator], *maps.pair(operator))  # type: ignore
+                maps = cast(OperatorLinear, maps)
+                self._add(product, operator, maps.keys[operator], *maps.pair(operator))
 
     def _add(self, product: str, operator: str, own: str, weight: Tensor | None, bias: Tensor | None) -> None:
         keys = ("weight", product, own), ("bias", product, own)
@@ -62,12 +65,10 @@ class Products:
     def ahead(self, product: str, chunk: Chunk, x: Tensor) -> Tensor:
         """Weight and bias of every row's own operator: (n, ..., in) -> (n, ..., out)."""
         rows, repeats = _flat(x)
-        maps = [self.maps[product, segment.operator] for segment in chunk.segments]
-        first = maps[0]
+        first, *_ = maps = self._maps(product, chunk)
         result = x.new_empty(len(rows), len(cast(Tensor, first.bias if first.weight is None else first.weight)))
-        for (_, transposed, bias, *_), own, part in zip(
-            maps, chunk.split(rows, repeats), chunk.split(result, repeats), strict=True
-        ):
+        sizes = self._sizes(product, chunk, repeats)
+        for (_, transposed, bias, *_), own, part in zip(maps, rows.split(sizes), result.split(sizes), strict=True):
             if transposed is None:
                 part.copy_(cast(Tensor, bias))
             elif bias is None:
@@ -80,16 +81,25 @@ class Products:
         """The gradient of x; the parameters' own are kept."""
         rows, repeats = _flat(x)
         arriving, found = arriving.reshape(len(rows), -1), torch.empty_like(rows)
-        maps = [self.maps[product, segment.operator] for segment in chunk.segments]
+        maps, sizes = self._maps(product, chunk), self._sizes(product, chunk, repeats)
         if maps[0].weight is not None:
-            for one, own, part in zip(maps, chunk.split(arriving, repeats), chunk.split(found, repeats), strict=True):
+            for one, own, part in zip(maps, arriving.split(sizes), found.split(sizes), strict=True):
                 torch.mm(own, cast(Tensor, one.weight), out=part)
-        sizes = [(operator, (stop - start) * repeats) for operator, start, stop in chunk.segments]
-        self.waiting.setdefault(product, []).append(Waiting(rows, arriving, sizes))
+        self.waiting.setdefault(product, []).append(Waiting(rows, arriving, maps, sizes))
         self.rows[product] = self.rows.get(product, 0) + len(rows)
         if self.rows[product] > MOST_WAITING:
             self._settle(product)
         return found.view(x.shape)
+
+    def _maps(self, product: str, chunk: Chunk) -> list[Map]:
+        """One per segment, or one in all where operators share it."""
+        segments = chunk.segments[:1] if product in self.shared else chunk.segments
+        return [self.maps[product, segment.operator] for segment in segments]
+
+    def _sizes(self, product: str, chunk: Chunk, repeats: int) -> list[int]:
+        """Rows of every map."""
+        sizes = [chunk.stop - chunk.start] if product in self.shared else chunk.sizes
+        return sizes if repeats == 1 else [size * repeats for size in sizes]
 
     def settle(self) -> dict[Key, Tensor]:
         """The gradients of all parameters that were reached."""
@@ -101,15 +111,14 @@ class Products:
         """Add what waits to the gradients, operator by operator."""
         every = self.waiting.pop(product)
         self.rows.pop(product)
-        by_operator: dict[str, tuple[list[Tensor], list[Tensor]]] = {}
-        for x, arriving, sizes in every:
-            counts = [size for _, size in sizes]
-            for (operator, _), own, gradient in zip(sizes, x.split(counts), arriving.split(counts), strict=True):
-                xs, gradients = by_operator.setdefault(operator, ([], []))
+        by_map: dict[Key, tuple[Map, list[Tensor], list[Tensor]]] = {}
+        for x, arriving, maps, sizes in every:
+            for one, own, gradient in zip(maps, x.split(sizes), arriving.split(sizes), strict=True):
+                _, xs, gradients = by_map.setdefault(one.weight_key, (one, [], []))
                 xs.append(own)
                 gradients.append(gradient)
-        for operator, (xs, gradients) in by_operator.items():
-            self._accumulate(self.maps[product, operator], _joined(xs), _joined(gradients))
+        for one, xs, gradients in by_map.values():
+            self._accumulate(one, _joined(xs), _joined(gradients))
 
     def _accumulate(self, one: Map, x: Tensor, arriving: Tensor) -> None:
         if one.weight is not None:
