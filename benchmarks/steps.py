@@ -24,8 +24,8 @@ Forward = Callable[[int], Tensor]  # number of a batch -> outputs (B,)
 
 @dataclass
 class Settings:
-    """cells: models of `treestack cells`, `all`, or `child_sum`, a Child-Sum Tree-LSTM with shared weights and inputs everywhere
-    beside the peers. engines: ours. shared: equal subtrees are computed once. dropout: with it, nothing can be shared."""
+    """cells: models of `treestack cells`, `all`, or `child_sum`: a Child-Sum Tree-LSTM with shared weights and inputs,
+    beside the peers. engines: ours. shared: equal subtrees are computed once. dropout: with it, nothing is."""
 
     cells: tuple[str, ...] = ("tree_smu",)
     engines: tuple[str, ...] = ENGINES

@@ -1,4 +1,28 @@
-"""The fast driver: the same steps as `topo`, over contiguous rows, with one function for autograd around all of them."""
+"""The fast driver: the same steps as `topo`, over contiguous rows, with one function for autograd around all of them.
+
+    sin(x) + x*sin(x) = y         rows        chunks                    one chunk, ahead and back
+
+              =                   0  x                                  buffers[children] ─► piece 0 ─► x
+             / \                  1  y                                                                  │ a product per operator
+            +   y                 2  sin(x)   level 1, unary                                            ▼
+           / \        ──►         3  x*sin(x) level 2, binary  ──►      buffers[children] ─► piece 1 ◄─ y
+         sin  *                   4  +        level 3, binary                                  │
+          |  / \                  5  (the root: nothing)                                       ▼
+          x x  sin                                                      buffers[start:stop] = state of the chunk
+                |                 `row` leads from the nine nodes
+                x                 of the tree to six rows
+
+`plan`      where every node is computed: distinct leaves, then operators by level, arity and operator; equal subtrees once
+`sweep`     the loop over chunks, ahead and in reverse, as one autograd function around preallocated buffers
+`products`  the linear maps per operator, and the gradients of their weights
+`recorded`  a step as the cell has it, recorded by autograd: needs no preparation, knows signals
+`pieces`    a step cut at its products, which are found by running it on small numbers
+`stepping`  a step taken piece by piece, every piece and its gradient a kernel
+`kernels`   kernels as native code, made by torch's Inductor and kept on disk
+
+Sharing is exact: what is computed once is equal, and gradients are summed over its uses. It is off where nodes have something
+of their own, an external input or a dropout mask per node.
+"""
 
 from collections.abc import Sequence
 

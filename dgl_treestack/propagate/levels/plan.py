@@ -64,7 +64,7 @@ class Plan:
 
 
 class Plans:
-    """The plans of a batched graph, made when they are first asked for and kept. share: whether equal subtrees may have one row."""
+    """The plans of a batched graph, made when they are first asked for and kept. share: equal subtrees may have one row."""
 
     def __init__(self, graph: DGLGraph, signature: Signature, *, share: bool = True):
         self.graph, self.signature, self.share = graph, signature, share

@@ -93,8 +93,9 @@ class _Sweep(torch.autograd.Function):
         products.gradients.clear()
         for chunk, kept in zip(reversed(work.plan.chunks), reversed(ctx.kept), strict=True):
             stepper.back(chunk, kept, buffers, gradients, of_inputs)
-        of_parameters = products.settle()
-        return None, None, None, gradients["h"][: ctx.leaves], of_inputs, *map(of_parameters.get, products.parameters)
+        found = products.settle()
+        of_parameters = [found.pop(key, None) for key in products.parameters]  # held once, autograd need not copy them
+        return None, None, None, gradients["h"][: ctx.leaves], of_inputs, *of_parameters
 
 
 def _empty_buffers(work: Work, leaves: Tensor) -> Buffers:

@@ -1,0 +1,83 @@
+"""One epoch of training, loading included, and one evaluation of the same equations, in CPU time of one thread.
+
+python -m benchmarks.epoch [--data data/paper/train.jsonl.gz] [--batch 32] [--engines levels levels/compiled] [--json]
+"""
+
+import gc
+import time
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import tyro
+from torch.nn import functional
+
+from benchmarks.common import Row, make_model, peak_mb, show, start
+from dgl_treestack import formats
+from dgl_treestack.model import Dataset, Model
+from dgl_treestack.resources import find_data
+from dgl_treestack.training.evaluation import score
+
+
+@dataclass
+class Settings:
+    """data: file of equations; `treestack generate paper` makes the default. most_nodes: leave larger ones out; 0: none."""
+
+    data: str = "data/paper/train.jsonl.gz"
+    cell: str = "tree_smu"
+    hidden: int = 50
+    batch: int = 32
+    max_depth: int = 7
+    most_nodes: int = 0
+    engines: tuple[str, ...] = ("levels", "levels/compiled")
+    json: bool = False
+
+
+def measure(settings: Settings, engine: str, examples: list[formats.Example]) -> Row:
+    """An epoch with one engine, after one batch that is not timed."""
+    model = make_model(settings.cell, settings.hidden)
+    dataset = model.prepare(examples)
+    adam = torch.optim.Adam(model.parameters(), lr=1e-3, fused=True)
+    order = np.random.default_rng(0).permutation(len(dataset))
+    _train(model, dataset, adam, order[: settings.batch], settings.batch, engine)
+    gc.collect()
+    gc.freeze()
+    begin = time.process_time()
+    _train(model, dataset, adam, order, settings.batch, engine)
+    trained = time.process_time()
+    accuracy = score(model, dataset, engine).accuracy
+    return {
+        "cell": settings.cell,
+        "engine": engine,
+        "batch": settings.batch,
+        "equations": len(dataset),
+        "nodes": len(dataset.forest.op) / len(dataset),
+        "train_s": trained - begin,
+        "evaluate_s": time.process_time() - trained,
+        "us_per_equation": 1e6 * (trained - begin) / len(dataset),
+        "peak_mb": round(peak_mb()),
+        "accuracy": accuracy,
+    }
+
+
+def _train(model: Model, dataset: Dataset, adam: torch.optim.Optimizer, order: np.ndarray, size: int, engine: str) -> None:
+    model.train()
+    for start_ in range(0, len(order), size):
+        batch = dataset.batch(order[start_ : start_ + size])
+        loss = functional.binary_cross_entropy_with_logits(model(batch, engine), batch.targets.float())
+        adam.zero_grad()
+        loss.backward()
+        adam.step()
+
+
+def main() -> None:
+    settings = tyro.cli(Settings, description=__doc__)
+    start()
+    examples = [e for e in formats.read(find_data(settings.data)) if e.equation.depth <= settings.max_depth]
+    if settings.most_nodes:
+        examples = [e for e in examples if e.equation.size <= settings.most_nodes]
+    show([measure(settings, engine, examples) for engine in settings.engines], settings.json)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,106 @@
+"""How time and memory of a training step grow with the number of nodes, every size in a process of its own.
+
+    python -m benchmarks.growth --sizes 64 1024 16384 65536 [--engine levels/compiled] [--json]
+
+Equations of depth 1-7 of the bundled set, again and again, nothing shared; then one chain of depth 10,000. The exponent is that
+of a power law through all sizes, 1 being linear, for time and for what the step needs beyond the process before it.
+"""
+
+import json
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+
+import numpy as np
+import tyro
+from torch.nn import functional
+
+from benchmarks.common import Row, make_model, peak_mb, show, start
+from dgl_treestack import formats
+from dgl_treestack.expression import Equation, Expression
+from dgl_treestack.formats import Example
+from dgl_treestack.model import Batch, Model
+from dgl_treestack.resources import find_data
+
+CHAIN = 10_000
+
+
+@dataclass
+class Settings:
+    """sizes: equations of a batch. one: measure this size here (0 for the chain) and print it as JSON."""
+
+    sizes: tuple[int, ...] = (64, 256, 1024, 4096, 16384, 65536)
+    cell: str = "tree_smu"
+    engine: str = "levels"
+    hidden: int = 50
+    one: int | None = None
+    json: bool = False
+
+
+def examples(size: int) -> list[Example]:
+    """So many bundled equations of depth 1-7, or for 0 one whose left side is a chain of sines."""
+    if size:
+        found = list(formats.read(find_data("bundled:quickstart/train")))
+        return [found[i % len(found)] for i in range(size)]
+    chain = Expression(("sin",) * CHAIN + ("Symbol",), (None,) * CHAIN + ("x",), (1,) * CHAIN + (0,))
+    return [Example(Equation.of(chain, Expression.leaf("Symbol", "y")), 1, "chain")]
+
+
+def measure(settings: Settings, size: int) -> Row:
+    """A training step of one size: the second one, the first having found its memory."""
+    model = make_model(settings.cell, settings.hidden)
+    dataset = model.prepare(examples(size))
+    before = peak_mb()
+    batch = dataset.batch(np.arange(len(dataset)))
+    batch.plans(model.signature).share = False
+    for _ in range(2):
+        begin = time.process_time()
+        _step(model, batch, settings.engine)
+        seconds = time.process_time() - begin
+    nodes = batch.graph.num_nodes()
+    return {
+        "cell": settings.cell,
+        "engine": settings.engine,
+        "batch": size,
+        "nodes": nodes,
+        "seconds": seconds,
+        "us_per_node": 1e6 * seconds / nodes,
+        "us_per_equation": 1e6 * seconds / max(size, 1),
+        "peak_mb": round(peak_mb()),
+        "own_mb": round(peak_mb() - before),
+    }
+
+
+def _step(model: Model, batch: Batch, engine: str) -> None:
+    model.zero_grad()
+    targets = batch.targets.float()
+    functional.binary_cross_entropy_with_logits(model(batch, engine), targets).backward()
+
+
+def exponent(rows: list[Row], name: str) -> float:
+    """Of the power law name ~ nodes^exponent."""
+    known = [(row["nodes"], row[name]) for row in rows if row[name] > 0]
+    return float(np.polyfit(*np.log(np.array(known)).T, 1)[0])
+
+
+def main() -> None:
+    settings = tyro.cli(Settings, description=__doc__)
+    start()
+    if settings.one is not None:
+        print(json.dumps(measure(settings, settings.one)))
+        return
+    rows = []
+    for size in (*settings.sizes, 0):
+        command = [sys.executable, "-m", "benchmarks.growth", "--one", str(size), "--cell", settings.cell]
+        command += ["--engine", settings.engine, "--hidden", str(settings.hidden)]
+        rows.append(json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1]))
+    show(rows, settings.json)
+    if not settings.json:
+        of_batches = [row for row in rows if row["batch"]]
+        large = [row for row in of_batches if row["own_mb"] >= 10]
+        print(f"time ~ nodes^{exponent(of_batches, 'seconds'):.2f}, memory ~ nodes^{exponent(large, 'own_mb'):.2f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,37 @@
+"""The benchmarks run and say what they promise. What they measure is nobody's assertion."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+SMALL = "--hidden 4 --json"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        f"training_step --cells tree_smu --engines topo levels --batches 2 --rounds 1 {SMALL}",
+        f"training_step --cells child_sum --engines levels --batches 2 --rounds 1 {SMALL}",
+        f"inference --cells tree_lstm --engines levels --batches 2 --rounds 1 --dropout 0.1 {SMALL}",
+        f"growth --sizes 2 {SMALL}",
+        f"epoch --data bundled:quickstart/validation --most-nodes 8 --engines levels {SMALL}",
+        f"roofline --batches 2 --engine levels {SMALL}",
+    ],
+)
+def test_a_benchmark_gives_rows(command):
+    name, *arguments = command.split()
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    result = subprocess.run(
+        [sys.executable, "-m", f"benchmarks.{name}", *arguments], cwd=ROOT, env=environment, capture_output=True, text=True
+    )
+    assert result.returncode == 0, result.stderr
+    rows = [json.loads(line) for line in result.stdout.splitlines()]
+    assert rows
+    for row in rows:
+        assert {"cell", "engine", "batch", "us_per_equation", "peak_mb"} <= set(row)
+        assert row["us_per_equation"] > 0 and row["peak_mb"] > 0
