@@ -63,7 +63,8 @@ def compiled(kernel: Kernel, examples: list[Tensor], per_node: list[int]) -> Ker
         graph = make_fx(lambda tensors: list(kernel(tensors)), tracing_mode="symbolic")(examples)
         used = _pruned(graph)
         if _only_moves(graph):
-            return lambda tensors: graph(*(tensors[i] for i in used))
+            forward = graph.forward  # without what a call of a module does beside
+            return lambda tensors: forward(*(tensors[i] for i in used))
         run = _native(graph, [examples[i] for i in used], [per_node[i] for i in used])
     return lambda tensors: run([tensors[i] for i in used])
 

@@ -6,7 +6,7 @@ together, unless there are so many that keeping them costs more than it saves.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple, cast
 
 import torch
@@ -68,7 +68,7 @@ class Products:
         first, *_ = maps = self._maps(product, chunk)
         result = x.new_empty(len(rows), len(cast(Tensor, first.bias if first.weight is None else first.weight)))
         sizes = self._sizes(product, chunk, repeats)
-        for (_, transposed, bias, *_), own, part in zip(maps, rows.split(sizes), result.split(sizes), strict=True):
+        for (_, transposed, bias, *_), own, part in zip(maps, _parts(rows, sizes), _parts(result, sizes), strict=True):
             if transposed is None:
                 part.copy_(cast(Tensor, bias))
             elif bias is None:
@@ -83,8 +83,11 @@ class Products:
         arriving, found = arriving.reshape(len(rows), -1), torch.empty_like(rows)
         maps, sizes = self._maps(product, chunk), self._sizes(product, chunk, repeats)
         if maps[0].weight is not None:
-            for one, own, part in zip(maps, arriving.split(sizes), found.split(sizes), strict=True):
+            for one, own, part in zip(maps, _parts(arriving, sizes), _parts(found, sizes), strict=True):
                 torch.mm(own, cast(Tensor, one.weight), out=part)
+        if len(maps) == 1:
+            self._accumulate(maps[0], rows, arriving)
+            return found.view(x.shape)
         self.waiting.setdefault(product, []).append(Waiting(rows, arriving, maps, sizes))
         self.rows[product] = self.rows.get(product, 0) + len(rows)
         if self.rows[product] > MOST_WAITING:
@@ -113,7 +116,7 @@ class Products:
         self.rows.pop(product)
         by_map: dict[Key, tuple[Map, list[Tensor], list[Tensor]]] = {}
         for x, arriving, maps, sizes in every:
-            for one, own, gradient in zip(maps, x.split(sizes), arriving.split(sizes), strict=True):
+            for one, own, gradient in zip(maps, _parts(x, sizes), _parts(arriving, sizes), strict=True):
                 _, xs, gradients = by_map.setdefault(one.weight_key, (one, [], []))
                 xs.append(own)
                 gradients.append(gradient)
@@ -139,6 +142,11 @@ def _flat(x: Tensor) -> tuple[Tensor, int]:
         return x, 1
     repeats = math.prod(x.shape[1:-1])
     return x.reshape(len(x) * repeats, x.shape[-1]), repeats
+
+
+def _parts(rows: Tensor, sizes: list[int]) -> Sequence[Tensor]:
+    """Rows by how many each part has."""
+    return (rows,) if len(sizes) == 1 else torch.split_with_sizes(rows, sizes)
 
 
 def _joined(parts: list[Tensor]) -> Tensor:

@@ -38,8 +38,8 @@ class Work:
 
     def of(self, chunk: Chunk) -> tuple[Tensor | None, dict[str, Tensor]]:
         """A chunk's own external input and noise."""
-        inputs = None if self.inputs is None else self.inputs[chunk.nodes]
-        return inputs, {name: factors[chunk.nodes] for name, factors in self.noise.items()}
+        inputs = None if self.inputs is None else self.inputs.index_select(0, chunk.nodes)
+        return inputs, {name: factors.index_select(0, chunk.nodes) for name, factors in self.noise.items()}
 
 
 class Stepper(Protocol):
