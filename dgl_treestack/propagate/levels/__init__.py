@@ -1,4 +1,4 @@
-"""The fast driver: the same steps as `topo`, over contiguous rows, with one function for autograd around all of them.
+r"""The fast driver: the same steps as `topo`, over contiguous rows, with one function for autograd around all of them.
 
     sin(x) + x*sin(x) = y         rows        chunks                    one chunk, ahead and back
 
