@@ -9,9 +9,14 @@ from dgl_treestack import cells, graph
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.expression import Expression
 from dgl_treestack.operators import MATH, Operator, Signature
-from dgl_treestack.propagate import draw_noise, propagate
+from dgl_treestack.propagate import States, draw_noise, levels, propagate
 from dgl_treestack.propagate.levels import plan, products
 from dgl_treestack.propagate.levels.plan import make_plan
+from dgl_treestack.propagate.levels.products import Products
+from dgl_treestack.propagate.levels.recorded import Recorded
+from dgl_treestack.propagate.levels.stepping import Stepping
+from dgl_treestack.propagate.levels.sweep import Work, sweep
+from dgl_treestack.propagate.noise import Noise
 from dgl_treestack.vocabulary import PRESETS
 
 
@@ -121,3 +126,21 @@ def test_equal_subtrees_share_a_row_and_only_they():
     row = cpu_plan(batch, shared=True).row.tolist()
     assert {(a, b) for a, b in zip(row, written, strict=True)} == {(row[written.index(text)], text) for text in set(written)}
     assert len(set(row)) == len(set(written))
+
+
+@pytest.mark.parametrize("build", [None, levels.plain])
+@every_model
+def test_the_sweep_is_of_any_device_and_never_waits_for_it(name, build):
+    """On the device `meta`, which has shapes and no numbers: a tensor left on the CPU, or a number asked for, is an error."""
+    cell = make(name).to("meta").train()
+    batch = graph.from_expressions(some_trees(), VOCABULARY)
+    made = make_plan(batch, MATH, shared=True, device=torch.device("meta"))
+    work = Work(cell, made, None, Noise(), {})
+    parts = Products(cell, made.operators)
+    stepper = Recorded(work, parts) if build is None else Stepping(work, parts, build)
+    leaves = torch.empty(len(made.token), cell.hidden, dtype=torch.float64, device="meta", requires_grad=True)
+    states = States(sweep(work, stepper, leaves), made.row)
+    states.of("h", graph.roots(batch)).sum().backward()
+    assert leaves.grad.device.type == "meta"
+    assert all(parameter.grad.shape == parameter.shape for parameter in parts.parameters.values() if parameter.grad is not None)
+    assert any(parameter.grad is not None for parameter in parts.parameters.values())
