@@ -19,6 +19,11 @@ FEW_ROWS = 2  # so small a stack is updated row by row, a larger one as a whole:
 _all_by_row = ContextVar("all_by_row", default=False)
 
 
+def is_by_row() -> bool:
+    """Whether this runs in `row_by_row`."""
+    return _all_by_row.get()
+
+
 @contextmanager
 def row_by_row() -> Iterator[None]:
     """Stacks of any size are updated row by row in here: what a compiler makes the best loops of."""
@@ -68,7 +73,7 @@ def update_each(
 ) -> Float[Tensor, "N S H"]:
     """The soft update where every action moves a stack of its own: those of push, pop and, if there is one, no-op."""
     size = stacks[0].shape[1]
-    if size <= FEW_ROWS or _all_by_row.get():
+    if size <= FEW_ROWS or is_by_row():
         return torch.stack([_row(stacks, value, gates, empty, i) for i in range(size)], dim=1)
     moved = (push(stacks[0], value), pop(stacks[1], empty), *map(keep, stacks[2:]))
     return mixed(moved, [gate.unsqueeze(1) for gate in gates])

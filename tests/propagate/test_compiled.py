@@ -12,6 +12,9 @@ from runs import small_config
 from dgl_treestack import graph
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.propagate import levels, propagate
+from dgl_treestack.propagate.levels import kernels
+from dgl_treestack.propagate.levels.pieces import Form, Split
+from dgl_treestack.propagate.levels.stepping import Kernels
 from dgl_treestack.training import engine
 from dgl_treestack.training.start import start
 
@@ -44,7 +47,6 @@ def test_native_code_has_the_numbers_of_topo(cache):
 def test_a_kernel_is_built_once(cache, monkeypatch):
     batch = graph.from_expressions(some_trees(), VOCABULARY)
     first = propagate(batch, make("tree_smu", stack_size=3), engine="levels/compiled").clone()
-    from dgl_treestack.propagate.levels import kernels
 
     def refuse(*_):
         raise AssertionError("built again")
@@ -93,3 +95,25 @@ def test_the_way_of_a_run_is_chosen_once(tmp_path, monkeypatch):
     assert choose(schedule={"epochs": 500}) == "levels"
     with pytest.raises(ConfigurationError, match="needs a C\\+\\+ compiler"):
         choose(compile="on")
+
+
+@pytest.mark.parametrize("name", ["tree_smu", "mi_tree_lstm_stack", "tree_rnn_stack_top2"])
+def test_a_step_row_by_row_has_the_numbers_of_the_step(name):
+    """All kernels, rewritten for the compiler but not compiled."""
+    rewritten = []
+
+    def build(kernel, examples, per_node):
+        graph = kernels._traced(kernel, examples)
+        kernels._pruned(graph)
+        if not kernels._only_moves(graph):
+            found = kernels._row_by_row(kernel, examples, per_node)  # None where the numbers are not the same
+            rewritten.append(found is not None)
+        return kernel
+
+    for arity in (1, 2):
+        split = Split(make(name), Form(arity, False, ()))
+        known = Kernels(split, build, torch.float64, torch.device("cpu"))
+        for number, piece in enumerate(split.pieces):
+            if piece.makes or piece.last:
+                known.ahead(number), known.back(number)
+    assert rewritten and all(rewritten)

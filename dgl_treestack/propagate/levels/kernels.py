@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +20,7 @@ from torch.export import Dim
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from dgl_treestack import stack
+from dgl_treestack.propagate.levels.rows import RowByRow
 from dgl_treestack.propagate.levels.stepping import Kernel
 
 logger = logging.getLogger(__name__)
@@ -58,15 +59,50 @@ class _Listed(nn.Module):
 
 def compiled(kernel: Kernel, examples: list[Tensor], per_node: list[int]) -> Kernel:
     """A `Build`: native code for these sizes, whatever the number of rows and nodes, from the cache where it is there."""
-    with stack.row_by_row(), warnings.catch_warnings(), _without_traces():
+    with warnings.catch_warnings(), _without_traces():
         warnings.simplefilter("ignore")
-        graph = make_fx(lambda tensors: list(kernel(tensors)), tracing_mode="symbolic")(examples)
+        graph = _traced(kernel, examples)
         used = _pruned(graph)
         if _only_moves(graph):
             forward = graph.forward  # without what a call of a module does beside
             return lambda tensors: forward(*(tensors[i] for i in used))
+        by_row = _row_by_row(kernel, examples, per_node)
+        if by_row is not None:
+            graph, used = by_row
         run = _native(graph, [examples[i] for i in used], [per_node[i] for i in used])
     return lambda tensors: run([tensors[i] for i in used])
+
+
+def _traced(kernel: Kernel, examples: list[Tensor], mode: Literal["real", "symbolic"] = "symbolic") -> torch.fx.GraphModule:
+    return make_fx(lambda tensors: list(kernel(tensors)), tracing_mode=mode)(examples)
+
+
+def _row_by_row(kernel: Kernel, examples: list[Tensor], per_node: list[int]) -> tuple[torch.fx.GraphModule, list[int]] | None:
+    """The graph of a kernel on rows, and which tensors it uses; None where that cannot be had or has other numbers."""
+    nodes = next(len(example) // count for example, count in zip(examples, per_node, strict=True) if count)
+    try:
+        with stack.row_by_row():
+            whole = _traced(kernel, examples, "real")
+            used = _pruned(whole)
+            chosen = [examples[i] for i in used]
+            graph = make_fx(lambda *tensors: RowByRow(whole, nodes).run(*tensors), tracing_mode="symbolic")(*chosen)
+            graph.graph.eliminate_dead_code()
+            graph.recompile()
+        same = _results(graph, chosen), _results(whole, chosen)
+    except Exception as error:  # an operation that only whole tensors have; the kernel stays as it was traced
+        logger.debug("not row by row: %s", error)
+        return None
+    return (graph, used) if all(map(_close, *same)) else None
+
+
+def _results(graph: torch.fx.GraphModule, tensors: Sequence[Tensor]) -> list[Tensor]:
+    """What a graph returns and what it leaves in its tensors."""
+    own = [tensor.clone() for tensor in tensors]
+    return [*graph(*own), *own]
+
+
+def _close(one: Tensor, other: Tensor) -> bool:
+    return one.shape == other.shape and torch.allclose(one, other, rtol=1e-4, atol=1e-5)
 
 
 def _native(graph: torch.fx.GraphModule, examples: list[Tensor], per_node: list[int]) -> Kernel:
@@ -113,7 +149,7 @@ def _only_moves(graph: torch.fx.GraphModule) -> bool:
 
 def _key(program: torch.export.ExportedProgram, examples: Sequence[Tensor]) -> str:
     """Of all that decides on the code: the graph with its sizes, types, device, torch, the processor."""
-    sizes = [(str(tensor.dtype), str(tensor.device), tuple(tensor.shape[1:])) for tensor in examples]
+    sizes = [(str(one.dtype), str(one.device), tuple(one.shape[1:]), one.stride()) for one in examples]
     place = [torch.__version__, torch.backends.cpu.get_cpu_capability(), platform.machine(), sys.platform]
     return hashlib.sha256(repr([program.graph_module.code, sizes, place]).encode()).hexdigest()[:40]
 

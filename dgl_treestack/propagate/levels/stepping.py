@@ -1,6 +1,6 @@
 """A step taken piece by piece. Every piece is a kernel, a function of a list of tensors, run as it is or compiled:
 
-    ahead   [buffers (R, *shape)..., children's rows (n * A,), external input, noise..., y..., and for the state its rows...]
+    ahead   [buffers (R, *shape)..., children's rows (n * A,), external input, noise..., y..., for the state where it goes...]
     back    [the same without the state's rows..., gradients of what the piece computes...]
 
 A kernel gathers the children itself; the last piece writes the state where it belongs, so that nothing is copied twice.
@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor
 
+from dgl_treestack import stack
 from dgl_treestack.cells import Cell
 from dgl_treestack.propagate.levels.pieces import Form, Piece, Split
 from dgl_treestack.propagate.levels.plan import Chunk
@@ -35,30 +36,30 @@ class Kernels:
     def ahead(self, number: int) -> Kernel:
         if (number, True) not in self.built:
             piece = self.split.pieces[number]
-            own = self._of_state() if piece.last else []
-            self.built[number, True] = self._build(_ahead(self.split, piece), piece, own)
+            self.built[number, True] = self._build(_ahead(self.split, piece), piece, self._own_rows if piece.last else None)
         return self.built[number, True]
 
     def back(self, number: int) -> Kernel:
         if (number, False) not in self.built:
             piece = self.split.pieces[number]
-            arriving = self._of_state() if piece.last else [self.split.tails[i] for i in piece.makes]
-            self.built[number, False] = self._build(_back(self.split, piece, self.reads[number]), piece, arriving)
+            shapes = list(self.split.cell.fields.values()) if piece.last else [self.split.tails[i] for i in piece.makes]
+            kernel = _back(self.split, piece, self.reads[number])
+            self.built[number, False] = self._build(kernel, piece, lambda n: [self._example(n, shape) for shape in shapes])
         return self.built[number, False]
 
-    def _of_state(self) -> list[tuple[int, ...]]:
-        return list(self.split.cell.fields.values())
+    def _own_rows(self, nodes: int) -> list[Tensor]:
+        """Where the state goes: views, as they will be."""
+        return [row for shape in self.split.cell.fields.values() for row in _by_row(self._example(nodes, shape))]
 
-    def _build(self, kernel: Kernel, piece: Piece, more: Sequence[tuple[int, ...]]) -> Kernel:
-        split, fields = self.split, len(self.split.cell.fields)
-        rows, edges, nodes = _unlike([*split.given_shapes, *split.y_shapes, *more], split.form.arity)
-        node_shapes = [*split.given_shapes[fields:], *(split.y_shapes[i] for i in piece.known), *more]
-        examples = [
-            *(self._example(rows, shape) for shape in split.cell.fields.values()),
-            torch.arange(edges, device=self.device) % rows,
-            *(self._example(nodes, shape) for shape in node_shapes),
-        ]
-        return self.build(kernel, examples, [0] * fields + [split.form.arity] + [1] * len(node_shapes))
+    def _build(self, kernel: Kernel, piece: Piece, last: Callable[[int], list[Tensor]] | None) -> Kernel:
+        split, fields = self.split, self.split.cell.fields
+        rows, edges, nodes = _unlike([*split.given_shapes, *split.y_shapes, *split.tails], split.form.arity)
+        shapes = [*split.given_shapes[len(fields) :], *(split.y_shapes[i] for i in piece.known)]
+        of_nodes = [*(self._example(nodes, shape) for shape in shapes), *(last(nodes) if last else [])]
+        buffers = [self._example(rows, shape) for shape in fields.values()]
+        children = torch.arange(edges, device=self.device) % rows
+        counts = [0] * len(fields) + [split.form.arity] + [1] * len(of_nodes)
+        return self.build(kernel, [*buffers, children, *of_nodes], counts)
 
     def _example(self, count: int, shape: Sequence[int]) -> Tensor:
         return torch.rand(count, *shape, dtype=self.dtype, device=self.device)
@@ -79,22 +80,27 @@ def _ahead(split: Split, piece: Piece) -> Kernel:
         found = split.compute(piece, given, rest[: len(piece.known)])
         if not piece.last:
             return found
-        for rows, value in zip(rest[len(piece.known) :], found, strict=True):
-            rows.copy_(value)
+        own = [row for value in found for row in _by_row(value)]
+        for row, value in zip(rest[len(piece.known) :], own, strict=True):
+            row.copy_(value)
         return []
 
     return kernel
 
 
+def _by_row(state: Tensor) -> Sequence[Tensor]:
+    """A field (n, *shape) of nodes as its rows (n, W), where it has some."""
+    return state.unbind(1) if state.dim() == 3 else (state,)
+
+
 def _back(split: Split, piece: Piece, reads: Sequence[int]) -> Kernel:
-    """Gradients at the positions that the piece reads; those of children by edge, (n * A, *shape)."""
+    """Gradients at the positions that the piece reads."""
 
     def kernel(tensors: list[Tensor]) -> Sequence[Tensor]:
         given, rest = _gathered(split, tensors)
         known = len(piece.known)
         found = split.gradients(piece, given, rest[:known], rest[known:])
-        chosen = [(i, found[i]) for i in reads]
-        return [g.flatten(0, 1) if i < len(split.cell.fields) else g for i, g in chosen if g is not None]
+        return [gradient for gradient in (found[i] for i in reads) if gradient is not None]
 
     return kernel
 
@@ -102,7 +108,12 @@ def _back(split: Split, piece: Piece, reads: Sequence[int]) -> Kernel:
 def _gathered(split: Split, tensors: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
     """[children..., external input, noise...] and the rest."""
     fields, form = len(split.cell.fields), split.form
-    children = [buffer.index_select(0, tensors[fields]).unflatten(0, (-1, form.arity)) for buffer in tensors[:fields]]
+    rows, buffers = tensors[fields], tensors[:fields]
+    if stack.is_by_row():
+        by_child = rows.view(-1, form.arity).unbind(1)
+        children = [torch.stack([buffer.index_select(0, one) for one in by_child], 1) for buffer in buffers]
+    else:
+        children = [buffer.index_select(0, rows).unflatten(0, (-1, form.arity)) for buffer in buffers]
     end = fields + 1 + form.external + len(form.noise)
     return [*children, *tensors[fields + 1 : end]], tensors[end:]
 
@@ -144,7 +155,7 @@ class Stepping:
                 made = kernels.ahead(number)([*given, *(y[i] for i in piece.known)])
                 x.update(zip(piece.makes, made, strict=True))
             y.update((i, self.products.ahead(split.products[i], chunk, x[i])) for i in places)
-        own = [buffers[name][chunk.start : chunk.stop] for name in self.fields]
+        own = [row for name in self.fields for row in _by_row(buffers[name][chunk.start : chunk.stop])]
         kernels.ahead(len(split.rounds))([*given, *(y[i] for i in split.pieces[-1].known), *own])
         return Kept(given, x, y) if recording else None
 
@@ -175,7 +186,7 @@ class Stepping:
         """Put a gradient of what a piece read where it belongs."""
         of_product = position - len(self.fields) - self.external - len(self.noise)
         if position < len(self.fields):
-            gradients[self.fields[position]].index_add_(0, chunk.children, gradient)
+            gradients[self.fields[position]].index_add_(0, chunk.children, gradient.flatten(0, 1))
         elif of_product >= 0:
             place = piece.known[of_product]
             of_y[place] = of_y[place] + gradient if place in of_y else gradient
