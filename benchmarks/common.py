@@ -13,8 +13,9 @@ import numpy as np
 import torch
 
 from dgl_treestack import formats
+from dgl_treestack.dataset import Batch, Dataset
 from dgl_treestack.formats import Example
-from dgl_treestack.model import Batch, Dataset, Model
+from dgl_treestack.model import Model
 from dgl_treestack.vocabulary import Vocabulary
 
 EQUATIONS = Path(__file__).parent / "equations.jsonl.gz"
@@ -23,7 +24,7 @@ Row = dict[str, Any]
 
 
 def start() -> None:
-    """One thread, and denormal numbers as they are."""
+    """One thread."""
     torch.set_num_threads(1)
 
 
@@ -58,7 +59,7 @@ def peak_mb() -> float:
 
 def in_turn(ways: dict[str, Callable[[int], object]], calls: dict[str, int], rounds: int = 5) -> dict[str, float]:
     """CPU seconds of a call of every way, the median over rounds in which they take turns, so that they share what the machine
-    has to give. The first call of each is not timed."""
+    has to give. The first two calls of each are not timed."""
     found: dict[str, list[float]] = {name: [] for name in ways}
     for run in ways.values():
         run(0)

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from benchmarks.common import VOCABULARY
 from dgl_treestack import _dgl
 from dgl_treestack._dgl import DGLGraph
-from dgl_treestack.model import Batch
+from dgl_treestack.dataset import Batch
 from dgl_treestack.operators import MATH
 
 

@@ -15,7 +15,7 @@ from dgl_treestack.errors import TreestackError
 app = tyro.extras.SubcommandApp()
 
 Json = Annotated[bool, arg(name="json", help="Print JSON for programs instead of text for people.")]
-Device = Annotated[str, arg(help="cpu, or cuda where the installed DGL is built for it.")]
+Device = Annotated[str, arg(help="cpu, or cuda; the engine topo needs a DGL that is built for it.")]
 Engine = Annotated[Literal["levels", "topo"], arg(help="The driver that runs the cell over a batch.")]
 Compile = Literal["auto", "on", "off"]
 

@@ -34,6 +34,7 @@ ROOMS = [
     "model_table",
     "propagate",
     "tasks",
+    "dataset",
     "model",
     "records",
     "training",

@@ -65,6 +65,10 @@ class OperatorLinear(nn.Module):
         key = self.keys[operator]
         return self._parameters[f"weight_{key}"], self._parameters[f"bias_{key}"]
 
+    def width(self, arity: int) -> int:
+        """Of what comes out, for an operator of this arity."""
+        return self.outputs[0] + self.outputs[1] * arity
+
     def reset_parameters(self, generator: torch.Generator) -> None:
         """Draw the initial values."""
         for key in dict.fromkeys(self.keys.values()):

@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
+from dgl_treestack.dataset import Batch, Dataset
 from dgl_treestack.errors import ConfigurationError
-from dgl_treestack.model import Dataset, Model
+from dgl_treestack.model import Model
 from dgl_treestack.propagate.levels import has_compiler
 from dgl_treestack.training.configuration import RunConfig
 
@@ -40,14 +42,25 @@ def choose_engine(
 
 
 def _can_be_compiled(model: Model, train_set: Dataset, size: int, device: torch.device) -> bool:
-    """Whether a first batch goes there and back; kernels are made meanwhile."""
+    """Whether native code has the loss and the gradients of the steps as they are, on a first batch and on one equation."""
     logger.info("compiling kernels for %s", type(model.cell).__name__)
-    batch = train_set.batch(np.arange(min(size, len(train_set))), device)
     try:
-        model.losses(model(batch, "levels/compiled"), batch).sum().backward()
+        for count in (size, 1):
+            batch = train_set.batch(np.arange(min(count, len(train_set))), device)
+            wanted, found = (_gradients(model, batch, engine) for engine in ("levels", "levels/compiled"))
+            if not all(torch.allclose(a, b, rtol=1e-3, atol=1e-5) for a, b in zip(wanted, found, strict=True)):
+                raise ArithmeticError("native code has other numbers")
     except Exception as error:  # whatever a cell of somebody's own may do that a tracer cannot follow
         logger.warning("%s cannot be compiled (%s); it runs as it is.", type(model.cell).__name__, error)
         return False
     finally:
         model.zero_grad(set_to_none=True)
     return True
+
+
+def _gradients(model: Model, batch: Batch, engine: str) -> list[Tensor]:
+    """The loss of a batch and its gradients."""
+    model.zero_grad(set_to_none=True)
+    loss = model.losses(model(batch, engine), batch).mean()
+    loss.backward()
+    return [loss.detach(), *(parameter.grad for parameter in model.parameters() if parameter.grad is not None)]

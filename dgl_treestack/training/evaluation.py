@@ -9,8 +9,9 @@ import numpy as np
 import torch
 
 from dgl_treestack import formats, records
+from dgl_treestack.dataset import Dataset
 from dgl_treestack.errors import DataError
-from dgl_treestack.model import Dataset, Model
+from dgl_treestack.model import Model
 from dgl_treestack.records import Record
 from dgl_treestack.resources import find_data
 from dgl_treestack.training.run import Run

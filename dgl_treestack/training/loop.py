@@ -16,8 +16,8 @@ from torch import Tensor
 from tqdm.auto import tqdm
 
 from dgl_treestack import atomic, records
+from dgl_treestack.dataset import Dataset
 from dgl_treestack.errors import CheckpointError, ConfigurationError, DivergenceError
-from dgl_treestack.model import Dataset
 from dgl_treestack.training import checkpoint, evaluation, weights
 from dgl_treestack.training.checkpoint import Progress
 from dgl_treestack.training.configuration import RunConfig

@@ -11,10 +11,13 @@ from runs import small_config
 
 from dgl_treestack import graph
 from dgl_treestack.errors import ConfigurationError
-from dgl_treestack.propagate import levels, propagate
+from dgl_treestack.expression import Equation
+from dgl_treestack.formats import Example
+from dgl_treestack.model import Model
+from dgl_treestack.propagate import BUILDS, levels, propagate
 from dgl_treestack.propagate.levels import kernels
+from dgl_treestack.propagate.levels.building import Kernels
 from dgl_treestack.propagate.levels.pieces import Form, Split
-from dgl_treestack.propagate.levels.stepping import Kernels
 from dgl_treestack.training import engine
 from dgl_treestack.training.start import start
 
@@ -117,3 +120,15 @@ def test_a_step_row_by_row_has_the_numbers_of_the_step(name):
             if piece.makes or piece.last:
                 known.ahead(number), known.back(number)
     assert rewritten and all(rewritten)
+
+
+@pytest.mark.parametrize(("wrong_by", "answer"), [(1.0, True), (1.01, False)])
+def test_native_code_with_other_numbers_is_not_used(wrong_by, answer, monkeypatch):
+    def build(kernel, examples, per_node):
+        return lambda tensors: [value * wrong_by for value in kernel(tensors)]
+
+    monkeypatch.setitem(BUILDS, "levels/compiled", build)
+    model = Model.build("tree_lstm", 4, VOCABULARY, ["verification"])
+    model.reset_parameters(torch.Generator().manual_seed(0))
+    data = model.prepare([Example(Equation.parse(text), 1, text) for text in ("x + y = y + x", "sin(x) = 2*y")])
+    assert engine._can_be_compiled(model, data, 2, torch.device("cpu")) is answer

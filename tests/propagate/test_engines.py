@@ -76,6 +76,16 @@ def test_gradients_of_weights_may_wait_or_not(monkeypatch):
         assert_same_gradients(cell, batch, "levels")
 
 
+def test_gradients_lie_in_order_whatever_x_is():
+    """What native code is given has the strides that it was made for. A single node's x may have others."""
+    cell, batch = make("tree_lstm_two_stacks"), graph.from_expressions([Expression.parse("x + y")], VOCABULARY)
+    (chunk,) = cpu_plan(batch, shared=True).chunks
+    x = torch.rand(1, 2, 5, dtype=torch.float64).transpose(1, 2)
+    parts = Products(cell, ["Add"])
+    y = parts.ahead("c_stack_rows", chunk, x)
+    assert not x.is_contiguous() and parts.back("c_stack_rows", chunk, x, torch.ones_like(y)).is_contiguous()
+
+
 def test_long_levels_are_cut(monkeypatch):
     cell, batch = make("tree_smu"), graph.from_expressions(some_trees(), VOCABULARY)
     whole = len(cpu_plan(batch, shared=False).chunks)

@@ -113,6 +113,6 @@ def test_batches_of_a_small_data_set_are_made_once(monkeypatch):
     first = list(dataset.batches(2))
     assert [len(batch.roots) for batch in first] == [2, 1]
     assert all(one is other for one, other in zip(first, dataset.batches(2), strict=True))
-    monkeypatch.setattr("dgl_treestack.model.MOST_KEPT", 0)
+    monkeypatch.setattr("dgl_treestack.dataset.MOST_KEPT", 0)
     fresh = make().prepare([example("x + 1 = sin(y)")])
     assert next(fresh.batches(2)) is not next(fresh.batches(2))

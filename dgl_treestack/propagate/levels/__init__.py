@@ -17,8 +17,9 @@ r"""The fast driver: the same steps as `topo`, over contiguous rows, with one fu
 `products`  the linear maps per operator, and the gradients of their weights
 `recorded`  a step as the cell has it, recorded by autograd: needs no preparation, knows signals
 `pieces`    a step cut at its products, which are found by running it on small numbers
-`stepping`  a step taken piece by piece, every piece and its gradient a kernel
-`kernels`   kernels as native code, made by torch's Inductor and kept on disk
+`building`  pieces and their gradients as kernels, functions of lists of tensors
+`stepping`  a step taken piece by piece, by its kernels
+`kernels`   kernels as native code, made by torch's Inductor and kept on disk, after `row_by_row` has made one loop of them
 
 Sharing is exact: what is computed once is equal, and gradients are summed over its uses. It is off where nodes have something
 of their own, an external input or a dropout mask per node.
@@ -30,12 +31,13 @@ from torch import Tensor
 
 from dgl_treestack._dgl import DGLGraph
 from dgl_treestack.cells import PER_CHILD, Cell
+from dgl_treestack.propagate.levels.building import Build as Build
+from dgl_treestack.propagate.levels.building import Kernel
+from dgl_treestack.propagate.levels.building import plain as plain
 from dgl_treestack.propagate.levels.plan import Plans
 from dgl_treestack.propagate.levels.products import Products
 from dgl_treestack.propagate.levels.recorded import Recorded
-from dgl_treestack.propagate.levels.stepping import Build as Build
-from dgl_treestack.propagate.levels.stepping import Kernel, Stepping
-from dgl_treestack.propagate.levels.stepping import plain as plain
+from dgl_treestack.propagate.levels.stepping import Stepping
 from dgl_treestack.propagate.levels.sweep import Stepper, Work, sweep
 from dgl_treestack.propagate.noise import Noise
 from dgl_treestack.propagate.states import States

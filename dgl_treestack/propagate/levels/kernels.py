@@ -20,8 +20,8 @@ from torch.export import Dim
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from dgl_treestack import stack
-from dgl_treestack.propagate.levels.rows import RowByRow
-from dgl_treestack.propagate.levels.stepping import Kernel
+from dgl_treestack.propagate.levels.building import Kernel
+from dgl_treestack.propagate.levels.row_by_row import RowByRow
 
 logger = logging.getLogger(__name__)
 

@@ -45,8 +45,7 @@ class Replay:
         self.x.append(x)
         if place in self.known:
             return self.known[place]
-        own, per_child = cast(OperatorLinear, self.cell.products[product]).outputs
-        return x.new_zeros(*x.shape[:-1], own + per_child * self.arity)
+        return x.new_zeros(*x.shape[:-1], cast(OperatorLinear, self.cell.products[product]).width(self.arity))
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,11 +90,8 @@ class Split:
     @cached_property
     def y_shapes(self) -> list[Shape]:
         """Of the products' results, without the first dimension."""
-        found = []
-        for name, tail in zip(self.products, self.tails, strict=True):
-            own, per_child = cast(OperatorLinear, self.cell.products[name]).outputs
-            found.append((*tail[:-1], own + per_child * self.form.arity))
-        return found
+        maps = [cast(OperatorLinear, self.cell.products[name]) for name in self.products]
+        return [(*tail[:-1], one.width(self.form.arity)) for tail, one in zip(self.tails, maps, strict=True)]
 
     def compute(self, piece: Piece, given: Sequence[Tensor], y: Sequence[Tensor]) -> list[Tensor]:
         """What a piece is for: x by place, or the state by field."""

@@ -10,6 +10,7 @@ states: shared, they have one row, and `row` leads from the nodes of the trees t
 
 import itertools
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +19,7 @@ from torch import Tensor
 
 from dgl_treestack._dgl import DGLGraph
 from dgl_treestack.forest import NO_OPERATOR
+from dgl_treestack.graph import child_table
 from dgl_treestack.operators import Signature
 
 MOST_ROWS = 4096  # of a chunk, so that what a step holds in passing is bounded
@@ -44,7 +46,11 @@ class Chunk:
     nodes: Tensor
     children: Tensor
     segments: tuple[Segment, ...]
-    sizes: list[int]  # of the segments
+
+    @cached_property
+    def sizes(self) -> list[int]:
+        """Rows of every segment."""
+        return [segment.stop - segment.start for segment in self.segments]
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +95,8 @@ def make_plan(graph: DGLGraph, signature: Signature, *, shared: bool, device: to
         return torch.from_numpy(indices).to(device, non_blocking=True)
 
     op, height = graph.ndata["op"].cpu().numpy(), _heights(graph)
-    children, arity = _child_table(graph)
+    children = child_table(graph).cpu().numpy()
+    arity = (children >= 0).sum(1)
     root = signature.index[signature.root] if signature.root else NO_OPERATOR - 1
     order, first = _grouped(graph, (_ranks(op, root), height, arity, op), shared)
     row = np.empty(len(op), dtype=np.int64)
@@ -104,8 +111,7 @@ def make_plan(graph: DGLGraph, signature: Signature, *, shared: bool, device: to
         segments = tuple(Segment(signature.operators[op[nodes[a]]].name, a, b) for a, b in _runs(op[nodes]))
         width = int(arity[nodes[0]])
         below = placed(row[children[nodes, :width]].reshape(-1))
-        sizes = [segment.stop - segment.start for segment in segments]
-        chunks.append(Chunk(leaves + start, leaves + stop, width, placed(nodes), below, segments, sizes))
+        chunks.append(Chunk(leaves + start, leaves + stop, width, placed(nodes), below, segments))
     of_leaves = own[:leaves]
     return Plan(
         rows=len(own) + 1,
@@ -127,15 +133,6 @@ def _grouped(graph: DGLGraph, kinds: tuple[np.ndarray, ...], shared: bool) -> tu
     order = np.argsort(number, kind="stable")
     first[1:] = number[order[1:]] != number[order[:-1]]
     return order, first if shared else first | (op[order] != NO_OPERATOR)
-
-
-def _child_table(graph: DGLGraph) -> tuple[np.ndarray, np.ndarray]:
-    """(N, A) children by slot, and (N,) how many there are."""
-    source, target = (ends.cpu().numpy() for ends in graph.edges())
-    arity = np.bincount(target, minlength=graph.num_nodes())
-    children = np.full((len(arity), int(arity.max(initial=1))), -1)
-    children[target, graph.edata["slot"].cpu().numpy()] = source
-    return children, arity
 
 
 def _ranks(op: np.ndarray, root: int) -> np.ndarray:

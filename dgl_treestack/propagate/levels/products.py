@@ -49,7 +49,6 @@ class Products:
         self.parameters: dict[Key, Tensor] = {}
         self.gradients: dict[Key, Tensor] = {}
         self.waiting: dict[str, list[Waiting]] = {}
-        self.rows = dict[str, int]()
         self.shared = {name for name, maps in cell.products.items() if cast(OperatorLinear, maps).share == "all"}
         for operator in operators:
             for product, maps in cell.products.items():
@@ -80,7 +79,7 @@ class Products:
     def back(self, product: str, chunk: Chunk, x: Tensor, arriving: Tensor) -> Tensor:
         """The gradient of x; the parameters' own are kept."""
         rows, repeats = _flat(x)
-        arriving, found = arriving.reshape(len(rows), -1), torch.empty_like(rows)
+        arriving, found = arriving.reshape(len(rows), -1), rows.new_empty(rows.shape)  # in order of rows, whatever x is
         maps, sizes = self._maps(product, chunk), self._sizes(product, chunk, repeats)
         if maps[0].weight is not None:
             for one, own, part in zip(maps, _parts(arriving, sizes), _parts(found, sizes), strict=True):
@@ -89,8 +88,7 @@ class Products:
             self._accumulate(maps[0], rows, arriving)
             return found.view(x.shape)
         self.waiting.setdefault(product, []).append(Waiting(rows, arriving, maps, sizes))
-        self.rows[product] = self.rows.get(product, 0) + len(rows)
-        if self.rows[product] > MOST_WAITING:
+        if sum(len(one.x) for one in self.waiting[product]) > MOST_WAITING:
             self._settle(product)
         return found.view(x.shape)
 
@@ -113,7 +111,6 @@ class Products:
     def _settle(self, product: str) -> None:
         """Add what waits to the gradients, operator by operator."""
         every = self.waiting.pop(product)
-        self.rows.pop(product)
         by_map: dict[Key, tuple[Map, list[Tensor], list[Tensor]]] = {}
         for x, arriving, maps, sizes in every:
             for one, own, gradient in zip(maps, _parts(x, sizes), _parts(arriving, sizes), strict=True):

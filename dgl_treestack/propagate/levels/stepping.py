@@ -1,126 +1,16 @@
-"""A step taken piece by piece. Every piece is a kernel, a function of a list of tensors, run as it is or compiled:
+"""A step taken piece by piece, every piece and its gradient a kernel; see `building`."""
 
-    ahead   [buffers (R, *shape)..., children's rows (n * A,), external input, noise..., y..., for the state where it goes...]
-    back    [the same without the state's rows..., gradients of what the piece computes...]
-
-A kernel gathers the children itself; the last piece writes the state where it belongs, so that nothing is copied twice.
-"""
-
-from collections.abc import Callable, Sequence
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
-import torch
 from torch import Tensor
 
-from dgl_treestack import stack
 from dgl_treestack.cells import Cell
+from dgl_treestack.propagate.levels.building import Build, Kernels, by_row
 from dgl_treestack.propagate.levels.pieces import Form, Piece, Split
 from dgl_treestack.propagate.levels.plan import Chunk
 from dgl_treestack.propagate.levels.products import Products
 from dgl_treestack.propagate.levels.sweep import Buffers, Work
-
-Kernel = Callable[[list[Tensor]], Sequence[Tensor]]
-# A kernel, examples of its tensors, and of each how long it is: so many for every node, or 0, as long as the buffers.
-Build = Callable[[Kernel, list[Tensor], list[int]], Kernel]
-
-
-class Kernels:
-    """The kernels of a cell's step of one form, built when they are first needed. reads: see `Split.reads`."""
-
-    def __init__(self, split: Split, build: Build, dtype: torch.dtype, device: torch.device):
-        self.split, self.build, self.dtype, self.device = split, build, dtype, device
-        self.reads = [split.reads(piece) for piece in split.pieces]
-        self.built: dict[tuple[int, bool], Kernel] = {}
-
-    def ahead(self, number: int) -> Kernel:
-        if (number, True) not in self.built:
-            piece = self.split.pieces[number]
-            self.built[number, True] = self._build(_ahead(self.split, piece), piece, self._own_rows if piece.last else None)
-        return self.built[number, True]
-
-    def back(self, number: int) -> Kernel:
-        if (number, False) not in self.built:
-            piece = self.split.pieces[number]
-            shapes = list(self.split.cell.fields.values()) if piece.last else [self.split.tails[i] for i in piece.makes]
-            kernel = _back(self.split, piece, self.reads[number])
-            self.built[number, False] = self._build(kernel, piece, lambda n: [self._example(n, shape) for shape in shapes])
-        return self.built[number, False]
-
-    def _own_rows(self, nodes: int) -> list[Tensor]:
-        """Where the state goes: views, as they will be."""
-        return [row for shape in self.split.cell.fields.values() for row in _by_row(self._example(nodes, shape))]
-
-    def _build(self, kernel: Kernel, piece: Piece, last: Callable[[int], list[Tensor]] | None) -> Kernel:
-        split, fields = self.split, self.split.cell.fields
-        rows, edges, nodes = _unlike([*split.given_shapes, *split.y_shapes, *split.tails], split.form.arity)
-        shapes = [*split.given_shapes[len(fields) :], *(split.y_shapes[i] for i in piece.known)]
-        of_nodes = [*(self._example(nodes, shape) for shape in shapes), *(last(nodes) if last else [])]
-        buffers = [self._example(rows, shape) for shape in fields.values()]
-        children = torch.arange(edges, device=self.device) % rows
-        counts = [0] * len(fields) + [split.form.arity] + [1] * len(of_nodes)
-        return self.build(kernel, [*buffers, children, *of_nodes], counts)
-
-    def _example(self, count: int, shape: Sequence[int]) -> Tensor:
-        return torch.rand(count, *shape, dtype=self.dtype, device=self.device)
-
-
-def _unlike(shapes: Sequence[Sequence[int]], arity: int) -> tuple[int, int, int]:
-    """Numbers of rows, edges and nodes for examples, unlike any size of a tensor, so that a tracer cannot mistake them."""
-    sizes = {size for shape in shapes for size in (*shape, torch.Size(shape).numel())}
-    nodes = next(n for n in range(1009, 10**6, 2) if not {n, n * arity, 2 * n * arity + 1} & sizes)
-    return 2 * nodes * arity + 1, nodes * arity, nodes
-
-
-def _ahead(split: Split, piece: Piece) -> Kernel:
-    """x of what the piece makes; the last piece returns nothing and writes the state."""
-
-    def kernel(tensors: list[Tensor]) -> Sequence[Tensor]:
-        given, rest = _gathered(split, tensors)
-        found = split.compute(piece, given, rest[: len(piece.known)])
-        if not piece.last:
-            return found
-        own = [row for value in found for row in _by_row(value)]
-        for row, value in zip(rest[len(piece.known) :], own, strict=True):
-            row.copy_(value)
-        return []
-
-    return kernel
-
-
-def _by_row(state: Tensor) -> Sequence[Tensor]:
-    """A field (n, *shape) of nodes as its rows (n, W), where it has some."""
-    return state.unbind(1) if state.dim() == 3 else (state,)
-
-
-def _back(split: Split, piece: Piece, reads: Sequence[int]) -> Kernel:
-    """Gradients at the positions that the piece reads."""
-
-    def kernel(tensors: list[Tensor]) -> Sequence[Tensor]:
-        given, rest = _gathered(split, tensors)
-        known = len(piece.known)
-        found = split.gradients(piece, given, rest[:known], rest[known:])
-        return [gradient for gradient in (found[i] for i in reads) if gradient is not None]
-
-    return kernel
-
-
-def _gathered(split: Split, tensors: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
-    """[children..., external input, noise...] and the rest."""
-    fields, form = len(split.cell.fields), split.form
-    rows, buffers = tensors[fields], tensors[:fields]
-    if stack.is_by_row():
-        by_child = rows.view(-1, form.arity).unbind(1)
-        children = [torch.stack([buffer.index_select(0, one) for one in by_child], 1) for buffer in buffers]
-    else:
-        children = [buffer.index_select(0, rows).unflatten(0, (-1, form.arity)) for buffer in buffers]
-    end = fields + 1 + form.external + len(form.noise)
-    return [*children, *tensors[fields + 1 : end]], tensors[end:]
-
-
-def plain(kernel: Kernel, examples: list[Tensor], per_node: list[int]) -> Kernel:
-    """A `Build` that leaves a kernel as it is."""
-    return kernel
 
 
 class Kept(NamedTuple):
@@ -155,7 +45,7 @@ class Stepping:
                 made = kernels.ahead(number)([*given, *(y[i] for i in piece.known)])
                 x.update(zip(piece.makes, made, strict=True))
             y.update((i, self.products.ahead(split.products[i], chunk, x[i])) for i in places)
-        own = [row for name in self.fields for row in _by_row(buffers[name][chunk.start : chunk.stop])]
+        own = [row for name in self.fields for row in by_row(buffers[name][chunk.start : chunk.stop])]
         kernels.ahead(len(split.rounds))([*given, *(y[i] for i in split.pieces[-1].known), *own])
         return Kept(given, x, y) if recording else None
 
@@ -196,7 +86,7 @@ class Stepping:
     def _through(self, split: Split, place: int, chunk: Chunk, kept: Kept, of_y: dict[int, Tensor]) -> Tensor:
         """The gradient of a product's x from that of its y; zeros where nothing depends on it."""
         if place not in of_y:
-            return torch.zeros_like(kept.x[place])
+            return kept.x[place].new_zeros(kept.x[place].shape)
         return self.products.back(split.products[place], chunk, kept.x[place], of_y[place])
 
     def _kernels(self, arity: int, like: Tensor) -> Kernels:
