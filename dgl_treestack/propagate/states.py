@@ -11,10 +11,11 @@ class States:
     """Fields and signals of the nodes of a batch, as rows: nodes with equal states may share one.
 
     rows: name -> (R, *shape), signals as `signal/<name>`. row: (N,) the row of every node, or None where row n is node n.
+    memory: what the rows lie in, if it is to be used again when nobody holds them; `of` and `put_on` copy.
     """
 
-    def __init__(self, rows: Mapping[str, Tensor], row: Tensor | None = None):
-        self.rows, self.row = rows, row
+    def __init__(self, rows: Mapping[str, Tensor], row: Tensor | None = None, memory: object = None):
+        self.rows, self.row, self.memory = rows, row, memory
 
     def of(self, name: str, nodes: Tensor) -> Tensor:
         """A field of some nodes: their numbers (...) -> (..., *shape), on the device of the states."""

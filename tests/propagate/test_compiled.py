@@ -76,6 +76,22 @@ def test_a_compiled_run_resumes_compiled_to_the_same_numbers(tmp_path):
     assert (stopped / "small-0" / "metrics.jsonl").read_text() == whole.metrics.read_text()
 
 
+@needs_compiler
+def test_inline_functions_are_exact_to_a_few_digits_of_float32(cache):
+    """In whole vectors and in what is left of a row; what is not a number, and what is infinite, included."""
+
+    def kernel(tensors):
+        return [torch.exp(tensors[0]), torch.sigmoid(tensors[0]), torch.tanh(tensors[0])]
+
+    run = kernels.compiled(kernel, [torch.rand(1009, 50)], [1])
+    x = torch.cat([torch.linspace(-80, 80, 1000), torch.linspace(-12, 12, 3000), torch.linspace(-1e-3, 1e-3, 1000)])
+    for found, wanted in zip(run([x.view(-1, 50)]), kernel([x.view(-1, 50).double()]), strict=True):
+        assert torch.allclose(found.double(), wanted, rtol=3e-6, atol=1e-37)
+    odd = torch.tensor([float("nan"), float("inf"), -float("inf"), 1e9, -1e9, 0.0]).repeat_interleave(50).view(-1, 50)
+    for found, wanted in zip(run([odd]), kernel([odd]), strict=True):
+        assert torch.allclose(found, wanted, equal_nan=True)
+
+
 def test_the_way_of_a_run_is_chosen_once(tmp_path, monkeypatch):
     monkeypatch.setattr(engine, "_can_be_compiled", lambda *_: True)
     monkeypatch.setattr(engine, "has_compiler", lambda: True)

@@ -11,6 +11,7 @@ from dgl_treestack.expression import Expression
 from dgl_treestack.operators import MATH, Operator, Signature
 from dgl_treestack.propagate import States, draw_noise, levels, propagate
 from dgl_treestack.propagate.levels import plan, products
+from dgl_treestack.propagate.levels.memory import Memory
 from dgl_treestack.propagate.levels.plan import make_plan
 from dgl_treestack.propagate.levels.products import Products
 from dgl_treestack.propagate.levels.recorded import Recorded
@@ -81,7 +82,7 @@ def test_gradients_lie_in_order_whatever_x_is():
     cell, batch = make("tree_lstm_two_stacks"), graph.from_expressions([Expression.parse("x + y")], VOCABULARY)
     (chunk,) = cpu_plan(batch, shared=True).chunks
     x = torch.rand(1, 2, 5, dtype=torch.float64).transpose(1, 2)
-    parts = Products(cell, ["Add"])
+    parts = Products(cell, ["Add"], Memory(torch.float64, torch.device("cpu")))
     y = parts.ahead("c_stack_rows", chunk, x)
     assert not x.is_contiguous() and parts.back("c_stack_rows", chunk, x, torch.ones_like(y)).is_contiguous()
 
@@ -145,8 +146,9 @@ def test_the_sweep_is_of_any_device_and_never_waits_for_it(name, build):
     cell = make(name).to("meta").train()
     batch = graph.from_expressions(some_trees(), VOCABULARY)
     made = make_plan(batch, MATH, shared=True, device=torch.device("meta"))
-    work = Work(cell, made, None, Noise(), {})
-    parts = Products(cell, made.operators)
+    memory = Memory(torch.float64, torch.device("meta"))
+    work = Work(cell, made, None, Noise(), {}, memory)
+    parts = Products(cell, made.operators, memory)
     stepper = Recorded(work, parts) if build is None else Stepping(work, parts, build)
     leaves = torch.empty(len(made.token), cell.hidden, dtype=torch.float64, device="meta", requires_grad=True)
     states = States(sweep(work, stepper, leaves), made.row)

@@ -14,6 +14,7 @@ r"""The fast driver: the same steps as `topo`, over contiguous rows, with one fu
 
 `plan`      where every node is computed: distinct leaves, then operators by level, arity and operator; equal subtrees once
 `sweep`     the loop over chunks, ahead and in reverse, as one autograd function around preallocated buffers
+`memory`    what buffers and everything else is taken from, kept from sweep to sweep
 `products`  the linear maps per operator, and the gradients of their weights
 `recorded`  a step as the cell has it, recorded by autograd: needs no preparation, knows signals
 `pieces`    a step cut at its products, which are found by running it on small numbers
@@ -34,6 +35,7 @@ from dgl_treestack.cells import PER_CHILD, Cell
 from dgl_treestack.propagate.levels.building import Build as Build
 from dgl_treestack.propagate.levels.building import Kernel
 from dgl_treestack.propagate.levels.building import plain as plain
+from dgl_treestack.propagate.levels.memory import Memory
 from dgl_treestack.propagate.levels.plan import Plans
 from dgl_treestack.propagate.levels.products import Products
 from dgl_treestack.propagate.levels.recorded import Recorded
@@ -49,11 +51,12 @@ def run(graph: DGLGraph, cell: Cell, signals: Sequence[str], noise: Noise, plans
     inputs = graph.ndata["input"].to(device) if cell.input_size else None
     plan = plans.get(shared=inputs is None and (not noise or noise.per_subtree), device=device)
     shapes = {name: tuple(plan.width if size == PER_CHILD else size for size in cell.signals[name]) for name in signals}
-    work = Work(cell, plan, inputs, noise, shapes)
-    products = Products(cell, plan.operators)
+    memory = Memory(next(cell.parameters()).dtype, device)
+    work = Work(cell, plan, inputs, noise, shapes, memory)
+    products = Products(cell, plan.operators, memory)
     stepper: Stepper = Recorded(work, products) if build is None or signals else Stepping(work, products, build)
     rows = sweep(work, stepper, cell.leaf(plan.token, plan.number)["h"])
-    return States({name if name in cell.fields else f"signal/{name}": value for name, value in rows.items()}, plan.row)
+    return States({name if name in cell.fields else f"signal/{name}": value for name, value in rows.items()}, plan.row, memory)
 
 
 def compiled(kernel: Kernel, examples: list[Tensor], per_node: list[int]) -> Kernel:

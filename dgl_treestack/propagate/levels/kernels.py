@@ -21,6 +21,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 from dgl_treestack import stack
 from dgl_treestack.propagate.levels.building import Kernel
+from dgl_treestack.propagate.levels.elementary import inline
 from dgl_treestack.propagate.levels.row_by_row import RowByRow
 
 logger = logging.getLogger(__name__)
@@ -34,6 +35,7 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dgl_treestack"
 
 
+OPTIONS = {"cpp.enable_floating_point_contract_flag": "fast"}  # a multiplication and an addition in one instruction
 _MOVES = (torch.ops.aten.index_select.default, torch.ops.aten.sym_size.int, torch.ops.aten.sym_numel.default)
 
 
@@ -151,13 +153,14 @@ def _key(program: torch.export.ExportedProgram, examples: Sequence[Tensor]) -> s
     """Of all that decides on the code: the graph with its sizes, types, device, torch, the processor."""
     sizes = [(str(one.dtype), str(one.device), tuple(one.shape[1:]), one.stride()) for one in examples]
     place = [torch.__version__, torch.backends.cpu.get_cpu_capability(), platform.machine(), sys.platform]
-    return hashlib.sha256(repr([program.graph_module.code, sizes, place]).encode()).hexdigest()[:40]
+    return hashlib.sha256(repr([program.graph_module.code, sizes, place, OPTIONS]).encode()).hexdigest()[:40]
 
 
 def _build(program: torch.export.ExportedProgram, path: Path) -> None:
     """Compile into a file of its own, then give it its name, so that several processes may build the same kernel."""
     path.parent.mkdir(parents=True, exist_ok=True)
     logger.info("compiling a kernel for %s", path.name)
-    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-        made = torch._inductor.aoti_compile_and_package(program, package_path=str(Path(folder) / "kernel.pt2"))
+    with tempfile.TemporaryDirectory(dir=path.parent) as folder, inline():
+        file = str(Path(folder) / "kernel.pt2")
+        made = torch._inductor.aoti_compile_and_package(program, package_path=file, inductor_configs=dict(OPTIONS))
         os.replace(made, path)

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from dgl_treestack.cells import Cell, OperatorLinear
+from dgl_treestack.propagate.levels.memory import Memory
 from dgl_treestack.propagate.levels.plan import Chunk
 
 Key = tuple[str, str, str]  # weight or bias, product, the operator's key in it
@@ -44,28 +45,36 @@ class Products:
     parameters: what the operators use. gradients: of what the way back has reached.
     """
 
-    def __init__(self, cell: Cell, operators: Iterable[str]):
+    def __init__(self, cell: Cell, operators: Iterable[str], memory: Memory):
+        self.memory = memory
         self.maps: dict[tuple[str, str], Map] = {}
         self.parameters: dict[Key, Tensor] = {}
         self.gradients: dict[Key, Tensor] = {}
         self.waiting: dict[str, list[Waiting]] = {}
+        self.rows_waiting: dict[str, int] = {}
         self.shared = {name for name, maps in cell.products.items() if cast(OperatorLinear, maps).share == "all"}
+        made: dict[Key, Map] = {}  # operators may share one
         for operator in operators:
             for product, maps in cell.products.items():
                 maps = cast(OperatorLinear, maps)
-                self._add(product, operator, maps.keys[operator], *maps.pair(operator))
+                key = ("weight", product, maps.keys[operator])
+                if key not in made:
+                    made[key] = self._made(key, maps, operator)
+                self.maps[product, operator] = made[key]
 
-    def _add(self, product: str, operator: str, own: str, weight: Tensor | None, bias: Tensor | None) -> None:
-        keys = ("weight", product, own), ("bias", product, own)
-        self.parameters.update((key, p) for key, p in zip(keys, (weight, bias), strict=True) if p is not None)
+    def _made(self, key: Key, maps: OperatorLinear, operator: str) -> Map:
+        """An operator's map; its parameters are taken down."""
+        keys = key, ("bias", *key[1:])
+        weight, bias = maps.pair(operator)
+        self.parameters.update((own, p) for own, p in zip(keys, (weight, bias), strict=True) if p is not None)
         weight, bias = (None if parameter is None else parameter.detach() for parameter in (weight, bias))
-        self.maps[product, operator] = Map(weight, None if weight is None else weight.t(), bias, *keys)
+        return Map(weight, None if weight is None else weight.t(), bias, *keys)
 
     def ahead(self, product: str, chunk: Chunk, x: Tensor) -> Tensor:
         """Weight and bias of every row's own operator: (n, ..., in) -> (n, ..., out)."""
         rows, repeats = _flat(x)
         first, *_ = maps = self._maps(product, chunk)
-        result = x.new_empty(len(rows), len(cast(Tensor, first.bias if first.weight is None else first.weight)))
+        result = self.memory.empty(rows.shape[0], cast(Tensor, first.bias if first.weight is None else first.weight).shape[0])
         sizes = self._sizes(product, chunk, repeats)
         for (_, transposed, bias, *_), own, part in zip(maps, _parts(rows, sizes), _parts(result, sizes), strict=True):
             if transposed is None:
@@ -79,18 +88,24 @@ class Products:
     def back(self, product: str, chunk: Chunk, x: Tensor, arriving: Tensor) -> Tensor:
         """The gradient of x; the parameters' own are kept."""
         rows, repeats = _flat(x)
-        arriving, found = arriving.reshape(len(rows), -1), rows.new_empty(rows.shape)  # in order of rows, whatever x is
+        arriving, found = arriving.reshape(rows.shape[0], -1), self.memory.empty(*rows.shape)  # in order of rows, whatever x is
         maps, sizes = self._maps(product, chunk), self._sizes(product, chunk, repeats)
         if maps[0].weight is not None:
             for one, own, part in zip(maps, _parts(arriving, sizes), _parts(found, sizes), strict=True):
                 torch.mm(own, cast(Tensor, one.weight), out=part)
-        if len(maps) == 1:
-            self._accumulate(maps[0], rows, arriving)
-            return found.view(x.shape)
-        self.waiting.setdefault(product, []).append(Waiting(rows, arriving, maps, sizes))
-        if sum(len(one.x) for one in self.waiting[product]) > MOST_WAITING:
-            self._settle(product)
+        self._wait(product, Waiting(rows, arriving, maps, sizes))
         return found.view(x.shape)
+
+    def _wait(self, product: str, one: Waiting) -> None:
+        """Keep rows for later, or settle them at once where they are many and of one map."""
+        count = one.x.shape[0]
+        if len(one.maps) == 1 and count > MOST_WAITING // 8:
+            self._accumulate(one.maps[0], one.x, one.arriving)
+            return
+        self.waiting.setdefault(product, []).append(one)
+        self.rows_waiting[product] = self.rows_waiting.get(product, 0) + count
+        if self.rows_waiting[product] > MOST_WAITING:
+            self._settle(product)
 
     def _maps(self, product: str, chunk: Chunk) -> list[Map]:
         """One per segment, or one in all where operators share it."""
@@ -111,6 +126,7 @@ class Products:
     def _settle(self, product: str) -> None:
         """Add what waits to the gradients, operator by operator."""
         every = self.waiting.pop(product)
+        self.rows_waiting[product] = 0
         by_map: dict[Key, tuple[Map, list[Tensor], list[Tensor]]] = {}
         for x, arriving, maps, sizes in every:
             for one, own, gradient in zip(maps, _parts(x, sizes), _parts(arriving, sizes), strict=True):
@@ -138,7 +154,7 @@ def _flat(x: Tensor) -> tuple[Tensor, int]:
     if x.dim() == 2:
         return x, 1
     repeats = math.prod(x.shape[1:-1])
-    return x.reshape(len(x) * repeats, x.shape[-1]), repeats
+    return x.reshape(x.shape[0] * repeats, x.shape[-1]), repeats
 
 
 def _parts(rows: Tensor, sizes: list[int]) -> Sequence[Tensor]:

@@ -14,9 +14,10 @@ from dgl_treestack.propagate.levels.sweep import Buffers, Work
 
 
 class Kept(NamedTuple):
-    """What the way back needs: what every piece was given, x and y of every product by place."""
+    """What the way back needs: external input and noise of the chunk, x and y of every product by place. No buffers: they are
+    what autograd has as results, and holding these would keep the graph alive for ever."""
 
-    given: list[Tensor]
+    own: list[Tensor]
     x: dict[int, Tensor]
     y: dict[int, Tensor]
 
@@ -36,8 +37,8 @@ class Stepping:
         kernels = self._kernels(chunk.arity, buffers["h"])
         split, count = kernels.split, chunk.stop - chunk.start
         inputs, noise = self.work.of(chunk)
-        external = [] if inputs is None else [inputs]
-        given = [*(buffers[name] for name in self.fields), chunk.children, *external, *noise.values()]
+        of_chunk = [*([] if inputs is None else [inputs]), *noise.values()]
+        given = [*(buffers[name] for name in self.fields), chunk.children, *of_chunk]
         x: dict[int, Tensor] = {i: buffers["h"].new_empty(count, *split.tails[i]) for i in split.constant}
         y: dict[int, Tensor] = {}
         for number, (piece, places) in enumerate(zip(split.pieces, split.rounds, strict=False)):
@@ -45,18 +46,19 @@ class Stepping:
                 made = kernels.ahead(number)([*given, *(y[i] for i in piece.known)])
                 x.update(zip(piece.makes, made, strict=True))
             y.update((i, self.products.ahead(split.products[i], chunk, x[i])) for i in places)
-        own = [row for name in self.fields for row in by_row(buffers[name][chunk.start : chunk.stop])]
-        kernels.ahead(len(split.rounds))([*given, *(y[i] for i in split.pieces[-1].known), *own])
-        return Kept(given, x, y) if recording else None
+        rows = [row for name in self.fields for row in by_row(buffers[name][chunk.start : chunk.stop])]
+        kernels.ahead(len(split.rounds))([*given, *(y[i] for i in split.pieces[-1].known), *rows])
+        return Kept(of_chunk, x, y) if recording else None
 
     def back(self, chunk: Chunk, kept: Kept, buffers: Buffers, gradients: Buffers, of_inputs: Tensor | None) -> None:
         kernels = self._kernels(chunk.arity, buffers["h"])
         split, of_y = kernels.split, dict[int, Tensor]()
+        given = [*(buffers[name] for name in self.fields), chunk.children, *kept.own]
         arriving = [gradients[name][chunk.start : chunk.stop] for name in self.fields]
         for number in range(len(split.rounds), -1, -1):
             piece = split.pieces[number]
             if piece.makes or piece.last:
-                found = kernels.back(number)([*kept.given, *(kept.y[i] for i in piece.known), *arriving])
+                found = kernels.back(number)([*given, *(kept.y[i] for i in piece.known), *arriving])
                 for position, gradient in zip(kernels.reads[number], found, strict=True):
                     self._add(position, gradient, chunk, piece, gradients, of_inputs, of_y)
             if number:

@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from dgl_treestack.cells import Cell
+from dgl_treestack.propagate.levels.memory import Memory
 from dgl_treestack.propagate.levels.plan import Chunk, Plan
 from dgl_treestack.propagate.levels.products import Products
 from dgl_treestack.propagate.noise import Noise
@@ -23,13 +24,17 @@ Buffers = dict[str, Tensor]
 
 @dataclass(frozen=True, eq=False)
 class Work:
-    """What a sweep is given. inputs: external input (N, input_size) or None. signals: those asked for, with their shapes."""
+    """What a sweep is given. inputs: external input (N, input_size) or None. signals: those asked for, with their shapes.
+
+    memory: what it takes its tensors from.
+    """
 
     cell: Cell
     plan: Plan
     inputs: Tensor | None
     noise: Noise
     signals: Mapping[str, tuple[int, ...]]
+    memory: Memory
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -72,7 +77,12 @@ class _Sweep(torch.autograd.Function):
         ctx: Any, work: Work, stepper: Stepper, recording: bool, leaves: Tensor, inputs: Tensor | None, *parameters: Tensor
     ) -> tuple[Tensor, ...]:
         buffers = _empty_buffers(work, leaves)
-        ctx.kept = [stepper.ahead(chunk, buffers, recording) for chunk in work.plan.chunks]
+        ctx.kept = []
+        for chunk in work.plan.chunks:
+            mark = work.memory.mark()
+            ctx.kept.append(stepper.ahead(chunk, buffers, recording))
+            if not recording:
+                work.memory.back_to(mark)
         ctx.work, ctx.stepper, ctx.leaves = work, stepper, len(leaves)
         ctx.wants_inputs = inputs is not None and inputs.requires_grad
         ctx.save_for_backward(*buffers.values())
@@ -84,10 +94,10 @@ class _Sweep(torch.autograd.Function):
     def backward(ctx: Any, *arriving: Tensor | None) -> tuple[Tensor | None, ...]:
         work, stepper = ctx.work, ctx.stepper
         buffers = dict(zip(work.shapes, ctx.saved_tensors, strict=True))
-        gradients = {
-            name: torch.zeros_like(buffer) if gradient is None else gradient.clone()
-            for (name, buffer), gradient in zip(buffers.items(), arriving, strict=True)
-        }
+        mark = work.memory.mark()
+        gradients = {name: work.memory.empty(*buffer.shape) for name, buffer in buffers.items()}
+        for own, gradient in zip(gradients.values(), arriving, strict=True):
+            own.zero_() if gradient is None else own.copy_(gradient)
         of_inputs = torch.zeros_like(work.inputs) if ctx.wants_inputs else None
         products = stepper.products
         products.gradients.clear()
@@ -95,14 +105,18 @@ class _Sweep(torch.autograd.Function):
             stepper.back(chunk, kept, buffers, gradients, of_inputs)
         found = products.settle()
         of_parameters = [found.pop(key, None) for key in products.parameters]  # held once, autograd need not copy them
-        return None, None, None, gradients["h"][: ctx.leaves], of_inputs, *of_parameters
+        of_leaves = gradients["h"][: ctx.leaves].clone()
+        work.memory.back_to(mark)
+        return None, None, None, of_leaves, of_inputs, *of_parameters
 
 
 def _empty_buffers(work: Work, leaves: Tensor) -> Buffers:
     """Buffers of all rows with the leaves, and the row of nothing, in place."""
     count = len(leaves)
-    buffers = {name: leaves.new_zeros(work.plan.rows, *shape) for name, shape in work.shapes.items()}
-    buffers["h"][:count] = leaves
-    for name, value in work.cell.empty.items():
-        buffers[name][:count] = value
+    buffers = {name: work.memory.empty(work.plan.rows, *shape) for name, shape in work.shapes.items()}
+    for name, buffer in buffers.items():
+        if name in work.signals:  # of which some steps have none
+            buffer.zero_()
+        buffer[:count] = leaves if name == "h" else work.cell.empty.get(name, 0.0)
+        buffer[-1] = 0.0
     return buffers

@@ -1,0 +1,94 @@
+"""Memory is used again, and only when nobody needs it."""
+
+import gc
+import weakref
+
+import pytest
+import torch
+from every_cell import VOCABULARY, make, some_trees
+
+from dgl_treestack import graph
+from dgl_treestack.propagate import compute
+from dgl_treestack.propagate.levels import memory
+from dgl_treestack.propagate.levels.memory import Memory
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(autouse=True)
+def small_counts(monkeypatch):
+    """Even the smallest tensor lies in a block; no blocks of other tests."""
+    monkeypatch.setattr(memory, "SMALL", 0)
+    monkeypatch.setattr(memory, "_waiting", {})
+
+
+def gradients(cell, loss, **options):
+    return torch.autograd.grad(loss, list(cell.parameters()), allow_unused=True, **options)
+
+
+def loss_of(cell, batch, engine):
+    states = compute(batch, cell, engine=engine)
+    return states.of("h", graph.roots(batch)).sin().sum() + states.of("h", torch.arange(3)).sum()
+
+
+def same(some, others):
+    return all((a is None and b is None) or torch.equal(a, b) for a, b in zip(some, others, strict=True))
+
+
+@pytest.mark.parametrize("engine", ["levels", "levels/pieces"])
+@pytest.mark.parametrize("name", ["tree_smu", "tree_lstm_two_stacks"])
+def test_a_step_leaves_nothing_behind(name, engine):
+    """Python's collector of cycles is off, and would not see those that go through autograd."""
+    cell, batch = make(name).train(), graph.from_expressions(some_trees(), VOCABULARY)
+    gc.disable()
+    try:
+        states = compute(batch, cell, engine=engine)
+        held = weakref.ref(states.memory)
+        loss = states.of("h", graph.roots(batch)).sum()
+        loss.backward()
+        del states
+        assert held() is not None, "the graph may be asked again"
+        del loss
+        assert held() is None
+    finally:
+        gc.enable()
+    assert len(memory._waiting[torch.float64]) == 1
+
+
+@pytest.mark.parametrize("engine", ["levels", "levels/pieces"])
+def test_two_steps_at_once_do_not_disturb_each_other(engine):
+    cell = make("tree_smu").train()
+    first, second = (graph.from_expressions(some_trees(count, count), VOCABULARY) for count in (8, 3))
+    alone = [gradients(cell, loss_of(cell, batch, engine)) for batch in (first, second)]
+    losses = [loss_of(cell, batch, engine) for batch in (first, second)]
+    with torch.no_grad():
+        held = compute(first, cell, engine=engine)
+        before = held.rows["stack"].clone()
+    together = [gradients(cell, loss, retain_graph=True) for loss in reversed(losses)][::-1]
+    again = [gradients(cell, loss) for loss in losses]
+    assert all(map(same, alone, together)) and all(map(same, alone, again))
+    assert torch.equal(held.rows["stack"], before)
+
+
+def test_what_is_taken_does_not_overlap_and_is_given_back():
+    one = Memory(torch.float32, CPU)
+    taken = [one.empty(3, 5), one.empty(100), one.empty(1)]
+    mark = one.mark()
+    later = one.empty(2)
+    for number, tensor in enumerate((*taken, later)):
+        tensor.fill_(number)
+    assert [set(tensor.flatten().tolist()) for tensor in (*taken, later)] == [{0.0}, {1.0}, {2.0}, {3.0}]
+    one.back_to(mark)
+    assert one.empty(2).data_ptr() == later.data_ptr()
+    del one
+    assert sum(block.numel() for block in memory._waiting[torch.float32]) >= 116
+    start = memory._waiting[torch.float32][0].data_ptr()
+    assert Memory(torch.float32, CPU).empty(10).data_ptr() == start, "used again"
+
+
+def test_very_much_is_not_kept(monkeypatch):
+    monkeypatch.setattr(memory, "LARGEST", 100)
+    one = Memory(torch.float32, CPU)
+    one.empty(26)
+    del one
+    assert not memory._waiting.get(torch.float32)
