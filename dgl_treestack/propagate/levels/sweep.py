@@ -102,7 +102,9 @@ class _Sweep(torch.autograd.Function):
         products = stepper.products
         products.gradients.clear()
         for chunk, kept in zip(reversed(work.plan.chunks), reversed(ctx.kept), strict=True):
+            of_chunk = work.memory.mark()
             stepper.back(chunk, kept, buffers, gradients, of_inputs)
+            work.memory.back_to(of_chunk)
         found = products.settle()
         of_parameters = [found.pop(key, None) for key in products.parameters]  # held once, autograd need not copy them
         of_leaves = gradients["h"][: ctx.leaves].clone()
