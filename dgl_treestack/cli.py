@@ -157,17 +157,43 @@ def evaluate(
     evaluate_file(run, data, output=output, engine=engine, precision=precision, as_json=json)
 
 
+AnyRun = Annotated[Path | None, arg(help="The run folder whose model is asked; the model of the package otherwise.")]
+
+
 @app.command
 def verify(
     equation: Annotated[Positional[str], arg(help='Such as "sin(x)**2 + cos(x)**2 = 1"; after -- if it begins with a minus.')],
     *,
-    run: Annotated[Path, arg(help="The run folder whose model is asked.")],
+    run: AnyRun = None,
     json: Json = False,
 ) -> None:
     """Ask a model whether an equation holds, and check it numerically beside."""
     from dgl_treestack.training.command import verify_equation
+    from dgl_treestack.training.shipped import open_run
 
-    verify_equation(equation, run, as_json=json)
+    verify_equation(equation, open_run(run), as_json=json)
+
+
+@app.command
+def complete(
+    question: Annotated[
+        Positional[str],
+        arg(help='An equation with a blank, "sin(x)**2 + _ = 1", or a file of blanks, which is ranked: .jsonl, .json, .gz.'),
+    ],
+    *,
+    run: AnyRun = None,
+    candidates: Annotated[
+        Path | None, arg(help="What may fill the blank. Default: for a file, the one that it names; else small expressions.")
+    ] = None,
+    top: Annotated[int, arg(help="How many fillers to show for an equation.")] = 10,
+    precision: Literal["float32", "float64"] = "float32",
+    json: Json = False,
+) -> None:
+    """Fill the blank of an equation with what a model finds likeliest, or see where it ranks the truth for a file of blanks."""
+    from dgl_treestack.completion.command import complete as run_complete
+    from dgl_treestack.training.shipped import open_run
+
+    run_complete(question, open_run(run), candidates=candidates, top=top, precision=precision, as_json=json)
 
 
 @app.command(name="import-authors")

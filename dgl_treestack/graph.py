@@ -5,7 +5,7 @@ One node per operator or leaf, edges from child to parent. Node features `op`, `
 child is. Child order is in `slot` alone, never in the order of the edges.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
@@ -33,6 +33,16 @@ def build(forest: Forest, trees: np.ndarray | Sequence[int] | None = None) -> DG
     for name in NODE_FEATURES:
         graph.ndata[name] = torch.from_numpy(getattr(batch, name))
     graph.edata["slot"] = torch.from_numpy(batch.slot[children])
+    return graph
+
+
+def from_columns(nodes: Mapping[str, np.ndarray], edges: tuple[np.ndarray, np.ndarray, np.ndarray]) -> DGLGraph:
+    """A graph of any nodes, which may have several parents. nodes: features (N,). edges: child, parent, slot (E,)."""
+    source, target, slot = map(torch.from_numpy, edges)
+    graph = _dgl.graph((source, target), num_nodes=len(nodes["op"]))
+    for name, values in nodes.items():
+        graph.ndata[name] = torch.from_numpy(values)
+    graph.edata["slot"] = slot
     return graph
 
 

@@ -11,7 +11,7 @@ from runs import small_config
 
 from dgl_treestack import formats, records
 from dgl_treestack.cli import main
-from dgl_treestack.expression import Equation
+from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.formats import Example
 from dgl_treestack.training import configuration
 
@@ -24,6 +24,7 @@ COMMANDS = [
     "train",
     "evaluate",
     "verify",
+    "complete",
     "import-authors",
     "plot",
     "report",
@@ -56,6 +57,28 @@ def test_help_explains_and_is_quick():
     for command in COMMANDS:
         assert command in text
     assert "--resume" in treestack("train", "--help")
+
+
+def test_the_packages_model_answers_without_training(tmp_path):
+    text = treestack("complete", "sin(x)**2 + _ = 1", "--top", 3, folder=tmp_path)
+    answers = json.loads(treestack("complete", "sin(x)**2 + _ = 1", "--json", folder=tmp_path))
+    verdict = treestack("verify", "sin(x)**2 + cos(x)**2 = 1", folder=tmp_path)
+    assert "filler" in text and "certified equations of depth 1-7" in text and "certified equations" in verdict
+    assert len(answers) == 10 and {answer["verdict"] for answer in answers} >= {"refuted"}
+    assert "one is asked for" in treestack("complete", "x = x", folder=tmp_path, code=2)
+    assert "--top 0 shows nothing" in treestack("complete", "_ = x", "--top", 0, folder=tmp_path, code=2)
+
+
+def test_a_file_of_blanks_is_ranked(folder):
+    formats.write(
+        folder / "candidates.jsonl.gz", [Example(Expression.parse(t), None, t, value_class=t) for t in ("x", "2", "y")]
+    )
+    formats.write(folder / "blanks.jsonl", [Example(Equation.parse("x + x = 2*x"), 1, "b", "test", blank=5)])
+    text = treestack("complete", "blanks.jsonl", "--run", "runs/small-0", folder=folder)
+    assert text.split()[:2] == ["depth", "blanks"] and text.splitlines()[-1].split()[:2] == ["all", "1"]
+    (row,) = records.read(folder / "runs" / "small-0" / "records" / "blanks.jsonl")
+    assert row["answer"] == "2" and row["candidates"] == 3
+    assert "no candidates" not in treestack("complete", "nowhere.jsonl", "--run", "runs/small-0", folder=folder, code=2)
 
 
 def test_version():

@@ -38,6 +38,7 @@ ROOMS = [
     "model",
     "records",
     "training",
+    "completion",
     "results",
     "report",
     "plots",

@@ -18,6 +18,7 @@ from dgl_treestack.training import configuration
 from dgl_treestack.training.evaluation import evaluate, make_records
 from dgl_treestack.training.interruption import Interrupted
 from dgl_treestack.training.run import Run
+from dgl_treestack.training.shipped import trust
 from dgl_treestack.training.start import start, start_many
 
 
@@ -80,11 +81,11 @@ def _cell(group: list[records.Record]) -> dict[str, Any]:
     return {"count": len(group), "accuracy": records.accuracy(group), "majority": majority}
 
 
-def verify_equation(text: str, folder: Path, *, as_json: bool) -> None:
-    """Print the model's probability and the numeric verdict, and say when they disagree."""
+def verify_equation(text: str, run: Run, *, as_json: bool) -> None:
+    """Print the model's probability and the numeric verdict, say when they disagree, and how far to trust the model."""
     equation = Equation.parse(text)
     verdict = truth.judge(equation)
-    answer = ask(Run.open(folder), equation)
+    answer = ask(run, equation)
     believes = answer["probability"] > 0.5
     known = {"holds": True, "refuted": False}.get(verdict.verdict)
     answer["verdict"] = verdict.verdict
@@ -97,6 +98,7 @@ def verify_equation(text: str, folder: Path, *, as_json: bool) -> None:
     print(f"numeric  {describe_verdict(verdict)}")
     if answer["agree"] is False:
         print("The model and the numeric check disagree; believe the check.")
+    print(trust(run, equation.depth))
 
 
 def ask(run: Run, equation: Equation) -> dict[str, Any]:

@@ -1,0 +1,153 @@
+r"""Blanks with all their candidates as one graph.
+
+    x*sin(_) = y     candidates, once     what lies between a blank and its root, once per candidate
+
+                     c1  c2  ...    ──►   sin(c1)  sin(c2)  ...   ──►   x*sin(c1)  x*sin(c2)  ...
+                                                                          ▲
+    everything else, once:  x  y  ────────────────────────────────────────┘
+
+A node may have several parents, so this is no tree, but it is computed like one. The equality is left out: what a model is
+asked for are the two sides.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from dgl_treestack.expression import Expression
+from dgl_treestack.forest import NO_TOKEN, Forest
+from dgl_treestack.operators import MATH, Signature
+from dgl_treestack.vocabulary import Vocabulary
+
+Blank = tuple[Expression, int]  # an equation, and the node that is to be guessed
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """Nodes of a graph: op, token, number, height (N,) as in a `Forest`. Edges (E,): source, target, slot."""
+
+    op: np.ndarray
+    token: np.ndarray
+    number: np.ndarray
+    height: np.ndarray
+    source: np.ndarray
+    target: np.ndarray
+    slot: np.ndarray
+
+
+class Group(NamedTuple):
+    """Some nodes (n,), and the highest level that one of them is on."""
+
+    nodes: np.ndarray
+    level: int
+
+
+class Fillings:
+    """Blanks, to be filled with one set of candidates.
+
+    distinct: (C,) for every candidate, which of those it is that a model can tell apart.
+    Raises VocabularyError for a leaf without a row.
+    """
+
+    def __init__(
+        self,
+        blanks: Sequence[Blank],
+        candidates: Sequence[Expression],
+        vocabulary: Vocabulary,
+        signature: Signature = MATH,
+    ):
+        self.blanks, self.signature = blanks, signature
+        forest = Forest.build([*candidates, *(tree for tree, _ in blanks)], vocabulary, signature)
+        self.starts = forest.offsets[len(candidates) : -1]
+        _, first, self.distinct = np.unique(
+            forest.subtree[forest.offsets[: len(candidates)]], return_index=True, return_inverse=True
+        )
+        self.base = _Nodes(forest)
+        self.candidates = self.base.add(forest.offsets[first])
+
+    def batches(self, most: int) -> Iterator[tuple[Columns, np.ndarray]]:
+        """Graphs of at most about so many nodes, blank after blank, and the nodes (blanks, distinct candidates, 2) that are
+        the sides of the equations."""
+        made, sides = self.base.copy(), list[np.ndarray]()
+        for (tree, place), start in zip(self.blanks, self.starts, strict=True):
+            sides.append(self._fill(made, tree, place, int(start)))
+            if made.count >= most:
+                yield made.columns(), np.stack(sides)
+                made, sides = self.base.copy(), []
+        if sides:
+            yield made.columns(), np.stack(sides)
+
+    def _fill(self, made: "_Nodes", tree: Expression, place: int, start: int) -> np.ndarray:
+        """(distinct candidates, 2) sides of an equation, whose nodes begin at `start` in the forest."""
+        filled, below = self.candidates, place
+        count = len(filled.nodes)
+        for node in _above(tree, place)[:-1]:
+            given = [filled if child == below else made.add([start + child]) for child in tree.children(node)]
+            filled, below = made.extend((self.signature.index[tree.names[node]], NO_TOKEN, 0.0), given, count), node
+        sides = [filled if child == below else made.add([start + child]) for child in tree.children(0)]
+        return np.stack([np.broadcast_to(side.nodes, count) for side in sides], axis=1)
+
+
+def _above(tree: Expression, place: int) -> list[int]:
+    """The operators above a place, the nearest first, the root last."""
+    return [node for node in range(place - 1, -1, -1) if tree.ends[node] > place]
+
+
+class _Nodes:
+    """A graph that grows: subtrees of a forest, each distinct one once, and nodes above them."""
+
+    def __init__(self, forest: Forest):
+        self.forest = forest
+        starts = np.repeat(forest.offsets[:-1], forest.sizes)
+        inner = np.flatnonzero(forest.parent >= 0)
+        self.children = np.full((len(forest.op), int(forest.slot.max(initial=0)) + 1), -1, dtype=np.int64)
+        self.children[(forest.parent + starts)[inner], forest.slot[inner]] = inner
+        self.count = 0
+        self.parts: list[tuple[np.ndarray, ...]] = []  # op, token, number, height
+        self.edges: list[tuple[np.ndarray, ...]] = []  # source, target, slot
+        self.known: dict[int, Group] = {}  # by the number of a subtree
+
+    def copy(self) -> "_Nodes":
+        """Another graph that begins like this one."""
+        other = _Nodes.__new__(_Nodes)
+        other.forest, other.children, other.count = self.forest, self.children, self.count
+        other.parts, other.edges, other.known = [*self.parts], [*self.edges], {**self.known}
+        return other
+
+    def add(self, places: Sequence[int] | np.ndarray) -> Group:
+        """The subtrees at places of the forest."""
+        found = [self._subtree(int(place)) for place in places]
+        return Group(np.concatenate([group.nodes for group in found]), max(group.level for group in found))
+
+    def _subtree(self, place: int) -> Group:
+        number, pending = self.forest.subtree, [place]
+        while pending:
+            top = pending[-1]
+            below = [int(child) for child in self.children[top] if child >= 0]
+            missing = [child for child in below if int(number[child]) not in self.known]
+            if missing:
+                pending.extend(missing)
+                continue
+            pending.pop()
+            if int(number[top]) not in self.known:
+                node = self.forest.op[top], self.forest.token[top], self.forest.number[top]
+                self.known[int(number[top])] = self.extend(node, [self.known[int(number[child])] for child in below], 1)
+        return self.known[int(number[place])]
+
+    def extend(self, node: tuple[float, ...], children: Sequence[Group], count: int) -> Group:
+        """So many nodes alike (op, token, number) above children, slot by slot, one for all of them or one for each."""
+        nodes = np.arange(self.count, self.count + count)
+        level = 1 + max((child.level for child in children), default=-1)
+        self.count += count
+        self.parts.append(tuple(np.full(count, value) for value in (*node, level)))
+        for slot, child in enumerate(children):
+            self.edges.append((np.broadcast_to(child.nodes, count), nodes, np.full(count, slot)))
+        return Group(nodes, level)
+
+    def columns(self) -> Columns:
+        """What has grown."""
+        nodes = [np.concatenate(column) for column in zip(*self.parts, strict=True)]
+        edges = [np.concatenate(column) for column in zip(*self.edges, strict=True)] or [np.empty(0, np.int64)] * 3
+        return Columns(*nodes, *edges)

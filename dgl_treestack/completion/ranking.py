@@ -1,0 +1,40 @@
+"""Where the truth stands among candidates that are ordered by score.
+
+    raw       the place of what was blanked itself
+    class     the place of the first candidate that is right
+    collapse  the same where only the best of every value class counts: the place of the first right class
+
+Ties keep the order of the candidates. A value class is right when it has the value of what was blanked; our own files also
+list other classes with which the equation holds, and doubtful ones, which are left out. Source: the authors' released code.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """From 1 on. class_ is `class`. best: the candidate with the highest score."""
+
+    raw: int
+    class_: int
+    collapse: int
+    best: int
+
+
+def rank(
+    scores: np.ndarray, classes: Sequence[str], truth: int, right: Collection[str], doubtful: Collection[str] = ()
+) -> Ranks:
+    """scores, classes: of every candidate (C,). truth: the candidate that was blanked. right, doubtful: classes.
+
+    Raises ValueError when the truth is doubtful, or its class not right.
+    """
+    if classes[truth] not in right or classes[truth] in doubtful:
+        raise ValueError(f"The truth is of class {classes[truth]!r}, which is not among those that are right.")
+    order = [int(i) for i in np.argsort(-scores, kind="stable") if classes[i] not in doubtful]
+    is_right = [classes[i] in right for i in order]
+    first = is_right.index(True)
+    wrong_before = {classes[i] for i in order[:first]}
+    return Ranks(order.index(truth) + 1, first + 1, len(wrong_before) + 1, order[0])

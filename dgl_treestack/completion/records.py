@@ -1,0 +1,66 @@
+"""Records of completion, one per blank, and the shares of blanks within a rank."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from tqdm.auto import tqdm
+
+from dgl_treestack import records
+from dgl_treestack.completion import questions
+from dgl_treestack.completion.ranking import rank
+from dgl_treestack.completion.scoring import scores
+from dgl_treestack.model import Model
+from dgl_treestack.records import Record
+
+KINDS = ("raw", "class", "collapse")
+
+
+def make_records(
+    model: Model, blanks: Path, candidates: Path | None = None, *, engine: str = "levels", quiet: bool = True
+) -> list[Record]:
+    """A record per blank, in file order. Raises DataError."""
+    groups = questions.read(blanks, candidates)
+    found: dict[int, Record] = {}
+    with tqdm(total=sum(len(asked) for _, asked in groups), desc="blanks", disable=quiet or None, leave=False) as bar:
+        for known, asked in groups:
+            every = scores(model, [question.blank for question in asked], known.expressions, engine=engine)
+            for question, found_scores in zip(asked, every, strict=True):
+                found[question.place] = _record(question, known, found_scores)
+                bar.update()
+    return [found[place] for place in sorted(found)]
+
+
+def _record(question: questions.Question, known: questions.Candidates, found: Any) -> Record:
+    """`correct`: whether the best candidate is right. `blank_depth`: of what was blanked."""
+    example, ranks = question.example, rank(found, known.classes, question.truth, question.right, question.doubtful)
+    blanked = known.expressions[question.truth]
+    return {
+        "schema": records.SCHEMA,
+        "id": example.id,
+        "split": example.fold,
+        "depth": example.equation.depth,
+        "label": None,
+        "score": float(found[question.truth]),
+        "correct": ranks.class_ == 1,
+        "task": "completion",
+        "blank_depth": blanked.depth,
+        "candidates": len(found),
+        "raw": ranks.raw,
+        "class": ranks.class_,
+        "collapse": ranks.collapse,
+        "answer": str(blanked),
+        "best": str(known.expressions[ranks.best]),
+    }
+
+
+def within(rows: Sequence[Record], kind: str, most: int) -> float:
+    """Per cent of blanks whose rank of a kind is at most so much."""
+    return 100 * sum(row[kind] <= most for row in rows) / len(rows)
+
+
+def table(rows: Sequence[Record]) -> Iterator[dict[str, Any]]:
+    """A row per depth of the equation, and one for all: blanks, top-1 and top-5 of every kind of rank, in per cent."""
+    for depth, group in [*records.by_depth(rows).items(), ("all", list(rows))]:
+        shares = {f"{kind} top-{most}": within(group, kind, most) for kind in KINDS for most in (1, 5)}
+        yield {"depth": depth, "blanks": len(group), **shares}

@@ -1,0 +1,48 @@
+"""Scores of all candidates for blanks, by a verification model."""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from dgl_treestack import graph
+from dgl_treestack.completion.fillings import Blank, Fillings
+from dgl_treestack.errors import ConfigurationError
+from dgl_treestack.expression import Expression
+from dgl_treestack.model import Model
+from dgl_treestack.propagate import compute
+from dgl_treestack.tasks import Task
+
+TASK = "verification"
+MOST_NODES = 60_000  # of a graph
+
+
+@torch.no_grad()
+def scores(
+    model: Model, blanks: Sequence[Blank], candidates: Sequence[Expression], *, engine: str = "levels"
+) -> Iterator[np.ndarray]:
+    """(C,) the score of every candidate, blank after blank: the higher, the likelier that the equation holds with it.
+
+    Raises ConfigurationError when the model does not verify, VocabularyError for a leaf without a row.
+    """
+    head = _head(model)
+    model.eval()
+    fillings = Fillings(blanks, candidates, model.vocabulary, model.signature)
+    for columns, sides in fillings.batches(MOST_NODES):
+        batch = graph.from_columns(
+            {name: getattr(columns, name) for name in ("op", "token", "number", "height")},
+            (columns.source, columns.target, columns.slot),
+        )
+        states = compute(batch, model.cell, engine=engine, signature=model.signature)
+        pairs = torch.from_numpy(sides).flatten(0, 1)
+        found: Tensor = head(partial(states.of, "h"), pairs[:, 0], pairs)
+        for row in found.unflatten(0, sides.shape[:2]).cpu().numpy():
+            yield row[fillings.distinct]
+
+
+def _head(model: Model) -> Task:
+    if TASK not in model.heads:
+        raise ConfigurationError(f"The model was made for {', '.join(model.heads)}; blanks are filled by one for {TASK}.")
+    return model.heads[TASK]  # type: ignore[return-value]

@@ -1,0 +1,103 @@
+"""The model that comes with the package: a run folder like any other, without its records, and what is known of it.
+
+`card.json`: what it was trained on, its accuracy by depth on the test set, and the checksum of its weights. `MODEL_CARD.md` is
+the same for people.
+"""
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from dgl_treestack import atomic, records, resources
+from dgl_treestack.errors import CheckpointError
+from dgl_treestack.training.folder import sha256
+from dgl_treestack.training.run import Run
+
+FOLDER = resources.FOLDER / "models" / "tree_smu"
+KEPT = ("seed", "config", "versions", "commit", "kernels", "data", "equations")  # of a run's environment
+FEWEST = 100  # equations of a depth, for its accuracy to be told
+
+
+def open_run(folder: Path | None) -> Run:
+    """A run folder, or the model of the package. Raises CheckpointError when the latter's weights are not what they were."""
+    if folder is not None:
+        return Run.open(folder)
+    run = Run.open(FOLDER)
+    if sha256(run.best) != card()["weights"]["sha256"]:
+        raise CheckpointError(f"{run.best} has changed since it was packed. Install the package again.")
+    return run
+
+
+@cache
+def card() -> dict[str, Any]:
+    """What is known of the model of the package."""
+    return json.loads((FOLDER / "card.json").read_text())
+
+
+def trust(run: Run, depth: int) -> str:
+    """One line on what a model was trained on and how often it is right at a depth, as far as that is known."""
+    if run.folder != FOLDER:
+        names = ", ".join(run.config.data.train)
+        limit = f" up to depth {run.config.data.max_depth}" if run.config.data.max_depth else ""
+        return f"The model was trained on {names}{limit}; `treestack report {run.folder}` shows how often it is right."
+    known = card()
+    deepest = max(map(int, known["accuracy"]))
+    measured = known["accuracy"].get(str(depth))
+    often = (
+        f"right for {measured['percent']:.0f} % of {measured['equations']:,} test equations of depth {depth}"
+        if measured
+        else f"not measured at depth {depth} (from 3 to {deepest} it was)"
+    )
+    return f"The package's model: {known['summary']}; {often}. A guess, no proof."
+
+
+def pack(run: Run, folder: Path = FOLDER) -> None:
+    """Make a finished run the model of the package: `python -m dgl_treestack.training.shipped RUN`."""
+    config, count = run.config, run.environment["equations"]["train"]
+    rows = [row for name in config.data.test for row in run.read_records(name)]
+    groups = {depth: group for depth, group in records.by_depth(rows).items() if len(group) >= FEWEST}
+    accuracy = {str(d): {"equations": len(g), "percent": round(records.accuracy(g), 1)} for d, g in groups.items()}
+    described: dict[str, Any] = {
+        "summary": f"{config.model.name}, trained on {count:,} certified equations of depth 1-{config.data.max_depth}",
+        "accuracy": accuracy,
+        "weights": {"file": "checkpoints/best.safetensors", "sha256": sha256(run.best)},
+    }
+    for name in ("config.toml", "vocabulary.json"):
+        atomic.write_bytes(folder / name, (run.folder / name).read_bytes())
+    environment = {name: run.environment[name] for name in KEPT}
+    atomic.write_text(folder / "environment.json", json.dumps(environment, indent=1) + "\n")
+    atomic.write_bytes(folder / described["weights"]["file"], run.best.read_bytes())
+    atomic.write_text(folder / "card.json", json.dumps(described, indent=1) + "\n")
+    atomic.write_text(folder / "MODEL_CARD.md", _card_for_people(run, described))
+
+
+def _card_for_people(run: Run, described: dict[str, Any]) -> str:
+    model, environment = run.config.model, run.environment
+    depths = [f"| {depth} | {cell['equations']:,} | {cell['percent']} |" for depth, cell in described["accuracy"].items()]
+    return f"""# The model of the package
+
+The model `{described["summary"].replace(",", "`,", 1)}.
+Hidden {model.hidden}, vocabulary `{model.vocabulary}`, seed {run.seed}, {run.config.schedule.epochs} epochs, of which the one
+with the best validation accuracy. Commit {environment["commit"]}.
+
+Asked by `treestack verify` and `treestack complete` when no `--run` is given. It says how likely an equation over the 29
+operators of the papers is to hold. It is a guess from the form of the equation: it has seen matched pairs of true and false
+equations made from axioms, not mathematics as people write it. Believe the numeric check that is printed beside it.
+
+| depth | test equations | right, per cent |
+|---|---|---|
+{chr(10).join(depths)}
+
+Half of the equations of every depth hold, so 50 is chance. Depths above {run.config.data.max_depth} were not trained on.
+
+Weights: `{described["weights"]["file"]}`, SHA-256 `{described["weights"]["sha256"]}`.
+Data: `treestack generate paper --train-size ...`; checksums in `environment.json`. Made by `python -m
+dgl_treestack.training.shipped RUN`.
+"""
+
+
+if __name__ == "__main__":
+    import sys
+
+    pack(Run.open(sys.argv[1]))

@@ -1,0 +1,47 @@
+"""Ranks of the authors' checkpoints over the authors' blanks. Runs where TREESTACK_AUTHORS_DIR names the folder of their files.
+
+Every twentieth blank, for time; all of them: `treestack complete BLANKS --candidates CLASSES --run RUN --precision float64`.
+"""
+
+import gzip
+import json
+
+import pytest
+import torch
+
+from dgl_treestack.completion import questions
+from dgl_treestack.completion.ranking import rank
+from dgl_treestack.completion.scoring import scores
+from dgl_treestack.training.import_authors import import_checkpoint
+
+EVERY = 20
+
+
+@pytest.mark.parametrize(
+    "checkpoint",
+    [
+        "exp_vanilla_drop0.1_hidden45_45678-model-66",
+        "exp_vanilla_drop0.2_hidden100_45678-model-98",
+        "exp_lstm_drop0.1_hidden50_12093-model-68",
+        "exp_lstm_drop0.2_hidden60_45678-model-99",
+        "exp_gatedpushpop_normalize_no_op_50_0.1_12345-model-97",
+        "exp_gatedpushpop_normalize_no_op_45678_60_0.2-model-74",
+    ],
+)
+def test_ranks_of_the_released_checkpoints(authors, checkpoint, tmp_path):
+    model = import_checkpoint(authors / "checkpoints" / f"{checkpoint}.checkpoint", tmp_path).load_model(torch.float64)
+    with gzip.open(authors / "goldens" / f"completion_ranks_{checkpoint}.json.gz") as file:
+        goldens = {(row[0], f"{row[2]}-{row[1]}"): tuple(row[3:]) for row in json.load(file)["rows"]}
+    asked = []
+    for number in range(7):
+        path = authors / "blanks" / f"40k_test_blank_{number}.json.gz"
+        ((known, found),) = questions.read(path, authors / "candidate_classes.json.gz")
+        asked += [(number, question) for question in found]
+    assert len(asked) == len(goldens) == 1939
+    asked = asked[::EVERY]
+    every = scores(model, [question.blank for _, question in asked], known.expressions)
+    for (number, question), found in zip(asked, every, strict=True):
+        ranks = rank(found, known.classes, question.truth, question.right)
+        wanted = goldens[number, question.example.id]
+        tied = (abs(found - found[question.truth]) < 1e-9).sum()
+        assert (ranks.raw, ranks.class_, ranks.collapse) == wanted or tied > 1, question.example.id

@@ -1,0 +1,96 @@
+"""Files of blanks: ours, the authors', and broken ones."""
+
+import json
+
+import pytest
+import torch
+from every_cell import VOCABULARY
+
+from dgl_treestack import formats
+from dgl_treestack.completion import questions
+from dgl_treestack.completion.command import fill
+from dgl_treestack.completion.records import KINDS, make_records, table, within
+from dgl_treestack.errors import DataError, ExpressionError
+from dgl_treestack.expression import Equation, Expression
+from dgl_treestack.formats import Example
+from dgl_treestack.model import Model
+from dgl_treestack.records import REQUIRED
+
+FILLERS = [("x", "c0"), ("-x", "c1"), ("2", "c2"), ("1 + 1", "c2"), ("sin(x)", "c3")]
+
+
+@pytest.fixture
+def model():
+    model = Model.build("tree_lstm", 5, VOCABULARY, ["verification"])
+    model.reset_parameters(torch.Generator().manual_seed(3))
+    return model.eval()
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Two blanks; to the first, two classes are right and one is doubtful."""
+    candidates = [Example(Expression.parse(text), None, f"k{i}", value_class=name) for i, (text, name) in enumerate(FILLERS)]
+    formats.write(tmp_path / "candidates.jsonl.gz", candidates)
+    square, double = Equation.parse("x**2 = x*x"), Equation.parse("x + x = 2*x")
+    certificate = {"verdict": "holds", "right": ["c0", "c1"], "doubtful": ["c3"]}
+    blanks = [Example(square, 1, "b0", certificate=certificate, blank=2), Example(double, 1, "b1", blank=5)]
+    formats.write(tmp_path / "blanks.jsonl", blanks)
+    return tmp_path
+
+
+def test_a_record_per_blank(folder, model):
+    rows = make_records(model, folder / "blanks.jsonl")
+    assert [row["id"] for row in rows] == ["b0", "b1"] and all(set(REQUIRED) <= row.keys() for row in rows)
+    assert [row["answer"] for row in rows] == ["x", "2"]
+    for row in rows:
+        assert 1 <= row["collapse"] <= row["class"] <= row["raw"] <= 5 and row["correct"] == (row["class"] == 1)
+    assert rows[0]["raw"] <= 4, "the doubtful one is left out"
+    ((_, asked),) = questions.read(folder / "blanks.jsonl")
+    assert asked[0].right == {"c0", "c1"} and asked[1].right == {"c2"}
+
+
+def test_shares_by_depth(folder, model):
+    rows = make_records(model, folder / "blanks.jsonl")
+    found = list(table(rows))
+    assert [row["depth"] for row in found] == [2, "all"] and found[-1]["blanks"] == 2
+    for kind in KINDS:
+        assert found[-1][f"{kind} top-5"] == within(rows, kind, 5) == 100
+        assert found[-1][f"{kind} top-1"] == 50 * sum(row[kind] == 1 for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"blank": None}, "It has no blank"),
+        ({"blank": 0}, "What was blanked, x\\*\\*2 = x\\*x, is not among the candidates of candidates.jsonl.gz"),
+        ({"certificate": {"right": ["c3"]}}, "The class of what was blanked, 'c0', is not among the right ones"),
+        ({"certificate": {"right": "c0"}}, "'right' in its certificate is 'c0'; it lists names of classes"),
+        ({"certificate": {"candidates": "others.jsonl"}}, "Its candidates, others.jsonl, are not beside it"),
+    ],
+)
+def test_broken_files_are_named_with_their_line(folder, change, message):
+    line = {"id": "b", "label": 1, "text": "x**2 = x*x", "blank": 2, **change}
+    (folder / "broken.jsonl").write_text(json.dumps({k: v for k, v in line.items() if v is not None}) + "\n")
+    with pytest.raises(DataError, match=message) as error:
+        questions.read(folder / "broken.jsonl")
+    assert "broken.jsonl" in str(error.value)
+
+
+def test_candidates_without_classes(folder):
+    formats.write(folder / "plain.jsonl", [Example(Expression.parse("x"), None, "k")])
+    with pytest.raises(DataError, match="A candidate has a value class"):
+        questions.read_candidates(folder / "plain.jsonl")
+    (folder / "empty.jsonl").write_text("")
+    with pytest.raises(DataError, match="no candidates"):
+        questions.read_candidates(folder / "empty.jsonl")
+
+
+def test_one_blank_of_an_equation(folder, model):
+    answers = fill(model, Equation.parse("2*_ = x + x"), folder / "candidates.jsonl.gz", top=5)
+    assert [answer["score"] for answer in answers] == sorted((a["score"] for a in answers), reverse=True)
+    verdicts = {answer["filler"]: answer["verdict"] for answer in answers}
+    assert verdicts == {"x": "holds", "-x": "refuted", "2": "refuted", "1 + 1": "refuted", "sin(x)": "refuted"}
+    assert any("y" in answer["filler"] for answer in fill(model, Equation.parse("y + _ = 2*y"), top=2000))
+    for text in ("x = y", "_ + _ = x"):
+        with pytest.raises(ExpressionError, match="one is asked for"):
+            fill(model, Equation.parse(text))
