@@ -140,6 +140,21 @@ def train(
 
 
 @app.command
+def sweep(
+    file: Annotated[Positional[str], arg(help="A TOML file with base, seeds, set and grid; configs/sweep/ has the papers'.")],
+    *,
+    output_dir: Annotated[Path, arg(help="Run folders <name>-<hash>-<seed> are made here.")] = Path("runs"),
+    jobs: Annotated[int, arg(help="Runs at a time, each a process with one thread.")] = 1,
+    dry_run: Annotated[bool, arg(help="Only list the runs that are missing.")] = False,
+    json: Json = False,
+) -> int:
+    """Train a grid of configurations and seeds. Given again, it skips what is done and goes on with what was stopped."""
+    from dgl_treestack.experiments.sweep import run_sweep
+
+    return run_sweep(file, output_dir, jobs=jobs, dry_run=dry_run, as_json=json)
+
+
+@app.command
 def evaluate(
     run: Annotated[Positional[Path], arg(help="A run folder.")],
     data: Annotated[

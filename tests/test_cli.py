@@ -22,6 +22,7 @@ COMMANDS = [
     "audit",
     "inspect",
     "train",
+    "sweep",
     "evaluate",
     "verify",
     "complete",

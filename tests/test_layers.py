@@ -43,6 +43,7 @@ ROOMS = [
     "report",
     "plots",
     "inspection",
+    "experiments",
     "doctor",
     "cli",
     "__main__",

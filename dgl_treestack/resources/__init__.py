@@ -12,9 +12,21 @@ _CONFIGS = next((folder for folder in (FOLDER / "configs", FOLDER.parent.parent 
 _DATA = FOLDER / "data"
 
 
+_SWEEPS = "sweep/"
+
+
+def _described() -> dict[str, Path]:
+    return {str(path.relative_to(_CONFIGS).with_suffix("")): path for path in sorted(_CONFIGS.rglob("*.toml"))}
+
+
 def configs() -> dict[str, Path]:
     """The configurations of the package: `quickstart/tree_smu` -> file."""
-    return {str(path.relative_to(_CONFIGS).with_suffix("")): path for path in sorted(_CONFIGS.rglob("*.toml"))}
+    return {name: path for name, path in _described().items() if not name.startswith(_SWEEPS)}
+
+
+def sweeps() -> dict[str, Path]:
+    """The sweeps of the package: `sweep/stack_size` -> file."""
+    return {name: path for name, path in _described().items() if name.startswith(_SWEEPS)}
 
 
 def find_config(name: str) -> Path:
@@ -22,12 +34,20 @@ def find_config(name: str) -> Path:
 
     Raises ConfigurationError.
     """
+    return _found(name, "configuration", configs())
+
+
+def find_sweep(name: str) -> Path:
+    """A sweep by path or by name. Raises ConfigurationError."""
+    return _found(name, "sweep", sweeps())
+
+
+def _found(name: str, kind: str, known: dict[str, Path]) -> Path:
     if Path(name).is_file():
         return Path(name)
-    known = configs()
     key = name.removeprefix("configs/").removesuffix(".toml")
     if key not in known:
-        raise ConfigurationError(unknown("configuration", name, known))
+        raise ConfigurationError(unknown(kind, name, known))
     return known[key]
 
 

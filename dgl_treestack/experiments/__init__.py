@@ -1,0 +1,1 @@
+"""Many runs and what comes of them: sweeps and the papers' protocols."""

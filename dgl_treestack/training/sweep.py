@@ -1,0 +1,92 @@
+"""A grid of runs: one folder per configuration and seed, told apart by the hash of the configuration.
+
+    base = "configs/paper/tree_smu.toml"     # what all have in common
+    seeds = [0, 1, 2]
+    [set]                                    # replaced in all of them
+    "schedule.epochs" = 15
+    [grid]                                   # every combination is a configuration
+    "model.dropout" = [0.0, 0.1]
+    "model.settings.stack_size" = [1, 2, 3]
+
+Given again, a sweep leaves finished runs alone and takes up those that were stopped.
+"""
+
+import itertools
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+
+from dgl_treestack import atomic
+from dgl_treestack.errors import ConfigurationError, unknown
+from dgl_treestack.resources import find_config
+from dgl_treestack.training import configuration
+from dgl_treestack.training.configuration import RunConfig
+
+KEYS = ("base", "seeds", "set", "grid")
+CONFIGS = "configs"  # folder of the configurations, beside the runs
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """configs: by what they vary, key -> value. seeds: of every one."""
+
+    configs: Sequence[tuple[Mapping[str, Any], RunConfig]]
+    seeds: tuple[int, ...]
+
+    @property
+    def runs(self) -> list[tuple[Mapping[str, Any], RunConfig, int]]:
+        """All of them, seed after seed, so that one seed of everything is there first."""
+        return [(varied, config, seed) for seed in self.seeds for varied, config in self.configs]
+
+
+def load(path: Path) -> Sweep:
+    """The sweep in a TOML file. Raises ConfigurationError that names the file."""
+    try:
+        return _sweep(tomllib.loads(path.read_text()))
+    except OSError as error:
+        raise ConfigurationError(f"{path}: cannot be read: {error.strerror}.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, ConfigurationError) as error:
+        raise ConfigurationError(f"{path}: {error}") from None
+
+
+def _sweep(data: dict[str, Any]) -> Sweep:
+    for key in data:
+        if key not in KEYS:
+            raise ConfigurationError(unknown("key of a sweep", key, KEYS))
+    seeds, grid = data.get("seeds", [0]), data.get("grid", {})
+    if not isinstance(seeds, list) or not seeds or not all(type(seed) is int and seed >= 0 for seed in seeds):
+        raise ConfigurationError(f"'seeds' is {seeds!r}; it lists whole numbers from 0 on.")
+    if len(set(seeds)) < len(seeds):
+        raise ConfigurationError(f"'seeds' is {seeds}; every seed is given once.")
+    if not isinstance(data.get("base"), str):
+        raise ConfigurationError("The key 'base' names a configuration, such as \"configs/paper/tree_smu.toml\".")
+    for key, values in grid.items():
+        if not isinstance(values, list) or not values:
+            raise ConfigurationError(f"{key!r} in the grid is {values!r}; it lists values.")
+    base = configuration.override(configuration.load(find_config(data["base"])), _assignments(data.get("set", {})))
+    combinations = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
+    configs = [(varied, _named(configuration.override(base, _assignments(varied)))) for varied in combinations]
+    if len({config.name for _, config in configs}) < len(configs):
+        raise ConfigurationError("Two points of the grid are the same configuration. List every value once.")
+    return Sweep(configs, tuple(seeds))
+
+
+def _assignments(values: Mapping[str, Any]) -> list[str]:
+    return [f"{key}={tomli_w.dumps({'value': value}).removeprefix('value = ').strip()}" for key, value in values.items()]
+
+
+def _named(config: RunConfig) -> RunConfig:
+    return replace(config, name=f"{config.name}-{config.hash}")
+
+
+def write_configs(sweep: Sweep, output_dir: Path) -> dict[str, Path]:
+    """The configurations as files of their own, by name."""
+    files = {}
+    for _, config in sweep.configs:
+        files[config.name] = output_dir / CONFIGS / f"{config.name}.toml"
+        atomic.write_text(files[config.name], configuration.dump(config))
+    return files

@@ -1,0 +1,56 @@
+import re
+
+import pytest
+
+from dgl_treestack.errors import ConfigurationError
+from dgl_treestack.resources import sweeps
+from dgl_treestack.training import configuration, sweep
+
+BASE = "configs/quickstart/tree_smu.toml"
+
+
+def described(folder, text):
+    (folder / "sweep.toml").write_text(text)
+    return sweep.load(folder / "sweep.toml")
+
+
+def test_every_combination_is_a_configuration_of_its_own(tmp_path):
+    grid = '[grid]\n"model.hidden" = [8, 16]\n"model.settings.stack_size" = [1, 2, 3]\n'
+    found = described(tmp_path, f'base = "{BASE}"\nseeds = [0, 7]\n[set]\n"schedule.epochs" = 2\n{grid}')
+    assert len(found.configs) == 6 and len(found.runs) == 12
+    names = [config.name for _, config in found.configs]
+    assert len(set(names)) == 6 and all(re.fullmatch(r"quickstart-tree_smu-[0-9a-f]{12}", name) for name in names)
+    for varied, config in found.configs:
+        assert config.schedule.epochs == 2
+        assert varied == {"model.hidden": config.model.hidden, "model.settings.stack_size": config.model.settings["stack_size"]}
+    assert [seed for _, _, seed in found.runs] == [0] * 6 + [7] * 6
+    again = described(tmp_path, f'base = "{BASE}"\n[set]\n"schedule.epochs" = 2\n{grid.replace("[8, 16]", "[16]")}')
+    assert {config.name for _, config in again.configs} < set(names), "the same in a smaller sweep"
+    files = sweep.write_configs(found, tmp_path)
+    assert [configuration.load(files[config.name]) for _, config in found.configs] == [config for _, config in found.configs]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("seeds = [0]", "The key 'base' names a configuration"),
+        (f'base = "{BASE}"\nseed = [0]', "Unknown key of a sweep 'seed'"),
+        (f'base = "{BASE}"\nseeds = []', r"'seeds' is \[\]; it lists whole numbers"),
+        (f'base = "{BASE}"\nseeds = [1, 1]', "every seed is given once"),
+        (f'base = "{BASE}"\n[grid]\n"model.hidden" = 8', "'model.hidden' in the grid is 8; it lists values"),
+        (f'base = "{BASE}"\n[grid]\n"model.hidden" = [8, 8]', "Two points of the grid are the same"),
+        (f'base = "{BASE}"\n[grid]\n"model.hiden" = [8]', "Unknown key 'model.hiden'"),
+        (f'base = "{BASE}"\n[grid]\n"model.dropout" = [2.0]', "'model.dropout' is 2.0"),
+        ('base = "nowhere"', "Unknown configuration 'nowhere'"),
+        ("base = ", "Invalid value"),
+    ],
+)
+def test_what_is_no_sweep_is_one_error_that_names_the_file(tmp_path, text, message):
+    with pytest.raises(ConfigurationError, match=f"sweep.toml: .*{message}"):
+        described(tmp_path, text)
+
+
+def test_the_sweeps_of_the_package_are_whole():
+    assert len(sweeps()) >= 3
+    sizes = {name: len(sweep.load(path).runs) for name, path in sweeps().items()}
+    assert sizes["sweep/arabshahi-2020"] == 90 and sizes["sweep/stack_size"] == 21 and sizes["sweep/mali-2021"] == 330
