@@ -43,11 +43,11 @@ def _row(name: str, group: Sequence[RunResult]) -> Row:
 
 
 def _depths(group: Sequence[RunResult]) -> list[tuple[str, int, int]]:
-    """(title, from, to) of the depths within training and beyond it."""
-    limit, deepest = group[0].config.data.max_depth, max(record["depth"] for run in group for record in run.test)
-    if not 0 < limit < deepest:
-        return [(f"test, depth 1-{deepest}", 0, deepest)]
-    return [(f"test, depth 1-{limit}", 0, limit), (f"test, depth {limit + 1}-{deepest}", limit + 1, deepest)]
+    """(title, from, to) of the depths below those of training, within, and beyond."""
+    trained, present = group[0].config.data.depths, [record["depth"] for run in group for record in run.test]
+    deepest = max(present)
+    parts = [(1, trained.start - 1), (max(1, trained.start), min(trained.stop - 1, deepest)), (trained.stop, deepest)]
+    return [(f"test, depth {low}-{high}", low, high) for low, high in parts if any(low <= depth <= high for depth in present)]
 
 
 def _within(rows: Sequence[Record], low: int, high: int) -> list[Record]:

@@ -34,7 +34,7 @@ def read(folder: Path) -> RunResult:
     test = [record for name in data.test for record in run.read_records(name)]
     if not test:
         raise DataError("The run has no test records. Give its configuration a test set.", folder)
-    within = [record for record in validation if not data.max_depth or record["depth"] <= data.max_depth]
+    within = [record for record in validation if record["depth"] in data.depths]
     equations = run.environment.get("equations", {}).get("train", 0)
     return RunResult(folder, run.config, run.seed, run.read_metrics(), within, test, equations)
 

@@ -37,6 +37,7 @@ ROOMS = [
     "dataset",
     "model",
     "records",
+    "metrics",
     "training",
     "completion",
     "results",

@@ -29,7 +29,7 @@ def draw(runs: Sequence[RunResult]) -> Figure:
     axes.plot(depths, [majority[d] for d in depths], color="0.45", linewidth=1.2, linestyle=(0, (1, 1)), label="majority class")
     axes.set_xticks(depths)
     axes.set_xlim(depths[0] - 0.5, depths[-1] + 0.5)
-    _shade(axes, runs[0].config.data.max_depth)
+    _shade(axes, runs[0].config.data.depths)
     axes.set_xlabel("depth of the equation")
     axes.set_ylabel("accuracy (%)")
     axes.legend()
@@ -61,8 +61,9 @@ def _draw_group(axes: Axes, name: str, group: Sequence[RunResult], line: dict[st
         axes.fill_between(depths, low, high, color=line["color"], alpha=0.15, linewidth=0)
 
 
-def _shade(axes: Axes, limit: int) -> None:
+def _shade(axes: Axes, trained: range) -> None:
     left, right = axes.get_xlim()
-    if left < limit < right:
-        axes.axvspan(left, limit + 0.5, color="0.92", zorder=0)
-        axes.text(limit + 0.4, axes.get_ylim()[1], "training depths", ha="right", va="top", fontsize=8, color="0.35")
+    start, stop = max(left, trained.start - 0.5), min(right, trained.stop - 0.5)
+    if (start, stop) != (left, right):
+        axes.axvspan(start, stop, color="0.92", zorder=0)
+        axes.text(stop - 0.1, axes.get_ylim()[1], "training depths", ha="right", va="top", fontsize=8, color="0.35")

@@ -5,6 +5,7 @@ import hashlib
 import json
 import math
 import re
+import sys
 import tomllib
 import types
 import typing
@@ -23,6 +24,7 @@ _RANGES: tuple[tuple[str, float, float], ...] = (
     ("model.hidden", 1, 1e6),
     ("model.dropout", 0, 1),
     ("data.max_depth", 0, math.inf),
+    ("data.min_depth", 0, math.inf),
     ("optimizer.learning_rate", 0, math.inf),
     ("optimizer.beta1", 0, 1),
     ("optimizer.beta2", 0, 1),
@@ -67,6 +69,12 @@ class DataConfig:
     validation: tuple[str, ...] = ()
     test: tuple[str, ...] = ()
     max_depth: int = 0  # of training and validation equations; 0 for no limit
+    min_depth: int = 0  # likewise
+
+    @property
+    def depths(self) -> range:
+        """Of training and validation equations."""
+        return range(self.min_depth, self.max_depth + 1 if self.max_depth else sys.maxsize)
 
 
 @dataclass(frozen=True)

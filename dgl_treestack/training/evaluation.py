@@ -27,10 +27,9 @@ class Score:
     accuracy: float
 
 
-def read_examples(names: Sequence[str], max_depth: int = 0) -> list[formats.Example]:
-    """The examples of data files by path or bundled name, up to a depth if one is given."""
-    found = [example for name in names for example in formats.read(find_data(name))]
-    return [example for example in found if not max_depth or example.equation.depth <= max_depth]
+def read_examples(names: Sequence[str]) -> list[formats.Example]:
+    """The examples of data files by path or bundled name."""
+    return [example for name in names for example in formats.read(find_data(name))]
 
 
 @torch.no_grad()
@@ -67,6 +66,7 @@ def make_records(model: Model, dataset: Dataset, engine: str = "levels") -> Iter
             "split": example.fold,
             "depth": example.equation.depth,
             "label": example.label,
+            **({"pair": example.pair} if example.pair else {}),
             **_without_infinities(model.record(dataset, i, output)),
             "correct": correct if known else None,
         }

@@ -50,16 +50,17 @@ class Training:
         self.model = build_model(config.model)
         self.model.reset_parameters(torch_generator(seed, "initial values"))
         self.model.to(self.device)
-        self.train_set = self._read("train", config.data.train, config.data.max_depth)
-        self.validation_set = self._read("validation", config.data.validation, config.data.max_depth)
+        self.train_set = self._read("train", config.data.train)
+        self.validation_set = self._read("validation", config.data.validation)
         self.adam = NamedAdam(self.model, config.optimizer)
         atomic.remove_leftovers(run.folder)
         recorded = run.environment if run.is_complete() else {}
         self.engine = choose_engine(config, self.model, self.train_set, recorded, self.device)
         self.progress = checkpoint.load(run.last, self.model, self.adam) if run.last.exists() else Progress()
 
-    def _read(self, kind: str, names: tuple[str, ...], max_depth: int) -> Dataset:
-        examples = [e for e in evaluation.read_examples(names, max_depth) if e.label is not None]
+    def _read(self, kind: str, names: tuple[str, ...]) -> Dataset:
+        depths = self.config.data.depths
+        examples = [e for e in evaluation.read_examples(names) if e.label is not None and e.equation.depth in depths]
         if not examples:
             raise ConfigurationError(f"'data.{kind}' of {self.config.name!r} has no labelled equations: {list(names)}.")
         return self.model.prepare(examples)

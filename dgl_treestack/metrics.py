@@ -1,0 +1,109 @@
+"""Numbers over records: pairs, calibration, and whether two models differ. Accuracy and its kin are in `records`."""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dgl_treestack import records
+from dgl_treestack.errors import DataError
+from dgl_treestack.records import Record
+
+
+def pair_accuracy(rows: Iterable[Record]) -> float:
+    """Per cent of matched pairs whose true member has the higher score; ties count half. NaN when there is no whole pair.
+
+    A model may be right about which of two is true without knowing where to draw the line.
+    """
+    pairs: defaultdict[str, dict[int, float]] = defaultdict(dict)
+    for row in rows:
+        if row.get("pair") and row["label"] in (0, 1) and row["score"] is not None:
+            pairs[row["pair"]][row["label"]] = row["score"]
+    whole = [pair for pair in pairs.values() if len(pair) == 2]
+    if not whole:
+        return math.nan
+    return 100 * sum(1.0 if pair[1] > pair[0] else 0.5 if pair[1] == pair[0] else 0.0 for pair in whole) / len(whole)
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Equal bins of P(correct): what was said (mean probability), what was so (share that holds), equations.
+
+    error: the expected calibration error, the mean difference between the two weighted by equations.
+    """
+
+    said: tuple[float, ...]
+    so: tuple[float, ...]
+    equations: tuple[int, ...]
+    error: float
+
+
+def calibration(rows: Sequence[Record], bins: int = 10) -> Calibration:
+    """How far the probabilities sigma(score) can be believed. Raises DataError without labelled scores."""
+    judged = [row for row in rows if row["label"] in (0, 1) and row["score"] is not None]
+    if not judged:
+        raise DataError("There are no labelled scores to calibrate.")
+    probability = 1 / (1 + np.exp(-np.clip([row["score"] for row in judged], -700, 700)))
+    label = np.array([row["label"] for row in judged], dtype=float)
+    place = np.minimum((probability * bins).astype(int), bins - 1)
+    count = np.bincount(place, minlength=bins)
+    filled = count > 0
+    said = np.bincount(place, probability, bins)[filled] / count[filled]
+    so = np.bincount(place, label, bins)[filled] / count[filled]
+    error = float((np.abs(said - so) * count[filled]).sum() / len(judged))
+    return Calibration(tuple(said.tolist()), tuple(so.tolist()), tuple(count[filled].tolist()), error)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Of one model's accuracy from another's, in points, with two-sided p-values.
+
+    equations: a permutation test over matched pairs of equations (an equation without one counts alone), accuracies averaged
+    over seeds: would it be so on other equations? seeds: a paired t-test over seeds that both have, None with fewer than two:
+    would it be so with other initial values?
+    """
+
+    points: float
+    equations: float
+    seeds: float | None
+
+
+def difference(
+    one: dict[int, Sequence[Record]], other: dict[int, Sequence[Record]], generator: np.random.Generator
+) -> Difference:
+    """Of two models on the same test set: records by seed. Raises DataError when their equations are not the same."""
+    from scipy import stats
+
+    first, second = _right(one), _right(other)
+    if first.keys() != second.keys():
+        raise DataError("The records are of different equations. Evaluate both on the same file.")
+    by_pair: defaultdict[str, float] = defaultdict(float)
+    for key, (pair, right) in first.items():
+        by_pair[pair or key] += right - second[key][1]
+    gaps = np.array(list(by_pair.values()))
+    shared = sorted(one.keys() & other.keys())
+    accuracies = [np.array([records.accuracy(model[seed]) for seed in shared]) for model in (one, other)]
+    differs = len(shared) > 1 and np.ptp(accuracies[0] - accuracies[1]) > 0
+    p_of_seeds = float(stats.ttest_rel(*accuracies).pvalue) if differs else None
+    return Difference(100 * gaps.sum() / len(first), _by_chance(gaps, generator), p_of_seeds)
+
+
+def _by_chance(gaps: np.ndarray, generator: np.random.Generator, draws: int = 9999, at_once: int = 99) -> float:
+    """How often a sum of gaps with random signs is as far from zero as their own."""
+    extreme = 1
+    for _ in range(draws // at_once):
+        sums = generator.choice((-1.0, 1.0), size=(at_once, len(gaps))) @ gaps
+        extreme += int((np.abs(sums) >= abs(gaps.sum()) - 1e-9).sum())
+    return extreme / (draws + 1)
+
+
+def _right(by_seed: dict[int, Sequence[Record]]) -> dict[str, tuple[str, float]]:
+    """id -> (pair, share of seeds that are right)."""
+    found: dict[str, tuple[str, list[bool]]] = {}
+    for rows in by_seed.values():
+        for row in rows:
+            if row["correct"] is not None:
+                found.setdefault(row["id"], (row.get("pair", ""), []))[1].append(row["correct"])
+    return {key: (pair, sum(right) / len(by_seed)) for key, (pair, right) in found.items()}

@@ -1,0 +1,64 @@
+import math
+
+import numpy as np
+import pytest
+from sklearn.calibration import calibration_curve
+
+from dgl_treestack.errors import DataError
+from dgl_treestack.metrics import calibration, difference, pair_accuracy
+
+
+def record(number, label, score, pair=""):
+    correct = (score > 0) == bool(label)
+    return {"id": f"e{number}", "label": label, "score": score, "correct": correct, "depth": 3, "pair": pair}
+
+
+def test_the_true_member_of_a_pair_has_the_higher_score():
+    rows = [record(0, 1, -1.0, "a"), record(1, 0, -2.0, "a"), record(2, 1, 0.5, "b"), record(3, 0, 0.5, "b")]
+    assert pair_accuracy(rows) == 75.0, "a is right though both are called false; b is a tie"
+    assert pair_accuracy([*rows, record(4, 1, 3.0, "c"), record(5, 1, 9.0)]) == 75.0, "no partner, no pair"
+    assert math.isnan(pair_accuracy([record(0, 1, 1.0)]))
+
+
+def test_calibration_is_that_of_scikit_learn():
+    rng = np.random.default_rng(0)
+    probability = rng.random(2000)
+    label = (rng.random(2000) < probability**2).astype(int)
+    rows = [record(i, int(y), float(np.log(p / (1 - p)))) for i, (p, y) in enumerate(zip(probability, label, strict=True))]
+    found = calibration(rows)
+    so, said = calibration_curve(label, probability, n_bins=10)
+    assert np.allclose(found.so, so) and np.allclose(found.said, said) and sum(found.equations) == 2000
+    assert 0.1 < found.error < 0.25
+    assert calibration([record(i, 1, 50.0) for i in range(5)]).error == pytest.approx(0, abs=1e-9)
+    with pytest.raises(DataError, match="no labelled scores"):
+        calibration([])
+
+
+def model(right, pairs=0):
+    """Records by seed of a model that is right where it is said to be. pairs: so many equations of one pair each."""
+    return {
+        seed: [record(i, 1, 1.0 if yes else -1.0, f"p{i // 2}" if i < pairs else "") for i, yes in enumerate(rows)]
+        for seed, rows in right.items()
+    }
+
+
+def test_a_clear_difference_and_none():
+    generator = np.random.default_rng(0)
+    good, bad = [True] * 90 + [False] * 10, [True] * 60 + [False] * 40
+    found = difference(model({0: good, 1: good[1:] + good[:1]}), model({0: bad, 1: [*bad[1:], False]}), generator)
+    assert found.points == pytest.approx(30.5) and found.equations < 0.001 and found.seeds is not None
+    none = difference(model({0: good}), model({0: good[::-1]}), generator)
+    assert none.points == 0 and none.equations > 0.5 and none.seeds is None
+
+
+def test_a_pair_counts_once():
+    """Two members of a pair that go wrong together are one observation, so they say less."""
+    good, bad = [True] * 100, [False] * 8 + [True] * 92
+    alone = difference(model({0: good}), model({0: bad}), np.random.default_rng(0))
+    paired = difference(model({0: good}, 100), model({0: bad}, 100), np.random.default_rng(0))
+    assert alone.points == paired.points and alone.equations < 0.02 < 0.1 < paired.equations
+
+
+def test_different_equations_are_refused():
+    with pytest.raises(DataError, match="different equations"):
+        difference(model({0: [True] * 3}), model({0: [True] * 4}), np.random.default_rng(0))
