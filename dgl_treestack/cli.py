@@ -155,6 +155,27 @@ def sweep(
 
 
 @app.command
+def reproduce(
+    protocols: Annotated[
+        Positional[tuple[str, ...]], arg(help="Names of protocols, or all; without any, they are listed.")
+    ] = (),
+    *,
+    scale: Annotated[str, arg(help="smoke: minutes, to see it run; day: a day of two cores; paper: as the papers.")] = "smoke",
+    output_dir: Annotated[Path | None, arg(help="Runs, tables and figures go here; reproduced/SCALE when not given.")] = None,
+    seeds: Annotated[tuple[int, ...], arg(help="In place of the scale's own.")] = (),
+    jobs: Annotated[int, arg(help="Runs at a time, each a process with one thread.")] = 1,
+    dry_run: Annotated[bool, arg(help="Only list the runs that are missing.")] = False,
+) -> int:
+    """Run the papers' experiments: tables with their numbers beside ours, figures. Runs that are done are not repeated."""
+    from dgl_treestack.experiments.reproduce import describe, reproduce
+
+    if not protocols:
+        print(describe())
+        return 0
+    return reproduce(protocols, scale, output_dir or Path("reproduced") / scale, seeds=seeds, jobs=jobs, dry_run=dry_run)
+
+
+@app.command
 def evaluate(
     run: Annotated[Positional[Path], arg(help="A run folder.")],
     data: Annotated[

@@ -2,7 +2,7 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -71,7 +71,7 @@ class Difference:
 
 
 def difference(
-    one: dict[int, Sequence[Record]], other: dict[int, Sequence[Record]], generator: np.random.Generator
+    one: Mapping[int, Sequence[Record]], other: Mapping[int, Sequence[Record]], generator: np.random.Generator
 ) -> Difference:
     """Of two models on the same test set: records by seed. Raises DataError when their equations are not the same."""
     from scipy import stats
@@ -99,7 +99,7 @@ def _by_chance(gaps: np.ndarray, generator: np.random.Generator, draws: int = 99
     return extreme / (draws + 1)
 
 
-def _right(by_seed: dict[int, Sequence[Record]]) -> dict[str, tuple[str, float]]:
+def _right(by_seed: Mapping[int, Sequence[Record]]) -> dict[str, tuple[str, float]]:
     """id -> (pair, share of seeds that are right)."""
     found: dict[str, tuple[str, list[bool]]] = {}
     for rows in by_seed.values():

@@ -23,6 +23,7 @@ class RunResult:
     validation: Sequence[Record]
     test: Sequence[Record]
     equations: int = 0
+    commit: str = ""
 
 
 def read(folder: Path) -> RunResult:
@@ -36,7 +37,8 @@ def read(folder: Path) -> RunResult:
         raise DataError("The run has no test records. Give its configuration a test set.", folder)
     within = [record for record in validation if record["depth"] in data.depths]
     equations = run.environment.get("equations", {}).get("train", 0)
-    return RunResult(folder, run.config, run.seed, run.read_metrics(), within, test, equations)
+    commit = run.environment.get("commit") or "unknown"
+    return RunResult(folder, run.config, run.seed, run.read_metrics(), within, test, equations, commit)
 
 
 def by_config(runs: Sequence[RunResult]) -> dict[str, list[RunResult]]:

@@ -23,6 +23,7 @@ COMMANDS = [
     "inspect",
     "train",
     "sweep",
+    "reproduce",
     "evaluate",
     "verify",
     "complete",

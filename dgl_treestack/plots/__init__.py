@@ -39,6 +39,14 @@ def plot(name: str, folders: Sequence[Path], output: Path) -> list[Path]:
         return _style.save(draw([read(folder) for folder in folders]), output)
 
 
+def draw_depths(groups: Mapping[str, Sequence[Any]], output: Path) -> list[Path]:
+    """Accuracy against depth for runs (`results.RunResult`) by label, saved as SVG and PNG. Returns the files written."""
+    from dgl_treestack.plots import _style, depth
+
+    with _style.applied():
+        return _style.save(depth.draw_groups(groups), output)
+
+
 def plot_audit(report: Mapping[str, Any], output: Path) -> list[Path]:
     """Draw the report of an audit (`audit.report.audit`) and save it as SVG and PNG. Returns the files written."""
     from dgl_treestack.plots import _style, audit

@@ -1,7 +1,7 @@
 """Accuracy against depth, inside and beyond the training depths: the figure the papers are about."""
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -19,7 +19,12 @@ def draw(runs: Sequence[RunResult]) -> Figure:
 
     Raises DataError when there are no runs, or no depth with enough equations.
     """
-    groups = by_config(runs)
+    return draw_groups({name.split("-", 1)[-1]: group for name, group in by_config(runs).items()})
+
+
+def draw_groups(groups: Mapping[str, Sequence[RunResult]]) -> Figure:
+    """The same for runs that are grouped already, label -> runs that differ in their seed."""
+    runs = [run for group in groups.values() for run in group]
     figure = Figure(figsize=(7.2, 4.2), layout="constrained")
     axes = figure.add_subplot()
     for i, (name, group) in enumerate(groups.items()):
@@ -53,7 +58,7 @@ def _draw_group(axes: Axes, name: str, group: Sequence[RunResult], line: dict[st
     depths = [depth for depth in curves[0] if all(depth in curve for curve in curves)]
     mean = [statistics.fmean(curve[depth] for curve in curves) for depth in depths]
     seeds = f"{len(group)} seed{'s' if len(group) > 1 else ''}"
-    axes.plot(depths, mean, **line, markersize=4.5, label=f"{name.split('-', 1)[-1]} ({seeds})")  # type: ignore[arg-type]
+    axes.plot(depths, mean, **line, markersize=4.5, label=f"{name} ({seeds})")  # type: ignore[arg-type]
     if len(group) > 1:
         spread = [statistics.stdev(curve[depth] for curve in curves) for depth in depths]
         low = [m - s for m, s in zip(mean, spread, strict=True)]

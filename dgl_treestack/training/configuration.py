@@ -25,6 +25,7 @@ _RANGES: tuple[tuple[str, float, float], ...] = (
     ("model.dropout", 0, 1),
     ("data.max_depth", 0, math.inf),
     ("data.min_depth", 0, math.inf),
+    ("data.percent", 1e-6, 100.000001),
     ("optimizer.learning_rate", 0, math.inf),
     ("optimizer.beta1", 0, 1),
     ("optimizer.beta2", 0, 1),
@@ -70,6 +71,7 @@ class DataConfig:
     test: tuple[str, ...] = ()
     max_depth: int = 0  # of training and validation equations; 0 for no limit
     min_depth: int = 0  # likewise
+    percent: float = 100.0  # of the training equations, by pair; what a smaller share has, a larger one has too
 
     @property
     def depths(self) -> range:

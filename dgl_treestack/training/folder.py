@@ -115,6 +115,10 @@ class RunFolder:
                 return records.read(self.folder / "records" / f"{name}.jsonl")
         raise DataError(f"The run has no records of {data}. Finish it with `treestack train ... --resume`.", self.folder)
 
+    def has_records(self, data: str) -> bool:
+        """Whether there are records of a data file, by the name it then had."""
+        return any(source["data"] == data for source in self._sources().values())
+
     def _sources(self) -> dict[str, dict[str, str]]:
         sources = self.read_json("records/sources.json") if self.sources.exists() else {}
         if not all(isinstance(source, dict) and {"data", "sha256"} <= source.keys() for source in sources.values()):

@@ -50,7 +50,7 @@ class Training:
         self.model = build_model(config.model)
         self.model.reset_parameters(torch_generator(seed, "initial values"))
         self.model.to(self.device)
-        self.train_set = self._read("train", config.data.train)
+        self.train_set = self._read("train", config.data.train, config.data.percent)
         self.validation_set = self._read("validation", config.data.validation)
         self.adam = NamedAdam(self.model, config.optimizer)
         atomic.remove_leftovers(run.folder)
@@ -58,9 +58,10 @@ class Training:
         self.engine = choose_engine(config, self.model, self.train_set, recorded, self.device)
         self.progress = checkpoint.load(run.last, self.model, self.adam) if run.last.exists() else Progress()
 
-    def _read(self, kind: str, names: tuple[str, ...]) -> Dataset:
+    def _read(self, kind: str, names: tuple[str, ...], percent: float = 100.0) -> Dataset:
         depths = self.config.data.depths
-        examples = [e for e in evaluation.read_examples(names) if e.label is not None and e.equation.depth in depths]
+        found = evaluation.read_share(names, percent)
+        examples = [example for example in found if example.label is not None and example.equation.depth in depths]
         if not examples:
             raise ConfigurationError(f"'data.{kind}' of {self.config.name!r} has no labelled equations: {list(names)}.")
         return self.model.prepare(examples)

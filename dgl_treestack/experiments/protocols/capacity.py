@@ -1,0 +1,14 @@
+"""A Tree-LSTM with as many parameters as Tree-SMU: is it the stack, or the size?"""
+
+from dgl_treestack.experiments._protocol import Column, Protocol, Row, tested, validation
+
+PROTOCOL = Protocol(
+    "Capacity",
+    "Arabshahi 2020 says that the two have similar numbers of parameters; ours have equal ones but for 2 per cent",
+    (
+        Row("Tree-SMU, hidden 50", "tree_smu"),
+        Row("Tree-LSTM, hidden 50", "tree_lstm"),
+        Row("Tree-LSTM, hidden 60", "tree_lstm", {}, {"model.hidden": 60}),
+    ),
+    (Column("validation", validation), Column("test 1-7", tested(1, 7)), Column("test 8-13", tested(8, 13))),
+)

@@ -1,0 +1,14 @@
+"""How much data a model needs: trained on shares of the training equations."""
+
+from dgl_treestack.experiments._protocol import Column, Protocol, Row, tested, validation
+
+MODELS = (("Tree-RNN", "tree_rnn_tanh"), ("Tree-LSTM", "tree_lstm"), ("Tree-SMU", "tree_smu"))
+SHARES = (10, 25, 50, 80, 90, 100)
+
+PROTOCOL = Protocol(
+    "Sample efficiency",
+    "Arabshahi 2019, Figure 6, and Arabshahi 2020, Figure 3b, which print no numbers",
+    tuple(Row(f"{label}, {share} %", name, {}, {"data.percent": float(share)}) for label, name in MODELS for share in SHARES),
+    (Column("validation", validation), Column("test 1-7", tested(1, 7)), Column("test 8-13", tested(8, 13))),
+    figure=("Tree-LSTM, 50 %", "Tree-LSTM, 100 %", "Tree-SMU, 50 %", "Tree-SMU, 90 %", "Tree-SMU, 100 %"),
+)

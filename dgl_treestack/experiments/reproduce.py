@@ -1,0 +1,120 @@
+"""`treestack reproduce`: a protocol's runs, as far as they are missing, its table and its figure."""
+
+import json
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from dgl_treestack import atomic, plots, results
+from dgl_treestack.errors import ConfigurationError, unknown
+from dgl_treestack.experiments import tables
+from dgl_treestack.experiments._protocol import Protocol, Row
+from dgl_treestack.experiments.protocols import protocols
+from dgl_treestack.experiments.scales import SCALES, Scale, check_data
+from dgl_treestack.experiments.sweep import train_all
+from dgl_treestack.resources import find_config
+from dgl_treestack.results import RunResult
+from dgl_treestack.training import configuration, evaluation
+from dgl_treestack.training.configuration import RunConfig
+from dgl_treestack.training.folder import RunFolder
+from dgl_treestack.training.run import Run
+
+logger = logging.getLogger(__name__)
+ALL = "all"
+
+
+def reproduce(
+    names: Sequence[str], scale_name: str, output_dir: Path, *, seeds: Sequence[int] = (), jobs: int = 1, dry_run: bool = False
+) -> int:
+    """Train what is missing for some protocols, then write `<protocol>/table.md`, `.csv`, `depth.svg` and `.png`.
+
+    Returns the exit code. Raises ConfigurationError for an unknown protocol or scale, DataError when data is missing.
+    """
+    chosen, scale = _chosen(names), _scale(scale_name, seeds)
+    wanted = {
+        configure(row, protocol, scale).name: configure(row, protocol, scale)
+        for protocol in chosen.values()
+        for row in protocol.rows
+    }
+    runs = [(config, seed) for seed in scale.seeds for config in wanted.values()]
+    missing = [(config, seed) for config, seed in runs if not _folder(output_dir, config, seed).done.exists()]
+    logger.info("%d runs, %d of them done", len(runs), len(runs) - len(missing))
+    if dry_run:
+        print("\n".join(f"{config.name}-{seed}" for config, seed in missing))
+        return 0
+    files = {name: output_dir / "configs" / f"{name}.toml" for name in wanted}
+    for name, path in files.items():
+        atomic.write_text(path, configuration.dump(wanted[name]))
+    code = train_all(missing, files, output_dir / "runs", jobs)
+    if code in (130, 143):
+        return code
+    for name, protocol in chosen.items():
+        _finish(name, protocol, scale, scale_name, output_dir)
+    return code
+
+
+def describe() -> str:
+    """The protocols and the scales, a line each."""
+    lines = [f"{name:<18} {protocol.title} ({protocol.source})" for name, protocol in protocols().items()]
+    return "\n".join([*lines, "", *(f"--scale {name:<10} {scale.summary}" for name, scale in SCALES.items())])
+
+
+def _chosen(names: Sequence[str]) -> dict[str, Protocol]:
+    known = protocols()
+    for name in names:
+        if name not in (*known, ALL):
+            raise ConfigurationError(unknown("protocol", name, [*known, ALL]))
+    return {name: protocol for name, protocol in known.items() if name in names or ALL in names}
+
+
+def _scale(name: str, seeds: Sequence[int]) -> Scale:
+    if name not in SCALES:
+        raise ConfigurationError(unknown("scale", name, SCALES))
+    check_data(SCALES[name])
+    return replace(SCALES[name], seeds=tuple(seeds)) if seeds else SCALES[name]
+
+
+def configure(row: Row, protocol: Protocol, scale: Scale) -> RunConfig:
+    """The configuration of a row, named after its model and its hash, so that protocols share what they can."""
+    data = {f"data.{kind}": [name] for kind, name in scale.data.items()}
+    depths = {"data.min_depth": protocol.depths[0], "data.max_depth": protocol.depths[1]}
+    base = configuration.load(find_config(f"models/{row.config}"))
+    own = {"model.hidden": scale.changes["model.hidden"]} if "model.hidden" in scale.changes else {}
+    changes = {**scale.changes, **data, **depths, **row.changes, **own}
+    config = configuration.override(base, [f"{key}={json.dumps(value)}" for key, value in changes.items()])
+    return replace(config, name=f"{row.config}-{config.hash}")
+
+
+def _folder(output_dir: Path, config: RunConfig, seed: int) -> RunFolder:
+    return RunFolder(output_dir / "runs" / f"{config.name}-{seed}")
+
+
+def _finish(name: str, protocol: Protocol, scale: Scale, scale_name: str, output_dir: Path) -> None:
+    """Tables and figure of a protocol, from the runs that are done."""
+    found: dict[str, list[RunResult]] = {}
+    for row in protocol.rows:
+        config = configure(row, protocol, scale)
+        folders = [_folder(output_dir, config, seed) for seed in scale.seeds]
+        done = [folder.folder for folder in folders if folder.done.exists()]
+        found[row.label] = [_with_deep(folder, scale, protocol) for folder in done]
+    lines = tables.compare(protocol, found)
+    text = tables.markdown(
+        protocol, lines, tables.differences(protocol, found), scale, f"treestack reproduce {name} --scale {scale_name}"
+    )
+    atomic.write_text(output_dir / name / "table.md", text)
+    atomic.write_text(output_dir / name / "table.csv", tables.csv(lines))
+    drawn = {label: runs for label, runs in found.items() if runs and label in (protocol.figure or found)}
+    if drawn:
+        plots.draw_depths(drawn, output_dir / name / "depth")
+    print(text)
+
+
+def _with_deep(folder: Path, scale: Scale, protocol: Protocol) -> RunResult:
+    """A run with its records of the deeper test set, made now where they are missing."""
+    run = results.read(folder)
+    if not protocol.deep:
+        return run
+    kept = Run.open(folder)
+    rows = kept.read_records(scale.deep) if kept.has_records(scale.deep) else evaluation.evaluate(kept, scale.deep)
+    return replace(run, test=[*run.test, *({**row, "data": "deep"} for row in rows)])
