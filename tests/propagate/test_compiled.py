@@ -129,8 +129,9 @@ def test_a_step_row_by_row_has_the_numbers_of_the_step(name):
             rewritten.append(found is not None)
         return kernel
 
+    cell = make(name)
     for arity in (1, 2):
-        split = Split(make(name), Form(arity, False, ()))
+        split = Split(cell, Form(arity, False, ()))
         known = Kernels(split, build, torch.float64, torch.device("cpu"))
         for number, piece in enumerate(split.pieces):
             if piece.makes or piece.last:

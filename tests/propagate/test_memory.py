@@ -56,6 +56,16 @@ def test_a_step_leaves_nothing_behind(name, engine):
 
 
 @pytest.mark.parametrize("engine", ["levels", "levels/pieces"])
+def test_a_cell_that_nobody_holds_is_gone(engine):
+    cell = make("tree_smu").train()
+    held = weakref.ref(cell)
+    loss_of(cell, graph.from_expressions(some_trees(), VOCABULARY), engine).backward()
+    del cell
+    gc.collect()
+    assert held() is None
+
+
+@pytest.mark.parametrize("engine", ["levels", "levels/pieces"])
 def test_two_steps_at_once_do_not_disturb_each_other(engine):
     cell = make("tree_smu").train()
     first, second = (graph.from_expressions(some_trees(count, count), VOCABULARY) for count in (8, 3))

@@ -8,6 +8,7 @@ computes all x that depend on the y before it, the last one the state; each runs
 does not need is dropped when it is compiled.
 """
 
+import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -66,7 +67,7 @@ class Split:
     """
 
     def __init__(self, cell: Cell, form: Form):
-        self.cell, self.form = cell, form
+        self._cell, self.form = weakref.ref(cell), form
         source = torch.Generator().manual_seed(0)
         given = self._examples(source)
         first = Replay(cell, form.arity, {})
@@ -79,6 +80,13 @@ class Split:
         ]
         self.rounds = self._rounds(given, source)
         self.pieces = self._pieces()
+
+    @property
+    def cell(self) -> Cell:
+        """The cell, which is not held: what is made of it is kept for as long as it lives."""
+        cell = self._cell()
+        assert cell is not None, "a split is of no use without its cell"
+        return cell
 
     @property
     def given_shapes(self) -> list[Shape]:
