@@ -22,7 +22,7 @@ from dgl_treestack.forest import NO_OPERATOR
 from dgl_treestack.graph import child_table
 from dgl_treestack.operators import Signature
 
-MOST_ROWS = 2048  # of a chunk, so that what a step holds in passing is bounded
+MOST_ROWS = 1024  # of a chunk, so that what a step holds in passing is bounded
 
 
 class Segment(NamedTuple):
