@@ -65,9 +65,9 @@ def demands(cell: Cell, plan: Plan) -> tuple[float, float]:
     state = sum(torch.Size(shape).numel() for shape in cell.fields.values())
     for chunk in plan.chunks:
         rows, split = chunk.stop - chunk.start, splits[chunk.arity]
-        x = [torch.Size(tail).numel() for tail in split.tails]
-        y = [torch.Size(shape).numel() for shape in split.y_shapes]
-        operations += 6 * rows * sum(a * shape[-1] for a, shape in zip(x, split.y_shapes, strict=True))
+        x = [torch.Size(unit.tail).numel() for unit in split.units]
+        y = [torch.Size(unit.y_shape).numel() for unit in split.units]
+        operations += 6 * rows * sum(a * unit.y_shape[-1] for a, unit in zip(x, split.units, strict=True))
         numbers = 2 * sum(x) + 2 * sum(y) + 2 * chunk.arity * state + state  # ahead: children, x, y, state
         moved += BYTES * rows * (numbers + sum(x) + 2 * sum(y) + 2 * chunk.arity * state + 2 * state)  # back
     parameters = sum(parameter.numel() for parameter in cell.parameters())

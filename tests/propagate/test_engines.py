@@ -83,8 +83,8 @@ def test_gradients_lie_in_order_whatever_x_is():
     (chunk,) = cpu_plan(batch, shared=True).chunks
     x = torch.rand(1, 2, 5, dtype=torch.float64).transpose(1, 2)
     parts = Products(cell, ["Add"], Memory(torch.float64, torch.device("cpu")))
-    y = parts.ahead("c_stack_rows", chunk, x)
-    assert not x.is_contiguous() and parts.back("c_stack_rows", chunk, x, torch.ones_like(y)).is_contiguous()
+    y = parts.ahead(("c_stack_rows",), chunk, x)
+    assert not x.is_contiguous() and parts.back(("c_stack_rows",), chunk, x, torch.ones_like(y)).is_contiguous()
 
 
 def test_long_levels_are_cut(monkeypatch):

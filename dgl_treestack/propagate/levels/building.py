@@ -36,7 +36,7 @@ class Kernels:
     def back(self, number: int) -> Kernel:
         if (number, False) not in self.built:
             piece = self.split.pieces[number]
-            shapes = list(self.split.cell.fields.values()) if piece.last else [self.split.tails[i] for i in piece.makes]
+            shapes = list(self.split.cell.fields.values()) if piece.last else [self.split.units[i].tail for i in piece.makes]
             kernel = _back(self.split, piece, self.reads[number])
             self.built[number, False] = self._build(kernel, piece, lambda n: [self._example(n, shape) for shape in shapes])
         return self.built[number, False]
@@ -47,8 +47,9 @@ class Kernels:
 
     def _build(self, kernel: Kernel, piece: Piece, last: Callable[[int], list[Tensor]] | None) -> Kernel:
         split, fields = self.split, self.split.cell.fields
-        rows, edges, nodes = _unlike([*split.given_shapes, *split.y_shapes, *split.tails], split.form.arity)
-        shapes = [*split.given_shapes[len(fields) :], *(split.y_shapes[i] for i in piece.known)]
+        sizes = [shape for unit in split.units for shape in (unit.y_shape, unit.tail, unit.widths)]
+        rows, edges, nodes = _unlike([*split.given_shapes, *sizes], split.form.arity)
+        shapes = [*split.given_shapes[len(fields) :], *(split.units[i].y_shape for i in piece.known)]
         of_nodes = [*(self._example(nodes, shape) for shape in shapes), *(last(nodes) if last else [])]
         buffers = [self._example(rows, shape) for shape in fields.values()]
         children = torch.arange(edges, device=self.device) % rows

@@ -5,14 +5,14 @@ gradient another.
 
 A cell never says how it is to be cut: it is run a few times on small numbers, to see which x change with which y. A piece
 computes all x that depend on the y before it, the last one the state; each runs the whole step and returns its part; what it
-does not need is dropped when it is compiled.
+does not need is dropped when it is compiled. Products that are applied to the same x at the same time are one, a `Unit`, with
+their results side by side.
 """
 
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import cast
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor
@@ -49,9 +49,27 @@ class Replay:
         return x.new_zeros(*x.shape[:-1], cast(OperatorLinear, self.cell.products[product]).width(self.arity))
 
 
+class Unit(NamedTuple):
+    """Products of one x. places: in the order of the step. names: of the products. widths: of their results.
+
+    tail: shape of x without the first dimension. constant: whether they have no inputs, and are biases.
+    """
+
+    places: tuple[int, ...]
+    names: tuple[str, ...]
+    widths: tuple[int, ...]
+    tail: tuple[int, ...]
+    constant: bool
+
+    @property
+    def y_shape(self) -> Shape:
+        """Of the results side by side, without the first dimension."""
+        return (*self.tail[:-1], sum(self.widths))
+
+
 @dataclass(frozen=True, eq=False)
 class Piece:
-    """known: places of the products whose y it is given. makes: of those whose x it computes; the last computes the state."""
+    """known: the units whose y it is given. makes: those whose x it computes; the last piece computes the state."""
 
     known: tuple[int, ...]
     makes: tuple[int, ...]
@@ -61,9 +79,8 @@ class Piece:
 class Split:
     """A cell's step of one form, in pieces.
 
-    products: names, in the order of the step. tails: shapes of their x without the first dimension. constant: places of
-    products without inputs, which are biases. rounds: for every piece but the last, places of the products that follow on it.
-    Tensors go in and out of pieces as lists: [children's fields (n, A, *shape)..., external input, noise..., y...].
+    units: products, those of the same x together. rounds: for every piece but the last, the units that follow on it.
+    Tensors go in and out of pieces as lists: [children's fields (n, A, *shape)..., external input, noise..., y of units...].
     """
 
     def __init__(self, cell: Cell, form: Form):
@@ -73,12 +90,10 @@ class Split:
         first = Replay(cell, form.arity, {})
         state = self._step(first, given)
         check_state(state, cell, EXAMPLE_NODES)
-        self.products = first.products
-        self.tails = [x.shape[1:] for x in first.x]
-        self.constant = [
-            i for i, name in enumerate(self.products) if cast(OperatorLinear, cell.products[name]).inputs == (0, 0)
-        ]
-        self.rounds = self._rounds(given, source)
+        level, alike = self._levels(first, given, source)
+        self.units = self._units(first, level, alike)
+        of_level = [level[unit.places[0]] for unit in self.units]
+        self.rounds = [[i for i, own in enumerate(of_level) if own == n] for n in range(max(of_level, default=-1) + 1)]
         self.pieces = self._pieces()
 
     @property
@@ -95,17 +110,19 @@ class Split:
         external = [(self.cell.input_size,)] if self.form.external else []
         return [*children, *external, *(self.cell.noise[name] for name in self.form.noise)]
 
-    @cached_property
-    def y_shapes(self) -> list[Shape]:
-        """Of the products' results, without the first dimension."""
-        maps = [cast(OperatorLinear, self.cell.products[name]) for name in self.products]
-        return [(*tail[:-1], one.width(self.form.arity)) for tail, one in zip(self.tails, maps, strict=True)]
-
     def compute(self, piece: Piece, given: Sequence[Tensor], y: Sequence[Tensor]) -> list[Tensor]:
-        """What a piece is for: x by place, or the state by field."""
-        replay = Replay(self.cell, self.form.arity, dict(zip(piece.known, y, strict=True)))
+        """What a piece is for: x by unit, or the state by field."""
+        known: dict[int, Tensor] = {}
+        for unit, together in zip((self.units[i] for i in piece.known), y, strict=True):
+            parts = together.split_with_sizes(unit.widths, -1) if len(unit.widths) > 1 else (together,)
+            known.update(zip(unit.places, parts, strict=True))
+        replay = Replay(self.cell, self.form.arity, known)
         state = self._step(replay, given)
-        return [state[name] for name in self.cell.fields] if piece.last else [replay.x[i] for i in piece.makes]
+        return (
+            [state[name] for name in self.cell.fields]
+            if piece.last
+            else [replay.x[self.units[i].places[0]] for i in piece.makes]
+        )
 
     def gradients(
         self, piece: Piece, given: Sequence[Tensor], y: Sequence[Tensor], arriving: Sequence[Tensor]
@@ -124,7 +141,7 @@ class Split:
         """Positions in [*given, *y] that a piece has a gradient for, noise excepted."""
         source = torch.Generator().manual_seed(0)
         given = self._examples(source)
-        y = [torch.randn(EXAMPLE_NODES, *self.y_shapes[i], generator=source) for i in piece.known]
+        y = [torch.randn(EXAMPLE_NODES, *self.units[i].y_shape, generator=source) for i in piece.known]
         found = self.gradients(piece, given, y, self.compute(piece, given, y))
         noise = range(len(given) - len(self.form.noise), len(given))
         return [i for i, gradient in enumerate(found) if gradient is not None and i not in noise]
@@ -139,27 +156,61 @@ class Split:
         return self.cell.node(replay, children, inputs, dict(zip(self.form.noise, rest, strict=True)))[0]
 
     @torch.no_grad()
-    def _rounds(self, given: list[Tensor], source: torch.Generator) -> list[list[int]]:
-        """Products by how many products in a row come before them: y is changed, one after the other, to see which x change."""
-        y = {i: torch.randn(EXAMPLE_NODES, *shape, generator=source) for i, shape in enumerate(self.y_shapes)}
+    def _levels(self, first: Replay, given: list[Tensor], source: torch.Generator) -> tuple[list[int], list[list[Tensor]]]:
+        """By place: how many products in a row come before it, and its x in some runs. y is changed, one after the other, to
+        see which x change."""
+        widths = [cast(OperatorLinear, self.cell.products[name]).width(self.form.arity) for name in first.products]
+        y = {
+            i: torch.randn(EXAMPLE_NODES, *x.shape[1:-1], width, generator=source)
+            for i, (x, width) in enumerate(zip(first.x, widths, strict=True))
+        }
         before = self._x(given, y)
-        level = [0] * len(y)
+        level, alike = [0] * len(y), [[x] for x in before]
         for i in y:
             changed = self._x(given, {**y, i: y[i] + torch.randn(y[i].shape, generator=source)})
             for j, (old, new) in enumerate(zip(before, changed, strict=True)):
+                alike[j].append(new)
                 if not torch.equal(old, new):
                     level[j] = max(level[j], level[i] + 1)
-        return [[i for i in y if level[i] == n] for n in range(max(level, default=-1) + 1)]
+        return level, alike
 
     def _x(self, given: list[Tensor], y: Mapping[int, Tensor]) -> list[Tensor]:
         replay = Replay(self.cell, self.form.arity, y)
         self._step(replay, given)
         return replay.x
 
+    def _units(self, first: Replay, level: list[int], alike: list[list[Tensor]]) -> list[Unit]:
+        """Products of the same x on the same level, if they share weights in the same way and all or none have a bias."""
+        maps = [cast(OperatorLinear, self.cell.products[name]) for name in first.products]
+        together: list[list[int]] = []
+        for i, one in enumerate(maps):
+            for places in together:
+                j = places[0]
+                kind = (level[i], one.share, one.bias, one.inputs) == (level[j], maps[j].share, maps[j].bias, maps[j].inputs)
+                if kind and all(map(_same, alike[i], alike[j])):
+                    places.append(i)
+                    break
+            else:
+                together.append([i])
+        return [
+            Unit(
+                tuple(places),
+                tuple(first.products[i] for i in places),
+                tuple(maps[i].width(self.form.arity) for i in places),
+                tuple(first.x[places[0]].shape[1:]),
+                maps[places[0]].inputs == (0, 0),
+            )
+            for places in together
+        ]
+
     def _pieces(self) -> list[Piece]:
         known: list[int] = []
         pieces = []
-        for places in self.rounds:
-            pieces.append(Piece(tuple(known), tuple(i for i in places if i not in self.constant)))
-            known.extend(places)
+        for units in self.rounds:
+            pieces.append(Piece(tuple(known), tuple(i for i in units if not self.units[i].constant)))
+            known.extend(units)
         return [*pieces, Piece(tuple(known), (), last=True)]
+
+
+def _same(one: Tensor, other: Tensor) -> bool:
+    return one.shape == other.shape and torch.equal(one, other)

@@ -7,6 +7,7 @@ together, unless there are so many that keeping them costs more than it saves.
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple, cast
 
 import torch
@@ -17,17 +18,34 @@ from dgl_treestack.propagate.levels.memory import Memory
 from dgl_treestack.propagate.levels.plan import Chunk
 
 Key = tuple[str, str, str]  # weight or bias, product, the operator's key in it
-MOST_WAITING = 2048  # rows of a product whose gradients wait
+Unit = tuple[str, ...]  # products that are applied to the same x; their results lie side by side
+MOST_WAITING = 2048  # rows of a unit whose gradients wait
 
 
-class Map(NamedTuple):
-    """Weight (out, in), the same transposed, and bias (out,), of which there may be none, with the keys of their gradients."""
+class Part(NamedTuple):
+    """A product's share of a map: the keys of its parameters, the width of its result."""
 
-    weight: Tensor | None
-    transposed: Tensor | None
-    bias: Tensor | None
     weight_key: Key
     bias_key: Key
+    width: int
+
+
+@dataclass(eq=False)
+class Map:
+    """An operator's map of a unit: weight (out, in), the same transposed, and bias (out,), of which there may be none.
+
+    of_weight, of_bias: their gradients, as far as there are any.
+    """
+
+    weight: Tensor | None
+    bias: Tensor | None
+    parts: list[Part]
+    of_weight: Tensor | None = None
+    of_bias: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        self.transposed = None if self.weight is None else self.weight.t()
+        self.width = sum(part.width for part in self.parts)
 
 
 class Waiting(NamedTuple):
@@ -42,111 +60,124 @@ class Waiting(NamedTuple):
 class Products:
     """The linear maps of a cell during one sweep, for some operators, and the gradients of their parameters.
 
-    parameters: what the operators use. gradients: of what the way back has reached.
+    parameters: what the operators use.
     """
 
     def __init__(self, cell: Cell, operators: Iterable[str], memory: Memory):
-        self.memory = memory
-        self.maps: dict[tuple[str, str], Map] = {}
+        self.cell, self.memory = cell, memory
+        self.maps: dict[tuple[Unit, str], Map] = {}  # by operator, or by its key where operators share weights
         self.parameters: dict[Key, Tensor] = {}
-        self.gradients: dict[Key, Tensor] = {}
-        self.waiting: dict[str, list[Waiting]] = {}
-        self.rows_waiting: dict[str, int] = {}
+        self.waiting: dict[Unit, list[Waiting]] = {}
+        self.rows_waiting: dict[Unit, int] = {}
         self.shared = {name for name, maps in cell.products.items() if cast(OperatorLinear, maps).share == "all"}
-        made: dict[Key, Map] = {}  # operators may share one
         for operator in operators:
-            for product, maps in cell.products.items():
-                maps = cast(OperatorLinear, maps)
-                key = ("weight", product, maps.keys[operator])
-                if key not in made:
-                    made[key] = self._made(key, maps, operator)
-                self.maps[product, operator] = made[key]
+            for product in cell.products:
+                keys, tensors = self._keys(product, operator), self._product(product).pair(operator)
+                self.parameters.update((key, value) for key, value in zip(keys, tensors, strict=True) if value is not None)
 
-    def _made(self, key: Key, maps: OperatorLinear, operator: str) -> Map:
-        """An operator's map; its parameters are taken down."""
-        keys = key, ("bias", *key[1:])
-        weight, bias = maps.pair(operator)
-        self.parameters.update((own, p) for own, p in zip(keys, (weight, bias), strict=True) if p is not None)
-        weight, bias = (None if parameter is None else parameter.detach() for parameter in (weight, bias))
-        return Map(weight, None if weight is None else weight.t(), bias, *keys)
+    def _product(self, product: str) -> OperatorLinear:
+        return cast(OperatorLinear, self.cell.products[product])
 
-    def ahead(self, product: str, chunk: Chunk, x: Tensor) -> Tensor:
+    def _keys(self, product: str, operator: str) -> tuple[Key, Key]:
+        own = self._product(product).keys[operator]
+        return ("weight", product, own), ("bias", product, own)
+
+    def _map(self, unit: Unit, operator: str) -> Map:
+        """Made when it is first asked for."""
+        name = "".join(self._product(product).keys[operator] for product in unit) if unit[0] in self.shared else operator
+        if (unit, name) not in self.maps:
+            self.maps[unit, name] = self._made(unit, operator)
+        return self.maps[unit, name]
+
+    def _made(self, unit: Unit, operator: str) -> Map:
+        pairs = [self._product(product).pair(operator) for product in unit]
+        weights, biases = ([tensor.detach() for tensor in column if tensor is not None] for column in zip(*pairs, strict=True))
+        widths = [len(tensor) for tensor in weights or biases]
+        parts = [Part(*self._keys(product, operator), width) for product, width in zip(unit, widths, strict=True)]
+        return Map(_joined(weights) if weights else None, _joined(biases) if biases else None, parts)
+
+    def ahead(self, unit: Unit, chunk: Chunk, x: Tensor) -> Tensor:
         """Weight and bias of every row's own operator: (n, ..., in) -> (n, ..., out)."""
         rows, repeats = _flat(x)
-        first, *_ = maps = self._maps(product, chunk)
-        result = self.memory.empty(rows.shape[0], cast(Tensor, first.bias if first.weight is None else first.weight).shape[0])
-        sizes = self._sizes(product, chunk, repeats)
-        for (_, transposed, bias, *_), own, part in zip(maps, _parts(rows, sizes), _parts(result, sizes), strict=True):
-            if transposed is None:
-                part.copy_(cast(Tensor, bias))
-            elif bias is None:
-                torch.mm(own, transposed, out=part)
+        maps, sizes = self._maps(unit, chunk), self._sizes(unit, chunk, repeats)
+        result = self.memory.empty(rows.shape[0], maps[0].width)
+        for one, own, part in zip(maps, _parts(rows, sizes), _parts(result, sizes), strict=True):
+            if one.transposed is None:
+                part.copy_(cast(Tensor, one.bias))
+            elif one.bias is None:
+                torch.mm(own, one.transposed, out=part)
             else:
-                torch.addmm(bias, own, transposed, out=part)
+                torch.addmm(one.bias, own, one.transposed, out=part)
         return result.unflatten(0, x.shape[:-1]) if x.dim() > 2 else result
 
-    def back(self, product: str, chunk: Chunk, x: Tensor, arriving: Tensor) -> Tensor:
+    def back(self, unit: Unit, chunk: Chunk, x: Tensor, arriving: Tensor) -> Tensor:
         """The gradient of x; the parameters' own are kept."""
         rows, repeats = _flat(x)
         arriving, found = arriving.reshape(rows.shape[0], -1), self.memory.empty(*rows.shape)  # in order of rows, whatever x is
-        maps, sizes = self._maps(product, chunk), self._sizes(product, chunk, repeats)
+        maps, sizes = self._maps(unit, chunk), self._sizes(unit, chunk, repeats)
         if maps[0].weight is not None:
             for one, own, part in zip(maps, _parts(arriving, sizes), _parts(found, sizes), strict=True):
                 torch.mm(own, cast(Tensor, one.weight), out=part)
-        self._wait(product, Waiting(rows, arriving, maps, sizes))
+        self._wait(unit, Waiting(rows, arriving, maps, sizes))
         return found.view(x.shape)
 
-    def _wait(self, product: str, one: Waiting) -> None:
+    def _wait(self, unit: Unit, one: Waiting) -> None:
         """Keep rows for later, or settle them at once where they are many and of one map."""
         count = one.x.shape[0]
         if len(one.maps) == 1 and count > MOST_WAITING // 8:
-            self._accumulate(one.maps[0], one.x, one.arriving)
+            _accumulate(one.maps[0], one.x, one.arriving)
             return
-        self.waiting.setdefault(product, []).append(one)
-        self.rows_waiting[product] = self.rows_waiting.get(product, 0) + count
-        if self.rows_waiting[product] > MOST_WAITING:
-            self._settle(product)
+        self.waiting.setdefault(unit, []).append(one)
+        self.rows_waiting[unit] = self.rows_waiting.get(unit, 0) + count
+        if self.rows_waiting[unit] > MOST_WAITING:
+            self._settle(unit)
 
-    def _maps(self, product: str, chunk: Chunk) -> list[Map]:
+    def _maps(self, unit: Unit, chunk: Chunk) -> list[Map]:
         """One per segment, or one in all where operators share it."""
-        segments = chunk.segments[:1] if product in self.shared else chunk.segments
-        return [self.maps[product, segment.operator] for segment in segments]
+        segments = chunk.segments[:1] if unit[0] in self.shared else chunk.segments
+        return [self._map(unit, segment.operator) for segment in segments]
 
-    def _sizes(self, product: str, chunk: Chunk, repeats: int) -> list[int]:
+    def _sizes(self, unit: Unit, chunk: Chunk, repeats: int) -> list[int]:
         """Rows of every map."""
-        sizes = [chunk.stop - chunk.start] if product in self.shared else chunk.sizes
+        sizes = [chunk.stop - chunk.start] if unit[0] in self.shared else chunk.sizes
         return sizes if repeats == 1 else [size * repeats for size in sizes]
 
     def settle(self) -> dict[Key, Tensor]:
-        """The gradients of all parameters that were reached."""
-        for product in list(self.waiting):
-            self._settle(product)
-        return self.gradients
+        """The gradients of all parameters that were reached, which are then forgotten here."""
+        for unit in list(self.waiting):
+            self._settle(unit)
+        found: dict[Key, Tensor] = {}
+        for one in self.maps.values():
+            widths = [part.width for part in one.parts]
+            for gradient, keys in (
+                (one.of_weight, [part.weight_key for part in one.parts]),
+                (one.of_bias, [part.bias_key for part in one.parts]),
+            ):
+                if gradient is not None:
+                    for key, own in zip(keys, _parts(gradient, widths), strict=True):
+                        found[key] = found[key] + own if key in found else own
+            one.of_weight = one.of_bias = None
+        return found
 
-    def _settle(self, product: str) -> None:
+    def _settle(self, unit: Unit) -> None:
         """Add what waits to the gradients, operator by operator."""
-        every = self.waiting.pop(product)
-        self.rows_waiting[product] = 0
-        by_map: dict[Key, tuple[Map, list[Tensor], list[Tensor]]] = {}
+        every = self.waiting.pop(unit)
+        self.rows_waiting[unit] = 0
+        by_map: dict[Map, tuple[list[Tensor], list[Tensor]]] = {}
         for x, arriving, maps, sizes in every:
             for one, own, gradient in zip(maps, _parts(x, sizes), _parts(arriving, sizes), strict=True):
-                _, xs, gradients = by_map.setdefault(one.weight_key, (one, [], []))
+                xs, gradients = by_map.setdefault(one, ([], []))
                 xs.append(own)
                 gradients.append(gradient)
-        for one, xs, gradients in by_map.values():
-            self._accumulate(one, _joined(xs), _joined(gradients))
+        for one, (xs, gradients) in by_map.items():
+            _accumulate(one, _joined(xs), _joined(gradients))
 
-    def _accumulate(self, one: Map, x: Tensor, arriving: Tensor) -> None:
-        if one.weight is not None:
-            if one.weight_key in self.gradients:
-                self.gradients[one.weight_key].addmm_(arriving.t(), x)
-            else:
-                self.gradients[one.weight_key] = arriving.t() @ x
-        if one.bias is not None:
-            if one.bias_key in self.gradients:
-                self.gradients[one.bias_key].add_(arriving.sum(0))
-            else:
-                self.gradients[one.bias_key] = arriving.sum(0)
+
+def _accumulate(one: Map, x: Tensor, arriving: Tensor) -> None:
+    if one.weight is not None:
+        one.of_weight = arriving.t() @ x if one.of_weight is None else one.of_weight.addmm_(arriving.t(), x)
+    if one.bias is not None:
+        one.of_bias = arriving.sum(0) if one.of_bias is None else one.of_bias.add_(arriving.sum(0))
 
 
 def _flat(x: Tensor) -> tuple[Tensor, int]:

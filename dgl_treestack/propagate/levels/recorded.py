@@ -66,18 +66,18 @@ class _Ops:
         self.stepper, self.chunk = stepper, chunk
 
     def linear(self, product: str, x: Tensor) -> Tensor:
-        return _Product.apply(x, self.stepper.anchor, self.stepper.products, product, self.chunk)
+        return _Product.apply(x, self.stepper.anchor, self.stepper.products, (product,), self.chunk)
 
 
 class _Product(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, anchor: Tensor, products: Products, product: str, chunk: Chunk) -> Tensor:
+    def forward(ctx: Any, x: Tensor, anchor: Tensor, products: Products, unit: tuple[str], chunk: Chunk) -> Tensor:
         ctx.save_for_backward(x)
-        ctx.products, ctx.product, ctx.chunk = products, product, chunk
-        return products.ahead(product, chunk, x)
+        ctx.products, ctx.unit, ctx.chunk = products, unit, chunk
+        return products.ahead(unit, chunk, x)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, arriving: Tensor) -> tuple[Tensor | None, ...]:
         (x,) = ctx.saved_tensors
-        return ctx.products.back(ctx.product, ctx.chunk, x, arriving), None, None, None, None
+        return ctx.products.back(ctx.unit, ctx.chunk, x, arriving), None, None, None, None

@@ -64,6 +64,13 @@ def _unbind(nodes: int, x: Any, dim: int = 0) -> Any:
     return NotImplemented if axis is None else [_select(nodes, x, dim, i) for i in range(x.entries.shape[axis])]
 
 
+def _split(nodes: int, x: Any, sizes: Sequence[int], dim: int = 0) -> Any:
+    if not isinstance(x, Rows) or dim % x.dim != x.dim - 1:
+        return NotImplemented
+    columns = zip(*(torch.split_with_sizes(row, sizes, 1) for row in x.list()), strict=True)
+    return [Rows(filled(x.entries.shape, parts), parts[0]) for parts in columns]
+
+
 def _unsqueeze(nodes: int, x: Any, dim: int) -> Any:
     if not isinstance(x, Rows):
         return NotImplemented
@@ -195,6 +202,7 @@ KNOWN: dict[Any, Callable[..., Any]] = {
     aten.select.int: _select,
     aten.slice.Tensor: _slice,
     aten.unbind.int: _unbind,
+    aten.split_with_sizes.default: _split,
     aten.unsqueeze.default: _unsqueeze,
     aten.squeeze.dim: _squeeze,
     aten.expand.default: _expand,

@@ -14,8 +14,8 @@ from dgl_treestack.propagate.levels.sweep import Buffers, Work
 
 
 class Kept(NamedTuple):
-    """What the way back needs: external input and noise of the chunk, x and y of every product by place. No buffers: they are
-    what autograd has as results, and holding these would keep the graph alive for ever."""
+    """What the way back needs: external input and noise of the chunk, x and y by unit of products. No buffers: they are what
+    autograd has as results, and holding these would keep the graph alive for ever."""
 
     own: list[Tensor]
     x: dict[int, Tensor]
@@ -39,13 +39,13 @@ class Stepping:
         inputs, noise = self.work.of(chunk)
         of_chunk = [*([] if inputs is None else [inputs]), *noise.values()]
         given = [*(buffers[name] for name in self.fields), chunk.children, *of_chunk]
-        x: dict[int, Tensor] = {i: buffers["h"].new_empty(count, *split.tails[i]) for i in split.constant}
+        x = {i: buffers["h"].new_empty(count, *unit.tail) for i, unit in enumerate(split.units) if unit.constant}
         y: dict[int, Tensor] = {}
-        for number, (piece, places) in enumerate(zip(split.pieces, split.rounds, strict=False)):
+        for number, (piece, units) in enumerate(zip(split.pieces, split.rounds, strict=False)):
             if piece.makes:
                 made = kernels.ahead(number)([*given, *(y[i] for i in piece.known)])
                 x.update(zip(piece.makes, made, strict=True))
-            y.update((i, self.products.ahead(split.products[i], chunk, x[i])) for i in places)
+            y.update((i, self.products.ahead(split.units[i].names, chunk, x[i])) for i in units)
         rows = [row for name in self.fields for row in by_row(buffers[name][chunk.start : chunk.stop])]
         kernels.ahead(len(split.rounds))([*given, *(y[i] for i in split.pieces[-1].known), *rows])
         return Kept(of_chunk, x, y) if recording else None
@@ -62,8 +62,8 @@ class Stepping:
                 for position, gradient in zip(kernels.reads[number], found, strict=True):
                     self._add(position, gradient, chunk, piece, gradients, of_inputs, of_y)
             if number:
-                arriving = [self._through(split, i, chunk, kept, of_y) for i in split.rounds[number - 1]]
-                arriving = [g for i, g in zip(split.rounds[number - 1], arriving, strict=True) if i not in split.constant]
+                through = [(i, self._through(split, i, chunk, kept, of_y)) for i in split.rounds[number - 1]]
+                arriving = [gradient for i, gradient in through if not split.units[i].constant]
 
     def _add(
         self,
@@ -80,16 +80,16 @@ class Stepping:
         if position < len(self.fields):
             gradients[self.fields[position]].index_add_(0, chunk.children, gradient.flatten(0, 1))
         elif of_product >= 0:
-            place = piece.known[of_product]
-            of_y[place] = of_y[place] + gradient if place in of_y else gradient
+            unit = piece.known[of_product]
+            of_y[unit] = of_y[unit] + gradient if unit in of_y else gradient
         elif of_inputs is not None:
             of_inputs.index_add_(0, chunk.nodes, gradient)
 
-    def _through(self, split: Split, place: int, chunk: Chunk, kept: Kept, of_y: dict[int, Tensor]) -> Tensor:
-        """The gradient of a product's x from that of its y; zeros where nothing depends on it."""
-        if place not in of_y:
-            return kept.x[place].new_zeros(kept.x[place].shape)
-        return self.products.back(split.products[place], chunk, kept.x[place], of_y[place])
+    def _through(self, split: Split, unit: int, chunk: Chunk, kept: Kept, of_y: dict[int, Tensor]) -> Tensor:
+        """The gradient of x from that of y; zeros where nothing depends on it."""
+        if unit not in of_y:
+            return kept.x[unit].new_zeros(kept.x[unit].shape)
+        return self.products.back(split.units[unit].names, chunk, kept.x[unit], of_y[unit])
 
     def _kernels(self, arity: int, like: Tensor) -> Kernels:
         cell = self.work.cell

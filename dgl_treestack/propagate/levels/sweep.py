@@ -99,14 +99,12 @@ class _Sweep(torch.autograd.Function):
         for own, gradient in zip(gradients.values(), arriving, strict=True):
             own.zero_() if gradient is None else own.copy_(gradient)
         of_inputs = torch.zeros_like(work.inputs) if ctx.wants_inputs else None
-        products = stepper.products
-        products.gradients.clear()
         for chunk, kept in zip(reversed(work.plan.chunks), reversed(ctx.kept), strict=True):
             of_chunk = work.memory.mark()
             stepper.back(chunk, kept, buffers, gradients, of_inputs)
             work.memory.back_to(of_chunk)
-        found = products.settle()
-        of_parameters = [found.pop(key, None) for key in products.parameters]  # held once, autograd need not copy them
+        found = stepper.products.settle()
+        of_parameters = [found.pop(key, None) for key in stepper.products.parameters]  # held once, autograd need not copy them
         of_leaves = gradients["h"][: ctx.leaves].clone()
         work.memory.back_to(mark)
         return None, None, None, of_leaves, of_inputs, *of_parameters
