@@ -15,6 +15,8 @@ SMALL = {
     "train": ["--set", "schedule.epochs=1", "data.max_depth=3", "model.hidden=8"],
     "generate": ["--equations", "120"],
     "audit": ["--sample", "200"],
+    "sweep": ["--dry-run"],  # tests/experiments trains a smaller one
+    "reproduce": ["--dry-run"],  # likewise
 }
 
 
