@@ -43,5 +43,6 @@ def test_ranks_of_the_released_checkpoints(authors, checkpoint, tmp_path):
     for (number, question), found in zip(asked, every, strict=True):
         ranks = rank(found, known.classes, question.truth, question.right)
         wanted = goldens[number, question.example.id]
-        tied = (abs(found - found[question.truth]) < 1e-9).sum()
-        assert (ranks.raw, ranks.class_, ranks.collapse) == wanted or tied > 1, question.example.id
+        # the goldens were made in float32, which takes scores as close as this for equal
+        tied = (abs(found - found[question.truth]) < 2e-6).sum() > 1
+        assert (ranks.raw, ranks.class_, ranks.collapse) == wanted or tied, question.example.id
