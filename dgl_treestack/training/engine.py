@@ -17,7 +17,7 @@ from dgl_treestack.training.configuration import RunConfig
 
 logger = logging.getLogger(__name__)
 
-LONG = 20_000  # steps from which on compiling, up to a minute or two, pays (LOG.md)
+LONG = 10_000  # steps from which on compiling pays: up to a minute or two, once, then kept (LOG.md)
 
 
 def choose_engine(

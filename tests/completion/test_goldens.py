@@ -1,6 +1,6 @@
 """Ranks of the authors' checkpoints over the authors' blanks. Runs where TREESTACK_AUTHORS_DIR names the folder of their files.
 
-Every twentieth blank, for time; all of them: `treestack complete BLANKS --candidates CLASSES --run RUN --precision float64`.
+Every fortieth blank, for time; all of them: `treestack complete BLANKS --candidates CLASSES --run RUN --precision float64`.
 """
 
 import gzip
@@ -14,7 +14,7 @@ from dgl_treestack.completion.ranking import rank
 from dgl_treestack.completion.scoring import scores
 from dgl_treestack.training.import_authors import import_checkpoint
 
-EVERY = 20
+EVERY = 40
 
 
 @pytest.mark.parametrize(
