@@ -265,12 +265,19 @@ def plot(
 def report(
     runs: Annotated[Positional[tuple[Path, ...]], arg(help="Run folders.")],
     *,
+    metric: Annotated[str, arg(help="accuracy, precision, recall, f1, pairs or calibration.")] = "accuracy",
+    depths: Annotated[bool, arg(help="Also a column for every depth of the test set.")] = False,
+    output: Annotated[Path | None, arg(help="Also written as .md and as .csv.")] = None,
     json: Json = False,
 ) -> None:
     """Print a table over runs: mean and sample standard deviation over seeds."""
-    from dgl_treestack.report import markdown, tabulate
+    from dgl_treestack import atomic
+    from dgl_treestack.report import csv, markdown, tabulate
 
-    rows = tabulate(runs)
+    rows = tabulate(runs, metric, depths=depths)
+    if output:
+        atomic.write_text(output.with_suffix(".md"), markdown(rows) + "\n")
+        atomic.write_text(output.with_suffix(".csv"), csv(rows))
     _print_json(rows) if json else print(markdown(rows))
 
 

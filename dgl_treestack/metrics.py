@@ -2,7 +2,7 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,6 +25,24 @@ def pair_accuracy(rows: Iterable[Record]) -> float:
     if not whole:
         return math.nan
     return 100 * sum(1.0 if pair[1] > pair[0] else 0.5 if pair[1] == pair[0] else 0.0 for pair in whole) / len(whole)
+
+
+def calibration_error(rows: Sequence[Record]) -> float:
+    """The expected calibration error, in per cent; NaN without labelled scores."""
+    judged = [row for row in rows if row["label"] in (0, 1) and row["score"] is not None]
+    return 100 * calibration(judged).error if judged else math.nan
+
+
+def _of_classification(name: str) -> Callable[[Sequence[Record]], float]:
+    return lambda rows: records.classification(rows).get(name, math.nan)
+
+
+# What a table may show of records, in per cent, by name.
+METRICS: dict[str, Callable[[Sequence[Record]], float]] = {
+    **{name: _of_classification(name) for name in ("accuracy", "precision", "recall", "f1")},
+    "pairs": pair_accuracy,
+    "calibration": calibration_error,
+}
 
 
 @dataclass(frozen=True)

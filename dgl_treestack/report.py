@@ -1,44 +1,52 @@
 """Tables over run folders: a group-by over their records."""
 
+import csv as csv_format
+import io
+import math
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from dgl_treestack import records
+from dgl_treestack.errors import ConfigurationError, unknown
+from dgl_treestack.metrics import METRICS
 from dgl_treestack.records import Record
 from dgl_treestack.results import RunResult, by_config, read
 
 Row = dict[str, Any]
 
 
-def tabulate(folders: Sequence[Path]) -> list[Row]:
-    """The rows of run folders."""
-    return rows_of([read(folder) for folder in folders])
+def tabulate(folders: Sequence[Path], metric: str = "accuracy", *, depths: bool = False) -> list[Row]:
+    """The rows of run folders. Raises ConfigurationError for an unknown metric."""
+    return rows_of([read(folder) for folder in folders], metric, depths=depths)
 
 
-def rows_of(runs: Sequence[RunResult]) -> list[Row]:
-    """One row per configuration: training equations, seeds, best epoch, accuracies in percent as (mean, sample standard
-    deviation or None)."""
-    return [_row(name, group) for name, group in by_config(runs).items()]
+def rows_of(runs: Sequence[RunResult], metric: str = "accuracy", *, depths: bool = False) -> list[Row]:
+    """One row per configuration: training equations, seeds, best epoch, training accuracy, and of validation and test set a
+    metric out of `metrics.METRICS`, in percent as (mean, sample standard deviation or None). depths: also of every depth."""
+    if metric not in METRICS:
+        raise ConfigurationError(unknown("metric", metric, METRICS))
+    return [_row(name, group, metric, depths) for name, group in by_config(runs).items()]
 
 
-def _row(name: str, group: Sequence[RunResult]) -> Row:
+def _row(name: str, group: Sequence[RunResult], metric: str, every_depth: bool) -> Row:
+    measure = METRICS[metric]
     best = [max(run.rows, key=lambda row: row["validation_accuracy"]) for run in group if run.rows]
     columns: dict[str, list[float]] = {
         "best epoch": [row["epoch"] for row in best],
         "train": [row["train_accuracy"] for row in best],
-        "validation": [records.accuracy(run.validation) for run in group if run.validation],
+        "validation": [measure(run.validation) for run in group if run.validation],
     }
-    for title, low, high in _depths(group):
-        parts = [_within(run.test, low, high) for run in group]
-        columns[title] = [records.accuracy(part) for part in parts if part]
+    present = sorted({record["depth"] for run in group for record in run.test})
+    single = [(str(depth), depth, depth) for depth in present] if every_depth else []
+    for title, low, high in [*_depths(group), *single]:
+        columns[title] = [measure(part) for part in (_within(run.test, low, high) for run in group) if part]
     return {
         "run": name,
         "model": group[0].config.model.name,
         "equations": group[0].equations or None,
         "seeds": sorted(run.seed for run in group),
-        **{title: _spread(values) for title, values in columns.items() if values},
+        **{title: _spread(known) for title, values in columns.items() if (known := [v for v in values if not math.isnan(v)])},
     }
 
 
@@ -63,6 +71,26 @@ def markdown(rows: Sequence[Row]) -> str:
     columns = list(dict.fromkeys(column for row in rows for column in row))
     lines = [columns, ["---"] * len(columns), *([_cell(row.get(column)) for column in columns] for row in rows)]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def csv(rows: Sequence[Row]) -> str:
+    """The table as CSV, the standard deviation of a column beside it."""
+    flat = [_flat(row) for row in rows]
+    file = io.StringIO()
+    writer = csv_format.DictWriter(file, list(dict.fromkeys(name for row in flat for name in row)), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(flat)
+    return file.getvalue()
+
+
+def _flat(row: Row) -> Row:
+    found: Row = {}
+    for name, value in row.items():
+        if isinstance(value, tuple):
+            found[name], found[f"{name} sd"] = value
+        else:
+            found[name] = _cell(value)
+    return found
 
 
 def _cell(value: Any) -> str:

@@ -108,7 +108,8 @@ def test_train_several_seeds_as_processes_then_table_and_figure(folder):
     assert (folder / "runs" / "small-1" / "DONE").exists()
     table = treestack("report", "runs/small-0", "runs/small-1", folder=folder)
     assert "| small | tree_smu | 44 | 0 1 |" in table
-    rows = json.loads(treestack("report", "runs/small-0", "--json", folder=folder))
+    rows = json.loads(treestack("report", "runs/small-0", "--json", "--output", "table", "--metric", "f1", folder=folder))
+    assert (folder / "table.md").read_text().startswith("| run |") and (folder / "table.csv").read_text().startswith("run,")
     assert rows[0]["seeds"] == [0]
 
 

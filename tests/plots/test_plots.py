@@ -1,6 +1,10 @@
+import csv
 import dataclasses
+import io
 import json
+import math
 import random
+import statistics
 
 import pytest
 from runs import small_config
@@ -9,6 +13,7 @@ from dgl_treestack import plots, records, report
 from dgl_treestack.errors import ConfigurationError, DataError, TreestackError
 from dgl_treestack.generate.presets.paper import COUNTS
 from dgl_treestack.generate.production import read_manifest
+from dgl_treestack.metrics import METRICS
 from dgl_treestack.plots import depth, equations, learning_curve
 from dgl_treestack.results import read
 from dgl_treestack.training import configuration
@@ -126,6 +131,27 @@ def test_two_sets_of_one_preset_and_candidates_that_are_no_equations(tmp_path):
     manifests[1]["files"]["candidates.jsonl.gz"] = {"by depth and label": {"1": {"None": 50}}}
     (axes,) = equations.draw(manifests).axes
     assert [bars.get_label() for bars in axes.containers[1:]] == ["paper (2)", "paper (4)"]
+
+
+@pytest.mark.parametrize("metric", sorted(METRICS))
+def test_a_table_shows_any_metric_and_every_depth(folders, metric):
+    (row,) = report.tabulate(folders[:3], metric, depths=True)
+    runs = [read(folder) for folder in folders[:3]]
+    for depth in {record["depth"] for run in runs for record in run.test}:
+        values = [METRICS[metric]([record for record in run.test if record["depth"] == depth]) for run in runs]
+        known = [value for value in values if not math.isnan(value)]
+        assert (str(depth) in row) == bool(known)
+        if known:
+            assert row[str(depth)][0] == pytest.approx(statistics.fmean(known))
+
+
+def test_a_table_as_csv_and_an_unknown_metric(folders):
+    rows = report.tabulate(folders)
+    first, *lines = csv.reader(io.StringIO(report.csv(rows)))
+    assert len(lines) == 2 and {"validation", "validation sd", "seeds"} <= set(first)
+    assert float(lines[0][first.index("validation")]) == rows[0]["validation"][0]
+    with pytest.raises(ConfigurationError, match="Unknown metric 'acuracy'. Did you mean 'accuracy'"):
+        report.tabulate(folders, "acuracy")
 
 
 def test_table(folders):
