@@ -222,6 +222,7 @@ def complete(
         Path | None, arg(help="What may fill the blank. Default: for a file, the one that it names; else small expressions.")
     ] = None,
     top: Annotated[int, arg(help="How many fillers to show for an equation.")] = 10,
+    output: Annotated[Path | None, arg(help="For a file of blanks: also write the records here.")] = None,
     precision: Literal["float32", "float64"] = "float32",
     json: Json = False,
 ) -> None:
@@ -229,7 +230,7 @@ def complete(
     from dgl_treestack.completion.command import complete as run_complete
     from dgl_treestack.training.shipped import open_run
 
-    run_complete(question, open_run(run), candidates=candidates, top=top, precision=precision, as_json=json)
+    run_complete(question, open_run(run), candidates=candidates, top=top, precision=precision, output=output, as_json=json)
 
 
 @app.command(name="import-authors")

@@ -14,7 +14,8 @@ from dgl_treestack.training.folder import RunFolder
 @dataclass(frozen=True)
 class RunResult:
     """A finished run. rows: one per epoch. validation: records up to the training depth, as selection saw them.
-    test: the records of its test sets. equations: how many it was trained on, 0 where the run does not say."""
+    test: the records of its test sets. equations: how many it was trained on, 0 where the run does not say.
+    blanks: records of completion, where somebody made some."""
 
     folder: Path
     config: RunConfig
@@ -24,6 +25,7 @@ class RunResult:
     test: Sequence[Record]
     equations: int = 0
     commit: str = ""
+    blanks: Sequence[Record] = ()
 
 
 def read(folder: Path) -> RunResult:

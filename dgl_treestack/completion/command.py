@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from dgl_treestack import formats, truth
+from dgl_treestack import formats, records, truth
 from dgl_treestack.completion import questions
 from dgl_treestack.completion.choices import choices
 from dgl_treestack.completion.records import make_records, table
@@ -14,23 +14,29 @@ from dgl_treestack.completion.scoring import scores
 from dgl_treestack.errors import ConfigurationError, ExpressionError
 from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.model import Model
+from dgl_treestack.resources import BUNDLED, find_data
 from dgl_treestack.training.run import Run
-from dgl_treestack.training.shipped import trust
+from dgl_treestack.training.shipped import is_shipped, trust
 
 Answer = dict[str, Any]
 
 
-def complete(question: str, run: Run, *, candidates: Path | None, top: int, precision: str, as_json: bool) -> None:
-    """Fill the blank of one equation, or judge a run on a file of blanks.
+def complete(
+    question: str, run: Run, *, candidates: Path | None, top: int, precision: str, output: Path | None, as_json: bool
+) -> None:
+    """Fill the blank of one equation, or judge a run on a file of blanks: its records go into the run, and to `output`.
 
     Raises ConfigurationError, ExpressionError, DataError.
     """
     if top < 1:
         raise ConfigurationError(f"--top {top} shows nothing. Give a number from 1 on.")
     model = run.load_model(getattr(torch, precision))
-    if question.endswith(formats.SUFFIXES):
-        rows = make_records(model, Path(question), candidates, quiet=False)
-        run.write_records(question, rows)
+    if question.startswith(BUNDLED) or question.endswith(formats.SUFFIXES):
+        rows = make_records(model, find_data(question), candidates, quiet=False)
+        if not is_shipped(run):  # the package is not to be written to
+            run.write_records(question, rows)
+        if output:
+            records.write(output, rows)
         shares = list(table(rows))
         print(json.dumps(shares, indent=1) if as_json else _describe_table(shares))
         return

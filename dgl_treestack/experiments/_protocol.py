@@ -36,7 +36,8 @@ class Row:
 class Protocol:
     """One experiment of the papers. source: paper and table. depths: of training and validation, (from, to).
 
-    figure: labels of the rows that are drawn by depth, all when empty. deep: whether the deeper test set is needed.
+    figure: labels of the rows that are drawn by depth, all when empty. deep: whether the deeper test set is needed. blanks:
+    whether this is about completion, and blanks are to be filled.
     """
 
     title: str
@@ -46,6 +47,7 @@ class Protocol:
     depths: tuple[int, int] = (1, 7)
     figure: Sequence[str] = ()
     deep: bool = False
+    blanks: bool = False
 
 
 def train(run: RunResult) -> float:
@@ -59,6 +61,11 @@ def validation(run: RunResult) -> float:
 
 def best_epoch(run: RunResult) -> float:
     return max(run.rows, key=lambda row: row["validation_accuracy"])["epoch"]
+
+
+def filled(kind: str, most: int) -> Measure:
+    """Per cent of blanks whose rank of a kind (`completion.ranking`) is at most so much."""
+    return lambda run: 100 * sum(row[kind] <= most for row in run.blanks) / len(run.blanks) if run.blanks else float("nan")
 
 
 def tested(low: int, high: int, metric: str = "accuracy", *, deep: bool = False) -> Measure:

@@ -7,13 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from dgl_treestack import atomic, plots, results
+from dgl_treestack.completion.records import make_records
 from dgl_treestack.errors import ConfigurationError, unknown
 from dgl_treestack.experiments import tables
 from dgl_treestack.experiments._protocol import Protocol, Row
 from dgl_treestack.experiments.protocols import protocols
 from dgl_treestack.experiments.scales import SCALES, Scale, check_data
 from dgl_treestack.experiments.sweep import train_all
-from dgl_treestack.resources import find_config
+from dgl_treestack.resources import find_config, find_data
 from dgl_treestack.results import RunResult
 from dgl_treestack.training import configuration, evaluation
 from dgl_treestack.training.configuration import RunConfig
@@ -31,7 +32,8 @@ def reproduce(
 
     Returns the exit code. Raises ConfigurationError for an unknown protocol or scale, DataError when data is missing.
     """
-    chosen, scale = _chosen(names), _scale(scale_name, seeds)
+    chosen = _chosen(names)
+    scale = _scale(scale_name, seeds, list(chosen.values()))
     wanted = {
         configure(row, protocol, scale).name: configure(row, protocol, scale)
         for protocol in chosen.values()
@@ -68,10 +70,10 @@ def _chosen(names: Sequence[str]) -> dict[str, Protocol]:
     return {name: protocol for name, protocol in known.items() if name in names or ALL in names}
 
 
-def _scale(name: str, seeds: Sequence[int]) -> Scale:
+def _scale(name: str, seeds: Sequence[int], chosen: Sequence[Protocol]) -> Scale:
     if name not in SCALES:
         raise ConfigurationError(unknown("scale", name, SCALES))
-    check_data(SCALES[name])
+    check_data(SCALES[name], deep=any(one.deep for one in chosen), blanks=any(one.blanks for one in chosen))
     return replace(SCALES[name], seeds=tuple(seeds)) if seeds else SCALES[name]
 
 
@@ -97,24 +99,33 @@ def _finish(name: str, protocol: Protocol, scale: Scale, scale_name: str, output
         config = configure(row, protocol, scale)
         folders = [_folder(output_dir, config, seed) for seed in scale.seeds]
         done = [folder.folder for folder in folders if folder.done.exists()]
-        found[row.label] = [_with_deep(folder, scale, protocol) for folder in done]
+        found[row.label] = [_measured(folder, scale, protocol) for folder in done]
     lines = tables.compare(protocol, found)
     text = tables.markdown(
-        protocol, lines, tables.differences(protocol, found), scale, f"treestack reproduce {name} --scale {scale_name}"
+        protocol,
+        lines,
+        [] if protocol.blanks else tables.differences(protocol, found),
+        scale,
+        f"treestack reproduce {name} --scale {scale_name}",
     )
     atomic.write_text(output_dir / name / "table.md", text)
     atomic.write_text(output_dir / name / "table.csv", tables.csv(lines))
     drawn = {label: runs for label, runs in found.items() if runs and label in (protocol.figure or found)}
     if drawn:
-        plots.draw_depths(drawn, output_dir / name / "depth")
+        draw = plots.draw_completion if protocol.blanks else plots.draw_depths
+        draw(drawn, output_dir / name / "depth")
     print(text)
 
 
-def _with_deep(folder: Path, scale: Scale, protocol: Protocol) -> RunResult:
-    """A run with its records of the deeper test set, made now where they are missing."""
-    run = results.read(folder)
-    if not protocol.deep:
-        return run
-    kept = Run.open(folder)
-    rows = kept.read_records(scale.deep) if kept.has_records(scale.deep) else evaluation.evaluate(kept, scale.deep)
-    return replace(run, test=[*run.test, *({**row, "data": "deep"} for row in rows)])
+def _measured(folder: Path, scale: Scale, protocol: Protocol) -> RunResult:
+    """A run with the records that a protocol needs beside those of its test set, made now where they are missing."""
+    run, kept = results.read(folder), Run.open(folder)
+    if protocol.deep:
+        rows = kept.read_records(scale.deep) if kept.has_records(scale.deep) else evaluation.evaluate(kept, scale.deep)
+        run = replace(run, test=[*run.test, *({**row, "data": "deep"} for row in rows)])
+    if protocol.blanks:
+        if not kept.has_records(scale.blanks):
+            logger.info("%s fills %s", folder.name, scale.blanks)
+            kept.write_records(scale.blanks, make_records(kept.load_model(), find_data(scale.blanks), quiet=False))
+        run = replace(run, blanks=kept.read_records(scale.blanks))
+    return run

@@ -12,7 +12,7 @@ from typing import Any
 
 from dgl_treestack.errors import ConfigurationError, unknown
 
-_NOT_OF_RUNS = ("audit",)
+_NOT_OF_RUNS = ("audit", "completion")
 _OF_MANIFESTS = ("equations",)
 
 
@@ -45,6 +45,14 @@ def draw_depths(groups: Mapping[str, Sequence[Any]], output: Path) -> list[Path]
 
     with _style.applied():
         return _style.save(depth.draw_groups(groups), output)
+
+
+def draw_completion(groups: Mapping[str, Sequence[Any]], output: Path) -> list[Path]:
+    """Top-1 and top-5 against depth for runs with blanks (`results.RunResult`) by label, as SVG and PNG."""
+    from dgl_treestack.plots import _style, completion
+
+    with _style.applied():
+        return _style.save(completion.draw_groups(groups), output)
 
 
 def plot_audit(report: Mapping[str, Any], output: Path) -> list[Path]:

@@ -29,6 +29,11 @@ def open_run(folder: Path | None) -> Run:
     return run
 
 
+def is_shipped(run: Run) -> bool:
+    """Whether a run is the model of the package."""
+    return run.folder == FOLDER
+
+
 @cache
 def card() -> dict[str, Any]:
     """What is known of the model of the package."""
@@ -37,7 +42,7 @@ def card() -> dict[str, Any]:
 
 def trust(run: Run, depth: int) -> str:
     """One line on what a model was trained on and how often it is right at a depth, as far as that is known."""
-    if run.folder != FOLDER:
+    if not is_shipped(run):
         names = ", ".join(run.config.data.train)
         limit = f" up to depth {run.config.data.max_depth}" if run.config.data.max_depth else ""
         return f"The model was trained on {names}{limit}; `treestack report {run.folder}` shows how often it is right."

@@ -25,7 +25,7 @@ def tiny(tmp_path, monkeypatch):
     }
     deep = write_data(tmp_path / "deep.jsonl", 40, 9, "deep")
     changes = {"schedule.epochs": 1, "model.hidden": 3, "compile": "off"}
-    monkeypatch.setitem(SCALES, "tiny", Scale("a test", data, deep, (0, 1), changes))
+    monkeypatch.setitem(SCALES, "tiny", Scale("a test", data, deep, "bundled:quickstart/blanks", (0, 1), changes))
     return tmp_path
 
 
@@ -67,6 +67,17 @@ def test_a_protocol_ends_in_a_table_and_a_figure(tiny, shallow, capsys):
     assert len(before) == 12 and reproduce(["productivity"], "tiny", output) == 0
     assert {path: path.stat().st_mtime_ns for path in (output / "runs").glob("*/DONE")} == before
     assert (output / "productivity" / "table.csv").read_bytes() == tables_before
+
+
+def test_completion_is_measured_on_the_same_runs(tiny):
+    output = tiny / "out"
+    assert reproduce(["completion"], "tiny", output, seeds=[0]) == 0
+    (folder,) = (output / "runs").glob("tree_lstm-*")
+    rows = records.read(folder / "records" / "blanks.jsonl")
+    assert len(rows) == 72 and {row["depth"] for row in rows} == set(range(8, 14))
+    found = {(row["model"], row["measured"]): row["ours"] for row in rows_of(output / "completion" / "table.csv")}
+    assert float(found["Tree-LSTM", "collapse top-5"]) == pytest.approx(100 * sum(row["collapse"] <= 5 for row in rows) / 72)
+    assert (output / "completion" / "depth.png").exists()
 
 
 def test_what_is_missing_is_listed(tiny, capsys):

@@ -137,12 +137,12 @@ def test_two_sets_of_one_preset_and_candidates_that_are_no_equations(tmp_path):
 def test_a_table_shows_any_metric_and_every_depth(folders, metric):
     (row,) = report.tabulate(folders[:3], metric, depths=True)
     runs = [read(folder) for folder in folders[:3]]
-    for depth in {record["depth"] for run in runs for record in run.test}:
-        values = [METRICS[metric]([record for record in run.test if record["depth"] == depth]) for run in runs]
+    for level in {record["depth"] for run in runs for record in run.test}:
+        values = [METRICS[metric]([record for record in run.test if record["depth"] == level]) for run in runs]
         known = [value for value in values if not math.isnan(value)]
-        assert (str(depth) in row) == bool(known)
+        assert (str(level) in row) == bool(known)
         if known:
-            assert row[str(depth)][0] == pytest.approx(statistics.fmean(known))
+            assert row[str(level)][0] == pytest.approx(statistics.fmean(known))
 
 
 def test_a_table_as_csv_and_an_unknown_metric(folders):
@@ -150,7 +150,7 @@ def test_a_table_as_csv_and_an_unknown_metric(folders):
     first, *lines = csv.reader(io.StringIO(report.csv(rows)))
     assert len(lines) == 2 and {"validation", "validation sd", "seeds"} <= set(first)
     assert float(lines[0][first.index("validation")]) == rows[0]["validation"][0]
-    with pytest.raises(ConfigurationError, match="Unknown metric 'acuracy'. Did you mean 'accuracy'"):
+    with pytest.raises(ConfigurationError, match="Unknown metric 'acuracy'"):
         report.tabulate(folders, "acuracy")
 
 
