@@ -45,6 +45,11 @@ METRICS: dict[str, Callable[[Sequence[Record]], float]] = {
 }
 
 
+def within(rows: Sequence[Record], kind: str, most: int) -> float:
+    """Per cent of blanks whose rank of a kind (raw, class, collapse) is at most so much; NaN without blanks."""
+    return 100 * sum(row[kind] <= most for row in rows) / len(rows) if rows else math.nan
+
+
 @dataclass(frozen=True)
 class Calibration:
     """Equal bins of P(correct): what was said (mean probability), what was so (share that holds), equations.

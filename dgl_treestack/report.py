@@ -69,17 +69,27 @@ def _spread(values: Sequence[float]) -> tuple[float, float | None]:
 def markdown(rows: Sequence[Row]) -> str:
     """The table as Markdown, accuracies as mean ± sample standard deviation."""
     columns = list(dict.fromkeys(column for row in rows for column in row))
-    lines = [columns, ["---"] * len(columns), *([_cell(row.get(column)) for column in columns] for row in rows)]
+    return markdown_table([columns, *([_cell(row.get(column)) for column in columns] for row in rows)])
+
+
+def markdown_table(rows: Sequence[Sequence[str]]) -> str:
+    """Lines of cells, the first of them the titles."""
+    lines = [rows[0], ["---"] * len(rows[0]), *rows[1:]]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 def csv(rows: Sequence[Row]) -> str:
     """The table as CSV, the standard deviation of a column beside it."""
-    flat = [_flat(row) for row in rows]
+    return csv_table([_flat(row) for row in rows])
+
+
+def csv_table(rows: Sequence[Row]) -> str:
+    """Plain rows as CSV, with all columns that one of them has."""
     file = io.StringIO()
-    writer = csv_format.DictWriter(file, list(dict.fromkeys(name for row in flat for name in row)), lineterminator="\n")
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    writer = csv_format.DictWriter(file, names, lineterminator="\n")
     writer.writeheader()
-    writer.writerows(flat)
+    writer.writerows(rows)
     return file.getvalue()
 
 
@@ -93,10 +103,14 @@ def _flat(row: Row) -> Row:
     return found
 
 
+def spread(mean: float, deviation: float | None) -> str:
+    """Mean ± standard deviation, if there is one."""
+    return f"{mean:.1f}" if deviation is None else f"{mean:.1f} ± {deviation:.1f}"
+
+
 def _cell(value: Any) -> str:
     if isinstance(value, tuple):
-        mean, spread = value
-        return f"{mean:.1f}" if spread is None else f"{mean:.1f} ± {spread:.1f}"
+        return spread(*value)
     if isinstance(value, list):
         return " ".join(map(str, value))
     return "" if value is None else str(value)

@@ -26,7 +26,9 @@ def test_contents(wheel):
         "py.typed",
         "resources/axioms.txt",
         "resources/configs/quickstart/tree_smu.toml",
+        "resources/configs/sweep/stack_size.toml",
         "resources/data/quickstart/train.jsonl.gz",
+        "resources/models/tree_smu/checkpoints/best.safetensors",
     ):
         assert f"dgl_treestack/{name}" in names
     assert not any(name.startswith(("tests/", "benchmarks/")) or "__pycache__" in name for name in names)

@@ -1,6 +1,6 @@
 """Equation completion: which expression fills a blank? A verification model scores the equation with every candidate in place.
 
-`fillings`   blanks and candidates as one graph, in which only what lies above a blank is there once per candidate
+`graphs`     blanks and candidates as one graph, in which only what lies above a blank is there once per candidate
 `scoring`    the scores of all candidates for every blank
 `ranking`    where the truth stands among them
 `questions`  files of blanks with their candidates

@@ -10,6 +10,7 @@ from dgl_treestack import records
 from dgl_treestack.completion import questions
 from dgl_treestack.completion.ranking import rank
 from dgl_treestack.completion.scoring import scores
+from dgl_treestack.metrics import within
 from dgl_treestack.model import Model
 from dgl_treestack.records import Record
 
@@ -52,11 +53,6 @@ def _record(question: questions.Question, known: questions.Candidates, found: An
         "answer": str(blanked),
         "best": str(known.expressions[ranks.best]),
     }
-
-
-def within(rows: Sequence[Record], kind: str, most: int) -> float:
-    """Per cent of blanks whose rank of a kind is at most so much."""
-    return 100 * sum(row[kind] <= most for row in rows) / len(rows)
 
 
 def table(rows: Sequence[Record]) -> Iterator[dict[str, Any]]:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from dgl_treestack import graph
-from dgl_treestack.completion.fillings import Blank, Fillings
+from dgl_treestack.completion.graphs import Blank, BlankGraphs
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.expression import Expression
 from dgl_treestack.model import Model
@@ -29,8 +29,8 @@ def scores(
     """
     head = _head(model)
     model.eval()
-    fillings = Fillings(blanks, candidates, model.vocabulary, model.signature)
-    for columns, sides in fillings.batches(MOST_NODES):
+    graphs = BlankGraphs(blanks, candidates, model.vocabulary, model.signature)
+    for columns, sides in graphs.batches(MOST_NODES):
         batch = graph.from_columns(
             {name: getattr(columns, name) for name in ("op", "token", "number", "height")},
             (columns.source, columns.target, columns.slot),
@@ -39,7 +39,7 @@ def scores(
         pairs = torch.from_numpy(sides).flatten(0, 1)
         found: Tensor = head(partial(states.of, "h"), pairs[:, 0], pairs)
         for row in found.unflatten(0, sides.shape[:2]).cpu().numpy():
-            yield row[fillings.distinct]
+            yield row[graphs.distinct]
 
 
 def _head(model: Model) -> Task:

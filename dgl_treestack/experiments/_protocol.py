@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dgl_treestack import records
+from dgl_treestack.metrics import within
 from dgl_treestack.results import RunResult
 
 Measure = Callable[[RunResult], float]
@@ -65,7 +66,7 @@ def best_epoch(run: RunResult) -> float:
 
 def filled(kind: str, most: int) -> Measure:
     """Per cent of blanks whose rank of a kind (`completion.ranking`) is at most so much."""
-    return lambda run: 100 * sum(row[kind] <= most for row in run.blanks) / len(run.blanks) if run.blanks else float("nan")
+    return lambda run: within(run.blanks, kind, most)
 
 
 def tested(low: int, high: int, metric: str = "accuracy", *, deep: bool = False) -> Measure:

@@ -12,13 +12,12 @@ from dgl_treestack.errors import ConfigurationError, unknown
 from dgl_treestack.experiments import tables
 from dgl_treestack.experiments._protocol import Protocol, Row
 from dgl_treestack.experiments.protocols import protocols
+from dgl_treestack.experiments.runs import finished, train_missing
 from dgl_treestack.experiments.scales import SCALES, Scale, check_data
-from dgl_treestack.experiments.sweep import train_all
 from dgl_treestack.resources import find_config, find_data
 from dgl_treestack.results import RunResult
 from dgl_treestack.training import configuration, evaluation
 from dgl_treestack.training.configuration import RunConfig
-from dgl_treestack.training.folder import RunFolder
 from dgl_treestack.training.run import Run
 
 logger = logging.getLogger(__name__)
@@ -34,25 +33,14 @@ def reproduce(
     """
     chosen = _chosen(names)
     scale = _scale(scale_name, seeds, list(chosen.values()))
-    wanted = {
-        configure(row, protocol, scale).name: configure(row, protocol, scale)
-        for protocol in chosen.values()
-        for row in protocol.rows
-    }
-    runs = [(config, seed) for seed in scale.seeds for config in wanted.values()]
-    missing = [(config, seed) for config, seed in runs if not _folder(output_dir, config, seed).done.exists()]
-    logger.info("%d runs, %d of them done", len(runs), len(runs) - len(missing))
-    if dry_run:
-        print("\n".join(f"{config.name}-{seed}" for config, seed in missing))
-        return 0
-    files = {name: output_dir / "configs" / f"{name}.toml" for name in wanted}
-    for name, path in files.items():
-        atomic.write_text(path, configuration.dump(wanted[name]))
-    code = train_all(missing, files, output_dir / "runs", jobs)
-    if code in (130, 143):
+    wanted = [configure(row, protocol, scale) for protocol in chosen.values() for row in protocol.rows]
+    configs = list({config.name: config for config in wanted}.values())
+    code = train_missing(configs, scale.seeds, output_dir / "runs", output_dir / "configs", jobs=jobs, dry_run=dry_run)
+    if dry_run or code in (130, 143):
         return code
+    command = f"--scale {scale_name}" + (f" --seeds {' '.join(map(str, seeds))}" if seeds else "")
     for name, protocol in chosen.items():
-        _finish(name, protocol, scale, scale_name, output_dir)
+        _finish(output_dir / name, protocol, scale, f"treestack reproduce {name} {command}")
     return code
 
 
@@ -82,38 +70,26 @@ def configure(row: Row, protocol: Protocol, scale: Scale) -> RunConfig:
     data = {f"data.{kind}": [name] for kind, name in scale.data.items()}
     depths = {"data.min_depth": protocol.depths[0], "data.max_depth": protocol.depths[1]}
     base = configuration.load(find_config(f"models/{row.config}"))
-    own = {"model.hidden": scale.changes["model.hidden"]} if "model.hidden" in scale.changes else {}
-    changes = {**scale.changes, **data, **depths, **row.changes, **own}
+    changes = {**data, **depths, **row.changes, **scale.changes}
     config = configuration.override(base, [f"{key}={json.dumps(value)}" for key, value in changes.items()])
     return replace(config, name=f"{row.config}-{config.hash}")
 
 
-def _folder(output_dir: Path, config: RunConfig, seed: int) -> RunFolder:
-    return RunFolder(output_dir / "runs" / f"{config.name}-{seed}")
-
-
-def _finish(name: str, protocol: Protocol, scale: Scale, scale_name: str, output_dir: Path) -> None:
-    """Tables and figure of a protocol, from the runs that are done."""
+def _finish(folder: Path, protocol: Protocol, scale: Scale, command: str) -> None:
+    """Tables and figure of a protocol, from the runs that are done, which lie beside its folder."""
     found: dict[str, list[RunResult]] = {}
     for row in protocol.rows:
-        config = configure(row, protocol, scale)
-        folders = [_folder(output_dir, config, seed) for seed in scale.seeds]
-        done = [folder.folder for folder in folders if folder.done.exists()]
-        found[row.label] = [_measured(folder, scale, protocol) for folder in done]
+        done = finished(configure(row, protocol, scale), scale.seeds, folder.parent / "runs")
+        found[row.label] = [_measured(run, scale, protocol) for run in done]
     lines = tables.compare(protocol, found)
-    text = tables.markdown(
-        protocol,
-        lines,
-        [] if protocol.blanks else tables.differences(protocol, found),
-        scale,
-        f"treestack reproduce {name} --scale {scale_name}",
-    )
-    atomic.write_text(output_dir / name / "table.md", text)
-    atomic.write_text(output_dir / name / "table.csv", tables.csv(lines))
+    others = [] if protocol.blanks else tables.differences(protocol, found)
+    text = tables.markdown(protocol, lines, others, scale, command)
+    atomic.write_text(folder / "table.md", text)
+    atomic.write_text(folder / "table.csv", tables.csv(lines))
     drawn = {label: runs for label, runs in found.items() if runs and label in (protocol.figure or found)}
     if drawn:
         draw = plots.draw_completion if protocol.blanks else plots.draw_depths
-        draw(drawn, output_dir / name / "depth")
+        draw(drawn, folder / "depth")
     print(text)
 
 

@@ -1,7 +1,5 @@
 """The paper's numbers beside ours, as Markdown and CSV."""
 
-import csv as csv_format
-import io
 import math
 import statistics
 from collections.abc import Mapping, Sequence
@@ -9,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dgl_treestack import metrics
+from dgl_treestack import metrics, report
 from dgl_treestack.experiments._protocol import Protocol
 from dgl_treestack.experiments.scales import Scale
 from dgl_treestack.records import Record
@@ -79,11 +77,11 @@ def markdown(protocol: Protocol, lines: Sequence[Line], others: Sequence[Line], 
         cells = [f"{_number(line['paper'], line['paper sd'])} / {_number(line['ours'], line['ours sd'])}" for line in own]
         rows.append([row.label, *cells, own[0]["seeds"]])
     commits = sorted({commit for line in lines for commit in line["commits"].split()})
-    parts = [f"# {protocol.title}", protocol.source + ".", _table(rows)]
+    parts = [f"# {protocol.title}", protocol.source + ".", report.markdown_table(rows)]
     if others:
         names = list(others[0])
         parts.append(_DIFFERENCES.format(best=others[0]["model"]))
-        parts.append(_table([names, *([_cell(line[name]) for name in names] for line in others)]))
+        parts.append(report.markdown_table([names, *([_cell(line[name]) for name in names] for line in others)]))
     low, high = protocol.depths
     parts.append(f"{_UNITS} Trained on depths {low}-{high}. Scale: {scale.summary}.")
     parts.append(f"`{command}`, commits {', '.join(commits) or 'none'}.")
@@ -99,22 +97,11 @@ _DIFFERENCES = (
 
 def csv(lines: Sequence[Line]) -> str:
     """The same for programs: a line per model and column."""
-    file = io.StringIO()
-    writer = csv_format.DictWriter(file, list(lines[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(lines)
-    return file.getvalue()
-
-
-def _table(rows: Sequence[Sequence[str]]) -> str:
-    lines = [rows[0], ["---"] * len(rows[0]), *rows[1:]]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    return report.csv_table(lines)
 
 
 def _number(mean: float | None, spread: float | None) -> str:
-    if mean is None:
-        return "-"
-    return f"{mean:.1f}" if spread is None else f"{mean:.1f} ± {spread:.1f}"
+    return "-" if mean is None else report.spread(mean, spread)
 
 
 def _cell(value: Any) -> str:

@@ -1,12 +1,14 @@
 """One style for all figures: readable in grey, vector and bitmap, the same bytes for the same input."""
 
 import io
-from collections.abc import Iterator
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import matplotlib
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from dgl_treestack import atomic
@@ -40,6 +42,18 @@ def applied() -> Iterator[None]:
 def line(i: int) -> dict[str, str]:
     """Colour, marker and line style of the i-th series."""
     return {"color": COLOURS[i % len(COLOURS)], "marker": MARKERS[i % len(MARKERS)], "linestyle": LINES[i % len(LINES)]}
+
+
+def draw_seeds(axes: Axes, curves: Sequence[Mapping[int, float]], label: str, i: int) -> None:
+    """The i-th line of a panel, over the depths that all curves have: their mean, a band of one sample standard deviation."""
+    depths = [depth for depth in curves[0] if all(depth in curve for curve in curves)]
+    mean = [statistics.fmean(curve[depth] for curve in curves) for depth in depths]
+    seeds = f"{len(curves)} seed{'s' if len(curves) > 1 else ''}"
+    axes.plot(depths, mean, **line(i), markersize=4.5, label=f"{label} ({seeds})")  # type: ignore[arg-type]
+    if len(curves) > 1:
+        spread = [statistics.stdev(curve[depth] for curve in curves) for depth in depths]
+        low, high = ([m + sign * s for m, s in zip(mean, spread, strict=True)] for sign in (-1, 1))
+        axes.fill_between(depths, low, high, color=line(i)["color"], alpha=0.15, linewidth=0)
 
 
 def check_output(output: Path) -> None:

@@ -1,6 +1,5 @@
 """Accuracy against depth, inside and beyond the training depths: the figure the papers are about."""
 
-import statistics
 from collections.abc import Mapping, Sequence
 
 from matplotlib.axes import Axes
@@ -28,7 +27,7 @@ def draw_groups(groups: Mapping[str, Sequence[RunResult]]) -> Figure:
     figure = Figure(figsize=(7.2, 4.2), layout="constrained")
     axes = figure.add_subplot()
     for i, (name, group) in enumerate(groups.items()):
-        _draw_group(axes, name, group, _style.line(i))
+        _style.draw_seeds(axes, [accuracy_by_depth(run) for run in group], name, i)
     majority = {depth: records.majority(rows) for run in reversed(runs) for depth, rows in _drawn(run).items()}
     depths = sorted(majority)
     axes.plot(depths, [majority[d] for d in depths], color="0.45", linewidth=1.2, linestyle=(0, (1, 1)), label="majority class")
@@ -51,19 +50,6 @@ def _drawn(run: RunResult) -> dict[int, list[records.Record]]:
     if not groups:
         raise DataError(f"No depth of its test set has the {MIN_EQUATIONS} equations that a point needs.", run.folder)
     return groups
-
-
-def _draw_group(axes: Axes, name: str, group: Sequence[RunResult], line: dict[str, str]) -> None:
-    curves = [accuracy_by_depth(run) for run in group]
-    depths = [depth for depth in curves[0] if all(depth in curve for curve in curves)]
-    mean = [statistics.fmean(curve[depth] for curve in curves) for depth in depths]
-    seeds = f"{len(group)} seed{'s' if len(group) > 1 else ''}"
-    axes.plot(depths, mean, **line, markersize=4.5, label=f"{name} ({seeds})")  # type: ignore[arg-type]
-    if len(group) > 1:
-        spread = [statistics.stdev(curve[depth] for curve in curves) for depth in depths]
-        low = [m - s for m, s in zip(mean, spread, strict=True)]
-        high = [m + s for m, s in zip(mean, spread, strict=True)]
-        axes.fill_between(depths, low, high, color=line["color"], alpha=0.15, linewidth=0)
 
 
 def _shade(axes: Axes, trained: range) -> None:

@@ -9,6 +9,7 @@ import sys
 import tomllib
 import types
 import typing
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -38,6 +39,7 @@ _RANGES: tuple[tuple[str, float, float], ...] = (
 )
 
 
+Built = typing.TypeVar("Built")
 _NOT_SETTINGS = ("name", "hidden", "dropout", "masks", "share", "vocabulary", "tasks", "operators", "tokens", "input_size")
 
 
@@ -135,8 +137,13 @@ class RunConfig:
 
 def load(path: Path) -> RunConfig:
     """The configuration in a TOML file. Raises ConfigurationError that names the file."""
+    return read_toml(path, from_dict)
+
+
+def read_toml(path: Path, build: Callable[[dict[str, Any]], Built]) -> Built:
+    """What is built from a TOML file. Raises ConfigurationError that names the file."""
     try:
-        return from_dict(tomllib.loads(path.read_text()))
+        return build(tomllib.loads(path.read_text()))
     except OSError as error:
         raise ConfigurationError(f"{path}: cannot be read: {error.strerror}.") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, ConfigurationError) as error:

@@ -12,7 +12,6 @@ Given again, a sweep leaves finished runs alone and takes up those that were sto
 """
 
 import itertools
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,14 +19,12 @@ from typing import Any
 
 import tomli_w
 
-from dgl_treestack import atomic
 from dgl_treestack.errors import ConfigurationError, unknown
 from dgl_treestack.resources import find_config
 from dgl_treestack.training import configuration
 from dgl_treestack.training.configuration import RunConfig
 
 KEYS = ("base", "seeds", "set", "grid")
-CONFIGS = "configs"  # folder of the configurations, beside the runs
 
 
 @dataclass(frozen=True)
@@ -37,20 +34,10 @@ class Sweep:
     configs: Sequence[tuple[Mapping[str, Any], RunConfig]]
     seeds: tuple[int, ...]
 
-    @property
-    def runs(self) -> list[tuple[Mapping[str, Any], RunConfig, int]]:
-        """All of them, seed after seed, so that one seed of everything is there first."""
-        return [(varied, config, seed) for seed in self.seeds for varied, config in self.configs]
-
 
 def load(path: Path) -> Sweep:
     """The sweep in a TOML file. Raises ConfigurationError that names the file."""
-    try:
-        return _sweep(tomllib.loads(path.read_text()))
-    except OSError as error:
-        raise ConfigurationError(f"{path}: cannot be read: {error.strerror}.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, ConfigurationError) as error:
-        raise ConfigurationError(f"{path}: {error}") from None
+    return configuration.read_toml(path, _sweep)
 
 
 def _sweep(data: dict[str, Any]) -> Sweep:
@@ -81,12 +68,3 @@ def _assignments(values: Mapping[str, Any]) -> list[str]:
 
 def _named(config: RunConfig) -> RunConfig:
     return replace(config, name=f"{config.name}-{config.hash}")
-
-
-def write_configs(sweep: Sweep, output_dir: Path) -> dict[str, Path]:
-    """The configurations as files of their own, by name."""
-    files = {}
-    for _, config in sweep.configs:
-        files[config.name] = output_dir / CONFIGS / f"{config.name}.toml"
-        atomic.write_text(files[config.name], configuration.dump(config))
-    return files

@@ -6,8 +6,8 @@ Every fortieth blank, for time; all of them: `treestack complete BLANKS --candid
 import gzip
 import json
 
-import pytest
 import torch
+from released import every_checkpoint
 
 from dgl_treestack.completion import questions
 from dgl_treestack.completion.ranking import rank
@@ -17,17 +17,7 @@ from dgl_treestack.training.import_authors import import_checkpoint
 EVERY = 40
 
 
-@pytest.mark.parametrize(
-    "checkpoint",
-    [
-        "exp_vanilla_drop0.1_hidden45_45678-model-66",
-        "exp_vanilla_drop0.2_hidden100_45678-model-98",
-        "exp_lstm_drop0.1_hidden50_12093-model-68",
-        "exp_lstm_drop0.2_hidden60_45678-model-99",
-        "exp_gatedpushpop_normalize_no_op_50_0.1_12345-model-97",
-        "exp_gatedpushpop_normalize_no_op_45678_60_0.2-model-74",
-    ],
-)
+@every_checkpoint
 def test_ranks_of_the_released_checkpoints(authors, checkpoint, tmp_path):
     model = import_checkpoint(authors / "checkpoints" / f"{checkpoint}.checkpoint", tmp_path).load_model(torch.float64)
     with gzip.open(authors / "goldens" / f"completion_ranks_{checkpoint}.json.gz") as file:

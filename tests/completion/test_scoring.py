@@ -10,7 +10,7 @@ from trees import random_equation
 
 from dgl_treestack.completion import scoring
 from dgl_treestack.completion.choices import choices
-from dgl_treestack.completion.fillings import Fillings
+from dgl_treestack.completion.graphs import BlankGraphs
 from dgl_treestack.completion.scoring import scores
 from dgl_treestack.errors import ConfigurationError, VocabularyError
 from dgl_treestack.expression import Equation, Expression
@@ -59,7 +59,7 @@ def test_graphs_are_cut_by_size(monkeypatch):
 def test_only_what_lies_above_a_blank_is_there_once_per_candidate():
     tree = Equation.parse("cos(x*y)*exp(_ + x*y) = cos(x*y)")
     (place,) = tree.blanks
-    ((columns, sides),) = Fillings([(tree.replace(place, CANDIDATES[0]), place)], CANDIDATES, VOCABULARY).batches(10**6)
+    ((columns, sides),) = BlankGraphs([(tree.replace(place, CANDIDATES[0]), place)], CANDIDATES, VOCABULARY).batches(10**6)
     fillers, others, above = {"x", "2", "sin(x)", "x + 2", "sin(2)", "sin(2)*x", "1.29", "1"}, {"y", "x*y", "cos(x*y)"}, 3
     assert len(columns.op) == len(fillers | others) + above * 7
     assert sides.shape == (1, 7, 2) and len(set(sides[0, :, 0])) == 7 and len(set(sides[0, :, 1])) == 1

@@ -83,7 +83,8 @@ def test_completion_is_measured_on_the_same_runs(tiny):
 def test_what_is_missing_is_listed(tiny, capsys):
     reproduce(["all"], "tiny", tiny / "out", dry_run=True)
     listed = capsys.readouterr().out.split()
-    assert len(listed) == len(set(listed)) > 50 and not (tiny / "out").exists()
+    assert len(listed) == len(set(listed)) > 50 and [name[-1] for name in listed] == sorted(name[-1] for name in listed)
+    assert not (tiny / "out").exists()
 
 
 @pytest.mark.parametrize("name", sorted(protocols()))

@@ -6,6 +6,7 @@ import json
 import numpy as np
 import pytest
 import torch
+from released import CHECKPOINTS, every_checkpoint
 
 from dgl_treestack.formats.authors import from_dict
 from dgl_treestack.training import import_authors
@@ -13,15 +14,6 @@ from dgl_treestack.training.configuration import OptimizerConfig
 from dgl_treestack.training.import_authors import FAMILIES, import_checkpoint, read_checkpoint
 from dgl_treestack.training.optimizer import NamedAdam
 
-CHECKPOINTS = [
-    "exp_vanilla_drop0.1_hidden45_45678-model-66",
-    "exp_vanilla_drop0.2_hidden100_45678-model-98",
-    "exp_lstm_drop0.1_hidden50_12093-model-68",
-    "exp_lstm_drop0.2_hidden60_45678-model-99",
-    "exp_gatedpushpop_normalize_no_op_50_0.1_12345-model-97",
-    "exp_gatedpushpop_normalize_no_op_45678_60_0.2-model-74",
-]
-every_checkpoint = pytest.mark.parametrize("checkpoint", CHECKPOINTS)
 SIGNALS = {"tree_smu_released": ["push", "pop", "noop", "forget"], "tree_lstm_released": [], "tree_rnn_released": []}
 
 

@@ -1,4 +1,4 @@
-"""Kernels compiled ahead of time by torch's Inductor and kept on disk. What is beta in torch stands in this file alone."""
+"""Kernels compiled ahead of time by torch's Inductor and kept on disk. Beta interfaces of torch stand here and in `elementary`."""
 
 import hashlib
 import logging
@@ -21,7 +21,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 from dgl_treestack import stack
 from dgl_treestack.propagate.levels.building import Kernel
-from dgl_treestack.propagate.levels.elementary import inline
+from dgl_treestack.propagate.levels.elementary import inline, written
 from dgl_treestack.propagate.levels.row_by_row import RowByRow
 
 logger = logging.getLogger(__name__)
@@ -153,7 +153,7 @@ def _key(program: torch.export.ExportedProgram, examples: Sequence[Tensor]) -> s
     """Of all that decides on the code: the graph with its sizes, types, device, torch, the processor."""
     sizes = [(str(one.dtype), str(one.device), tuple(one.shape[1:]), one.stride()) for one in examples]
     place = [torch.__version__, torch.backends.cpu.get_cpu_capability(), platform.machine(), sys.platform]
-    return hashlib.sha256(repr([program.graph_module.code, sizes, place, OPTIONS]).encode()).hexdigest()[:40]
+    return hashlib.sha256(repr([program.graph_module.code, sizes, place, OPTIONS, written()]).encode()).hexdigest()[:40]
 
 
 def _build(program: torch.export.ExportedProgram, path: Path) -> None:

@@ -44,7 +44,7 @@ class Group(NamedTuple):
     level: int
 
 
-class Fillings:
+class BlankGraphs:
     """Blanks, to be filled with one set of candidates.
 
     distinct: (C,) for every candidate, which of those it is that a model can tell apart.
