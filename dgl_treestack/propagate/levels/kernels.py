@@ -1,4 +1,4 @@
-"""Kernels compiled ahead of time by torch's Inductor and kept on disk. Beta interfaces of torch stand here and in `elementary`."""
+"""Kernels compiled ahead of time by Inductor and kept on disk. Beta interfaces of torch stand here and in `elementary`."""
 
 import hashlib
 import logging
