@@ -1,19 +1,19 @@
 """Localism: trained on deep equations, tested on shallow ones."""
 
-from dgl_treestack.experiments._protocol import Column, Protocol, Row, tested, train, validation
+from dgl_treestack.experiments._models import MAIN, every_tree_model
+from dgl_treestack.experiments._protocol import Column, Protocol, tested, train, validation
+
+PAPER = {
+    "Tree-RNN": {"train": (99.07, None), "validation": (88.33, 0.37), "test 1-4": (85.36, 0.35)},
+    "Tree-LSTM": {"train": (99.79, None), "validation": (91.70, 0.28), "test 1-4": (91.58, 0.11)},
+    "Tree-SMU": {"train": (95.04, None), "validation": (92.78, 0.09), "test 1-4": (98.86, 0.07)},
+}
 
 PROTOCOL = Protocol(
     "Localism",
     "Arabshahi 2020, Table 2",
-    (
-        Row(
-            "Tree-RNN",
-            "tree_rnn_tanh",
-            {"train": (99.07, None), "validation": (88.33, 0.37), "test 1-4": (85.36, 0.35)},
-        ),
-        Row("Tree-LSTM", "tree_lstm", {"train": (99.79, None), "validation": (91.70, 0.28), "test 1-4": (91.58, 0.11)}),
-        Row("Tree-SMU", "tree_smu", {"train": (95.04, None), "validation": (92.78, 0.09), "test 1-4": (98.86, 0.07)}),
-    ),
+    every_tree_model(PAPER),
     (Column("train", train), Column("validation", validation), Column("test 1-4", tested(1, 4))),
     depths=(5, 13),
+    figure=MAIN,
 )

@@ -1,0 +1,33 @@
+"""The tree models of the papers under the labels of their tables, and the configurations that train them.
+
+Tree-RNN cells have tanh in place of the sigmoid of 2019, and Mali's cells learning rates that were searched for: with the
+printed ones they do not learn (LOG.md).
+"""
+
+from collections.abc import Mapping
+
+from dgl_treestack.experiments._protocol import Paper, Row
+
+TREE_MODELS = {
+    "Tree-RNN": "tree_rnn_tanh",
+    "Tree-RNN+stack": "tree_rnn_stack-tanh",
+    "Tree-RNN+stack+no-op": "tree_rnn_stack_noop-tanh",
+    "Tree-LSTM": "tree_lstm",
+    "Tree-LSTM+stack": "tree_lstm_stack",
+    "Tree-LSTM+stack+normalize": "tree_lstm_stack_normalise",
+    "Tree-LSTM+stack+normalize+no-op": "tree_lstm_stack_normalise_noop",
+    "Tree-SMU": "tree_smu",
+    "Tree-SMU - no-op": "tree_smu_pushpop",
+    "2nd order Tree-RNN": "tree_rnn_second_order-searched",
+    "MI-Tree-LSTM": "mi_tree_lstm-searched",
+    "MTree-LSTM": "mtree_lstm-searched",
+    "MI-Tree-LSTM+stack": "mi_tree_lstm_stack-searched",
+    "M-Tree-LSTM+stack": "mtree_lstm_stack-searched",
+}
+MAIN = ("Tree-RNN", "Tree-LSTM", "Tree-SMU", "MI-Tree-LSTM+stack", "M-Tree-LSTM+stack")  # what figures show
+
+
+def every_tree_model(paper: Mapping[str, Mapping[str, Paper]]) -> tuple[Row, ...]:
+    """A row per model. paper: what the paper has, by label and column; it names no model that is not there."""
+    assert paper.keys() <= TREE_MODELS.keys()
+    return tuple(Row(label, config, paper.get(label, {})) for label, config in TREE_MODELS.items())
