@@ -1,7 +1,7 @@
 """Numbers over records: pairs, calibration, and whether two models differ. Accuracy and its kin are in `records`."""
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -130,3 +130,45 @@ def _right(by_seed: Mapping[int, Sequence[Record]]) -> dict[str, tuple[str, floa
             if row["correct"] is not None:
                 found.setdefault(row["id"], (row.get("pair", ""), []))[1].append(row["correct"])
     return {key: (pair, sum(right) / len(by_seed)) for key, (pair, right) in found.items()}
+
+
+FEWEST_OF_A_CLASS = 5
+
+
+@dataclass(frozen=True)
+class Clusters:
+    """How representations of expressions lie by value class; only classes with at least five members count.
+
+    agreement: per cent of expressions whose nearest neighbour, by cosine, has the same value. chance: what that would be if
+    neighbours were drawn at random. silhouette: the mean over all, by cosine, -1 to 1. expressions, classes: how many.
+    """
+
+    agreement: float
+    chance: float
+    silhouette: float
+    expressions: int
+    classes: int
+
+
+def clusters(rows: Sequence[Record]) -> Clusters:
+    """Of records with `class` and `h`. NaN where there are no two classes of five."""
+    from sklearn.metrics import silhouette_score
+    from sklearn.metrics.pairwise import cosine_similarity
+
+    rows = in_large_classes(rows)
+    names, sizes = np.unique([row["class"] for row in rows], return_counts=True)
+    if len(names) < 2:
+        return Clusters(math.nan, math.nan, math.nan, len(rows), len(names))
+    vectors, classes = np.array([row["h"] for row in rows]), np.array([row["class"] for row in rows])
+    near = cosine_similarity(vectors)
+    np.fill_diagonal(near, -np.inf)
+    agreement = float((classes[near.argmax(1)] == classes).mean())
+    chance = float((sizes * (sizes - 1)).sum() / (len(rows) * (len(rows) - 1)))
+    silhouette = float(silhouette_score(vectors, classes, metric="cosine"))
+    return Clusters(100 * agreement, 100 * chance, silhouette, len(rows), len(names))
+
+
+def in_large_classes(rows: Sequence[Record]) -> list[Record]:
+    """The records whose class has at least five members."""
+    count = Counter(row["class"] for row in rows)
+    return [row for row in rows if count[row["class"]] >= FEWEST_OF_A_CLASS]

@@ -1,7 +1,7 @@
 """Finished runs as figures and tables see them: configuration, seed, metrics and records, grouped by configuration."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from dgl_treestack.training.folder import RunFolder
 class RunResult:
     """A finished run. rows: one per epoch. validation: records up to the training depth, as selection saw them.
     test: the records of its test sets. equations: how many it was trained on, 0 where the run does not say.
-    blanks: records of completion, where somebody made some."""
+    more: records of other kinds by name, where somebody made some, such as `blanks` of completion."""
 
     folder: Path
     config: RunConfig
@@ -25,7 +25,7 @@ class RunResult:
     test: Sequence[Record]
     equations: int = 0
     commit: str = ""
-    blanks: Sequence[Record] = ()
+    more: Mapping[str, Sequence[Record]] = field(default_factory=dict)
 
 
 def read(folder: Path) -> RunResult:

@@ -58,7 +58,7 @@ HOMES = {
     "networkx": ["notation/network.py", "inspection/"],
     "matplotlib": ["plots/", "inspection/"],
     "flint": ["truth/"],
-    "sklearn": ["records.py", "audit/", "generate/balance.py"],
+    "sklearn": ["records.py", "metrics.py", "audit/", "generate/balance.py", "plots/substitutivity.py"],
 }
 
 

@@ -4,8 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from dgl_treestack import records
-from dgl_treestack.metrics import within
+from dgl_treestack import metrics, records
 from dgl_treestack.results import RunResult
 
 Measure = Callable[[RunResult], float]
@@ -37,8 +36,8 @@ class Row:
 class Protocol:
     """One experiment of the papers. source: paper and table. depths: of training and validation, (from, to).
 
-    figure: labels of the rows that are drawn by depth, all when empty. deep: whether the deeper test set is needed. blanks:
-    whether this is about completion, and blanks are to be filled.
+    extras: names out of `_extras.EXTRAS`, records that are needed beside those of the test set. figures: names of figures,
+    and drawn: labels of the rows in them, all when empty. compared: whether models are compared on the test set.
     """
 
     title: str
@@ -46,9 +45,10 @@ class Protocol:
     rows: Sequence[Row]
     columns: Sequence[Column]
     depths: tuple[int, int] = (1, 7)
-    figure: Sequence[str] = ()
-    deep: bool = False
-    blanks: bool = False
+    extras: Sequence[str] = ()
+    figures: Sequence[str] = ("depth",)
+    drawn: Sequence[str] = ()
+    compared: bool = True
 
 
 def train(run: RunResult) -> float:
@@ -64,19 +64,31 @@ def best_epoch(run: RunResult) -> float:
     return max(run.rows, key=lambda row: row["validation_accuracy"])["epoch"]
 
 
-def filled(kind: str, most: int) -> Measure:
-    """Per cent of blanks whose rank of a kind (`completion.ranking`) is at most so much."""
-    return lambda run: within(run.blanks, kind, most)
+def filled(kind: str, most: int, blanks: str = "blanks") -> Measure:
+    """Per cent of blanks whose rank of a kind (`completion.ranking`) is at most so much. blanks: the extra."""
+    return lambda run: metrics.within(run.more[blanks], kind, most)
 
 
-def tested(low: int, high: int, metric: str = "accuracy", *, deep: bool = False) -> Measure:
-    """A metric of `records.classification` on test equations of some depths; NaN where there are none.
-
-    deep: on the deeper test set, whose records say so under `data`.
-    """
+def tested(low: int, high: int, metric: str = "accuracy", *, extra: str = "") -> Measure:
+    """A metric of `metrics.METRICS` on test equations of some depths, or those of an extra; NaN where there are none."""
 
     def measure(run: RunResult) -> float:
-        rows = [row for row in run.test if low <= row["depth"] <= high and ("data" in row) == deep]
-        return records.classification(rows).get(metric, float("nan"))
+        rows = [row for row in (run.more[extra] if extra else run.test) if low <= row["depth"] <= high]
+        return metrics.METRICS[metric](rows)
+
+    return measure
+
+
+def clustered(what: str, factor: float = 1.0) -> Measure:
+    """A field of `metrics.Clusters` for the representations of expressions, times a factor."""
+    return lambda run: factor * getattr(metrics.clusters(run.more["expressions"]), what)
+
+
+def used(depth: int, where: str) -> Measure:
+    """Rows of the stack in use (`usage`) in equations of a depth; NaN where there are none. where: `usage` or `top`."""
+
+    def measure(run: RunResult) -> float:
+        rows = [row[where] for row in run.more["usage"] if row["depth"] == depth]
+        return sum(rows) / len(rows) if rows else float("nan")
 
     return measure

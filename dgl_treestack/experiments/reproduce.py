@@ -1,33 +1,31 @@
 """`treestack reproduce`: a protocol's runs, as far as they are missing, its table and its figure."""
 
 import json
-import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from dgl_treestack import atomic, plots, results
-from dgl_treestack.completion.records import make_records
+from dgl_treestack import atomic, plots
 from dgl_treestack.errors import ConfigurationError, unknown
 from dgl_treestack.experiments import tables
+from dgl_treestack.experiments._extras import measured
 from dgl_treestack.experiments._protocol import Protocol, Row
 from dgl_treestack.experiments.protocols import protocols
 from dgl_treestack.experiments.runs import finished, train_missing
 from dgl_treestack.experiments.scales import SCALES, Scale, check_data
-from dgl_treestack.resources import find_config, find_data
+from dgl_treestack.resources import find_config
 from dgl_treestack.results import RunResult
-from dgl_treestack.training import configuration, evaluation
+from dgl_treestack.training import configuration
 from dgl_treestack.training.configuration import RunConfig
 from dgl_treestack.training.run import Run
 
-logger = logging.getLogger(__name__)
 ALL = "all"
 
 
 def reproduce(
     names: Sequence[str], scale_name: str, output_dir: Path, *, seeds: Sequence[int] = (), jobs: int = 1, dry_run: bool = False
 ) -> int:
-    """Train what is missing for some protocols, then write `<protocol>/table.md`, `.csv`, `depth.svg` and `.png`.
+    """Train what is missing for some protocols, then write `<protocol>/table.md`, `.csv` and figures as `.svg` and `.png`.
 
     Returns the exit code. Raises ConfigurationError for an unknown protocol or scale, DataError when data is missing.
     """
@@ -61,7 +59,7 @@ def _chosen(names: Sequence[str]) -> dict[str, Protocol]:
 def _scale(name: str, seeds: Sequence[int], chosen: Sequence[Protocol]) -> Scale:
     if name not in SCALES:
         raise ConfigurationError(unknown("scale", name, SCALES))
-    check_data(SCALES[name], deep=any(one.deep for one in chosen), blanks=any(one.blanks for one in chosen))
+    check_data(SCALES[name], dict.fromkeys(extra for one in chosen for extra in one.extras))
     return replace(SCALES[name], seeds=tuple(seeds)) if seeds else SCALES[name]
 
 
@@ -76,32 +74,17 @@ def configure(row: Row, protocol: Protocol, scale: Scale) -> RunConfig:
 
 
 def _finish(folder: Path, protocol: Protocol, scale: Scale, command: str) -> None:
-    """Tables and figure of a protocol, from the runs that are done, which lie beside its folder."""
+    """Tables and figures of a protocol, from the runs that are done, which lie beside its folder."""
     found: dict[str, list[RunResult]] = {}
     for row in protocol.rows:
         done = finished(configure(row, protocol, scale), scale.seeds, folder.parent / "runs")
-        found[row.label] = [_measured(run, scale, protocol) for run in done]
+        found[row.label] = [measured(Run.open(run), protocol.extras, scale) for run in done]
     lines = tables.compare(protocol, found)
-    others = [] if protocol.blanks else tables.differences(protocol, found)
+    others = tables.differences(protocol, found) if protocol.compared else []
     text = tables.markdown(protocol, lines, others, scale, command)
     atomic.write_text(folder / "table.md", text)
     atomic.write_text(folder / "table.csv", tables.csv(lines))
-    drawn = {label: runs for label, runs in found.items() if runs and label in (protocol.figure or found)}
-    if drawn:
-        draw = plots.draw_completion if protocol.blanks else plots.draw_depths
-        draw(drawn, folder / "depth")
+    drawn = {label: runs for label, runs in found.items() if runs and label in (protocol.drawn or found)}
+    for figure in protocol.figures if drawn else ():
+        plots.draw_groups(figure, drawn, folder / figure)
     print(text)
-
-
-def _measured(folder: Path, scale: Scale, protocol: Protocol) -> RunResult:
-    """A run with the records that a protocol needs beside those of its test set, made now where they are missing."""
-    run, kept = results.read(folder), Run.open(folder)
-    if protocol.deep:
-        rows = kept.read_records(scale.deep) if kept.has_records(scale.deep) else evaluation.evaluate(kept, scale.deep)
-        run = replace(run, test=[*run.test, *({**row, "data": "deep"} for row in rows)])
-    if protocol.blanks:
-        if not kept.has_records(scale.blanks):
-            logger.info("%s fills %s", folder.name, scale.blanks)
-            kept.write_records(scale.blanks, make_records(kept.load_model(), find_data(scale.blanks), quiet=False))
-        run = replace(run, blanks=kept.read_records(scale.blanks))
-    return run

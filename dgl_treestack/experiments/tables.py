@@ -58,7 +58,7 @@ def differences(protocol: Protocol, found: Mapping[str, Sequence[RunResult]]) ->
 
 def _tests(protocol: Protocol, runs: Sequence[RunResult]) -> dict[int, list[Record]]:
     """By seed, the test records outside the training depths, all where there are none."""
-    found = {run.seed: [row for row in run.test if "data" not in row] for run in runs}
+    found = {run.seed: list(run.test) for run in runs}
     low, high = protocol.depths
     beyond = {seed: [row for row in rows if not low <= row["depth"] <= high] for seed, rows in found.items()}
     return beyond if all(beyond.values()) else found

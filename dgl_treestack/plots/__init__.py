@@ -1,7 +1,7 @@
 """Figures, one file each. A figure reads records of runs, never a model, and imports no torch.
 
-A file defines `draw(runs) -> Figure`; its name is the figure's name. `audit` is drawn from an audit's report, `equations` from
-the manifests of generated data.
+A file's name is the figure's name. `draw(runs) -> Figure` draws runs, `draw_groups(groups) -> Figure` runs by label, for the
+papers' protocols. `audit` is drawn from an audit's report, `equations` from the manifests of generated data.
 """
 
 import importlib
@@ -12,7 +12,7 @@ from typing import Any
 
 from dgl_treestack.errors import ConfigurationError, unknown
 
-_NOT_OF_RUNS = ("audit", "completion")
+_NOT_OF_RUNS = ("audit", "completion", "substitutivity", "usage")  # they need more than the records of a test set
 _OF_MANIFESTS = ("equations",)
 
 
@@ -39,20 +39,12 @@ def plot(name: str, folders: Sequence[Path], output: Path) -> list[Path]:
         return _style.save(draw([read(folder) for folder in folders]), output)
 
 
-def draw_depths(groups: Mapping[str, Sequence[Any]], output: Path) -> list[Path]:
-    """Accuracy against depth for runs (`results.RunResult`) by label, saved as SVG and PNG. Returns the files written."""
-    from dgl_treestack.plots import _style, depth
+def draw_groups(name: str, groups: Mapping[str, Sequence[Any]], output: Path) -> list[Path]:
+    """Draw a figure of runs (`results.RunResult`) by label and save it as SVG and PNG. Returns the files written."""
+    from dgl_treestack.plots import _style
 
     with _style.applied():
-        return _style.save(depth.draw_groups(groups), output)
-
-
-def draw_completion(groups: Mapping[str, Sequence[Any]], output: Path) -> list[Path]:
-    """Top-1 and top-5 against depth for runs with blanks (`results.RunResult`) by label, as SVG and PNG."""
-    from dgl_treestack.plots import _style, completion
-
-    with _style.applied():
-        return _style.save(completion.draw_groups(groups), output)
+        return _style.save(importlib.import_module(f"{__name__}.{name}").draw_groups(groups), output)
 
 
 def plot_audit(report: Mapping[str, Any], output: Path) -> list[Path]:

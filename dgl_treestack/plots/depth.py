@@ -1,6 +1,7 @@
 """Accuracy against depth, inside and beyond the training depths: the figure the papers are about."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -23,9 +24,24 @@ def draw(runs: Sequence[RunResult]) -> Figure:
 
 def draw_groups(groups: Mapping[str, Sequence[RunResult]]) -> Figure:
     """The same for runs that are grouped already, label -> runs that differ in their seed."""
+    deeper = all("deep" in run.more for group in groups.values() for run in group)
+    figure = Figure(figsize=(11.0 if deeper else 7.2, 4.2), layout="constrained")
+    panels = figure.subplots(1, 1 + deeper, sharey=True, squeeze=False)[0]
+    _draw_panel(panels[0], groups)
+    panels[0].set_ylabel("accuracy (%)")
+    panels[0].legend(fontsize=8)
+    if deeper:
+        _draw_panel(panels[1], {name: [_on_deeper(run) for run in group] for name, group in groups.items()})
+        panels[1].set_title("deeper test set")
+    return figure
+
+
+def _on_deeper(run: RunResult) -> RunResult:
+    return replace(run, test=run.more["deep"])
+
+
+def _draw_panel(axes: Axes, groups: Mapping[str, Sequence[RunResult]]) -> None:
     runs = [run for group in groups.values() for run in group]
-    figure = Figure(figsize=(7.2, 4.2), layout="constrained")
-    axes = figure.add_subplot()
     for i, (name, group) in enumerate(groups.items()):
         _style.draw_seeds(axes, [accuracy_by_depth(run) for run in group], name, i)
     majority = {depth: records.majority(rows) for run in reversed(runs) for depth, rows in _drawn(run).items()}
@@ -35,9 +51,6 @@ def draw_groups(groups: Mapping[str, Sequence[RunResult]]) -> Figure:
     axes.set_xlim(depths[0] - 0.5, depths[-1] + 0.5)
     _shade(axes, runs[0].config.data.depths)
     axes.set_xlabel("depth of the equation")
-    axes.set_ylabel("accuracy (%)")
-    axes.legend()
-    return figure
 
 
 def accuracy_by_depth(run: RunResult) -> dict[int, float]:

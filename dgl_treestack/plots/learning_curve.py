@@ -1,6 +1,6 @@
 """Accuracy against the number of training equations: how much data a model needs, and whether more would still help."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -37,6 +37,11 @@ def draw(runs: Sequence[RunResult]) -> Figure:
     axes.set_ylabel("accuracy (%)")
     axes.legend()
     return figure
+
+
+def draw_groups(groups: Mapping[str, Sequence[RunResult]]) -> Figure:
+    """The same for runs by label; a model is known by its name, whatever the labels."""
+    return draw([run for runs in groups.values() for run in runs])
 
 
 def _parts(row: Row) -> list[str]:

@@ -93,31 +93,33 @@ class RunFolder:
 
     # Records, filed by the name of their data file; a second file of the same name gets its checksum appended
 
-    def write_records(self, data: str, rows: Iterable[Record]) -> Path:
-        """File the records of a data file, and note what file they are of."""
+    def write_records(self, data: str, rows: Iterable[Record], kind: str = "") -> Path:
+        """File the records of a data file, and note what file they are of. kind: of what else than an evaluation."""
         sources = self._sources()
         checksum = sha256(find_data(data))
         name = records.stem(data)
         if not name:
             raise DataError(f"{data} has no name that records could be filed under.")
+        name = f"{name}-{kind}" if kind else name
         if sources.get(name, {}).get("sha256", checksum) != checksum:
             name = f"{name}-{checksum[:8]}"
         path = self.folder / "records" / f"{name}.jsonl"
         records.write(path, rows)
-        sources.setdefault(name, {"data": data, "sha256": checksum})  # the name it first had, as the configuration has it
+        source = {"data": data, "sha256": checksum} | ({"kind": kind} if kind else {})
+        sources.setdefault(name, source)  # the name it first had, as the configuration has it
         atomic.write_text(self.sources, json.dumps(sources, indent=1) + "\n")
         return path
 
-    def read_records(self, data: str) -> list[Record]:
-        """The records of a data file of the configuration, by the name it has there. Raises DataError when there are none."""
+    def read_records(self, data: str, kind: str = "") -> list[Record]:
+        """The records of a data file, by the name it has in the configuration. Raises DataError when there are none."""
         for name, source in self._sources().items():
-            if source["data"] == data:
+            if source["data"] == data and source.get("kind", "") == kind:
                 return records.read(self.folder / "records" / f"{name}.jsonl")
         raise DataError(f"The run has no records of {data}. Finish it with `treestack train ... --resume`.", self.folder)
 
-    def has_records(self, data: str) -> bool:
+    def has_records(self, data: str, kind: str = "") -> bool:
         """Whether there are records of a data file, by the name it then had."""
-        return any(source["data"] == data for source in self._sources().values())
+        return any(source["data"] == data and source.get("kind", "") == kind for source in self._sources().values())
 
     def _sources(self) -> dict[str, dict[str, str]]:
         sources = self.read_json("records/sources.json") if self.sources.exists() else {}

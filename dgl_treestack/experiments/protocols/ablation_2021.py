@@ -48,5 +48,5 @@ PROTOCOL = Protocol(
         Column("precision 8-13", tested(8, 13, "precision")),
         Column("recall 8-13", tested(8, 13, "recall")),
     ),
-    figure=("Tree-SMU", "MI-Tree-LSTM", "MTree-LSTM", "MI-Tree-LSTM+stack", "M-Tree-LSTM+stack"),
+    drawn=("Tree-SMU", "MI-Tree-LSTM", "MTree-LSTM", "MI-Tree-LSTM+stack", "M-Tree-LSTM+stack"),
 )

@@ -1,11 +1,22 @@
 """Equation completion by models that were trained to verify: where do they rank what was blanked?"""
 
-from dgl_treestack.experiments._protocol import Column, Protocol, Row, filled
+from dgl_treestack.experiments._models import MAIN, every_tree_model
+from dgl_treestack.experiments._protocol import Column, Protocol, filled
 
 PROTOCOL = Protocol(
     "Completion",
-    "Arabshahi 2020, Figure 4, which prints no numbers; its candidates are of depth 1 and 2",
-    (Row("Tree-RNN", "tree_rnn_tanh"), Row("Tree-LSTM", "tree_lstm"), Row("Tree-SMU", "tree_smu")),
-    tuple(Column(f"{kind} top-{most}", filled(kind, most)) for kind in ("raw", "class", "collapse") for most in (1, 5)),
-    blanks=True,
+    "Arabshahi 2020, Figure 4, and Mali 2021, Figure 3, which print no numbers. Blanks of depth 0-2 as in 2020, and of depth "
+    "1-13 with a thousand candidates each (deep) as in 2021",
+    every_tree_model({}),
+    (
+        *(Column(f"{kind} top-{most}", filled(kind, most)) for kind in ("raw", "class", "collapse") for most in (1, 5)),
+        *(
+            Column(f"deep, {kind} top-{most}", filled(kind, most, "deep blanks"))
+            for kind, most in (("class", 1), ("collapse", 5))
+        ),
+    ),
+    extras=("blanks", "deep blanks"),
+    figures=("completion",),
+    drawn=MAIN,
+    compared=False,
 )

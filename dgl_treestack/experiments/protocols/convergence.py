@@ -19,4 +19,5 @@ PROTOCOL = Protocol(
         _row("2nd order Tree-RNN", "tree_rnn_second_order-searched", 98, (90.28, 0.07)),
     ),
     (Column("best epoch", best_epoch), Column("validation", validation)),
+    figures=("epochs",),
 )

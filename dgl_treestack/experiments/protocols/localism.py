@@ -15,5 +15,5 @@ PROTOCOL = Protocol(
     every_tree_model(PAPER),
     (Column("train", train), Column("validation", validation), Column("test 1-4", tested(1, 4))),
     depths=(5, 13),
-    figure=MAIN,
+    drawn=MAIN,
 )

@@ -10,5 +10,5 @@ PROTOCOL = Protocol(
     "Arabshahi 2019, Figure 6, and Arabshahi 2020, Figure 3b, which print no numbers",
     tuple(Row(f"{label}, {share} %", name, {}, {"data.percent": float(share)}) for label, name in MODELS for share in SHARES),
     (Column("validation", validation), Column("test 1-7", tested(1, 7)), Column("test 8-13", tested(8, 13))),
-    figure=("Tree-LSTM, 50 %", "Tree-LSTM, 100 %", "Tree-SMU, 50 %", "Tree-SMU, 90 %", "Tree-SMU, 100 %"),
+    figures=("learning_curve",),
 )

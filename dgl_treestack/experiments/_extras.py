@@ -1,0 +1,71 @@
+"""Records that a protocol needs beside those of its test set, made once the runs are done, where they are missing."""
+
+import json
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from dgl_treestack import results
+from dgl_treestack.completion.records import make_records as fill
+from dgl_treestack.dataset import Dataset
+from dgl_treestack.experiments.scales import Scale
+from dgl_treestack.formats import Example
+from dgl_treestack.inspection import representations, usage
+from dgl_treestack.model import Model
+from dgl_treestack.records import Record
+from dgl_treestack.resources import find_data
+from dgl_treestack.results import RunResult
+from dgl_treestack.training import evaluation
+from dgl_treestack.training.run import Run
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Extra:
+    """make: records of a model for a data file, whose name the scale has. kind: the kind they are filed under in the run."""
+
+    make: Callable[[Model, str], Iterable[Record]]
+    kind: str = ""
+
+
+def measured(run: Run, names: Sequence[str], scale: Scale) -> RunResult:
+    """A finished run with the extras of some names."""
+    more = {}
+    for name in names:
+        extra, data = EXTRAS[name], scale.extras[name]
+        if not run.has_records(data, extra.kind):
+            logger.info("%s: %s, %s", run.folder.name, name, data)
+            run.write_records(data, extra.make(run.load_model(), data), extra.kind)
+        more[name] = run.read_records(data, extra.kind)
+    return replace(results.read(run.folder), more=more)
+
+
+class _Prepared:
+    """The data file that was last asked for, ready for models that read it alike: large files take minutes to read."""
+
+    def __init__(self) -> None:
+        self.last: tuple[str, Dataset] | None = None
+
+    def get(self, model: Model, data: str) -> Dataset:
+        key = json.dumps([data, model.vocabulary.to_dict(), list(model.heads)])
+        if self.last is None or self.last[0] != key:
+            self.last = key, model.prepare(_examples(data))
+        return self.last[1]
+
+
+@lru_cache(maxsize=1)
+def _examples(data: str) -> list[Example]:
+    return evaluation.read_examples([data])
+
+
+_prepared = _Prepared()
+
+EXTRAS = {
+    "deep": Extra(lambda model, data: evaluation.make_records(model, _prepared.get(model, data))),
+    "blanks": Extra(lambda model, data: fill(model, find_data(data), quiet=False)),
+    "deep blanks": Extra(lambda model, data: fill(model, find_data(data), quiet=False)),
+    "expressions": Extra(lambda model, data: representations.make_records(model, find_data(data))),
+    "usage": Extra(lambda model, data: usage.make_records(model, _prepared.get(model, data)), kind="usage"),
+}

@@ -1,0 +1,47 @@
+"""What a model makes of expressions: their hidden states beside the value that they have (Arabshahi 2020, substitutivity)."""
+
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from dgl_treestack import formats, graph, records
+from dgl_treestack.errors import DataError
+from dgl_treestack.forest import Forest
+from dgl_treestack.model import Model
+from dgl_treestack.propagate import compute
+from dgl_treestack.records import Record
+
+DEPTHS = range(1, 4)  # the paper's
+
+
+@torch.no_grad()
+def make_records(model: Model, file: Path, depths: range = DEPTHS) -> list[Record]:
+    """A record per expression of some depths in a file of expressions with value classes: `text`, `class` and `h`, a list.
+
+    Raises DataError when there are none, or one without a class.
+    """
+    examples = [example for example in formats.read(file) if example.equation.depth in depths]
+    for example in examples:
+        if not example.value_class:
+            raise DataError("An expression has a value class here, key 'class'.", example.source or file)
+    if not examples:
+        raise DataError(f"There are no expressions of depth {depths.start}-{depths.stop - 1} in the file.", file)
+    forest = Forest.build([example.equation for example in examples], model.vocabulary, model.signature)
+    states = compute(graph.build(forest), model.eval().cell, signature=model.signature)
+    vectors = states.of("h", torch.from_numpy(forest.offsets[:-1])).numpy().astype(np.float64).round(6)
+    return [
+        {
+            "schema": records.SCHEMA,
+            "id": example.id,
+            "split": example.fold,
+            "depth": example.equation.depth,
+            "label": None,
+            "score": None,
+            "correct": None,
+            "text": str(example.equation),
+            "class": example.value_class,
+            "h": h.tolist(),
+        }
+        for example, h in zip(examples, vectors, strict=True)
+    ]

@@ -1,0 +1,56 @@
+"""How much of its stack a model uses (Arabshahi 2020, appendix, Table 5)."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+
+from dgl_treestack import records
+from dgl_treestack.dataset import Dataset
+from dgl_treestack.errors import ConfigurationError
+from dgl_treestack.model import Model
+from dgl_treestack.records import Record
+
+USED = 1e-3  # a row is used when its Euclidean norm is greater: the paper's threshold
+BATCH = 256
+
+
+@torch.no_grad()
+def make_records(model: Model, dataset: Dataset, threshold: float = USED) -> Iterator[Record]:
+    """A record per equation, in order. `usage`: rows used, averaged over the operators of both sides; `top`: averaged over the
+    two sides themselves, which is what their comparison sees. The paper does not say over which nodes it averages.
+
+    Raises ConfigurationError for a model without stacks.
+    """
+    if "stack" not in model.cell.fields:
+        raise ConfigurationError("The model has no stack whose use could be measured.")
+    rows = model.cell.fields["stack"][0]
+    i = 0
+    for batch in dataset.batches(BATCH):
+        model(batch, keep=True)
+        stacks = batch.graph.ndata["stack"].unflatten(1, (rows, -1))
+        used = (stacks.norm(dim=2) > threshold).sum(1).numpy()
+        inner = (batch.graph.ndata["op"] >= 0).numpy()
+        inner[batch.roots.numpy()] = False
+        tree = np.repeat(np.arange(len(batch.roots)), batch.graph.batch_num_nodes().numpy())
+        count = np.bincount(tree[inner], minlength=len(batch.roots))
+        mean = np.bincount(tree[inner], used[inner], len(batch.roots)) / np.maximum(count, 1)
+        top = used[batch.sides.numpy()].mean(1)
+        for own_mean, own_top in zip(mean.tolist(), top.tolist(), strict=True):
+            yield _record(dataset, i, own_mean, own_top)
+            i += 1
+
+
+def _record(dataset: Dataset, i: int, mean: float, top: float) -> Record:
+    example = dataset.examples[i]
+    return {
+        "schema": records.SCHEMA,
+        "id": example.id,
+        "split": example.fold,
+        "depth": example.equation.depth,
+        "label": example.label,
+        "score": None,
+        "correct": None,
+        "usage": mean,
+        "top": top,
+    }

@@ -1,0 +1,25 @@
+"""Validation accuracy against epochs: how fast a model learns."""
+
+from collections.abc import Mapping, Sequence
+
+from matplotlib.figure import Figure
+
+from dgl_treestack.plots import _style
+from dgl_treestack.results import RunResult, by_config
+
+
+def draw(runs: Sequence[RunResult]) -> Figure:
+    """A line per configuration: mean over seeds, a band of one sample standard deviation."""
+    return draw_groups(by_config(runs))
+
+
+def draw_groups(groups: Mapping[str, Sequence[RunResult]]) -> Figure:
+    """The same for runs that are grouped already, label -> runs that differ in their seed."""
+    figure = Figure(figsize=(7.2, 4.2), layout="constrained")
+    axes = figure.add_subplot()
+    for i, (label, runs) in enumerate(groups.items()):
+        _style.draw_seeds(axes, [{row["epoch"]: row["validation_accuracy"] for row in run.rows} for run in runs], label, i)
+    axes.set_xlabel("epoch")
+    axes.set_ylabel("validation accuracy (%)")
+    axes.legend()
+    return figure

@@ -1,0 +1,35 @@
+"""Rows of the stack in use against depth (Arabshahi 2020, Table 5)."""
+
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from dgl_treestack import records
+from dgl_treestack.plots import _style
+from dgl_treestack.plots.depth import MIN_EQUATIONS
+from dgl_treestack.results import RunResult
+
+PANELS = (("usage", "mean over operators"), ("top", "at the two sides"))
+
+
+def draw_groups(groups: Mapping[str, Sequence[RunResult]]) -> Figure:
+    """A line per model: mean over seeds, a band of one sample standard deviation; depths with too few equations left out."""
+    figure = Figure(figsize=(9.0, 3.8), layout="constrained")
+    panels = figure.subplots(1, len(PANELS), sharey=True)
+    for axes, (column, title) in zip(panels, PANELS, strict=True):
+        for i, (label, runs) in enumerate(groups.items()):
+            _style.draw_seeds(axes, [_by_depth(run, column) for run in runs], label, i)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.set_title(title)
+        axes.set_xlabel("depth of the equation")
+    panels[0].set_ylabel("stack rows in use")
+    panels[0].set_ylim(bottom=0)
+    panels[0].legend(fontsize=8)
+    return figure
+
+
+def _by_depth(run: RunResult, column: str) -> dict[int, float]:
+    groups = records.by_depth(run.more["usage"])
+    return {depth: fmean(row[column] for row in rows) for depth, rows in groups.items() if len(rows) >= MIN_EQUATIONS}
