@@ -98,13 +98,21 @@ def inspect(
     *,
     limit: Annotated[int, arg(help="Equations in the batch, from the start of the file; 0 for all.")] = 256,
     equation: Annotated[str, arg(help="Id of the equation to draw; the first one otherwise.")] = "",
+    run: Annotated[tuple[Path, ...], arg(help="Run folders whose models are looked into, the first two compared.")] = (),
     output: Annotated[Path | None, arg(help="Draw one equation as a tree into this .png or .svg file.")] = None,
-    vocabulary: Annotated[str, arg(help="canonical or released.")] = "canonical",
+    html: Annotated[Path | None, arg(help="With --run: write a page to walk through all equations of the batch.")] = None,
+    vocabulary: Annotated[str, arg(help="canonical or released; without --run.")] = "canonical",
     json: Json = False,
 ) -> None:
-    """Show what a batch of equations is made of, and draw one of them as a tree."""
-    from dgl_treestack.inspection.command import inspect_file
+    """Show what a batch of equations is made of, or with --run what models do inside them: actions, stacks, verdicts."""
+    from dgl_treestack.errors import ConfigurationError
+    from dgl_treestack.inspection.command import inspect_file, inspect_runs
 
+    if run:
+        inspect_runs(file, run, limit=limit, chosen=equation, output=output, html=html, as_json=json)
+        return
+    if html:
+        raise ConfigurationError("A page shows what models do. Name their run folders with --run.")
     inspect_file(file, limit=limit, chosen=equation, output=output, vocabulary=vocabulary, as_json=json)
 
 

@@ -3,15 +3,20 @@
 import dataclasses
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
+
+from matplotlib.figure import Figure
 
 from dgl_treestack import atomic, formats
 from dgl_treestack.errors import ConfigurationError, DataError, VocabularyError
 from dgl_treestack.formats import Example
-from dgl_treestack.inspection import drawing
+from dgl_treestack.inspection import drawing, outline, page, stack_drawing, traces
 from dgl_treestack.inspection.summary import describe, summarise
+from dgl_treestack.inspection.traces import Trace
 from dgl_treestack.resources import find_data
+from dgl_treestack.training.run import Run
 from dgl_treestack.vocabulary import Vocabulary
 
 
@@ -21,17 +26,58 @@ def inspect_file(file: str, *, limit: int, chosen: str, output: Path | None, voc
     Raises DataError for an unreadable file, an unknown id or a leaf outside the vocabulary, ConfigurationError for a
     negative limit and a suffix other than .png and .svg.
     """
-    if limit < 0:
-        raise ConfigurationError(f"--limit {limit} is negative. Give the number of equations, 0 for all.")
-    if output is not None and output.suffix not in (".png", ".svg"):
-        raise ConfigurationError(f"A tree is drawn into a .png or .svg file, not {output.suffix!r}.")
+    _check(limit, output)
     rows = Vocabulary.preset(vocabulary)
     batch, example = _read(file, limit, chosen)
     _check_leaves(batch, rows)
     summary = summarise([example.equation for example in batch], rows)
     print(json.dumps(dataclasses.asdict(summary)) if as_json else describe(summary))
     if output is not None:
-        _draw(example, output)
+        _save(drawing.draw(example.equation), output)
+
+
+def inspect_runs(
+    file: str, runs: Sequence[Path], *, limit: int, chosen: str, output: Path | None, html: Path | None, as_json: bool
+) -> None:
+    """Print what models do inside an equation, draw the first of them, or write a page with all equations of a batch.
+
+    Raises what `inspect_file` does, CheckpointError for a folder that is no run, ConfigurationError for one given twice.
+    """
+    _check(limit, output)
+    opened = _named(runs)
+    batch, example = _read(file, limit, chosen)
+    examples = batch if html is not None or not chosen else [example]
+    if example not in examples:
+        examples = [*examples, example]
+    found = {name: traces.make(run, examples) for name, run in opened.items()}
+    shown = {name: own[examples.index(example)] for name, own in found.items()}
+    if output is not None:
+        name = next(iter(shown))
+        _save(stack_drawing.draw_trace(name, shown[name]), output)
+    if html is not None:
+        page.write(html, f"{Path(file).name}: {', '.join(found)}", examples, found)
+    if as_json:
+        print(json.dumps(_described(example, shown)))
+        return
+    if len(examples) > 1:
+        print(outline.verdicts(found) + "\n")
+    print(outline.outline(shown))
+
+
+def _check(limit: int, output: Path | None) -> None:
+    if limit < 0:
+        raise ConfigurationError(f"--limit {limit} is negative. Give the number of equations, 0 for all.")
+    if output is not None and output.suffix not in (".png", ".svg"):
+        raise ConfigurationError(f"A tree is drawn into a .png or .svg file, not {output.suffix!r}.")
+
+
+def _named(folders: Sequence[Path]) -> dict[str, Run]:
+    """Runs by the names of their models, or of their folders where two have the same model."""
+    runs = [Run.open(folder) for folder in folders]
+    for names in ([run.config.model.name for run in runs], [run.folder.resolve().name for run in runs]):
+        if len(set(names)) == len(names):
+            return dict(zip(names, runs, strict=True))
+    raise ConfigurationError("Two runs have the same name. Give each run once; rename a folder to compare equal names.")
 
 
 def _read(file: str, limit: int, chosen: str) -> tuple[list[Example], Example]:
@@ -61,7 +107,18 @@ def _check_leaves(examples: Sequence[Example], vocabulary: Vocabulary) -> None:
                 raise DataError(str(error), example.source or None) from None
 
 
-def _draw(example: Example, output: Path) -> None:
-    figure, buffer = drawing.draw(example.equation), io.BytesIO()
+def _described(example: Example, shown: Mapping[str, Trace]) -> dict[str, Any]:
+    """One equation for programs: nodes in pre-order, and per model its record and its gates."""
+    tree = next(iter(shown.values())).tree
+    models = {
+        name: {"record": trace.record, "sides": trace.sides(), "gates": page.gates_of(trace), "rows": page.rows_of(trace)}
+        for name, trace in shown.items()
+    }
+    nodes = [{"label": drawing.label(tree, node), "children": tree.children(node)} for node in range(tree.size)]
+    return {"id": example.id, "text": str(example.equation), "nodes": nodes, "models": models}
+
+
+def _save(figure: Figure, output: Path) -> None:
+    buffer = io.BytesIO()
     figure.savefig(buffer, format=output.suffix[1:], dpi=figure.dpi)
     atomic.write_bytes(output, buffer.getvalue())

@@ -35,16 +35,16 @@ def label(tree: Expression, node: int) -> str:
     return tree.signature[name].symbol or name
 
 
-def draw(tree: Expression, title: str = "") -> Figure:
+def draw(tree: Expression, title: str = "", *, room: float = 0.75) -> Figure:
     """The tree with its root on top, at most 8000 pixels wide and high when saved with the figure's own resolution.
 
-    Raises DataError beyond 500 nodes: no page holds them.
+    room: inches from level to level. Raises DataError beyond 500 nodes: no page holds them.
     """
     if tree.size > MAX_NODES:
         raise DataError(f"A tree of {tree.size} nodes is too large to draw; the limit is {MAX_NODES}.")
     places = place(tree)
     width = 1 + max(x for x, _ in places)
-    inches = max(4.0, 0.62 * width + 0.8), max(2.5, 0.75 * (tree.depth + 1) + 0.6)
+    inches = max(4.0, 0.62 * width + 0.8), max(2.5, room * (tree.depth + 1) + 0.6)
     figure = Figure(figsize=inches, dpi=min(RESOLUTION, MAX_PIXELS / max(inches)), layout="constrained")
     axes = figure.add_subplot()
     for node in range(tree.size):

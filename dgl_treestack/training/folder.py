@@ -121,6 +121,13 @@ class RunFolder:
         """Whether there are records of a data file, by the name it then had."""
         return any(source["data"] == data and source.get("kind", "") == kind for source in self._sources().values())
 
+    def read_records_by_checksum(self, checksum: str) -> list[Record]:
+        """The records of a data file, whatever its name, none when there are none."""
+        for name, source in self._sources().items():
+            if source["sha256"] == checksum and "kind" not in source:
+                return records.read(self.folder / "records" / f"{name}.jsonl")
+        return []
+
     def _sources(self) -> dict[str, dict[str, str]]:
         sources = self.read_json("records/sources.json") if self.sources.exists() else {}
         if not all(isinstance(source, dict) and {"data", "sha256"} <= source.keys() for source in sources.values()):

@@ -1,0 +1,116 @@
+"""What models do inside equations: traces, as text, as pictures and for programs."""
+
+import json
+
+import numpy as np
+import pytest
+from runs import small_config
+
+from dgl_treestack import formats, propagate, records
+from dgl_treestack.errors import ConfigurationError, DataError
+from dgl_treestack.expression import Equation
+from dgl_treestack.formats import Example
+from dgl_treestack.graph import from_expressions
+from dgl_treestack.inspection import outline, traces
+from dgl_treestack.inspection.command import inspect_runs
+from dgl_treestack.inspection.stack_drawing import draw_trace
+from dgl_treestack.training.evaluation import evaluate
+from dgl_treestack.training.run import Run
+from dgl_treestack.training.shipped import FOLDER
+from dgl_treestack.training.start import start
+
+TEXTS = ["sin(x)**2 + cos(x)**2 = 1", "x + 0 = y", "2*x = x + x"]
+
+
+@pytest.fixture
+def file(tmp_path):
+    formats.write(tmp_path / "a.jsonl", [Example(Equation.parse(text), int(i != 1), f"e{i}") for i, text in enumerate(TEXTS)])
+    return tmp_path / "a.jsonl"
+
+
+@pytest.fixture(scope="module")
+def other(tmp_path_factory):
+    """A Tree-RNN with a stack of three rows, one gate per action."""
+    folder = tmp_path_factory.mktemp("other")
+    model = {"name": "tree_rnn_stack_noop", "hidden": 4, "settings": {"stack_size": 3}}
+    return start(small_config(folder, model=model, schedule={"epochs": 1}), 0, folder, quiet=True)
+
+
+def test_states_and_gates_are_those_of_a_sweep(file):
+    run, examples = Run.open(FOLDER), list(formats.read(file))
+    found = traces.make(run, examples)
+    model = run.load_model()
+    for trace, example in zip(found, examples, strict=True):
+        batch = from_expressions([example.equation], model.vocabulary)
+        propagate.propagate(batch, model.cell, engine="topo", signals=["push", "forget"])
+        np.testing.assert_allclose(trace.h, batch.ndata["h"].detach(), atol=1e-5)
+        np.testing.assert_allclose(trace.stack.reshape(len(trace.h), -1), batch.ndata["stack"].detach(), atol=1e-5)
+        for node in range(example.equation.size):
+            silent = node == 0 or example.equation.texts[node] is not None
+            assert np.isnan([values[node] for values in trace.actions.values()]).all() == silent
+            if not silent:
+                mean = float(batch.ndata["signal/push"][node].detach().mean())
+                assert trace.gates["push"][node] == pytest.approx(mean, abs=1e-5)
+                assert sum(values[node] for values in trace.actions.values()) == pytest.approx(1, abs=1e-5)
+        assert trace.gates["forget"].shape == (example.equation.size, 2)
+        bias = model.heads["verification"].bias.item()
+        assert trace.sides()["dot"] + bias == pytest.approx(trace.record["score"], abs=1e-4)
+
+
+def test_scores_are_those_of_the_records_of_the_same_file(file, other, tmp_path):
+    rows = evaluate(other, str(file))
+    assert [trace.record for trace in traces.make(other, list(formats.read(file)))] == rows
+    kept = other.folder / "records" / "a.jsonl"
+    records.write(kept, [{**row, "score": 7.5} for row in rows])
+    assert {trace.record["score"] for trace in traces.make(other, list(formats.read(file)))} == {7.5}
+    formats.write(tmp_path / "b.jsonl", list(formats.read(file))[:2])
+    assert [trace.record for trace in traces.make(other, list(formats.read(tmp_path / "b.jsonl")))] == rows[:2]
+
+
+def test_difference_of_actions():
+    tree, record = Equation.parse("x + 1 = x"), {}
+    gates = {"push": np.array([np.nan, 0.5, np.nan, np.nan, np.nan]), "pop": np.array([np.nan, 0.5, np.nan, np.nan, np.nan])}
+    one = traces.Trace(tree, record, np.zeros((5, 2)), None, gates)
+    other = traces.Trace(tree, record, np.zeros((5, 2)), None, {**gates, "noop": np.array([np.nan, 1.0, 0, 0, 0])})
+    assert traces.difference(one, other)[1] == pytest.approx(0.5) and traces.difference(one, one)[1] == 0
+    without = traces.Trace(tree, record, np.zeros((5, 2)), None, {})
+    assert np.isnan(traces.difference(one, without)).all()
+
+
+def test_outline_has_a_line_per_node_and_says_where_models_part(file, other):
+    examples = list(formats.read(file))
+    found = {"smu": traces.make(Run.open(FOLDER), examples), "rnn": traces.make(other, examples)}
+    text = outline.outline({name: own[0] for name, own in found.items()})
+    lines = text.splitlines()
+    assert lines[0] == "sin(x)**2 + cos(x)**2 = 1" and lines[1].startswith("  smu: score ") and "P(holds)" in lines[2]
+    assert len(lines) == 3 + examples[0].equation.size and lines[3] == "=" and lines[-1].strip() == "└ 1"
+    (apart,) = [line for line in lines if "most apart" in line]
+    gaps = traces.difference(found["smu"][0], found["rnn"][0])
+    assert lines.index(apart) == 3 + np.nanargmax(gaps) and apart.count("push") == 2
+    said = outline.verdicts(found)
+    counts = [int(line.split()[-3]) for line in said.splitlines()[1:]]
+    assert said.startswith("3 equations with labels") and sum(counts) == 3
+
+
+def test_a_picture_has_a_bar_and_a_map_for_every_operator(file):
+    (trace, *_) = traces.make(Run.open(FOLDER), list(formats.read(file)))
+    (axes,) = draw_trace("smu", trace).axes
+    operators = sum(text is None for text in trace.tree.texts) - 1
+    assert len(axes.images) == operators and len(axes.patches) == operators * 4, "three actions and a frame"
+    assert axes.images[0].get_array().shape == (5, 50)
+
+
+def test_command(file, other, tmp_path, capsys):
+    options = {"limit": 0, "chosen": "e2", "output": tmp_path / "t.png", "html": None}
+    inspect_runs(str(file), [FOLDER, other.folder], as_json=True, **options)
+    said = json.loads(capsys.readouterr().out)
+    assert said["text"] == TEXTS[2] and set(said["models"]) == {"tree_smu", "tree_rnn_stack_noop"}
+    own = said["models"]["tree_smu"]
+    assert len(own["gates"]["push"]) == len(own["rows"]) == len(said["nodes"]) == 7 and own["gates"]["push"][0] is None
+    assert (tmp_path / "t.png").read_bytes().startswith(b"\x89PNG")
+    inspect_runs(str(file), [FOLDER], as_json=False, **{**options, "output": None, "chosen": ""})
+    assert "3 equations with labels" in capsys.readouterr().out
+    with pytest.raises(ConfigurationError, match="same name"):
+        inspect_runs(str(file), [FOLDER, FOLDER], as_json=False, **options)
+    with pytest.raises(DataError, match="No equation has the id 'e9'"):
+        inspect_runs(str(file), [FOLDER], as_json=False, **{**options, "chosen": "e9"})
