@@ -6,7 +6,7 @@ import dataclasses
 import pytest
 from runs import write_data
 
-from dgl_treestack import records, results
+from dgl_treestack import metrics, records, results
 from dgl_treestack.errors import ConfigurationError, DataError
 from dgl_treestack.experiments import scales, tables
 from dgl_treestack.experiments.protocols import protocols
@@ -19,14 +19,23 @@ KINDS = ("train", "validation", "test")
 
 @pytest.fixture
 def tiny(tmp_path, monkeypatch):
-    """A scale of 60 equations of depth 1-4, one epoch."""
+    """A scale of 60 equations of depth 1-4, one epoch, and protocols of two models each, for the depths that there are."""
     data = {
         kind: write_data(tmp_path / f"{kind}.jsonl", 160 if kind == "test" else 60, i, kind) for i, kind in enumerate(KINDS)
     }
-    deep = write_data(tmp_path / "deep.jsonl", 40, 9, "deep")
+    extras = {**SCALES["smoke"].extras, "deep": write_data(tmp_path / "deep.jsonl", 40, 9, "deep"), "usage": data["validation"]}
     changes = {"schedule.epochs": 1, "model.hidden": 3, "compile": "off"}
-    monkeypatch.setitem(SCALES, "tiny", Scale("a test", data, deep, "bundled:quickstart/blanks", (0, 1), changes))
+    monkeypatch.setitem(SCALES, "tiny", Scale("a test", data, extras, (0, 1), changes))
+    few = {name: shortened(protocol) for name, protocol in protocols().items()}
+    monkeypatch.setattr("dgl_treestack.experiments.reproduce.protocols", lambda: few)
+    monkeypatch.setattr("dgl_treestack.plots.depth.MIN_EQUATIONS", 5)
     return tmp_path
+
+
+def shortened(protocol):
+    known = [row for row in protocol.rows if row.label in ("Tree-LSTM", "Tree-SMU")]
+    rows = known if len(known) == 2 else protocol.rows[:2]
+    return dataclasses.replace(protocol, rows=rows, drawn=(), depths=(3, 4) if protocol.depths[0] > 1 else protocol.depths)
 
 
 def rows_of(path):
@@ -34,16 +43,7 @@ def rows_of(path):
         return list(csv.DictReader(file))
 
 
-@pytest.fixture
-def shallow(monkeypatch):
-    """Localism with the depths that there are."""
-    known = protocols()
-    localism = dataclasses.replace(known["localism"], depths=(3, 4))
-    monkeypatch.setattr("dgl_treestack.experiments.reproduce.protocols", lambda: {**known, "localism": localism})
-    monkeypatch.setattr("dgl_treestack.plots.depth.MIN_EQUATIONS", 5)
-
-
-def test_a_protocol_ends_in_a_table_and_a_figure(tiny, shallow, capsys):
+def test_a_protocol_ends_in_a_table_and_a_figure(tiny, capsys):
     output = tiny / "out"
     assert reproduce(["productivity", "localism"], "tiny", output) == 0
     for name in ("productivity", "localism"):
@@ -64,26 +64,48 @@ def test_a_protocol_ends_in_a_table_and_a_figure(tiny, shallow, capsys):
 
     before = {path: path.stat().st_mtime_ns for path in (output / "runs").glob("*/DONE")}
     tables_before = (output / "productivity" / "table.csv").read_bytes()
-    assert len(before) == 12 and reproduce(["productivity"], "tiny", output) == 0
+    assert len(before) == 8 and reproduce(["productivity"], "tiny", output) == 0
     assert {path: path.stat().st_mtime_ns for path in (output / "runs").glob("*/DONE")} == before
     assert (output / "productivity" / "table.csv").read_bytes() == tables_before
 
 
-def test_completion_is_measured_on_the_same_runs(tiny):
+def test_every_protocol_runs(tiny):
     output = tiny / "out"
-    assert reproduce(["completion"], "tiny", output, seeds=[0]) == 0
-    (folder,) = (output / "runs").glob("tree_lstm-*")
-    rows = records.read(folder / "records" / "blanks.jsonl")
+    assert reproduce(["all"], "tiny", output, seeds=[0]) == 0
+    for name, protocol in protocols().items():
+        files = {path.name for path in (output / name).iterdir()}
+        assert files == {
+            "table.md",
+            "table.csv",
+            *(f"{figure}.{kind}" for figure in protocol.figures for kind in ("svg", "png")),
+        }
+        measured = {row["measured"] for row in rows_of(output / name / "table.csv") if row["ours"]}
+        assert measured and measured <= {column.title for column in protocol.columns}
+
+    (lstm,) = (folder for folder in (output / "runs").glob("tree_lstm-*") if (folder / "records" / "blanks.jsonl").exists())
+    rows = records.read(lstm / "records" / "blanks.jsonl")
     assert len(rows) == 72 and {row["depth"] for row in rows} == set(range(8, 14))
     found = {(row["model"], row["measured"]): row["ours"] for row in rows_of(output / "completion" / "table.csv")}
     assert float(found["Tree-LSTM", "collapse top-5"]) == pytest.approx(100 * sum(row["collapse"] <= 5 for row in rows) / 72)
-    assert (output / "completion" / "depth.png").exists()
+
+    expressions = records.read(lstm / "records" / "candidates.jsonl")
+    assert {row["depth"] for row in expressions} == {1, 2} and {len(row["h"]) for row in expressions} == {3}
+    found = {(row["model"], row["measured"]): row["ours"] for row in rows_of(output / "substitutivity" / "table.csv")}
+    assert float(found["Tree-LSTM", "neighbour"]) == pytest.approx(metrics.clusters(expressions).agreement)
+
+    used = {
+        row["measured"]: row["ours"] for row in rows_of(output / "stack_size" / "table.csv") if row["model"].endswith("1 rows")
+    }
+    (smu,) = (folder for folder in (output / "runs").glob("tree_smu-*")
+              if "stack_size = 1\n" in (folder / "config.toml").read_text())  # fmt: skip
+    rows = [row["usage"] for row in records.read(smu / "records" / "validation-usage.jsonl") if row["depth"] == 3]
+    assert float(used["rows at depth 3"]) == pytest.approx(sum(rows) / len(rows)) and max(rows) <= 1
 
 
 def test_what_is_missing_is_listed(tiny, capsys):
     reproduce(["all"], "tiny", tiny / "out", dry_run=True)
     listed = capsys.readouterr().out.split()
-    assert len(listed) == len(set(listed)) > 50 and [name[-1] for name in listed] == sorted(name[-1] for name in listed)
+    assert len(listed) == len(set(listed)) > 20 and [name[-1] for name in listed] == sorted(name[-1] for name in listed)
     assert not (tiny / "out").exists()
 
 
@@ -97,7 +119,7 @@ def test_every_row_is_a_configuration_and_the_papers_numbers_have_a_column(name)
         for scale in SCALES.values():
             config = configure(row, protocol, scale)
             assert config.data.depths == range(protocol.depths[0], protocol.depths[1] + 1)
-    assert set(protocol.figure) <= {row.label for row in protocol.rows} and protocol.source in describe()
+    assert set(protocol.drawn) <= {row.label for row in protocol.rows} and protocol.source in describe()
     assert tables.compare(protocol, {row.label: [] for row in protocol.rows})
 
 
@@ -119,6 +141,12 @@ def test_unknown_names_and_missing_data(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(DataError, match="treestack generate paper --output-dir data/paper"):
         scales.check_data(SCALES["day"])
+    for name in KINDS:
+        (tmp_path / "data/paper").mkdir(parents=True, exist_ok=True)
+        (tmp_path / f"data/paper/{name}.jsonl.gz").touch()
+    scales.check_data(SCALES["day"])
+    with pytest.raises(DataError, match="treestack generate completion-deep --output-dir data/completion-deep"):
+        scales.check_data(SCALES["day"], ["deep blanks"])
 
 
 def test_shares_of_the_training_data_are_nested_and_keep_pairs():
