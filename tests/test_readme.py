@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from dgl_treestack.cli import main
+
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
 SMALL = {
@@ -32,27 +34,38 @@ def run(command, folder):
     return result.stdout
 
 
+def call(name, arguments, folder, monkeypatch, capsys):
+    """A command in this process, which has loaded the libraries already."""
+    monkeypatch.chdir(folder)
+    with pytest.raises(SystemExit) as left:
+        main([name, *arguments])
+    said = capsys.readouterr()
+    assert left.value.code in (0, None), f"{name} {arguments}\n{said.out}\n{said.err}"
+    return said.out
+
+
 def is_about_the_release(command):
     return command[1] == "import-authors" or "runs/released-lstm" in command
 
 
-def test_commands_one_after_another(tmp_path):
+def test_commands_one_after_another(tmp_path, monkeypatch, capsys):
     found = [command for command in commands() if not is_about_the_release(command)]
     assert len(found) >= 10
     for program, name, *arguments in found:
         assert program == "treestack"
-        run([sys.executable, "-m", "dgl_treestack", name, *arguments, *SMALL.get(name, [])], tmp_path)
+        call(name, [*arguments, *SMALL.get(name, [])], tmp_path, monkeypatch, capsys)
+    run([sys.executable, "-m", "dgl_treestack", "doctor"], tmp_path)
     assert {"tree.png", "scores.jsonl", "depth.svg", "depth.png"} <= {path.name for path in tmp_path.iterdir()}
 
 
-def test_commands_on_the_released_weights(authors, tmp_path):
+def test_commands_on_the_released_weights(authors, tmp_path, monkeypatch, capsys):
     found = [command for command in commands() if is_about_the_release(command)]
     assert len(found) == 2
     for folder in ("checkpoints", "blanks"):
         for path in (authors / folder).iterdir():
             (tmp_path / path.name).symlink_to(path)
     for _, name, *arguments in found:
-        shown = run([sys.executable, "-m", "dgl_treestack", name, *arguments], tmp_path)
+        shown = call(name, arguments, tmp_path, monkeypatch, capsys)
     assert "277 equations" in shown
 
 

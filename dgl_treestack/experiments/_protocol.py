@@ -60,6 +60,11 @@ def validation(run: RunResult) -> float:
     return records.accuracy(run.validation)
 
 
+def validated(metric: str) -> Measure:
+    """A metric of `metrics.METRICS` on validation equations of the training depths."""
+    return lambda run: metrics.METRICS[metric](run.validation)
+
+
 def best_epoch(run: RunResult) -> float:
     return max(run.rows, key=lambda row: row["validation_accuracy"])["epoch"]
 
