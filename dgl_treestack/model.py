@@ -1,4 +1,4 @@
-"""A model: a cell, the vocabulary it reads leaves with, and the heads of its tasks."""
+"""A model: a cell or an encoder, the vocabulary it reads leaves with, and the heads of its tasks."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -8,28 +8,30 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from dgl_treestack import cells
+from dgl_treestack import cells, encoders
+from dgl_treestack._dgl import DGLGraph
 from dgl_treestack.dataset import Batch, Dataset
+from dgl_treestack.encoders import Encoder
 from dgl_treestack.errors import ConfigurationError, DataError, VocabularyError, unknown
 from dgl_treestack.forest import Forest
 from dgl_treestack.formats import Example
 from dgl_treestack.operators import MATH, Signature
 from dgl_treestack.propagate import compute, draw_noise
-from dgl_treestack.tasks import Task, tasks
+from dgl_treestack.tasks import NodeStates, Task, tasks
 from dgl_treestack.vocabulary import Vocabulary
 
 MASKS = ("node", "subtree")
 
 
 class Model(nn.Module):
-    """A cell with the heads of its tasks; an example goes to the first task that accepts it.
+    """A cell, or an encoder, with the heads of its tasks; an example goes to the first task that accepts it.
 
     masks: dropout is drawn for every `node`, or for every distinct `subtree` of a batch, which can then be computed once.
     """
 
     def __init__(
         self,
-        cell: cells.Cell,
+        cell: cells.Cell | Encoder,
         heads: Sequence[Task],
         vocabulary: Vocabulary,
         signature: Signature = MATH,
@@ -60,8 +62,15 @@ class Model(nn.Module):
         for task in task_names:
             if task not in tasks():
                 raise ConfigurationError(unknown("task", task, tasks()))
-        built = cells.build(name, signature.inner, len(vocabulary), hidden, **cell)
+        built = _build(name, hidden, vocabulary, signature, **cell)
         return cls(built, [tasks()[task](hidden) for task in task_names], vocabulary, signature, masks=masks)
+
+    @property
+    def tree_cell(self) -> cells.Cell:
+        """The cell, for who needs states of nodes. Raises ConfigurationError for an encoder, which has none."""
+        if isinstance(self.cell, Encoder):
+            raise ConfigurationError("This needs a tree model: sequence and attention models have no states of nodes.")
+        return self.cell
 
     def reset_parameters(self, generator: torch.Generator) -> None:
         """Draw all initial values from a generator."""
@@ -88,6 +97,8 @@ class Model(nn.Module):
         except VocabularyError:
             self._blame(examples)
             raise
+        if isinstance(self.cell, Encoder):
+            self.cell.check(forest)
         return Dataset(
             examples,
             items,
@@ -123,8 +134,18 @@ class Model(nn.Module):
     ) -> Tensor:
         """The output of every tree (B,). `generator` draws dropout masks in training.
 
-        keep: leave the states on the graph, which is done in any case when there are signals.
+        keep: leave the states on the graph, which is done in any case when there are signals. An encoder has none to leave.
         """
+        h = self._states(batch, engine, signals, generator, keep=keep)
+        parts = [(chosen, head(h, batch.roots[chosen], batch.sides[chosen])) for head, chosen in self._parts(batch)]
+        return _together(parts)
+
+    def _states(
+        self, batch: Batch, engine: str, signals: Sequence[str], generator: torch.Generator | None, *, keep: bool
+    ) -> NodeStates:
+        """h of nodes, as heads ask for it."""
+        if isinstance(self.cell, Encoder):
+            return _Encoded(self.cell, batch.graph, generator)
         noise = draw_noise(self.cell, batch.graph, generator, per_subtree=self.masks == "subtree") if generator else None
         states = compute(
             batch.graph,
@@ -137,9 +158,7 @@ class Model(nn.Module):
         )
         if keep or signals:
             states.put_on(batch.graph)
-        h = partial(states.of, "h")
-        parts = [(chosen, head(h, batch.roots[chosen], batch.sides[chosen])) for head, chosen in self._parts(batch)]
-        return _together(parts)
+        return partial(states.of, "h")
 
     def _parts(self, batch: Batch) -> Iterator[tuple[Task, Any]]:
         """Every head that has examples in the batch, and which."""
@@ -166,6 +185,32 @@ class Model(nn.Module):
         """The task's part of the record of example i."""
         head = self._heads[dataset.task[i]]
         return {"task": head.name, **head.record(dataset.examples[i], dataset.items[i], output)}
+
+
+def _build(name: str, hidden: int, vocabulary: Vocabulary, signature: Signature, **settings: Any) -> cells.Cell | Encoder:
+    """What a model's name stands for. Raises ConfigurationError."""
+    if name in encoders.encoders():
+        share = settings.pop("share", "operator")
+        if share != "operator":
+            raise ConfigurationError(f"'share' is {share!r}; {name} has no weights per operator to share.")
+        return encoders.build(name, len(vocabulary), len(signature.operators), hidden, **settings)
+    if name not in cells.models():
+        raise ConfigurationError(unknown("model", name, [*cells.models(), *encoders.encoders()]))
+    return cells.build(name, signature.inner, len(vocabulary), hidden, **settings)
+
+
+class _Encoded:
+    """Vectors of nodes, from an encoder whose dropout is drawn from a generator."""
+
+    def __init__(self, encoder: Encoder, graph: DGLGraph, generator: torch.Generator | None):
+        self.encoder, self.graph, self.generator = encoder, graph, generator
+
+    def __call__(self, nodes: Tensor) -> Tensor:
+        with torch.random.fork_rng(devices=[], enabled=self.generator is not None):
+            if self.generator is not None:
+                torch.manual_seed(self.generator.initial_seed())
+            found: Tensor = self.encoder(self.graph, nodes)
+            return found
 
 
 def _together(parts: Sequence[tuple[Any, Tensor]]) -> Tensor:

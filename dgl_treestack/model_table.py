@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from dgl_treestack import cells
+from dgl_treestack import cells, encoders
 from dgl_treestack.operators import MATH
 from dgl_treestack.vocabulary import Vocabulary
 
@@ -26,7 +26,20 @@ def rows() -> list[dict[str, Any]]:
                 "adds": model.adds,
             }
         )
-    return found
+    return found + [_encoder_row(name, model, tokens) for name, model in encoders.encoders().items()]
+
+
+def _encoder_row(name: str, model: encoders.EncoderModel, tokens: int) -> dict[str, Any]:
+    encoder = encoders.build(name, tokens, len(MATH.operators), model.hidden)
+    return {
+        "name": name,
+        "paper": model.paper,
+        "equations": model.equations,
+        "parameters": sum(parameter.numel() for parameter in encoder.parameters()),
+        "state": 0,
+        "fields": {},
+        "adds": model.adds,
+    }
 
 
 def _size(shape: tuple[int, ...]) -> int:
@@ -43,4 +56,6 @@ def text(table: list[dict[str, Any]]) -> str:
         lines.append(
             f"{row['name']:<32}{row['paper']:<32}{row['equations']:<14}{row['parameters']:>11,}{row['state']:>7}  {row['adds']}"
         )
-    return "\n".join([*lines, f"Parameters and state (numbers per node) at hidden {HIDDEN}, all operators of the papers."])
+    return "\n".join(
+        [*lines, f"Parameters and state (numbers per node) at hidden {HIDDEN} (transformers 128), all operators of the papers."]
+    )

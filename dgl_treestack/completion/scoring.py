@@ -25,7 +25,7 @@ def scores(
 ) -> Iterator[np.ndarray]:
     """(C,) the score of every candidate, blank after blank: the higher, the likelier that the equation holds with it.
 
-    Raises ConfigurationError when the model does not verify, VocabularyError for a leaf without a row.
+    Raises ConfigurationError when the model does not verify or is no tree model, VocabularyError for a leaf without a row.
     """
     head = _head(model)
     model.eval()
@@ -35,7 +35,7 @@ def scores(
             {name: getattr(columns, name) for name in ("op", "token", "number", "height")},
             (columns.source, columns.target, columns.slot),
         )
-        states = compute(batch, model.cell, engine=engine, signature=model.signature)
+        states = compute(batch, model.tree_cell, engine=engine, signature=model.signature)
         pairs = torch.from_numpy(sides).flatten(0, 1)
         found: Tensor = head(partial(states.of, "h"), pairs[:, 0], pairs)
         for row in found.unflatten(0, sides.shape[:2]).cpu().numpy():

@@ -19,7 +19,7 @@ DEPTHS = range(1, 4)  # the paper's
 def make_records(model: Model, file: Path, depths: range = DEPTHS) -> list[Record]:
     """A record per expression of some depths in a file of expressions with value classes: `text`, `class` and `h`, a list.
 
-    Raises DataError when there are none, or one without a class.
+    Raises DataError when there are none, or one without a class, ConfigurationError when the model is no tree model.
     """
     examples = [example for example in formats.read(file) if example.equation.depth in depths]
     for example in examples:
@@ -28,7 +28,7 @@ def make_records(model: Model, file: Path, depths: range = DEPTHS) -> list[Recor
     if not examples:
         raise DataError(f"There are no expressions of depth {depths.start}-{depths.stop - 1} in the file.", file)
     forest = Forest.build([example.equation for example in examples], model.vocabulary, model.signature)
-    states = compute(graph.build(forest), model.eval().cell, signature=model.signature)
+    states = compute(graph.build(forest), model.eval().tree_cell, signature=model.signature)
     vectors = states.of("h", torch.from_numpy(forest.offsets[:-1])).numpy().astype(np.float64).round(6)
     return [
         {

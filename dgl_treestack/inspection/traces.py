@@ -53,7 +53,8 @@ class Trace:
 def make(run: Run, examples: Sequence[Example]) -> list[Trace]:
     """What a run's model does in some equations, in order. Scores are those of the run's records where it has records of them.
 
-    Raises CheckpointError for a damaged run, DataError for an example that the model was not made for.
+    Raises CheckpointError for a damaged run, DataError for an example that the model was not made for, ConfigurationError for a
+    sequence or attention model.
     """
     model = run.load_model()
     dataset = model.prepare(examples)
@@ -75,7 +76,7 @@ def _known(run: Run, examples: Sequence[Example]) -> dict[str, Record]:
 def _nodes(model: Model, dataset: Dataset) -> Iterator[tuple[Expression, np.ndarray, np.ndarray | None, dict[str, np.ndarray]]]:
     i = 0
     for batch in dataset.batches(BATCH):
-        model.eval()(batch, signals=list(model.cell.signals), keep=True)
+        model.eval()(batch, signals=list(model.tree_cell.signals), keep=True)
         h, stack, gates = _features(model, batch)
         ends = np.cumsum(batch.graph.batch_num_nodes().numpy())
         for start, end in zip([0, *ends[:-1]], ends, strict=True):
@@ -86,13 +87,13 @@ def _nodes(model: Model, dataset: Dataset) -> Iterator[tuple[Expression, np.ndar
 
 def _features(model: Model, batch: Batch) -> tuple[np.ndarray, np.ndarray | None, dict[str, np.ndarray]]:
     nodes = batch.graph.ndata
-    shape = model.cell.fields.get("stack")
+    shape = model.tree_cell.fields.get("stack")
     stack = nodes["stack"].unflatten(1, (shape[0], -1)).numpy() if shape else None
     signature = model.signature
     equality = signature.index[signature.root] if signature.root else None
     silent = (nodes["op"] < 0) if equality is None else (nodes["op"] < 0) | (nodes["op"] == equality)
     gates = {}
-    for name in model.cell.signals:
+    for name in model.tree_cell.signals:
         mean = nodes[f"signal/{name}"].mean(-1)
         mean[silent] = float("nan")
         gates[name] = mean.numpy()

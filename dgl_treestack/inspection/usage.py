@@ -22,9 +22,9 @@ def make_records(model: Model, dataset: Dataset, threshold: float = USED) -> Ite
 
     Raises ConfigurationError for a model without stacks.
     """
-    if "stack" not in model.cell.fields:
+    if "stack" not in model.tree_cell.fields:
         raise ConfigurationError("The model has no stack whose use could be measured.")
-    rows = model.cell.fields["stack"][0]
+    rows = model.tree_cell.fields["stack"][0]
     i = 0
     for batch in dataset.batches(BATCH):
         model(batch, keep=True)

@@ -5,6 +5,7 @@ import pkgutil
 from functools import cache
 
 from dgl_treestack.tasks._task import Item as Item
+from dgl_treestack.tasks._task import NodeStates as NodeStates
 from dgl_treestack.tasks._task import Task as Task
 
 

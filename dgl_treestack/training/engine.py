@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from dgl_treestack.dataset import Batch, Dataset
+from dgl_treestack.encoders import Encoder
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.model import Model
 from dgl_treestack.propagate.levels import has_compiler
@@ -29,6 +30,8 @@ def choose_engine(
     """
     if "kernels" in recorded:
         return "levels/compiled" if recorded["kernels"] == "compiled" else config.engine
+    if isinstance(model.cell, Encoder):
+        return config.engine
     steps = config.schedule.epochs * math.ceil(len(train_set) / config.batch_size)
     if config.engine == "topo" or config.compile == "off" or (config.compile == "auto" and steps < LONG):
         return config.engine

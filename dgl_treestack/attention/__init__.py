@@ -1,0 +1,1 @@
+"""Transformers over equations: positions along the sequence, or in the tree."""

@@ -1,0 +1,7 @@
+"""Sequence cells, one file each: a cell is a step from one token to the next; `unroll` takes it over a sequence."""
+
+from dgl_treestack.sequence._contract import SequenceCell as SequenceCell
+from dgl_treestack.sequence.list_rnn import ListRNN as ListRNN
+from dgl_treestack.sequence.lstm import LSTM as LSTM
+from dgl_treestack.sequence.rnn import RNN as RNN
+from dgl_treestack.sequence.stack_rnn import StackRNN as StackRNN

@@ -1,0 +1,47 @@
+"""Sequence cells as baselines for equations: a side is read token by token, in prefix form with parentheses."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from dgl_treestack.encoders import Encoder, EncoderModel
+from dgl_treestack.errors import ConfigurationError, unknown
+from dgl_treestack.sequence import LSTM, RNN, StackRNN
+from dgl_treestack.tokens import Trees, prefix
+
+CELLS = {"rnn": RNN, "lstm": LSTM, "stack_rnn": StackRNN}
+
+
+class SequenceEncoder(Encoder):
+    """h after the last token (Arabshahi 2019, section 4.2; Mali 2021, table 2); x_t is the token's row of the table.
+
+    cell: rnn, lstm or stack_rnn; what is left of the settings goes to it. Dropout acts on x_t. The authors' code lets
+    named constants share rows with operators, by mistake; here every token has its own.
+    """
+
+    def __init__(self, leaves: int, operators: int, hidden: int, *, cell: str, dropout: float = 0.0, **settings: Any):
+        super().__init__(leaves, operators, hidden, dropout=dropout)
+        if cell not in CELLS:
+            raise ConfigurationError(unknown("sequence cell", cell, CELLS))
+        self.cell = CELLS[cell](hidden, hidden, **settings)
+
+    def encode(self, trees: Trees, nodes: Tensor) -> Tensor:
+        found, lengths = prefix(trees, nodes.numpy(), self.signs)
+        device = self.table.device
+        x = functional.embedding(torch.from_numpy(found.T).to(device), self.table)
+        h, _ = self.cell.unroll(functional.dropout(x, self.dropout, self.training))
+        return h[torch.from_numpy(lengths - 1).to(device), torch.arange(len(lengths), device=device)]
+
+    def reset_parameters(self, generator: torch.Generator) -> None:
+        super().reset_parameters(generator)
+        self.cell.reset_parameters(generator)
+
+
+_STACKS = {"cell": "stack_rnn", "stacks": 10, "noop": True, "recurrence": "full", "capacity": 64}
+MODELS = {
+    "rnn": EncoderModel(SequenceEncoder, "Arabshahi 2019", "-", "a recurrent net over prefix tokens", {"cell": "rnn"}),
+    "lstm": EncoderModel(SequenceEncoder, "Arabshahi 2019", "-", "an LSTM over prefix tokens", {"cell": "lstm"}),
+    "stack_rnn": EncoderModel(SequenceEncoder, "Joulin & Mikolov 2015", "3-7", "a Stack RNN over prefix tokens", _STACKS),
+}

@@ -1,0 +1,111 @@
+"""Stack RNN: a recurrent net whose memory are stacks that it pushes to and pops from, a little of everything at once."""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from dgl_treestack import stack
+from dgl_treestack.errors import ConfigurationError, unknown
+from dgl_treestack.sequence._contract import SequenceCell, Signals, State
+
+RECURRENCES = ("none", "stacks", "full")
+EMPTY = -1.0  # what an empty cell of a stack holds, in the authors' program
+_DRAWS = 3  # initial values are the sum of so many, each uniform within 0.1
+
+
+class StackRNN(SequenceCell):
+    """Joulin & Mikolov 2015, eq. 3-7, for M stacks s of cells of width W (as printed W = 1):
+
+        h_t    = sigma(U x_t + R h_{t-1} + sum_s P_s S^s_{t-1}[0 : k])
+        a^s    = softmax(beta A_s h_t)                               push, pop and, if there is one, no-op
+        v^s    = sigma(D_s h_t)
+        S^s[0] = a_push v       + a_pop S^s[1]     + a_noop S^s[0]
+        S^s[i] = a_push S^s[i-1] + a_pop S^s[i+1] + a_noop S^s[i]
+
+    Shapes: h (H,), stack (M, C, W), U (H, E), R (H, H), P (H, M k W), A (M a, H) for a actions, D (M W, H). No biases.
+    recurrence: `stacks` has no R, `full` has it, `none` has neither R nor P. An empty cell holds `empty`. capacity: C rows;
+    what is pushed off the bottom is lost; 0 for stacks that grow by a row with every token, so that nothing is. Attributes:
+    `beta`, 1, is raised by rounding (section 3.2); with `hard` the likeliest action is taken alone.
+    Deviations of the authors' program from the paper, taken over: the no-op acts on all rows; sigmoids see at most 50.
+    """
+
+    U: nn.Parameter
+    A: nn.Parameter
+    D: nn.Parameter
+    P: nn.Parameter
+    R: nn.Parameter
+
+    def __init__(
+        self,
+        inputs: int,
+        hidden: int,
+        *,
+        stacks: int = 10,
+        width: int = 1,
+        depth: int = 2,
+        noop: bool = False,
+        recurrence: str = "stacks",
+        empty: float = EMPTY,
+        capacity: int = 200,
+        **common: Any,
+    ):
+        super().__init__(inputs, hidden, **common)
+        if recurrence not in RECURRENCES:
+            raise ConfigurationError(unknown("recurrence", recurrence, RECURRENCES))
+        for name, value in (("stacks", stacks), ("width", width), ("depth", depth)):
+            if value < 1:
+                raise ConfigurationError(f"{name!r} is {value}; it must be at least 1.")
+        if capacity and capacity < depth:
+            raise ConfigurationError(f"'capacity' is {capacity}; at least {depth} rows are read, 0 lets stacks grow.")
+        self.stacks, self.width, self.depth, self.capacity = stacks, width, depth, capacity
+        self.recurrence, self.beta, self.hard = recurrence, 1.0, False
+        self.actions = stack.ACTIONS if noop else stack.ACTIONS[:2]
+        self.fields["stack"] = (stacks, capacity or depth, width)
+        self.empty["stack"] = empty
+        self.signals = {name: (stacks,) for name in self.actions}
+        self.add("U", hidden, inputs)
+        self.add("A", stacks * len(self.actions), hidden)
+        self.add("D", stacks * width, hidden)
+        if recurrence != "none":
+            self.add("P", hidden, stacks * depth * width)
+        if recurrence == "full":
+            self.add("R", hidden, hidden)
+
+    def step(self, drive: Tensor, state: State) -> tuple[State, Signals]:
+        h = sigmoid(self.read(drive, state))
+        actions = self.act(h)
+        value = sigmoid(h @ self.D.mT).unflatten(-1, (self.stacks, self.width))
+        rows = state["stack"] if self.capacity else self._grown(state["stack"])
+        gates = (gate.flatten().unsqueeze(1) for gate in actions)
+        moved = stack.update(rows.flatten(0, -3), value.flatten(0, -2), *gates, empty=self.empty["stack"])
+        signals = dict(zip(self.actions, actions, strict=True))
+        return {"h": h, "stack": moved.unflatten(0, rows.shape[:-2])}, signals
+
+    def read(self, drive: Tensor, state: State) -> Tensor:
+        """What h is the sigmoid of."""
+        if self.recurrence == "none":
+            return drive
+        found = drive + state["stack"][..., : self.depth, :].flatten(-3) @ self.P.mT
+        return found + state["h"] @ self.R.mT if self.recurrence == "full" else found
+
+    def act(self, h: Tensor) -> tuple[Tensor, ...]:
+        """The actions' shares, (R, B, M) each."""
+        shares = torch.softmax(self.beta * (h @ self.A.mT).unflatten(-1, (self.stacks, -1)), dim=-1)
+        if self.hard:
+            shares = nn.functional.one_hot(shares.argmax(-1), len(self.actions)).to(shares)
+        return shares.unbind(-1)
+
+    def _grown(self, rows: Tensor) -> Tensor:
+        return torch.cat([rows, torch.full_like(rows[..., :1, :], self.empty["stack"])], dim=-2)
+
+    def reset_parameters(self, generator: torch.Generator) -> None:
+        """As the authors' program: every weight is the sum of three numbers, uniform within 0.1."""
+        for parameter in self.parameters():
+            draws = torch.empty(_DRAWS, *parameter.shape).uniform_(-0.1, 0.1, generator=generator)
+            nn.init.zeros_(parameter).data.add_(draws.sum(0).to(parameter))
+
+
+def sigmoid(x: Tensor) -> Tensor:
+    """The logistic function of at most 50 in size."""
+    return torch.sigmoid(x.clamp(-50, 50))

@@ -1,0 +1,164 @@
+"""Sequence cells against the authors' program, an oracle of lists, torch's kernels, and chains of nodes in a DGL graph."""
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+import torch
+
+from dgl_treestack import graph
+from dgl_treestack.errors import ConfigurationError
+from dgl_treestack.propagate import propagate
+from dgl_treestack.sequence import LSTM, RNN, ListRNN, StackRNN, list_rnn
+from dgl_treestack.sequence.chain import SEQUENCE, Chain, chain
+from dgl_treestack.vocabulary import Vocabulary
+
+GOLDEN = json.loads((Path(__file__).parent.parent / "goldens" / "stack_rnn.json").read_text())
+CELLS = {
+    "rnn": lambda **more: RNN(3, 4, **more),
+    "rnn_sigmoid": lambda **more: RNN(3, 4, activation="sigmoid", **more),
+    "lstm": lambda **more: LSTM(3, 4, **more),
+    "stack_rnn": lambda **more: StackRNN(3, 4, stacks=2, width=2, capacity=5, noop=True, recurrence="full", **more),
+    "stack_rnn_one_stack": lambda **more: StackRNN(3, 4, stacks=1, depth=1, capacity=3, **more),
+    "stack_rnn_no_recurrence": lambda **more: StackRNN(3, 4, stacks=1, capacity=3, recurrence="none", **more),
+    "list_rnn": lambda **more: ListRNN(3, 4, lists=2, capacity=7, noop=True, **more),
+}
+
+
+def built(name, **more):
+    cell = CELLS[name](**more).double()
+    cell.reset_parameters(torch.Generator().manual_seed(1))
+    for parameter in cell.parameters():
+        parameter.data.mul_(3)  # so that gates are open and shut
+    return cell
+
+
+def of_the_program(case):
+    """A Stack RNN with the weights of a case, in double precision."""
+    weights = {name: torch.tensor(value, dtype=torch.float64) for name, value in case["weights"].items()}
+    stacks, actions, hidden = weights["A"].shape
+    recurrence = "full" if case["use_R"] else "stacks"
+    cell = StackRNN(len(weights["U"]), hidden, stacks=stacks, depth=case["k"], noop=case["noop"], recurrence=recurrence,
+                    capacity=case["stack_size"]).double()  # fmt: skip
+    cell.hard = case["hard"]
+    tensors = {
+        "U": weights["U"].T,
+        "A": weights["A"].reshape(stacks * actions, hidden),
+        "D": weights["D"],
+        "P": weights["P"].movedim(0, 1).reshape(hidden, -1),
+    }
+    cell.load_state_dict(tensors | ({"R": weights["R"]} if case["use_R"] else {}))
+    return cell, weights["V"]
+
+
+@pytest.mark.parametrize("case", GOLDEN["cases"], ids=lambda case: f"noop={case['noop']},R={case['use_R']},hard={case['hard']}")
+def test_stack_rnn_is_the_authors_program(case):
+    cell, output = of_the_program(case)
+    state = cell.start(1)
+    for token, step in zip(case["tokens"], case["steps"], strict=True):
+        state, signals = cell.step(cell.drive(torch.tensor([token])), state)
+        found = {
+            "h": state["h"][0],
+            "a": torch.stack([signals[name][0] for name in cell.actions], dim=-1),
+            "stack": state["stack"][0, :, :, 0],
+            "y": torch.softmax(state["h"][0] @ output.T, -1),
+        }
+        for name, value in found.items():
+            torch.testing.assert_close(value.detach(), torch.tensor(step[name], dtype=torch.float64), atol=1e-6, rtol=0)
+
+
+def test_growing_stacks_lose_nothing():
+    small, large = (StackRNN(3, 4, stacks=2, capacity=capacity).double() for capacity in (0, 40))
+    small.reset_parameters(torch.Generator().manual_seed(0))
+    large.load_state_dict(small.state_dict())
+    x = torch.randint(3, (12, 2))
+    (h, state), (wanted, full) = small.unroll(x), large.unroll(x)
+    torch.testing.assert_close(h, wanted)
+    assert state["stack"].shape[2] == 14
+    torch.testing.assert_close(state["stack"], full["stack"][:, :, :14])
+
+
+def test_list_actions_are_those_of_a_list():
+    """One-hot actions against a Python list with a head: here the head stays and the list moves below it."""
+    rng, steps = random.Random(0), 150
+    items, place = [-1.0] * (4 * steps + 1), 2 * steps
+    cells = torch.full((1, len(items), 1), -1.0)
+    head = cells.shape[1] // 2
+    for i in range(steps):
+        action = rng.choice(["insert", "insert", "left", "right"])
+        if action == "insert":
+            cells = list_rnn.insert(cells, torch.tensor([[float(i)]]))
+            place += 1
+            items.insert(place, float(i))  # right of the head, which moves onto it
+        else:
+            cells = getattr(list_rnn, action)(cells, -1.0)
+            place += {"left": -1, "right": 1}[action]
+        assert cells[0, head - 20 : head + 21, 0].tolist() == items[place - 20 : place + 21]
+    assert len(items) > 4 * steps + 50
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_a_chain_in_a_dgl_graph_is_the_unroll(name):
+    cell = built(name)
+    lengths = (1, 4, 7)
+    x = torch.randn(max(lengths), len(lengths), 3, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
+    wanted, _ = cell.unroll(x)
+    batch = graph.from_expressions([chain(length) for length in lengths], Vocabulary.preset("canonical"), SEQUENCE)
+    inputs, places = torch.zeros(batch.num_nodes(), 3, dtype=torch.float64), []
+    start = 0
+    for i, length in enumerate(lengths):
+        for t in range(length):
+            places.append((start + length - 1 - t, t, i))  # pre-order: the last token is the first node
+        start += length + 1
+    for node, t, i in places:
+        inputs[node] = x[t, i]
+    batch.ndata["input"] = inputs
+    nodes, times, rows = (list(column) for column in zip(*places, strict=True))
+    for engine in ("topo", "levels"):
+        h = propagate(batch, Chain(cell).double(), engine=engine, signature=SEQUENCE)
+        torch.testing.assert_close(h[nodes], wanted[times, rows])
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_restarts_are_nets_of_their_own(name):
+    cell = built(name, restarts=3)
+    x = torch.randint(3, (6, 3, 2), generator=torch.Generator().manual_seed(3))
+    h, state = cell.unroll(x)
+    for net in range(3):
+        single = CELLS[name]().double()
+        single.load_state_dict({key: value[net] for key, value in cell.state_dict().items()})
+        vectors = torch.nn.functional.one_hot(x[:, net], 3).double()
+        for given in (x[:, net], vectors):
+            own, last = single.unroll(given)
+            torch.testing.assert_close(h[:, net], own)
+            for field, value in last.items():
+                torch.testing.assert_close(state[field][net], value)
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_an_unroll_goes_on_where_it_stopped(name):
+    cell = built(name)
+    x = torch.randn(8, 2, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(4))
+    whole, last = cell.unroll(x)
+    first, middle = cell.unroll(x[:3])
+    second, end = cell.unroll(x[3:], middle)
+    torch.testing.assert_close(torch.cat([first, second]), whole)
+    for field, value in end.items():
+        torch.testing.assert_close(value, last[field])
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: StackRNN(3, 4, recurrence="some"), "Unknown recurrence 'some'"),
+        (lambda: StackRNN(3, 4, stacks=0), "'stacks' is 0"),
+        (lambda: StackRNN(3, 4, depth=3, capacity=2), "at least 3 rows are read"),
+        (lambda: ListRNN(3, 4, capacity=3), "2 cells are read"),
+        (lambda: RNN(3, 0), "'hidden' is 0"),
+        (lambda: RNN(3, 4, activation="relu"), "Unknown activation"),
+    ],
+)
+def test_bad_sizes(make, message):
+    with pytest.raises(ConfigurationError, match=message):
+        make()

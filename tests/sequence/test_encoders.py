@@ -1,0 +1,149 @@
+"""Encoders: prefix tokens and ways through trees against plain recursion, the codes of places, and training."""
+
+import json
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from runs import small_config
+from trees import random_equation
+
+from dgl_treestack import encoders, graph, tokens
+from dgl_treestack.attention.positions import BranchCode, sinusoidal
+from dgl_treestack.errors import ConfigurationError, DataError
+from dgl_treestack.expression import Equation
+from dgl_treestack.formats import Example
+from dgl_treestack.inspection import traces
+from dgl_treestack.model import Model
+from dgl_treestack.operators import MATH
+from dgl_treestack.training.run import Run
+from dgl_treestack.training.start import start
+from dgl_treestack.vocabulary import Vocabulary
+
+CANONICAL = Vocabulary.preset("canonical")
+SIGNS = len(CANONICAL) + len(MATH.operators)
+SIZES = {"tree_transformer": 64, "transformer": 8}
+
+
+def some(count=40, seed=0):
+    rng = random.Random(seed)
+    leaves = [("Symbol", "x"), ("Integer", "2"), ("Pi", "pi"), ("Half", "1/2")]
+    return [random_equation(rng, rng.randrange(1, 7), leaves=leaves) for _ in range(count)]
+
+
+def token(tree, node):
+    name, text = tree.names[node], tree.texts[node]
+    return CANONICAL.row(name, text) if text is not None else len(CANONICAL) + MATH.index[name]
+
+
+def spelled(tree, node):
+    children = tree.children(node)
+    if not children:
+        return [token(tree, node)]
+    found = [token(tree, node), SIGNS]
+    for i, child in enumerate(children):
+        found += ([SIGNS + 2] if i else []) + spelled(tree, child)
+    return [*found, SIGNS + 1]
+
+
+def walked(tree, node, way=()):
+    found = [(token(tree, node), way)]
+    for i, child in enumerate(tree.children(node)):
+        found += walked(tree, child, (i, *way))
+    return found
+
+
+def test_tokens_are_those_of_plain_recursion():
+    trees = some()
+    batch = tokens.Trees.of(graph.from_expressions(trees, CANONICAL), len(CANONICAL))
+    starts = np.cumsum([0, *(tree.size for tree in trees[:-1])])
+    nodes = [(tree, node, start + node) for tree, start in zip(trees, starts, strict=True) for node in range(tree.size)]
+    chosen = np.array([place for _, _, place in nodes])
+    written, lengths = tokens.prefix(batch, chosen, SIGNS)
+    visited, sizes, ways = tokens.preorder(batch, chosen)
+    for i, (tree, node, _) in enumerate(nodes):
+        wanted = spelled(tree, node)
+        assert (
+            lengths[i] == len(wanted) and written[i, : len(wanted)].tolist() == wanted and not written[i, len(wanted) :].any()
+        )
+        wanted = walked(tree, node)
+        assert sizes[i] == len(wanted) and visited[i, : len(wanted)].tolist() == [one for one, _ in wanted]
+        for row, (_, way) in zip(ways[i], wanted, strict=False):
+            assert row[: len(way)].tolist() == list(way) and (row[len(way) :] == -1).all()
+    assert tokens.count(len(CANONICAL), len(MATH.operators)) == SIGNS + 3
+
+
+def test_constants_and_operators_have_tokens_of_their_own():
+    names = {token(Equation.parse(f"{text} = x"), 1) for text in ("pi", "E", "-1", "half", "oo", "0", "1")}
+    operators = {len(CANONICAL) + i for i in range(len(MATH.operators))}
+    assert len(names) == 7 and not names & operators
+
+
+def test_branch_codes_are_the_published_ones():
+    golden = json.loads((Path(__file__).parent.parent / "goldens" / "stack_rnn.json").read_text())["tree_pe"]
+    code = BranchCode(golden["d_model"], branches=golden["n"], steps=golden["k"]).double()
+    code.raw.data = torch.atanh(torch.tensor(golden["p"], dtype=torch.float64))
+    for case in golden["cases"]:
+        way = list(reversed(case["path_root_to_node"]))
+        for padding in (0, 3):
+            found = code(torch.tensor([way + [-1] * padding], dtype=torch.int64).reshape(1, -1))
+            torch.testing.assert_close(found[0], torch.tensor(case["encoding"], dtype=torch.float64), atol=1e-6, rtol=0)
+
+
+def test_sinusoidal_codes():
+    found = sinusoidal(40, 6)
+    assert found[0].tolist() == [0, 1] * 3
+    assert found[7, 4] == pytest.approx(np.sin(7 / 10_000 ** (4 / 6)), abs=1e-6)
+    assert found[7, 5] == pytest.approx(np.cos(7 / 10_000 ** (4 / 6)), abs=1e-6)
+
+
+@pytest.mark.parametrize("name", encoders.encoders())
+def test_sides_do_not_see_each_other_nor_padding(name):
+    model = Model.build(name, SIZES.get(name, 6), CANONICAL, ["verification"], dropout=0.3)
+    model.reset_parameters(torch.Generator().manual_seed(0))
+    examples = [Example(tree, 1, str(i)) for i, tree in enumerate(some(12))]
+    dataset = model.eval().prepare(examples)
+    together = model(dataset.batch(np.arange(12)))
+    for i in range(12):
+        torch.testing.assert_close(model(dataset.batch(np.array([i]))), together[i : i + 1], atol=1e-5, rtol=1e-5)
+    turned = [Example(Equation.of(example.equation.right, example.equation.left), 1, example.id) for example in examples]
+    torch.testing.assert_close(model(model.prepare(turned).batch(np.arange(12))), together, atol=1e-5, rtol=1e-5)
+    model.train()
+    draws = [model(dataset.batch(np.arange(12)), generator=torch.Generator().manual_seed(seed)) for seed in (1, 1, 2)]
+    assert torch.equal(draws[0], draws[1]) and not torch.equal(draws[0], draws[2])
+    assert not torch.equal(draws[0], together), "dropout acts in training"
+    model.losses(draws[0], dataset.batch(np.arange(12))).mean().backward()
+    assert all(parameter.grad is not None and parameter.grad.isfinite().all() for parameter in model.parameters())
+
+
+@pytest.mark.parametrize("name", encoders.encoders())
+def test_a_run_trains_and_resumes_like_any_other(name, tmp_path):
+    data = small_config(tmp_path).data
+    sizes = {"name": name, "hidden": SIZES.get(name, 6), "dropout": 0.1}
+    wanted = {"train": list(data.train), "validation": list(data.validation), "test": list(data.test), "max_depth": 3}
+    for path in (*data.train, *data.validation, *data.test):  # 1.29 has no token
+        Path(path).write_text(Path(path).read_text().replace("1.29", "2"))
+    config = small_config(tmp_path / "again", model=sizes, data=wanted)
+    run = start(config, 0, tmp_path / "runs", quiet=True)
+    rows = run.read_metrics()
+    assert len(rows) == 3 and rows[-1]["train_loss"] < rows[0]["train_loss"] + 0.5
+    again = Run(tmp_path / "runs" / "small-0").load_model()
+    assert sum(parameter.numel() for parameter in again.parameters()) > 100
+    with pytest.raises(ConfigurationError, match="needs a tree model"):
+        traces.make(run, [Example(Equation.parse("x = x"), 1, "a")])
+
+
+def test_what_an_encoder_cannot_read_or_be():
+    model = Model.build("lstm", 4, CANONICAL, ["verification"])
+    with pytest.raises(DataError, match=r"Number 1.29 has no row"):
+        model.prepare([Example(Equation.parse("x = 1.29"), 1, "a")])
+    with pytest.raises(ConfigurationError, match="no weights per operator"):
+        Model.build("rnn", 4, CANONICAL, ["verification"], share="all")
+    with pytest.raises(ConfigurationError, match="no multiple of 2 branches"):
+        Model.build("tree_transformer", 40, CANONICAL, ["verification"])
+    with pytest.raises(ConfigurationError, match="unexpected keyword argument 'stack_size'"):
+        Model.build("stack_rnn", 4, CANONICAL, ["verification"], stack_size=3)
+    with pytest.raises(ConfigurationError, match="Did you mean 'transformer'"):
+        Model.build("transfomer", 8, CANONICAL, ["verification"])
