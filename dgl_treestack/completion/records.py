@@ -14,14 +14,19 @@ from dgl_treestack.metrics import within
 from dgl_treestack.model import Model
 from dgl_treestack.records import Record
 
+Group = tuple[questions.Candidates, list[questions.Question]]
 KINDS = ("raw", "class", "collapse")
 
 
 def make_records(
     model: Model, blanks: Path, candidates: Path | None = None, *, engine: str = "levels", quiet: bool = True
 ) -> list[Record]:
-    """A record per blank, in file order. Raises DataError."""
-    groups = questions.read(blanks, candidates)
+    """A record per blank of a file, in file order. Raises DataError."""
+    return fill(model, questions.read(blanks, candidates), engine=engine, quiet=quiet)
+
+
+def fill(model: Model, groups: Sequence[Group], *, engine: str = "levels", quiet: bool = True) -> list[Record]:
+    """A record per blank of groups that `questions.read` has read, by their places in the file."""
     found: dict[int, Record] = {}
     with tqdm(total=sum(len(asked) for _, asked in groups), desc="blanks", disable=quiet or None, leave=False) as bar:
         for known, asked in groups:

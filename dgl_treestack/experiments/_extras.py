@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from dgl_treestack import results
-from dgl_treestack.completion.records import make_records as fill
+from dgl_treestack.completion import questions
+from dgl_treestack.completion.records import Group, fill
 from dgl_treestack.dataset import Dataset
 from dgl_treestack.experiments.scales import Scale
 from dgl_treestack.formats import Example
@@ -24,9 +25,10 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Extra:
-    """make: records of a model for a data file, whose name the scale has. kind: the kind they are filed under in the run."""
+    """make: records of a model for a data file, whose name the scale has, by an engine. kind: what they are filed under in the
+    run."""
 
-    make: Callable[[Model, str], Iterable[Record]]
+    make: Callable[[Model, str, str], Iterable[Record]]
     kind: str = ""
 
 
@@ -37,9 +39,14 @@ def measured(run: Run, names: Sequence[str], scale: Scale) -> RunResult:
         extra, data = EXTRAS[name], scale.extras[name]
         if not run.has_records(data, extra.kind):
             logger.info("%s: %s, %s", run.folder.name, name, data)
-            run.write_records(data, extra.make(run.load_model(), data), extra.kind)
+            run.write_records(data, extra.make(run.load_model(), data, _engine(run)), extra.kind)
         more[name] = run.read_records(data, extra.kind)
     return replace(results.read(run.folder), more=more)
+
+
+def _engine(run: Run) -> str:
+    """Native code for runs that were trained with it: it is there already."""
+    return "levels/compiled" if run.environment.get("kernels") == "compiled" else run.config.engine
 
 
 class _Prepared:
@@ -60,12 +67,17 @@ def _examples(data: str) -> list[Example]:
     return evaluation.read_examples([data])
 
 
+@lru_cache(maxsize=1)
+def _questions(data: str) -> list[Group]:
+    return questions.read(find_data(data))
+
+
 _prepared = _Prepared()
 
 EXTRAS = {
-    "deep": Extra(lambda model, data: evaluation.make_records(model, _prepared.get(model, data))),
-    "blanks": Extra(lambda model, data: fill(model, find_data(data), quiet=False)),
-    "deep blanks": Extra(lambda model, data: fill(model, find_data(data), quiet=False)),
-    "expressions": Extra(lambda model, data: representations.make_records(model, find_data(data))),
-    "usage": Extra(lambda model, data: usage.make_records(model, _prepared.get(model, data)), kind="usage"),
+    "deep": Extra(lambda model, data, engine: evaluation.make_records(model, _prepared.get(model, data), engine)),
+    "blanks": Extra(lambda model, data, engine: fill(model, _questions(data), engine=engine, quiet=False)),
+    "deep blanks": Extra(lambda model, data, engine: fill(model, _questions(data), engine=engine, quiet=False)),
+    "expressions": Extra(lambda model, data, engine: representations.make_records(model, find_data(data))),
+    "usage": Extra(lambda model, data, engine: usage.make_records(model, _prepared.get(model, data)), kind="usage"),
 }
