@@ -35,6 +35,7 @@ ROOMS = [
     "encoders",
     "sequence",
     "attention",
+    "algorithmic",
     "model_table",
     "propagate",
     "tasks",

@@ -85,6 +85,10 @@ class ListRNN(SequenceCell):
         moved = mixed(outcomes, [gate.flatten()[:, None, None] for gate in actions])
         return {"h": h, "list": moved.unflatten(0, cells.shape[:-2])}, dict(zip(self.actions, actions, strict=True))
 
+    def resize(self, capacity: int) -> None:
+        """Other numbers of cells from the next start on. No weight depends on them."""
+        self.head, self.fields["list"] = capacity // 2, (self.lists, capacity, 1)
+
     def act(self, h: Tensor) -> tuple[Tensor, ...]:
         """The actions' shares, (R, B, M) each."""
         shares = torch.softmax(self.beta * (h @ self.A.mT).unflatten(-1, (self.lists, -1)), dim=-1)

@@ -96,6 +96,11 @@ class StackRNN(SequenceCell):
             shares = nn.functional.one_hot(shares.argmax(-1), len(self.actions)).to(shares)
         return shares.unbind(-1)
 
+    def resize(self, capacity: int) -> None:
+        """Other numbers of rows from the next start on: tests may be longer than training. No weight depends on them."""
+        self.capacity = capacity
+        self.fields["stack"] = (self.stacks, capacity or self.depth, self.width)
+
     def _grown(self, rows: Tensor) -> Tensor:
         return torch.cat([rows, torch.full_like(rows[..., :1, :], self.empty["stack"])], dim=-2)
 

@@ -1,0 +1,90 @@
+"""Restarts of a net that learn from streams: gradients of the last tokens of a window, through all of it."""
+
+import abc
+from collections import deque
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from dgl_treestack.algorithmic.stream import Chunk
+from dgl_treestack.sequence import SequenceCell
+from dgl_treestack.sequence._contract import State, detached
+
+CLIP = 15.0  # of every error signal (Joulin & Mikolov 2015, section 5)
+WINDOW = 50  # tokens
+
+
+class Net(nn.Module):
+    """A sequence cell with the layer that predicts the next symbol, R nets side by side: y = softmax(V h)."""
+
+    def __init__(self, cell: SequenceCell):
+        super().__init__()
+        self.cell = cell
+        self.V = nn.Parameter(torch.empty(*cell.prefix, cell.inputs, cell.hidden))
+
+    def reset_parameters(self, generator: torch.Generator) -> None:
+        """The cell's own rule; V by the rule of a Stack RNN: the sum of three numbers, uniform within 0.1."""
+        self.cell.reset_parameters(generator)
+        draws = torch.empty(3, *self.V.shape).uniform_(-0.1, 0.1, generator=generator)
+        with torch.no_grad():
+            self.V.copy_(draws.sum(0))
+
+    def read(self, h: Tensor) -> Tensor:
+        """Logits (..., R, B, symbols) of states (..., R, B, H)."""
+        return h @ self.V.mT
+
+
+class Learner(abc.ABC):
+    """One window after another. `learn` leaves gradients in the net's parameters: of the sum over new tokens, per restart."""
+
+    def __init__(self, net: Net, window: int = WINDOW):
+        self.net, self.window = net, window
+
+    @abc.abstractmethod
+    def begin(self) -> None:
+        """Empty memories: a stream starts."""
+
+    @abc.abstractmethod
+    def learn(self, chunk: Chunk) -> Tensor:
+        """Gradients for new tokens, carried back through the window. Returns the loss (R,), natural logarithm, summed."""
+
+
+class AutogradLearner(Learner):
+    """Any cell: the window is computed anew for every chunk, from the state before it, and torch goes back through it."""
+
+    def begin(self) -> None:
+        self.state: State = detached(self.net.cell.start(1))
+        self.past: deque[tuple[Tensor, int]] = deque()
+
+    def learn(self, chunk: Chunk) -> Tensor:
+        new = len(chunk.inputs)
+        self.past.append((chunk.inputs, new))
+        while sum(count for _, count in self.past) > max(self.window, new):
+            old, _ = self.past.popleft()
+            with torch.no_grad():
+                for _, state in self._steps(old, self.state):
+                    self.state = state
+        inputs = torch.cat([tokens for tokens, _ in self.past])
+        h = torch.stack([state["h"] for _, state in self._steps(inputs, self.state)][-new:])
+        losses = functional.cross_entropy(self.net.read(h).flatten(0, 2), chunk.targets.flatten(), reduction="none").view_as(
+            chunk.weights
+        )
+        self.net.zero_grad(set_to_none=True)
+        total: Tensor = (losses * chunk.weights).sum(0)
+        total.sum().backward()
+        return total.detach()
+
+    def _steps(self, inputs: Tensor, state: State) -> Iterator[tuple[int, State]]:
+        cell = self.net.cell
+        for t, drive in enumerate(cell.drive(inputs.unsqueeze(-1))):
+            state, _ = cell.step(drive, state)
+            for value in state.values():
+                if value.requires_grad:
+                    value.register_hook(_clipped)
+            yield t, state
+
+
+def _clipped(gradient: Tensor) -> Tensor:
+    return gradient.clamp(-CLIP, CLIP)

@@ -1,0 +1,15 @@
+"""Algorithmic tasks, one file each. A file defines `TASK`."""
+
+import importlib
+import pkgutil
+from functools import cache
+
+from dgl_treestack.algorithmic._task import Task
+
+
+@cache
+def tasks() -> dict[str, Task]:
+    """Every task by name, in the order of the papers' tables."""
+    modules = (importlib.import_module(f"{__name__}.{info.name}") for info in pkgutil.iter_modules(__path__))
+    found = sorted((module.TASK() for module in modules), key=lambda task: task.place)
+    return {task.name: task for task in found}

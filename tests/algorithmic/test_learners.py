@@ -1,0 +1,111 @@
+"""Windows by hand against autograd: the same losses and gradients."""
+
+import numpy as np
+import pytest
+import torch
+
+from dgl_treestack.algorithmic.learner import AutogradLearner, Net
+from dgl_treestack.algorithmic.stack_learner import StackLearner
+from dgl_treestack.algorithmic.stream import Streams
+from dgl_treestack.algorithmic.tasks import tasks
+from dgl_treestack.errors import ConfigurationError
+from dgl_treestack.sequence import LSTM, RNN, ListRNN, StackRNN
+
+RESTARTS = 3
+
+
+def net(seed=0, **settings):
+    made = Net(StackRNN(3, 6, stacks=2, capacity=12, restarts=RESTARTS, **settings)).double()
+    made.reset_parameters(torch.Generator().manual_seed(seed))
+    for parameter in made.parameters():
+        parameter.data.mul_(6)
+    return made
+
+
+def gradients(made):
+    return {name: parameter.grad.clone() for name, parameter in made.named_parameters()}
+
+
+@pytest.mark.parametrize("noop", [False, True])
+@pytest.mark.parametrize("beta", [1.0, 3.0])
+def test_by_hand_is_what_autograd_finds(noop, beta):
+    """With weights that stay, activations kept from earlier are those of the window computed anew."""
+    made = net(noop=noop)
+    made.cell.beta = beta
+    streams = Streams(tasks()["anbmcnm"], RESTARTS, np.random.default_rng(1))
+    streams.largest = 6
+    hand, plain = StackLearner(made, window=20), AutogradLearner(made, window=20)
+    plain.begin()
+    for length in (5, 10, 20):
+        hand.begin()
+        plain.begin()
+        for _ in range(6):
+            chunk = streams.take(length)
+            chunk.weights[::2] *= 0.5
+            loss = hand.learn(chunk)
+            found = gradients(made)
+            torch.testing.assert_close(loss, plain.learn(chunk), atol=1e-10, rtol=1e-10)
+            for name, gradient in gradients(made).items():
+                torch.testing.assert_close(found[name], gradient, atol=1e-10, rtol=1e-8)
+
+
+def test_error_signals_are_clipped_by_both():
+    made = net()
+    for parameter in made.parameters():
+        parameter.data.mul_(8)
+    chunk = Streams(tasks()["anbncn"], RESTARTS, np.random.default_rng(2)).take(30)
+    chunk.weights.mul_(500)
+    hand, plain = StackLearner(made, window=30), AutogradLearner(made, window=30)
+    plain.begin()
+    hand.learn(chunk)
+    found = gradients(made)
+    plain.learn(chunk)
+    assert all(gradient.isfinite().all() for gradient in found.values())
+    torch.testing.assert_close(found["V"], made.V.grad, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("make", [RNN, LSTM, lambda *sizes, **more: ListRNN(*sizes, lists=2, capacity=20, **more)])
+def test_other_cells_learn_by_autograd(make):
+    made = Net(make(2, 8, restarts=4))
+    made.reset_parameters(torch.Generator().manual_seed(0))
+    learner, adam = AutogradLearner(made, window=20), torch.optim.Adam(made.parameters(), 0.03)
+    streams = Streams(tasks()["anbn"], 4, np.random.default_rng(0))
+    learner.begin()
+    losses = []
+    for _ in range(100):
+        losses.append(learner.learn(streams.take(10)).mean())
+        adam.step()
+    assert sum(losses[-10:]) < 0.8 * sum(losses[:10])
+
+
+def test_streams_are_sequences_without_gaps():
+    task = tasks()["anbncn"]
+    streams = Streams(task, 2, np.random.default_rng(0))
+    streams.largest = 4
+    first, second = streams.take(7), streams.take(40)
+    assert first.inputs[0].tolist() == [2, 2], "the last symbol of the alphabet"
+    assert torch.equal(first.targets[-1], second.inputs[0]) and torch.equal(second.inputs[1:], second.targets[:-1])
+    tokens = torch.cat([first.inputs, second.inputs])[1:, 0].tolist()
+    text = "".join("abc"[token] for token in tokens)
+    while text:
+        n = len(text) - len(text.lstrip("a"))
+        whole = "a" * n + "b" * n + "c" * n
+        assert 1 <= n <= 4 and (text.startswith(whole) or whole.startswith(text) or len(text) < 8)
+        text = text[len(whole) :]
+    assert set(first.weights.flatten().tolist()) == {1.0}
+    addition = Streams(tasks()["addition"], 1, np.random.default_rng(0))
+    addition.largest = 5
+    chunk = addition.take(60)
+    counted = [("+=.01"[target], bool(weight)) for target, weight in zip(chunk.targets[:, 0], chunk.weights[:, 0], strict=True)]
+    inside = False
+    for symbol, counts in counted:
+        assert counts == inside
+        inside = symbol == "=" or (inside and symbol != ".")
+
+
+def test_by_hand_takes_only_what_it_knows():
+    for settings in ({"recurrence": "full"}, {"width": 2}, {"capacity": 0}):
+        with pytest.raises(ConfigurationError, match="By hand"):
+            StackLearner(Net(StackRNN(3, 4, **{"restarts": 2, **settings})))
+    with pytest.raises(ConfigurationError, match="do not fit"):
+        StackLearner(net(), window=5).learn(Streams(tasks()["anbncn"], 3, np.random.default_rng(0)).take(6))
