@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -105,3 +106,27 @@ def prune(task: Task, net: Net, seed: int) -> Tensor:
         columns[needed, :, number] = kept[needed]
         left -= (~needed).long()
     return left
+
+
+TRACED = 6  # size of the sequence that is traced
+
+
+@torch.no_grad()
+def trace(task: Task, net: Net, restart: int, seed: int) -> list[dict[str, Any]]:
+    """What a restart does in a sequence of size 6, memories emptied before: per input the symbol, the likeliest next one, and
+    per stack that is read the shares of its actions and the value on its top after them."""
+    cell = net.cell
+    assert isinstance(cell, StackRNN)
+    tokens = [len(task.symbols) - 1, *task.draw(TRACED, numpy_generator(seed, f"{task.name}, trace"))]
+    reads = cell.P[restart].unflatten(1, (cell.stacks, -1)).abs().sum((0, 2)) > 0
+    found, state = [], cell.start(1)
+    for token in tokens:
+        state, actions = cell.step(cell.drive(torch.full((*cell.prefix, 1), token)), state)
+        stacks = []
+        for number in torch.nonzero(reads).flatten().tolist():
+            shares = {name: round(actions[name][restart, 0, number].item(), 4) for name in cell.actions}
+            top = round(state["stack"][restart, 0, number, 0, 0].item(), 4)
+            stacks.append({"stack": number, **shares, "top": top})
+        likeliest = int(net.read(state["h"])[restart, 0].argmax())
+        found.append({"symbol": task.symbols[token], "next": task.symbols[likeliest], "stacks": stacks})
+    return found

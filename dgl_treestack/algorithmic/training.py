@@ -23,9 +23,9 @@ from dgl_treestack.training.random import numpy_generator, torch_generator
 class Recipe:
     """How restarts are trained.
 
-    updates: of `tokens` new tokens each. largest: sizes of sequences, reached after `curriculum` of the updates, linearly. rate:
-    the learning rate, kept for `steady` of the updates, then falling to a hundredth. segment: memories are emptied and new
-    streams begin after so many updates. beta: rounding ends there, raised in `stages` from 1.2.
+    updates: of `tokens` new tokens each. largest: sizes of sequences, reached after `curriculum` of the updates, linearly.
+    rate: the learning rate, kept for `steady` of the updates, then falling to a hundredth. segment: memories are emptied and
+    new streams begin after so many updates. beta: rounding ends there, raised in `stages` from 1.2.
     """
 
     updates: int = 4000

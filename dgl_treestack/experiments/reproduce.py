@@ -7,7 +7,7 @@ from pathlib import Path
 
 from dgl_treestack import atomic, plots
 from dgl_treestack.errors import ConfigurationError, unknown
-from dgl_treestack.experiments import tables
+from dgl_treestack.experiments import algorithmic, tables
 from dgl_treestack.experiments._extras import measured
 from dgl_treestack.experiments._protocol import Protocol, Row
 from dgl_treestack.experiments.protocols import protocols
@@ -20,6 +20,7 @@ from dgl_treestack.training.configuration import RunConfig
 from dgl_treestack.training.run import Run
 
 ALL = "all"
+SEPARATE = {"algorithmic": algorithmic.reproduce}  # experiments that are no tables of runs on equations
 
 
 def reproduce(
@@ -29,7 +30,8 @@ def reproduce(
 
     Returns the exit code. Raises ConfigurationError for an unknown protocol or scale, DataError when data is missing.
     """
-    chosen = _chosen(names)
+    separate = [name for name in SEPARATE if name in names or ALL in names]
+    chosen = _chosen([name for name in names if name not in SEPARATE])
     scale = _scale(scale_name, seeds, list(chosen.values()))
     wanted = [configure(row, protocol, scale) for protocol in chosen.values() for row in protocol.rows]
     configs = list({config.name: config for config in wanted}.values())
@@ -39,12 +41,17 @@ def reproduce(
     command = f"--scale {scale_name}" + (f" --seeds {' '.join(map(str, seeds))}" if seeds else "")
     for name, protocol in chosen.items():
         _finish(output_dir / name, protocol, scale, f"treestack reproduce {name} {command}")
+    for name in separate:
+        SEPARATE[name](output_dir / name, scale_name, seeds, jobs=jobs)
     return code
 
 
 def describe() -> str:
     """The protocols and the scales, a line each."""
     lines = [f"{name:<18} {protocol.title} ({protocol.source})" for name, protocol in protocols().items()]
+    lines.append(
+        f"{'algorithmic':<18} Counting, memorization, addition (Joulin & Mikolov 2015, Tables 2 and 3, Figures 2 and 3)"
+    )
     return "\n".join([*lines, "", *(f"--scale {name:<10} {scale.summary}" for name, scale in SCALES.items())])
 
 
@@ -52,7 +59,7 @@ def _chosen(names: Sequence[str]) -> dict[str, Protocol]:
     known = protocols()
     for name in names:
         if name not in (*known, ALL):
-            raise ConfigurationError(unknown("protocol", name, [*known, ALL]))
+            raise ConfigurationError(unknown("protocol", name, [*known, *SEPARATE, ALL]))
     return {name: protocol for name, protocol in known.items() if name in names or ALL in names}
 
 

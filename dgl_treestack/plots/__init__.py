@@ -12,7 +12,8 @@ from typing import Any
 
 from dgl_treestack.errors import ConfigurationError, unknown
 
-_NOT_OF_RUNS = ("audit", "completion", "substitutivity", "usage")  # they need more than the records of a test set
+# They need more than the records of a test set.
+_NOT_OF_RUNS = ("audit", "completion", "substitutivity", "usage", "algorithmic", "actions")
 _OF_MANIFESTS = ("equations",)
 
 
@@ -45,6 +46,14 @@ def draw_groups(name: str, groups: Mapping[str, Sequence[Any]], output: Path) ->
 
     with _style.applied():
         return _style.save(importlib.import_module(f"{__name__}.{name}").draw_groups(groups), output)
+
+
+def draw_data(name: str, data: Any, output: Path) -> list[Path]:
+    """Draw a figure of plain data and save it as SVG and PNG. Returns the files written."""
+    from dgl_treestack.plots import _style
+
+    with _style.applied():
+        return _style.save(importlib.import_module(f"{__name__}.{name}").draw_data(data), output)
 
 
 def plot_audit(report: Mapping[str, Any], output: Path) -> list[Path]:

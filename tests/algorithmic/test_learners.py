@@ -68,6 +68,8 @@ def test_error_signals_are_clipped_by_both():
 def test_other_cells_learn_by_autograd(make):
     made = Net(make(2, 8, restarts=4))
     made.reset_parameters(torch.Generator().manual_seed(0))
+    for parameter in made.parameters():
+        parameter.data.mul_(3)
     learner, adam = AutogradLearner(made, window=20), torch.optim.Adam(made.parameters(), 0.03)
     streams = Streams(tasks()["anbn"], 4, np.random.default_rng(0))
     learner.begin()

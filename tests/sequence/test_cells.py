@@ -1,11 +1,10 @@
 """Sequence cells against the authors' program, an oracle of lists, torch's kernels, and chains of nodes in a DGL graph."""
 
-import json
 import random
-from pathlib import Path
 
 import pytest
 import torch
+from stack_rnn_golden import GOLDEN, of_the_program
 
 from dgl_treestack import graph
 from dgl_treestack.errors import ConfigurationError
@@ -14,7 +13,6 @@ from dgl_treestack.sequence import LSTM, RNN, ListRNN, StackRNN, list_rnn
 from dgl_treestack.sequence.chain import SEQUENCE, Chain, chain
 from dgl_treestack.vocabulary import Vocabulary
 
-GOLDEN = json.loads((Path(__file__).parent.parent / "goldens" / "stack_rnn.json").read_text())
 CELLS = {
     "rnn": lambda **more: RNN(3, 4, **more),
     "rnn_sigmoid": lambda **more: RNN(3, 4, activation="sigmoid", **more),
@@ -32,24 +30,6 @@ def built(name, **more):
     for parameter in cell.parameters():
         parameter.data.mul_(3)  # so that gates are open and shut
     return cell
-
-
-def of_the_program(case):
-    """A Stack RNN with the weights of a case, in double precision."""
-    weights = {name: torch.tensor(value, dtype=torch.float64) for name, value in case["weights"].items()}
-    stacks, actions, hidden = weights["A"].shape
-    recurrence = "full" if case["use_R"] else "stacks"
-    cell = StackRNN(len(weights["U"]), hidden, stacks=stacks, depth=case["k"], noop=case["noop"], recurrence=recurrence,
-                    capacity=case["stack_size"]).double()  # fmt: skip
-    cell.hard = case["hard"]
-    tensors = {
-        "U": weights["U"].T,
-        "A": weights["A"].reshape(stacks * actions, hidden),
-        "D": weights["D"],
-        "P": weights["P"].movedim(0, 1).reshape(hidden, -1),
-    }
-    cell.load_state_dict(tensors | ({"R": weights["R"]} if case["use_R"] else {}))
-    return cell, weights["V"]
 
 
 @pytest.mark.parametrize("case", GOLDEN["cases"], ids=lambda case: f"noop={case['noop']},R={case['use_R']},hard={case['hard']}")

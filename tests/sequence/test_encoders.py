@@ -1,6 +1,5 @@
 """Encoders: prefix tokens and ways through trees against plain recursion, the codes of places, and training."""
 
-import json
 import random
 from pathlib import Path
 
@@ -8,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from runs import small_config
+from stack_rnn_golden import GOLDEN
 from trees import random_equation
 
 from dgl_treestack import encoders, graph, tokens
@@ -82,7 +82,7 @@ def test_constants_and_operators_have_tokens_of_their_own():
 
 
 def test_branch_codes_are_the_published_ones():
-    golden = json.loads((Path(__file__).parent.parent / "goldens" / "stack_rnn.json").read_text())["tree_pe"]
+    golden = GOLDEN["tree_pe"]
     code = BranchCode(golden["d_model"], branches=golden["n"], steps=golden["k"]).double()
     code.raw.data = torch.atanh(torch.tensor(golden["p"], dtype=torch.float64))
     for case in golden["cases"]:

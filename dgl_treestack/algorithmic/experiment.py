@@ -1,0 +1,134 @@
+"""One model on one task: train restarts, round, test, and keep everything in a folder.
+
+records.jsonl       one row per restart, way of testing and size
+trace.jsonl         of the chosen Stack RNN after rounding: what it does in a sequence
+nets.safetensors    the weights of all restarts, after training and, where there is one, after rounding
+summary.json        the recipe, entropies, stacks that are left, times
+DONE                written last
+"""
+
+import dataclasses
+import json
+import logging
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from dgl_treestack import atomic, records
+from dgl_treestack.algorithmic import testing
+from dgl_treestack.algorithmic._task import Task
+from dgl_treestack.algorithmic.learner import Net
+from dgl_treestack.algorithmic.models import NetModel
+from dgl_treestack.algorithmic.training import Recipe, entropy, new_net, train
+from dgl_treestack.records import Record
+from dgl_treestack.sequence import StackRNN
+from dgl_treestack.training import weights
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Extent:
+    """How much is done: restarts, the share of the recipes' updates, sizes that are tested, a far size, sequences per size."""
+
+    restarts: int = 32
+    share: float = 1.0
+    largest: int = 60
+    far: int = 500
+    repeats: int = 3
+
+
+def run(task: Task, model: NetModel, extent: Extent, seed: int, folder: Path) -> list[Record]:
+    """Records of all restarts, from the folder if it is done."""
+    done = folder / "DONE"
+    if done.exists():
+        return records.read(folder / "records.jsonl")
+    started = time.process_time()
+    net, least = _trained(task, model, extent, seed)
+    summary: dict[str, Any] = {"task": task.name, "model": model.label, "hidden": net.cell.hidden, "seed": seed}
+    summary |= {"restarts": extent.restarts, "recipe": _described(model.recipe, extent), "entropy": least.tolist()}
+    rows = list(_tested(task, net, least, extent, seed, rounding=False))
+    tensors = {f"trained.{name}": value.clone() for name, value in net.state_dict().items()}
+    if model.rounding is not None:
+        train(task, net, _shortened(model.rounding, extent), seed)
+        least = entropy(task, net, seed)
+        summary |= {"rounding": _described(model.rounding, extent), "entropy after rounding": least.tolist()}
+        if isinstance(net.cell, StackRNN):
+            summary["stacks left"] = testing.prune(task, net, seed).tolist()
+            lines = testing.trace(task, net, int(least.argmin()), seed)
+            atomic.write_text(folder / "trace.jsonl", "".join(f"{json.dumps(line)}\n" for line in lines))
+        rows += _tested(task, net, least, extent, seed, rounding=True)
+        tensors |= {f"rounded.{name}": value for name, value in net.state_dict().items()}
+    summary["seconds of one core"] = round(time.process_time() - started, 1)
+    records.write(folder / "records.jsonl", rows)
+    weights.write(folder / "nets.safetensors", tensors, {"task": task.name, "model": model.label})
+    atomic.write_text(folder / "summary.json", json.dumps(summary, indent=1) + "\n")
+    atomic.write_text(done, "")
+    return rows
+
+
+def _trained(task: Task, model: NetModel, extent: Extent, seed: int) -> tuple[Net, Tensor]:
+    """The nets of the size whose best restart has the least entropy."""
+    best: tuple[Net, Tensor] | None = None
+    for hidden in model.sizes:
+        logger.info("%s, %s, hidden %d: %d restarts", task.title, model.label, hidden, extent.restarts)
+        net = new_net(Net(model.build(len(task.symbols), hidden, extent.restarts)), seed)
+        train(task, net, _shortened(model.recipe, extent), seed, quiet=False)
+        least = entropy(task, net, seed)
+        if best is None or least.min() < best[1].min():
+            best = net, least
+    assert best is not None  # every model has a size
+    return best
+
+
+def _shortened(recipe: Recipe, extent: Extent) -> Recipe:
+    return replace(recipe, updates=max(1, round(recipe.updates * extent.share)))
+
+
+def _described(recipe: Recipe, extent: Extent) -> dict[str, Any]:
+    return dataclasses.asdict(_shortened(recipe, extent))
+
+
+def _tested(task: Task, net: Net, least: Tensor, extent: Extent, seed: int, *, rounding: bool) -> Iterator[Record]:
+    """A record per restart, way of testing and size, the far size among them: the share of sequences that are right."""
+    sizes = range(max(task.smallest, 2), extent.largest + 1)
+    for hard in (False, True) if hasattr(net.cell, "hard") else (False,):
+        with testing.tested_as(net, hard=hard, capacity=_capacity(task, extent.largest)):
+            for protocol in testing.PROTOCOLS:
+                found = testing.right(task, net, sizes, protocol, seed, repeats=extent.repeats)
+                yield from _rows(task, found, sizes, least, protocol, hard=hard, rounding=rounding)
+        if extent.far:
+            with testing.tested_as(net, hard=hard, capacity=_capacity(task, extent.far)):
+                found = testing.right(task, net, [extent.far], "emptied", seed)
+                yield from _rows(task, found, [extent.far], least, "emptied", hard=hard, rounding=rounding)
+
+
+def _capacity(task: Task, size: int) -> int:
+    """Rows for sequences of a size: as many as a sequence has symbols, and what a stream may leave behind."""
+    return (len(task.symbols) + 1) * size
+
+
+def _rows(
+    task: Task, found: Tensor, sizes: Sequence[int], least: Tensor, protocol: str, *, hard: bool, rounding: bool
+) -> Iterator[Record]:
+    for restart, shares in enumerate(found.tolist()):
+        for size, share in zip(sizes, shares, strict=True):
+            yield {
+                "schema": records.SCHEMA,
+                "id": f"{restart}-{protocol}-{'hard' if hard else 'soft'}-{'rounded' if rounding else 'trained'}-{size}",
+                "split": "test",
+                "depth": size,
+                "label": None,
+                "score": share,
+                "correct": share == 1.0,
+                "task": task.name,
+                "restart": restart,
+                "protocol": protocol,
+                "hard": hard,
+                "rounded": rounding,
+                "entropy": least[restart].item(),
+            }

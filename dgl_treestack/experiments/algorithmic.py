@@ -1,0 +1,139 @@
+"""Joulin & Mikolov's tables and figures: every model on every task, chosen restarts beside the distribution over all."""
+
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from dgl_treestack import atomic, plots, report
+from dgl_treestack.algorithmic.experiment import Extent, run
+from dgl_treestack.algorithmic.models import models
+from dgl_treestack.algorithmic.tasks import tasks
+from dgl_treestack.records import Record
+
+EXTENTS = {
+    "smoke": Extent(restarts=2, share=0.004, largest=6, far=9, repeats=1),
+    "day": Extent(),
+    "paper": Extent(restarts=64, repeats=10),
+}
+# Table 2: per cent of n that are right.
+PAPER: Mapping[str, Sequence[float]] = {
+    "RNN": (25, 23.3, 13.3, 23.3, 33.3),
+    "LSTM": (100, 100, 68.3, 75, 100),
+    "List RNN 40+5": (100, 33.3, 100, 100, 100),
+    "Stack RNN 40+10": (100, 100, 100, 100, 43.3),
+    "Stack RNN 40+10, rounded": (100, 100, 100, 100, 100),
+}
+COUNTING = ("anbn", "anbncn", "anbncndn", "anb2n", "anbmcnm")
+SHOWN_BY_LENGTH = ("memorization", "addition")  # Figure 2
+Line = dict[str, Any]
+
+
+def reproduce(folder: Path, scale_name: str, seeds: Sequence[int] = (), *, jobs: int = 1) -> None:
+    """Train what is missing, then write `table.md`, `table.csv` and figures. Raises KeyError for an unknown scale."""
+    extent, seed = EXTENTS[scale_name], seeds[0] if seeds else 0
+    work = [(name, number) for name, task in tasks().items() for number in range(len(models(task)))]
+    if jobs > 1:
+        with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+            done = list(pool.map(_run, [(name, number, extent, seed, folder) for name, number in work]))
+    else:
+        torch.set_num_threads(1)
+        done = [_run((name, number, extent, seed, folder)) for name, number in work]
+    found = {(name, models(tasks()[name])[number].label): rows for (name, number), rows in zip(work, done, strict=True)}
+    lines = [line for key, rows in found.items() for line in _lines(*key, rows, extent)]
+    atomic.write_text(folder / "table.csv", report.csv_table(lines))
+    text = _markdown(lines, extent, f"treestack reproduce algorithmic --scale {scale_name}", seed)
+    atomic.write_text(folder / "table.md", text)
+    _draw(found, folder, extent)
+    print(text)
+
+
+def _run(work: tuple[str, int, Extent, int, Path]) -> list[Record]:
+    """One model on one task, in a process of its own or not."""
+    name, number, extent, seed, folder = work
+    torch.set_num_threads(1)
+    logging.getLogger("dgl_treestack").setLevel(logging.INFO)
+    task = tasks()[name]
+    model = models(task)[number]
+    return run(task, model, extent, seed, folder / "runs" / f"{name}-{_filed(model.label)}-{seed}")
+
+
+def _filed(label: str) -> str:
+    return label.lower().replace(" ", "_").replace("+", "-")
+
+
+def _lines(task: str, label: str, rows: Sequence[Record], extent: Extent) -> list[Line]:
+    """A line before rounding and, where there is one, one after: per cent of sizes that the chosen restart is right on, by way
+    of testing, and how many restarts are right on all."""
+    found = []
+    for rounded in sorted({row["rounded"] for row in rows}):
+        own = [row for row in rows if row["rounded"] == rounded]
+        restarts = {row["restart"]: row["entropy"] for row in own}
+        chosen = min(restarts, key=lambda restart: restarts[restart])
+        name = f"{label}, rounded" if rounded else label
+        printed = PAPER.get(name, ())
+        line: Line = {"task": task, "model": name, "entropy": restarts[chosen], "restarts": len(restarts)}
+        line["paper"] = printed[COUNTING.index(task)] if printed and task in COUNTING else None
+        for protocol in ("emptied", "stream"):
+            for hard in sorted({row["hard"] for row in own}):
+                way = [
+                    row for row in own if (row["protocol"], row["hard"]) == (protocol, hard) and row["depth"] <= extent.largest
+                ]
+                column = f"{protocol}, {'hard' if hard else 'soft'}"
+                mine = [row["correct"] for row in way if row["restart"] == chosen]
+                line[column] = 100 * sum(mine) / len(mine)
+                line[f"{column}: restarts"] = sum(_all_right(way, restart) for restart in restarts)
+        far = [row for row in own if row["depth"] == extent.far and row["restart"] == chosen]
+        line[f"n = {extent.far}"] = " ".join("right" if row["correct"] else "wrong" for row in far)
+        found.append(line)
+    return found
+
+
+def _all_right(rows: Sequence[Record], restart: int) -> bool:
+    return all(row["correct"] for row in rows if row["restart"] == restart)
+
+
+def _markdown(lines: Sequence[Line], extent: Extent, command: str, seed: int) -> str:
+    ways = ("emptied, soft", "emptied, hard", "stream, soft", "stream, hard")
+    far = f"n = {extent.far}"
+    rows = [["task", "model", "paper", *ways, f"{far}, soft and hard"]]
+    for line in lines:
+        cells = [f"{line[way]:.1f} ({line[f'{way}: restarts']}/{line['restarts']})" if way in line else "-" for way in ways]
+        paper = "-" if line["paper"] is None else f"{line['paper']:g}"
+        rows.append([tasks()[line["task"]].title, line["model"], paper, *cells, line[far]])
+    return "\n\n".join(
+        [
+            "# Algorithmic patterns",
+            "Joulin & Mikolov 2015, Table 2.",
+            report.markdown_table(rows),
+            f"Per cent of the sizes n from 2 to {extent.largest} on which the restart of least entropy for n < 20 is right, "
+            f"in brackets how many restarts are right on all. A size counts as right when all {extent.repeats} sequences are. "
+            "Emptied: memories are emptied before every sequence; stream: one stream from the smallest to the largest. Soft: "
+            "actions as they are; hard: the likeliest alone. Trained on n < 20.",
+            f"`{command}`, seed {seed}.\n",
+        ]
+    )
+
+
+def _draw(found: Mapping[tuple[str, str], Sequence[Record]], folder: Path, extent: Extent) -> None:
+    """Accuracy against length (Figure 2), and what a net does (Table 3, Figure 3)."""
+    curves: dict[str, dict[str, dict[int, float]]] = {}
+    for (name, label), rows in found.items():
+        if name in SHOWN_BY_LENGTH:
+            restarts = {row["restart"]: row["entropy"] for row in rows if not row["rounded"]}
+            chosen = min(restarts, key=lambda restart: restarts[restart])
+            own = [row for row in rows if row["restart"] == chosen and not row["rounded"] and not row["hard"]]
+            curve = {
+                row["depth"]: 100 * row["score"]
+                for row in own
+                if row["protocol"] == "emptied" and row["depth"] <= extent.largest
+            }
+            curves.setdefault(tasks()[name].title, {})[label] = curve
+    plots.draw_data("algorithmic", curves, folder / "length")
+    for path in sorted((folder / "runs").glob("anb2n-stack*/trace.jsonl")):
+        plots.draw_data("actions", [json.loads(line) for line in path.read_text().splitlines()], folder / "actions")
