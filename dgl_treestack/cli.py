@@ -129,12 +129,19 @@ def train(
         Compile | None, arg(help="Native code: auto is for long runs. Default: what the configuration says.")
     ] = None,
     jobs: Annotated[int, arg(help="Runs at a time, each a process with one thread.")] = 1,
+    data: Annotated[
+        Path | None, arg(help="For configs/language_model: the folder of the text, ptb.train.txt and the like in it.")
+    ] = None,
     resume: Annotated[bool, arg(help="Go on with runs that were stopped; leave finished ones alone.")] = False,
     quiet: Annotated[bool, arg(help="No progress bar and no log on the screen.")] = False,
 ) -> int:
     """Train models. Ctrl-C saves; --resume goes on to the same numbers as a run that was never stopped."""
     from dgl_treestack.training.command import train_all
 
+    if data:
+        from dgl_treestack.language.command import train_language
+
+        return train_language(configs, data, output_dir, seeds or (seed,), resume=resume, quiet=quiet)
     return train_all(
         configs,
         output_dir,

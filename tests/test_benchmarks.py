@@ -12,6 +12,18 @@ ROOT = Path(__file__).parent.parent
 SMALL = "--hidden 4 --json"
 
 
+def measured(command):
+    name, *arguments = command.split()
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    result = subprocess.run(
+        [sys.executable, "-m", f"benchmarks.{name}", *arguments], cwd=ROOT, env=environment, capture_output=True, text=True
+    )
+    assert result.returncode == 0, result.stderr
+    rows = [json.loads(line) for line in result.stdout.splitlines()]
+    assert rows
+    return rows
+
+
 @pytest.mark.parametrize(
     "command",
     [
@@ -24,14 +36,12 @@ SMALL = "--hidden 4 --json"
     ],
 )
 def test_a_benchmark_gives_rows(command):
-    name, *arguments = command.split()
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    result = subprocess.run(
-        [sys.executable, "-m", f"benchmarks.{name}", *arguments], cwd=ROOT, env=environment, capture_output=True, text=True
-    )
-    assert result.returncode == 0, result.stderr
-    rows = [json.loads(line) for line in result.stdout.splitlines()]
-    assert rows
-    for row in rows:
+    for row in measured(command):
         assert {"cell", "engine", "batch", "us_per_equation", "peak_mb"} <= set(row)
         assert row["us_per_equation"] > 0 and row["peak_mb"] > 0
+
+
+def test_throughput_of_restarts():
+    rows = measured("stack_rnn --restarts 2 --new 10 --hidden 4 --stacks 2 --capacity 20 --updates 3 --json")
+    assert [row["engine"] for row in rows] == ["by hand", "autograd"]
+    assert all(row["tokens_per_s"] == pytest.approx(2 * 10 / row["ms_per_update"] * 1e3) for row in rows)

@@ -44,6 +44,7 @@ ROOMS = [
     "metrics",
     "training",
     "algorithmic",
+    "language",
     "completion",
     "results",
     "report",

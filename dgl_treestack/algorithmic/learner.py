@@ -9,8 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from dgl_treestack.algorithmic.stream import Chunk
-from dgl_treestack.sequence import SequenceCell
-from dgl_treestack.sequence._contract import State, detached
+from dgl_treestack.sequence import SequenceCell, State, detached
 
 CLIP = 15.0  # of every error signal (Joulin & Mikolov 2015, section 5)
 WINDOW = 50  # tokens

@@ -1,4 +1,4 @@
-"""The tree models of the papers under the labels of their tables, and the configurations that train them.
+"""The models of the papers under the labels of their tables, and the configurations that train them.
 
 Tree-RNN cells have tanh in place of the sigmoid of 2019, and Mali's cells learning rates that were searched for: with the
 printed ones they do not learn (LOG.md).
@@ -24,10 +24,26 @@ TREE_MODELS = {
     "MI-Tree-LSTM+stack": "mi_tree_lstm_stack-searched",
     "M-Tree-LSTM+stack": "mtree_lstm_stack-searched",
 }
+SEQUENCE_MODELS = {
+    "RNN": "rnn",
+    "LSTM": "lstm",
+    "Stack-RNN": "stack_rnn",
+    "Transformer": "transformer",
+    "Tree Transformer": "tree_transformer",
+}
 MAIN = ("Tree-RNN", "Tree-LSTM", "Tree-SMU", "MI-Tree-LSTM+stack", "M-Tree-LSTM+stack")  # what figures show
 
 
 def every_tree_model(paper: Mapping[str, Mapping[str, Paper]]) -> tuple[Row, ...]:
-    """A row per model. paper: what the paper has, by label and column; it names no model that is not there."""
-    assert paper.keys() <= TREE_MODELS.keys()
-    return tuple(Row(label, config, paper.get(label, {})) for label, config in TREE_MODELS.items())
+    """A row per tree model. paper: what the paper has, by label and column; it names no model that is not there."""
+    return _rows(TREE_MODELS, paper)
+
+
+def every_model(paper: Mapping[str, Mapping[str, Paper]]) -> tuple[Row, ...]:
+    """A row per model, those that read sequences first."""
+    return _rows({**SEQUENCE_MODELS, **TREE_MODELS}, paper)
+
+
+def _rows(models: Mapping[str, str], paper: Mapping[str, Mapping[str, Paper]]) -> tuple[Row, ...]:
+    assert paper.keys() <= models.keys()
+    return tuple(Row(label, config, paper.get(label, {})) for label, config in models.items())

@@ -1,7 +1,10 @@
 """Sequence cells, one file each: a cell is a step from one token to the next; `unroll` takes it over a sequence."""
 
 from dgl_treestack.sequence._contract import SequenceCell as SequenceCell
+from dgl_treestack.sequence._contract import State as State
+from dgl_treestack.sequence._contract import detached as detached
 from dgl_treestack.sequence.list_rnn import ListRNN as ListRNN
 from dgl_treestack.sequence.lstm import LSTM as LSTM
 from dgl_treestack.sequence.rnn import RNN as RNN
+from dgl_treestack.sequence.scrn import SCRN as SCRN
 from dgl_treestack.sequence.stack_rnn import StackRNN as StackRNN

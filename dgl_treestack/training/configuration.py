@@ -155,6 +155,11 @@ def from_dict(data: dict[str, Any]) -> RunConfig:
     return _build(RunConfig, data, "")
 
 
+def build(cls: type[Built], data: dict[str, Any]) -> Built:
+    """A dataclass from plain data, every key and type checked. Raises ConfigurationError."""
+    return typing.cast(Built, _build(cls, data, ""))
+
+
 def dump(config: RunConfig) -> str:
     """The configuration as TOML, fully resolved; `load` reads it back."""
     return tomli_w.dumps(_plain(dataclasses.asdict(config)))

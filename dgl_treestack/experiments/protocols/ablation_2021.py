@@ -1,10 +1,19 @@
-"""The tree models of Mali 2021, at learning rates at which they learn (configs ending in `-searched`, LOG.md)."""
+"""The models of Mali 2021, those on trees at learning rates at which they learn (configs ending in `-searched`, LOG.md)."""
 
 from dgl_treestack.experiments._protocol import Column, Protocol, Row, tested, train, validated
 
 METRICS = ("accuracy", "precision", "recall")
 # Label, configuration, training accuracy, then accuracy, precision and recall on validation and on test equations.
 PAPER = (
+    ("RNN", "rnn", 68.50, ((65.77, 0.44), (65.69, 0.72), (83.06, 1.24)), ((55.5, 0.25), (55.85, 0.61), (67.32, 3.62))),
+    ("LSTM", "lstm", 90.03, ((85.47, 0.27), (81.97, 0.38), (95.32, 0.17)), ((73.09, 0.64), (73.92, 1.48), (74.34, 1.53))),
+    (
+        "Stack-RNN",
+        "stack_rnn",
+        92.03,
+        ((83.47, 0.35), (84.58, 0.32), (95.00, 0.27)),
+        ((73.09, 0.64), (73.92, 1.48), (74.34, 1.53)),
+    ),
     (
         "Tree-RNN",
         "tree_rnn_tanh",

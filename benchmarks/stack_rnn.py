@@ -1,0 +1,77 @@
+"""Training throughput of Stack RNNs on a^n b^n: tokens of all restarts per second of CPU time, windows of 50 tokens.
+
+`new` tokens of a window are new, and the loss is theirs; a token of a stream counts once per restart, however windows overlap.
+The authors' program, 40 hidden units and 10 stacks, was seen to train 3,500 tokens a second, one net at a time and one token
+at a time (LOG.md).
+
+python -m benchmarks.stack_rnn [--restarts 8 32] [--new 1 10 50] [--json]
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import tyro
+
+from benchmarks.common import Row, in_turn, show, start
+from dgl_treestack.algorithmic.learner import AutogradLearner, Learner, Net
+from dgl_treestack.algorithmic.stack_learner import StackLearner
+from dgl_treestack.algorithmic.stream import Streams
+from dgl_treestack.algorithmic.tasks import tasks
+from dgl_treestack.sequence import StackRNN
+
+WAYS = {"by hand": StackLearner, "autograd": AutogradLearner}
+
+
+@dataclass
+class Settings:
+    """hidden, stacks, capacity: of the nets. restarts: nets side by side. new: tokens between updates. updates: per round."""
+
+    restarts: tuple[int, ...] = (8, 32)
+    new: tuple[int, ...] = (1, 10, 50)
+    hidden: int = 40
+    stacks: int = 10
+    capacity: int = 80
+    noop: bool = False
+    updates: int = 30
+    json: bool = False
+
+
+def measure(settings: Settings, restarts: int, new: int) -> list[Row]:
+    """A row per way of going back."""
+    ways = {name: _updates(kind, settings, restarts, new) for name, kind in WAYS.items()}
+    calls = {"by hand": settings.updates, "autograd": max(1, settings.updates // 3)}
+    seconds = in_turn(ways, calls)
+    rows = []
+    for name, taken in seconds.items():
+        row: Row = {"cell": "stack_rnn", "engine": name, "restarts": restarts, "new": new, "ms_per_update": 1e3 * taken}
+        rows.append({**row, "tokens_per_s": restarts * new / taken})
+    return rows
+
+
+def _updates(kind: type[Learner], settings: Settings, restarts: int, new: int):  # type: ignore[no-untyped-def]
+    shape = {"stacks": settings.stacks, "capacity": settings.capacity, "noop": settings.noop}
+    net = Net(StackRNN(2, settings.hidden, restarts=restarts, **shape))
+    net.reset_parameters(torch.Generator().manual_seed(0))
+    streams = Streams(tasks()["anbn"], restarts, np.random.default_rng(0))
+    streams.largest = 19
+    learner, optimizer = kind(net), torch.optim.SGD(net.parameters(), 0.1)
+    learner.begin()
+    for _ in range(50 // new):  # so that the window is full
+        learner.learn(streams.take(new))
+
+    def update(_: int) -> None:
+        learner.learn(streams.take(new))
+        optimizer.step()
+
+    return update
+
+
+def main() -> None:
+    settings = tyro.cli(Settings, description=__doc__)
+    start()
+    show([row for r in settings.restarts for new in settings.new for row in measure(settings, r, new)], settings.json)
+
+
+if __name__ == "__main__":
+    main()

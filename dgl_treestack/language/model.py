@@ -1,0 +1,60 @@
+"""A sequence cell over words: embedding, cell, and a softmax over the vocabulary."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from dgl_treestack.sequence import SequenceCell, State
+
+EVALUATED = 200  # tokens at a time
+
+
+class LanguageModel(nn.Module):
+    """p(w_{t+1}) = softmax(V h_t + b), x_t the word's row of a table of width H."""
+
+    def __init__(self, cell: SequenceCell, words: int):
+        super().__init__()
+        self.cell = cell
+        self.table = nn.Parameter(torch.empty(words, cell.inputs))
+        self.output = nn.Linear(cell.hidden, words)
+
+    def reset_parameters(self, generator: torch.Generator) -> None:
+        """The cell's own rule; N(0, 0.1) for the table, nothing for the output, so that training starts from equal chances."""
+        self.cell.reset_parameters(generator)
+        nn.init.normal_(self.table, 0.0, 0.1, generator=generator)
+        nn.init.zeros_(self.output.weight)
+        nn.init.zeros_(self.output.bias)
+
+    def losses(self, tokens: Tensor, targets: Tensor, state: State | None = None) -> tuple[Tensor, State]:
+        """(T, B) natural logarithm of one over the chance of targets (T, B) after tokens (T, B), and the last state."""
+        h, state = self.cell.unroll(functional.embedding(tokens, self.table), state)
+        found = functional.cross_entropy(self.output(h).flatten(0, 1), targets.flatten(), reduction="none")
+        return found.view_as(targets), state
+
+    @torch.no_grad()
+    def perplexity(self, tokens: np.ndarray) -> float:
+        """Of a text read as one stream from an empty state, without learning from it; an end of sentence stands before it."""
+        self.eval()
+        text = torch.from_numpy(np.concatenate([[0], tokens]).astype(np.int64))
+        total, state = 0.0, None
+        for inputs, targets in windows(text.unsqueeze(1), EVALUATED):
+            losses, state = self.losses(inputs, targets, state)
+            total += losses.sum().item()
+        return float(np.exp(total / len(tokens)))
+
+
+def windows(text: Tensor, length: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """Words (T, B) and those that follow them, so many at a time."""
+    for start in range(0, len(text) - 1, length):
+        stop = min(start + length, len(text) - 1)
+        yield text[start:stop], text[start + 1 : stop + 1]
+
+
+def streams(tokens: np.ndarray, count: int) -> Tensor:
+    """(T, B) a text cut into pieces of equal length, side by side; what is left over at the end is not used."""
+    count = min(count, max(1, len(tokens) // 2))
+    length = len(tokens) // count
+    return torch.from_numpy(tokens[: length * count].astype(np.int64)).view(count, length).T.contiguous()

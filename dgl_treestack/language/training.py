@@ -1,0 +1,147 @@
+"""Training a language model: a folder per run, saved after every epoch, and taken up there."""
+
+import dataclasses
+import json
+import logging
+import math
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+import torch
+from tqdm.auto import tqdm
+
+from dgl_treestack import atomic
+from dgl_treestack.errors import CheckpointError, ConfigurationError, DivergenceError
+from dgl_treestack.language.configuration import LanguageConfig
+from dgl_treestack.language.corpus import Corpus
+from dgl_treestack.language.model import LanguageModel, streams, windows
+from dgl_treestack.language.ngram import KneserNey
+from dgl_treestack.sequence import detached
+from dgl_treestack.training import environment, weights
+from dgl_treestack.training.interruption import Watch, watch_signals
+from dgl_treestack.training.random import torch_generator
+
+logger = logging.getLogger("dgl_treestack")
+ENOUGH = 0.9999  # an entropy is better when it is below so much of the best
+
+
+class Run:
+    """A folder: config.toml, environment.json, words.json, metrics.jsonl, best and last.safetensors, result.json, DONE."""
+
+    def __init__(self, folder: Path, config: LanguageConfig, corpus: Corpus, seed: int, *, resume: bool, quiet: bool):
+        self.folder, self.config, self.corpus, self.seed, self.quiet = folder, config, corpus, seed, quiet
+        self.model = LanguageModel(config.cell(), len(corpus.words))
+        self.model.reset_parameters(torch_generator(seed, "initial values"))
+        self.rate, self.stale, self.rows = config.learning_rate, 0, list[dict[str, Any]]()
+        described = tomli_w.dumps({key: value for key, value in dataclasses.asdict(config).items()})
+        if (folder / "config.toml").exists():
+            self._check(described, resume)
+            self._load()
+            return
+        atomic.write_text(folder / "config.toml", described)
+        atomic.write_text(folder / "words.json", json.dumps(corpus.words) + "\n")
+        described = json.dumps({"seed": seed, **environment.describe("cpu")}, indent=1)
+        atomic.write_text(folder / "environment.json", described + "\n")
+
+    def _check(self, described: str, resume: bool) -> None:
+        if not resume:
+            raise ConfigurationError(f"{self.folder} exists. Give --resume to go on with it, or another --output-dir.")
+        if (self.folder / "config.toml").read_text() != described:
+            raise ConfigurationError(f"{self.folder} is a run of another configuration. Give another --output-dir.")
+        if json.loads((self.folder / "words.json").read_text()) != list(self.corpus.words):
+            raise ConfigurationError(f"{self.folder} is a run on another text. Give another --output-dir.")
+
+    def _load(self) -> None:
+        last = self.folder / "last.safetensors"
+        if last.exists():
+            tensors, kept = weights.read(last)
+            weights.load_into(self.model, tensors, last)
+            self.rate, self.stale, self.rows = kept["rate"], kept["stale"], kept["rows"]
+
+    @property
+    def done(self) -> Path:
+        return self.folder / "DONE"
+
+    def train(self) -> None:
+        """To the end. Ctrl-C and SIGTERM end it after the epoch that was saved last; raises Interrupted."""
+        config = self.config
+        with watch_signals() as watch:
+            while len(self.rows) < config.epochs and self.stale < config.patience:
+                self._epoch(watch)
+                watch.check()
+        self._finish()
+
+    def _epoch(self, watch: Watch) -> None:
+        config, text = self.config, streams(self.corpus.parts["train"], self.config.streams)
+        kind = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}[config.optimizer]
+        optimizer = kind(self.model.parameters(), lr=self.rate)
+        total, count, state = 0.0, 0, None
+        self.model.train()
+        steps = math.ceil((len(text) - 1) / config.window)
+        title = f"{self.folder.name} epoch {len(self.rows) + 1}/{config.epochs}"
+        bar = tqdm(windows(text, config.window), total=steps, desc=title, disable=self.quiet or None, leave=False)
+        for inputs, targets in bar:
+            watch.check()
+            losses, last = self.model.losses(inputs, targets, state)
+            state = detached(last)
+            optimizer.zero_grad()
+            (losses.sum() / (targets.shape[1] if config.optimizer == "sgd" else targets.numel())).backward()
+            torch.nn.utils.clip_grad_value_(self.model.parameters(), config.clip)
+            optimizer.step()
+            total, count = total + losses.sum().item(), count + targets.numel()
+            if not math.isfinite(total):
+                raise DivergenceError(f"The loss is {total} in epoch {len(self.rows) + 1}. Lower learning_rate.")
+            bar.set_postfix_str(f"perplexity {math.exp(min(50, total / count)):.1f}", refresh=False)
+        self._close(math.exp(total / count))
+
+    def _close(self, train: float) -> None:
+        """Validate, keep the best, lower the rate, save."""
+        valid = self.model.perplexity(self.corpus.parts["valid"])
+        best = min((row["valid"] for row in self.rows), default=math.inf)
+        self.rows.append({"epoch": len(self.rows) + 1, "rate": self.rate, "train": train, "valid": valid})
+        logger.info("%s epoch %d: perplexity train %.2f, valid %.2f", self.folder.name, len(self.rows), train, valid)
+        tensors = self.model.state_dict()
+        if math.log(valid) < ENOUGH * math.log(best) if math.isfinite(best) else True:
+            weights.write(self.folder / "best.safetensors", tensors, {"epoch": len(self.rows)})
+            self.stale = 0
+        else:
+            self.rate, self.stale = self.rate * self.config.factor, self.stale + 1
+            best_tensors, _ = weights.read(self.folder / "best.safetensors")
+            weights.load_into(self.model, best_tensors, self.folder)
+        kept = {"rate": self.rate, "stale": self.stale, "rows": self.rows}
+        weights.write(self.folder / "last.safetensors", self.model.state_dict(), kept)
+        atomic.write_text(self.folder / "metrics.jsonl", "".join(json.dumps(row) + "\n" for row in self.rows))
+
+    def _finish(self) -> None:
+        best = self.folder / "best.safetensors"
+        if not best.exists():
+            raise CheckpointError(f"{best} is gone, and only it had the best weights. Train anew.")
+        tensors, _ = weights.read(best)
+        weights.load_into(self.model, tensors, best)
+        result = {part: self.model.perplexity(self.corpus.parts[part]) for part in ("valid", "test")}
+        atomic.write_text(self.folder / "result.json", json.dumps(result, indent=1) + "\n")
+        atomic.write_text(self.done, "")
+
+
+def train(configs: list[LanguageConfig], data: Path, output_dir: Path, seeds: list[int], *, resume: bool, quiet: bool) -> None:
+    """Train every configuration with every seed on the text of a folder, and print perplexities beside those of n-grams.
+
+    Raises DataError for what is no such text, ConfigurationError, Interrupted.
+    """
+    corpus = Corpus.read(data)
+    logger.info("%s: %d words, %s", data, len(corpus.words), {part: len(tokens) for part, tokens in corpus.parts.items()})
+    torch.set_num_threads(1)
+    rows = []
+    for config in configs:
+        for seed in seeds:
+            run = Run(output_dir / f"{config.name}-{seed}", config, corpus, seed, resume=resume, quiet=quiet)
+            if not run.done.exists():
+                run.train()
+            rows.append((run.folder.name, json.loads((run.folder / "result.json").read_text())))
+    grams = KneserNey(corpus.parts["train"], len(corpus.words))
+    for label, cache in (("5-gram", False), ("5-gram with cache", True)):
+        rows.append((label, {part: grams.perplexity(corpus.parts[part], cache=cache) for part in ("valid", "test")}))
+    print(f"{'perplexity':<40}{'valid':>10}{'test':>10}")
+    for label, result in rows:
+        print(f"{label:<40}{result['valid']:>10.2f}{result['test']:>10.2f}")

@@ -1,0 +1,181 @@
+"""Language models on a small text of our own, in which a word depends on one far before it."""
+
+import json
+import math
+import random
+import tracemalloc
+
+import numpy as np
+import pytest
+import torch
+
+from dgl_treestack.cli import main
+from dgl_treestack.errors import ConfigurationError, DataError
+from dgl_treestack.language import configuration
+from dgl_treestack.language.configuration import LanguageConfig
+from dgl_treestack.language.corpus import PENN, Corpus
+from dgl_treestack.language.model import LanguageModel, streams, windows
+from dgl_treestack.language.ngram import KneserNey
+from dgl_treestack.resources import configs
+from dgl_treestack.sequence import SCRN
+
+SUBJECTS = {"the king": "rules", "the kings": "rule", "a child": "sleeps", "some children": "sleep"}
+BETWEEN = ["in the old house", "of that far land", "with a red hat", "near the wide river", "under some tall trees"]
+
+
+def sentences(count, seed):
+    """A subject, two to four phrases, and the verb that goes with the subject, nine to sixteen words later."""
+    rng = random.Random(seed)
+    for _ in range(count):
+        subject = rng.choice(list(SUBJECTS))
+        yield " ".join([subject, *rng.choices(BETWEEN, k=rng.randrange(2, 5)), SUBJECTS[subject]])
+
+
+def write_text(folder, sizes=(600, 80, 80)):
+    folder.mkdir(exist_ok=True)
+    for seed, (part, size) in enumerate(zip(("train", "valid", "test"), sizes, strict=True)):
+        (folder / f"our.{part}.txt").write_text("\n".join(sentences(size, seed)) + "\n")
+    return folder
+
+
+def test_a_corpus_is_numbered_words_with_ends(tmp_path):
+    corpus = Corpus.read(write_text(tmp_path / "text"))
+    assert corpus.words[0] == "</s>" and len(corpus.words) == len(set(corpus.words)) == 28
+    text = " ".join(corpus.words[number] for number in corpus.parts["valid"]).split(" </s>")
+    assert [sentence.strip() for sentence in text[:-1]] == list(sentences(80, 1))
+
+
+@pytest.mark.parametrize(
+    ("part", "content", "message"),
+    [
+        ("valid", "the queen rules\n", "our.valid.txt:1: 'queen' does not occur in the training text"),
+        ("train", "a b\nc </s> d\n", "our.train.txt:2: The word </s>"),
+        ("test", "\n\n", "our.test.txt: There are no sentences"),
+        ("train", b"a b\n\xff\xfe c\n", "our.train.txt:2: Not UTF-8"),
+        ("train", b"a \x00 c\n", "our.train.txt:1: A zero byte"),
+        ("train", "a " * 600_000, "our.train.txt:1: The line has more than"),
+        ("valid", None, "one file ending in valid.txt"),
+    ],
+)
+def test_a_malformed_file_is_one_clear_error(tmp_path, part, content, message, capsys):
+    folder = write_text(tmp_path / "text", (20, 5, 5))
+    path = folder / f"our.{part}.txt"
+    path.unlink() if content is None else path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(DataError, match=message):
+        Corpus.read(folder)
+    with pytest.raises(SystemExit) as left:
+        main(["train", "configs/language_model/rnn.toml", "--data", str(folder), "--output-dir", str(tmp_path / "runs")])
+    said = capsys.readouterr().err
+    assert left.value.code == 2 and said.count("error: ") == 1 and not (tmp_path / "runs").exists()
+
+
+def test_what_looks_like_the_penn_treebank_has_to_be_all_of_it(tmp_path):
+    words = [f"w{i}" for i in range(9_997)] + ["<unk>", "N"]
+    for part in PENN:
+        (tmp_path / f"ptb.{part}.txt").write_text(" ".join(words) + "\n")
+    with pytest.raises(DataError, match="looks like the Penn Treebank"):
+        Corpus.read(tmp_path)
+
+
+def test_kneser_ney_sums_to_one_and_knows_what_it_saw():
+    tokens = np.random.default_rng(0).integers(0, 6, 300)
+    grams = KneserNey(tokens, 7, order=3)
+    for before in ((0, 1), (6, 6), (2, 6), tuple(tokens[50:52])):
+        assert sum(grams.probability(word, before) for word in range(7)) == pytest.approx(1)
+    seen = KneserNey([1, 2, 3] * 50, 4, order=3)
+    assert seen.probability(3, (1, 2)) > 0.97 and seen.perplexity(np.array([1, 2, 3] * 20)) < 1.1
+    with_cache = KneserNey([1, 2, 3, 0] * 50, 5, order=2).perplexity(np.array([4] * 100), cache=True)
+    assert with_cache < KneserNey([1, 2, 3, 0] * 50, 5, order=2).perplexity(np.array([4] * 100)) * 0.7
+
+
+@pytest.mark.parametrize("name", ["rnn", "lstm", "scrn", "stack_rnn"])
+def test_every_model_reads_a_stream_as_windows(name):
+    config = configuration.load(configs()[f"language_model/{name}"])
+    assert config.model == name
+    model = LanguageModel(config.cell(), 12).double()
+    model.reset_parameters(torch.Generator().manual_seed(0))
+    torch.nn.init.normal_(model.output.weight, generator=torch.Generator().manual_seed(1))
+    tokens = np.random.default_rng(0).integers(0, 12, 61)
+    whole, _ = model.losses(*next(windows(torch.from_numpy(np.concatenate([[0], tokens])).unsqueeze(1), 100)))
+    assert model.perplexity(tokens) == pytest.approx(math.exp(whole.mean().item()))
+    side_by_side = streams(tokens, 4)
+    assert side_by_side.shape == (15, 4) and side_by_side[:, 1].tolist() == tokens[15:30].tolist()
+
+
+def test_scrn_changes_slowly_where_it_should():
+    cell = SCRN(3, 5, context=2, alpha=0.9).double()
+    cell.reset_parameters(torch.Generator().manual_seed(0))
+    x = torch.randn(4, 1, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    h, _ = cell.unroll(x)
+    slow, fast = torch.zeros(1, 2, dtype=torch.float64), torch.zeros(1, 3, dtype=torch.float64)
+    for t in range(4):
+        slow = 0.1 * x[t] @ cell.U[3:].T + 0.9 * slow
+        fast = torch.sigmoid(slow @ cell.P.T + x[t] @ cell.U[:3].T + fast @ cell.R.T)
+        torch.testing.assert_close(h[t], torch.cat([fast, slow], dim=-1))
+    with pytest.raises(ConfigurationError, match="'context' is 5"):
+        SCRN(3, 5, context=5)
+
+
+def small(folder, model, **changes):
+    settings = {"lstm": {}, "stack_rnn": {"stacks": 4, "recurrence": "full", "noop": True, "capacity": 20}}[model]
+    described = {"model": model, "hidden": 32, "settings": settings, "optimizer": "adam", "learning_rate": 0.01, "streams": 8}
+    config = LanguageConfig(f"small-{model}", **{**described, "epochs": 12, "window": 40, **changes})
+    lines = [f"{key} = {json.dumps(value)}" for key, value in vars(config).items() if key != "settings"]
+    table = [f"{key} = {json.dumps(value)}" for key, value in config.settings.items()]
+    (folder / f"{model}.toml").write_text("\n".join([*lines, "[settings]", *table]) + "\n")
+    return str(folder / f"{model}.toml")
+
+
+def test_a_trained_model_beats_the_n_gram_on_words_that_depend_on_far_ones(tmp_path, capsys):
+    folder = write_text(tmp_path / "text")
+    arguments = ["train", small(tmp_path, "lstm"), "--data", str(folder), "--output-dir", str(tmp_path / "runs"), "--quiet"]
+    with pytest.raises(SystemExit) as left:
+        main(arguments)
+    assert left.value.code in (0, None)
+    rows = {line[:40].strip(): [float(cell) for cell in line[40:].split()] for line in capsys.readouterr().out.splitlines()[1:]}
+    result = json.loads((tmp_path / "runs" / "small-lstm-0" / "result.json").read_text())
+    assert rows["small-lstm-0"] == [pytest.approx(result["valid"], abs=0.01), pytest.approx(result["test"], abs=0.01)]
+    assert rows["small-lstm-0"][1] < 0.97 * min(rows["5-gram"][1], rows["5-gram with cache"][1])
+    with pytest.raises(SystemExit) as left:
+        main([*arguments])
+    assert left.value.code == 2 and "Give --resume" in capsys.readouterr().err
+
+
+def test_a_stopped_run_goes_on_to_the_same_numbers(tmp_path, monkeypatch):
+    from dgl_treestack.language import training
+
+    folder = write_text(tmp_path / "text", (60, 10, 10))
+    config = configuration.load(__import__("pathlib").Path(small(tmp_path, "stack_rnn", epochs=4)))
+    training.train([config], folder, tmp_path / "whole", [1], resume=False, quiet=True)
+    close, closed = training.Run._close, []
+
+    def stop_after_two(self, train):
+        close(self, train)
+        closed.append(train)
+        if len(closed) == 2:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(training.Run, "_close", stop_after_two)
+        with pytest.raises(KeyboardInterrupt):
+            training.train([config], folder, tmp_path / "stopped", [1], resume=False, quiet=True)
+    training.train([config], folder, tmp_path / "stopped", [1], resume=True, quiet=True)
+    for name in ("metrics.jsonl", "result.json"):
+        wanted, found = ((tmp_path / kind / "small-stack_rnn-1" / name).read_text() for kind in ("whole", "stopped"))
+        assert found == wanted
+    with pytest.raises(ConfigurationError, match="another configuration"):
+        changed = LanguageConfig(**{**vars(config), "hidden": 8})
+        training.train([changed], folder, tmp_path / "whole", [1], resume=True, quiet=True)
+
+
+def test_a_million_tokens_are_read_in_bounded_memory(tmp_path):
+    with (tmp_path / "our.train.txt").open("w") as file:
+        for _ in range(100_000):
+            file.write("one two three four five six seven eight nine\n")
+    for part in ("valid", "test"):
+        (tmp_path / f"our.{part}.txt").write_text("one two\n")
+    tracemalloc.start()
+    corpus = Corpus.read(tmp_path)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(corpus.parts["train"]) == 1_000_000 and most < 20e6, "four bytes a word, and room to grow"
