@@ -47,6 +47,7 @@ def run(task: Task, model: NetModel, extent: Extent, seed: int, folder: Path) ->
     done = folder / "DONE"
     if done.exists():
         return records.read(folder / "records.jsonl")
+    extent = replace(extent, restarts=min(extent.restarts, model.most))
     started = time.process_time()
     net, least = _trained(task, model, extent, seed)
     summary: dict[str, Any] = {"task": task.name, "model": model.label, "hidden": net.cell.hidden, "seed": seed}

@@ -13,13 +13,15 @@ CAPACITY = 80  # rows in training: sequences of size 19 push at most 76 symbols
 @dataclass(frozen=True)
 class NetModel:
     """sizes: of the hidden layer, tried one after another; the one whose best restart has the least entropy is taken.
-    build: (symbols, hidden, restarts) -> cell. rounding: what follows training, if the model takes actions."""
+    build: (symbols, hidden, restarts) -> cell. rounding: what follows training, if the model takes actions. most: restarts at
+    most, fewer for nets whose restarts do not differ much and are slow."""
 
     label: str
     sizes: tuple[int, ...]
     build: Callable[[int, int, int], SequenceCell]
     recipe: Recipe
     rounding: Recipe | None = None
+    most: int = 1_000
 
 
 COUNTING = Recipe()
@@ -36,8 +38,8 @@ def models(task: Task) -> list[NetModel]:
     hidden, lists = (40, 5) if counting else (100, 10)
     noop = task.name == "addition"
     return [
-        NetModel("RNN", (40, 100), lambda d, h, r: RNN(d, h, activation="sigmoid", restarts=r), gradual),
-        NetModel("LSTM", (50, 100), lambda d, h, r: LSTM(d, h, restarts=r), gradual),
+        NetModel("RNN", (40, 100), lambda d, h, r: RNN(d, h, activation="sigmoid", restarts=r), gradual, most=8),
+        NetModel("LSTM", (50, 100), lambda d, h, r: LSTM(d, h, restarts=r), gradual, most=8),
         NetModel(
             f"List RNN {hidden}+{lists}",
             (hidden,),

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -127,8 +127,3 @@ def states(net: Net, tokens: Tensor) -> Iterator[Tensor]:
     for row in tokens:
         state, _ = cell.step(cell.drive(row.expand(*cell.prefix, -1)), state)
         yield state["h"]
-
-
-def rounded(recipe: Recipe = ROUNDING, **changes: float) -> Recipe:
-    """The recipe of rounding, with changes."""
-    return replace(recipe, **changes)  # type: ignore[arg-type]
