@@ -152,6 +152,8 @@ def read_toml(path: Path, build: Callable[[dict[str, Any]], Built]) -> Built:
 
 def from_dict(data: dict[str, Any]) -> RunConfig:
     """The configuration of plain data. Raises ConfigurationError."""
+    if isinstance(data.get("model"), str):
+        raise ConfigurationError("It describes a language model. Give the folder of its text with --data.")
     return _build(RunConfig, data, "")
 
 
