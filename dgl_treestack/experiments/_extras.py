@@ -10,6 +10,7 @@ from dgl_treestack import results
 from dgl_treestack.completion import questions
 from dgl_treestack.completion.records import Group, fill
 from dgl_treestack.dataset import Dataset
+from dgl_treestack.encoders import Encoder
 from dgl_treestack.experiments.scales import Scale
 from dgl_treestack.formats import Example
 from dgl_treestack.inspection import representations, usage
@@ -56,7 +57,7 @@ class _Prepared:
         self.last: tuple[str, Dataset] | None = None
 
     def get(self, model: Model, data: str) -> Dataset:
-        key = json.dumps([data, model.vocabulary.to_dict(), list(model.heads)])
+        key = json.dumps([data, model.vocabulary.to_dict(), list(model.heads), isinstance(model.cell, Encoder)])
         if self.last is None or self.last[0] != key:
             self.last = key, model.prepare(_examples(data))
         return self.last[1]
