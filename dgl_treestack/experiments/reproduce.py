@@ -66,7 +66,8 @@ def _chosen(names: Sequence[str]) -> dict[str, Protocol]:
 def _scale(name: str, seeds: Sequence[int], chosen: Sequence[Protocol]) -> Scale:
     if name not in SCALES:
         raise ConfigurationError(unknown("scale", name, SCALES))
-    check_data(SCALES[name], dict.fromkeys(extra for one in chosen for extra in one.extras))
+    if chosen:
+        check_data(SCALES[name], dict.fromkeys(extra for one in chosen for extra in one.extras))
     return replace(SCALES[name], seeds=tuple(seeds)) if seeds else SCALES[name]
 
 

@@ -10,7 +10,7 @@ from dgl_treestack import metrics, records, results
 from dgl_treestack.errors import ConfigurationError, DataError
 from dgl_treestack.experiments import scales, tables
 from dgl_treestack.experiments.protocols import protocols
-from dgl_treestack.experiments.reproduce import configure, describe, reproduce
+from dgl_treestack.experiments.reproduce import SEPARATE, configure, describe, reproduce
 from dgl_treestack.experiments.scales import SCALES, Scale
 from dgl_treestack.resources import configs
 
@@ -29,6 +29,10 @@ def tiny(tmp_path, monkeypatch):
     few = {name: shortened(protocol) for name, protocol in protocols().items()}
     monkeypatch.setattr("dgl_treestack.experiments.reproduce.protocols", lambda: few)
     monkeypatch.setattr("dgl_treestack.plots.depth.MIN_EQUATIONS", 5)
+    alone = {
+        name: lambda folder, scale, seeds, jobs: (folder / f"{scale} {seeds} {jobs}").mkdir(parents=True) for name in SEPARATE
+    }
+    monkeypatch.setattr("dgl_treestack.experiments.reproduce.SEPARATE", alone)
     return tmp_path
 
 
@@ -72,6 +76,7 @@ def test_a_protocol_ends_in_a_table_and_a_figure(tiny, capsys):
 def test_every_protocol_runs(tiny):
     output = tiny / "out"
     assert reproduce(["all"], "tiny", output, seeds=[0]) == 0
+    assert (output / "algorithmic" / "tiny [0] 1").is_dir(), "tests/algorithmic has what is in it"
     for name, protocol in protocols().items():
         files = {path.name for path in (output / name).iterdir()}
         assert files == {
@@ -139,6 +144,7 @@ def test_unknown_names_and_missing_data(tmp_path, monkeypatch):
     with pytest.raises(ConfigurationError, match="Unknown scale 'hour'"):
         reproduce(["localism"], "hour", tmp_path)
     monkeypatch.chdir(tmp_path)
+    assert reproduce(["algorithmic"], "day", tmp_path, dry_run=True) == 0, "it needs no data"
     with pytest.raises(DataError, match="treestack generate paper --output-dir data/paper"):
         scales.check_data(SCALES["day"])
     for name in KINDS:

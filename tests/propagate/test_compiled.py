@@ -19,6 +19,7 @@ from dgl_treestack.propagate.levels import kernels
 from dgl_treestack.propagate.levels.building import Kernels
 from dgl_treestack.propagate.levels.pieces import Form, Split
 from dgl_treestack.training import engine
+from dgl_treestack.training.run import build_model
 from dgl_treestack.training.start import start
 
 needs_compiler = pytest.mark.skipif(not levels.has_compiler(), reason="there is no C++ compiler")
@@ -101,13 +102,15 @@ def test_the_way_of_a_run_is_chosen_once(tmp_path, monkeypatch):
             return 320
 
     def choose(recorded=None, **changes):
-        return engine.choose_engine(small_config(tmp_path, **changes), None, Data(), recorded or {}, torch.device("cpu"))
+        config = small_config(tmp_path, **changes)
+        return engine.choose_engine(config, build_model(config.model), Data(), recorded or {}, torch.device("cpu"))
 
     assert choose() == "levels"
     assert choose(schedule={"epochs": 500}) == "levels/compiled"
     assert choose(schedule={"epochs": 500}, compile="off") == "levels"
     assert choose(compile="on") == "levels/compiled"
     assert choose(compile="on", engine="topo") == "topo"
+    assert choose(compile="on", model={"name": "lstm"}) == "levels", "an encoder has no kernels"
     assert choose({"kernels": "as they are"}, compile="on") == "levels"
     assert choose({"kernels": "compiled"}) == "levels/compiled"
     monkeypatch.setattr(engine, "has_compiler", lambda: False)
