@@ -14,6 +14,7 @@ from dgl_treestack import atomic, plots, report
 from dgl_treestack.algorithmic.experiment import Extent, run
 from dgl_treestack.algorithmic.models import models
 from dgl_treestack.algorithmic.tasks import tasks
+from dgl_treestack.errors import ConfigurationError, unknown
 from dgl_treestack.records import Record
 
 EXTENTS = {
@@ -35,7 +36,12 @@ Line = dict[str, Any]
 
 
 def reproduce(folder: Path, scale_name: str, seeds: Sequence[int] = (), *, jobs: int = 1) -> None:
-    """Train what is missing, then write `table.md`, `table.csv` and figures. Raises KeyError for an unknown scale."""
+    """Train what is missing, then write `table.md`, `table.csv` and figures. Raises ConfigurationError for an unknown scale and
+    for several seeds."""
+    if scale_name not in EXTENTS:
+        raise ConfigurationError(unknown("scale", scale_name, EXTENTS))
+    if len(seeds) > 1:
+        raise ConfigurationError("Restarts take the place of seeds here. Give one seed at most.")
     extent, seed = EXTENTS[scale_name], seeds[0] if seeds else 0
     work = [(name, number) for name, task in tasks().items() for number in range(len(models(task)))]
     if jobs > 1:
