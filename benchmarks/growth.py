@@ -24,27 +24,26 @@ from dgl_treestack.formats import Example
 from dgl_treestack.model import Model
 from dgl_treestack.resources import find_data
 
-CHAIN = 10_000
-
 
 @dataclass
 class Settings:
-    """sizes: equations of a batch. one: measure this size here (0 for the chain) and print it as JSON."""
+    """sizes: equations of a batch. chain: its depth. one: measure this size here (0 for the chain) and print it as JSON."""
 
     sizes: tuple[int, ...] = (64, 256, 1024, 4096, 16384, 65536)
     cell: str = "tree_smu"
     engine: str = "levels"
     hidden: int = 50
+    chain: int = 10_000
     one: int | None = None
     json: bool = False
 
 
-def examples(size: int) -> list[Example]:
-    """So many bundled equations of depth 1-7, or for 0 one whose left side is a chain of sines."""
+def examples(size: int, depth: int = 0) -> list[Example]:
+    """So many bundled equations of depth 1-7, or for 0 one whose left side is a chain of sines of a depth."""
     if size:
         found = list(formats.read(find_data("bundled:quickstart/train")))
         return [found[i % len(found)] for i in range(size)]
-    chain = Expression(("sin",) * CHAIN + ("Symbol",), (None,) * CHAIN + ("x",), (1,) * CHAIN + (0,))
+    chain = Expression(("sin",) * depth + ("Symbol",), (None,) * depth + ("x",), (1,) * depth + (0,))
     return [Example(Equation.of(chain, Expression.leaf("Symbol", "y")), 1, "chain")]
 
 
@@ -52,7 +51,7 @@ def measure(settings: Settings, size: int) -> Row:
     """A training step of one size: the second one, the first having found its memory."""
     model = make_model(settings.cell, settings.hidden)
     _step(model, model.prepare(examples(16)).batch(np.arange(16)), settings.engine)  # whatever is loaded once
-    dataset = model.prepare(examples(size))
+    dataset = model.prepare(examples(size, settings.chain))
     before = peak_mb()
     batch = dataset.batch(np.arange(len(dataset)))
     batch.plans(model.signature).share = False
@@ -95,7 +94,7 @@ def main() -> None:
     rows = []
     for size in (*settings.sizes, 0):
         command = [sys.executable, "-m", "benchmarks.growth", "--one", str(size), "--cell", settings.cell]
-        command += ["--engine", settings.engine, "--hidden", str(settings.hidden)]
+        command += ["--engine", settings.engine, "--hidden", str(settings.hidden), "--chain", str(settings.chain)]
         rows.append(json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1]))
     show(rows, settings.json)
     if not settings.json:

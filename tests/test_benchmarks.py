@@ -30,7 +30,7 @@ def measured(command):
         f"training_step --cells tree_smu --engines topo levels --batches 2 --rounds 1 {SMALL}",
         f"training_step --cells child_sum --engines levels --batches 2 --rounds 1 {SMALL}",
         f"inference --cells tree_lstm --engines levels --batches 2 --rounds 1 --dropout 0.1 {SMALL}",
-        f"growth --sizes 2 {SMALL}",
+        f"growth --sizes 2 --chain 50 {SMALL}",
         f"epoch --data bundled:quickstart/validation --most-nodes 8 --engines levels {SMALL}",
         f"roofline --batches 2 --engine levels {SMALL}",
     ],

@@ -17,9 +17,8 @@ from dgl_treestack.resources import find_data
 SETS = [
     ("paper", Options(seed=31, equations=4100), 4000),
     ("paper", Options(seed=32, equations=4100), 4000),
-    ("deep", Options(seed=33, equations=2600), 2500),
-    ("deep", Options(seed=34, equations=2600), 2500),
-    ("deep", Options(seed=35, equations=2600), 2500),
+    ("paper", Options(seed=34, equations=4100), 4000),
+    ("deep", Options(seed=33, equations=3400), 3300),
     ("completion", Options(seed=36, equations=400), 350),
 ]
 BUNDLED = 4400  # every third

@@ -119,7 +119,7 @@ def test_the_way_of_a_run_is_chosen_once(tmp_path, monkeypatch):
         choose(compile="on")
 
 
-@pytest.mark.parametrize("name", ["tree_smu", "mi_tree_lstm_stack", "tree_rnn_stack_top2"])
+@pytest.mark.parametrize("name", ["tree_smu", "mi_tree_lstm", "tree_rnn_stack_top2"])
 def test_a_step_row_by_row_has_the_numbers_of_the_step(name):
     """All kernels, rewritten for the compiler but not compiled."""
     rewritten = []
