@@ -139,9 +139,13 @@ def train(
     from dgl_treestack.training.command import train_all
 
     if data:
+        from dgl_treestack.errors import ConfigurationError
         from dgl_treestack.language.command import train_language
 
-        return train_language(configs, data, output_dir, seeds or (seed,), resume=resume, quiet=quiet)
+        if device != "cpu" or compile or jobs > 1:
+            raise ConfigurationError("Language models train on the CPU, one after another: no --device, --compile or --jobs.")
+        seeds = seeds or (seed,)
+        return train_language(configs, data, output_dir, seeds, assignments=set, resume=resume, quiet=quiet)
     return train_all(
         configs,
         output_dir,

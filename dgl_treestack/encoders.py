@@ -2,11 +2,12 @@
 
 import abc
 import importlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -25,6 +26,8 @@ class Encoder(nn.Module, abc.ABC):
 
     def __init__(self, leaves: int, operators: int, hidden: int, *, dropout: float = 0.0):
         super().__init__()
+        if hidden < 1 or not 0 <= dropout < 1:
+            raise ConfigurationError(f"'hidden' is {hidden} and 'dropout' {dropout}; at least 1, and from 0 to below 1.")
         self.leaves, self.tokens, self.hidden, self.dropout = leaves, tokens.count(leaves, operators), hidden, dropout
         self.signs = leaves + operators
         self.table = nn.Parameter(torch.empty(self.tokens, hidden))
@@ -38,13 +41,17 @@ class Encoder(nn.Module, abc.ABC):
         found = self.encode(Trees.of(graph, self.leaves), nodes.flatten())
         return found.unflatten(0, nodes.shape)
 
-    def check(self, forest: Forest) -> None:
-        """Raise DataError for a number that the vocabulary has no row for: an encoder embeds tokens alone."""
+    def check(self, forest: Forest, sources: Sequence[str]) -> None:
+        """Raise DataError for a number without a row in the vocabulary: an encoder embeds tokens alone. sources: of trees."""
         numbers = (forest.op < 0) & (forest.token < 0)
         if numbers.any():
-            kind, text = forest.leaves[forest.leaf[numbers.argmax()]]
+            node = int(numbers.argmax())
+            kind, text = forest.leaves[forest.leaf[node]]
+            tree = int(np.searchsorted(forest.offsets, node, side="right")) - 1
             raise DataError(
-                f"{kind} {text} has no row in the vocabulary; sequence and attention models have no number encoder."
+                f"{kind} {text} has no row in the vocabulary, and sequence and attention models have no number encoder. "
+                f"Leave such equations out, or take a tree model.",
+                sources[tree] or None,
             )
 
     def reset_parameters(self, generator: torch.Generator) -> None:

@@ -98,7 +98,7 @@ class Model(nn.Module):
             self._blame(examples)
             raise
         if isinstance(self.cell, Encoder):
-            self.cell.check(forest)
+            self.cell.check(forest, [example.source for example in examples])
         return Dataset(
             examples,
             items,

@@ -23,6 +23,11 @@ class Task(abc.ABC):
     next_is_scored: ClassVar[bool] = True
     only_scored: ClassVar[bool] = False
 
+    @property
+    def start(self) -> int:
+        """What is read before the first sequence, as if another had just ended: the last symbol."""
+        return len(self.symbols) - 1
+
     @abc.abstractmethod
     def draw(self, n: int, generator: np.random.Generator) -> list[int]:
         """The tokens of a sequence of size n."""

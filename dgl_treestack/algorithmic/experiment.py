@@ -1,13 +1,14 @@
-"""One model on one task: train restarts, round, test, and keep everything in a folder.
+"""One model on one task: train restarts, test, round, take away unused stacks, test again, and keep everything in a folder.
 
 records.jsonl       one row per restart, way of testing and size
 trace.jsonl         of the chosen Stack RNN after rounding: what it does in a sequence
-nets.safetensors    the weights of all restarts, after training and, where there is one, after rounding
+nets.safetensors    the weights of all restarts, after training and, where there is one, after rounding and pruning
 summary.json        the recipe, entropies, stacks that are left, times
 DONE                written last
 """
 
 import dataclasses
+import hashlib
 import json
 import logging
 import time
@@ -57,11 +58,13 @@ def run(task: Task, model: NetModel, extent: Extent, seed: int, folder: Path) ->
     if model.rounding is not None:
         train(task, net, _shortened(model.rounding, extent), seed)
         least = entropy(task, net, seed)
-        summary |= {"rounding": _described(model.rounding, extent), "entropy after rounding": least.tolist()}
+        summary["rounding"] = _described(model.rounding, extent)
         if isinstance(net.cell, StackRNN):
             summary["stacks left"] = testing.prune(task, net, seed).tolist()
+            least = entropy(task, net, seed)
             lines = testing.trace(task, net, int(least.argmin()), seed)
             atomic.write_text(folder / "trace.jsonl", "".join(f"{json.dumps(line)}\n" for line in lines))
+        summary["entropy after rounding"] = least.tolist()
         rows += _tested(task, net, least, extent, seed, rounding=True)
         tensors |= {f"rounded.{name}": value for name, value in net.state_dict().items()}
     summary["seconds of one core"] = round(time.process_time() - started, 1)
@@ -86,6 +89,13 @@ def _trained(task: Task, model: NetModel, extent: Extent, seed: int) -> tuple[Ne
     return best
 
 
+def fingerprint(model: NetModel, extent: Extent) -> str:
+    """Of everything but task and seed that a run depends on."""
+    rounding = dataclasses.asdict(model.rounding) if model.rounding else None
+    described = [model.label, model.sizes, model.most, dataclasses.asdict(model.recipe), rounding, dataclasses.asdict(extent)]
+    return hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()[:12]
+
+
 def _shortened(recipe: Recipe, extent: Extent) -> Recipe:
     return replace(recipe, updates=max(1, round(recipe.updates * extent.share)))
 
@@ -104,7 +114,7 @@ def _tested(task: Task, net: Net, least: Tensor, extent: Extent, seed: int, *, r
                 yield from _rows(task, found, sizes, least, protocol, hard=hard, rounding=rounding)
         if extent.far:
             with testing.tested_as(net, hard=hard, capacity=_capacity(task, extent.far)):
-                found = testing.right(task, net, [extent.far], "emptied", seed)
+                found = testing.right(task, net, [extent.far], "emptied", seed, repeats=extent.repeats)
                 yield from _rows(task, found, [extent.far], least, "emptied", hard=hard, rounding=rounding)
 
 

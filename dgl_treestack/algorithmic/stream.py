@@ -21,7 +21,7 @@ class Chunk:
 class Streams:
     """Endless streams of a task, size n of every sequence drawn evenly from the task's smallest to `largest`.
 
-    A stream begins with the last symbol of the alphabet, as if a sequence had just ended.
+    A stream begins with the task's `start`, as if a sequence had just ended.
     """
 
     def __init__(self, task: Task, restarts: int, generator: np.random.Generator):
@@ -33,7 +33,7 @@ class Streams:
     def begin(self) -> None:
         """Start anew."""
         for tokens, counted in zip(self.tokens, self.counted, strict=True):
-            tokens[:] = [len(self.task.symbols) - 1]
+            tokens[:] = [self.task.start]
             counted[:] = [False]
 
     def take(self, length: int) -> Chunk:

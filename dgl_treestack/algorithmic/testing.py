@@ -14,7 +14,6 @@ from dgl_treestack.sequence import ListRNN, StackRNN
 from dgl_treestack.training.random import numpy_generator
 
 PROTOCOLS = ("emptied", "stream")
-MOST = 4_000_000  # cells of stacks in a batch
 TOLERANCE = 1.01  # a stack is unused when the entropy without it is at most so many times what it was
 
 
@@ -25,10 +24,9 @@ def tested_as(net: Net, *, hard: bool, capacity: int) -> Iterator[None]:
     if not isinstance(cell, StackRNN | ListRNN):
         yield
         return
-    name = "stack" if isinstance(cell, StackRNN) else "list"
-    before = cell.hard, cell.fields[name][1]
+    before = cell.hard, cell.capacity
     cell.hard = hard
-    cell.resize(capacity)
+    cell.resize(capacity if isinstance(cell, StackRNN) else 2 * capacity)  # half of a list lies on either side of its head
     try:
         yield
     finally:
@@ -40,7 +38,7 @@ def tested_as(net: Net, *, hard: bool, capacity: int) -> Iterator[None]:
 def right(task: Task, net: Net, sizes: Sequence[int], protocol: str, seed: int, *, repeats: int = 1) -> Tensor:
     """(R, sizes) the share of sequences of a size whose scored tokens are all predicted, `repeats` of every size.
 
-    emptied: memories are emptied before every sequence, whose first input is the last symbol of the alphabet. stream: all
+    emptied: memories are emptied before every sequence, before whose first symbol the task's `start` is read. stream: all
     sequences one after another, from the smallest size on, memories emptied once.
     """
     generator = numpy_generator(seed, f"{task.name}, test, {protocol}")
@@ -52,11 +50,11 @@ def right(task: Task, net: Net, sizes: Sequence[int], protocol: str, seed: int, 
 
 def _emptied(task: Task, net: Net, sequences: Sequence[Sequence[int]]) -> Tensor:
     """(R,) the share of some sequences, side by side."""
-    longest, last = max(map(len, sequences)), len(task.symbols) - 1
+    longest = max(map(len, sequences))
     tokens = torch.zeros(longest + 2, len(sequences), dtype=torch.int64)
     scored = torch.zeros(longest + 2, len(sequences), dtype=torch.bool)
     for column, sequence in enumerate(sequences):
-        tokens[: len(sequence) + 1, column] = torch.tensor([last, *sequence])
+        tokens[: len(sequence) + 1, column] = torch.tensor([task.start, *sequence])
         scored[1 : len(sequence) + 1, column] = torch.tensor(task.scored(sequence))
         scored[len(sequence) + 1, column] = task.next_is_scored
     return _all_right(net, tokens, scored).double().mean(1)
@@ -71,7 +69,7 @@ def _all_right(net: Net, tokens: Tensor, scored: Tensor) -> Tensor:
 
 
 def _streamed(task: Task, net: Net, drawn: Sequence[Sequence[Sequence[int]]]) -> Tensor:
-    tokens, scored, owner = [len(task.symbols) - 1], [False], [0]
+    tokens, scored, owner = [task.start], [False], [0]
     every = [sequence for sequences in drawn for sequence in sequences]
     for number, sequence in enumerate(every):
         begins = task.next_is_scored and number > 0
@@ -117,7 +115,7 @@ def trace(task: Task, net: Net, restart: int, seed: int) -> list[dict[str, Any]]
     per stack that is read the shares of its actions and the value on its top after them."""
     cell = net.cell
     assert isinstance(cell, StackRNN)
-    tokens = [len(task.symbols) - 1, *task.draw(TRACED, numpy_generator(seed, f"{task.name}, trace"))]
+    tokens = [task.start, *task.draw(TRACED, numpy_generator(seed, f"{task.name}, trace"))]
     reads = cell.P[restart].unflatten(1, (cell.stacks, -1)).abs().sum((0, 2)) > 0
     found, state = [], cell.start(1)
     for token in tokens:

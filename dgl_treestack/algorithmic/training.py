@@ -112,7 +112,7 @@ def entropy(task: Task, net: Net, seed: int, *, streams: int = 16, sequences: in
 
 
 def _sequences(task: Task, generator: np.random.Generator, count: int) -> tuple[list[int], list[bool]]:
-    tokens, weights = [len(task.symbols) - 1], [False]
+    tokens, weights = [task.start], [False]
     for _ in range(count):
         drawn = task.draw(int(generator.choice(VALIDATED)), generator)
         tokens += drawn

@@ -28,6 +28,8 @@ class BranchCode(nn.Module):
 
     def __init__(self, width: int, *, branches: int = 2, steps: int = 32):
         super().__init__()
+        if branches < 1 or steps < 1:
+            raise ConfigurationError(f"'branches' is {branches} and 'steps' {steps}; both must be at least 1.")
         if width % (branches * steps):
             raise ConfigurationError(f"The width {width} is no multiple of {branches} branches times {steps} steps.")
         self.width, self.branches, self.steps = width, branches, steps

@@ -17,6 +17,9 @@ class Layers(nn.Module):
 
     def __init__(self, hidden: int, layers: int, heads: int, feed_forward: int, dropout: float):
         super().__init__()
+        for name, value in (("layers", layers), ("heads", heads), ("feed_forward", feed_forward)):
+            if value < 1:
+                raise ConfigurationError(f"{name!r} is {value}; it must be at least 1.")
         if hidden % heads:
             raise ConfigurationError(f"'hidden' is {hidden}, no multiple of {heads} heads.")
         layer = nn.TransformerEncoderLayer(hidden, heads, feed_forward, dropout, batch_first=True, norm_first=True)

@@ -11,10 +11,9 @@ from typing import Any
 import torch
 
 from dgl_treestack import atomic, plots, report
-from dgl_treestack.algorithmic.experiment import Extent, run
-from dgl_treestack.algorithmic.models import models
+from dgl_treestack.algorithmic.experiment import Extent, fingerprint, run
+from dgl_treestack.algorithmic.models import NetModel, models
 from dgl_treestack.algorithmic.tasks import tasks
-from dgl_treestack.errors import ConfigurationError, unknown
 from dgl_treestack.records import Record
 
 EXTENTS = {
@@ -32,17 +31,20 @@ PAPER: Mapping[str, Sequence[float]] = {
 }
 COUNTING = ("anbn", "anbncn", "anbncndn", "anb2n", "anbmcnm")
 SHOWN_BY_LENGTH = ("memorization", "addition")  # Figure 2
+TRACED = "anb2n"  # Table 3
 Line = dict[str, Any]
 
 
-def reproduce(folder: Path, scale_name: str, seeds: Sequence[int] = (), *, jobs: int = 1) -> None:
-    """Train what is missing, then write `table.md`, `table.csv` and figures. Raises ConfigurationError for an unknown scale and
-    for several seeds."""
-    if scale_name not in EXTENTS:
-        raise ConfigurationError(unknown("scale", scale_name, EXTENTS))
-    if len(seeds) > 1:
-        raise ConfigurationError("Restarts take the place of seeds here. Give one seed at most.")
-    extent, seed = EXTENTS[scale_name], seeds[0] if seeds else 0
+def missing(folder: Path, scale_name: str, seed: int) -> list[str]:
+    """The names of the runs that are not done."""
+    extent = EXTENTS[scale_name]
+    names = [_filed(name, model, extent, seed) for name, task in tasks().items() for model in models(task)]
+    return [name for name in names if not (folder / "runs" / name / "DONE").exists()]
+
+
+def reproduce(folder: Path, scale_name: str, seed: int, *, jobs: int = 1) -> None:
+    """Train what is missing, then write `table.md`, `table.csv` and figures. Restarts take the place of seeds."""
+    extent = EXTENTS[scale_name]
     work = [(name, number) for name, task in tasks().items() for number in range(len(models(task)))]
     if jobs > 1:
         with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
@@ -55,7 +57,7 @@ def reproduce(folder: Path, scale_name: str, seeds: Sequence[int] = (), *, jobs:
     atomic.write_text(folder / "table.csv", report.csv_table(lines))
     text = _markdown(lines, extent, f"treestack reproduce algorithmic --scale {scale_name}", seed)
     atomic.write_text(folder / "table.md", text)
-    _draw(found, folder, extent)
+    _draw(found, folder, extent, seed)
     print(text)
 
 
@@ -66,11 +68,13 @@ def _run(work: tuple[str, int, Extent, int, Path]) -> list[Record]:
     logging.getLogger("dgl_treestack").setLevel(logging.INFO)
     task = tasks()[name]
     model = models(task)[number]
-    return run(task, model, extent, seed, folder / "runs" / f"{name}-{_filed(model.label)}-{seed}")
+    return run(task, model, extent, seed, folder / "runs" / _filed(name, model, extent, seed))
 
 
-def _filed(label: str) -> str:
-    return label.lower().replace(" ", "_").replace("+", "-")
+def _filed(task: str, model: NetModel, extent: Extent, seed: int) -> str:
+    """The name of a run's folder."""
+    label = model.label.lower().replace(" ", "_").replace("+", "-")
+    return f"{task}-{label}-{fingerprint(model, extent)}-{seed}"
 
 
 def _lines(task: str, label: str, rows: Sequence[Record], extent: Extent) -> list[Line]:
@@ -120,13 +124,14 @@ def _markdown(lines: Sequence[Line], extent: Extent, command: str, seed: int) ->
             f"Per cent of the sizes n from 2 to {extent.largest} on which the restart of least entropy for n < 20 is right, "
             f"in brackets how many restarts are right on all. A size counts as right when all {extent.repeats} sequences are. "
             "Emptied: memories are emptied before every sequence; stream: one stream from the smallest to the largest. Soft: "
-            "actions as they are; hard: the likeliest alone. Trained on n < 20.",
+            "actions as they are; hard: the likeliest alone. Rounded: fine-tuned towards hard actions, unused stacks taken "
+            "away. Trained on n < 20.",
             f"`{command}`, seed {seed}.\n",
         ]
     )
 
 
-def _draw(found: Mapping[tuple[str, str], Sequence[Record]], folder: Path, extent: Extent) -> None:
+def _draw(found: Mapping[tuple[str, str], Sequence[Record]], folder: Path, extent: Extent, seed: int) -> None:
     """Accuracy against length (Figure 2), and what a net does (Table 3, Figure 3)."""
     curves: dict[str, dict[str, dict[int, float]]] = {}
     for (name, label), rows in found.items():
@@ -141,5 +146,7 @@ def _draw(found: Mapping[tuple[str, str], Sequence[Record]], folder: Path, exten
             }
             curves.setdefault(tasks()[name].title, {})[label] = curve
     plots.draw_data("algorithmic", curves, folder / "length")
-    for path in sorted((folder / "runs").glob("anb2n-stack*/trace.jsonl")):
-        plots.draw_data("actions", [json.loads(line) for line in path.read_text().splitlines()], folder / "actions")
+    for model in models(tasks()[TRACED]) if TRACED in tasks() else ():
+        path = folder / "runs" / _filed(TRACED, model, extent, seed) / "trace.jsonl"
+        if path.exists():
+            plots.draw_data("actions", [json.loads(line) for line in path.read_text().splitlines()], folder / "actions")

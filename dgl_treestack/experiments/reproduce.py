@@ -20,7 +20,7 @@ from dgl_treestack.training.configuration import RunConfig
 from dgl_treestack.training.run import Run
 
 ALL = "all"
-SEPARATE = {"algorithmic": algorithmic.reproduce}  # experiments that are no tables of runs on equations
+SEPARATE = {"algorithmic": algorithmic}  # experiments that are no tables of runs on equations: `missing` and `reproduce`
 
 
 def reproduce(
@@ -28,7 +28,8 @@ def reproduce(
 ) -> int:
     """Train what is missing for some protocols, then write `<protocol>/table.md`, `.csv` and figures as `.svg` and `.png`.
 
-    Returns the exit code. Raises ConfigurationError for an unknown protocol or scale, DataError when data is missing.
+    What is no protocol on equations (SEPARATE) takes the first seed. Returns the exit code. Raises ConfigurationError for an
+    unknown protocol or scale, DataError when data is missing.
     """
     separate = [name for name in SEPARATE if name in names or ALL in names]
     chosen = _chosen([name for name in names if name not in SEPARATE])
@@ -36,13 +37,17 @@ def reproduce(
     wanted = [configure(row, protocol, scale) for protocol in chosen.values() for row in protocol.rows]
     configs = list({config.name: config for config in wanted}.values())
     code = train_missing(configs, scale.seeds, output_dir / "runs", output_dir / "configs", jobs=jobs, dry_run=dry_run)
+    if dry_run:
+        print(
+            "\n".join(run for name in separate for run in SEPARATE[name].missing(output_dir / name, scale_name, scale.seeds[0]))
+        )
     if dry_run or code in (130, 143):
         return code
     command = f"--scale {scale_name}" + (f" --seeds {' '.join(map(str, seeds))}" if seeds else "")
     for name, protocol in chosen.items():
         _finish(output_dir / name, protocol, scale, f"treestack reproduce {name} {command}")
     for name in separate:
-        SEPARATE[name](output_dir / name, scale_name, seeds, jobs=jobs)
+        SEPARATE[name].reproduce(output_dir / name, scale_name, scale.seeds[0], jobs=jobs)
     return code
 
 
@@ -76,7 +81,8 @@ def configure(row: Row, protocol: Protocol, scale: Scale) -> RunConfig:
     data = {f"data.{kind}": [name] for kind, name in scale.data.items()}
     depths = {"data.min_depth": protocol.depths[0], "data.max_depth": protocol.depths[1]}
     base = configuration.load(find_config(f"models/{row.config}"))
-    changes = {**data, **depths, **row.changes, **scale.changes}
+    width = {"model.hidden": scale.narrow[row.config]} if row.config in scale.narrow else {}
+    changes = {**data, **depths, **row.changes, **scale.changes, **width}
     config = configuration.override(base, [f"{key}={json.dumps(value)}" for key, value in changes.items()])
     return replace(config, name=f"{row.config}-{config.hash}")
 

@@ -10,13 +10,15 @@ from dgl_treestack.resources import BUNDLED, find_data
 
 @dataclass(frozen=True)
 class Scale:
-    """data: files by kind. extras: the file of every extra (`_extras`). changes: what is replaced in every configuration."""
+    """data: files by kind. extras: the file of every extra (`_extras`). changes: what is replaced in every configuration.
+    narrow: the width of models that cannot have that of `changes`, by configuration."""
 
     summary: str
     data: Mapping[str, str]
     extras: Mapping[str, str]
     seeds: tuple[int, ...]
     changes: Mapping[str, Any] = field(default_factory=dict)
+    narrow: Mapping[str, int] = field(default_factory=dict)
 
 
 _PAPER = {kind: f"data/paper/{kind}.jsonl.gz" for kind in ("train", "validation", "test")}
@@ -42,9 +44,10 @@ SCALES = {
         },
         (0,),
         {"schedule.epochs": 1, "model.hidden": 12, "compile": "off"},
+        narrow={"tree_transformer": 64},
     ),
-    "day": Scale("the sets `paper` and `deep`, 15 epochs, three seeds", _PAPER, _EXTRAS, (0, 1, 2), {"schedule.epochs": 15}),
-    "paper": Scale("the sets `paper` and `deep`, as many epochs as the papers say, three seeds", _PAPER, _EXTRAS, (0, 1, 2)),
+    "day": Scale("the sets `paper` and `deep`, 15 epochs", _PAPER, _EXTRAS, (0, 1, 2), {"schedule.epochs": 15}),
+    "paper": Scale("the sets `paper` and `deep`, as many epochs as the papers say", _PAPER, _EXTRAS, (0, 1, 2)),
 }
 
 

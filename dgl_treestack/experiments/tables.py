@@ -83,7 +83,7 @@ def markdown(protocol: Protocol, lines: Sequence[Line], others: Sequence[Line], 
         parts.append(_DIFFERENCES.format(best=others[0]["model"]))
         parts.append(report.markdown_table([names, *([_cell(line[name]) for name in names] for line in others)]))
     low, high = protocol.depths
-    parts.append(f"{_UNITS} Trained on depths {low}-{high}. Scale: {scale.summary}.")
+    parts.append(f"{_UNITS} Trained on depths {low}-{high}. Scale: {scale.summary}; seeds {' '.join(map(str, scale.seeds))}.")
     parts.append(f"`{command}`, commits {', '.join(commits) or 'none'}.")
     return "\n\n".join(parts) + "\n"
 

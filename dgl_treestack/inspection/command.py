@@ -50,6 +50,7 @@ def inspect_runs(
     if example not in examples:
         examples = [*examples, example]
     found = {name: traces.make(run, examples) for name, run in opened.items()}
+    _check_trees(examples, found)
     shown = {name: own[examples.index(example)] for name, own in found.items()}
     if output is not None:
         name = next(iter(shown))
@@ -69,6 +70,15 @@ def _check(limit: int, output: Path | None) -> None:
         raise ConfigurationError(f"--limit {limit} is negative. Give the number of equations, 0 for all.")
     if output is not None and output.suffix not in (".png", ".svg"):
         raise ConfigurationError(f"A tree is drawn into a .png or .svg file, not {output.suffix!r}.")
+
+
+def _check_trees(examples: Sequence[Example], found: Mapping[str, Sequence[Trace]]) -> None:
+    """Raise DataError where two models read different trees of one equation, as a verifier and a calculator do."""
+    for example, *traces_of in zip(examples, *found.values(), strict=True):
+        if len({trace.tree for trace in traces_of}) > 1:
+            names = ", ".join(found)
+            message = f"{names} do not read the same tree of it: their tasks differ. Look at them one at a time."
+            raise DataError(message, example.source or None)
 
 
 def _named(folders: Sequence[Path]) -> dict[str, Run]:

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from dgl_treestack import formats
 from dgl_treestack.dataset import Batch, Dataset
 from dgl_treestack.expression import Expression
 from dgl_treestack.formats import Example
@@ -61,15 +62,22 @@ def make(run: Run, examples: Sequence[Example]) -> list[Trace]:
     known = _known(run, examples)
     rows = make_records(model, dataset)
     return [
-        Trace(tree, known.get(row["id"], row), h, stack, gates)
-        for row, (tree, h, stack, gates) in zip(rows, _nodes(model, dataset), strict=True)
+        Trace(tree, known.get(example.source, row), h, stack, gates)
+        for example, row, (tree, h, stack, gates) in zip(examples, rows, _nodes(model, dataset), strict=True)
     ]
 
 
 def _known(run: Run, examples: Sequence[Example]) -> dict[str, Record]:
-    """The run's records by id, where it has some of the very file that the examples are of."""
-    files = {example.source.rsplit(":", 1)[0] for example in examples if example.source}
-    return {row["id"]: row for file in files for row in run.read_records_by_checksum(sha256(Path(file)))}
+    """The run's records by where their equations were read (`path:line`), for the files that it has records of.
+
+    Records are in file order, and a file's equations stand on lines that rise, so ids may be missing or double.
+    """
+    found: dict[str, Record] = {}
+    for file in {example.source.rsplit(":", 1)[0] for example in examples if example.source}:
+        rows = run.read_records_by_checksum(sha256(Path(file)))
+        if rows:
+            found |= {one.source: row for one, row in zip(formats.read(file), rows, strict=True)}
+    return found
 
 
 @torch.no_grad()

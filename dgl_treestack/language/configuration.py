@@ -1,10 +1,13 @@
 """What a run of a language model is: one TOML file."""
 
-from dataclasses import dataclass, field
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from dgl_treestack.errors import ConfigurationError, unknown
+from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.sequence import LSTM, RNN, SCRN, SequenceCell, StackRNN
 from dgl_treestack.training import configuration
 
@@ -32,21 +35,31 @@ class LanguageConfig:
     clip: float = 15.0
 
     def __post_init__(self) -> None:
+        if not re.fullmatch(configuration.NAME, self.name):
+            raise ConfigurationError(f"'name' is {self.name!r}; it names a folder: letters, digits, '.', '_' and '-' only.")
         for key in ("hidden", "streams", "window", "epochs", "patience"):
             if getattr(self, key) < 1:
                 raise ConfigurationError(f"{key!r} is {getattr(self, key)}; it must be at least 1.")
-        if self.model not in CELLS:
-            raise ConfigurationError(unknown("model", self.model, CELLS))
+        for key in ("learning_rate", "factor", "clip"):
+            if not 0 < getattr(self, key) < math.inf:
+                raise ConfigurationError(f"{key!r} is {getattr(self, key)}; it must be above 0.")
+        self.cell()
 
     def cell(self) -> SequenceCell:
         """The cell over `hidden` inputs. Raises ConfigurationError for an unknown setting."""
+        if "restarts" in self.settings:
+            raise ConfigurationError("'restarts' is no setting here: a text is read by one net.")
         try:
             return CELLS[self.model](self.hidden, self.hidden, **self.settings)
         except TypeError as error:
             raise ConfigurationError(f"Model {self.model!r}: {str(error).split('() ')[-1]}.") from None
 
 
-def load(path: Path) -> LanguageConfig:
-    """The configuration in a TOML file. Raises ConfigurationError that names the file."""
-    found: LanguageConfig = configuration.read_toml(path, lambda data: configuration.build(LanguageConfig, data))
-    return found
+def load(path: Path, assignments: Sequence[str] = ()) -> LanguageConfig:
+    """The configuration in a TOML file, values replaced by KEY=VALUE. Raises ConfigurationError that names the file."""
+
+    def build(data: dict[str, Any]) -> LanguageConfig:
+        found = configuration.build(LanguageConfig, data)
+        return configuration.build(LanguageConfig, configuration.assigned(asdict(found), assignments)) if assignments else found
+
+    return configuration.read_toml(path, build)

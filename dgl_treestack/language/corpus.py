@@ -3,6 +3,7 @@
 A folder holds `*train.txt`, `*valid.txt` and `*test.txt`, such as `ptb.train.txt`. Every line ends in one more word, `</s>`.
 """
 
+import hashlib
 from array import array
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -26,6 +27,12 @@ class Corpus:
 
     words: tuple[str, ...]
     parts: Mapping[str, np.ndarray]
+
+    @property
+    def checksums(self) -> dict[str, str]:
+        """SHA-256 of words and parts: what a run was trained on."""
+        words = hashlib.sha256("\n".join(self.words).encode()).hexdigest()
+        return {"words": words, **{part: hashlib.sha256(tokens.tobytes()).hexdigest() for part, tokens in self.parts.items()}}
 
     @classmethod
     def read(cls, folder: Path) -> "Corpus":

@@ -1,5 +1,6 @@
 """A sequence cell over words: embedding, cell, and a softmax over the vocabulary."""
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -43,7 +44,7 @@ class LanguageModel(nn.Module):
         for inputs, targets in windows(text.unsqueeze(1), EVALUATED):
             losses, state = self.losses(inputs, targets, state)
             total += losses.sum().item()
-        return float(np.exp(total / len(tokens)))
+        return math.exp(total / len(tokens)) if total < 500 * len(tokens) else math.inf
 
 
 def windows(text: Tensor, length: int) -> Iterator[tuple[Tensor, Tensor]]:

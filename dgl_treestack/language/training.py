@@ -24,6 +24,7 @@ from dgl_treestack.training.random import torch_generator
 
 logger = logging.getLogger("dgl_treestack")
 ENOUGH = 0.9999  # an entropy is better when it is below so much of the best
+_MOST_ENTROPY = 500.0  # natural logarithm: beyond, a perplexity is no number
 
 
 class Run:
@@ -34,22 +35,23 @@ class Run:
         self.model = LanguageModel(config.cell(), len(corpus.words))
         self.model.reset_parameters(torch_generator(seed, "initial values"))
         self.rate, self.stale, self.rows = config.learning_rate, 0, list[dict[str, Any]]()
-        described = tomli_w.dumps({key: value for key, value in dataclasses.asdict(config).items()})
+        self.best = math.inf  # validation perplexity of the weights that are kept
+        described = tomli_w.dumps(dataclasses.asdict(config))
         if (folder / "config.toml").exists():
             self._check(described, resume)
             self._load()
             return
-        atomic.write_text(folder / "config.toml", described)
+        origin = {"seed": seed, "text": corpus.checksums, **environment.describe("cpu")}
         atomic.write_text(folder / "words.json", json.dumps(corpus.words) + "\n")
-        described = json.dumps({"seed": seed, **environment.describe("cpu")}, indent=1)
-        atomic.write_text(folder / "environment.json", described + "\n")
+        atomic.write_text(folder / "environment.json", json.dumps(origin, indent=1) + "\n")
+        atomic.write_text(folder / "config.toml", described)
 
     def _check(self, described: str, resume: bool) -> None:
         if not resume:
             raise ConfigurationError(f"{self.folder} exists. Give --resume to go on with it, or another --output-dir.")
         if (self.folder / "config.toml").read_text() != described:
             raise ConfigurationError(f"{self.folder} is a run of another configuration. Give another --output-dir.")
-        if json.loads((self.folder / "words.json").read_text()) != list(self.corpus.words):
+        if json.loads((self.folder / "environment.json").read_text())["text"] != self.corpus.checksums:
             raise ConfigurationError(f"{self.folder} is a run on another text. Give another --output-dir.")
 
     def _load(self) -> None:
@@ -57,7 +59,7 @@ class Run:
         if last.exists():
             tensors, kept = weights.read(last)
             weights.load_into(self.model, tensors, last)
-            self.rate, self.stale, self.rows = kept["rate"], kept["stale"], kept["rows"]
+            self.rate, self.stale, self.best, self.rows = kept["rate"], kept["stale"], kept["best"], kept["rows"]
 
     @property
     def done(self) -> Path:
@@ -90,26 +92,29 @@ class Run:
             torch.nn.utils.clip_grad_value_(self.model.parameters(), config.clip)
             optimizer.step()
             total, count = total + losses.sum().item(), count + targets.numel()
-            if not math.isfinite(total):
-                raise DivergenceError(f"The loss is {total} in epoch {len(self.rows) + 1}. Lower learning_rate.")
-            bar.set_postfix_str(f"perplexity {math.exp(min(50, total / count)):.1f}", refresh=False)
+            self._check_finite(total / count)
+            bar.set_postfix_str(f"perplexity {math.exp(total / count):.1f}", refresh=False)
         self._close(math.exp(total / count))
+
+    def _check_finite(self, entropy: float) -> None:
+        if not entropy < _MOST_ENTROPY:
+            raise DivergenceError(f"The entropy is {entropy} in epoch {len(self.rows) + 1}. Lower learning_rate.")
 
     def _close(self, train: float) -> None:
         """Validate, keep the best, lower the rate, save."""
         valid = self.model.perplexity(self.corpus.parts["valid"])
-        best = min((row["valid"] for row in self.rows), default=math.inf)
+        self._check_finite(math.log(valid))
         self.rows.append({"epoch": len(self.rows) + 1, "rate": self.rate, "train": train, "valid": valid})
         logger.info("%s epoch %d: perplexity train %.2f, valid %.2f", self.folder.name, len(self.rows), train, valid)
         tensors = self.model.state_dict()
-        if math.log(valid) < ENOUGH * math.log(best) if math.isfinite(best) else True:
+        if math.isinf(self.best) or math.log(valid) < ENOUGH * math.log(self.best):
             weights.write(self.folder / "best.safetensors", tensors, {"epoch": len(self.rows)})
-            self.stale = 0
+            self.best, self.stale = valid, 0
         else:
             self.rate, self.stale = self.rate * self.config.factor, self.stale + 1
             best_tensors, _ = weights.read(self.folder / "best.safetensors")
             weights.load_into(self.model, best_tensors, self.folder)
-        kept = {"rate": self.rate, "stale": self.stale, "rows": self.rows}
+        kept = {"rate": self.rate, "stale": self.stale, "best": self.best, "rows": self.rows}
         weights.write(self.folder / "last.safetensors", self.model.state_dict(), kept)
         atomic.write_text(self.folder / "metrics.jsonl", "".join(json.dumps(row) + "\n" for row in self.rows))
 
@@ -132,13 +137,13 @@ def train(configs: list[LanguageConfig], data: Path, output_dir: Path, seeds: li
     corpus = Corpus.read(data)
     logger.info("%s: %d words, %s", data, len(corpus.words), {part: len(tokens) for part, tokens in corpus.parts.items()})
     torch.set_num_threads(1)
+    pairs = [(config, seed) for config in configs for seed in seeds]
+    runs = [Run(output_dir / f"{c.name}-{seed}", c, corpus, seed, resume=resume, quiet=quiet) for c, seed in pairs]
     rows = []
-    for config in configs:
-        for seed in seeds:
-            run = Run(output_dir / f"{config.name}-{seed}", config, corpus, seed, resume=resume, quiet=quiet)
-            if not run.done.exists():
-                run.train()
-            rows.append((run.folder.name, json.loads((run.folder / "result.json").read_text())))
+    for run in runs:
+        if not run.done.exists():
+            run.train()
+        rows.append((run.folder.name, json.loads((run.folder / "result.json").read_text())))
     grams = KneserNey(corpus.parts["train"], len(corpus.words))
     for label, cache in (("5-gram", False), ("5-gram with cache", True)):
         rows.append((label, {part: grams.perplexity(corpus.parts[part], cache=cache) for part in ("valid", "test")}))

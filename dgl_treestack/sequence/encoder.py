@@ -25,6 +25,8 @@ class SequenceEncoder(Encoder):
         super().__init__(leaves, operators, hidden, dropout=dropout)
         if cell not in CELLS:
             raise ConfigurationError(unknown("sequence cell", cell, CELLS))
+        if "restarts" in settings:
+            raise ConfigurationError("'restarts' is no setting here: equations are read by one net.")
         self.cell = CELLS[cell](hidden, hidden, **settings)
 
     def encode(self, trees: Trees, nodes: Tensor) -> Tensor:

@@ -65,7 +65,7 @@ class ListRNN(SequenceCell):
                 raise ConfigurationError(f"{name!r} is {value}; it must be at least 1.")
         if capacity < 2 * depth:
             raise ConfigurationError(f"'capacity' is {capacity}; {depth} cells are read to the right of the middle.")
-        self.lists, self.depth, self.head = lists, depth, capacity // 2
+        self.lists, self.depth, self.capacity, self.head = lists, depth, capacity, capacity // 2
         self.beta, self.hard = 1.0, False
         self.actions = ACTIONS if noop else ACTIONS[:3]
         self.fields["list"] = (lists, capacity, 1)
@@ -87,7 +87,7 @@ class ListRNN(SequenceCell):
 
     def resize(self, capacity: int) -> None:
         """Other numbers of cells from the next start on. No weight depends on them."""
-        self.head, self.fields["list"] = capacity // 2, (self.lists, capacity, 1)
+        self.capacity, self.head, self.fields["list"] = capacity, capacity // 2, (self.lists, capacity, 1)
 
     def act(self, h: Tensor) -> tuple[Tensor, ...]:
         """The actions' shares, (R, B, M) each."""

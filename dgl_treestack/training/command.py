@@ -36,8 +36,7 @@ def train_all(
     """Train every configuration with every seed. Returns the exit code."""
     if not names:
         raise ConfigurationError("Name at least one configuration, such as configs/quickstart/tree_smu.toml.")
-    if min(seeds) < 0 or len(set(seeds)) < len(seeds):
-        raise ConfigurationError(f"Seeds are whole numbers from 0 on, each given once; found {', '.join(map(str, seeds))}.")
+    check_seeds(seeds)
     configs = {name: configuration.override(configuration.load(find_config(name)), assignments) for name in names}
     pairs = [(name, seed) for name in names for seed in seeds]
     if jobs > 1 and len(pairs) > 1:
@@ -57,6 +56,12 @@ def train_all(
             print(stop, file=sys.stderr)
             return stop.exit_code
     return 0
+
+
+def check_seeds(seeds: Sequence[int]) -> None:
+    """Raise ConfigurationError for a negative seed, or one given twice."""
+    if min(seeds) < 0 or len(set(seeds)) < len(seeds):
+        raise ConfigurationError(f"Seeds are whole numbers from 0 on, each given once; found {', '.join(map(str, seeds))}.")
 
 
 def evaluate_file(run: Path, data: str, *, output: Path | None, engine: str, precision: str, as_json: bool) -> None:

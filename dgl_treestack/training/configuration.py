@@ -40,6 +40,7 @@ _RANGES: tuple[tuple[str, float, float], ...] = (
 
 
 Built = typing.TypeVar("Built")
+NAME = r"[A-Za-z0-9_][A-Za-z0-9._-]*"  # of a run: it names a folder
 _NOT_SETTINGS = ("name", "hidden", "dropout", "masks", "share", "vocabulary", "tasks", "operators", "tokens", "input_size")
 
 
@@ -120,7 +121,7 @@ class RunConfig:
     checkpoint_steps: int = 500  # a checkpoint at least every so many steps, besides one at every epoch
 
     def __post_init__(self) -> None:
-        if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]*", self.name):
+        if not re.fullmatch(NAME, self.name):
             raise ConfigurationError(f"'name' is {self.name!r}; it names a folder: letters, digits, '.', '_' and '-' only.")
         for key, low, high in _RANGES:
             value: Any = self
@@ -172,7 +173,11 @@ def override(config: RunConfig, assignments: typing.Iterable[str]) -> RunConfig:
 
     Raises ConfigurationError for anything that is not KEY=VALUE with a TOML value (a bare word is taken as text).
     """
-    data = _plain(dataclasses.asdict(config))
+    return from_dict(assigned(_plain(dataclasses.asdict(config)), assignments))
+
+
+def assigned(data: dict[str, Any], assignments: typing.Iterable[str]) -> dict[str, Any]:
+    """Plain data with values replaced by KEY=VALUE, where dots in the key lead into tables. Raises ConfigurationError."""
     for assignment in assignments:
         key, equals, value = assignment.partition("=")
         if not equals:
@@ -184,7 +189,7 @@ def override(config: RunConfig, assignments: typing.Iterable[str]) -> RunConfig:
             if not isinstance(table, dict):
                 raise ConfigurationError(f"{key!r}: {name!r} is no table.")
         table[last] = _value(value)
-    return from_dict(data)
+    return data
 
 
 def _value(text: str) -> Any:

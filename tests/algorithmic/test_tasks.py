@@ -46,3 +46,4 @@ def test_sequences_are_of_their_language(name):
             assert is_one(name, groups, n)
             assert marked == (groups[-1] if name == "memorization" else text[text.index("bc"[name == "anbmcnm"]) + 1 :])
     assert list(FORMS) == list(tasks())
+    assert task.symbols[task.start] == {"memorization": "b", "addition": "."}.get(name, task.symbols[-1])

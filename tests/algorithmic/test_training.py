@@ -98,7 +98,10 @@ def test_table_and_figures(tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(algorithmic.EXTENTS, "tiny", extent)
     few = {name: task for name, task in tasks().items() if name in ("anb2n", "memorization")}
     monkeypatch.setattr(algorithmic, "tasks", lambda: few)
-    algorithmic.reproduce(tmp_path, "tiny")
+    algorithmic.reproduce(tmp_path, "tiny", 0)
+    assert algorithmic.missing(tmp_path, "tiny", 0) == [] and len(algorithmic.missing(tmp_path, "smoke", 0)) == 8, (
+        "another extent"
+    )
     text = (tmp_path / "table.md").read_text()
     assert (
         text.count("\n| a^n b^2n |") == 6
@@ -106,7 +109,8 @@ def test_table_and_figures(tmp_path, monkeypatch, capsys):
         and text in capsys.readouterr().out
     )
     line = next(line for line in text.splitlines() if line.startswith("| a^n b^2n | Stack RNN 40+10, rounded | 100 |"))
-    rows = records.read(tmp_path / "runs" / "anb2n-stack_rnn_40-10-0" / "records.jsonl")
+    (folder,) = (tmp_path / "runs").glob("anb2n-stack_rnn_40-10-*-0")
+    rows = records.read(folder / "records.jsonl")
     rounded = [row for row in rows if row["rounded"] and row["protocol"] == "stream" and row["hard"] and row["depth"] <= 4]
     chosen = min(rounded, key=lambda row: row["entropy"])["restart"]
     share = 100 * sum(row["correct"] for row in rounded if row["restart"] == chosen) / 3

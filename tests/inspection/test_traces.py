@@ -67,6 +67,27 @@ def test_scores_are_those_of_the_records_of_the_same_file(file, other, tmp_path)
     assert [trace.record for trace in traces.make(other, list(formats.read(tmp_path / "b.jsonl")))] == rows[:2]
 
 
+def test_equations_without_names_keep_their_own_scores(other, tmp_path):
+    examples = [Example(Equation.parse(text), int(i != 1), "") for i, text in enumerate(TEXTS)]
+    formats.write(tmp_path / "unnamed.jsonl", examples)
+    rows = evaluate(other, str(tmp_path / "unnamed.jsonl"))
+    found = traces.make(other, list(formats.read(tmp_path / "unnamed.jsonl")))
+    assert [trace.record["score"] for trace in found] == [row["score"] for row in rows] and len({r["score"] for r in rows}) == 3
+
+
+def test_models_that_read_different_trees_are_not_compared(tmp_path):
+    formats.write(tmp_path / "numeric.jsonl", [Example(Equation.parse("2*x + 1 = 1.29"), 1, "a")])
+    runs = []
+    for name, tasks in (("one", ["verification"]), ("other", ["function_evaluation", "verification"])):
+        model = {"name": "tree_rnn_stack", "hidden": 4, "tasks": tasks}
+        runs.append(
+            start(small_config(tmp_path / name, name=name, model=model, schedule={"epochs": 0}), 0, tmp_path, quiet=True)
+        )
+    options = {"limit": 0, "chosen": "", "output": None, "html": None, "as_json": False}
+    with pytest.raises(DataError, match=r"numeric.jsonl:1: .* do not read the same tree"):
+        inspect_runs(str(tmp_path / "numeric.jsonl"), [run.folder for run in runs], **options)
+
+
 def test_difference_of_actions():
     tree, record = Equation.parse("x + 1 = x"), {}
     gates = {"push": np.array([np.nan, 0.5, np.nan, np.nan, np.nan]), "pop": np.array([np.nan, 0.5, np.nan, np.nan, np.nan])}

@@ -82,6 +82,12 @@ def test_kneser_ney_sums_to_one_and_knows_what_it_saw():
     grams = KneserNey(tokens, 7, order=3)
     for before in ((0, 1), (6, 6), (2, 6), tuple(tokens[50:52])):
         assert sum(grams.probability(word, before) for word in range(7)) == pytest.approx(1)
+    # By hand, order 2, D = 0.75: after "1", "2" follows in 3 of 4; below, 2 is one of 4 different pairs: 1 2, 1 3, 2 1, 3 1 and 0 1.
+    few = KneserNey([1, 2, 1, 2, 1, 3, 1, 2], 4, order=2)
+    unigram = {1: (3 - 0.75) / 5, 2: (1 - 0.75) / 5, 3: (1 - 0.75) / 5}
+    below = {word: share + 0.75 * 3 / 5 * 0.25 for word, share in unigram.items()}
+    assert few.probability(2, (1,)) == pytest.approx((3 - 0.75) / 4 + 0.75 * 2 / 4 * below[2])
+    assert few.probability(1, (3,)) == pytest.approx((1 - 0.75) / 1 + 0.75 * 1 / 1 * below[1])
     seen = KneserNey([1, 2, 3] * 50, 4, order=3)
     assert seen.probability(3, (1, 2)) > 0.97 and seen.perplexity(np.array([1, 2, 3] * 20)) < 1.1
     with_cache = KneserNey([1, 2, 3, 0] * 50, 5, order=2).perplexity(np.array([4] * 100), cache=True)
@@ -95,11 +101,15 @@ def test_every_model_reads_a_stream_as_windows(name):
     model = LanguageModel(config.cell(), 12).double()
     model.reset_parameters(torch.Generator().manual_seed(0))
     torch.nn.init.normal_(model.output.weight, generator=torch.Generator().manual_seed(1))
-    tokens = np.random.default_rng(0).integers(0, 12, 61)
-    whole, _ = model.losses(*next(windows(torch.from_numpy(np.concatenate([[0], tokens])).unsqueeze(1), 100)))
-    assert model.perplexity(tokens) == pytest.approx(math.exp(whole.mean().item()))
+    tokens = np.random.default_rng(0).integers(0, 12, 461)
+    whole, _ = model.losses(*next(windows(torch.from_numpy(np.concatenate([[0], tokens])).unsqueeze(1), 500)))
+    assert model.perplexity(tokens) == pytest.approx(math.exp(whole.mean().item()), rel=1e-12), "three windows"
+    cut = [one.perplexity(part) for part in (tokens[:200], tokens[200:]) for one in (model,)]
+    assert math.exp((200 * math.log(cut[0]) + 261 * math.log(cut[1])) / 461) != pytest.approx(
+        model.perplexity(tokens), rel=1e-9
+    )
     side_by_side = streams(tokens, 4)
-    assert side_by_side.shape == (15, 4) and side_by_side[:, 1].tolist() == tokens[15:30].tolist()
+    assert side_by_side.shape == (115, 4) and side_by_side[:, 1].tolist() == tokens[115:230].tolist()
 
 
 def test_scrn_changes_slowly_where_it_should():
@@ -163,9 +173,40 @@ def test_a_stopped_run_goes_on_to_the_same_numbers(tmp_path, monkeypatch):
     for name in ("metrics.jsonl", "result.json"):
         wanted, found = ((tmp_path / kind / "small-stack_rnn-1" / name).read_text() for kind in ("whole", "stopped"))
         assert found == wanted
+    for part in ("valid", "test"):
+        (folder / f"our.{part}.txt").write_text("\n".join(sentences(12, 77)) + "\n")
+    with pytest.raises(ConfigurationError, match="another text"):
+        training.train([config], folder, tmp_path / "whole", [1], resume=True, quiet=True)
     with pytest.raises(ConfigurationError, match="another configuration"):
         changed = LanguageConfig(**{**vars(config), "hidden": 8})
         training.train([changed], folder, tmp_path / "whole", [1], resume=True, quiet=True)
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--set", "learning_rate=-1"], "'learning_rate' is -1"),
+        (["--set", "settings.restarts=2"], "'restarts' is no setting"),
+        (["--set", "settings.depth=2"], "unexpected keyword argument 'depth'"),
+        (["--set", "hiden=2"], "Did you mean 'hidden'"),
+        (["--set", "optimizer=adam", "learning_rate=1e30"], "Lower learning_rate"),
+        (["--seeds", "1", "1"], "each given once"),
+        (["--device", "cuda"], "no --device"),
+    ],
+)
+def test_what_cannot_be_trained_is_one_error(tmp_path, flags, message, capsys):
+    folder = write_text(tmp_path / "text", (40, 5, 5))
+    with pytest.raises(SystemExit) as left:
+        main(
+            ["train", small(tmp_path, "lstm"), "--data", str(folder), "--output-dir", str(tmp_path / "runs"), "--quiet", *flags]
+        )
+    said = capsys.readouterr().err
+    assert left.value.code == 2 and said.count("error: ") == 1 and message in said
+
+
+def test_values_of_a_configuration_are_replaced(tmp_path):
+    config = configuration.load(__import__("pathlib").Path(small(tmp_path, "stack_rnn")), ["hidden=7", "settings.stacks=2"])
+    assert (config.hidden, config.settings["stacks"], config.settings["capacity"]) == (7, 2, 20)
 
 
 def test_a_million_tokens_are_read_in_bounded_memory(tmp_path):

@@ -18,6 +18,7 @@ from dgl_treestack.formats import Example
 from dgl_treestack.inspection import traces
 from dgl_treestack.model import Model
 from dgl_treestack.operators import MATH
+from dgl_treestack.training import checkpoint
 from dgl_treestack.training.run import Run
 from dgl_treestack.training.start import start
 from dgl_treestack.vocabulary import Vocabulary
@@ -119,7 +120,7 @@ def test_sides_do_not_see_each_other_nor_padding(name):
 
 
 @pytest.mark.parametrize("name", encoders.encoders())
-def test_a_run_trains_and_resumes_like_any_other(name, tmp_path):
+def test_a_run_stopped_and_resumed_equals_one_never_stopped(name, tmp_path, monkeypatch):
     data = small_config(tmp_path).data
     sizes = {"name": name, "hidden": SIZES.get(name, 6), "dropout": 0.1}
     wanted = {"train": list(data.train), "validation": list(data.validation), "test": list(data.test), "max_depth": 3}
@@ -127,8 +128,20 @@ def test_a_run_trains_and_resumes_like_any_other(name, tmp_path):
         Path(path).write_text(Path(path).read_text().replace("1.29", "2"))
     config = small_config(tmp_path / "again", model=sizes, data=wanted)
     run = start(config, 0, tmp_path / "runs", quiet=True)
-    rows = run.read_metrics()
-    assert len(rows) == 3 and rows[-1]["train_loss"] < rows[0]["train_loss"] + 0.5
+    rows, saved = run.read_metrics(), []
+    assert len(rows) == 3
+
+    def stop_at_the_third(path, *given):
+        save(path, *given)
+        saved.append(path)
+        if len(saved) == 3:
+            raise KeyboardInterrupt
+
+    save = checkpoint.save
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(checkpoint, "save", stop_at_the_third)
+        start(config, 0, tmp_path / "stopped", quiet=True)
+    assert start(config, 0, tmp_path / "stopped", quiet=True, resume=True).read_metrics() == rows
     again = Run(tmp_path / "runs" / "small-0").load_model()
     assert sum(parameter.numel() for parameter in again.parameters()) > 100
     with pytest.raises(ConfigurationError, match="needs a tree model"):
@@ -143,6 +156,13 @@ def test_what_an_encoder_cannot_read_or_be():
         Model.build("rnn", 4, CANONICAL, ["verification"], share="all")
     with pytest.raises(ConfigurationError, match="no multiple of 2 branches"):
         Model.build("tree_transformer", 40, CANONICAL, ["verification"])
+    for settings in ({"heads": 0}, {"layers": 0}):
+        with pytest.raises(ConfigurationError, match="it must be at least 1"):
+            Model.build("transformer", 8, CANONICAL, ["verification"], **settings)
+    with pytest.raises(ConfigurationError, match="'steps' 0"):
+        Model.build("tree_transformer", 64, CANONICAL, ["verification"], steps=0)
+    with pytest.raises(ConfigurationError, match="'restarts' is no setting"):
+        Model.build("lstm", 4, CANONICAL, ["verification"], restarts=2)
     with pytest.raises(ConfigurationError, match="unexpected keyword argument 'stack_size'"):
         Model.build("stack_rnn", 4, CANONICAL, ["verification"], stack_size=3)
     with pytest.raises(ConfigurationError, match="Did you mean 'transformer'"):
