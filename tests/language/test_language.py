@@ -82,7 +82,7 @@ def test_kneser_ney_sums_to_one_and_knows_what_it_saw():
     grams = KneserNey(tokens, 7, order=3)
     for before in ((0, 1), (6, 6), (2, 6), tuple(tokens[50:52])):
         assert sum(grams.probability(word, before) for word in range(7)) == pytest.approx(1)
-    # By hand, order 2: after 1 follows 2 in three of four cases; below, there are five different pairs: 0 1, 2 1, 3 1, 1 2, 1 3.
+    # By hand, order 2: after 1 follows 2 in three of four cases; below are five different pairs: 0 1, 2 1, 3 1, 1 2, 1 3.
     few = KneserNey([1, 2, 1, 2, 1, 3, 1, 2], 4, order=2)
     unigram = {1: (3 - 0.75) / 5, 2: (1 - 0.75) / 5, 3: (1 - 0.75) / 5}
     below = {word: share + 0.75 * 3 / 5 * 0.25 for word, share in unigram.items()}
