@@ -183,6 +183,7 @@ def reproduce(
     output_dir: Annotated[Path | None, arg(help="Runs, tables and figures go here; reproduced/SCALE when not given.")] = None,
     seeds: Annotated[tuple[int, ...], arg(help="In place of the scale's own.")] = (),
     jobs: Annotated[int, arg(help="Runs at a time, each a process with one thread.")] = 1,
+    train: Annotated[bool, arg(help="Without it: tables and figures from the runs that are done.")] = True,
     dry_run: Annotated[bool, arg(help="Only list the runs that are missing.")] = False,
 ) -> int:
     """Run the papers' experiments: tables with their numbers beside ours, figures. Runs that are done are not repeated."""
@@ -191,7 +192,8 @@ def reproduce(
     if not protocols:
         print(describe())
         return 0
-    return reproduce(protocols, scale, output_dir or Path("reproduced") / scale, seeds=seeds, jobs=jobs, dry_run=dry_run)
+    folder = output_dir or Path("reproduced") / scale
+    return reproduce(protocols, scale, folder, seeds=seeds, jobs=jobs, train=train, dry_run=dry_run)
 
 
 @app.command

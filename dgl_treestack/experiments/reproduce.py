@@ -24,30 +24,39 @@ SEPARATE = {"algorithmic": algorithmic}  # experiments that are no tables of run
 
 
 def reproduce(
-    names: Sequence[str], scale_name: str, output_dir: Path, *, seeds: Sequence[int] = (), jobs: int = 1, dry_run: bool = False
+    names: Sequence[str],
+    scale_name: str,
+    output_dir: Path,
+    *,
+    seeds: Sequence[int] = (),
+    jobs: int = 1,
+    train: bool = True,
+    dry_run: bool = False,
 ) -> int:
     """Train what is missing for some protocols, then write `<protocol>/table.md`, `.csv` and figures as `.svg` and `.png`.
 
-    What is no protocol on equations (SEPARATE) takes the first seed. Returns the exit code. Raises ConfigurationError for an
-    unknown protocol or scale, DataError when data is missing.
+    train: or else only from runs that are done. What is no protocol on equations (SEPARATE) takes the first seed. Returns the
+    exit code. Raises ConfigurationError for an unknown protocol or scale, DataError when data is missing.
     """
     separate = [name for name in SEPARATE if name in names or ALL in names]
     chosen = _chosen([name for name in names if name not in SEPARATE])
     scale = _scale(scale_name, seeds, list(chosen.values()))
     wanted = [configure(row, protocol, scale) for protocol in chosen.values() for row in protocol.rows]
     configs = list({config.name: config for config in wanted}.values())
-    code = train_missing(configs, scale.seeds, output_dir / "runs", output_dir / "configs", jobs=jobs, dry_run=dry_run)
+    code = 0
+    if train or dry_run:
+        code = train_missing(configs, scale.seeds, output_dir / "runs", output_dir / "configs", jobs=jobs, dry_run=dry_run)
+    missing = {name: SEPARATE[name].missing(output_dir / name, scale_name, scale.seeds[0]) for name in separate}
     if dry_run:
-        print(
-            "\n".join(run for name in separate for run in SEPARATE[name].missing(output_dir / name, scale_name, scale.seeds[0]))
-        )
+        print("\n".join(run for runs in missing.values() for run in runs))
     if dry_run or code in (130, 143):
         return code
     command = f"--scale {scale_name}" + (f" --seeds {' '.join(map(str, seeds))}" if seeds else "")
     for name, protocol in chosen.items():
         _finish(output_dir / name, protocol, scale, f"treestack reproduce {name} {command}")
     for name in separate:
-        SEPARATE[name].reproduce(output_dir / name, scale_name, scale.seeds[0], jobs=jobs)
+        if train or not missing[name]:
+            SEPARATE[name].reproduce(output_dir / name, scale_name, scale.seeds[0], jobs=jobs)
     return code
 
 

@@ -76,6 +76,9 @@ def test_a_protocol_ends_in_a_table_and_a_figure(tiny, capsys):
     assert "Arabshahi 2020, Table 2" in text and "98.9 ± 0.1 / " in text and "Points behind" in text
     assert "treestack reproduce localism --scale tiny" in text and text in capsys.readouterr().out
 
+    assert reproduce(["localism"], "tiny", output, seeds=[0, 1, 7], train=False) == 0
+    assert rows_of(output / "localism" / "table.csv")[0]["seeds"] == "0 1", "seed 7 is not there and was not made"
+
     before = {path: path.stat().st_mtime_ns for path in (output / "runs").glob("*/DONE")}
     tables_before = (output / "productivity" / "table.csv").read_bytes()
     assert len(before) == 8 and reproduce(["productivity"], "tiny", output) == 0
