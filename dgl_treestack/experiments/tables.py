@@ -69,12 +69,13 @@ def _accuracy(rows: Sequence[Record]) -> float:
 
 
 def markdown(protocol: Protocol, lines: Sequence[Line], others: Sequence[Line], scale: Scale, command: str) -> str:
-    """The table for people: a row per model, paper / ours by column."""
+    """The table for people: a row per model, paper / ours by column, ours alone where the paper has nothing."""
+    printed = {line["measured"] for line in lines if line["paper"] is not None}
     titles = [column.title for column in protocol.columns]
-    rows = [["model", *(f"{title}: paper / ours" for title in titles), "seeds"]]
+    rows = [["model", *(f"{title}: paper / ours" if title in printed else title for title in titles), "seeds"]]
     for row in protocol.rows:
         own = [line for line in lines if line["model"] == row.label]
-        cells = [f"{_number(line['paper'], line['paper sd'])} / {_number(line['ours'], line['ours sd'])}" for line in own]
+        cells = [_cells(line, line["measured"] in printed) for line in own]
         rows.append([row.label, *cells, own[0]["seeds"]])
     commits = sorted({commit for line in lines for commit in line["commits"].split()})
     parts = [f"# {protocol.title}", protocol.source + ".", report.markdown_table(rows)]
@@ -98,6 +99,11 @@ _DIFFERENCES = (
 def csv(lines: Sequence[Line]) -> str:
     """The same for programs: a line per model and column."""
     return report.csv_table(lines)
+
+
+def _cells(line: Line, both: bool) -> str:
+    ours = _number(line["ours"], line["ours sd"])
+    return f"{_number(line['paper'], line['paper sd'])} / {ours}" if both else ours
 
 
 def _number(mean: float | None, spread: float | None) -> str:
