@@ -18,6 +18,13 @@ def draw_linear(weight: Tensor | None, bias: Tensor | None, generator: torch.Gen
             nn.init.uniform_(tensor, -bound, bound, generator=generator)
 
 
+def draw_summed(weight: Tensor, generator: torch.Generator) -> None:
+    """The sum of three numbers, uniform within 0.1: every weight of Joulin & Mikolov's program."""
+    draws = torch.empty(3, *weight.shape).uniform_(-0.1, 0.1, generator=generator)
+    with torch.no_grad():
+        weight.copy_(draws.sum(0))
+
+
 @dataclass(frozen=True)
 class SecondOrder:
     """N(0, (3 gain / in)^2) for the weights of a product of two states, which grow or die with depth otherwise; no bias."""

@@ -12,7 +12,8 @@ class Task(abc.ABC):
 
     name, title: for programs and for people. place: in tables. smallest: the least n. next_is_scored: whether the first token
     of the sequence that follows is determined as well, and has to be right. only_scored: whether nets are trained on the scored
-    tokens alone.
+    tokens alone. remembers: whether words of any kind have to be kept, for which nets are larger and trained longer. noop:
+    whether nets may leave their memories as they are.
     """
 
     name: ClassVar[str]
@@ -22,6 +23,8 @@ class Task(abc.ABC):
     smallest: ClassVar[int] = 2
     next_is_scored: ClassVar[bool] = True
     only_scored: ClassVar[bool] = False
+    remembers: ClassVar[bool] = False
+    noop: ClassVar[bool] = False
 
     @property
     def start(self) -> int:

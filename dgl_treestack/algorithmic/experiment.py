@@ -12,7 +12,7 @@ import hashlib
 import json
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from dgl_treestack.algorithmic.learner import Net
 from dgl_treestack.algorithmic.models import NetModel
 from dgl_treestack.algorithmic.training import Recipe, entropy, new_net, train
 from dgl_treestack.records import Record
-from dgl_treestack.sequence import StackRNN
+from dgl_treestack.sequence import ActingCell, StackRNN
 from dgl_treestack.training import weights
 
 logger = logging.getLogger(__name__)
@@ -50,8 +50,8 @@ def run(task: Task, model: NetModel, extent: Extent, seed: int, folder: Path) ->
         return records.read(folder / "records.jsonl")
     extent = replace(extent, restarts=min(extent.restarts, model.most))
     started = time.process_time()
-    net, least = _trained(task, model, extent, seed)
-    summary: dict[str, Any] = {"task": task.name, "model": model.label, "hidden": net.cell.hidden, "seed": seed}
+    net, least, size = _trained(task, model, extent, seed)
+    summary: dict[str, Any] = {"task": task.name, "model": model.label, "size": dict(size), "seed": seed}
     summary |= {"restarts": extent.restarts, "recipe": _described(model.recipe, extent), "entropy": least.tolist()}
     rows = list(_tested(task, net, least, extent, seed, rounding=False))
     tensors = {f"trained.{name}": value.clone() for name, value in net.state_dict().items()}
@@ -75,16 +75,17 @@ def run(task: Task, model: NetModel, extent: Extent, seed: int, folder: Path) ->
     return rows
 
 
-def _trained(task: Task, model: NetModel, extent: Extent, seed: int) -> tuple[Net, Tensor]:
-    """The nets of the size whose best restart has the least entropy."""
-    best: tuple[Net, Tensor] | None = None
-    for hidden in model.sizes:
-        logger.info("%s, %s, hidden %d: %d restarts", task.title, model.label, hidden, extent.restarts)
-        net = new_net(Net(model.build(len(task.symbols), hidden, extent.restarts)), seed)
+def _trained(task: Task, model: NetModel, extent: Extent, seed: int) -> tuple[Net, Tensor, Mapping[str, int]]:
+    """The nets of the size whose best restart has the least entropy, their entropies, and that size."""
+    best: tuple[Net, Tensor, Mapping[str, int]] | None = None
+    for size in model.sizes:
+        described = ", ".join(f"{name} {value}" for name, value in size.items())
+        logger.info("%s, %s, %s: %d restarts", task.title, model.label, described, extent.restarts)
+        net = new_net(Net(model.build(len(task.symbols), restarts=extent.restarts, **size)), seed)
         train(task, net, _shortened(model.recipe, extent), seed, quiet=False)
         least = entropy(task, net, seed)
         if best is None or least.min() < best[1].min():
-            best = net, least
+            best = net, least, size
     assert best is not None  # every model has a size
     return best
 
@@ -107,7 +108,7 @@ def _described(recipe: Recipe, extent: Extent) -> dict[str, Any]:
 def _tested(task: Task, net: Net, least: Tensor, extent: Extent, seed: int, *, rounding: bool) -> Iterator[Record]:
     """A record per restart, way of testing and size, the far size among them: the share of sequences that are right."""
     sizes = range(max(task.smallest, 2), extent.largest + 1)
-    for hard in (False, True) if hasattr(net.cell, "hard") else (False,):
+    for hard in (False, True) if isinstance(net.cell, ActingCell) else (False,):
         with testing.tested_as(net, hard=hard, capacity=_capacity(task, extent.largest)):
             for protocol in testing.PROTOCOLS:
                 found = testing.right(task, net, sizes, protocol, seed, repeats=extent.repeats)

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from dgl_treestack.algorithmic.stream import Chunk
+from dgl_treestack.initial_values import draw_summed
 from dgl_treestack.sequence import SequenceCell, State, detached
 
 CLIP = 15.0  # of every error signal (Joulin & Mikolov 2015, section 5)
@@ -24,11 +25,9 @@ class Net(nn.Module):
         self.V = nn.Parameter(torch.empty(*cell.prefix, cell.inputs, cell.hidden))
 
     def reset_parameters(self, generator: torch.Generator) -> None:
-        """The cell's own rule; V by the rule of a Stack RNN: the sum of three numbers, uniform within 0.1."""
+        """The cell's own rule; V by the rule of a Stack RNN."""
         self.cell.reset_parameters(generator)
-        draws = torch.empty(3, *self.V.shape).uniform_(-0.1, 0.1, generator=generator)
-        with torch.no_grad():
-            self.V.copy_(draws.sum(0))
+        draw_summed(self.V, generator)
 
     def read(self, h: Tensor) -> Tensor:
         """Logits (..., R, B, symbols) of states (..., R, B, H)."""

@@ -1,7 +1,8 @@
 """The nets of Joulin & Mikolov's tables, with the recipes by which their restarts are trained here."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 from dgl_treestack.algorithmic._task import Task
 from dgl_treestack.algorithmic.training import ROUNDING, Recipe
@@ -12,46 +13,48 @@ CAPACITY = 80  # rows in training: sequences of size 19 push at most 76 symbols
 
 @dataclass(frozen=True)
 class NetModel:
-    """sizes: of the hidden layer, tried one after another; the one whose best restart has the least entropy is taken.
-    build: (symbols, hidden, restarts) -> cell. rounding: what follows training, if the model takes actions. most: restarts at
+    """sizes: settings that are tried one after another; those whose best restart has the least entropy are taken. build:
+    (symbols, restarts=, **size) -> cell. rounding: what follows training, if the model takes actions. most: restarts at
     most, fewer for nets whose restarts do not differ much and are slow."""
 
     label: str
-    sizes: tuple[int, ...]
-    build: Callable[[int, int, int], SequenceCell]
+    sizes: tuple[Mapping[str, int], ...]
+    build: Callable[..., SequenceCell]
     recipe: Recipe
     rounding: Recipe | None = None
     most: int = 1_000
 
 
-COUNTING = Recipe()
+_LONGER = Recipe(updates=2400, tokens=25)
+COUNTING: Mapping[str, Recipe] = {
+    "RNN": _LONGER,
+    "LSTM": replace(_LONGER, optimizer="adam", rate=1e-2),  # gates learn nothing here by plain descent
+    "List RNN": replace(_LONGER, optimizer="adam", rate=1e-2),
+    "Stack RNN": Recipe(),
+}
 # Words of any kind take longer than counting, need small steps, and a slow curriculum (LOG.md).
-REMEMBERING = Recipe(updates=9000, tokens=25, optimizer="adam", rate=3e-3, curriculum=0.8, steady=0.65)
+_SLOW = Recipe(updates=9000, tokens=25, optimizer="adam", rate=3e-3, curriculum=0.8, steady=0.65)
+REMEMBERING: Mapping[str, Recipe] = {
+    "RNN": replace(_SLOW, updates=4000, optimizer="sgd", rate=0.1),
+    "LSTM": replace(_SLOW, updates=4000),
+    "List RNN": _SLOW,
+    "Stack RNN": _SLOW,
+}
 _GENTLE = replace(ROUNDING, tokens=25, optimizer="adam", rate=3e-4, beta=40.0)
+_RNN = tuple({"hidden": hidden} for hidden in (40, 100, 500))
+_LSTM = tuple({"hidden": hidden, "layers": layers} for layers in (1, 2) for hidden in (50, 100, 200))
 
 
 def models(task: Task) -> list[NetModel]:
-    """The models of a task, in the order of the paper's Table 2."""
-    counting = task.name not in ("memorization", "addition")
-    recipe, rounding = (COUNTING, ROUNDING) if counting else (REMEMBERING, _GENTLE)
-    gradual = replace(recipe, optimizer="adam", rate=3e-3)  # gates and sigmoids learn nothing here by plain descent
-    hidden, lists = (40, 5) if counting else (100, 10)
-    noop = task.name == "addition"
+    """The models of a task in the sizes of the paper, in the order of its Table 2."""
+    recipes, rounding = (REMEMBERING, _GENTLE) if task.remembers else (COUNTING, ROUNDING)
+    hidden, lists = (100, 10) if task.remembers else (40, 5)
+    list_rnn = partial(ListRNN, lists=lists, noop=task.noop, capacity=2 * CAPACITY)
+    stack_rnn = partial(StackRNN, stacks=10, noop=task.noop, capacity=CAPACITY)
+    size = ({"hidden": hidden},)
     return [
-        NetModel("RNN", (40, 100), lambda d, h, r: RNN(d, h, activation="sigmoid", restarts=r), gradual, most=8),
-        NetModel("LSTM", (50, 100), lambda d, h, r: LSTM(d, h, restarts=r), gradual, most=8),
-        NetModel(
-            f"List RNN {hidden}+{lists}",
-            (hidden,),
-            lambda d, h, r: ListRNN(d, h, lists=lists, noop=noop, capacity=2 * CAPACITY, restarts=r),
-            gradual,
-            rounding,
-        ),
-        NetModel(
-            f"Stack RNN {hidden}+10",
-            (hidden,),
-            lambda d, h, r: StackRNN(d, h, stacks=10, noop=noop, capacity=CAPACITY, restarts=r),
-            recipe,
-            rounding,
-        ),
+        NetModel("RNN", _RNN, partial(RNN, activation="sigmoid"), recipes["RNN"], most=4),
+        NetModel("LSTM", _LSTM, LSTM, recipes["LSTM"], most=4),
+        NetModel(f"List RNN {hidden}+{lists}", size, list_rnn, recipes["List RNN"], rounding),
+        NetModel(f"Stack RNN {hidden}+10", size, stack_rnn, recipes["Stack RNN"], rounding),
     ]

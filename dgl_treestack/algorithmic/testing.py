@@ -10,7 +10,7 @@ from torch import Tensor
 from dgl_treestack.algorithmic._task import Task
 from dgl_treestack.algorithmic.learner import Net
 from dgl_treestack.algorithmic.training import entropy, states
-from dgl_treestack.sequence import ListRNN, StackRNN
+from dgl_treestack.sequence import ActingCell, StackRNN
 from dgl_treestack.training.random import numpy_generator
 
 PROTOCOLS = ("emptied", "stream")
@@ -21,12 +21,12 @@ TOLERANCE = 1.01  # a stack is unused when the entropy without it is at most so 
 def tested_as(net: Net, *, hard: bool, capacity: int) -> Iterator[None]:
     """Within, the likeliest actions are taken alone, or all as they are, and memories have other sizes."""
     cell = net.cell
-    if not isinstance(cell, StackRNN | ListRNN):
+    if not isinstance(cell, ActingCell):
         yield
         return
     before = cell.hard, cell.capacity
     cell.hard = hard
-    cell.resize(capacity if isinstance(cell, StackRNN) else 2 * capacity)  # half of a list lies on either side of its head
+    cell.resize(capacity * cell.sides)
     try:
         yield
     finally:

@@ -15,7 +15,7 @@ from dgl_treestack.algorithmic._task import Task
 from dgl_treestack.algorithmic.learner import AutogradLearner, Learner, Net
 from dgl_treestack.algorithmic.stack_learner import StackLearner
 from dgl_treestack.algorithmic.stream import Streams
-from dgl_treestack.sequence import ListRNN, StackRNN
+from dgl_treestack.sequence import ActingCell, StackRNN
 from dgl_treestack.training.random import numpy_generator, torch_generator
 
 
@@ -83,7 +83,7 @@ def _rate(recipe: Recipe, done: float) -> float:
 
 def _set_beta(net: Net, recipe: Recipe, done: float) -> None:
     """In stages from 1.2 to the recipe's, each a fixed factor above the one before."""
-    if recipe.stages > 1 and isinstance(net.cell, StackRNN | ListRNN):
+    if recipe.stages > 1 and isinstance(net.cell, ActingCell):
         stage = min(recipe.stages - 1, math.floor(done * recipe.stages))
         net.cell.beta = _FIRST_BETA * (recipe.beta / _FIRST_BETA) ** (stage / (recipe.stages - 1))
 

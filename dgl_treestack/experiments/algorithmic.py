@@ -2,8 +2,9 @@
 
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from itertools import product
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,11 @@ from dgl_treestack import atomic, plots, report
 from dgl_treestack.algorithmic.experiment import Extent, fingerprint, run
 from dgl_treestack.algorithmic.models import NetModel, models
 from dgl_treestack.algorithmic.tasks import tasks
+from dgl_treestack.algorithmic.testing import PROTOCOLS
 from dgl_treestack.records import Record
 
+TITLE = "Counting, memorization, addition"
+SOURCE = "Joulin & Mikolov 2015, Tables 2 and 3, Figures 2 and 3"
 EXTENTS = {
     "smoke": Extent(restarts=2, share=0.004, largest=6, far=9, repeats=1),
     "day": Extent(),
@@ -42,10 +46,20 @@ def missing(folder: Path, scale_name: str, seed: int) -> list[str]:
     return [name for name in names if not (folder / "runs" / name / "DONE").exists()]
 
 
-def reproduce(folder: Path, scale_name: str, seed: int, *, jobs: int = 1) -> None:
-    """Train what is missing, then write `table.md`, `table.csv` and figures. Restarts take the place of seeds."""
+def reproduce(folder: Path, scale_name: str, seed: int, *, jobs: int = 1, training: bool = True) -> None:
+    """Train what is missing, then write `table.md`, `table.csv` and figures. Restarts take the place of seeds.
+
+    training: or else only from runs that are done; without any, nothing is written."""
     extent = EXTENTS[scale_name]
-    work = [(name, number) for name, task in tasks().items() for number in range(len(models(task)))]
+    left = set() if training else set(missing(folder, scale_name, seed))
+    work = [
+        (name, number)
+        for name, task in tasks().items()
+        for number, model in enumerate(models(task))
+        if _filed(name, model, extent, seed) not in left
+    ]
+    if not work:
+        return
     if jobs > 1:
         with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
             done = list(pool.map(_run, [(name, number, extent, seed, folder) for name, number in work]))
@@ -77,35 +91,38 @@ def _filed(task: str, model: NetModel, extent: Extent, seed: int) -> str:
     return f"{task}-{label}-{fingerprint(model, extent)}-{seed}"
 
 
-def _lines(task: str, label: str, rows: Sequence[Record], extent: Extent) -> list[Line]:
+def _lines(task: str, label: str, rows: Sequence[Record], extent: Extent) -> Iterator[Line]:
     """A line before rounding and, where there is one, one after: per cent of sizes that the chosen restart is right on, by way
     of testing, and how many restarts are right on all."""
-    found = []
     for rounded in sorted({row["rounded"] for row in rows}):
         own = [row for row in rows if row["rounded"] == rounded]
-        restarts = {row["restart"]: row["entropy"] for row in own}
-        chosen = min(restarts, key=lambda restart: restarts[restart])
+        entropies = _entropies(own)
+        chosen = _chosen(own)
         name = f"{label}, rounded" if rounded else label
         printed = PAPER.get(name, ())
-        line: Line = {"task": task, "model": name, "entropy": restarts[chosen], "restarts": len(restarts)}
+        line: Line = {"task": task, "model": name, "entropy": entropies[chosen], "restarts": len(entropies)}
         line["paper"] = printed[COUNTING.index(task)] if printed and task in COUNTING else None
-        for protocol in ("emptied", "stream"):
-            for hard in sorted({row["hard"] for row in own}):
-                way = [
-                    row for row in own if (row["protocol"], row["hard"]) == (protocol, hard) and row["depth"] <= extent.largest
-                ]
-                column = f"{protocol}, {'hard' if hard else 'soft'}"
-                mine = [row["correct"] for row in way if row["restart"] == chosen]
-                line[column] = 100 * sum(mine) / len(mine)
-                line[f"{column}: restarts"] = sum(_all_right(way, restart) for restart in restarts)
+        ways = product(PROTOCOLS, sorted({row["hard"] for row in own}))
+        for protocol, hard in ways:
+            way = [row for row in own if (row["protocol"], row["hard"]) == (protocol, hard) and row["depth"] <= extent.largest]
+            mine = [row["correct"] for row in way if row["restart"] == chosen]
+            column = f"{protocol}, {'hard' if hard else 'soft'}"
+            line[column] = 100 * sum(mine) / len(mine)
+            line[f"{column}: restarts"] = len(entropies) - len({row["restart"] for row in way if not row["correct"]})
         far = [row for row in own if row["depth"] == extent.far and row["restart"] == chosen]
         line[f"n = {extent.far}"] = " ".join("right" if row["correct"] else "wrong" for row in far)
-        found.append(line)
-    return found
+        yield line
 
 
-def _all_right(rows: Sequence[Record], restart: int) -> bool:
-    return all(row["correct"] for row in rows if row["restart"] == restart)
+def _entropies(rows: Sequence[Record]) -> dict[int, float]:
+    """Of every restart, on sequences of the sizes it was trained on."""
+    return {row["restart"]: row["entropy"] for row in rows}
+
+
+def _chosen(rows: Sequence[Record]) -> int:
+    """The restart of least entropy."""
+    entropies = _entropies(rows)
+    return min(entropies, key=lambda restart: entropies[restart])
 
 
 def _markdown(lines: Sequence[Line], extent: Extent, command: str, seed: int) -> str:
@@ -136,17 +153,16 @@ def _draw(found: Mapping[tuple[str, str], Sequence[Record]], folder: Path, exten
     curves: dict[str, dict[str, dict[int, float]]] = {}
     for (name, label), rows in found.items():
         if name in SHOWN_BY_LENGTH:
-            restarts = {row["restart"]: row["entropy"] for row in rows if not row["rounded"]}
-            chosen = min(restarts, key=lambda restart: restarts[restart])
-            own = [row for row in rows if row["restart"] == chosen and not row["rounded"] and not row["hard"]]
-            curve = {
-                row["depth"]: 100 * row["score"]
-                for row in own
-                if row["protocol"] == "emptied" and row["depth"] <= extent.largest
-            }
-            curves.setdefault(tasks()[name].title, {})[label] = curve
+            curves.setdefault(tasks()[name].title, {})[label] = _by_length(rows, extent)
     plots.draw_data("algorithmic", curves, folder / "length")
     for model in models(tasks()[TRACED]) if TRACED in tasks() else ():
         path = folder / "runs" / _filed(TRACED, model, extent, seed) / "trace.jsonl"
         if path.exists():
             plots.draw_data("actions", [json.loads(line) for line in path.read_text().splitlines()], folder / "actions")
+
+
+def _by_length(rows: Sequence[Record], extent: Extent) -> dict[int, float]:
+    """Per cent of sequences of a size that the chosen restart is right on: as trained, from empty memories."""
+    own = [row for row in rows if not row["rounded"] and not row["hard"] and row["protocol"] == "emptied"]
+    chosen = _chosen(own)
+    return {row["depth"]: 100 * row["score"] for row in own if row["restart"] == chosen and row["depth"] <= extent.largest}

@@ -20,7 +20,8 @@ from dgl_treestack.training.configuration import RunConfig
 from dgl_treestack.training.run import Run
 
 ALL = "all"
-SEPARATE = {"algorithmic": algorithmic}  # experiments that are no tables of runs on equations: `missing` and `reproduce`
+# Experiments that are no tables of runs on equations: each defines TITLE, SOURCE, `missing` and `reproduce`.
+SEPARATE = {"algorithmic": algorithmic}
 
 
 def reproduce(
@@ -46,26 +47,24 @@ def reproduce(
     code = 0
     if train or dry_run:
         code = train_missing(configs, scale.seeds, output_dir / "runs", output_dir / "configs", jobs=jobs, dry_run=dry_run)
-    missing = {name: SEPARATE[name].missing(output_dir / name, scale_name, scale.seeds[0]) for name in separate}
     if dry_run:
-        print("\n".join(run for runs in missing.values() for run in runs))
+        for name in separate:
+            print("\n".join(SEPARATE[name].missing(output_dir / name, scale_name, scale.seeds[0])))
     if dry_run or code in (130, 143):
         return code
     command = f"--scale {scale_name}" + (f" --seeds {' '.join(map(str, seeds))}" if seeds else "")
     for name, protocol in chosen.items():
         _finish(output_dir / name, protocol, scale, f"treestack reproduce {name} {command}")
     for name in separate:
-        if train or not missing[name]:
-            SEPARATE[name].reproduce(output_dir / name, scale_name, scale.seeds[0], jobs=jobs)
+        SEPARATE[name].reproduce(output_dir / name, scale_name, scale.seeds[0], jobs=jobs, training=train)
     return code
 
 
 def describe() -> str:
     """The protocols and the scales, a line each."""
-    lines = [f"{name:<18} {protocol.title} ({protocol.source})" for name, protocol in protocols().items()]
-    lines.append(
-        f"{'algorithmic':<18} Counting, memorization, addition (Joulin & Mikolov 2015, Tables 2 and 3, Figures 2 and 3)"
-    )
+    known = {name: (protocol.title, protocol.source) for name, protocol in protocols().items()}
+    known |= {name: (module.TITLE, module.SOURCE) for name, module in SEPARATE.items()}
+    lines = [f"{name:<18} {title} ({source})" for name, (title, source) in known.items()]
     return "\n".join([*lines, "", *(f"--scale {name:<10} {scale.summary}" for name, scale in SCALES.items())])
 
 

@@ -1,5 +1,6 @@
 """Sequence cells, one file each: a cell is a step from one token to the next; `unroll` takes it over a sequence."""
 
+from dgl_treestack.sequence._acting import ActingCell as ActingCell
 from dgl_treestack.sequence._contract import SequenceCell as SequenceCell
 from dgl_treestack.sequence._contract import State as State
 from dgl_treestack.sequence._contract import detached as detached

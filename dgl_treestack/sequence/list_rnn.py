@@ -7,8 +7,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from dgl_treestack.errors import ConfigurationError
-from dgl_treestack.sequence._contract import SequenceCell, Signals, State
-from dgl_treestack.sequence.stack_rnn import EMPTY, StackRNN, sigmoid
+from dgl_treestack.sequence._acting import EMPTY, ActingCell, sigmoid
+from dgl_treestack.sequence._contract import Signals, State
 from dgl_treestack.stack import mixed
 
 ACTIONS = ("insert", "left", "right", "noop")
@@ -30,7 +30,7 @@ def right(cells: Float[Tensor, "N C W"], empty: float = 0.0) -> Float[Tensor, "N
     return torch.cat([cells[:, 1:], torch.full_like(cells[:, :1], empty)], dim=1)
 
 
-class ListRNN(SequenceCell):
+class ListRNN(ActingCell):
     """Joulin & Mikolov 2015, eq. 8-10, for M lists with the head in the middle, at C // 2:
 
         h_t = sigma(U x_t + sum_l P_l L^l_{t-1}[head : head + k])
@@ -43,9 +43,14 @@ class ListRNN(SequenceCell):
     """
 
     U: nn.Parameter
-    A: nn.Parameter
     D: nn.Parameter
     P: nn.Parameter
+    memory, sides = "list", 2
+
+    @property
+    def head(self) -> int:
+        """The middle."""
+        return self.capacity // 2
 
     def __init__(
         self,
@@ -59,18 +64,10 @@ class ListRNN(SequenceCell):
         capacity: int = 200,
         **common: Any,
     ):
-        super().__init__(inputs, hidden, **common)
-        for name, value in (("lists", lists), ("depth", depth)):
-            if value < 1:
-                raise ConfigurationError(f"{name!r} is {value}; it must be at least 1.")
         if capacity < 2 * depth:
             raise ConfigurationError(f"'capacity' is {capacity}; {depth} cells are read to the right of the middle.")
-        self.lists, self.depth, self.capacity, self.head = lists, depth, capacity, capacity // 2
-        self.beta, self.hard = 1.0, False
-        self.actions = ACTIONS if noop else ACTIONS[:3]
-        self.fields["list"] = (lists, capacity, 1)
-        self.empty["list"] = empty
-        self.signals = {name: (lists,) for name in self.actions}
+        memories: dict[str, Any] = {"memories": lists, "width": 1, "depth": depth, "empty": empty, "capacity": capacity}
+        super().__init__(inputs, hidden, actions=ACTIONS if noop else ACTIONS[:3], **memories, **common)
         self.add("U", hidden, inputs)
         self.add("P", hidden, lists * depth)
         self.add("A", lists * len(self.actions), hidden)
@@ -84,16 +81,3 @@ class ListRNN(SequenceCell):
         outcomes = (insert(flat, value), left(flat, empty), right(flat, empty), flat)[: len(actions)]
         moved = mixed(outcomes, [gate.flatten()[:, None, None] for gate in actions])
         return {"h": h, "list": moved.unflatten(0, cells.shape[:-2])}, dict(zip(self.actions, actions, strict=True))
-
-    def resize(self, capacity: int) -> None:
-        """Other numbers of cells from the next start on. No weight depends on them."""
-        self.capacity, self.head, self.fields["list"] = capacity, capacity // 2, (self.lists, capacity, 1)
-
-    def act(self, h: Tensor) -> tuple[Tensor, ...]:
-        """The actions' shares, (R, B, M) each."""
-        shares = torch.softmax(self.beta * (h @ self.A.mT).unflatten(-1, (self.lists, -1)), dim=-1)
-        if self.hard:
-            shares = nn.functional.one_hot(shares.argmax(-1), len(self.actions)).to(shares)
-        return shares.unbind(-1)
-
-    reset_parameters = StackRNN.reset_parameters

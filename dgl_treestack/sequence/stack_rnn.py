@@ -7,14 +7,13 @@ from torch import Tensor, nn
 
 from dgl_treestack import stack
 from dgl_treestack.errors import ConfigurationError, unknown
-from dgl_treestack.sequence._contract import SequenceCell, Signals, State
+from dgl_treestack.sequence._acting import EMPTY, ActingCell, sigmoid
+from dgl_treestack.sequence._contract import Signals, State
 
 RECURRENCES = ("none", "stacks", "full")
-EMPTY = -1.0  # what an empty cell of a stack holds, in the authors' program
-_DRAWS = 3  # initial values are the sum of so many, each uniform within 0.1
 
 
-class StackRNN(SequenceCell):
+class StackRNN(ActingCell):
     """Joulin & Mikolov 2015, eq. 3-7, for M stacks s of cells of width W (as printed W = 1):
 
         h_t    = sigma(U x_t + R h_{t-1} + sum_s P_s S^s_{t-1}[0 : k])
@@ -31,10 +30,10 @@ class StackRNN(SequenceCell):
     """
 
     U: nn.Parameter
-    A: nn.Parameter
     D: nn.Parameter
     P: nn.Parameter
     R: nn.Parameter
+    memory = "stack"
 
     def __init__(
         self,
@@ -50,22 +49,16 @@ class StackRNN(SequenceCell):
         capacity: int = 200,
         **common: Any,
     ):
-        super().__init__(inputs, hidden, **common)
         if recurrence not in RECURRENCES:
             raise ConfigurationError(unknown("recurrence", recurrence, RECURRENCES))
-        for name, value in (("stacks", stacks), ("width", width), ("depth", depth)):
-            if value < 1:
-                raise ConfigurationError(f"{name!r} is {value}; it must be at least 1.")
         if capacity and capacity < depth:
             raise ConfigurationError(f"'capacity' is {capacity}; at least {depth} rows are read, 0 lets stacks grow.")
-        self.stacks, self.width, self.depth, self.capacity = stacks, width, depth, capacity
-        self.recurrence, self.beta, self.hard = recurrence, 1.0, False
-        self.actions = stack.ACTIONS if noop else stack.ACTIONS[:2]
-        self.fields["stack"] = (stacks, capacity or depth, width)
-        self.empty["stack"] = empty
-        self.signals = {name: (stacks,) for name in self.actions}
+        actions = stack.ACTIONS if noop else stack.ACTIONS[:2]
+        memories: dict[str, Any] = {"memories": stacks, "width": width, "depth": depth, "empty": empty, "capacity": capacity}
+        super().__init__(inputs, hidden, actions=actions, **memories, **common)
+        self.stacks, self.recurrence = stacks, recurrence
         self.add("U", hidden, inputs)
-        self.add("A", stacks * len(self.actions), hidden)
+        self.add("A", stacks * len(actions), hidden)
         self.add("D", stacks * width, hidden)
         if recurrence != "none":
             self.add("P", hidden, stacks * depth * width)
@@ -89,28 +82,5 @@ class StackRNN(SequenceCell):
         found = drive + state["stack"][..., : self.depth, :].flatten(-3) @ self.P.mT
         return found + state["h"] @ self.R.mT if self.recurrence == "full" else found
 
-    def act(self, h: Tensor) -> tuple[Tensor, ...]:
-        """The actions' shares, (R, B, M) each."""
-        shares = torch.softmax(self.beta * (h @ self.A.mT).unflatten(-1, (self.stacks, -1)), dim=-1)
-        if self.hard:
-            shares = nn.functional.one_hot(shares.argmax(-1), len(self.actions)).to(shares)
-        return shares.unbind(-1)
-
-    def resize(self, capacity: int) -> None:
-        """Other numbers of rows from the next start on: tests may be longer than training. No weight depends on them."""
-        self.capacity = capacity
-        self.fields["stack"] = (self.stacks, capacity or self.depth, self.width)
-
     def _grown(self, rows: Tensor) -> Tensor:
         return torch.cat([rows, torch.full_like(rows[..., :1, :], self.empty["stack"])], dim=-2)
-
-    def reset_parameters(self, generator: torch.Generator) -> None:
-        """As the authors' program: every weight is the sum of three numbers, uniform within 0.1."""
-        for parameter in self.parameters():
-            draws = torch.empty(_DRAWS, *parameter.shape).uniform_(-0.1, 0.1, generator=generator)
-            nn.init.zeros_(parameter).data.add_(draws.sum(0).to(parameter))
-
-
-def sigmoid(x: Tensor) -> Tensor:
-    """The logistic function of at most 50 in size."""
-    return torch.sigmoid(x.clamp(-50, 50))

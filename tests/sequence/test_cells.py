@@ -17,6 +17,7 @@ CELLS = {
     "rnn": lambda **more: RNN(3, 4, **more),
     "rnn_sigmoid": lambda **more: RNN(3, 4, activation="sigmoid", **more),
     "lstm": lambda **more: LSTM(3, 4, **more),
+    "lstm_three_layers": lambda **more: LSTM(3, 4, layers=3, **more),
     "stack_rnn": lambda **more: StackRNN(3, 4, stacks=2, width=2, capacity=5, noop=True, recurrence="full", **more),
     "stack_rnn_one_stack": lambda **more: StackRNN(3, 4, stacks=1, depth=1, capacity=3, **more),
     "stack_rnn_no_recurrence": lambda **more: StackRNN(3, 4, stacks=1, capacity=3, recurrence="none", **more),
@@ -137,6 +138,7 @@ def test_an_unroll_goes_on_where_it_stopped(name):
         (lambda: ListRNN(3, 4, capacity=3), "2 cells are read"),
         (lambda: RNN(3, 0), "'hidden' is 0"),
         (lambda: RNN(3, 4, activation="relu"), "Unknown activation"),
+        (lambda: LSTM(3, 4, layers=0), "'layers' is 0"),
     ],
 )
 def test_bad_sizes(make, message):

@@ -12,6 +12,7 @@ SEPARATOR, LETTERS = 0, (1, 2)
 class Memorization(Task):
     name, title, symbols, place = "memorization", "memorization", "|ab", 5
     smallest, next_is_scored = 1, False  # whatever letter comes first, it says nothing
+    remembers = True
 
     def draw(self, n: int, generator: np.random.Generator) -> list[int]:
         letters = generator.choice(LETTERS, n).tolist()
