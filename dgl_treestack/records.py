@@ -13,6 +13,7 @@ from typing import Any
 
 from dgl_treestack import atomic
 from dgl_treestack.errors import DataError
+from dgl_treestack.formats.example import Example
 
 SCHEMA = 1
 REQUIRED = ("schema", "id", "split", "depth", "label", "score", "correct")
@@ -24,6 +25,12 @@ def stem(data: Path | str) -> str:
     """The name under which the records of a data file are kept: `bundled:quickstart/test` -> `test`."""
     name = Path(str(data).removeprefix("bundled:")).name
     return name.removesuffix(".gz").removesuffix(".jsonl").removesuffix(".json")
+
+
+def of_example(example: Example, **more: Any) -> Record:
+    """A row about a labelled equation or an expression: no score and no verdict, unless `more` has them."""
+    own = {"schema": SCHEMA, "id": example.id, "split": example.fold, "depth": example.equation.depth, "label": example.label}
+    return {**own, "score": None, "correct": None, **more}
 
 
 def write(path: Path | str, records: Iterable[Record]) -> None:

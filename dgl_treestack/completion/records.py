@@ -39,13 +39,9 @@ def fill(model: Model, groups: Sequence[Group], *, engine: str = "levels", quiet
 
 def _record(question: questions.Question, known: questions.Candidates, found: Any) -> Record:
     """`correct`: whether the best candidate is right. `blank_depth`: of what was blanked."""
-    example, ranks = question.example, rank(found, known.classes, question.truth, question.right, question.doubtful)
+    ranks = rank(found, known.classes, question.truth, question.right, question.doubtful)
     blanked = known.expressions[question.truth]
-    return {
-        "schema": records.SCHEMA,
-        "id": example.id,
-        "split": example.fold,
-        "depth": example.equation.depth,
+    own = {
         "label": None,
         "score": float(found[question.truth]),
         "correct": ranks.class_ == 1,
@@ -58,6 +54,7 @@ def _record(question: questions.Question, known: questions.Candidates, found: An
         "answer": str(blanked),
         "best": str(known.expressions[ranks.best]),
     }
+    return records.of_example(question.example, **own)
 
 
 def table(rows: Sequence[Record]) -> Iterator[dict[str, Any]]:

@@ -31,17 +31,6 @@ def make_records(model: Model, file: Path, depths: range = DEPTHS) -> list[Recor
     states = compute(graph.build(forest), model.eval().tree_cell, signature=model.signature)
     vectors = states.of("h", torch.from_numpy(forest.offsets[:-1])).numpy().astype(np.float64).round(6)
     return [
-        {
-            "schema": records.SCHEMA,
-            "id": example.id,
-            "split": example.fold,
-            "depth": example.equation.depth,
-            "label": None,
-            "score": None,
-            "correct": None,
-            "text": str(example.equation),
-            "class": example.value_class,
-            "h": h.tolist(),
-        }
+        records.of_example(example, **{"text": str(example.equation), "class": example.value_class, "h": h.tolist()})
         for example, h in zip(examples, vectors, strict=True)
     ]

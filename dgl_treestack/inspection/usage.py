@@ -37,20 +37,5 @@ def make_records(model: Model, dataset: Dataset, threshold: float = USED) -> Ite
         mean = np.bincount(tree[inner], used[inner], len(batch.roots)) / np.maximum(count, 1)
         top = used[batch.sides.numpy()].mean(1)
         for own_mean, own_top in zip(mean.tolist(), top.tolist(), strict=True):
-            yield _record(dataset, i, own_mean, own_top)
+            yield records.of_example(dataset.examples[i], usage=own_mean, top=own_top)
             i += 1
-
-
-def _record(dataset: Dataset, i: int, mean: float, top: float) -> Record:
-    example = dataset.examples[i]
-    return {
-        "schema": records.SCHEMA,
-        "id": example.id,
-        "split": example.fold,
-        "depth": example.equation.depth,
-        "label": example.label,
-        "score": None,
-        "correct": None,
-        "usage": mean,
-        "top": top,
-    }

@@ -72,16 +72,9 @@ def make_records(model: Model, dataset: Dataset, engine: str = "levels") -> Iter
     for i, output, _, correct in outputs(model, dataset, engine):
         example = dataset.examples[i]
         known = not np.isnan(dataset.targets[i])
-        yield {
-            "schema": records.SCHEMA,
-            "id": example.id,
-            "split": example.fold,
-            "depth": example.equation.depth,
-            "label": example.label,
-            **({"pair": example.pair} if example.pair else {}),
-            **_without_infinities(model.record(dataset, i, output)),
-            "correct": correct if known else None,
-        }
+        own: Record = {"pair": example.pair} if example.pair else {}
+        own |= {**_without_infinities(model.record(dataset, i, output)), "correct": correct if known else None}
+        yield records.of_example(example, **own)
 
 
 def _without_infinities(row: Record) -> Record:
