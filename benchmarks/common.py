@@ -28,9 +28,9 @@ def start() -> None:
     torch.set_num_threads(1)
 
 
-def read_equations(count: int) -> list[Example]:
-    """The first so many equations of the committed file, from its start again where it is too short."""
-    found = list(formats.read(EQUATIONS))
+def read_equations(count: int, files: Sequence[Path] = ()) -> list[Example]:
+    """The first so many equations of some files, or of the committed one, from their start again where they are too short."""
+    found = [example for file in files or (EQUATIONS,) for example in formats.read(file)]
     return [found[i % len(found)] for i in range(count)]
 
 
@@ -41,9 +41,9 @@ def make_model(cell: str, hidden: int, **settings: Any) -> Model:
     return model
 
 
-def make_batches(model: Model, batch: int, *, shared: bool, most: int = 8) -> list[Batch]:
+def make_batches(model: Model, batch: int, *, shared: bool, data: Sequence[Path] = (), most: int = 8) -> list[Batch]:
     """Batches of the benchmark's equations, shuffled with seed 0, with their plans still to be made."""
-    dataset: Dataset = model.prepare(read_equations(max(batch, 1024)))
+    dataset: Dataset = model.prepare(read_equations(max(batch, 1024), data))
     order = np.random.default_rng(0).permutation(len(dataset))
     made = [dataset.batch(order[i : i + batch]) for i in range(0, min(len(order), most * batch), batch)]
     for one in made:

@@ -7,6 +7,7 @@ in its time). The ways take turns, so that they share what the machine has to gi
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
@@ -26,7 +27,8 @@ Forward = Callable[[int], Tensor]  # number of a batch -> outputs (B,)
 @dataclass
 class Settings:
     """cells: models of `treestack cells`, `all`, or `child_sum`: a Child-Sum Tree-LSTM with shared weights and inputs,
-    beside the peers. engines: ours. shared: equal subtrees are computed once. dropout: with it, nothing is."""
+    beside the peers. engines: ours. shared: equal subtrees are computed once. dropout: with it, nothing is.
+    data: files of labelled equations in place of the benchmark's own."""
 
     cells: tuple[str, ...] = ("tree_smu",)
     engines: tuple[str, ...] = ENGINES
@@ -34,6 +36,7 @@ class Settings:
     hidden: int = 50
     dropout: float = 0.0
     shared: bool = True
+    data: tuple[Path, ...] = ()
     rounds: int = 5
     json: bool = False
 
@@ -50,7 +53,7 @@ def _rows(settings: Settings, name: str, size: int, training: bool) -> list[Row]
     peers = name == "child_sum"
     cell, more = ("tree_lstm_child_sum", {"share": "all", "input_size": settings.hidden}) if peers else (name, {})
     made = [make_model(cell, settings.hidden, dropout=settings.dropout, **more).train(training) for _ in settings.engines]
-    batches = make_batches(made[0], size, shared=settings.shared)
+    batches = make_batches(made[0], size, shared=settings.shared, data=settings.data)
     ways: dict[str, tuple[nn.Module, Forward]] = {}
     for engine, model in zip(settings.engines, made, strict=True):
         forward = partial(_with_inputs if peers else _forward, model, engine, batches)
