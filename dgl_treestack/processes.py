@@ -1,15 +1,23 @@
-"""Work in several processes, which end as one would expect."""
+"""Work in several processes, which end as one would expect, and do not get into each other's way."""
 
+import fcntl
+import logging
 import multiprocessing
 import os
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from pathlib import Path
 
 from dgl_treestack.errors import OutputError
+
+logger = logging.getLogger(__name__)
+
+CHILD_OF = "TREESTACK_PARENT"  # in the environment of a command that another one has started: the number of its process
 
 
 @contextmanager
@@ -38,3 +46,30 @@ def _die_with_parent() -> None:
     if parent is not None:
         parent.join()
         os._exit(1)
+
+
+def follow_parent() -> None:
+    """For a command that may be another's child: it is stopped, and saves, when the other is gone, however that ended."""
+    if CHILD_OF in os.environ:
+        threading.Thread(target=_stop_without, args=(int(os.environ[CHILD_OF]),), daemon=True).start()
+
+
+def _stop_without(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(0.5)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """A folder for one process at a time; others wait."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            logger.info("another process works in %s; waiting for it", folder)
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)

@@ -1,3 +1,4 @@
+import itertools
 import math
 
 import numpy as np
@@ -5,7 +6,7 @@ import pytest
 from sklearn.calibration import calibration_curve
 
 from dgl_treestack.errors import DataError
-from dgl_treestack.metrics import calibration, difference, pair_accuracy
+from dgl_treestack.metrics import calibration, clusters, difference, pair_accuracy
 
 
 def record(number, label, score, pair=""):
@@ -62,3 +63,33 @@ def test_a_pair_counts_once():
 def test_different_equations_are_refused():
     with pytest.raises(DataError, match="different equations"):
         difference(model({0: [True] * 3}), model({0: [True] * 4}), np.random.default_rng(0))
+
+
+def test_chance_is_that_of_all_signs():
+    """p of few gaps, of two sizes and both signs, against every way to give them signs."""
+    rows = (
+        {0: [True] * 9 + [False] * 2, 1: [True] * 6 + [False] * 5},
+        {0: [False] * 7 + [True] * 4, 1: [False] * 4 + [True] * 7},
+    )
+    one, other = (model(right) for right in rows)
+    gaps = [(a + b - c - d) / 2 for a, b, c, d in zip(*rows[0].values(), *rows[1].values(), strict=True)]
+    sums = [abs(sum(s * g for s, g in zip(signs, gaps, strict=True))) for signs in itertools.product((-1, 1), repeat=len(gaps))]
+    wanted = sum(total >= abs(sum(gaps)) - 1e-9 for total in sums) / len(sums)
+    assert 0.01 < wanted < 0.9
+    assert difference(one, other, np.random.default_rng(0)).equations == pytest.approx(wanted, abs=0.02)
+
+
+def test_neighbours_and_silhouette_of_two_classes():
+    """Two bundles of directions, one member of each nearer to the other; a class of four does not count."""
+    angles = {"a": [0, 1, 2, 3, 4, 80], "b": [90, 91, 92, 93, 94, 20], "few": [180, 181, 182, 183]}
+    rows = [
+        {"class": name, "h": [math.cos(math.radians(angle)), math.sin(math.radians(angle))]}
+        for name, own in angles.items()
+        for angle in own
+    ]
+    found = clusters(rows)
+    assert (found.expressions, found.classes) == (12, 2)
+    assert found.agreement == pytest.approx(100 * 10 / 12), "all but the two that stray"
+    assert found.chance == pytest.approx(100 * 2 * 6 * 5 / (12 * 11))
+    assert 0.3 < found.silhouette < 0.8
+    assert clusters([row for row in rows if row["class"] == "a"]).classes == 1

@@ -73,7 +73,8 @@ class Transformer(Encoder):
         return self.layers(functional.dropout(x, self.dropout, self.training), lengths.to(x.device))
 
     def reset_parameters(self, generator: torch.Generator) -> None:
-        super().reset_parameters(generator)
+        """N(0, 1 / H) for the table: times sqrt(H), tokens are then as large as positions are."""
+        nn.init.normal_(self.table, 0.0, self.hidden**-0.5, generator=generator)
         self.layers.reset_parameters(generator)
 
 

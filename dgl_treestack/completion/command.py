@@ -9,12 +9,13 @@ import torch
 from dgl_treestack import formats, records, truth
 from dgl_treestack.completion import questions
 from dgl_treestack.completion.choices import choices
-from dgl_treestack.completion.records import make_records, table
+from dgl_treestack.completion.records import COMPLETION, make_records, table
 from dgl_treestack.completion.scoring import scores
 from dgl_treestack.errors import ConfigurationError, ExpressionError
 from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.model import Model
 from dgl_treestack.resources import BUNDLED, find_data
+from dgl_treestack.training.folder import sha256
 from dgl_treestack.training.run import Run
 from dgl_treestack.training.shipped import is_shipped, trust
 
@@ -34,7 +35,8 @@ def complete(
     if question.startswith(BUNDLED) or question.endswith(formats.SUFFIXES):
         rows = make_records(model, find_data(question), candidates, quiet=False)
         if not is_shipped(run):  # the package is not to be written to
-            run.write_records(question, rows)
+            others = f"-{sha256(candidates)[:8]}" if candidates else ""
+            run.write_records(question, rows, f"{COMPLETION}{others}")
         if output:
             records.write(output, rows)
         shares = list(table(rows))

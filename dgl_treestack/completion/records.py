@@ -16,6 +16,7 @@ from dgl_treestack.records import Record
 
 Group = tuple[questions.Candidates, list[questions.Question]]
 KINDS = ("raw", "class", "collapse")
+COMPLETION = "completion"  # what its records are filed under in a run
 
 
 def make_records(

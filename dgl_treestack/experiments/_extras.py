@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from dgl_treestack import results
 from dgl_treestack.completion import questions
-from dgl_treestack.completion.records import Group, fill
+from dgl_treestack.completion.records import COMPLETION, Group, fill
 from dgl_treestack.dataset import Dataset
 from dgl_treestack.encoders import Encoder
 from dgl_treestack.experiments.scales import Scale
@@ -75,10 +75,11 @@ def _questions(data: str) -> list[Group]:
 
 _prepared = _Prepared()
 
+_COMPLETION = Extra(lambda model, data, engine: fill(model, _questions(data), engine=engine, quiet=False), COMPLETION)
 EXTRAS = {
     "deep": Extra(lambda model, data, engine: evaluation.make_records(model, _prepared.get(model, data), engine)),
-    "blanks": Extra(lambda model, data, engine: fill(model, _questions(data), engine=engine, quiet=False)),
-    "deep blanks": Extra(lambda model, data, engine: fill(model, _questions(data), engine=engine, quiet=False)),
-    "expressions": Extra(lambda model, data, engine: representations.make_records(model, find_data(data))),
-    "usage": Extra(lambda model, data, engine: usage.make_records(model, _prepared.get(model, data)), kind="usage"),
+    "blanks": _COMPLETION,
+    "deep blanks": _COMPLETION,
+    "expressions": Extra(lambda model, data, engine: representations.make_records(model, find_data(data)), "expressions"),
+    "usage": Extra(lambda model, data, engine: usage.make_records(model, _prepared.get(model, data)), "usage"),
 }

@@ -31,6 +31,7 @@ SEQUENCE_MODELS = {
     "Transformer": "transformer",
     "Tree Transformer": "tree_transformer",
 }
+SAME = "Tree-SMU is Tree-LSTM+stack+normalize+no-op with two rows of stack in place of five"
 MAIN = ("Tree-RNN", "Tree-LSTM", "Tree-SMU", "MI-Tree-LSTM+stack", "M-Tree-LSTM+stack")  # what figures show
 
 

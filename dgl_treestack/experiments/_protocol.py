@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dgl_treestack import metrics, records
+from dgl_treestack.records import Record
 from dgl_treestack.results import RunResult
 
 Measure = Callable[[RunResult], float]
@@ -33,11 +34,25 @@ class Row:
 
 
 @dataclass(frozen=True)
+class Compared:
+    """Equations on which models are compared: of the test set or of an extra, depths from `low` to `high`."""
+
+    low: int
+    high: int
+    extra: str = ""
+
+    def of(self, run: RunResult) -> list[Record]:
+        """A run's records of them."""
+        return [row for row in (run.more[self.extra] if self.extra else run.test) if self.low <= row["depth"] <= self.high]
+
+
+@dataclass(frozen=True)
 class Protocol:
-    """One experiment of the papers. source: paper and table. depths: of training and validation, (from, to).
+    """One experiment of the papers. source: paper and table, and what is to be known of them. depths: of training and
+    validation, (from, to).
 
     extras: names out of `_extras.EXTRAS`, records that are needed beside those of the test set. figures: names of figures,
-    and drawn: labels of the rows in them, all when empty. compared: whether models are compared on the test set.
+    and drawn: labels of the rows in them, all when empty. unit: of the columns.
     """
 
     title: str
@@ -48,7 +63,8 @@ class Protocol:
     extras: Sequence[str] = ()
     figures: Sequence[str] = ("depth",)
     drawn: Sequence[str] = ()
-    compared: bool = True
+    compared: Sequence[Compared] = (Compared(8, 13),)
+    unit: str = "Per cent"
 
 
 def train(run: RunResult) -> float:
@@ -78,8 +94,7 @@ def tested(low: int, high: int, metric: str = "accuracy", *, extra: str = "") ->
     """A metric of `metrics.METRICS` on test equations of some depths, or those of an extra; NaN where there are none."""
 
     def measure(run: RunResult) -> float:
-        rows = [row for row in (run.more[extra] if extra else run.test) if low <= row["depth"] <= high]
-        return metrics.METRICS[metric](rows)
+        return metrics.METRICS[metric](Compared(low, high, extra).of(run))
 
     return measure
 

@@ -3,9 +3,7 @@
 import json
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from itertools import product
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +14,7 @@ from dgl_treestack.algorithmic.experiment import Extent, fingerprint, run
 from dgl_treestack.algorithmic.models import NetModel, models
 from dgl_treestack.algorithmic.tasks import tasks
 from dgl_treestack.algorithmic.testing import PROTOCOLS
+from dgl_treestack.processes import workers
 from dgl_treestack.records import Record
 
 TITLE = "Counting, memorization, addition"
@@ -61,7 +60,7 @@ def reproduce(folder: Path, scale_name: str, seed: int, *, jobs: int = 1, traini
     if not work:
         return
     if jobs > 1:
-        with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        with workers(jobs) as pool:
             done = list(pool.map(_run, [(name, number, extent, seed, folder) for name, number in work]))
     else:
         torch.set_num_threads(1)

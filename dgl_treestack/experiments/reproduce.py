@@ -16,6 +16,7 @@ from dgl_treestack.experiments.scales import SCALES, Scale, check_data
 from dgl_treestack.resources import find_config
 from dgl_treestack.results import RunResult
 from dgl_treestack.training import configuration
+from dgl_treestack.training.command import check_seeds
 from dgl_treestack.training.configuration import RunConfig
 from dgl_treestack.training.run import Run
 
@@ -79,6 +80,8 @@ def _chosen(names: Sequence[str]) -> dict[str, Protocol]:
 def _scale(name: str, seeds: Sequence[int], chosen: Sequence[Protocol]) -> Scale:
     if name not in SCALES:
         raise ConfigurationError(unknown("scale", name, SCALES))
+    if seeds:
+        check_seeds(seeds)
     if chosen:
         check_data(SCALES[name], dict.fromkeys(extra for one in chosen for extra in one.extras))
     return replace(SCALES[name], seeds=tuple(seeds)) if seeds else SCALES[name]
@@ -90,7 +93,7 @@ def configure(row: Row, protocol: Protocol, scale: Scale) -> RunConfig:
     depths = {"data.min_depth": protocol.depths[0], "data.max_depth": protocol.depths[1]}
     base = configuration.load(find_config(f"models/{row.config}"))
     width = {"model.hidden": scale.narrow[row.config]} if row.config in scale.narrow else {}
-    changes = {**data, **depths, **row.changes, **scale.changes, **width}
+    changes = {**data, **depths, **scale.changes, **width, **row.changes}
     config = configuration.override(base, [f"{key}={json.dumps(value)}" for key, value in changes.items()])
     return replace(config, name=f"{row.config}-{config.hash}")
 
@@ -102,7 +105,7 @@ def _finish(folder: Path, protocol: Protocol, scale: Scale, command: str) -> Non
         done = finished(configure(row, protocol, scale), scale.seeds, folder.parent / "runs")
         found[row.label] = [measured(Run.open(run), protocol.extras, scale) for run in done]
     lines = tables.compare(protocol, found)
-    others = tables.differences(protocol, found) if protocol.compared else []
+    others = {compared: tables.differences(compared, found) for compared in protocol.compared}
     text = tables.markdown(protocol, lines, others, scale, command)
     atomic.write_text(folder / "table.md", text)
     atomic.write_text(folder / "table.csv", tables.csv(lines))

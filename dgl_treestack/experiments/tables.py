@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dgl_treestack import metrics, report
-from dgl_treestack.experiments._protocol import Protocol
+from dgl_treestack.experiments._protocol import Compared, Protocol
 from dgl_treestack.experiments.scales import Scale
 from dgl_treestack.records import Record
 from dgl_treestack.results import RunResult
@@ -41,10 +41,11 @@ def compare(protocol: Protocol, found: Mapping[str, Sequence[RunResult]]) -> lis
     return lines
 
 
-def differences(protocol: Protocol, found: Mapping[str, Sequence[RunResult]]) -> list[Line]:
-    """The most accurate model on the test set against every other, see `metrics.difference`."""
-    tests = {row.label: _tests(protocol, found[row.label]) for row in protocol.rows if found[row.label]}
-    if len(tests) < 2:
+def differences(compared: Compared, found: Mapping[str, Sequence[RunResult]]) -> list[Line]:
+    """The most accurate model on some equations against every other, see `metrics.difference`. None where there are no such
+    equations, or fewer than two models."""
+    tests = {label: {run.seed: compared.of(run) for run in runs} for label, runs in found.items() if runs}
+    if len(tests) < 2 or not all(rows for by_seed in tests.values() for rows in by_seed.values()):
         return []
     accuracy = {label: statistics.fmean(_accuracy(rows) for rows in by_seed.values()) for label, by_seed in tests.items()}
     best = max(accuracy, key=lambda label: accuracy[label])
@@ -56,20 +57,15 @@ def differences(protocol: Protocol, found: Mapping[str, Sequence[RunResult]]) ->
     return [{"model": best, "points": 0.0, "p, equations": None, "p, seeds": None}, *lines]
 
 
-def _tests(protocol: Protocol, runs: Sequence[RunResult]) -> dict[int, list[Record]]:
-    """By seed, the test records outside the training depths, all where there are none."""
-    found = {run.seed: list(run.test) for run in runs}
-    low, high = protocol.depths
-    beyond = {seed: [row for row in rows if not low <= row["depth"] <= high] for seed, rows in found.items()}
-    return beyond if all(beyond.values()) else found
-
-
 def _accuracy(rows: Sequence[Record]) -> float:
     return statistics.fmean(bool(row["correct"]) for row in rows)
 
 
-def markdown(protocol: Protocol, lines: Sequence[Line], others: Sequence[Line], scale: Scale, command: str) -> str:
-    """The table for people: a row per model, paper / ours by column, ours alone where the paper has nothing."""
+def markdown(
+    protocol: Protocol, lines: Sequence[Line], others: Mapping[Compared, Sequence[Line]], scale: Scale, command: str
+) -> str:
+    """The table for people: a row per model, paper / ours by column, ours alone where the paper has nothing; then how models
+    differ."""
     printed = {line["measured"] for line in lines if line["paper"] is not None}
     titles = [column.title for column in protocol.columns]
     rows = [["model", *(f"{title}: paper / ours" if title in printed else title for title in titles), "seeds"]]
@@ -79,20 +75,25 @@ def markdown(protocol: Protocol, lines: Sequence[Line], others: Sequence[Line], 
         rows.append([row.label, *cells, own[0]["seeds"]])
     commits = sorted({commit for line in lines for commit in line["commits"].split()})
     parts = [f"# {protocol.title}", protocol.source + ".", report.markdown_table(rows)]
-    if others:
-        names = list(others[0])
-        parts.append(_DIFFERENCES.format(best=others[0]["model"]))
-        parts.append(report.markdown_table([names, *([_cell(line[name]) for name in names] for line in others)]))
+    for compared, behind in others.items():
+        if behind:
+            names, where = list(behind[0]), f"the set `{compared.extra}`" if compared.extra else "the test set"
+            where += f", depths {compared.low}-{compared.high}"
+            parts.append(_DIFFERENCES.format(best=behind[0]["model"], where=where))
+            parts.append(report.markdown_table([names, *([_cell(line[name]) for name in names] for line in behind)]))
+    if "train" in titles:
+        parts.append(_TRAIN)
     low, high = protocol.depths
-    parts.append(f"{_UNITS} Trained on depths {low}-{high}. Scale: {scale.summary}; seeds {' '.join(map(str, scale.seeds))}.")
+    trained = f"Trained on depths {low}-{high}. Scale: {scale.summary}."
+    parts.append(f"{protocol.unit}, mean ± sample standard deviation over the seeds that are done. {trained}")
     parts.append(f"`{command}`, commits {', '.join(commits) or 'none'}.")
     return "\n\n".join(parts) + "\n"
 
 
-_UNITS = "Per cent (epochs apart), mean ± sample standard deviation over seeds."
+_TRAIN = "train, ours: while it was trained, dropout on, in the epoch of the best validation accuracy, which differs by seed."
 _DIFFERENCES = (
-    "Points behind {best}, the most accurate outside the training depths, and how likely so large a difference is by chance: "
-    "on other equations (permutation of pairs), with other seeds (paired t-test)."
+    "Points behind {best}, the most accurate on {where}, and how likely so large a difference is by chance: on other equations "
+    "(permutation of pairs, taken as independent; pairs of one family are not quite), with other seeds (paired t-test)."
 )
 
 

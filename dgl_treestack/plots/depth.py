@@ -19,7 +19,9 @@ def draw(runs: Sequence[RunResult]) -> Figure:
 
     Raises DataError when there are no runs, or no depth with enough equations.
     """
-    return draw_groups({name.split("-", 1)[-1]: group for name, group in by_config(runs).items()})
+    groups = by_config(runs)
+    short = len(groups) > 1 and len({name.split("-")[0] for name in groups}) == 1  # what they have in common says nothing
+    return draw_groups({name.split("-", 1)[-1] if short else name: group for name, group in groups.items()})
 
 
 def draw_groups(groups: Mapping[str, Sequence[RunResult]]) -> Figure:

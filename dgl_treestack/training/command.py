@@ -13,6 +13,7 @@ from dgl_treestack import records, truth
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.expression import Equation
 from dgl_treestack.formats import Example
+from dgl_treestack.processes import follow_parent
 from dgl_treestack.resources import find_config
 from dgl_treestack.training import configuration
 from dgl_treestack.training.evaluation import evaluate, make_records
@@ -37,6 +38,7 @@ def train_all(
     if not names:
         raise ConfigurationError("Name at least one configuration, such as configs/quickstart/tree_smu.toml.")
     check_seeds(seeds)
+    follow_parent()
     configs = {name: configuration.override(configuration.load(find_config(name)), assignments) for name in names}
     pairs = [(name, seed) for name in names for seed in seeds]
     if jobs > 1 and len(pairs) > 1:

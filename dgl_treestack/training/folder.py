@@ -12,7 +12,7 @@ DONE                written last
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -111,15 +111,23 @@ class RunFolder:
         return path
 
     def read_records(self, data: str, kind: str = "") -> list[Record]:
-        """The records of a data file, by the name it has in the configuration. Raises DataError when there are none."""
-        for name, source in self._sources().items():
-            if source["data"] == data and source.get("kind", "") == kind:
-                return records.read(self.folder / "records" / f"{name}.jsonl")
-        raise DataError(f"The run has no records of {data}. Finish it with `treestack train ... --resume`.", self.folder)
+        """The records of a data file, by the name it has in the configuration: of the file as it is now, where there are such,
+        else the last that were made. Raises DataError when there are none."""
+        found = self._filed(data, kind)
+        if not found:
+            raise DataError(f"The run has no records of {data}. Finish it with `treestack train ... --resume`.", self.folder)
+        path = find_data(data)
+        name = found.get(sha256(path) if path.is_file() else "", list(found.values())[-1])
+        return records.read(self.folder / "records" / f"{name}.jsonl")
 
     def has_records(self, data: str, kind: str = "") -> bool:
-        """Whether there are records of a data file, by the name it then had."""
-        return any(source["data"] == data and source.get("kind", "") == kind for source in self._sources().values())
+        """Whether there are records of a data file as it is now."""
+        return sha256(find_data(data)) in self._filed(data, kind)
+
+    def _filed(self, data: str, kind: str) -> dict[str, str]:
+        """Checksum of a file of that name -> what its records are filed under."""
+        sources = self._sources().items()
+        return {one["sha256"]: name for name, one in sources if one["data"] == data and one.get("kind", "") == kind}
 
     def read_records_by_checksum(self, checksum: str) -> list[Record]:
         """The records of a data file, whatever its name, none when there are none."""
@@ -138,6 +146,12 @@ class RunFolder:
 def sha256(path: Path) -> str:
     """Checksum of a file. Raises DataError when it cannot be read."""
     try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
+        state = path.stat()
+        return _sha256(path, state.st_size, state.st_mtime_ns)
     except OSError as error:
         raise DataError(f"Cannot be read: {error.strerror}.", path) from None
+
+
+@lru_cache(maxsize=64)
+def _sha256(path: Path, size: int, changed: int) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -5,17 +5,19 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
 
 from dgl_treestack.errors import ConfigurationError
+from dgl_treestack.processes import CHILD_OF, locked
 from dgl_treestack.resources import find_data
 from dgl_treestack.training import environment
 from dgl_treestack.training.configuration import RunConfig
-from dgl_treestack.training.folder import sha256
+from dgl_treestack.training.folder import RunFolder, sha256
 from dgl_treestack.training.interruption import watch_signals
 from dgl_treestack.training.loop import Training
 from dgl_treestack.training.run import Run
@@ -28,31 +30,43 @@ def start(
 ) -> Run:
     """Train one run in `output_dir/<name>-<seed>`, or take it up where it stopped.
 
-    The folder is made only when data and model are there. Raises ConfigurationError when it exists and `resume` is off, or
-    when it holds a run of another configuration or of data that has changed since.
+    The folder is made only when data and model are there; where another process trains in it, this one waits. Raises
+    ConfigurationError when it exists and `resume` is off, or when it holds a run of another configuration or of data that has
+    changed since.
     """
     check_device(device, config.engine)
     run = Run(output_dir / f"{config.name}-{seed}")
+    training = None
     if run.is_complete():
         check_resumable(run, config, seed, resume)
-        if run.done.exists():
-            logger.info("%s is done already", run.folder)
-            return run
-    training = Training(run, config, seed, device=device, quiet=quiet)
-    if not run.is_complete():
+    else:
+        training = Training(run, config, seed, device=device, quiet=quiet)
         sizes = {"train": len(training.train_set), "validation": len(training.validation_set)}
         kernels = "compiled" if training.engine == "levels/compiled" else "as they are"
         origin = {"kernels": kernels, "data": checksums(config), "equations": sizes}
         Run.create(run.folder, config, seed, {**environment.describe(device), **origin})
-    handler = logging.FileHandler(run.log)
+    with locked(run.folder):
+        if run.done.exists():
+            logger.info("%s is done already", run.folder)
+            return run
+        if training is None or run.last.exists():  # another process may have begun it meanwhile
+            training = Training(run, config, seed, device=device, quiet=quiet)
+        with _logged(run.log):
+            training.train()
+    return run
+
+
+@contextmanager
+def _logged(path: Path) -> Iterator[None]:
+    """What is logged goes into a file as well."""
+    handler = logging.FileHandler(path)
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
     logger.addHandler(handler)
     try:
-        training.train()
+        yield
     finally:
         logger.removeHandler(handler)
         handler.close()
-    return run
 
 
 def check_resumable(run: Run, config: RunConfig, seed: int, resume: bool) -> None:
@@ -61,8 +75,14 @@ def check_resumable(run: Run, config: RunConfig, seed: int, resume: bool) -> Non
         raise ConfigurationError(f"{run.folder} exists. Go on with --resume, or choose another --output-dir.")
     if run.config.hash != config.hash or run.seed != seed:
         raise ConfigurationError(f"{run.folder} holds a run of another configuration. Choose another --output-dir.")
-    for name, checksum in checksums(config).items():
-        if run.environment.get("data", {}).get(name, checksum) != checksum:
+    check_data(run)
+
+
+def check_data(run: RunFolder) -> None:
+    """Raise ConfigurationError when a data file of a run has changed since. Files that are gone are not looked for."""
+    for name, checksum in run.environment.get("data", {}).items():
+        path = find_data(name)
+        if path.is_file() and sha256(path) != checksum:
             raise ConfigurationError(f"{name} has changed since {run.folder} was started. Choose another --output-dir.")
 
 
@@ -88,7 +108,7 @@ def check_device(device: str, engine: str) -> None:
 
 def start_many(commands: Sequence[Sequence[str]], jobs: int) -> int:
     """Run `treestack train ...` commands as processes of one thread each, `jobs` at a time. Returns the worst exit code."""
-    settings = {**os.environ, "OMP_NUM_THREADS": "1"}
+    settings = {**os.environ, "OMP_NUM_THREADS": "1", CHILD_OF: str(os.getpid())}
     running: list[subprocess.Popen[str]] = []
 
     def pass_on(number: int) -> None:

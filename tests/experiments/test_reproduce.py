@@ -42,8 +42,8 @@ class Apart:
         return [f"apart-{seed}"]
 
     @staticmethod
-    def reproduce(folder, scale, seed, jobs):
-        (folder / f"{scale} {seed} {jobs}").mkdir(parents=True)
+    def reproduce(folder, scale, seed, jobs, training):
+        (folder / f"{scale} {seed} {jobs} {training}").mkdir(parents=True)
 
 
 def shortened(protocol):
@@ -73,11 +73,16 @@ def test_a_protocol_ends_in_a_table_and_a_figure(tiny, capsys):
                for folder, run in zip(folders, map(results.read, folders), strict=True))  # fmt: skip
     assert found["Tree-SMU", "test 8-19"]["ours"] == "", "no such depths here"
     text = (output / "localism" / "table.md").read_text()
-    assert "Arabshahi 2020, Table 2" in text and "98.9 ± 0.1 / " in text and "Points behind" in text
+    assert "Arabshahi 2020, Table 2" in text and "98.9 ± 0.1 / " in text
+    assert "the most accurate on the test set, depths 1-4," in text
     assert "treestack reproduce localism --scale tiny" in text and text in capsys.readouterr().out
 
     assert reproduce(["localism"], "tiny", output, seeds=[0, 1, 7], train=False) == 0
     assert rows_of(output / "localism" / "table.csv")[0]["seeds"] == "0 1", "seed 7 is not there and was not made"
+    assert reproduce(["algorithmic"], "tiny", output, train=False) == 0
+    assert (output / "algorithmic" / "tiny 0 1 False").is_dir()
+    with pytest.raises(ConfigurationError, match="each given once"):
+        reproduce(["localism"], "tiny", output, seeds=[0, 0])
 
     before = {path: path.stat().st_mtime_ns for path in (output / "runs").glob("*/DONE")}
     tables_before = (output / "productivity" / "table.csv").read_bytes()
@@ -85,11 +90,15 @@ def test_a_protocol_ends_in_a_table_and_a_figure(tiny, capsys):
     assert {path: path.stat().st_mtime_ns for path in (output / "runs").glob("*/DONE")} == before
     assert (output / "productivity" / "table.csv").read_bytes() == tables_before
 
+    write_data(tiny / "test.jsonl", 160, 77, "test")
+    with pytest.raises(ConfigurationError, match="has changed since"):
+        reproduce(["productivity"], "tiny", output)
+
 
 def test_every_protocol_runs(tiny):
     output = tiny / "out"
     assert reproduce(["all"], "tiny", output, seeds=[0]) == 0
-    assert (output / "algorithmic" / "tiny 0 1").is_dir(), "tests/algorithmic has what is in it"
+    assert (output / "algorithmic" / "tiny 0 1 True").is_dir(), "tests/algorithmic has what is in it"
     for name, protocol in protocols().items():
         files = {path.name for path in (output / name).iterdir()}
         assert files == {
@@ -100,13 +109,15 @@ def test_every_protocol_runs(tiny):
         measured = {row["measured"] for row in rows_of(output / name / "table.csv") if row["ours"]}
         assert measured and measured <= {column.title for column in protocol.columns}
 
-    (lstm,) = (folder for folder in (output / "runs").glob("tree_lstm-*") if (folder / "records" / "blanks.jsonl").exists())
-    rows = records.read(lstm / "records" / "blanks.jsonl")
+    (lstm,) = (
+        folder for folder in (output / "runs").glob("tree_lstm-*") if (folder / "records" / "blanks-completion.jsonl").exists()
+    )
+    rows = records.read(lstm / "records" / "blanks-completion.jsonl")
     assert len(rows) == 72 and {row["depth"] for row in rows} == set(range(8, 14))
     found = {(row["model"], row["measured"]): row["ours"] for row in rows_of(output / "completion" / "table.csv")}
     assert float(found["Tree-LSTM", "collapse top-5"]) == pytest.approx(100 * sum(row["collapse"] <= 5 for row in rows) / 72)
 
-    expressions = records.read(lstm / "records" / "candidates.jsonl")
+    expressions = records.read(lstm / "records" / "candidates-expressions.jsonl")
     assert {row["depth"] for row in expressions} == {1, 2} and {len(row["h"]) for row in expressions} == {3}
     found = {(row["model"], row["measured"]): row["ours"] for row in rows_of(output / "substitutivity" / "table.csv")}
     assert float(found["Tree-LSTM", "neighbour"]) == pytest.approx(metrics.clusters(expressions).agreement)

@@ -88,6 +88,20 @@ def test_depth_curve_is_a_group_by_over_records(folders):
     assert list(lines["majority class"]) == [50] * 5
 
 
+def test_every_configuration_has_a_line_of_its_own(tmp_path, folders):
+    config = configuration.load(folders[0] / "config.toml")
+    for names, labels in [
+        (("quick-smu", "paper-smu"), ("quick-smu", "paper-smu")),
+        (("rnn_stack-tanh", "rnn-tanh"), ("rnn_stack-tanh", "rnn-tanh")),
+        (("quick-smu", "quick-lstm"), ("smu", "lstm")),
+        (("smu-0a1b",), ("smu-0a1b",)),
+    ]:
+        renamed = [dataclasses.replace(config, name=name, batch_size=8 + i) for i, name in enumerate(names)]
+        made = [fake_run(tmp_path / f"{'-'.join(names)}-{i}", one, 0, 1.0, 400) for i, one in enumerate(renamed)]
+        (axes,) = depth.draw([read(folder) for folder in made]).axes
+        assert {line.get_label().removesuffix(" (1 seed)") for line in axes.get_lines()} == {*labels, "majority class"}
+
+
 def test_the_learning_curve_has_a_point_per_size(tmp_path, folders):
     config = configuration.load(folders[0] / "config.toml")
     larger = dataclasses.replace(config, name="larger")

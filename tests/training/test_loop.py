@@ -240,6 +240,22 @@ def test_files_of_one_name_do_not_replace_each_others_records(tmp_path):
     assert len(run.read_records(run.config.data.test[0])) == 160
 
 
+def test_records_are_those_of_the_file_as_it_is_now(tmp_path):
+    run = start(small_config(tmp_path), 0, tmp_path, quiet=True)
+    other = write_data(tmp_path / "other.jsonl", 40, 5)
+    evaluation.evaluate(run, other)
+    assert run.has_records(other)
+    (tmp_path / "other.jsonl").rename(tmp_path / "kept.jsonl")
+    write_data(tmp_path / "other.jsonl", 20, 6)
+    assert not run.has_records(other)
+    evaluation.evaluate(run, other)
+    assert run.has_records(other) and len(run.read_records(other)) == 20
+    (tmp_path / "kept.jsonl").rename(tmp_path / "other.jsonl")
+    assert len(run.read_records(other)) == 40
+    (tmp_path / "other.jsonl").unlink()
+    assert len(run.read_records(other)) == 20, "the last that were made"
+
+
 def test_schedule(tmp_path):
     config = small_config(
         tmp_path, schedule={"epochs": 50, "plateau": 1, "early_stopping": 4}, optimizer={"learning_rate": 0.02}

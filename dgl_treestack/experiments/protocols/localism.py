@@ -1,7 +1,7 @@
 """Localism: trained on deep equations, tested on shallow ones."""
 
-from dgl_treestack.experiments._models import MAIN, every_tree_model
-from dgl_treestack.experiments._protocol import Column, Protocol, tested, train, validation
+from dgl_treestack.experiments._models import MAIN, SAME, every_tree_model
+from dgl_treestack.experiments._protocol import Column, Compared, Protocol, tested, train, validation
 
 PAPER = {
     "Tree-RNN": {"train": (99.07, None), "validation": (88.33, 0.37), "test 1-4": (85.36, 0.35)},
@@ -11,9 +11,10 @@ PAPER = {
 
 PROTOCOL = Protocol(
     "Localism",
-    "Arabshahi 2020, Table 2",
+    f"Arabshahi 2020, Table 2. {SAME}",
     every_tree_model(PAPER),
     (Column("train", train), Column("validation", validation), Column("test 1-4", tested(1, 4))),
     depths=(5, 13),
+    compared=(Compared(1, 4),),
     drawn=MAIN,
 )

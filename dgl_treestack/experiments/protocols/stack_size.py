@@ -32,4 +32,5 @@ PROTOCOL = Protocol(
     ),
     extras=("usage",),
     figures=("depth", "usage"),
+    unit="Per cent, and rows of the stack",
 )
