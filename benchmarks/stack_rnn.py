@@ -54,7 +54,7 @@ def _updates(kind: type[Learner], settings: Settings, restarts: int, new: int): 
     net = Net(StackRNN(2, settings.hidden, restarts=restarts, **shape))
     net.reset_parameters(torch.Generator().manual_seed(0))
     streams = Streams(tasks()["anbn"], restarts, np.random.default_rng(0))
-    streams.largest = 19
+    streams.largest = [19] * len(streams.tokens)
     learner, optimizer = kind(net), torch.optim.SGD(net.parameters(), 0.1)
     learner.begin()
     for _ in range(50 // new):  # so that the window is full

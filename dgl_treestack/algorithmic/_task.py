@@ -13,7 +13,8 @@ class Task(abc.ABC):
     name, title: for programs and for people. place: in tables. smallest: the least n. next_is_scored: whether the first token
     of the sequence that follows is determined as well, and has to be right. only_scored: whether nets are trained on the scored
     tokens alone. remembers: whether words of any kind have to be kept, for which nets are larger and trained longer. noop:
-    whether nets may leave their memories as they are.
+    whether nets may leave their memories as they are. patient: whether sizes grow only as fast as a net learns them. varied:
+    whether sequences of one size differ.
     """
 
     name: ClassVar[str]
@@ -25,6 +26,8 @@ class Task(abc.ABC):
     only_scored: ClassVar[bool] = False
     remembers: ClassVar[bool] = False
     noop: ClassVar[bool] = False
+    patient: ClassVar[bool] = False
+    varied: ClassVar[bool] = True
 
     @property
     def start(self) -> int:
@@ -44,6 +47,7 @@ class Blocks(Task):
     """Symbols one after another, each repeated: from the second occurrence of `known_from` on, the rest is determined."""
 
     known_from: ClassVar[int] = 1
+    varied = False
 
     @abc.abstractmethod
     def counts(self, n: int, generator: np.random.Generator) -> Sequence[int]:

@@ -20,9 +20,9 @@ from typing import Any
 from torch import Tensor
 
 from dgl_treestack import atomic, records
-from dgl_treestack.algorithmic import testing
+from dgl_treestack.algorithmic import testing, training
 from dgl_treestack.algorithmic._task import Task
-from dgl_treestack.algorithmic.learner import Net
+from dgl_treestack.algorithmic.learner import CLIP, WINDOW, Net
 from dgl_treestack.algorithmic.models import NetModel
 from dgl_treestack.algorithmic.training import Recipe, entropy, new_net, train
 from dgl_treestack.records import Record
@@ -34,13 +34,15 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Extent:
-    """How much is done: restarts, the share of the recipes' updates, sizes that are tested, a far size, sequences per size."""
+    """How much is done: restarts, the share of the recipes' updates, sizes that are tested, far sizes, sequences per size
+    (`repeats`, from empty memories, where they differ), in streams and at far sizes (`streamed`)."""
 
     restarts: int = 32
     share: float = 1.0
     largest: int = 60
-    far: int = 500
-    repeats: int = 3
+    far: tuple[int, ...] = (100, 200, 300, 400, 500)
+    repeats: int = 20
+    streamed: int = 3
 
 
 def run(task: Task, model: NetModel, extent: Extent, seed: int, folder: Path) -> list[Record]:
@@ -53,7 +55,7 @@ def run(task: Task, model: NetModel, extent: Extent, seed: int, folder: Path) ->
     net, least, size = _trained(task, model, extent, seed)
     summary: dict[str, Any] = {"task": task.name, "model": model.label, "size": dict(size), "seed": seed}
     summary |= {"restarts": extent.restarts, "recipe": _described(model.recipe, extent), "entropy": least.tolist()}
-    rows = list(_tested(task, net, least, extent, seed, rounding=False))
+    rows = list(_tested(task, net, extent, seed, rounding=False))
     tensors = {f"trained.{name}": value.clone() for name, value in net.state_dict().items()}
     if model.rounding is not None:
         train(task, net, _shortened(model.rounding, extent), seed)
@@ -65,7 +67,7 @@ def run(task: Task, model: NetModel, extent: Extent, seed: int, folder: Path) ->
             lines = testing.trace(task, net, int(least.argmin()), seed)
             atomic.write_text(folder / "trace.jsonl", "".join(f"{json.dumps(line)}\n" for line in lines))
         summary["entropy after rounding"] = least.tolist()
-        rows += _tested(task, net, least, extent, seed, rounding=True)
+        rows += _tested(task, net, extent, seed, rounding=True)
         tensors |= {f"rounded.{name}": value for name, value in net.state_dict().items()}
     summary["seconds of one core"] = round(time.process_time() - started, 1)
     records.write(folder / "records.jsonl", rows)
@@ -93,7 +95,10 @@ def _trained(task: Task, model: NetModel, extent: Extent, seed: int) -> tuple[Ne
 def fingerprint(model: NetModel, extent: Extent) -> str:
     """Of everything but task and seed that a run depends on."""
     rounding = dataclasses.asdict(model.rounding) if model.rounding else None
-    described = [model.label, model.sizes, model.most, dataclasses.asdict(model.recipe), rounding, dataclasses.asdict(extent)]
+    build = getattr(model.build, "func", model.build).__name__, getattr(model.build, "keywords", {})
+    constants = WINDOW, CLIP, list(training.VALIDATED), testing.TOLERANCE
+    recipes = [dataclasses.asdict(model.recipe), rounding]
+    described = [model.label, model.sizes, model.most, build, constants, recipes, dataclasses.asdict(extent)]
     return hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()[:12]
 
 
@@ -105,18 +110,22 @@ def _described(recipe: Recipe, extent: Extent) -> dict[str, Any]:
     return dataclasses.asdict(_shortened(recipe, extent))
 
 
-def _tested(task: Task, net: Net, least: Tensor, extent: Extent, seed: int, *, rounding: bool) -> Iterator[Record]:
-    """A record per restart, way of testing and size, the far size among them: the share of sequences that are right."""
+def _tested(task: Task, net: Net, extent: Extent, seed: int, *, rounding: bool) -> Iterator[Record]:
+    """A record per restart, way of testing and size, far sizes among them: the share of sequences that are right. Entropies
+    are those of the actions that are tested, soft or hard."""
     sizes = range(max(task.smallest, 2), extent.largest + 1)
     for hard in (False, True) if isinstance(net.cell, ActingCell) else (False,):
         with testing.tested_as(net, hard=hard, capacity=_capacity(task, extent.largest)):
+            least = entropy(task, net, seed)
             for protocol in testing.PROTOCOLS:
-                found = testing.right(task, net, sizes, protocol, seed, repeats=extent.repeats)
+                repeats = extent.streamed if protocol == "stream" else extent.repeats if task.varied else 1
+                found = testing.right(task, net, sizes, protocol, seed, repeats=repeats)
                 yield from _rows(task, found, sizes, least, protocol, hard=hard, rounding=rounding)
-        if extent.far:
-            with testing.tested_as(net, hard=hard, capacity=_capacity(task, extent.far)):
-                found = testing.right(task, net, [extent.far], "emptied", seed, repeats=extent.repeats)
-                yield from _rows(task, found, [extent.far], least, "emptied", hard=hard, rounding=rounding)
+        for far in extent.far:
+            with testing.tested_as(net, hard=hard, capacity=_capacity(task, far)):
+                repeats = extent.streamed if task.varied else 1
+                found = testing.right(task, net, [far], "emptied", seed, repeats=repeats)
+                yield from _rows(task, found, [far], least, "emptied", hard=hard, rounding=rounding)
 
 
 def _capacity(task: Task, size: int) -> int:

@@ -19,13 +19,13 @@ class Chunk:
 
 
 class Streams:
-    """Endless streams of a task, size n of every sequence drawn evenly from the task's smallest to `largest`.
+    """Endless streams of a task, size n of every sequence drawn evenly from the task's smallest to `largest`, one per stream.
 
     A stream begins with the task's `start`, as if a sequence had just ended.
     """
 
     def __init__(self, task: Task, restarts: int, generator: np.random.Generator):
-        self.task, self.generator, self.largest = task, generator, task.smallest
+        self.task, self.generator, self.largest = task, generator, [task.smallest] * restarts
         self.tokens: list[list[int]] = [[] for _ in range(restarts)]
         self.counted: list[list[bool]] = [[] for _ in range(restarts)]
         self.begin()
@@ -38,9 +38,9 @@ class Streams:
 
     def take(self, length: int) -> Chunk:
         """The next tokens of every stream."""
-        for tokens, counted in zip(self.tokens, self.counted, strict=True):
+        for tokens, counted, largest in zip(self.tokens, self.counted, self.largest, strict=True):
             while len(tokens) <= length:
-                n = int(self.generator.integers(self.task.smallest, self.largest + 1))
+                n = int(self.generator.integers(self.task.smallest, largest + 1))
                 drawn = self.task.draw(n, self.generator)
                 tokens += drawn
                 counted += self.task.scored(drawn) if self.task.only_scored else [True] * len(drawn)

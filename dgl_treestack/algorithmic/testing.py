@@ -89,8 +89,8 @@ def _streamed(task: Task, net: Net, drawn: Sequence[Sequence[Sequence[int]]]) ->
 
 @torch.no_grad()
 def prune(task: Task, net: Net, seed: int) -> Tensor:
-    """Take away stacks that a net can do without, one after another, as long as its entropy does not rise by more than a per
-    cent: what is read of them becomes nothing. Returns how many are left (R,)."""
+    """Take away stacks that a net can do without, one after another in their order (the paper searches all subsets), as long as
+    its entropy does not rise by more than a per cent: what is read of them becomes nothing. Returns how many are left (R,)."""
     cell = net.cell
     assert isinstance(cell, StackRNN)
     columns = cell.P.unflatten(2, (cell.stacks, -1))
@@ -100,7 +100,7 @@ def prune(task: Task, net: Net, seed: int) -> Tensor:
         kept = columns[:, :, number].clone()
         columns[:, :, number] = 0
         found = entropy(task, net, seed)
-        needed = found > TOLERANCE * least
+        needed = ~(found <= TOLERANCE * least)
         columns[needed, :, number] = kept[needed]
         left -= (~needed).long()
     return left

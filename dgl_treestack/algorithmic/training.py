@@ -12,6 +12,7 @@ from torch.nn import functional
 from tqdm.auto import tqdm
 
 from dgl_treestack.algorithmic._task import Task
+from dgl_treestack.algorithmic.curriculum import Curriculum
 from dgl_treestack.algorithmic.learner import AutogradLearner, Learner, Net
 from dgl_treestack.algorithmic.stack_learner import StackLearner
 from dgl_treestack.algorithmic.stream import Streams
@@ -23,9 +24,10 @@ from dgl_treestack.training.random import numpy_generator, torch_generator
 class Recipe:
     """How restarts are trained.
 
-    updates: of `tokens` new tokens each. largest: sizes of sequences, reached after `curriculum` of the updates, linearly.
-    rate: the learning rate, kept for `steady` of the updates, then falling to a hundredth. segment: memories are emptied and
-    new streams begin after so many updates. beta: rounding ends there, raised in `stages` from 1.2.
+    updates: of `tokens` new tokens each. largest: sizes of sequences, reached after `curriculum` of the updates, linearly, or
+    with a `goal` as `Curriculum` says. rate: the learning rate, kept for `steady` of the updates, then falling to a hundredth.
+    segment: memories are emptied and new streams begin after so many updates. beta: rounding ends there, raised in `stages`
+    from 1.2.
     """
 
     updates: int = 4000
@@ -34,6 +36,7 @@ class Recipe:
     rate: float = 0.1
     largest: int = 19
     curriculum: float = 0.5
+    goal: float = 0.0
     steady: float = 0.65
     segment: int = 20
     beta: float = 1.0
@@ -42,6 +45,7 @@ class Recipe:
 
 ROUNDING = Recipe(updates=1000, rate=0.02, curriculum=0.0, beta=60.0, stages=20)
 VALIDATED = range(2, 20)  # sizes of the sequences by which restarts are chosen
+NO_NUMBER = 99.0  # the entropy of nets that have diverged
 _FIRST_BETA, _LAST_RATE = 1.2, 0.01
 
 
@@ -58,22 +62,19 @@ def train(task: Task, net: Net, recipe: Recipe, seed: int, *, quiet: bool = True
     learner = learner_for(net)
     kind = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}[recipe.optimizer]
     optimizer = kind(net.parameters(), lr=recipe.rate)
-    bar = tqdm(range(recipe.updates), desc=task.title, disable=quiet or None, leave=False)
-    for i in bar:
-        streams.largest = _largest(task, recipe, i / recipe.updates)
+    least, growing = max(task.smallest, 2), recipe.curriculum * recipe.updates
+    curriculum = Curriculum(least, recipe.largest, growing, net.cell.restarts or 1, recipe.goal)
+    for i in tqdm(range(recipe.updates), desc=task.title, disable=quiet or None, leave=False):
+        streams.largest = curriculum.sizes
         _set_beta(net, recipe, i / recipe.updates)
         optimizer.param_groups[0]["lr"] = _rate(recipe, i / recipe.updates)
         if i % recipe.segment == 0:
             streams.begin()
             learner.begin()
-        learner.learn(streams.take(recipe.tokens))
+        chunk = streams.take(recipe.tokens)
+        curriculum.note(learner.learn(chunk), chunk.weights.sum(0))
         optimizer.step()
     _set_beta(net, recipe, 1.0)
-
-
-def _largest(task: Task, recipe: Recipe, done: float) -> int:
-    share = min(1.0, done / recipe.curriculum) if recipe.curriculum else 1.0
-    return max(task.smallest, 2, round(2 + share * (recipe.largest - 2)))
 
 
 def _rate(recipe: Recipe, done: float) -> float:
@@ -97,7 +98,7 @@ def new_net(net: Net, seed: int) -> Net:
 @torch.no_grad()
 def entropy(task: Task, net: Net, seed: int, *, streams: int = 16, sequences: int = 20) -> Tensor:
     """(R,) mean of -log10 of the chance of the next token, over fresh streams of sequences of sizes 2 to 19; for a task of
-    which only scored tokens are trained, over those."""
+    which only scored tokens are trained, over those. NO_NUMBER where that is none."""
     generator = numpy_generator(seed, f"{task.name}, validation")
     drawn = [_sequences(task, generator, sequences) for _ in range(streams)]
     length = min(len(tokens) for tokens, _ in drawn)
@@ -108,7 +109,7 @@ def entropy(task: Task, net: Net, seed: int, *, streams: int = 16, sequences: in
         chances = functional.log_softmax(net.read(h), -1)
         targets = tokens[t + 1].expand(chances.shape[:-1]).unsqueeze(-1)
         total -= (chances.gather(-1, targets).squeeze(-1) * weights[t]).sum(-1)
-    return total / math.log(10) / weights.sum()
+    return (total / math.log(10) / weights.sum()).nan_to_num(NO_NUMBER, NO_NUMBER)
 
 
 def _sequences(task: Task, generator: np.random.Generator, count: int) -> tuple[list[int], list[bool]]:

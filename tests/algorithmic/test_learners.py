@@ -33,7 +33,7 @@ def test_by_hand_is_what_autograd_finds(noop, beta):
     made = net(noop=noop)
     made.cell.beta = beta
     streams = Streams(tasks()["anbmcnm"], RESTARTS, np.random.default_rng(1))
-    streams.largest = 6
+    streams.largest = [6] * len(streams.tokens)
     hand, plain = StackLearner(made, window=20), AutogradLearner(made, window=20)
     plain.begin()
     for length in (5, 10, 20):
@@ -91,7 +91,7 @@ def test_other_cells_learn_by_autograd(make):
 def test_streams_are_sequences_without_gaps():
     task = tasks()["anbncn"]
     streams = Streams(task, 2, np.random.default_rng(0))
-    streams.largest = 4
+    streams.largest = [4] * len(streams.tokens)
     first, second = streams.take(7), streams.take(40)
     assert first.inputs[0].tolist() == [2, 2], "the last symbol of the alphabet"
     assert torch.equal(first.targets[-1], second.inputs[0]) and torch.equal(second.inputs[1:], second.targets[:-1])
@@ -104,7 +104,7 @@ def test_streams_are_sequences_without_gaps():
         text = text[len(whole) :]
     assert set(first.weights.flatten().tolist()) == {1.0}
     addition = Streams(tasks()["addition"], 1, np.random.default_rng(0))
-    addition.largest = 5
+    addition.largest = [5] * len(addition.tokens)
     chunk = addition.take(60)
     counted = [("+=.01"[target], bool(weight)) for target, weight in zip(chunk.targets[:, 0], chunk.weights[:, 0], strict=True)]
     inside = False

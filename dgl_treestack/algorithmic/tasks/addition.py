@@ -14,7 +14,7 @@ class Addition(Task):
 
     name, title, symbols, place = "addition", "binary addition", "+=.01", 6
     smallest, next_is_scored, only_scored = 0, False, True
-    remembers, noop = True, True
+    remembers, noop, patient = True, True, True
     start = DOT
 
     def draw(self, n: int, generator: np.random.Generator) -> list[int]:

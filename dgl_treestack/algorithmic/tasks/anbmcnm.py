@@ -9,7 +9,7 @@ from dgl_treestack.algorithmic._task import Blocks
 
 class Sum(Blocks):
     name, title, symbols, place = "anbmcnm", "a^n b^m c^(n+m)", "abc", 4
-    known_from = 2
+    known_from, varied = 2, True
 
     def counts(self, n: int, generator: np.random.Generator) -> Sequence[int]:
         m = int(generator.integers(1, n))

@@ -10,6 +10,8 @@ SEPARATOR, LETTERS = 0, (1, 2)
 
 
 class Memorization(Task):
+    """As in the authors' command nets have no no-op here; their paper reads as if they had one."""
+
     name, title, symbols, place = "memorization", "memorization", "|ab", 5
     smallest, next_is_scored = 1, False  # whatever letter comes first, it says nothing
     remembers = True

@@ -1,0 +1,95 @@
+"""What counts as right: a net that knows a^n b^n, but errs at one place of one size, is wrong there and nowhere else."""
+
+import pytest
+import torch
+from torch import nn
+
+from dgl_treestack.algorithmic import testing
+from dgl_treestack.algorithmic.curriculum import Curriculum
+from dgl_treestack.algorithmic.learner import Net
+from dgl_treestack.algorithmic.tasks import tasks
+from dgl_treestack.algorithmic.training import NO_NUMBER, entropy, new_net
+from dgl_treestack.sequence import SequenceCell, StackRNN
+
+A, B = 0, 1
+
+
+class Counter(SequenceCell):
+    """h counts the a and b of a sequence."""
+
+    def __init__(self):
+        super().__init__(2, 2, restarts=1)
+        self.add("U", 2, 2)
+        nn.init.zeros_(self.U)
+
+    def drive(self, x):
+        return x
+
+    def step(self, drive, state):
+        a, b = state["h"].unbind(-1)
+        begins = (drive == A) & (b > 0)
+        a, b = torch.where(begins, 0.0, a), torch.where(begins, 0.0, b)
+        return {"h": torch.stack([a + (drive == A), b + (drive == B)], -1)}, {}
+
+
+class Knows(nn.Module):
+    """In place of `Net`: where it `errs` = (a seen, b seen), it says the other symbol."""
+
+    def __init__(self, errs=None):
+        super().__init__()
+        self.cell, self.errs = Counter(), errs
+
+    def read(self, h):
+        a, b = h.unbind(-1)
+        says_b = (b < a).float()
+        if self.errs:
+            says_b = torch.where((a == self.errs[0]) & (b == self.errs[1]), 1 - says_b, says_b)
+        return torch.stack([1 - says_b, says_b], -1)
+
+
+@pytest.mark.parametrize("protocol", testing.PROTOCOLS)
+@pytest.mark.parametrize(
+    ("errs", "wrong"),
+    [
+        (None, []),
+        ((5, 0), []),  # the first b is not determined
+        ((5, 1), [5]),
+        ((5, 4), [5]),
+        ((5, 5), [5]),  # the first a of the next sequence is
+        ((7, 2), [7]),
+    ],
+)
+def test_one_error_is_seen_where_it_is(protocol, errs, wrong):
+    found = testing.right(tasks()["anbn"], Knows(errs), range(2, 9), protocol, 0, repeats=2)
+    assert found.shape == (1, 7)
+    assert [n for n, share in zip(range(2, 9), found[0].tolist(), strict=True) if share < 1] == wrong
+
+
+@pytest.mark.parametrize("protocol", testing.PROTOCOLS)
+@pytest.mark.parametrize("name", sorted(tasks()))
+def test_an_untrained_net_is_wrong(name, protocol):
+    task = tasks()[name]
+    net = new_net(Net(StackRNN(len(task.symbols), 8, stacks=2, capacity=60, restarts=2)), 0)
+    assert testing.right(task, net, range(6, 9), protocol, 0, repeats=8).max() < 0.5
+
+
+def test_nets_that_have_diverged_are_never_chosen():
+    task = tasks()["anbn"]
+    net = new_net(Net(StackRNN(2, 8, stacks=2, capacity=60, restarts=2)), 0)
+    net.V.data[0] = float("nan")
+    found = entropy(task, net, 0)
+    assert found[0] == NO_NUMBER > found[1] and int(found.argmin()) == 1
+
+
+def test_sizes_grow_with_time_or_with_what_is_learned():
+    linear = Curriculum(2, 6, 8, 3)
+    sizes = []
+    for _ in range(10):
+        linear.note(torch.ones(3), torch.ones(3))
+        sizes.append(linear.sizes[0])
+    assert sizes == [2, 3, 4, 4, 4, 5, 6, 6, 6, 6]
+    assert Curriculum(2, 6, 0, 2).sizes == [6, 6]
+    own = Curriculum(2, 3, 8, 3, goal=0.5)
+    for _ in range(400):
+        own.note(torch.tensor([0.9, 1.1, 0.9]), torch.tensor([2.0, 2.0, 2.0]))
+    assert own.sizes == [3, 2, 3], "one a stretch, no further than the largest"
