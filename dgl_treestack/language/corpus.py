@@ -17,8 +17,8 @@ PARTS = ("train", "valid", "test")
 END, UNKNOWN = "</s>", "<unk>"
 MOST_BYTES = 1 << 20  # of a line: more is no sentence
 # What the Penn Treebank's files have, counting the ends of sentences (Mikolov's preparation).
-PENN = {"train": 929_589, "valid": 73_760, "test": 82_430}
-PENN_WORDS = 10_000
+PENN = {"words": 10_000, "train": 929_589, "valid": 73_760, "test": 82_430}
+ENOUGH_WORDS = 5_000  # of a text with <unk> and N that is taken for the Penn Treebank, whole or not
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,16 +46,18 @@ class Corpus:
 
     def _check_penn(self, folder: Path) -> None:
         """A text that looks like the Penn Treebank has to be the whole of it, or figures could not be compared."""
-        if len(self.words) != PENN_WORDS or UNKNOWN not in self.words or "N" not in self.words:
+        if len(self.words) < ENOUGH_WORDS or UNKNOWN not in self.words or "N" not in self.words:
             return
-        found = {part: len(tokens) for part, tokens in self.parts.items()}
+        found = {"words": len(self.words), **{part: len(tokens) for part, tokens in self.parts.items()}}
         if found != PENN:
             raise DataError(
-                f"It looks like the Penn Treebank, which has {PENN} words with ends of sentences, but has {found}.", folder
+                f"It looks like the Penn Treebank, which has {PENN}, counting ends of sentences, but has {found}.", folder
             )
 
 
 def _find(folder: Path, part: str) -> Path:
+    if (folder / f"ptb.{part}.txt").is_file():  # beside which there may be ptb.char.*.txt
+        return folder / f"ptb.{part}.txt"
     found = sorted(folder.glob(f"*{part}.txt")) if folder.is_dir() else []
     if len(found) != 1:
         what = "there are several" if found else "there is none"
@@ -94,7 +96,7 @@ def _sentences(path: Path) -> Iterator[tuple[int, list[str]]]:
                         f"The line has more than {MOST_BYTES} bytes. A sentence stands on a line of its own.", path, number
                     )
                 try:
-                    words = line.decode().split()
+                    words = line.decode("utf-8-sig" if number == 1 else "utf-8").split()
                 except UnicodeDecodeError:
                     raise DataError("Not UTF-8 text.", path, number) from None
                 if any("\0" in word for word in words):

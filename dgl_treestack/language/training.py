@@ -139,14 +139,15 @@ def train(configs: list[LanguageConfig], data: Path, output_dir: Path, seeds: li
     torch.set_num_threads(1)
     pairs = [(config, seed) for config in configs for seed in seeds]
     runs = [Run(output_dir / f"{c.name}-{seed}", c, corpus, seed, resume=resume, quiet=quiet) for c, seed in pairs]
-    rows = []
+    grams, rows = KneserNey(corpus.parts["train"], len(corpus.words)), []
+    for label, cache in (("5-gram", False), ("5-gram with cache", True)):
+        rows.append((label, {part: grams.perplexity(corpus.parts[part], cache=cache) for part in ("valid", "test")}))
+        logger.info("%s: perplexity valid %.2f", label, rows[-1][1]["valid"])
+    del grams
     for run in runs:
         if not run.done.exists():
             run.train()
         rows.append((run.folder.name, json.loads((run.folder / "result.json").read_text())))
-    grams = KneserNey(corpus.parts["train"], len(corpus.words))
-    for label, cache in (("5-gram", False), ("5-gram with cache", True)):
-        rows.append((label, {part: grams.perplexity(corpus.parts[part], cache=cache) for part in ("valid", "test")}))
     print(f"{'perplexity':<40}{'valid':>10}{'test':>10}")
     for label, result in rows:
         print(f"{label:<40}{result['valid']:>10.2f}{result['test']:>10.2f}")

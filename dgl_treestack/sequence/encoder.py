@@ -18,7 +18,8 @@ class SequenceEncoder(Encoder):
     """h after the last token (Arabshahi 2019, section 4.2; Mali 2021, table 2); x_t is the token's row of the table.
 
     cell: rnn, lstm or stack_rnn; what is left of the settings goes to it. Dropout acts on x_t. The authors' code lets
-    named constants share rows with operators, by mistake; here every token has its own.
+    named constants share rows with operators, by mistake; here every token has its own. Theirs has one more sigmoid layer
+    after the RNN's last token, and dropout on the candidate of the LSTM in place of x_t.
     """
 
     def __init__(self, leaves: int, operators: int, hidden: int, *, cell: str, dropout: float = 0.0, **settings: Any):

@@ -13,7 +13,7 @@ from dgl_treestack.cli import main
 from dgl_treestack.errors import ConfigurationError, DataError
 from dgl_treestack.language import configuration
 from dgl_treestack.language.configuration import LanguageConfig
-from dgl_treestack.language.corpus import PENN, Corpus
+from dgl_treestack.language.corpus import PARTS, Corpus
 from dgl_treestack.language.model import LanguageModel, streams, windows
 from dgl_treestack.language.ngram import KneserNey
 from dgl_treestack.resources import configs
@@ -71,10 +71,29 @@ def test_a_malformed_file_is_one_clear_error(tmp_path, part, content, message, c
 
 def test_what_looks_like_the_penn_treebank_has_to_be_all_of_it(tmp_path):
     words = [f"w{i}" for i in range(9_997)] + ["<unk>", "N"]
-    for part in PENN:
+    for part in PARTS:
         (tmp_path / f"ptb.{part}.txt").write_text(" ".join(words) + "\n")
+        (tmp_path / f"ptb.char.{part}.txt").write_text("a b c\n")
     with pytest.raises(DataError, match="looks like the Penn Treebank"):
         Corpus.read(tmp_path)
+    (tmp_path / "ptb.train.txt").write_text("\ufeff" + " ".join(words[-6_000:]) + "\n")  # cut, and with a mark of byte order
+    with pytest.raises(DataError, match="'words': 6001"):
+        Corpus.read(tmp_path)
+    (tmp_path / "ptb.train.txt").write_text(" ".join(words[-4_000:]) + "\n")
+    assert len(Corpus.read(tmp_path).words) == 4_001, "a text of one's own"
+
+
+def test_n_grams_of_a_large_vocabulary_take_some_hundred_bytes_a_word():
+    generator = np.random.default_rng(0)
+    tokens = np.minimum(generator.zipf(1.3, 200_000), 10_000) - 1
+    tracemalloc.start()
+    grams = KneserNey(tokens, 10_000)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 400 * len(tokens)
+    chances = grams.probabilities(tokens[:50])
+    one_by_one = [grams.probability(int(tokens[i]), [0] * 4 + tokens[:i].tolist()) for i in range(50)]
+    np.testing.assert_allclose(chances, one_by_one)
 
 
 def test_kneser_ney_sums_to_one_and_knows_what_it_saw():
