@@ -223,6 +223,19 @@ def test_what_cannot_be_trained_is_one_error(tmp_path, flags, message, capsys):
     assert left.value.code == 2 and said.count("error: ") == 1 and message in said
 
 
+@pytest.mark.parametrize("name", ["rnn", "lstm", "scrn", "stack_rnn"])
+def test_the_configurations_that_are_there_learn(tmp_path, name):
+    """By plain descent, a hundred steps: better than equal chances for all words."""
+    folder = write_text(tmp_path / "text")
+    flags = ["--output-dir", str(tmp_path / "runs"), "--quiet", "--set", "epochs=2", "streams=4"]
+    with pytest.raises(SystemExit) as left:
+        main(["train", f"configs/language_model/{name}.toml", "--data", str(folder), *flags])
+    assert left.value.code in (0, None)
+    (run,) = (tmp_path / "runs").iterdir()
+    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    assert rows[1]["valid"] < rows[0]["valid"] < len(json.loads((run / "words.json").read_text()))
+
+
 def test_values_of_a_configuration_are_replaced(tmp_path):
     config = configuration.load(__import__("pathlib").Path(small(tmp_path, "stack_rnn")), ["hidden=7", "settings.stacks=2"])
     assert (config.hidden, config.settings["stacks"], config.settings["capacity"]) == (7, 2, 20)
