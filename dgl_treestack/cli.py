@@ -271,7 +271,7 @@ def import_authors(
 
 @app.command
 def plot(
-    figure: Annotated[Positional[str], arg(help="Which figure: depth, learning_curve, or equations.")],
+    figure: Annotated[Positional[str], arg(help="Which figure: depth, epochs, learning_curve, or equations.")],
     runs: Annotated[Positional[tuple[Path, ...]], arg(help="Run folders; for `equations`, folders of data.")],
     *,
     output: Annotated[Path, arg(help="Written as .svg and as .png.")],
