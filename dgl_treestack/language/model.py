@@ -14,8 +14,10 @@ EVALUATED = 200  # tokens at a time
 
 
 class LanguageModel(nn.Module):
-    """p(w_{t+1}) = softmax(V h_t + b), x_t the word's row of a table of width H. In Joulin & Mikolov 2015 x_t is the word itself,
-    so that the cell's U is the table, and there is no b."""
+    """p(w_{t+1}) = softmax(V h_t + b), x_t the word's row of a table of width H.
+
+    In Joulin & Mikolov 2015 x_t is the word itself, so that the cell's U is the table, and there is no b.
+    """
 
     def __init__(self, cell: SequenceCell, words: int):
         super().__init__()

@@ -23,9 +23,12 @@ class SequenceCell(nn.Module, abc.ABC):
     """Base of all sequence cells.
 
     inputs: E, the number of symbols where inputs are symbols. hidden: H. restarts: R, or None for one net without that
-    dimension. A subclass sets `fields` (what is carried: name -> shape), `signals` (what it can show of itself) and `empty`
-    (what a field starts with, where not zero), adds its weights with `add` and defines `step`.
+    dimension. A subclass sets `fields` (what is carried: name -> shape), `signals` (what it can show of itself), `empty` (what
+    a field starts with, where not zero) and `positive` (whether h lies between 0 and 1), adds its weights with `add` and
+    defines `step`.
     """
+
+    positive = False
 
     def __init__(self, inputs: int, hidden: int, *, restarts: int | None = None):
         super().__init__()

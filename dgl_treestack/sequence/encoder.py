@@ -16,6 +16,8 @@ CELLS = {"rnn": RNN, "lstm": LSTM, "stack_rnn": StackRNN}
 
 class SequenceEncoder(Encoder):
     """h after the last token (Arabshahi 2019, section 4.2; Mali 2021, table 2); x_t is the token's row of the table.
+    Of a cell whose h lies between 0 and 1 it is 2 h - 1: products of positive numbers differ too little, and a Stack RNN stays
+    at chance with them.
 
     cell: rnn, lstm or stack_rnn; what is left of the settings goes to it. Dropout acts on x_t. The authors' code lets
     named constants share rows with operators, by mistake; here every token has its own. Theirs has one more sigmoid layer
@@ -35,7 +37,8 @@ class SequenceEncoder(Encoder):
         device = self.table.device
         x = functional.embedding(torch.from_numpy(found.T).to(device), self.table)
         h, _ = self.cell.unroll(functional.dropout(x, self.dropout, self.training))
-        return h[torch.from_numpy(lengths - 1).to(device), torch.arange(len(lengths), device=device)]
+        found = h[torch.from_numpy(lengths - 1).to(device), torch.arange(len(lengths), device=device)]
+        return 2 * found - 1 if self.cell.positive else found
 
     def reset_parameters(self, generator: torch.Generator) -> None:
         super().reset_parameters(generator)

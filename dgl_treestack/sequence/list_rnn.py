@@ -45,7 +45,7 @@ class ListRNN(ActingCell):
     U: nn.Parameter
     D: nn.Parameter
     P: nn.Parameter
-    memory, sides = "list", 2
+    memory, sides, positive = "list", 2, True
 
     @property
     def head(self) -> int:

@@ -28,7 +28,7 @@ class RNN(SequenceCell):
         super().__init__(inputs, hidden, **common)
         if activation not in ACTIVATIONS:
             raise ConfigurationError(unknown("activation", activation, ACTIVATIONS))
-        self.activation = activation
+        self.activation, self.positive = activation, activation == "sigmoid"
         self.add("U", hidden, inputs)
         self.add("R", hidden, hidden)
         self.add("b", 1, hidden)

@@ -33,7 +33,7 @@ class StackRNN(ActingCell):
     D: nn.Parameter
     P: nn.Parameter
     R: nn.Parameter
-    memory = "stack"
+    memory, positive = "stack", True
 
     def __init__(
         self,

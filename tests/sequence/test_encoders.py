@@ -18,7 +18,7 @@ from dgl_treestack.formats import Example
 from dgl_treestack.inspection import traces
 from dgl_treestack.model import Model
 from dgl_treestack.operators import MATH
-from dgl_treestack.training import checkpoint
+from dgl_treestack.training import checkpoint, evaluation
 from dgl_treestack.training.run import Run
 from dgl_treestack.training.start import start
 from dgl_treestack.vocabulary import Vocabulary
@@ -146,6 +146,23 @@ def test_a_run_stopped_and_resumed_equals_one_never_stopped(name, tmp_path, monk
     assert sum(parameter.numel() for parameter in again.parameters()) > 100
     with pytest.raises(ConfigurationError, match="needs a tree model"):
         traces.make(run, [Example(Equation.parse("x = x"), 1, "a")])
+
+
+@pytest.mark.parametrize("name", sorted(encoders.encoders()))
+def test_a_few_epochs_bring_it_away_from_chance(name):
+    """Sixty equations by heart: with positive states, or products of sides that begin large, that takes far longer."""
+    model = Model.build(name, max(32, SIZES.get(name, 0)), CANONICAL, ["verification"])
+    model.reset_parameters(torch.Generator().manual_seed(0))
+    examples = [one for one in evaluation.read_examples(["bundled:quickstart/train"]) if one.equation.depth <= 4][:60]
+    data, adam = model.prepare(examples), torch.optim.Adam(model.parameters(), lr=1e-2 if name == "stack_rnn" else 3e-3)
+    for _ in range(30):
+        for batch in data.batches(20):
+            adam.zero_grad()
+            model.losses(model(batch), batch).mean().backward()
+            adam.step()
+    (batch,) = model.eval().prepare(examples).batches(60)
+    right = model.correct(model(batch), batch).float().mean()
+    assert np.mean([one.label for one in examples]) == 0.5 and right > 0.8
 
 
 def test_what_an_encoder_cannot_read_or_be():
