@@ -80,7 +80,6 @@ def test_a_file_of_blanks_is_ranked(folder):
     formats.write(folder / "blanks.jsonl", [Example(Equation.parse("x + x = 2*x"), 1, "b", "test", blank=5)])
     text = treestack("complete", "blanks.jsonl", "--run", "runs/small-0", folder=folder)
     assert text.split()[:2] == ["depth", "blanks"] and text.splitlines()[-1].split()[:2] == ["all", "1"]
-    treestack("evaluate", "runs/small-0", "blanks.jsonl", folder=folder)  # the same file to verify, beside it
     (row,) = records.read(folder / "runs" / "small-0" / "records" / "blanks-completion.jsonl")
     assert row["answer"] == "2" and row["candidates"] == 3
     assert "no candidates" not in treestack("complete", "nowhere.jsonl", "--run", "runs/small-0", folder=folder, code=2)

@@ -116,6 +116,8 @@ def test_table_and_figures(tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(algorithmic.EXTENTS, "tiny", extent)
     few = {name: task for name, task in tasks().items() if name in ("anb2n", "memorization")}
     monkeypatch.setattr(algorithmic, "tasks", lambda: few)
+    one_size = {name: [dataclasses.replace(m, sizes=m.sizes[:1]) for m in models(task)] for name, task in few.items()}
+    monkeypatch.setattr(algorithmic, "models", lambda task: one_size[task.name])
     algorithmic.reproduce(tmp_path, "tiny", 0)
     assert algorithmic.missing(tmp_path, "tiny", 0) == [] and len(algorithmic.missing(tmp_path, "smoke", 0)) == 8, (
         "another extent"
