@@ -48,8 +48,8 @@ class Compared:
 
 @dataclass(frozen=True)
 class Protocol:
-    """One experiment of the papers. source: paper and table, and what is to be known of them. depths: of training and
-    validation, (from, to).
+    """One experiment of the papers. source: paper and table. note: what is to be known of their numbers and ours. depths: of
+    training and validation, (from, to).
 
     extras: names out of `_extras.EXTRAS`, records that are needed beside those of the test set. figures: names of figures,
     and drawn: labels of the rows in them, all when empty. unit: of the columns.
@@ -65,6 +65,7 @@ class Protocol:
     drawn: Sequence[str] = ()
     compared: Sequence[Compared] = (Compared(8, 13),)
     unit: str = "Per cent"
+    note: str = ""
 
 
 def train(run: RunResult) -> float:

@@ -48,7 +48,8 @@ def missing(folder: Path, scale_name: str, seed: int) -> list[str]:
 def reproduce(folder: Path, scale_name: str, seed: int, *, jobs: int = 1, training: bool = True) -> None:
     """Train what is missing, then write `table.md`, `table.csv` and figures. Restarts take the place of seeds.
 
-    training: or else only from runs that are done; without any, nothing is written."""
+    training: or else only from runs that are done; without any, nothing is written.
+    """
     extent = EXTENTS[scale_name]
     left = set() if training else set(missing(folder, scale_name, seed))
     work = [

@@ -16,9 +16,9 @@ from dgl_treestack.experiments.scales import SCALES, Scale, check_data
 from dgl_treestack.resources import find_config
 from dgl_treestack.results import RunResult
 from dgl_treestack.training import configuration
-from dgl_treestack.training.command import check_seeds
 from dgl_treestack.training.configuration import RunConfig
 from dgl_treestack.training.run import Run
+from dgl_treestack.training.start import check_seeds
 
 ALL = "all"
 # Experiments that are no tables of runs on equations: each defines TITLE, SOURCE, `missing` and `reproduce`.

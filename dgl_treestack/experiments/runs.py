@@ -12,7 +12,7 @@ from dgl_treestack.training import configuration
 from dgl_treestack.training.configuration import RunConfig
 from dgl_treestack.training.folder import RunFolder
 from dgl_treestack.training.interruption import Interrupted
-from dgl_treestack.training.start import check_data, start, start_many
+from dgl_treestack.training.start import check_unchanged, start, start_many
 
 logger = logging.getLogger(__name__)
 
@@ -21,7 +21,7 @@ def finished(config: RunConfig, seeds: Sequence[int], folder: Path) -> list[Path
     """The folders of a configuration's runs that are done. Raises ConfigurationError when their data has changed since."""
     runs = [run for run in (RunFolder(folder / f"{config.name}-{seed}") for seed in seeds) if run.done.exists()]
     for run in runs:
-        check_data(run)
+        check_unchanged(run)
     return [run.folder for run in runs]
 
 

@@ -74,7 +74,8 @@ def markdown(
         cells = [_cells(line, line["measured"] in printed) for line in own]
         rows.append([row.label, *cells, own[0]["seeds"]])
     commits = sorted({commit for line in lines for commit in line["commits"].split()})
-    parts = [f"# {protocol.title}", protocol.source + ".", report.markdown_table(rows)]
+    source = ". ".join(text for text in (protocol.source, protocol.note) if text)
+    parts = [f"# {protocol.title}", source + ".", report.markdown_table(rows)]
     for compared, behind in others.items():
         if behind:
             names, where = list(behind[0]), f"the set `{compared.extra}`" if compared.extra else "the test set"

@@ -7,8 +7,8 @@ from pathlib import Path
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.language import configuration, training
 from dgl_treestack.resources import find_config
-from dgl_treestack.training.command import check_seeds
 from dgl_treestack.training.interruption import Interrupted
+from dgl_treestack.training.start import check_seeds
 
 
 def train_language(

@@ -20,7 +20,7 @@ from dgl_treestack.training.evaluation import evaluate, make_records
 from dgl_treestack.training.interruption import Interrupted
 from dgl_treestack.training.run import Run
 from dgl_treestack.training.shipped import trust
-from dgl_treestack.training.start import start, start_many
+from dgl_treestack.training.start import check_seeds, start, start_many
 
 
 def train_all(
@@ -58,12 +58,6 @@ def train_all(
             print(stop, file=sys.stderr)
             return stop.exit_code
     return 0
-
-
-def check_seeds(seeds: Sequence[int]) -> None:
-    """Raise ConfigurationError for a negative seed, or one given twice."""
-    if min(seeds) < 0 or len(set(seeds)) < len(seeds):
-        raise ConfigurationError(f"Seeds are whole numbers from 0 on, each given once; found {', '.join(map(str, seeds))}.")
 
 
 def evaluate_file(run: Path, data: str, *, output: Path | None, engine: str, precision: str, as_json: bool) -> None:

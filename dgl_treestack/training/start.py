@@ -75,10 +75,10 @@ def check_resumable(run: Run, config: RunConfig, seed: int, resume: bool) -> Non
         raise ConfigurationError(f"{run.folder} exists. Go on with --resume, or choose another --output-dir.")
     if run.config.hash != config.hash or run.seed != seed:
         raise ConfigurationError(f"{run.folder} holds a run of another configuration. Choose another --output-dir.")
-    check_data(run)
+    check_unchanged(run)
 
 
-def check_data(run: RunFolder) -> None:
+def check_unchanged(run: RunFolder) -> None:
     """Raise ConfigurationError when a data file of a run has changed since. Files that are gone are not looked for."""
     for name, checksum in run.environment.get("data", {}).items():
         path = find_data(name)
@@ -90,6 +90,12 @@ def checksums(config: RunConfig) -> dict[str, str]:
     """SHA-256 of every data file of a configuration, by the name it has there."""
     data = config.data
     return {name: sha256(find_data(name)) for name in dict.fromkeys((*data.train, *data.validation, *data.test))}
+
+
+def check_seeds(seeds: Sequence[int]) -> None:
+    """Raise ConfigurationError for a negative seed, or one given twice."""
+    if min(seeds) < 0 or len(set(seeds)) < len(seeds):
+        raise ConfigurationError(f"Seeds are whole numbers from 0 on, each given once; found {', '.join(map(str, seeds))}.")
 
 
 def check_device(device: str, engine: str) -> None:

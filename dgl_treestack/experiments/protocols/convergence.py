@@ -9,8 +9,7 @@ def _row(label: str, config: str, epochs: float, accuracy: tuple[float, float]) 
 
 PROTOCOL = Protocol(
     "Convergence",
-    "Mali 2021, Table 4 (printed under the caption of Table 5). Its accuracy of Tree-SMU is the one that its Table 2 has "
-    "without no-op",
+    "Mali 2021, Table 4 (printed under the caption of Table 5)",
     (
         _row("Tree-LSTM", "tree_lstm", 135, (93.77, 0.02)),
         _row("Tree-SMU", "tree_smu", 99, (93.58, 0.21)),
@@ -21,5 +20,6 @@ PROTOCOL = Protocol(
     ),
     (Column("best epoch", best_epoch), Column("validation", validation)),
     figures=("epochs",),
+    note="Its accuracy of Tree-SMU is the one that its Table 2 has without no-op",
     unit="Epochs and per cent",
 )

@@ -11,10 +11,11 @@ PAPER = {
 
 PROTOCOL = Protocol(
     "Localism",
-    f"Arabshahi 2020, Table 2. {SAME}",
+    "Arabshahi 2020, Table 2",
     every_tree_model(PAPER),
     (Column("train", train), Column("validation", validation), Column("test 1-4", tested(1, 4))),
     depths=(5, 13),
+    note=SAME,
     compared=(Compared(1, 4),),
     drawn=MAIN,
 )

@@ -19,8 +19,7 @@ def _row(size: int) -> Row:
 
 PROTOCOL = Protocol(
     "Stack size and stack usage",
-    "Arabshahi 2020, Table 5: rows whose norm is above 0.001, on validation equations; it prints no accuracies, and does not "
-    "say over which nodes it averages: here, over the operators of both sides",
+    "Arabshahi 2020, Table 5",
     tuple(map(_row, PAPER)),
     (
         Column("validation", validation),
@@ -32,5 +31,7 @@ PROTOCOL = Protocol(
     ),
     extras=("usage",),
     figures=("depth", "usage"),
+    note="Rows whose norm is above 0.001, on validation equations. The paper prints no accuracies, and does not say over which "
+    "nodes it averages: here, over the operators of both sides",
     unit="Per cent, and rows of the stack",
 )
