@@ -11,13 +11,14 @@ from dgl_treestack.errors import ConfigurationError, unknown
 from dgl_treestack.sequence import LSTM, RNN, StackRNN
 from dgl_treestack.tokens import Trees, prefix
 
+SIGMOID_GAIN = 4.0  # a sigmoid's slope is a quarter of tanh's
 CELLS = {"rnn": RNN, "lstm": LSTM, "stack_rnn": StackRNN}
 
 
 class SequenceEncoder(Encoder):
     """h after the last token (Arabshahi 2019, section 4.2; Mali 2021, table 2); x_t is the token's row of the table.
-    Of a cell whose h lies between 0 and 1 it is 2 h - 1: products of positive numbers differ too little, and a Stack RNN stays
-    at chance with them.
+    Of a cell whose h are sigmoids it is 2 h - 1, since products of positive numbers differ too little, and initial values are
+    four times as large (Glorot & Bengio 2010), since else only the last tokens are felt; a Stack RNN stays at chance without.
 
     cell: rnn, lstm or stack_rnn; what is left of the settings goes to it. Dropout acts on x_t. The authors' code lets
     named constants share rows with operators, by mistake; here every token has its own. Theirs has one more sigmoid layer
@@ -43,6 +44,9 @@ class SequenceEncoder(Encoder):
     def reset_parameters(self, generator: torch.Generator) -> None:
         super().reset_parameters(generator)
         self.cell.reset_parameters(generator)
+        if self.cell.positive:
+            for parameter in self.cell.parameters():
+                parameter.data.mul_(SIGMOID_GAIN)
 
 
 _STACKS = {"cell": "stack_rnn", "stacks": 10, "noop": True, "recurrence": "full", "capacity": 64}

@@ -162,6 +162,7 @@ def test_protocols_share_runs():
     assert rows["productivity"]["Tree-LSTM"] == rows["ablation_2019"]["Tree-LSTM"] == rows["capacity"]["Tree-LSTM, hidden 50"]
     assert rows["productivity"]["Tree-LSTM"] != rows["localism"]["Tree-LSTM"]
     assert rows["sample_efficiency"]["Tree-SMU, 100 %"] == rows["productivity"]["Tree-SMU"]
+    assert rows["systematicity"] == rows["productivity"]
 
 
 def test_unknown_names_and_missing_data(tmp_path, monkeypatch, capsys):

@@ -154,7 +154,7 @@ def test_a_few_epochs_bring_it_away_from_chance(name):
     model = Model.build(name, max(32, SIZES.get(name, 0)), CANONICAL, ["verification"])
     model.reset_parameters(torch.Generator().manual_seed(0))
     examples = [one for one in evaluation.read_examples(["bundled:quickstart/train"]) if one.equation.depth <= 4][:60]
-    data, adam = model.prepare(examples), torch.optim.Adam(model.parameters(), lr=1e-2 if name == "stack_rnn" else 3e-3)
+    data, adam = model.prepare(examples), torch.optim.Adam(model.parameters(), lr=3e-3)
     for _ in range(30):
         for batch in data.batches(20):
             adam.zero_grad()

@@ -1,0 +1,26 @@
+"""Systematicity: trained on depths 1-7, tested on other equations of the same depths. Its runs are those of productivity."""
+
+from dgl_treestack.experiments._models import MAIN, SAME, every_model
+from dgl_treestack.experiments._protocol import Column, Compared, Protocol, tested, train, validation
+from dgl_treestack.experiments.protocols import productivity
+
+PRINTED = ("train", "validation", "test 1-7")
+PAPER = {label: {title: found[title] for title in PRINTED} for label, found in productivity.PAPER.items()}
+
+PROTOCOL = Protocol(
+    "Systematicity",
+    "Arabshahi 2020, Table 1",
+    every_model(PAPER),
+    (
+        Column("train", train),
+        Column("validation", validation),
+        Column("test 1-7", tested(1, 7)),
+        Column("precision 1-7", tested(1, 7, "precision")),
+        Column("recall 1-7", tested(1, 7, "recall")),
+        Column("f1 1-7", tested(1, 7, "f1")),
+        Column("pairs 1-7", tested(1, 7, "pairs")),
+    ),
+    note=SAME,
+    compared=(Compared(1, 7),),
+    drawn=("LSTM", "Transformer", *MAIN),
+)
