@@ -28,8 +28,8 @@ class Layers(nn.Module):
         self.stack = nn.TransformerEncoder(layer, layers, norm=nn.LayerNorm(hidden), enable_nested_tensor=False)
 
     def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
-        """x: (K, T, H), of which the first `lengths` (K,) count. Returns (K, H). Rows of similar lengths go together: padding is
-        more than half of what would be computed else."""
+        """x: (K, T, H), of which the first `lengths` (K,) count. Returns (K, H). Rows of similar lengths go together: else
+        more than half of what is computed would be padding."""
         order = lengths.argsort()
         parts = [self._mean(x[rows, : int(lengths[rows].max())], lengths[rows]) for rows in order.chunk(GROUPS)]
         return torch.cat(parts)[order.argsort()]
