@@ -49,12 +49,11 @@ class Map:
 
 
 class Waiting(NamedTuple):
-    """Rows of x and of the gradient of y, with their maps and how many rows each has."""
+    """Rows of x and of the gradient of y by map."""
 
-    x: Tensor
-    arriving: Tensor
     maps: list[Map]
-    sizes: list[int]
+    x: Sequence[Tensor]
+    arriving: Sequence[Tensor]
 
 
 class Products:
@@ -64,33 +63,31 @@ class Products:
     """
 
     def __init__(self, cell: Cell, operators: Iterable[str], memory: Memory):
-        self.cell, self.memory = cell, memory
+        self.memory, self.products = memory, {name: cast(OperatorLinear, maps) for name, maps in cell.products.items()}
+        self.of_chunks: dict[tuple[Unit, int], list[Map]] = {}
         self.maps: dict[tuple[Unit, str], Map] = {}  # by operator, or by its key where operators share weights
         self.parameters: dict[Key, Tensor] = {}
         self.waiting: dict[Unit, list[Waiting]] = {}
         self.rows_waiting: dict[Unit, int] = {}
-        self.shared = {name for name, maps in cell.products.items() if cast(OperatorLinear, maps).share == "all"}
+        self.shared = {name for name, maps in self.products.items() if maps.share == "all"}
         for operator in operators:
-            for product in cell.products:
-                keys, tensors = self._keys(product, operator), self._product(product).pair(operator)
+            for product, linear in self.products.items():
+                keys, tensors = self._keys(product, operator), linear.pair(operator)
                 self.parameters.update((key, value) for key, value in zip(keys, tensors, strict=True) if value is not None)
 
-    def _product(self, product: str) -> OperatorLinear:
-        return cast(OperatorLinear, self.cell.products[product])
-
     def _keys(self, product: str, operator: str) -> tuple[Key, Key]:
-        own = self._product(product).keys[operator]
+        own = self.products[product].keys[operator]
         return ("weight", product, own), ("bias", product, own)
 
     def _map(self, unit: Unit, operator: str) -> Map:
         """Made when it is first asked for."""
-        name = "".join(self._product(product).keys[operator] for product in unit) if unit[0] in self.shared else operator
+        name = "".join(self.products[product].keys[operator] for product in unit) if unit[0] in self.shared else operator
         if (unit, name) not in self.maps:
             self.maps[unit, name] = self._made(unit, operator)
         return self.maps[unit, name]
 
     def _made(self, unit: Unit, operator: str) -> Map:
-        pairs = [self._product(product).pair(operator) for product in unit]
+        pairs = [self.products[product].pair(operator) for product in unit]
         weights, biases = ([tensor.detach() for tensor in column if tensor is not None] for column in zip(*pairs, strict=True))
         widths = [len(tensor) for tensor in weights or biases]
         parts = [Part(*self._keys(product, operator), width) for product, width in zip(unit, widths, strict=True)]
@@ -115,17 +112,17 @@ class Products:
         rows, repeats = _flat(x)
         arriving, found = arriving.reshape(rows.shape[0], -1), self.memory.empty(*rows.shape)  # in order of rows, whatever x is
         maps, sizes = self._maps(unit, chunk), self._sizes(unit, chunk, repeats)
+        of_y = _parts(arriving, sizes)
         if maps[0].weight is not None:
-            for one, own, part in zip(maps, _parts(arriving, sizes), _parts(found, sizes), strict=True):
+            for one, own, part in zip(maps, of_y, _parts(found, sizes), strict=True):
                 torch.mm(own, cast(Tensor, one.weight), out=part)
-        self._wait(unit, Waiting(rows, arriving, maps, sizes))
+        self._wait(unit, Waiting(maps, _parts(rows, sizes), of_y), rows.shape[0])
         return found.view(x.shape)
 
-    def _wait(self, unit: Unit, one: Waiting) -> None:
+    def _wait(self, unit: Unit, one: Waiting, count: int) -> None:
         """Keep rows for later, or settle them at once where they are many and of one map."""
-        count = one.x.shape[0]
         if len(one.maps) == 1 and count > MOST_WAITING // 8:
-            _accumulate(one.maps[0], one.x, one.arriving)
+            _accumulate(one.maps[0], one.x[0], one.arriving[0])
             return
         self.waiting.setdefault(unit, []).append(one)
         self.rows_waiting[unit] = self.rows_waiting.get(unit, 0) + count
@@ -134,8 +131,11 @@ class Products:
 
     def _maps(self, unit: Unit, chunk: Chunk) -> list[Map]:
         """One per segment, or one in all where operators share it."""
-        segments = chunk.segments[:1] if unit[0] in self.shared else chunk.segments
-        return [self._map(unit, segment.operator) for segment in segments]
+        found = self.of_chunks.get((unit, chunk.start))
+        if found is None:
+            segments = chunk.segments[:1] if unit[0] in self.shared else chunk.segments
+            found = self.of_chunks[unit, chunk.start] = [self._map(unit, segment.operator) for segment in segments]
+        return found
 
     def _sizes(self, unit: Unit, chunk: Chunk, repeats: int) -> list[int]:
         """Rows of every map."""
@@ -164,8 +164,8 @@ class Products:
         every = self.waiting.pop(unit)
         self.rows_waiting[unit] = 0
         by_map: dict[Map, tuple[list[Tensor], list[Tensor]]] = {}
-        for x, arriving, maps, sizes in every:
-            for one, own, gradient in zip(maps, _parts(x, sizes), _parts(arriving, sizes), strict=True):
+        for waiting in every:
+            for one, own, gradient in zip(*waiting, strict=True):
                 xs, gradients = by_map.setdefault(one, ([], []))
                 xs.append(own)
                 gradients.append(gradient)
