@@ -3,7 +3,8 @@
 import itertools
 import json
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+import statistics
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,7 @@ PAPER: Mapping[str, Sequence[float]] = {
 COUNTING = ("anbn", "anbncn", "anbncndn", "anb2n", "anbmcnm")
 SHOWN_BY_LENGTH = ("memorization", "addition")  # Figure 2
 TRACED = "anb2n"  # Table 3
+_SPREAD: Mapping[str, Callable[[list[float]], float]] = {"worst": min, "middle": statistics.median, "best": max}
 Line = dict[str, Any]
 
 
@@ -106,9 +108,11 @@ def _lines(task: str, label: str, rows: Sequence[Record], extent: Extent) -> Ite
             near = [row for row in way if row["depth"] <= extent.largest]
             mine = [row for row in way if row["restart"] == _chosen(way)]
             column = f"{protocol}, {'hard' if hard else 'soft'}"
-            line[column] = records.accuracy(row for row in mine if row["depth"] <= extent.largest)
-            line[f"{column}: restarts"] = len(restarts - {row["restart"] for row in near if not row["correct"]})
+            of_restarts = [records.accuracy(row for row in near if row["restart"] == one) for one in sorted(restarts)]
+            line[column] = of_restarts[_chosen(way)]
+            line[f"{column}: restarts"] = sum(share == 100.0 for share in of_restarts)
             if protocol == "emptied":
+                line |= {f"{column}: {what} restart": found(of_restarts) for what, found in _SPREAD.items()}
                 line[f"entropy, {column}"] = mine[0]["entropy"]
                 line[f"{column}: holds to"] = _holds_to(mine)
         yield line
@@ -130,8 +134,9 @@ _CAPTION = (
     "actions that are tested, is right; in brackets how many restarts are right on all. Emptied: memories are emptied before "
     "every sequence, {extent.repeats} of a size where sequences of a size differ, all of which have to be right; stream: one "
     "stream from the smallest to the largest, {extent.streamed} of a size. Soft: actions as they are; hard: the likeliest "
-    "alone. Rounded: fine-tuned towards hard actions, unused stacks taken away. Holds to: every size tested up to it is right, "
-    "sizes above {extent.largest} being {far}. Trained on n < 20."
+    "alone. The last columns are of emptied memories, soft and hard: per cent of sizes that the worst restart, the middle one "
+    "and the best are right on, and the n to which the chosen one holds, right on every size tested up to it, those above "
+    "{extent.largest} being {far}. Rounded: fine-tuned towards hard actions, unused stacks taken away. Trained on n < 20."
 )
 _RECIPES = (
     "RNN and LSTM in the paper's sizes, of which the one with the least entropy is taken, with fewer restarts each. The paper "
@@ -142,12 +147,14 @@ _RECIPES = (
 
 def _markdown(lines: Sequence[Line], extent: Extent, command: str, seed: int) -> str:
     ways = ("emptied, soft", "emptied, hard", "stream, soft", "stream, hard")
-    rows = [["task", "model", "paper", *ways, "holds to n, soft and hard"]]
+    rows = [["task", "model", "paper", *ways, "restarts: worst, middle, best", "holds to n"]]
     for line in lines:
         cells = [f"{line[way]:.1f} ({line[f'{way}: restarts']}/{line['restarts']})" if way in line else "-" for way in ways]
         paper = "-" if line["paper"] is None else f"{line['paper']:g}"
-        holds = [str(line[f"{way}: holds to"]) for way in ways[:2] if f"{way}: holds to" in line]
-        rows.append([tasks()[line["task"]].title, line["model"], paper, *cells, ", ".join(holds)])
+        emptied = [way for way in ways[:2] if way in line]
+        spread = "; ".join(", ".join(f"{line[f'{way}: {what} restart']:.0f}" for what in _SPREAD) for way in emptied)
+        holds = "; ".join(str(line[f"{way}: holds to"]) for way in emptied)
+        rows.append([tasks()[line["task"]].title, line["model"], paper, *cells, spread, holds])
     return "\n\n".join(
         [
             "# Algorithmic patterns",
