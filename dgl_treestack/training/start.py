@@ -39,6 +39,8 @@ def start(
     training = None
     if run.is_complete():
         check_resumable(run, config, seed, resume)
+        if not run.done.exists():
+            _warn_of_other_versions(run)
     else:
         training = Training(run, config, seed, device=device, quiet=quiet)
         sizes = {"train": len(training.train_set), "validation": len(training.validation_set)}
@@ -76,6 +78,18 @@ def check_resumable(run: Run, config: RunConfig, seed: int, resume: bool) -> Non
     if run.config.hash != config.hash or run.seed != seed:
         raise ConfigurationError(f"{run.folder} holds a run of another configuration. Choose another --output-dir.")
     check_unchanged(run)
+
+
+def _warn_of_other_versions(run: RunFolder) -> None:
+    """Numbers are the same to the bit only with what a run was begun with."""
+    now, begun = (
+        {"commit": one.get("commit"), **one.get("versions", {})} for one in (environment.describe("cpu"), run.environment)
+    )
+    other = [f"{name} {begun[name]}, now {now[name]}" for name in now if name in begun and begun[name] != now[name]]
+    if other:
+        logger.warning(
+            "%s was begun with %s: numbers may differ from those of a run of one piece", run.folder, "; ".join(other)
+        )
 
 
 def check_unchanged(run: RunFolder) -> None:

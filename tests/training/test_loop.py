@@ -113,6 +113,19 @@ def test_interrupted_anywhere_and_resumed_equals_never_stopped(tmp_path, monkeyp
         assert outcome(start(config, 0, folder, resume=True, quiet=True)) == whole
 
 
+def test_going_on_with_other_versions_is_said(tmp_path, caplog):
+    config = small_config(tmp_path)
+    run = start(config, 0, tmp_path / "runs", quiet=True)
+    run.done.unlink()
+    start(config, 0, tmp_path / "runs", resume=True, quiet=True)
+    assert "was begun with" not in caplog.text
+    run.done.unlink()
+    before = {**run.environment, "commit": "f" * 12}
+    (run.folder / "environment.json").write_text(json.dumps(before))
+    start(config, 0, tmp_path / "runs", resume=True, quiet=True)
+    assert f"was begun with commit {'f' * 12}, now " in caplog.text and "torch" not in caplog.text
+
+
 def test_killed_at_arbitrary_moments_and_resumed_equals_never_killed(tmp_path):
     config = small_config(tmp_path, schedule={"epochs": 12})
     (tmp_path / "small.toml").write_text(configuration.dump(config))
