@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from dgl_treestack.algorithmic.stream import Chunk
 from dgl_treestack.initial_values import draw_summed
-from dgl_treestack.sequence import SequenceCell, State, detached
+from dgl_treestack.sequence import LateGradients, SequenceCell, State, detached
 
 CLIP = 15.0  # of every error signal (Joulin & Mikolov 2015, section 5)
 WINDOW = 50  # tokens
@@ -65,6 +65,7 @@ class AutogradLearner(Learner):
                 for _, state in self._steps(old, self.state):
                     self.state = state
         inputs = torch.cat([tokens for tokens, _ in self.past])
+        late = self.net.cell.late = LateGradients()
         h = torch.stack([state["h"] for _, state in self._steps(inputs, self.state)][-new:])
         losses = functional.cross_entropy(self.net.read(h).flatten(0, 2), chunk.targets.flatten(), reduction="none").view_as(
             chunk.weights
@@ -72,6 +73,8 @@ class AutogradLearner(Learner):
         self.net.zero_grad(set_to_none=True)
         total: Tensor = (losses * chunk.weights).sum(0)
         total.sum().backward()
+        late.settle()
+        self.net.cell.late = None
         return total.detach()
 
     def _steps(self, inputs: Tensor, state: State) -> Iterator[tuple[int, State]]:

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from dgl_treestack.errors import ConfigurationError
+from dgl_treestack.sequence._late import LateGradients
 
 State = dict[str, Tensor]
 Signals = dict[str, Tensor]
@@ -29,6 +30,7 @@ class SequenceCell(nn.Module, abc.ABC):
     """
 
     positive = False
+    late: LateGradients | None = None  # set by whoever goes back through many steps
 
     def __init__(self, inputs: int, hidden: int, *, restarts: int | None = None):
         super().__init__()
@@ -65,6 +67,10 @@ class SequenceCell(nn.Module, abc.ABC):
             return functional.embedding(x, weight.mT)
         nets = torch.arange(self.restarts, device=x.device).unsqueeze(1)
         return weight.mT[nets, x]
+
+    def times(self, x: Tensor, weight: nn.Parameter) -> Tensor:
+        """x (R, B, in) times a weight (R, out, in), transposed."""
+        return x @ weight.mT if self.late is None or not torch.is_grad_enabled() else self.late.product(x, weight)
 
     @abc.abstractmethod
     def step(self, drive: Tensor, state: State) -> tuple[State, Signals]:

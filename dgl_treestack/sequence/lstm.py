@@ -43,15 +43,15 @@ class LSTM(SequenceCell):
         h = drive
         for layer, own in self.names:
             U, R, b = self.weights(layer)
-            below = h @ U.mT if layer else drive
-            i, f, u, o = (below + state[f"h{own}"] @ R.mT + b).chunk(4, dim=-1)
+            below = self.times(h, U) if layer else drive
+            i, f, u, o = (below + self.times(state[f"h{own}"], R) + b).chunk(4, dim=-1)
             i, f, o = torch.sigmoid(i), torch.sigmoid(f), torch.sigmoid(o)
             c = f * state[f"c{own}"] + i * torch.tanh(u)
             h = o * torch.tanh(c)
             after |= {f"h{own}": h, f"c{own}": c}
         return after, {"input": i, "forget": f, "output": o}
 
-    def weights(self, layer: str) -> tuple[Tensor, Tensor, Tensor]:
+    def weights(self, layer: str) -> tuple[nn.Parameter, nn.Parameter, nn.Parameter]:
         """U, R and b of a layer, by the name of its weights."""
         U, R, b = (self.get_parameter(f"{name}{layer}") for name in "URb")
         return U, R, b

@@ -34,7 +34,7 @@ class RNN(SequenceCell):
         self.add("b", 1, hidden)
 
     def step(self, drive: Tensor, state: State) -> tuple[State, Signals]:
-        return {"h": ACTIVATIONS[self.activation](drive + state["h"] @ self.R.mT + self.b)}, {}
+        return {"h": ACTIVATIONS[self.activation](drive + self.times(state["h"], self.R) + self.b)}, {}
 
     def unroll(self, x: Tensor, state: State | None = None) -> tuple[Tensor, State]:
         if self.restarts is not None or self.activation != "tanh" or not x.is_floating_point():
