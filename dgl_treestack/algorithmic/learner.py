@@ -66,7 +66,10 @@ class AutogradLearner(Learner):
                     self.state = state
         inputs = torch.cat([tokens for tokens, _ in self.past])
         late = self.net.cell.late = LateGradients()
-        h = torch.stack([state["h"] for _, state in self._steps(inputs, self.state)][-new:])
+        try:
+            h = torch.stack([state["h"] for _, state in self._steps(inputs, self.state)][-new:])
+        finally:
+            self.net.cell.late = None
         losses = functional.cross_entropy(self.net.read(h).flatten(0, 2), chunk.targets.flatten(), reduction="none").view_as(
             chunk.weights
         )
@@ -74,7 +77,6 @@ class AutogradLearner(Learner):
         total: Tensor = (losses * chunk.weights).sum(0)
         total.sum().backward()
         late.settle()
-        self.net.cell.late = None
         return total.detach()
 
     def _steps(self, inputs: Tensor, state: State) -> Iterator[tuple[int, State]]:

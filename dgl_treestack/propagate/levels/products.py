@@ -64,7 +64,7 @@ class Products:
 
     def __init__(self, cell: Cell, operators: Iterable[str], memory: Memory):
         self.memory, self.products = memory, {name: cast(OperatorLinear, maps) for name, maps in cell.products.items()}
-        self.of_chunks: dict[tuple[Unit, int], list[Map]] = {}
+        self.of_chunks: dict[tuple[Unit, int], list[Map]] = {}  # by a chunk's first row
         self.maps: dict[tuple[Unit, str], Map] = {}  # by operator, or by its key where operators share weights
         self.parameters: dict[Key, Tensor] = {}
         self.waiting: dict[Unit, list[Waiting]] = {}
