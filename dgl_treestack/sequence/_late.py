@@ -16,7 +16,7 @@ class LateGradients:
 
     def product(self, x: Tensor, weight: nn.Parameter) -> Tensor:
         """x (..., B, in) times a weight (..., out, in), transposed."""
-        found: Tensor = _Product.apply(x, weight, self.waiting.setdefault(weight, []))
+        found: Tensor = _Product.apply(x, weight, self)
         return found
 
     def settle(self) -> None:
@@ -30,14 +30,15 @@ class LateGradients:
 
 class _Product(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, waiting: list[tuple[Tensor, Tensor]]) -> Tensor:
+    def forward(ctx: Any, x: Tensor, weight: nn.Parameter, late: LateGradients) -> Tensor:
         ctx.save_for_backward(x, weight)
-        ctx.waiting = waiting
+        ctx.late = late
         return x @ weight.mT
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, arriving: Tensor) -> tuple[Tensor, None, None]:
         x, weight = ctx.saved_tensors
-        ctx.waiting.append((arriving, x))
+        # detached: x knows the graph, which knows `late`, and a circle through autograd is never freed
+        ctx.late.waiting.setdefault(weight, []).append((arriving, x.detach()))
         return arriving @ weight, None, None
