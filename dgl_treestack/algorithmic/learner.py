@@ -2,7 +2,6 @@
 
 import abc
 from collections import deque
-from collections.abc import Iterator
 
 import torch
 from torch import Tensor, nn
@@ -10,7 +9,7 @@ from torch.nn import functional
 
 from dgl_treestack.algorithmic.stream import Chunk
 from dgl_treestack.initial_values import draw_summed
-from dgl_treestack.sequence import LateGradients, SequenceCell, State, detached
+from dgl_treestack.sequence import SequenceCell, State, detached
 
 CLIP = 15.0  # of every error signal (Joulin & Mikolov 2015, section 5)
 WINDOW = 50  # tokens
@@ -62,32 +61,14 @@ class AutogradLearner(Learner):
         while sum(count for _, count in self.past) > max(self.window, new):
             old, _ = self.past.popleft()
             with torch.no_grad():
-                for _, state in self._steps(old, self.state):
-                    self.state = state
+                for drive in self.net.cell.drive(old.unsqueeze(-1)):
+                    self.state, _ = self.net.cell.step(drive, self.state)
         inputs = torch.cat([tokens for tokens, _ in self.past])
-        late = self.net.cell.late = LateGradients()
-        try:
-            h = torch.stack([state["h"] for _, state in self._steps(inputs, self.state)][-new:])
-        finally:
-            self.net.cell.late = None
+        h = self.net.cell.window(self.net.cell.drive(inputs.unsqueeze(-1)), self.state, CLIP)[-new:]
         losses = functional.cross_entropy(self.net.read(h).flatten(0, 2), chunk.targets.flatten(), reduction="none").view_as(
             chunk.weights
         )
         self.net.zero_grad(set_to_none=True)
         total: Tensor = (losses * chunk.weights).sum(0)
         total.sum().backward()
-        late.settle()
         return total.detach()
-
-    def _steps(self, inputs: Tensor, state: State) -> Iterator[tuple[int, State]]:
-        cell = self.net.cell
-        for t, drive in enumerate(cell.drive(inputs.unsqueeze(-1))):
-            state, _ = cell.step(drive, state)
-            for value in state.values():
-                if value.requires_grad:
-                    value.register_hook(_clipped)
-            yield t, state
-
-
-def _clipped(gradient: Tensor) -> Tensor:
-    return gradient.clamp(-CLIP, CLIP)

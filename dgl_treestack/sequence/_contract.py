@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from dgl_treestack.errors import ConfigurationError
-from dgl_treestack.sequence._late import LateGradients
 
 State = dict[str, Tensor]
 Signals = dict[str, Tensor]
@@ -30,7 +29,6 @@ class SequenceCell(nn.Module, abc.ABC):
     """
 
     positive = False
-    late: LateGradients | None = None  # set by whoever goes back through many steps
 
     def __init__(self, inputs: int, hidden: int, *, restarts: int | None = None):
         super().__init__()
@@ -68,10 +66,6 @@ class SequenceCell(nn.Module, abc.ABC):
         nets = torch.arange(self.restarts, device=x.device).unsqueeze(1)
         return weight.mT[nets, x]
 
-    def times(self, x: Tensor, weight: nn.Parameter) -> Tensor:
-        """x (R, B, in) times a weight (R, out, in), transposed."""
-        return x @ weight.mT if self.late is None or not torch.is_grad_enabled() else self.late.product(x, weight)
-
     @abc.abstractmethod
     def step(self, drive: Tensor, state: State) -> tuple[State, Signals]:
         """One token: what `drive` gives for it, (R, B, rows of U), and the state before it. Returns the state after it, and
@@ -87,6 +81,18 @@ class SequenceCell(nn.Module, abc.ABC):
             found.append(state["h"])
         return torch.stack(found), state
 
+    def window(self, driven: Tensor, state: State, clip: float) -> Tensor:
+        """h after every token (T, R, B, H) for what `drive` gives, from a state on. On the way back the gradient of every field
+        at every token is held within -clip and clip, and none reaches the state that was given."""
+        found, state = [], detached(state)
+        for one in driven:
+            state, _ = self.step(one, state)
+            for value in state.values():
+                if value.requires_grad:
+                    value.register_hook(lambda gradient: gradient.clamp(-clip, clip))
+            found.append(state["h"])
+        return torch.stack(found)
+
     def reset_parameters(self, generator: torch.Generator) -> None:
         """Draw all initial values: uniform within 1 / sqrt(H), as the framework does, where a cell says nothing else."""
         for parameter in self.parameters():
@@ -99,3 +105,14 @@ class SequenceCell(nn.Module, abc.ABC):
 def detached(state: Mapping[str, Tensor]) -> State:
     """The same numbers, without the way back."""
     return {name: value.detach() for name, value in state.items()}
+
+
+def tokens_times(x: Tensor, weight: Tensor) -> Tensor:
+    """All x (T, R, B, in) times a weight (R, out, in), transposed: (T, R, B, out), the weight read once for all tokens."""
+    found = x.movedim(0, -3).flatten(-3, -2) @ weight.mT
+    return found.unflatten(-2, (len(x), x.shape[-2])).movedim(-3, 0)
+
+
+def of_weight(gradients: Tensor, x: Tensor) -> Tensor:
+    """The gradient (R, out, in) of a weight, from x (T, R, B, in) and that of their products with it (T, R, B, out)."""
+    return gradients.movedim(0, -3).flatten(-3, -2).mT @ x.movedim(0, -3).flatten(-3, -2)

@@ -1,14 +1,17 @@
 """The simple recurrent net (Elman)."""
 
+import itertools
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 from dgl_treestack.errors import ConfigurationError, unknown
-from dgl_treestack.sequence._contract import SequenceCell, Signals, State
+from dgl_treestack.sequence._contract import SequenceCell, Signals, State, of_weight
 
 ACTIVATIONS = {"tanh": torch.tanh, "sigmoid": torch.sigmoid}
+SLOPES = {"tanh": lambda y: 1 - y * y, "sigmoid": lambda y: y * (1 - y)}  # by what the function gives
 
 
 class RNN(SequenceCell):
@@ -34,7 +37,7 @@ class RNN(SequenceCell):
         self.add("b", 1, hidden)
 
     def step(self, drive: Tensor, state: State) -> tuple[State, Signals]:
-        return {"h": ACTIVATIONS[self.activation](drive + self.times(state["h"], self.R) + self.b)}, {}
+        return {"h": ACTIVATIONS[self.activation](drive + state["h"] @ self.R.mT + self.b)}, {}
 
     def unroll(self, x: Tensor, state: State | None = None) -> tuple[Tensor, State]:
         if self.restarts is not None or self.activation != "tanh" or not x.is_floating_point():
@@ -43,3 +46,34 @@ class RNN(SequenceCell):
         weights = [self.U, self.R, self.b[0], torch.zeros_like(self.b[0])]
         found, last = torch.rnn_tanh(x, h.unsqueeze(0), weights, True, 1, 0.0, self.training, False, False)
         return found, {"h": last[0]}
+
+    def window(self, driven: Tensor, state: State, clip: float) -> Tensor:
+        found: Tensor = _Window.apply(driven + self.b, self.R, state["h"], self.activation, clip)
+        return found
+
+
+class _Window(torch.autograd.Function):
+    """h_t = f(d_t + R h_{t-1}) over a window and back by hand: a tenth of what autograd calls."""
+
+    @staticmethod
+    def forward(ctx: Any, driven: Tensor, R: Tensor, before: Tensor, activation: str, clip: float) -> Tensor:
+        h = torch.cat([before.unsqueeze(0), driven])
+        rows, weight = h.unbind(0), R.mT.contiguous()
+        for last, own in itertools.pairwise(rows):
+            own += last @ weight
+            ACTIVATIONS[activation](own, out=own)
+        ctx.save_for_backward(h, R)
+        ctx.slope, ctx.clip = SLOPES[activation], clip
+        return h[1:]
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, arriving: Tensor) -> tuple[Tensor | None, ...]:
+        h, R = ctx.saved_tensors
+        gradients, slopes = torch.empty_like(arriving), ctx.slope(h[1:])
+        later = torch.zeros_like(h[0])
+        for own, slope, gradient in zip(*(reversed(x.unbind(0)) for x in (arriving, slopes, gradients)), strict=True):
+            later = (own + later).clamp_(-ctx.clip, ctx.clip)
+            torch.mul(later, slope, out=gradient)
+            later = gradient @ R
+        return gradients, of_weight(gradients, h[:-1]), None, None, None

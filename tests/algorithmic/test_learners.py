@@ -1,19 +1,15 @@
 """Windows by hand against autograd: the same losses and gradients."""
 
-import gc
-import weakref
-
 import numpy as np
 import pytest
 import torch
 
-from dgl_treestack.algorithmic import learner
 from dgl_treestack.algorithmic.learner import AutogradLearner, Net
 from dgl_treestack.algorithmic.stack_learner import StackLearner
 from dgl_treestack.algorithmic.stream import Streams
 from dgl_treestack.algorithmic.tasks import tasks
 from dgl_treestack.errors import ConfigurationError
-from dgl_treestack.sequence import LSTM, RNN, LateGradients, ListRNN, StackRNN
+from dgl_treestack.sequence import LSTM, RNN, ListRNN, StackRNN
 
 RESTARTS = 3
 
@@ -90,53 +86,6 @@ def test_other_cells_learn_by_autograd(make):
         losses.append(plain.learn(streams.take(10)).mean())
         adam.step()
     assert sum(losses[-10:]) < 0.8 * sum(losses[:10])
-
-
-@pytest.mark.parametrize("make", [RNN, LSTM, lambda *sizes, **more: LSTM(*sizes, layers=2, **more)])
-@pytest.mark.parametrize("restarts", [None, 3])
-def test_gradients_of_weights_may_wait(make, restarts):
-    cell = make(2, 5, restarts=restarts).double()
-    cell.reset_parameters(torch.Generator().manual_seed(0))
-    x = torch.randn(7, *cell.prefix, 4, 2, generator=torch.Generator().manual_seed(1)).double().requires_grad_()
-    found = []
-    for late in (None, LateGradients()):
-        cell.late, x.grad = late, None
-        cell.zero_grad()
-        state, total = cell.start(4), torch.tensor(0.0)
-        for drive in cell.drive(x):
-            state, _ = cell.step(drive, state)
-            total = total + state["h"].square().sum()
-        total.backward()
-        if late is not None:
-            assert cell.R.grad is None
-            late.settle()
-        found.append([x.grad, *(parameter.grad for parameter in cell.parameters())])
-    for at_once, waited in zip(*found, strict=True):
-        torch.testing.assert_close(waited, at_once, rtol=1e-12, atol=1e-12)
-
-
-@pytest.mark.parametrize("make", [RNN, LSTM])
-def test_a_window_leaves_nothing_behind(make, monkeypatch):
-    """Python's collector of cycles is off, and would not see those that go through autograd."""
-    made = Net(make(2, 8, restarts=2))
-    made.reset_parameters(torch.Generator().manual_seed(0))
-    windows = []
-
-    class Watched(LateGradients):
-        def __init__(self):
-            super().__init__()
-            windows.append(weakref.ref(self))
-
-    monkeypatch.setattr(learner, "LateGradients", Watched)
-    plain, streams = AutogradLearner(made, window=20), Streams(tasks()["anbn"], 2, np.random.default_rng(0))
-    plain.begin()
-    gc.disable()
-    try:
-        for _ in range(3):
-            plain.learn(streams.take(10))
-    finally:
-        gc.enable()
-    assert [window() for window in windows] == [None] * 3
 
 
 def test_streams_are_sequences_without_gaps():

@@ -9,7 +9,7 @@ from stack_rnn_golden import GOLDEN, of_the_program
 from dgl_treestack import graph
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.propagate import propagate
-from dgl_treestack.sequence import LSTM, RNN, ListRNN, StackRNN, list_rnn
+from dgl_treestack.sequence import LSTM, RNN, ListRNN, SequenceCell, StackRNN, list_rnn
 from dgl_treestack.sequence.chain import SEQUENCE, Chain, chain
 from dgl_treestack.vocabulary import Vocabulary
 
@@ -47,6 +47,29 @@ def test_stack_rnn_is_the_authors_program(case):
         }
         for name, value in found.items():
             torch.testing.assert_close(value.detach(), torch.tensor(step[name], dtype=torch.float64), atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("restarts", [None, 3])
+@pytest.mark.parametrize("clip", [1e30, 0.3])
+@pytest.mark.parametrize("name", ["rnn", "rnn_sigmoid", "lstm", "lstm_three_layers"])
+def test_windows_by_hand_are_what_autograd_finds(name, clip, restarts):
+    cell = built(name, restarts=restarts)
+    generator = torch.Generator().manual_seed(2)
+    x = torch.randn(7, *cell.prefix, 5, 3, generator=generator).double()
+    state = {field: torch.rand(value.shape, generator=generator).double() for field, value in cell.start(5).items()}
+    factors = torch.randn(7, *cell.prefix, 5, 4, generator=generator).double()
+    found = []
+    for window in (cell.window, lambda *arguments: SequenceCell.window(cell, *arguments)):
+        driven = cell.drive(x).detach().requires_grad_()
+        h = window(driven, state, clip)
+        found.append(
+            [h, *torch.autograd.grad((h * factors).sum(), [driven, *(p for n, p in cell.named_parameters() if n != "U")])]
+        )
+    for by_hand, recorded in zip(*found, strict=True):
+        torch.testing.assert_close(by_hand, recorded, rtol=1e-12, atol=1e-12)
+    if clip < 1:
+        free = torch.autograd.grad((cell.window(driven, state, 1e30) * factors).sum(), driven)[0]
+        assert not torch.allclose(found[0][1], free, rtol=1e-3)
 
 
 def test_growing_stacks_lose_nothing():
