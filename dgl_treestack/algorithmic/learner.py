@@ -49,7 +49,7 @@ class Learner(abc.ABC):
 
 
 class AutogradLearner(Learner):
-    """Any cell: the window is computed anew for every chunk, from the state before it, and torch goes back through it."""
+    """Any cell: the window is computed anew for every chunk, from the state before it, and gone back through by the cell."""
 
     def begin(self) -> None:
         self.state: State = detached(self.net.cell.start(1))

@@ -1,4 +1,4 @@
-"""The LSTM, torch's own."""
+"""The LSTM, torch's own where gradients need no clipping on their way."""
 
 from typing import Any
 

@@ -53,7 +53,7 @@ class RNN(SequenceCell):
 
 
 class _Window(torch.autograd.Function):
-    """h_t = f(d_t + R h_{t-1}) over a window and back by hand: a tenth of what autograd calls."""
+    """h_t = f(d_t + R h_{t-1}) over a window, and back by hand."""
 
     @staticmethod
     def forward(ctx: Any, driven: Tensor, R: Tensor, before: Tensor, activation: str, clip: float) -> Tensor:
