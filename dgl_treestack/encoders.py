@@ -37,9 +37,13 @@ class Encoder(nn.Module, abc.ABC):
         """(K, H) for the subtrees with tops `nodes` (K,)."""
 
     def forward(self, graph: DGLGraph, nodes: Tensor) -> Tensor:
-        """(..., H) for nodes (...) of a batched graph."""
-        found = self.encode(Trees.of(graph, self.leaves), nodes.flatten())
-        return found.unflatten(0, nodes.shape)
+        """(..., H) for nodes (...) of a batched graph. Equal subtrees are read once, unless dropout makes them differ."""
+        trees, tops = Trees.of(graph, self.leaves), nodes.flatten()
+        if "subtree" not in graph.ndata or (self.training and self.dropout):
+            return self.encode(trees, tops).unflatten(0, nodes.shape)
+        _, first, uses = np.unique(graph.ndata["subtree"][tops].numpy(), return_index=True, return_inverse=True)
+        found = self.encode(trees, tops[torch.from_numpy(first)])
+        return found[torch.from_numpy(uses).to(found.device)].unflatten(0, nodes.shape)
 
     def check(self, forest: Forest, sources: Sequence[str]) -> None:
         """Raise DataError for a number without a row in the vocabulary: an encoder embeds tokens alone. sources: of trees."""

@@ -11,7 +11,7 @@ from dgl_treestack.encoders import Encoder, EncoderModel
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.tokens import Trees, prefix
 
-GROUPS = 4  # parts of a batch, by length
+GROUPS, ROWS = 4, 32  # parts of a batch, by length: at least so many, and more where they would have twice as many rows
 
 
 class Layers(nn.Module):
@@ -31,7 +31,10 @@ class Layers(nn.Module):
         """x: (K, T, H), of which the first `lengths` (K,) count. Returns (K, H). Rows of similar lengths go together: else
         more than half of what is computed would be padding."""
         order = lengths.argsort()
-        parts = [self._mean(x[rows, : int(lengths[rows].max())], lengths[rows]) for rows in order.chunk(GROUPS)]
+        parts = [
+            self._mean(x[rows, : int(lengths[rows].max())], lengths[rows])
+            for rows in order.chunk(max(GROUPS, len(order) // ROWS))
+        ]
         return torch.cat(parts)[order.argsort()]
 
     def _mean(self, x: Tensor, lengths: Tensor) -> Tensor:

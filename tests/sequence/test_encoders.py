@@ -119,6 +119,25 @@ def test_sides_do_not_see_each_other_nor_padding(name):
     assert all(parameter.grad is not None and parameter.grad.isfinite().all() for parameter in model.parameters())
 
 
+def test_equal_sides_are_read_once_unless_dropout_makes_them_differ(monkeypatch):
+    model = Model.build("lstm", 6, CANONICAL, ["verification"], dropout=0.3)
+    model.reset_parameters(torch.Generator().manual_seed(0))
+    sides = [tree.left for tree in some(3)]
+    pairs = [Equation.of(sides[a], sides[b]) for a, b in ((0, 1), (0, 2), (1, 2), (0, 1))]
+    dataset = model.prepare([Example(tree, 1, str(i)) for i, tree in enumerate(pairs)])
+    alone = torch.cat([model.eval()(dataset.batch(np.array([i]))) for i in range(4)])
+    read, encode = [], type(model.cell).encode
+    monkeypatch.setattr(
+        type(model.cell), "encode", lambda own, trees, nodes: read.append(len(nodes)) or encode(own, trees, nodes)
+    )
+    together = model(dataset.batch(np.arange(4)))
+    torch.testing.assert_close(together, alone)
+    model.train()(dataset.batch(np.arange(4)))
+    model.cell.dropout = 0.0
+    torch.testing.assert_close(model(dataset.batch(np.arange(4))), alone)
+    assert read == [3, 8, 3]
+
+
 @pytest.mark.parametrize("name", encoders.encoders())
 def test_a_run_stopped_and_resumed_equals_one_never_stopped(name, tmp_path, monkeypatch):
     data = small_config(tmp_path).data
