@@ -174,6 +174,13 @@ def _draw(found: Mapping[tuple[str, str], Sequence[Record]], folder: Path, exten
         if name in SHOWN_BY_LENGTH:
             curves.setdefault(tasks()[name].title, {})[label] = _by_length(rows, extent)
     if curves:
+        points = [
+            {"task": task, "model": label, "n": n, "per cent": share}
+            for task, models in curves.items()
+            for label, curve in models.items()
+            for n, share in curve.items()
+        ]
+        atomic.write_text(folder / "length.csv", report.csv_table(points))
         plots.draw_data("algorithmic", curves, folder / "length")
     for model in models(tasks()[TRACED]) if TRACED in tasks() else ():
         path = folder / "runs" / _filed(TRACED, model, extent, seed) / "trace.jsonl"
