@@ -1,4 +1,4 @@
-"""The data in the wheel: counts, labels, folds, leakage. The labels are judged by a checker that shares nothing with ours."""
+"""The data in the wheel: counts, labels, folds, leakage. That labels are right: generate/test_labels.py."""
 
 from collections import Counter, defaultdict
 
@@ -47,11 +47,6 @@ def test_half_of_every_depth_holds(data, fold):
     for example in data[fold]:
         labels[example.equation.depth][example.label] += 1
     assert all(counts[0] == counts[1] for counts in labels.values())
-
-
-@pytest.mark.parametrize("fold", FOLDS)
-def test_every_label_survives_the_independent_checker(data, fold):
-    assert complaints(data[fold]) == []
 
 
 def test_the_independent_checker_would_object(data):

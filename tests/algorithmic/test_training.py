@@ -143,7 +143,9 @@ def test_table_and_figures(tmp_path, monkeypatch, capsys):
     of_restart = [sum(row["correct"] for row in emptied if row["restart"] == one and row["depth"] <= 4) for one in (0, 1)]
     worst, middle, best = (f"{100 * share / 3:.0f}" for share in (min(of_restart), sum(of_restart) / 2, max(of_restart)))
     assert line.split("|")[8].split(";")[0].strip() == f"{worst}, {middle}, {best}"
-    assert {"length.csv", "length.svg", "length.png", "actions.svg", "actions.png"} <= {path.name for path in tmp_path.iterdir()}
+    assert {"length.csv", "length.svg", "length.png", "actions.svg", "actions.png"} <= {
+        path.name for path in tmp_path.iterdir()
+    }
 
     left, only = tmp_path / "left", next((tmp_path / "runs").glob("anb2n-rnn-*"))
     shutil.copytree(only, left / "runs" / only.name)

@@ -140,7 +140,7 @@ def test_stopped_within_a_round_it_goes_on_to_the_same_bytes(tmp_path, monkeypat
     from dgl_treestack.generate.presets import paper_labels
 
     monkeypatch.setattr(paper_labels, "_SHARD", 40)  # several shards in the round that fills up what was missing
-    options, save = Options(3, equations=1500), StoredParts.save
+    options, save = Options(3, equations=600), StoredParts.save
     produce("paper-labels", options, tmp_path / "whole")
 
     def save_until(self, name, rows):
