@@ -11,13 +11,14 @@ def draw_data(curves: Mapping[str, Mapping[str, Mapping[int, float]]]) -> Figure
     """curves: task -> model -> size -> per cent of sequences that are right."""
     figure = Figure(figsize=(4.8 * len(curves), 3.8), layout="constrained")
     panels = figure.subplots(1, len(curves), sharey=True, squeeze=False)[0]
+    labels = list(dict.fromkeys(label for models in curves.values() for label in models))  # one look in every panel
     for axes, (task, models) in zip(panels, curves.items(), strict=True):
-        for i, (label, curve) in enumerate(models.items()):
-            axes.plot(list(curve), list(curve.values()), **_style.line(i), markersize=3, label=label)
+        for label, curve in models.items():
+            axes.plot(list(curve), list(curve.values()), **_style.line(labels.index(label)), markersize=3, label=label)
         axes.axvspan(0, 19.5, color="0.92", zorder=0)
         axes.set_title(task)
         axes.set_xlabel("size of the sequence (trained on the shaded ones)")
         axes.set_ylim(-3, 103)
+        axes.legend(fontsize=8)
     panels[0].set_ylabel("sequences that are right (%)")
-    panels[-1].legend(fontsize=8)
     return figure
