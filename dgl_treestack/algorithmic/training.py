@@ -50,7 +50,7 @@ _FIRST_BETA, _LAST_RATE = 1.2, 0.01
 
 
 def learner_for(net: Net) -> Learner:
-    """By hand where that is known, else by autograd."""
+    """The whole window by hand where that is known, else as the cell takes it back."""
     cell = net.cell
     known = isinstance(cell, StackRNN) and cell.recurrence == "stacks" and cell.width == 1 and cell.capacity
     return StackLearner(net) if known else AutogradLearner(net)

@@ -11,7 +11,7 @@ from dgl_treestack.encoders import Encoder, EncoderModel
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.tokens import Trees, prefix
 
-GROUPS, ROWS = 4, 32  # parts of a batch, by length: at least so many, and more where they would have twice as many rows
+GROUPS, ROWS = 4, 32  # a batch is taken in parts, by length: at least so many, of about so many rows where it is large
 
 
 class Layers(nn.Module):
