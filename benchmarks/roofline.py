@@ -1,5 +1,5 @@
-"""How long a training step must take at the least: its products at the machine's rate of multiplication, its states at the rate
-of memory, the slower of the two; beside what it takes.
+"""How long a training step must take at the least: its products at the machine's rate of multiplication, then its states at the
+rate of memory, for one core does the one after the other; beside what it takes.
 
     python -m benchmarks.roofline [--cells tree_smu] [--batches 32 1024] [--no-shared] [--engine levels/compiled] [--json]
 
@@ -89,7 +89,7 @@ def main() -> None:
             steps = StepSettings((name,), (settings.engine,), (size,), settings.hidden, shared=settings.shared)
             (row,) = measure_steps(steps, training=True)
             products, bytes_ = 1e3 * operations / multiplications, 1e3 * moved / memory
-            bound = max(products, bytes_)
+            bound = products + bytes_
             rows.append({**row, "products_ms": products, "memory_ms": bytes_, "roofline_ms": bound, "over": row["ms"] / bound})
     if not settings.json:
         print(f"{multiplications / 1e9:.0f} GFLOP/s, {memory / 1e9:.1f} GB/s")

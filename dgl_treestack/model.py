@@ -136,7 +136,10 @@ class Model(nn.Module):
 
         keep: leave the states on the graph, which is done in any case when there are signals. An encoder has none to leave.
         """
-        h = self._states(batch, engine, signals, generator, keep=keep)
+        return self.read(self._states(batch, engine, signals, generator, keep=keep), batch)
+
+    def read(self, h: NodeStates, batch: Batch) -> Tensor:
+        """The output of every tree (B,) from the states of nodes."""
         parts = [(chosen, head(h, batch.roots[chosen], batch.sides[chosen])) for head, chosen in self._parts(batch)]
         return _together(parts)
 

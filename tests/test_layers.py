@@ -40,6 +40,7 @@ ROOMS = [
     "tasks",
     "dataset",
     "model",
+    "stacked",
     "records",
     "metrics",
     "training",

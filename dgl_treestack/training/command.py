@@ -20,7 +20,7 @@ from dgl_treestack.training.evaluation import evaluate, make_records
 from dgl_treestack.training.interruption import Interrupted
 from dgl_treestack.training.run import Run
 from dgl_treestack.training.shipped import trust
-from dgl_treestack.training.start import check_seeds, start, start_many
+from dgl_treestack.training.start import check_seeds, start, start_many, start_stacked
 
 
 def train_all(
@@ -31,13 +31,19 @@ def train_all(
     assignments: Sequence[str],
     device: str,
     jobs: int,
+    stacked: bool,
     resume: bool,
     quiet: bool,
 ) -> int:
-    """Train every configuration with every seed. Returns the exit code."""
+    """Train every configuration with every seed. Returns the exit code.
+
+    stacked: the seeds of a configuration are computed as one.
+    """
     if not names:
         raise ConfigurationError("Name at least one configuration, such as configs/quickstart/tree_smu.toml.")
     check_seeds(seeds)
+    if stacked and jobs > 1:
+        raise ConfigurationError("Stacked seeds are one process: no --jobs with --stacked.")
     follow_parent()
     configs = {name: configuration.override(configuration.load(find_config(name)), assignments) for name in names}
     pairs = [(name, seed) for name in names for seed in seeds]
@@ -51,9 +57,13 @@ def train_all(
         logging.getLogger().setLevel(logging.WARNING)
         logging.getLogger("dgl_treestack").setLevel(logging.INFO)
         logging.getLogger("dgl_treestack").propagate = False
-    for name, seed in pairs:
+    groups = [(name, seeds) for name in names] if stacked else [(name, [seed]) for name, seed in pairs]
+    for name, several in groups:
         try:
-            start(configs[name], seed, output_dir, device=device, resume=resume, quiet=quiet)
+            if stacked:
+                start_stacked(configs[name], several, output_dir, device=device, resume=resume, quiet=quiet)
+            else:
+                start(configs[name], several[0], output_dir, device=device, resume=resume, quiet=quiet)
         except Interrupted as stop:
             print(stop, file=sys.stderr)
             return stop.exit_code

@@ -16,7 +16,7 @@ from torch import Tensor
 from tqdm.auto import tqdm
 
 from dgl_treestack import atomic, records
-from dgl_treestack.dataset import Dataset
+from dgl_treestack.dataset import Batch, Dataset
 from dgl_treestack.errors import CheckpointError, ConfigurationError, DivergenceError
 from dgl_treestack.training import checkpoint, evaluation, weights
 from dgl_treestack.training.checkpoint import Progress
@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 
 @contextmanager
-def _data_left_alone() -> Iterator[None]:
+def data_left_alone() -> Iterator[None]:
     """Without the collector of garbage going through a data set of millions of objects again and again."""
     gc.collect()
     gc.freeze()
@@ -42,21 +42,34 @@ def _data_left_alone() -> Iterator[None]:
 
 
 class Training:
-    """Training of one run folder. `train` runs it to its end or raises Interrupted."""
+    """Training of one run folder. `train` runs it to its end or raises Interrupted.
 
-    def __init__(self, run: Run, config: RunConfig, seed: int, *, device: str = "cpu", quiet: bool = False):
+    like: a training of the same configuration, whose data it then shares.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        config: RunConfig,
+        seed: int,
+        *,
+        device: str = "cpu",
+        quiet: bool = False,
+        like: "Training | None" = None,
+    ):
         self.run, self.config, self.seed = run, config, seed
         self.device, self.quiet = torch.device(device), quiet
         self.model = build_model(config.model)
         self.model.reset_parameters(torch_generator(seed, "initial values"))
         self.model.to(self.device)
-        self.train_set = self._read("train", config.data.train, config.data.percent)
-        self.validation_set = self._read("validation", config.data.validation)
+        self.train_set: Dataset = like.train_set if like else self._read("train", config.data.train, config.data.percent)
+        self.validation_set: Dataset = like.validation_set if like else self._read("validation", config.data.validation)
         self.adam = NamedAdam(self.model, config.optimizer)
         atomic.remove_leftovers(run.folder)
         recorded = run.environment if run.is_complete() else {}
         self.engine = choose_engine(config, self.model, self.train_set, recorded, self.device)
         self.progress = checkpoint.load(run.last, self.model, self.adam) if run.last.exists() else Progress()
+        self.chosen: np.ndarray = np.empty(0, dtype=np.int64)  # examples of the step that is being taken
 
     def _read(self, kind: str, names: tuple[str, ...], percent: float = 100.0) -> Dataset:
         depths = self.config.data.depths
@@ -70,61 +83,68 @@ class Training:
 
     def train(self) -> None:
         """Train to the last epoch, evaluate the test sets with the best weights, write DONE."""
+        with watch_signals() as watch, data_left_alone():
+            for batch, generator in self.course(watch):
+                output = self.model(batch, self.engine, generator=generator)
+                losses = self.model.losses(output, batch)
+                self.adam.zero()
+                losses.mean().backward()
+                self.learn(output, losses, batch)
+
+    def course(self, watch: Watch) -> Iterator[tuple[Batch, torch.Generator]]:
+        """All that `train` does but the steps: of each it yields the batch and what draws dropout, and before it goes on, the
+        gradients have to be there and `learn` to be called."""
         logger.info(
             "%s: %d training, %d validation equations", self.run.folder.name, len(self.train_set), len(self.validation_set)
         )
-        with watch_signals() as watch, _data_left_alone():
-            self.run.write_metrics(self.progress.rows)
-            while not self._finished():
-                self._epoch(watch)
-                self._close_epoch()
-                watch.check()
-            self._finish(watch)
+        self.run.write_metrics(self.progress.rows)
+        while not self._finished():
+            yield from self._epoch(watch)
+            self._close_epoch()
             watch.check()
+        self._finish(watch)
+        watch.check()
 
     def _finished(self) -> bool:
         schedule, progress = self.config.schedule, self.progress
         stopped = 0 < schedule.early_stopping <= progress.stale
         return progress.epoch >= schedule.epochs or stopped
 
-    def _epoch(self, watch: Watch) -> None:
+    def _epoch(self, watch: Watch) -> Iterator[tuple[Batch, torch.Generator]]:
         progress, size = self.progress, self.config.batch_size
         order = numpy_generator(self.seed, "order", progress.epoch).permutation(len(self.train_set))
         steps = math.ceil(len(order) / size)
         bar = tqdm(total=steps, initial=progress.step, desc=self._title(), leave=False, disable=True if self.quiet else None)
         with bar:
             while progress.step < steps:
-                self._step(order[progress.step * size : (progress.step + 1) * size])
+                self.chosen = order[progress.step * size : (progress.step + 1) * size]
+                self.model.train()
+                yield (
+                    self.train_set.batch(self.chosen, self.device),
+                    torch_generator(self.seed, "dropout", progress.epoch, progress.step),
+                )
                 bar.update()
                 bar.set_postfix_str(f"loss {progress.loss_sum / progress.seen:.3f}{self._validation_so_far()}", refresh=False)
-                if watch.number:
-                    checkpoint.save(self.run.last, self.model, self.adam, self.progress)
-                    watch.check()
-                if progress.step % self.config.checkpoint_steps == 0:
-                    checkpoint.save(self.run.last, self.model, self.adam, self.progress)
+                if watch.number or progress.step % self.config.checkpoint_steps == 0:
+                    self.save()
+                watch.check()
 
-    def _step(self, chosen: np.ndarray) -> None:
-        progress, batch = self.progress, self.train_set.batch(chosen, self.device)
-        self.model.train()
-        generator = torch_generator(self.seed, "dropout", progress.epoch, progress.step)
-        output = self.model(batch, self.engine, generator=generator)
-        losses = self.model.losses(output, batch)
-        loss = losses.mean()
-        self.adam.zero()
-        loss.backward()
-        self._check_finite(loss, chosen)
+    def learn(self, output: Tensor, losses: Tensor, batch: Batch) -> None:
+        """Take the optimizer's step with the gradients of a batch that are there, from its outputs and losses (B,)."""
+        progress = self.progress
+        self._check_finite(losses.mean())
         self.adam.step()
         progress.step += 1
-        progress.seen += len(chosen)
+        progress.seen += len(losses)
         progress.loss_sum += float(losses.detach().sum())
         progress.right += int(self.model.correct(output.detach(), batch).sum())
 
-    def _check_finite(self, loss: Tensor, chosen: np.ndarray) -> None:
+    def _check_finite(self, loss: Tensor) -> None:
         gradients = [parameter.grad for parameter in self.model.parameters() if parameter.grad is not None]
         norm = torch.nn.utils.get_total_norm(gradients)
         if torch.isfinite(loss) and torch.isfinite(norm):
             return
-        ids = [self.train_set.examples[i].id for i in chosen]
+        ids = [self.train_set.examples[i].id for i in self.chosen]
         logger.error("the batch: %s", ", ".join(ids))
         shown = ", ".join(ids[:8]) + (f" and {len(ids) - 8} more (in the log)" if len(ids) > 8 else "")
         place = f"epoch {self.progress.epoch + 1}, step {self.progress.step + 1}"
@@ -135,6 +155,10 @@ class Training:
     def _remedy(self) -> str:
         last = f" The last checkpoint is {self.run.last}." if self.run.last.exists() else ""
         return f"Lower optimizer.learning_rate.{last}"
+
+    def save(self) -> None:
+        """Write the checkpoint from which it is resumed."""
+        checkpoint.save(self.run.last, self.model, self.adam, self.progress)
 
     def _close_epoch(self) -> None:
         """Validate, move the schedule on, save."""
@@ -157,7 +181,7 @@ class Training:
         if 0 < schedule.plateau <= progress.plateau:
             self.adam.learning_rate *= schedule.factor
             progress.plateau = 0
-        checkpoint.save(self.run.last, self.model, self.adam, self.progress)
+        self.save()
         self.run.write_metrics(progress.rows)
         logger.info(
             "%s epoch %d: train loss %.4f, accuracy %.1f %%; validation %.1f %%",

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import torch
@@ -20,7 +20,8 @@ from dgl_treestack.training.configuration import RunConfig
 from dgl_treestack.training.folder import RunFolder, sha256
 from dgl_treestack.training.interruption import watch_signals
 from dgl_treestack.training.loop import Training
-from dgl_treestack.training.run import Run
+from dgl_treestack.training.run import Run, build_model
+from dgl_treestack.training.together import train_together
 
 logger = logging.getLogger("dgl_treestack")
 
@@ -34,6 +35,45 @@ def start(
     ConfigurationError when it exists and `resume` is off, or when it holds a run of another configuration or of data that has
     changed since.
     """
+    with _opened(config, seed, output_dir, device=device, resume=resume, quiet=quiet) as (run, training):
+        if training:
+            training.train()
+    return run
+
+
+def start_stacked(
+    config: RunConfig, seeds: Sequence[int], output_dir: Path, *, device: str = "cpu", resume: bool = False, quiet: bool = False
+) -> list[Run]:
+    """`start` for several seeds in step, computed as one. Each run is what it is by itself, up to rounding.
+
+    Raises ConfigurationError for what is no tree model, besides.
+    """
+    build_model(config.model).tree_cell  # noqa: B018, for its error, before there is a folder
+    runs, trainings = [], list[Training]()
+    with ExitStack() as opened:
+        for seed in seeds:
+            like, silent = (trainings[0], True) if trainings else (None, quiet)  # one bar for all
+            one = _opened(config, seed, output_dir, device=device, resume=resume, quiet=silent, like=like)
+            run, training = opened.enter_context(one)
+            runs.append(run)
+            trainings += [training] if training else []
+        if trainings:
+            train_together(trainings)
+    return runs
+
+
+@contextmanager
+def _opened(
+    config: RunConfig,
+    seed: int,
+    output_dir: Path,
+    *,
+    device: str,
+    resume: bool,
+    quiet: bool,
+    like: Training | None = None,
+) -> Iterator[tuple[Run, Training | None]]:
+    """A run's folder, for this process alone, and its training; None when that is done."""
     check_device(device, config.engine)
     run = Run(output_dir / f"{config.name}-{seed}")
     training = None
@@ -42,7 +82,7 @@ def start(
         if not run.done.exists():
             _warn_of_other_versions(run)
     else:
-        training = Training(run, config, seed, device=device, quiet=quiet)
+        training = Training(run, config, seed, device=device, quiet=quiet, like=like)
         sizes = {"train": len(training.train_set), "validation": len(training.validation_set)}
         kernels = "compiled" if training.engine == "levels/compiled" else "as they are"
         origin = {"kernels": kernels, "data": checksums(config), "equations": sizes}
@@ -50,19 +90,26 @@ def start(
     with locked(run.folder):
         if run.done.exists():
             logger.info("%s is done already", run.folder)
-            return run
+            yield run, None
+            return
         if training is None or run.last.exists():  # another process may have begun it meanwhile
-            training = Training(run, config, seed, device=device, quiet=quiet)
-        with _logged(run.log):
-            training.train()
-    return run
+            training = Training(run, config, seed, device=device, quiet=quiet, like=like)
+        with _logged(run, config.name):
+            yield run, training
 
 
 @contextmanager
-def _logged(path: Path) -> Iterator[None]:
-    """What is logged goes into a file as well."""
-    handler = logging.FileHandler(path)
+def _logged(run: Run, name: str) -> Iterator[None]:
+    """What is logged goes into the run's file as well, but for what is of another seed beside it."""
+    own = run.folder.name
+
+    def is_ours(record: logging.LogRecord) -> bool:
+        text = record.getMessage()
+        return not text.startswith(f"{name}-") or text.startswith((f"{own} ", f"{own}:"))
+
+    handler = logging.FileHandler(run.log)
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+    handler.addFilter(is_ours)
     logger.addHandler(handler)
     try:
         yield

@@ -80,9 +80,9 @@ def test_a_batch_equals_its_members(name, engine):
     assert torch.allclose(together, alone, rtol=1e-12, atol=1e-12)
 
 
-@every_engine
 @every_model
-def test_gradcheck(name, engine):
+def test_gradcheck(name):
+    """By `topo`; tests/propagate compares every gradient of the other engines with its."""
     operators = [MATH["sin"], MATH["Add"]]
     cell = cells.build(name, operators, len(VOCABULARY), 2)
     cell.reset_parameters(torch.Generator().manual_seed(2))
@@ -94,7 +94,7 @@ def test_gradcheck(name, engine):
 
         def forward(self):
             batch = graph.from_expressions([Expression.parse("sin(sin(x) + (y + sin(2.75))) = (x + x) + y")], VOCABULARY)
-            return propagate(batch, self.cell, engine=engine)
+            return propagate(batch, self.cell, engine="topo")
 
     sweep = Sweep()
     names = [key for key, _ in sweep.named_parameters() if "table" not in key]
@@ -209,7 +209,7 @@ def test_repr_and_docstring_say_what_it_is(name):
 
 @every_engine
 def test_a_long_chain_needs_no_recursion(engine):
-    depth = 3000
+    depth = 1500  # Python gives up at 1,000
     cell = cells.build("tree_smu", [MATH["sin"]], len(VOCABULARY), 2, stack_size=2)
     cell.reset_parameters(torch.Generator().manual_seed(1))
     chain = Expression.from_prefix("sin " * depth + "Symbol:x")

@@ -93,23 +93,23 @@ def test_seeds_differ_and_repeat(tmp_path):
 def test_interrupted_anywhere_and_resumed_equals_never_stopped(tmp_path, monkeypatch, gradients):
     config = small_config(tmp_path, optimizer={"learning_rate": 0.01, "gradients": gradients})
     whole = outcome(start(config, 0, tmp_path / "whole", quiet=True))
-    step = Training._step
+    step = Training.learn
     for stop_at in (1, 5, 8, 14):
         count = 0
 
-        def counted(self, chosen, stop_at=stop_at):
+        def counted(self, *arguments, stop_at=stop_at):
             nonlocal count
-            step(self, chosen)
+            step(self, *arguments)
             count += 1
             if count == stop_at:
                 os.kill(os.getpid(), signal.SIGTERM)
 
-        monkeypatch.setattr(Training, "_step", counted)
+        monkeypatch.setattr(Training, "learn", counted)
         folder = tmp_path / f"stopped-{stop_at}"
         with pytest.raises(Interrupted) as stopped:
             start(config, 0, folder, quiet=True)
         assert stopped.value.exit_code == 143
-        monkeypatch.setattr(Training, "_step", step)
+        monkeypatch.setattr(Training, "learn", step)
         assert outcome(start(config, 0, folder, resume=True, quiet=True)) == whole
 
 

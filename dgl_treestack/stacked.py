@@ -1,0 +1,159 @@
+"""Several models of one kind, such as one per seed, computed as one.
+
+    model 0    sin(x) = y ──┐                     operators sin@0, leaves of table 0
+                            ├──► one graph with
+    model 1    x + y  = y ──┘                     operators Add@1, leaves of table 1
+
+Operators, leaves and subtrees of the joint graph are numbered by model, so that to an engine it is a batch like any other, of a
+cell with so many times the operators. No model's numbers depend on the others'. It pays where a step is bound by how often
+something is started, as on a GPU with small batches.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import cast
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from dgl_treestack import graph
+from dgl_treestack._dgl import DGLGraph
+from dgl_treestack.cells import Cell, OperatorLinear, Ops, Signals, State
+from dgl_treestack.cells import Noise as Factors
+from dgl_treestack.dataset import Batch
+from dgl_treestack.model import Model
+from dgl_treestack.operators import Signature
+from dgl_treestack.propagate import Noise, States, compute, draw_noise
+
+
+class Stacked:
+    """Models of the same configuration. Raises ConfigurationError for encoders, which have no operators to number."""
+
+    def __init__(self, models: Sequence[Model]):
+        self.models = list(models)
+        self.cell = StackedCell([model.tree_cell for model in models])
+        self.signature = _signature(models[0].signature, len(models))
+
+    def __call__(
+        self, batches: Sequence[Batch], engine: str, generators: Sequence[torch.Generator | None] | None = None
+    ) -> list[Tensor]:
+        """The outputs of every model (B_i,) for its own batch. generators: draw each model's dropout masks in training."""
+        made = joint_graph([batch.graph for batch in batches], self.models[0])
+        noise = self._noise(batches, generators) if generators else None
+        states = compute(made, self.cell, engine=engine, signature=self.signature, noise=noise)
+        found, start = [], 0
+        for model, batch in zip(self.models, batches, strict=True):
+            found.append(model.read(partial(_states_from, states, start), batch))
+            start += batch.graph.num_nodes()
+        return found
+
+    def _noise(self, batches: Sequence[Batch], generators: Sequence[torch.Generator | None]) -> Noise:
+        """Each model's own factors, one after the other."""
+        every = [
+            draw_noise(model.tree_cell, batch.graph, generator, per_subtree=model.masks == "subtree") if generator else Noise()
+            for model, batch, generator in zip(self.models, batches, generators, strict=True)
+        ]
+        noise = Noise({name: torch.cat([one[name] for one in every]) for name in every[0]})
+        noise.per_subtree = every[0].per_subtree
+        return noise
+
+
+class StackedCell(Cell):
+    """Cells of the same configuration as one with all their operators. Its step is theirs: only products and leaves differ."""
+
+    def __init__(self, cells: Sequence[Cell]):
+        nn.Module.__init__(self)
+        self.cells = nn.ModuleList(cells)
+        first = cells[0]
+        self.hidden, self.dropout, self.input_size, self.form = first.hidden, first.dropout, first.input_size, first.form
+        self.fields, self.signals, self.noise, self.empty = first.fields, first.signals, first.noise, first.empty
+        self.settings, self.share, self.tokens = first.settings, "operator", len(first.leaves.table)
+        self.operators = tuple(
+            replace(operator, name=_named(operator.name, i)) for i in range(len(cells)) for operator in first.operators
+        )
+        maps = {name: [cast(OperatorLinear, cell.products[name]) for cell in cells] for name in first.products}
+        self.products = nn.ModuleDict({name: StackedLinear(own) for name, own in maps.items()})
+
+    def leaf(self, token: Tensor, number: Tensor) -> State:
+        """token: those of model i are counted from i times the size of its table on; -1 - i where its numbers are encoded."""
+        owner = torch.where(token < 0, -1 - token, token.div(self.tokens, rounding_mode="floor"))
+        own = torch.where(token < 0, -1, token.remainder(self.tokens))
+        every: list[State] = []
+        rows: list[Tensor] = []
+        for i, cell in enumerate(self.cells):
+            rows.append(torch.nonzero(owner == i).squeeze(1))
+            every.append(cast(Cell, cell).leaf(own[rows[-1]], number[rows[-1]]))
+        order = torch.cat(rows).argsort()
+        return {name: torch.cat([state[name] for state in every]).index_select(0, order) for name in self.fields}
+
+    def node(self, ops: Ops, children: State, inputs: Tensor | None, noise: Factors) -> tuple[State, Signals]:
+        return cast(Cell, self.cells[0]).node(ops, children, inputs, noise)
+
+
+class StackedLinear(OperatorLinear):
+    """The linear maps of several models, each for its own operators."""
+
+    def __init__(self, maps: Sequence[OperatorLinear]):
+        nn.Module.__init__(self)
+        first = maps[0]
+        self.inputs, self.outputs, self.bias, self.draw = first.inputs, first.outputs, first.bias, first.draw
+        self.share = "operator"
+        self.maps = nn.ModuleList(maps)
+        self.keys = {_named(name, i): _named(key, i) for i, own in enumerate(maps) for name, key in own.keys.items()}
+        self.owners = {_named(name, i): (own, name) for i, own in enumerate(maps) for name in own.keys}
+
+    def pair(self, operator: str) -> tuple[Tensor | None, Tensor | None]:
+        own, name = self.owners[operator]
+        return own.pair(name)
+
+    def extra_repr(self) -> str:
+        return f"{len(self.maps)} models"
+
+
+def joint_graph(graphs: Sequence[DGLGraph], model: Model) -> DGLGraph:
+    """The graphs of several models side by side, with operators, tokens and subtrees numbered by model. Equations keep their
+    root, which has no state. model: one of them, for the sizes of its tables."""
+    counts = [one.num_nodes() for one in graphs]
+    owner = np.repeat(np.arange(len(graphs)), counts)
+    nodes = {name: np.concatenate([one.ndata[name].numpy() for one in graphs]) for name in graph.NODE_FEATURES}
+    root = model.signature.index[model.signature.root] if model.signature.root else None
+    is_root, is_leaf = nodes["op"] == root, nodes["op"] < 0
+    nodes["op"] = nodes["op"] + np.where(is_root | is_leaf, 0, owner * len(model.signature.operators))
+    tokens = len(model.tree_cell.leaves.table)
+    nodes["token"] = np.where(nodes["token"] < 0, -1 - owner, nodes["token"] + owner * tokens)
+    starts = np.cumsum([0, *counts[:-1]])
+    ends = [[end.numpy() + start for end in one.edges(order="eid")] for one, start in zip(graphs, starts, strict=True)]
+    child, parent = (np.concatenate(column) for column in zip(*ends, strict=True))
+    slot = np.concatenate([one.edata["slot"].numpy() for one in graphs])
+    arity = np.bincount(parent, minlength=len(owner))
+    rank = np.where(is_leaf, 0, np.where(is_root, 2, 1))
+    nodes["subtree"] = _numbered(rank, nodes["height"], arity, nodes["op"], owner, nodes["subtree"])
+    return graph.from_columns(nodes, (child, parent, slot))
+
+
+def _states_from(states: States, start: int, nodes: Tensor) -> Tensor:
+    """h of nodes that are counted from `start` on."""
+    return states.of("h", nodes + start)
+
+
+def _numbered(*keys: np.ndarray) -> np.ndarray:
+    """(N,) numbers from 0 on for nodes in the order of their keys, the first counting most; equal ones where all are equal."""
+    order = np.lexsort(keys[::-1])
+    first = np.zeros(len(order), dtype=bool)
+    for key in keys:
+        first[1:] |= key[order[1:]] != key[order[:-1]]
+    found = np.empty(len(order), dtype=np.int64)
+    found[order] = np.cumsum(first)
+    return found
+
+
+def _named(name: str, model: int) -> str:
+    return f"{name}@{model}"
+
+
+def _signature(signature: Signature, models: int) -> Signature:
+    """The operators of every model, one model after the other. All equations have the first one's root."""
+    operators = (replace(one, name=_named(one.name, i)) for i in range(models) for one in signature.operators)
+    return Signature(signature.name, tuple(operators), signature.root and _named(signature.root, 0))

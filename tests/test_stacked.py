@@ -1,0 +1,74 @@
+"""Models computed as one have the numbers that each has by itself."""
+
+import random
+
+import pytest
+import torch
+from every_cell import VOCABULARY, every_model
+from trees import random_equation
+
+from dgl_treestack.errors import ConfigurationError
+from dgl_treestack.formats import Example
+from dgl_treestack.model import Model
+from dgl_treestack.stacked import Stacked
+
+COUNTS = (7, 1, 5)
+LEAVES = [("Symbol", "x"), ("Symbol", "y"), ("Integer", "2"), ("Number", "1.29")]
+
+
+def built(name, seed, **settings):
+    model = Model.build(name, 5, VOCABULARY, ["verification"], **settings)
+    model.reset_parameters(torch.Generator().manual_seed(seed))
+    return model.double().train()
+
+
+def data(model):
+    rng = random.Random(0)
+    return model.prepare([Example(random_equation(rng, 1 + i % 5, leaves=LEAVES), i % 2, str(i)) for i in range(40)])
+
+
+def generators():
+    return [torch.Generator().manual_seed(7 + i) for i in range(len(COUNTS))]
+
+
+def gradients(model):
+    found = {name: parameter.grad for name, parameter in model.named_parameters() if parameter.grad is not None}
+    model.zero_grad(set_to_none=True)
+    return found
+
+
+def compare(name, engine, **settings):
+    models = [built(name, seed, **settings) for seed in range(len(COUNTS))]
+    dataset, rng = data(models[0]), random.Random(1)
+    batches = [dataset.batch(rng.sample(range(40), count)) for count in COUNTS]
+    alone, wanted = [], []
+    for model, batch, generator in zip(models, batches, generators(), strict=True):
+        alone.append(model(batch, engine, generator=generator))
+        model.losses(alone[-1], batch).mean().backward()
+        wanted.append(gradients(model))
+    together = Stacked(models)(batches, engine, generators())
+    sum(model.losses(output, batch).mean() for model, output, batch in zip(models, together, batches, strict=True)).backward()
+    for model, one, other, own in zip(models, alone, together, wanted, strict=True):
+        assert torch.allclose(one, other, rtol=1e-12, atol=1e-12)
+        found = gradients(model)
+        assert found.keys() == own.keys()
+        assert all(torch.allclose(found[key], own[key], rtol=1e-10, atol=1e-12) for key in own)
+
+
+@every_model
+def test_every_model_has_its_own_outputs_and_gradients(name):
+    compare(name, "levels/pieces")
+
+
+@pytest.mark.parametrize("engine", ["topo", "levels"])
+@pytest.mark.parametrize(
+    "settings", [{"dropout": 0.3}, {"dropout": 0.3, "masks": "subtree"}, {"share": "all"}, {"form": "child_sum"}]
+)
+def test_dropout_and_forms(engine, settings):
+    compare("tree_smu", engine, **settings)
+
+
+def test_an_encoder_has_no_operators_to_number():
+    model = Model.build("lstm", 4, VOCABULARY, ["verification"])
+    with pytest.raises(ConfigurationError, match="tree model"):
+        Stacked([model, model])

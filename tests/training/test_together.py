@@ -1,0 +1,106 @@
+"""Seeds that are trained as one: every run is what it is by itself, up to rounding."""
+
+import json
+import logging
+import os
+import signal
+
+import pytest
+import torch
+from runs import small_config
+
+from dgl_treestack import records
+from dgl_treestack.cli import main
+from dgl_treestack.errors import ConfigurationError
+from dgl_treestack.training import configuration, weights
+from dgl_treestack.training.interruption import Interrupted
+from dgl_treestack.training.loop import Training
+from dgl_treestack.training.start import start, start_stacked
+
+SEEDS = (0, 1, 5)
+
+
+def assert_same_run(one, other):
+    """Metrics, weights and scores, up to what float32 loses in three epochs."""
+    rows, others = ([json.loads(line) for line in run.metrics.read_text().splitlines()] for run in (one, other))
+    assert len(rows) == len(others)
+    assert all(row == pytest.approx(beside, rel=1e-3) for row, beside in zip(rows, others, strict=True))
+    tensors, beside = weights.read(one.best)[0], weights.read(other.best)[0]
+    assert tensors.keys() == beside.keys()
+    assert all(torch.allclose(tensors[name], beside[name], rtol=1e-3, atol=1e-4) for name in tensors)
+    scores, beside = (records.read(run.folder / "records" / "test.jsonl") for run in (one, other))
+    assert [row["score"] for row in scores] == pytest.approx([row["score"] for row in beside], rel=1e-3, abs=1e-4)
+
+
+def stop_after(steps, monkeypatch):
+    """A signal after so many steps, of whichever training."""
+    learn, count = Training.learn, 0
+
+    def counted(self, *arguments):
+        nonlocal count
+        learn(self, *arguments)
+        count += 1
+        if count == steps:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(Training, "learn", counted)
+
+
+@pytest.mark.parametrize("gradients", ["none", "zeros"])
+def test_every_run_is_what_it_is_by_itself(tmp_path, gradients, caplog):
+    caplog.set_level(logging.INFO, "dgl_treestack")
+    config = small_config(tmp_path, optimizer={"learning_rate": 0.01, "gradients": gradients})
+    together = start_stacked(config, SEEDS, tmp_path / "together", quiet=True)
+    for seed, run in zip(SEEDS, together, strict=True):
+        alone = start(config, seed, tmp_path / "alone", quiet=True)
+        assert_same_run(run, alone)
+        names = [{str(path.relative_to(one.folder)) for path in one.folder.rglob("*")} for one in (run, alone)]
+        assert names[0] == names[1]
+        logged = run.log.read_text()
+        assert all(f"small-{other} " not in logged for other in SEEDS if other != seed)
+        assert f"small-{seed} epoch 3:" in logged and f"small-{seed} on " in logged
+
+
+@pytest.mark.parametrize("steps", [2, 10, 26])
+def test_stopped_and_resumed_equals_never_stopped(tmp_path, monkeypatch, steps):
+    config = small_config(tmp_path)
+    whole = start_stacked(config, SEEDS, tmp_path / "whole", quiet=True)
+    with monkeypatch.context() as patch:
+        stop_after(steps, patch)
+        with pytest.raises(Interrupted):
+            start_stacked(config, SEEDS, tmp_path / "stopped", quiet=True)
+    for run, one in zip(start_stacked(config, SEEDS, tmp_path / "stopped", resume=True, quiet=True), whole, strict=True):
+        assert run.metrics.read_text() == one.metrics.read_text()
+
+
+def test_each_goes_on_from_where_it_stands_and_ends_when_it_will(tmp_path, monkeypatch):
+    config = small_config(tmp_path, schedule={"epochs": 8, "early_stopping": 2})
+    alone = [start(config, seed, tmp_path / "alone", quiet=True) for seed in SEEDS]
+    assert len({len(run.metrics.read_text().splitlines()) for run in alone[:2]}) == 2, "they end at different epochs"
+    with monkeypatch.context() as patch:
+        stop_after(5, patch)
+        with pytest.raises(Interrupted):
+            start(config, SEEDS[1], tmp_path / "together", quiet=True)
+    start(config, SEEDS[2], tmp_path / "together", quiet=True)  # is done, and left alone
+    for run, one in zip(start_stacked(config, SEEDS, tmp_path / "together", resume=True, quiet=True), alone, strict=True):
+        assert_same_run(run, one)
+
+
+def test_on_the_command_line(tmp_path, monkeypatch, capsys):
+    (tmp_path / "small.toml").write_text(configuration.dump(small_config(tmp_path)))
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as left:
+        main(["train", "small.toml", "--seeds", "0", "1", "--stacked"])
+    assert not left.value.code
+    assert all((tmp_path / "runs" / f"small-{seed}" / "DONE").exists() for seed in (0, 1))
+    with pytest.raises(SystemExit) as left:
+        main(["train", "small.toml", "--seeds", "0", "1", "--stacked", "--jobs", "2"])
+    assert left.value.code == 2
+    assert "no --jobs with --stacked" in capsys.readouterr().err
+
+
+def test_models_that_read_tokens_are_not_stacked(tmp_path):
+    config = small_config(tmp_path, model={"name": "lstm", "hidden": 4})
+    with pytest.raises(ConfigurationError, match="tree model"):
+        start_stacked(config, (0, 1), tmp_path / "runs", quiet=True)
+    assert not (tmp_path / "runs").exists()
