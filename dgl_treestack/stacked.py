@@ -37,7 +37,7 @@ class Stacked:
         self.signature = _signature(models[0].signature, len(models))
 
     def __call__(
-        self, batches: Sequence[Batch], engine: str, generators: Sequence[torch.Generator | None] | None = None
+        self, batches: Sequence[Batch], engine: str, generators: Sequence[torch.Generator] | None = None
     ) -> list[Tensor]:
         """The outputs of every model (B_i,) for its own batch. generators: draw each model's dropout masks in training."""
         made = joint_graph([batch.graph for batch in batches], self.models[0])
@@ -49,10 +49,10 @@ class Stacked:
             start += batch.graph.num_nodes()
         return found
 
-    def _noise(self, batches: Sequence[Batch], generators: Sequence[torch.Generator | None]) -> Noise:
+    def _noise(self, batches: Sequence[Batch], generators: Sequence[torch.Generator]) -> Noise:
         """Each model's own factors, one after the other."""
         every = [
-            draw_noise(model.tree_cell, batch.graph, generator, per_subtree=model.masks == "subtree") if generator else Noise()
+            draw_noise(model.tree_cell, batch.graph, generator, per_subtree=model.masks == "subtree")
             for model, batch, generator in zip(self.models, batches, generators, strict=True)
         ]
         noise = Noise({name: torch.cat([one[name] for one in every]) for name in every[0]})
@@ -130,7 +130,10 @@ def joint_graph(graphs: Sequence[DGLGraph], model: Model) -> DGLGraph:
     arity = np.bincount(parent, minlength=len(owner))
     rank = np.where(is_leaf, 0, np.where(is_root, 2, 1))
     nodes["subtree"] = _numbered(rank, nodes["height"], arity, nodes["op"], owner, nodes["subtree"])
-    return graph.from_columns(nodes, (child, parent, slot))
+    made = graph.from_columns(nodes, (child, parent, slot))
+    if "input" in graphs[0].ndata:
+        made.ndata["input"] = torch.cat([one.ndata["input"] for one in graphs])
+    return made
 
 
 def _states_from(states: States, start: int, nodes: Tensor) -> Tensor:

@@ -41,6 +41,8 @@ def compare(name, engine, **settings):
     models = [built(name, seed, **settings) for seed in range(len(COUNTS))]
     dataset, rng = data(models[0]), random.Random(1)
     batches = [dataset.batch(rng.sample(range(40), count)) for count in COUNTS]
+    for batch in batches if settings.get("input_size") else ():
+        batch.graph.ndata["input"] = torch.randn(batch.graph.num_nodes(), settings["input_size"], dtype=torch.float64)
     alone, wanted = [], []
     for model, batch, generator in zip(models, batches, generators(), strict=True):
         alone.append(model(batch, engine, generator=generator))
@@ -62,9 +64,10 @@ def test_every_model_has_its_own_outputs_and_gradients(name):
 
 @pytest.mark.parametrize("engine", ["topo", "levels"])
 @pytest.mark.parametrize(
-    "settings", [{"dropout": 0.3}, {"dropout": 0.3, "masks": "subtree"}, {"share": "all"}, {"form": "child_sum"}]
+    "settings",
+    [{"dropout": 0.3}, {"dropout": 0.3, "masks": "subtree"}, {"share": "all"}, {"form": "child_sum"}, {"input_size": 3}],
 )
-def test_dropout_and_forms(engine, settings):
+def test_dropout_forms_and_input(engine, settings):
     compare("tree_smu", engine, **settings)
 
 

@@ -20,7 +20,7 @@ from dgl_treestack.training.evaluation import evaluate, make_records
 from dgl_treestack.training.interruption import Interrupted
 from dgl_treestack.training.run import Run
 from dgl_treestack.training.shipped import trust
-from dgl_treestack.training.start import check_seeds, start, start_many, start_stacked
+from dgl_treestack.training.start import check_seeds, check_stackable, start, start_many, start_stacked
 
 
 def train_all(
@@ -46,6 +46,8 @@ def train_all(
         raise ConfigurationError("Stacked seeds are one process: no --jobs with --stacked.")
     follow_parent()
     configs = {name: configuration.override(configuration.load(find_config(name)), assignments) for name in names}
+    for config in configs.values() if stacked else ():
+        check_stackable(config)
     pairs = [(name, seed) for name in names for seed in seeds]
     if jobs > 1 and len(pairs) > 1:
         flags = ["--output-dir", str(output_dir), "--device", device]

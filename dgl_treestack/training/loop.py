@@ -7,7 +7,7 @@ small `Progress`. `checkpoint.py` saves them together, at every epoch, every `ch
 import gc
 import logging
 import math
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 
 import numpy as np
@@ -58,6 +58,7 @@ class Training:
         like: "Training | None" = None,
     ):
         self.run, self.config, self.seed = run, config, seed
+        self.log = logging.LoggerAdapter(logger, {"run": run.folder.name})
         self.device, self.quiet = torch.device(device), quiet
         self.model = build_model(config.model)
         self.model.reset_parameters(torch_generator(seed, "initial values"))
@@ -85,16 +86,12 @@ class Training:
         """Train to the last epoch, evaluate the test sets with the best weights, write DONE."""
         with watch_signals() as watch, data_left_alone():
             for batch, generator in self.course(watch):
-                output = self.model(batch, self.engine, generator=generator)
-                losses = self.model.losses(output, batch)
-                self.adam.zero()
-                losses.mean().backward()
-                self.learn(output, losses, batch)
+                self._step(batch, generator)
 
-    def course(self, watch: Watch) -> Iterator[tuple[Batch, torch.Generator]]:
+    def course(self, watch: Watch) -> Generator[tuple[Batch, torch.Generator]]:
         """All that `train` does but the steps: of each it yields the batch and what draws dropout, and before it goes on, the
         gradients have to be there and `learn` to be called."""
-        logger.info(
+        self.log.info(
             "%s: %d training, %d validation equations", self.run.folder.name, len(self.train_set), len(self.validation_set)
         )
         self.run.write_metrics(self.progress.rows)
@@ -125,9 +122,19 @@ class Training:
                 )
                 bar.update()
                 bar.set_postfix_str(f"loss {progress.loss_sum / progress.seen:.3f}{self._validation_so_far()}", refresh=False)
-                if watch.number or progress.step % self.config.checkpoint_steps == 0:
+                if watch.number:
                     self.save()
-                watch.check()
+                    watch.check()
+                if progress.step % self.config.checkpoint_steps == 0:
+                    self.save()
+
+    def _step(self, batch: Batch, generator: torch.Generator) -> None:
+        """Apart, so that nothing of it, a graph of all states, is held through the next."""
+        output = self.model(batch, self.engine, generator=generator)
+        losses = self.model.losses(output, batch)
+        self.adam.zero()
+        losses.mean().backward()
+        self.learn(output, losses, batch)
 
     def learn(self, output: Tensor, losses: Tensor, batch: Batch) -> None:
         """Take the optimizer's step with the gradients of a batch that are there, from its outputs and losses (B,)."""
@@ -145,11 +152,12 @@ class Training:
         if torch.isfinite(loss) and torch.isfinite(norm):
             return
         ids = [self.train_set.examples[i].id for i in self.chosen]
-        logger.error("the batch: %s", ", ".join(ids))
+        self.log.error("the batch: %s", ", ".join(ids))
         shown = ", ".join(ids[:8]) + (f" and {len(ids) - 8} more (in the log)" if len(ids) > 8 else "")
         place = f"epoch {self.progress.epoch + 1}, step {self.progress.step + 1}"
         raise DivergenceError(
-            f"The loss is {loss.item()}, its gradient {norm.item()}, in {place}. Batch: {shown}. {self._remedy()}"
+            f"The loss of {self.run.folder.name} is {loss.item()}, its gradient {norm.item()}, in {place}. Batch: {shown}. "
+            f"{self._remedy()}"
         )
 
     def _remedy(self) -> str:
@@ -164,9 +172,10 @@ class Training:
         """Validate, move the schedule on, save."""
         progress, schedule = self.progress, self.config.schedule
         validation = evaluation.score(self.model, self.validation_set, self.engine)
-        progress.epoch += 1
         if not math.isfinite(validation.loss):
-            raise DivergenceError(f"The validation loss is {validation.loss} after epoch {progress.epoch}. {self._remedy()}")
+            name, epoch = self.run.folder.name, progress.epoch + 1
+            raise DivergenceError(f"The validation loss of {name} is {validation.loss} after epoch {epoch}. {self._remedy()}")
+        progress.epoch += 1
         row = {
             "epoch": progress.epoch,
             "learning_rate": self.adam.learning_rate,
@@ -183,7 +192,7 @@ class Training:
             progress.plateau = 0
         self.save()
         self.run.write_metrics(progress.rows)
-        logger.info(
+        self.log.info(
             "%s epoch %d: train loss %.4f, accuracy %.1f %%; validation %.1f %%",
             self.run.folder.name,
             progress.epoch,
@@ -209,7 +218,7 @@ class Training:
         for name in dict.fromkeys((*self.config.data.validation, *self.config.data.test)):
             watch.check()
             rows = evaluation.evaluate(self.run, name, engine=self.config.engine)
-            logger.info("%s on %s: accuracy %.1f %%", self.run.folder.name, name, records.accuracy(rows))
+            self.log.info("%s on %s: accuracy %.1f %%", self.run.folder.name, name, records.accuracy(rows))
         atomic.write_text(self.run.done, f"best epoch {self.progress.best_epoch}\n")
 
     # What a person sees

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import torch
 
+from dgl_treestack.encoders import Encoder
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.processes import CHILD_OF, locked
 from dgl_treestack.resources import find_data
@@ -46,20 +47,29 @@ def start_stacked(
 ) -> list[Run]:
     """`start` for several seeds in step, computed as one. Each run is what it is by itself, up to rounding.
 
-    Raises ConfigurationError for what is no tree model, besides.
+    Raises ConfigurationError as `start` does, and for what is no tree model.
     """
-    build_model(config.model).tree_cell  # noqa: B018, for its error, before there is a folder
-    runs, trainings = [], list[Training]()
+    check_stackable(config)
+    runs = [Run(output_dir / f"{config.name}-{seed}") for seed in seeds]
+    for run, seed in zip(runs, seeds, strict=True):  # all, before there is any folder
+        if run.is_complete():
+            check_resumable(run, config, seed, resume)
+    trainings: list[Training] = []
     with ExitStack() as opened:
-        for seed in seeds:
+        for seed in sorted(seeds):  # two processes that lock the same folders do so in the same order
             like, silent = (trainings[0], True) if trainings else (None, quiet)  # one bar for all
             one = _opened(config, seed, output_dir, device=device, resume=resume, quiet=silent, like=like)
-            run, training = opened.enter_context(one)
-            runs.append(run)
+            _, training = opened.enter_context(one)
             trainings += [training] if training else []
         if trainings:
             train_together(trainings)
     return runs
+
+
+def check_stackable(config: RunConfig) -> None:
+    """Raise ConfigurationError unless a configuration is of a tree model, whose seeds can be computed as one."""
+    if isinstance(build_model(config.model).cell, Encoder):
+        raise ConfigurationError(f"--stacked is for tree models; {config.model.name!r} in {config.name!r} is none.")
 
 
 @contextmanager
@@ -89,27 +99,22 @@ def _opened(
         Run.create(run.folder, config, seed, {**environment.describe(device), **origin})
     with locked(run.folder):
         if run.done.exists():
-            logger.info("%s is done already", run.folder)
+            logger.info("%s is done already", run.folder, extra={"run": run.folder.name})
             yield run, None
             return
         if training is None or run.last.exists():  # another process may have begun it meanwhile
             training = Training(run, config, seed, device=device, quiet=quiet, like=like)
-        with _logged(run, config.name):
+        with _logged(run):
             yield run, training
 
 
 @contextmanager
-def _logged(run: Run, name: str) -> Iterator[None]:
-    """What is logged goes into the run's file as well, but for what is of another seed beside it."""
-    own = run.folder.name
-
-    def is_ours(record: logging.LogRecord) -> bool:
-        text = record.getMessage()
-        return not text.startswith(f"{name}-") or text.startswith((f"{own} ", f"{own}:"))
-
+def _logged(run: Run) -> Iterator[None]:
+    """What is logged goes into the run's file as well, but for what is of another run."""
+    name = run.folder.name
     handler = logging.FileHandler(run.log)
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
-    handler.addFilter(is_ours)
+    handler.addFilter(lambda record: getattr(record, "run", name) == name)
     logger.addHandler(handler)
     try:
         yield

@@ -1,11 +1,12 @@
 """Several seeds of one configuration in step, every step computed as one; see `dgl_treestack.stacked`."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import suppress
 
 import torch
 
 from dgl_treestack.dataset import Batch
-from dgl_treestack.errors import ConfigurationError, DivergenceError
+from dgl_treestack.errors import TreestackError
 from dgl_treestack.stacked import Stacked
 from dgl_treestack.training.interruption import Interrupted, watch_signals
 from dgl_treestack.training.loop import Training, data_left_alone
@@ -14,42 +15,43 @@ Drawn = tuple[Batch, torch.Generator]
 
 
 def train_together(trainings: Sequence[Training]) -> None:
-    """`Training.train` of several at a time, each to its own end from wherever it stands.
+    """`Training.train` of several at a time, each to its own end from wherever it stands; those with the same engine as one.
 
-    Raises ConfigurationError where they do not compute alike, and what each of them raises, after saving the others.
+    Raises what any of them raises, after saving the others.
     """
-    if len({training.engine for training in trainings}) > 1:
-        raise ConfigurationError("Some of these runs were begun with native code, others without. Go on without --stacked.")
+    stacked: dict[tuple[Training, ...], Stacked] = {}
     with watch_signals() as watch, data_left_alone():
         going = {training: training.course(watch) for training in trainings}
-        stacked: dict[tuple[Training, ...], Stacked] = {}
         try:
             while drawn := _drawn(going):
-                known = tuple(drawn)
-                if known not in stacked:
-                    stacked = {known: Stacked([training.model for training in known])}
-                _step(stacked[known], drawn)
-        except (Interrupted, DivergenceError):
+                for engine in sorted({training.engine for training in drawn}):
+                    alike = tuple(training for training in drawn if training.engine == engine)
+                    if alike not in stacked:
+                        stacked[alike] = Stacked([training.model for training in alike])
+                    _step(stacked[alike], {training: drawn[training] for training in alike}, engine)
+        except (Interrupted, TreestackError):
             for training in going:
-                training.save()
+                with suppress(TreestackError):  # one is enough; such a run goes on from its last checkpoint
+                    training.save()
             raise
+        finally:
+            for course in going.values():
+                course.close()
 
 
-def _drawn(going: dict[Training, Iterator[Drawn]]) -> dict[Training, Drawn]:
-    """The next batch of each. Those that have come to their end are dropped."""
+def _drawn(going: dict[Training, Generator[Drawn]]) -> dict[Training, Drawn]:
+    """The next batch of each. Who has come to an end, good or bad, is dropped, having seen to itself."""
     found = {}
-    for training, course in list(going.items()):
+    for training in list(going):
+        course = going.pop(training)
         drawn = next(course, None)
-        if drawn is None:
-            del going[training]
-        else:
-            found[training] = drawn
+        if drawn is not None:
+            found[training], going[training] = drawn, course
     return found
 
 
-def _step(stacked: Stacked, drawn: dict[Training, Drawn]) -> None:
+def _step(stacked: Stacked, drawn: Mapping[Training, Drawn], engine: str) -> None:
     batches, generators = zip(*drawn.values(), strict=True)
-    engine = next(iter(drawn)).engine
     outputs = stacked(batches, engine, generators)
     losses = [training.model.losses(*one) for training, one in zip(drawn, zip(outputs, batches, strict=True), strict=True)]
     for training in drawn:

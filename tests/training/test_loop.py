@@ -193,7 +193,7 @@ def test_a_gradient_that_is_not_finite_stops_before_the_step(tmp_path, monkeypat
 
 def test_weights_that_run_away_stop_at_validation(tmp_path):
     config = small_config(tmp_path, batch_size=200, optimizer={"learning_rate": 1e30}, schedule={"epochs": 1})
-    with pytest.raises(DivergenceError, match="The validation loss is"):
+    with pytest.raises(DivergenceError, match="The validation loss of small-0 is"):
         start(config, 0, tmp_path, quiet=True)
     assert not (tmp_path / "small-0" / "DONE").exists()
 

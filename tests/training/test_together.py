@@ -4,6 +4,7 @@ import json
 import logging
 import os
 import signal
+from dataclasses import replace
 
 import pytest
 import torch
@@ -11,10 +12,11 @@ from runs import small_config
 
 from dgl_treestack import records
 from dgl_treestack.cli import main
-from dgl_treestack.errors import ConfigurationError
-from dgl_treestack.training import configuration, weights
+from dgl_treestack.errors import ConfigurationError, DivergenceError
+from dgl_treestack.training import configuration, evaluation, weights
 from dgl_treestack.training.interruption import Interrupted
 from dgl_treestack.training.loop import Training
+from dgl_treestack.training.run import Run
 from dgl_treestack.training.start import start, start_stacked
 
 SEEDS = (0, 1, 5)
@@ -86,6 +88,36 @@ def test_each_goes_on_from_where_it_stands_and_ends_when_it_will(tmp_path, monke
         assert_same_run(run, one)
 
 
+def test_a_seed_that_diverges_is_named_and_the_others_are_saved(tmp_path, monkeypatch):
+    config = small_config(tmp_path, checkpoint_steps=1000)
+    whole = start(config, 0, tmp_path / "whole", quiet=True)
+    score, count = evaluation.score, 0
+
+    def spoiled(*arguments):
+        nonlocal count
+        count += 1
+        found = score(*arguments)
+        return replace(found, loss=float("nan")) if count == 6 else found  # the second seed, after its last epoch
+
+    with monkeypatch.context() as patch:
+        patch.setattr(evaluation, "score", spoiled)
+        with pytest.raises(DivergenceError, match="The validation loss of small-1 is nan after epoch 3"):
+            start_stacked(config, (0, 1), tmp_path / "together", quiet=True)
+    states = [weights.read(Run(tmp_path / "together" / f"small-{seed}").last)[1]["progress"] for seed in (0, 1)]
+    assert [state["epoch"] for state in states] == [3, 2]
+    for run in start_stacked(config, (0, 1), tmp_path / "together", resume=True, quiet=True):
+        assert len(run.metrics.read_text().splitlines()) == 3
+        assert run.folder.name != "small-0" or assert_same_run(run, whole) is None
+
+
+def test_what_is_wrong_is_said_before_there_is_a_folder(tmp_path):
+    config = small_config(tmp_path)
+    start(config, 1, tmp_path / "runs", quiet=True)
+    with pytest.raises(ConfigurationError, match=r"exists\. Go on with --resume"):
+        start_stacked(config, (0, 1), tmp_path / "runs", quiet=True)
+    assert [path.name for path in (tmp_path / "runs").iterdir()] == ["small-1"]
+
+
 def test_on_the_command_line(tmp_path, monkeypatch, capsys):
     (tmp_path / "small.toml").write_text(configuration.dump(small_config(tmp_path)))
     monkeypatch.chdir(tmp_path)
@@ -101,6 +133,6 @@ def test_on_the_command_line(tmp_path, monkeypatch, capsys):
 
 def test_models_that_read_tokens_are_not_stacked(tmp_path):
     config = small_config(tmp_path, model={"name": "lstm", "hidden": 4})
-    with pytest.raises(ConfigurationError, match="tree model"):
+    with pytest.raises(ConfigurationError, match="is for tree models; 'lstm'"):
         start_stacked(config, (0, 1), tmp_path / "runs", quiet=True)
     assert not (tmp_path / "runs").exists()
