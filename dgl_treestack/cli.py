@@ -129,9 +129,7 @@ def train(
         Compile | None, arg(help="Native code: auto is for long runs. Default: what the configuration says.")
     ] = None,
     jobs: Annotated[int, arg(help="Runs at a time, each a process with one thread.")] = 1,
-    stacked: Annotated[
-        bool, arg(help="Compute the seeds of a tree model as one, for a GPU; on a CPU it gains nothing.")
-    ] = False,
+    stacked: Annotated[bool, arg(help="Compute the seeds of a tree model as one graph, for small batches on a GPU.")] = False,
     data: Annotated[
         Path | None, arg(help="For configs/language_model: the folder of the text, ptb.train.txt and the like in it.")
     ] = None,
