@@ -13,7 +13,7 @@ from dgl_treestack.propagate import States, draw_noise, levels, propagate
 from dgl_treestack.propagate.levels import plan, products
 from dgl_treestack.propagate.levels.memory import Memory
 from dgl_treestack.propagate.levels.plan import make_plan
-from dgl_treestack.propagate.levels.products import Products
+from dgl_treestack.propagate.levels.products import Products, worth_joining
 from dgl_treestack.propagate.levels.recorded import Recorded
 from dgl_treestack.propagate.levels.stepping import Stepping
 from dgl_treestack.propagate.levels.sweep import Work, sweep
@@ -68,6 +68,21 @@ def test_levels_has_the_gradients_of_topo(name, form, engine):
         batch.ndata["input"] = torch.randn(batch.num_nodes(), 2, dtype=torch.float64, generator=source)
         signals = list(cell.signals) if engine == "levels" else []
         assert_same_gradients(external, batch, engine, draw_noise(external, batch, source), signals)
+
+
+@pytest.mark.parametrize("form", cells.FORMS)
+@every_model
+def test_maps_joint_or_not_have_the_gradients_of_topo(name, form, monkeypatch):
+    """As they are in large batches."""
+    if name == "tree_rnn_second_order_bilinear" and form == "child_sum":
+        return
+    monkeypatch.setattr(products, "WORTH_JOINING", 0)
+    cell, external = (make(name, input_size=size, form=form).train() for size in (0, 2))
+    batch = graph.from_expressions(some_trees(), VOCABULARY)
+    assert worth_joining(cell, cpu_plan(batch, shared=True))
+    assert_same_gradients(cell, batch, "levels/pieces")
+    batch.ndata["input"] = torch.randn(batch.num_nodes(), 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    assert_same_gradients(external, batch, "levels/pieces")
 
 
 def test_gradients_of_weights_may_wait_or_not(monkeypatch):

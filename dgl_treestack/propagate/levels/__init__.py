@@ -37,7 +37,7 @@ from dgl_treestack.propagate.levels.building import Kernel
 from dgl_treestack.propagate.levels.building import plain as plain
 from dgl_treestack.propagate.levels.memory import Memory
 from dgl_treestack.propagate.levels.plan import Plans
-from dgl_treestack.propagate.levels.products import Products
+from dgl_treestack.propagate.levels.products import Products, worth_joining
 from dgl_treestack.propagate.levels.recorded import Recorded
 from dgl_treestack.propagate.levels.stepping import Stepping
 from dgl_treestack.propagate.levels.sweep import Stepper, Work, sweep
@@ -53,8 +53,11 @@ def run(graph: DGLGraph, cell: Cell, signals: Sequence[str], noise: Noise, plans
     shapes = {name: tuple(plan.width if size == PER_CHILD else size for size in cell.signals[name]) for name in signals}
     memory = Memory(next(cell.parameters()).dtype, device)
     work = Work(cell, plan, inputs, noise, shapes, memory)
-    products = Products(cell, plan.operators, memory)
-    stepper: Stepper = Recorded(work, products) if build is None or signals else Stepping(work, products, build)
+    stepper: Stepper
+    if build is None or signals:
+        stepper = Recorded(work, Products(cell, plan.operators, memory))
+    else:
+        stepper = Stepping(work, Products(cell, plan.operators, memory, joint=worth_joining(cell, plan)), build)
     rows = sweep(work, stepper, cell.leaf(plan.token, plan.number)["h"])
     return States({name if name in cell.fields else f"signal/{name}": value for name, value in rows.items()}, plan.row, memory)
 

@@ -1,18 +1,19 @@
 """The pieces of a step as kernels, functions of lists of tensors, to be run as they are or compiled:
 
-    ahead   [buffers (R, *shape)..., children's rows (n * A,), external input, noise..., y..., for the state where it goes...]
-    back    [the same without the state's rows..., gradients of what the piece computes...]
+    ahead   [buffers (R, *shape)..., children's rows (n * A,), external input, noise..., y..., where what it computes goes...]
+    back    [the same without these..., gradients of what the piece computes...]
 
-A kernel gathers the children itself; the last piece writes the state where it belongs, so that nothing is copied twice.
+A kernel gathers the children itself and writes its x or the state where they belong, so that nothing is copied twice.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from dgl_treestack import stack
-from dgl_treestack.propagate.levels.pieces import Piece, Split
+from dgl_treestack.propagate.levels.pieces import Piece, Split, Unit
 
 Kernel = Callable[[list[Tensor]], Sequence[Tensor]]
 # A kernel, examples of its tensors, and of each how long it is: so many for every node, or 0, as long as the buffers.
@@ -30,7 +31,7 @@ class Kernels:
     def ahead(self, number: int) -> Kernel:
         if (number, True) not in self.built:
             piece = self.split.pieces[number]
-            self.built[number, True] = self._build(_ahead(self.split, piece), piece, self._own_rows if piece.last else None)
+            self.built[number, True] = self._build(_ahead(self.split, piece), piece, partial(self._own_rows, piece))
         return self.built[number, True]
 
     def back(self, number: int) -> Kernel:
@@ -41,16 +42,19 @@ class Kernels:
             self.built[number, False] = self._build(kernel, piece, lambda n: [self._example(n, shape) for shape in shapes])
         return self.built[number, False]
 
-    def _own_rows(self, nodes: int) -> list[Tensor]:
-        """Where the state goes: views, as they will be."""
-        return [row for shape in self.split.cell.fields.values() for row in by_row(self._example(nodes, shape))]
+    def _own_rows(self, piece: Piece, nodes: int) -> list[Tensor]:
+        """Where x or the state goes: views, as they will be."""
+        if piece.last:
+            return [row for shape in self.split.cell.fields.values() for row in by_row(self._example(nodes, shape))]
+        units = [self.split.units[i] for i in piece.makes]
+        return [row for unit in units for row in by_row(own_x(unit, self._example(nodes, unit.x_shape)))]
 
-    def _build(self, kernel: Kernel, piece: Piece, last: Callable[[int], list[Tensor]] | None) -> Kernel:
+    def _build(self, kernel: Kernel, piece: Piece, last: Callable[[int], list[Tensor]]) -> Kernel:
         split, fields = self.split, self.split.cell.fields
         sizes = [shape for unit in split.units for shape in (unit.y_shape, unit.tail, unit.widths)]
         rows, edges, nodes = _unlike([*split.given_shapes, *sizes], split.form.arity)
         shapes = [*split.given_shapes[len(fields) :], *(split.units[i].y_shape for i in piece.known)]
-        of_nodes = [*(self._example(nodes, shape) for shape in shapes), *(last(nodes) if last else [])]
+        of_nodes = [*(self._example(nodes, shape) for shape in shapes), *last(nodes)]
         buffers = [self._example(rows, shape) for shape in fields.values()]
         children = torch.arange(edges, device=self.device) % rows
         counts = [0] * len(fields) + [split.form.arity] + [1] * len(of_nodes)
@@ -68,13 +72,11 @@ def _unlike(shapes: Sequence[Sequence[int]], arity: int) -> tuple[int, int, int]
 
 
 def _ahead(split: Split, piece: Piece) -> Kernel:
-    """x of what the piece makes; the last piece returns nothing and writes the state."""
+    """Writes x of what the piece makes, or the state."""
 
     def kernel(tensors: list[Tensor]) -> Sequence[Tensor]:
         given, rest = _gathered(split, tensors)
         found = split.compute(piece, given, rest[: len(piece.known)])
-        if not piece.last:
-            return found
         own = [row for value in found for row in by_row(value)]
         for row, value in zip(rest[len(piece.known) :], own, strict=True):
             row.copy_(value)
@@ -86,6 +88,11 @@ def _ahead(split: Split, piece: Piece) -> Kernel:
 def by_row(state: Tensor) -> Sequence[Tensor]:
     """A field (n, *shape) of nodes as its rows (n, W), where it has some."""
     return state.unbind(1) if state.dim() == 3 else (state,)
+
+
+def own_x(unit: Unit, x: Tensor) -> Tensor:
+    """x as it is kept without the one at its end."""
+    return x[..., :-1] if unit.biased else x
 
 
 def _back(split: Split, piece: Piece, reads: Sequence[int]) -> Kernel:

@@ -64,6 +64,7 @@ def compiled(kernel: Kernel, examples: list[Tensor], per_node: list[int]) -> Ker
     with warnings.catch_warnings(), _without_traces():
         warnings.simplefilter("ignore")
         graph = _traced(kernel, examples)
+        _fix_sizes(graph, _nodes(examples, per_node))
         used = _pruned(graph)
         if _only_moves(graph):
             forward = graph.forward  # without what a call of a module does beside
@@ -79,9 +80,21 @@ def _traced(kernel: Kernel, examples: list[Tensor], mode: Literal["real", "symbo
     return make_fx(lambda tensors: list(kernel(tensors)), tracing_mode=mode)(examples)
 
 
+def _nodes(examples: list[Tensor], per_node: list[int]) -> int:
+    return next(len(example) // count for example, count in zip(examples, per_node, strict=True) if count)
+
+
+def _fix_sizes(graph: torch.fx.GraphModule, nodes: int) -> None:
+    """Put numbers for sizes other than of rows and nodes (which examples tell apart): else rows are gathered for the sake of
+    their size alone."""
+    for node in graph.graph.nodes:
+        if node.target is torch.ops.aten.sym_size.int and (size := node.meta["val"].node.hint) < nodes:
+            node.replace_all_uses_with(size)
+
+
 def _row_by_row(kernel: Kernel, examples: list[Tensor], per_node: list[int]) -> tuple[torch.fx.GraphModule, list[int]] | None:
     """The graph of a kernel on rows, and which tensors it uses; None where that cannot be had or has other numbers."""
-    nodes = next(len(example) // count for example, count in zip(examples, per_node, strict=True) if count)
+    nodes = _nodes(examples, per_node)
     try:
         with stack.row_by_row():
             whole = _traced(kernel, examples, "real")

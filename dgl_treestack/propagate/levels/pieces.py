@@ -52,7 +52,8 @@ class Replay:
 class Unit(NamedTuple):
     """Products of one x. places: in the order of the step. names: of the products. widths: of their results.
 
-    tail: shape of x without the first dimension. constant: whether they have no inputs, and are biases.
+    tail: shape of x without the first dimension. constant: whether they have no inputs, and are biases. biased: whether they
+    have inputs and biases; their x then ends in a one, by which biases are multiplied.
     """
 
     places: tuple[int, ...]
@@ -60,6 +61,12 @@ class Unit(NamedTuple):
     widths: tuple[int, ...]
     tail: tuple[int, ...]
     constant: bool
+    biased: bool
+
+    @property
+    def x_shape(self) -> Shape:
+        """Of x as it is kept, without the first dimension."""
+        return (*self.tail[:-1], self.tail[-1] + self.biased)
 
     @property
     def y_shape(self) -> Shape:
@@ -199,6 +206,7 @@ class Split:
                 tuple(maps[i].width(self.form.arity) for i in places),
                 tuple(first.x[places[0]].shape[1:]),
                 maps[places[0]].inputs == (0, 0),
+                maps[places[0]].bias and maps[places[0]].inputs != (0, 0),
             )
             for places in together
         ]

@@ -2,12 +2,12 @@
 
 Every product writes into its rows of one result. What autograd would keep for itself (a node for every product, a sum for every
 use of a weight) is a loop here; gradients of weights wait until the sweep is over, when all rows of an operator are taken
-together, unless there are so many that keeping them costs more than it saves.
+together, unless there are so many that keeping them costs more than it saves. In large batches the bias is a row of the weight
+and x ends in a one.
 """
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import NamedTuple, cast
 
 import torch
@@ -15,11 +15,12 @@ from torch import Tensor
 
 from dgl_treestack.cells import Cell, OperatorLinear
 from dgl_treestack.propagate.levels.memory import Memory
-from dgl_treestack.propagate.levels.plan import Chunk
+from dgl_treestack.propagate.levels.plan import Chunk, Plan
 
 Key = tuple[str, str, str]  # weight or bias, product, the operator's key in it
 Unit = tuple[str, ...]  # products that are applied to the same x; their results lie side by side
 MOST_WAITING = 2048  # rows of a unit whose gradients wait
+WORTH_JOINING = 64  # rows of a map from which on a joint copy of its weight and bias pays
 
 
 class Part(NamedTuple):
@@ -30,22 +31,52 @@ class Part(NamedTuple):
     width: int
 
 
-@dataclass(eq=False)
 class Map:
-    """An operator's map of a unit: weight (out, in), the same transposed, and bias (out,), of which there may be none.
+    """An operator's map of a unit: weight (out, in) and bias (out,), of which there may be none.
 
-    of_weight, of_bias: their gradients, as far as there are any.
+    joint: both as one (in + 1, out), the bias as the last row, where x end in a one. It is a copy, but a product with it writes
+    its result once, and one of few rows takes half the time that it takes by a transposed weight. of_weight, of_bias, of_joint:
+    the gradients, as far as there are any.
     """
 
-    weight: Tensor | None
-    bias: Tensor | None
-    parts: list[Part]
-    of_weight: Tensor | None = None
-    of_bias: Tensor | None = None
+    def __init__(self, weight: Tensor | None, bias: Tensor | None, parts: list[Part], *, joint: bool):
+        self.weight, self.bias, self.parts = weight, bias, parts
+        self.transposed = None if weight is None else weight.t()
+        self.inputs, self.width = 0 if weight is None else weight.shape[1], sum(part.width for part in parts)
+        self.joint: Tensor | None = None
+        if joint and self.transposed is not None and bias is not None:
+            self.joint = torch.cat([self.transposed, bias[None]])
+        self.of_weight: Tensor | None = None
+        self.of_bias: Tensor | None = None
+        self.of_joint: Tensor | None = None
 
-    def __post_init__(self) -> None:
-        self.transposed = None if self.weight is None else self.weight.t()
-        self.width = sum(part.width for part in self.parts)
+    def apply(self, x: Tensor, out: Tensor) -> None:
+        if self.joint is not None:
+            torch.mm(x, self.joint, out=out)
+        elif self.transposed is None:
+            out.copy_(cast(Tensor, self.bias))
+        elif self.bias is None:
+            torch.mm(x, self.transposed, out=out)
+        else:
+            torch.addmm(self.bias, x, self.transposed, out=out)
+
+    def accumulate(self, x: Tensor, arriving: Tensor) -> None:
+        """Add to the gradients, from those of what came out."""
+        if self.joint is not None:
+            self.of_joint = _plus_product(self.of_joint, x, arriving)
+            return
+        if self.weight is not None:
+            self.of_weight = _plus_product(self.of_weight, arriving, x)
+        if self.bias is not None:
+            self.of_bias = arriving.sum(0) if self.of_bias is None else self.of_bias.add_(arriving.sum(0))
+
+    def take(self) -> tuple[Tensor | None, Tensor | None]:
+        """The gradients of weight and bias, which are then forgotten here."""
+        found = self.of_weight, self.of_bias
+        if self.of_joint is not None:
+            found = self.of_joint[:-1].t(), self.of_joint[-1].clone()
+        self.of_weight = self.of_bias = self.of_joint = None
+        return found
 
 
 class Waiting(NamedTuple):
@@ -56,13 +87,20 @@ class Waiting(NamedTuple):
     arriving: Sequence[Tensor]
 
 
+def worth_joining(cell: Cell, plan: Plan) -> bool:
+    """Whether maps of a cell have so many rows that joint ones pay."""
+    maps = [len({cast(OperatorLinear, one).keys[name] for name in plan.operators}) for one in cell.products.values()]
+    return plan.rows > WORTH_JOINING * max(maps, default=0)
+
+
 class Products:
     """The linear maps of a cell during one sweep, for some operators, and the gradients of their parameters.
 
-    parameters: what the operators use.
+    parameters: what the operators use. joint: x of units that have inputs and biases end in a one.
     """
 
-    def __init__(self, cell: Cell, operators: Iterable[str], memory: Memory):
+    def __init__(self, cell: Cell, operators: Sequence[str], memory: Memory, *, joint: bool = False):
+        self.joint = joint
         self.memory, self.products = memory, {name: cast(OperatorLinear, maps) for name, maps in cell.products.items()}
         self.of_chunks: dict[tuple[Unit, int], list[Map]] = {}  # by a chunk's first row
         self.maps: dict[tuple[Unit, str], Map] = {}  # by operator, or by its key where operators share weights
@@ -91,7 +129,7 @@ class Products:
         weights, biases = ([tensor.detach() for tensor in column if tensor is not None] for column in zip(*pairs, strict=True))
         widths = [len(tensor) for tensor in weights or biases]
         parts = [Part(*self._keys(product, operator), width) for product, width in zip(unit, widths, strict=True)]
-        return Map(_joined(weights) if weights else None, _joined(biases) if biases else None, parts)
+        return Map(_joined(weights) if weights else None, _joined(biases) if biases else None, parts, joint=self.joint)
 
     def ahead(self, unit: Unit, chunk: Chunk, x: Tensor) -> Tensor:
         """Weight and bias of every row's own operator: (n, ..., in) -> (n, ..., out)."""
@@ -99,30 +137,27 @@ class Products:
         maps, sizes = self._maps(unit, chunk), self._sizes(unit, chunk, repeats)
         result = self.memory.empty(rows.shape[0], maps[0].width)
         for one, own, part in zip(maps, _parts(rows, sizes), _parts(result, sizes), strict=True):
-            if one.transposed is None:
-                part.copy_(cast(Tensor, one.bias))
-            elif one.bias is None:
-                torch.mm(own, one.transposed, out=part)
-            else:
-                torch.addmm(one.bias, own, one.transposed, out=part)
+            one.apply(own, part)
         return result.unflatten(0, x.shape[:-1]) if x.dim() > 2 else result
 
     def back(self, unit: Unit, chunk: Chunk, x: Tensor, arriving: Tensor) -> Tensor:
         """The gradient of x; the parameters' own are kept."""
         rows, repeats = _flat(x)
-        arriving, found = arriving.reshape(rows.shape[0], -1), self.memory.empty(*rows.shape)  # in order of rows, whatever x is
         maps, sizes = self._maps(unit, chunk), self._sizes(unit, chunk, repeats)
+        inputs = maps[0].inputs
+        arriving, found = _flat(arriving)[0], self.memory.empty(rows.shape[0], inputs)
         of_y = _parts(arriving, sizes)
-        if maps[0].weight is not None:
+        if inputs:
             for one, own, part in zip(maps, of_y, _parts(found, sizes), strict=True):
                 torch.mm(own, cast(Tensor, one.weight), out=part)
         self._wait(unit, Waiting(maps, _parts(rows, sizes), of_y), rows.shape[0])
-        return found.view(x.shape)
+        return found if x.dim() == 2 else found.view(*x.shape[:-1], inputs)
 
     def _wait(self, unit: Unit, one: Waiting, count: int) -> None:
-        """Keep rows for later, or settle them at once where they are many and of one map."""
-        if len(one.maps) == 1 and count > MOST_WAITING // 8:
-            _accumulate(one.maps[0], one.x[0], one.arriving[0])
+        """Keep rows for later, or settle them at once where they are many."""
+        if self.joint or (len(one.maps) == 1 and count > MOST_WAITING // 8):
+            for own, x, arriving in zip(*one, strict=True):
+                own.accumulate(x, arriving)
             return
         self.waiting.setdefault(unit, []).append(one)
         self.rows_waiting[unit] = self.rows_waiting.get(unit, 0) + count
@@ -149,14 +184,14 @@ class Products:
         found: dict[Key, Tensor] = {}
         for one in self.maps.values():
             widths = [part.width for part in one.parts]
+            of_weight, of_bias = one.take()
             for gradient, keys in (
-                (one.of_weight, [part.weight_key for part in one.parts]),
-                (one.of_bias, [part.bias_key for part in one.parts]),
+                (of_weight, [part.weight_key for part in one.parts]),
+                (of_bias, [part.bias_key for part in one.parts]),
             ):
                 if gradient is not None:
                     for key, own in zip(keys, _parts(gradient, widths), strict=True):
                         found[key] = found[key] + own if key in found else own
-            one.of_weight = one.of_bias = None
         return found
 
     def _settle(self, unit: Unit) -> None:
@@ -170,14 +205,12 @@ class Products:
                 xs.append(own)
                 gradients.append(gradient)
         for one, (xs, gradients) in by_map.items():
-            _accumulate(one, _joined(xs), _joined(gradients))
+            one.accumulate(_joined(xs), _joined(gradients))
 
 
-def _accumulate(one: Map, x: Tensor, arriving: Tensor) -> None:
-    if one.weight is not None:
-        one.of_weight = arriving.t() @ x if one.of_weight is None else one.of_weight.addmm_(arriving.t(), x)
-    if one.bias is not None:
-        one.of_bias = arriving.sum(0) if one.of_bias is None else one.of_bias.add_(arriving.sum(0))
+def _plus_product(total: Tensor | None, one: Tensor, other: Tensor) -> Tensor:
+    """total + one' other, where there is a total yet."""
+    return one.t() @ other if total is None else total.addmm_(one.t(), other)
 
 
 def _flat(x: Tensor) -> tuple[Tensor, int]:
