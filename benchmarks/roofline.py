@@ -4,19 +4,19 @@ rate of memory, for one core does the one after the other; beside what it takes.
     python -m benchmarks.roofline [--cells tree_smu] [--batches 32 1024] [--no-shared] [--engine levels/compiled] [--json]
 
 Products: rows x in x out, two operations each, ahead once and back twice. Memory: what every piece of a step reads and writes,
-each number once, ahead and back, products included; Adam on all parameters. Both ceilings are measured first, on shapes like
-those of the step.
+each number once, ahead and back, products included; Adam on all parameters. Both ceilings are measured in turn with the step, and
+all three are medians: where others use the machine too, none has better moments than the others.
 """
 
-import time
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 import tyro
 
-from benchmarks.common import Row, make_batches, make_model, show, start
-from benchmarks.steps import Settings as StepSettings
-from benchmarks.steps import measure as measure_steps
+from benchmarks.common import Row, in_turn, make_batches, make_model, peak_mb, show, start
+from benchmarks.steps import training_step
 from dgl_treestack.cells import Cell
 from dgl_treestack.propagate.levels.pieces import Form, Split
 from dgl_treestack.propagate.levels.plan import Plan
@@ -33,29 +33,25 @@ class Settings:
     hidden: int = 50
     shared: bool = True
     engine: str = "levels/compiled"
+    rounds: int = 9
     json: bool = False
 
 
-def multiplication_rate() -> float:
-    """Operations a second of (512, 100) by (100, 350)."""
-    a, b, out = torch.rand(512, 100), torch.rand(100, 350), torch.empty(512, 350)
-    return 2 * 512 * 100 * 350 / _fastest(lambda: torch.mm(a, b, out=out), 200)
+SHAPE = (512, 100, 350)  # of the product
+COPIED = 16 * 2**20  # numbers
 
 
-def memory_rate() -> float:
-    """Bytes a second, read and written, of copying 64 MB."""
-    a, b = torch.rand(16 * 2**20), torch.empty(16 * 2**20)
-    return 2 * a.numel() * BYTES / _fastest(lambda: b.copy_(a), 5)
+def multiplication() -> Callable[[int], object]:
+    """(512, 100) by (100, 350)."""
+    n, inputs, outputs = SHAPE
+    a, b, out = torch.rand(n, inputs), torch.rand(inputs, outputs), torch.empty(n, outputs)
+    return lambda _: torch.mm(a, b, out=out)
 
 
-def _fastest(run: "object", calls: int) -> float:
-    found = []
-    for _ in range(7):
-        begin = time.process_time()
-        for _ in range(calls):
-            run()  # type: ignore[operator]
-        found.append((time.process_time() - begin) / calls)
-    return min(found)
+def copying() -> Callable[[int], object]:
+    """64 MB, which are read and written."""
+    a, b = torch.rand(COPIED), torch.empty(COPIED)
+    return lambda _: b.copy_(a)
 
 
 def demands(cell: Cell, plan: Plan) -> tuple[float, float]:
@@ -74,26 +70,35 @@ def demands(cell: Cell, plan: Plan) -> tuple[float, float]:
     return operations, moved + 7 * BYTES * parameters
 
 
+def measure(settings: Settings, name: str, size: int) -> Row:
+    model = make_model(name, settings.hidden)
+    batches = make_batches(model, size, shared=settings.shared)
+    plans = [batch.plans(model.signature).get(shared=True, device=torch.device("cpu")) for batch in batches]
+    needed = [demands(model.cell, plan) for plan in plans]
+    operations, moved = (sum(column) / len(needed) for column in zip(*needed, strict=True))
+    ways = {"product": multiplication(), "copy": copying(), "step": training_step(model, settings.engine, batches)}
+    took = in_turn(ways, {"product": 100, "copy": 3, "step": max(1, 600 // size)}, settings.rounds)
+    rate, speed = 2 * math.prod(SHAPE) / took["product"], 2 * COPIED * BYTES / took["copy"]
+    products, memory = 1e3 * operations / rate, 1e3 * moved / speed
+    return {
+        "cell": name,
+        "engine": settings.engine,
+        "batch": size,
+        "ms": 1e3 * took["step"],
+        "gflops": rate / 1e9,
+        "gb_per_s": speed / 1e9,
+        "products_ms": products,
+        "memory_ms": memory,
+        "over": 1e3 * took["step"] / (products + memory),
+        "us_per_equation": 1e6 * took["step"] / size,
+        "peak_mb": round(peak_mb()),
+    }
+
+
 def main() -> None:
     settings = tyro.cli(Settings, description=__doc__)
     start()
-    multiplications, memory = multiplication_rate(), memory_rate()
-    rows: list[Row] = []
-    for name in settings.cells:
-        for size in settings.batches:
-            model = make_model(name, settings.hidden)
-            batches = make_batches(model, size, shared=settings.shared)
-            plans = [batch.plans(model.signature).get(shared=True, device=torch.device("cpu")) for batch in batches]
-            found = [demands(model.cell, plan) for plan in plans]
-            operations, moved = (sum(column) / len(found) for column in zip(*found, strict=True))
-            steps = StepSettings((name,), (settings.engine,), (size,), settings.hidden, shared=settings.shared)
-            (row,) = measure_steps(steps, training=True)
-            products, bytes_ = 1e3 * operations / multiplications, 1e3 * moved / memory
-            bound = products + bytes_
-            rows.append({**row, "products_ms": products, "memory_ms": bytes_, "roofline_ms": bound, "over": row["ms"] / bound})
-    if not settings.json:
-        print(f"{multiplications / 1e9:.0f} GFLOP/s, {memory / 1e9:.1f} GB/s")
-    show(rows, settings.json)
+    show([measure(settings, name, size) for name in settings.cells for size in settings.batches], settings.json)
 
 
 if __name__ == "__main__":

@@ -94,6 +94,11 @@ def _with_inputs(model: Model, engine: str, batches: Sequence[Batch], i: int) ->
     return _forward(model, engine, batches, i)
 
 
+def training_step(model: Model, engine: str, batches: Sequence[Batch]) -> Callable[[int], None]:
+    """What takes the training step on the batch of a number."""
+    return _step(model.train(), partial(_forward, model, engine, batches), batches)
+
+
 def _step(module: nn.Module, forward: Forward, batches: Sequence[Batch]) -> Callable[[int], None]:
     forward(0)
     adam = torch.optim.Adam(module.parameters(), lr=1e-3, fused=True)
