@@ -4,8 +4,8 @@ rate of memory, for one core does the one after the other; beside what it takes.
     python -m benchmarks.roofline [--cells tree_smu] [--batches 32 1024] [--no-shared] [--engine levels/compiled] [--json]
 
 Products: rows x in x out, two operations each, ahead once and back twice. Memory: what every piece of a step reads and writes,
-each number once, ahead and back, products included; Adam on all parameters. Both ceilings are measured in turn with the step, and
-all three are medians: where others use the machine too, none has better moments than the others.
+each number once, ahead and back, products included; Adam on all parameters. Both ceilings are measured in turn with the step,
+and all three are medians: where others use the machine too, none has better moments than the others.
 """
 
 import math
