@@ -22,6 +22,8 @@ from dgl_treestack.propagate.levels.pieces import Form, Split
 from dgl_treestack.propagate.levels.plan import Plan
 
 BYTES = 4  # float32
+SHAPE = (512, 100, 350)  # rows, in and out of the product that is timed
+COPIED = 16 * 2**20  # numbers
 
 
 @dataclass
@@ -35,10 +37,6 @@ class Settings:
     engine: str = "levels/compiled"
     rounds: int = 9
     json: bool = False
-
-
-SHAPE = (512, 100, 350)  # of the product
-COPIED = 16 * 2**20  # numbers
 
 
 def multiplication() -> Callable[[int], object]:

@@ -72,7 +72,7 @@ def test_levels_has_the_gradients_of_topo(name, form, engine):
 
 @pytest.mark.parametrize("form", cells.FORMS)
 @every_model
-def test_maps_joint_or_not_have_the_gradients_of_topo(name, form, monkeypatch):
+def test_joint_maps_have_the_gradients_of_topo(name, form, monkeypatch):
     """As they are in large batches."""
     if name == "tree_rnn_second_order_bilinear" and form == "child_sum":
         return

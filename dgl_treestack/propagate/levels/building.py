@@ -51,7 +51,7 @@ class Kernels:
 
     def _build(self, kernel: Kernel, piece: Piece, last: Callable[[int], list[Tensor]]) -> Kernel:
         split, fields = self.split, self.split.cell.fields
-        sizes = [shape for unit in split.units for shape in (unit.y_shape, unit.tail, unit.widths)]
+        sizes = [shape for unit in split.units for shape in (unit.y_shape, unit.tail, unit.x_shape, unit.widths)]
         rows, edges, nodes = _unlike([*split.given_shapes, *sizes], split.form.arity)
         shapes = [*split.given_shapes[len(fields) :], *(split.units[i].y_shape for i in piece.known)]
         of_nodes = [*(self._example(nodes, shape) for shape in shapes), *last(nodes)]

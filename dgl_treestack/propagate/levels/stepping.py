@@ -57,12 +57,11 @@ class Stepping:
     def _empty_x(self, unit: Unit, count: int) -> tuple[Tensor, Tensor]:
         """For x: as products read it and as a kernel writes it, without the one at its end."""
         x = self.work.memory.empty(count, *unit.x_shape)
-        if not unit.biased:
-            return x, x
         own = own_x(unit, x)
         if not self.products.joint:
             return own, own
-        x.select(-1, -1).fill_(1.0)
+        if unit.biased:
+            x.select(-1, -1).fill_(1.0)
         return x, own
 
     def back(self, chunk: Chunk, kept: Kept, buffers: Buffers, gradients: Buffers, of_inputs: Tensor | None) -> None:
