@@ -5,6 +5,7 @@ Nodes of a tree are in pre-order. Batches are cut from the arrays without a Pyth
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -25,9 +26,10 @@ class Forest:
     number: (N,) value of the leaves that go through the number encoder, else 0.
     leaf: (N,) position in `leaves` of the leaf as it was written, -1 at operators.
     parent: (N,) parent, counted within the tree, -1 at the root.  slot: (N,) which argument of the parent, 0 at the root.
-    height: (N,) depth of the subtree.  offsets: (G + 1,) tree g is nodes offsets[g] : offsets[g + 1].
+    height: (N,) depth of the subtree.  turn: (N,) see `turn_after`, 0 at leaves.
+    offsets: (G + 1,) tree g is nodes offsets[g] : offsets[g + 1].
     subtree: (N,) number of the subtree, the same wherever the same subtree stands, of whatever tree. Leaves have the smallest
-    numbers, then operators by height, arity and operator, then equations.
+    numbers, then operators by turn, arity and operator, then equations.
     """
 
     signature: Signature
@@ -39,10 +41,11 @@ class Forest:
     parent: np.ndarray
     slot: np.ndarray
     height: np.ndarray
+    turn: np.ndarray
     subtree: np.ndarray
     offsets: np.ndarray
 
-    COLUMNS = ("op", "token", "number", "leaf", "parent", "slot", "height", "subtree")
+    COLUMNS = ("op", "token", "number", "leaf", "parent", "slot", "height", "turn", "subtree")
 
     @classmethod
     def build(cls, trees: Sequence[Expression], vocabulary: Vocabulary, signature: Signature = MATH) -> "Forest":
@@ -62,7 +65,9 @@ class Forest:
                     table[name, text] = (len(table), *_encode(vocabulary, name, text))
                 position, token, number = table[name, text]
                 places.append((NO_OPERATOR, token, number, position))
-            rows.extend(zip(*zip(*places, strict=True), parents, slots, tree.heights, subtrees.add(tree, places), strict=True))
+            turns = _turns(tree)
+            of_tree = parents, slots, tree.heights, turns, subtrees.add(tree, places, turns)
+            rows.extend(zip(*zip(*places, strict=True), *of_tree, strict=True))
             offsets.append(len(rows))
         columns = zip(*rows, strict=True) if rows else [()] * len(cls.COLUMNS)
         arrays = {
@@ -120,9 +125,9 @@ class _Subtrees:
     def __init__(self, signature: Signature):
         self.root = signature.index[signature.root] if signature.root else NO_OPERATOR
         self.numbers: dict[tuple, int] = {}
-        self.kinds: list[tuple[int, int, int, int]] = []  # per subtree: 0 leaf, 1 operator or 2 equation; height, arity, op
+        self.kinds: list[tuple[int, int, int, int]] = []  # per subtree: 0 leaf, 1 operator or 2 equation; turn, arity, op
 
-    def add(self, tree: Expression, places: Sequence[tuple[int, int, float, int]]) -> list[int]:
+    def add(self, tree: Expression, places: Sequence[tuple[int, int, float, int]], turns: Sequence[int]) -> list[int]:
         """The numbers of all nodes of a tree, counted as they are first seen."""
         found = [0] * tree.size
         for node in range(tree.size - 1, -1, -1):  # pre-order backwards: children before parents
@@ -132,7 +137,7 @@ class _Subtrees:
             if key not in self.numbers:
                 self.numbers[key] = len(self.numbers)
                 rank = 0 if op == NO_OPERATOR else 2 if op == self.root else 1
-                self.kinds.append((rank, tree.heights[node], len(below), op))
+                self.kinds.append((rank, turns[node], len(below), op))
             found[node] = self.numbers[key]
         return found
 
@@ -142,6 +147,24 @@ class _Subtrees:
         places = np.empty(len(kinds), dtype=np.int64)
         places[np.lexsort(kinds.T[::-1])] = np.arange(len(kinds))
         return places
+
+
+def turn_after(latest: Any, arity: Any) -> Any:
+    """When an operator is computed whose last child is computed at turn `latest`; numbers, or arrays of them.
+
+    Operators of odd and of even arity take turns: each has the next turn of its kind. So a batch has fewer turns than twice its
+    levels, and at a turn more operators are alike.
+    """
+    return latest + 1 + (latest + 1 - arity) % 2
+
+
+def _turns(tree: Expression) -> list[int]:
+    """Per node, when it is computed."""
+    found = [0] * tree.size
+    for node in range(tree.size - 1, -1, -1):  # pre-order backwards: children before parents
+        if tree.arities[node]:
+            found[node] = turn_after(max(found[child] for child in tree.children(node)), tree.arities[node])
+    return found
 
 
 def _places(tree: Expression) -> tuple[list[int], list[int]]:

@@ -1,7 +1,7 @@
 """Forests and expressions as one batched DGLGraph, and back.
 
-One node per operator or leaf, edges from child to parent. Node features `op`, `token`, `number`, `leaf`, `height`, and
-`subtree`, by which equal subtrees are known: who changes one of the others removes it. Edge feature `slot`: which argument the
+One node per operator or leaf, edges from child to parent. Node features `op`, `token`, `number`, `leaf`, `height`, `turn`
+(`forest.turn_after`), and `subtree`, by which equal subtrees are known: who changes one of the others removes it. Edge feature `slot`: which argument the
 child is. Child order is in `slot` alone, never in the order of the edges.
 """
 
@@ -18,7 +18,7 @@ from dgl_treestack.forest import Forest
 from dgl_treestack.operators import MATH, Signature
 from dgl_treestack.vocabulary import Vocabulary
 
-NODE_FEATURES = ("op", "token", "number", "leaf", "height", "subtree")
+NODE_FEATURES = ("op", "token", "number", "leaf", "height", "turn", "subtree")
 
 
 def build(forest: Forest, trees: np.ndarray | Sequence[int] | None = None) -> DGLGraph:

@@ -129,7 +129,7 @@ def joint_graph(graphs: Sequence[DGLGraph], model: Model) -> DGLGraph:
     slot = np.concatenate([one.edata["slot"].numpy() for one in graphs])
     arity = np.bincount(parent, minlength=len(owner))
     rank = np.where(is_leaf, 0, np.where(is_root, 2, 1))
-    nodes["subtree"] = _numbered(rank, nodes["height"], arity, nodes["op"], owner, nodes["subtree"])
+    nodes["subtree"] = _numbered(rank, nodes["turn"], arity, nodes["op"], owner, nodes["subtree"])
     made = graph.from_columns(nodes, (child, parent, slot))
     if "input" in graphs[0].ndata:
         made.ndata["input"] = torch.cat([one.ndata["input"] for one in graphs])

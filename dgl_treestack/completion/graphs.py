@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dgl_treestack.expression import Expression
-from dgl_treestack.forest import NO_TOKEN, Forest
+from dgl_treestack.forest import NO_TOKEN, Forest, turn_after
 from dgl_treestack.operators import MATH, Signature
 from dgl_treestack.vocabulary import Vocabulary
 
@@ -26,22 +26,22 @@ Blank = tuple[Expression, int]  # an equation, and the node that is to be guesse
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """Nodes of a graph: op, token, number, height (N,) as in a `Forest`. Edges (E,): source, target, slot."""
+    """Nodes of a graph: op, token, number, turn (N,) as in a `Forest`. Edges (E,): source, target, slot."""
 
     op: np.ndarray
     token: np.ndarray
     number: np.ndarray
-    height: np.ndarray
+    turn: np.ndarray
     source: np.ndarray
     target: np.ndarray
     slot: np.ndarray
 
 
 class Group(NamedTuple):
-    """Some nodes (n,), and the highest level that one of them is on."""
+    """Some nodes (n,), and the latest turn of one of them."""
 
     nodes: np.ndarray
-    level: int
+    turn: int
 
 
 class BlankGraphs:
@@ -105,7 +105,7 @@ class _Nodes:
         self.children = np.full((len(forest.op), int(forest.slot.max(initial=0)) + 1), -1, dtype=np.int64)
         self.children[(forest.parent + starts)[inner], forest.slot[inner]] = inner
         self.count = 0
-        self.parts: list[tuple[np.ndarray, ...]] = []  # op, token, number, height
+        self.parts: list[tuple[np.ndarray, ...]] = []  # op, token, number, turn
         self.edges: list[tuple[np.ndarray, ...]] = []  # source, target, slot
         self.known: dict[int, Group] = {}  # by the number of a subtree
 
@@ -119,7 +119,7 @@ class _Nodes:
     def add(self, places: Sequence[int] | np.ndarray) -> Group:
         """The subtrees at places of the forest."""
         found = [self._subtree(int(place)) for place in places]
-        return Group(np.concatenate([group.nodes for group in found]), max(group.level for group in found))
+        return Group(np.concatenate([group.nodes for group in found]), max(group.turn for group in found))
 
     def _subtree(self, place: int) -> Group:
         number, pending = self.forest.subtree, [place]
@@ -139,12 +139,12 @@ class _Nodes:
     def extend(self, node: tuple[float, ...], children: Sequence[Group], count: int) -> Group:
         """So many nodes alike (op, token, number) above children, slot by slot, one for all of them or one for each."""
         nodes = np.arange(self.count, self.count + count)
-        level = 1 + max((child.level for child in children), default=-1)
+        turn = turn_after(max(child.turn for child in children), len(children)) if children else 0
         self.count += count
-        self.parts.append(tuple(np.full(count, value) for value in (*node, level)))
+        self.parts.append(tuple(np.full(count, value) for value in (*node, turn)))
         for slot, child in enumerate(children):
             self.edges.append((np.broadcast_to(child.nodes, count), nodes, np.full(count, slot)))
-        return Group(nodes, level)
+        return Group(nodes, turn)
 
     def columns(self) -> Columns:
         """What has grown."""

@@ -32,7 +32,7 @@ def scores(
     graphs = BlankGraphs(blanks, candidates, model.vocabulary, model.signature)
     for columns, sides in graphs.batches(MOST_NODES):
         batch = graph.from_columns(
-            {name: getattr(columns, name) for name in ("op", "token", "number", "height")},
+            {name: getattr(columns, name) for name in ("op", "token", "number", "turn")},
             (columns.source, columns.target, columns.slot),
         )
         states = compute(batch, model.tree_cell, engine=engine, signature=model.signature)

@@ -114,11 +114,11 @@ def cpu_plan(batch, *, shared):
     return make_plan(batch, MATH, shared=shared, device=torch.device("cpu"))
 
 
-def test_a_graph_without_heights_or_subtrees_has_the_same_plan():
+def test_a_graph_without_turns_or_subtrees_has_the_same_plan():
     rng = random.Random(4)
     batch = graph.from_expressions([random_tree(rng, depth) for depth in (5, 0, 3)], VOCABULARY)
     known = cpu_plan(batch, shared=False)
-    del batch.ndata["height"]
+    del batch.ndata["turn"]
     assert torch.equal(known.row, cpu_plan(batch, shared=False).row)
     del batch.ndata["subtree"]
     found = cpu_plan(batch, shared=True)  # nobody knows what is equal

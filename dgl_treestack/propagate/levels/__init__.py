@@ -4,15 +4,15 @@ r"""The fast driver: the same steps as `topo`, over contiguous rows, with one fu
 
               =                   0  x                                  buffers[children] ─► piece 0 ─► x
              / \                  1  y                                                                  │ a product per operator
-            +   y                 2  sin(x)   level 1, unary                                            ▼
-           / \        ──►         3  x*sin(x) level 2, binary  ──►      buffers[children] ─► piece 1 ◄─ y
-         sin  *                   4  +        level 3, binary                                  │
+            +   y                 2  sin(x)   turn 1, unary                                             ▼
+           / \        ──►         3  x*sin(x) turn 2, binary   ──►      buffers[children] ─► piece 1 ◄─ y
+         sin  *                   4  +        turn 4, binary                                   │
           |  / \                  5  (the root: nothing)                                       ▼
           x x  sin                                                      buffers[start:stop] = state of the chunk
                 |                 `row` leads from the nine nodes
                 x                 of the tree to six rows
 
-`plan`      where every node is computed: distinct leaves, then operators by level, arity and operator; equal subtrees once
+`plan`      where every node is computed: distinct leaves, then operators by turn, arity and operator; equal subtrees once
 `sweep`     the loop over chunks, ahead and in reverse, as one autograd function around preallocated buffers
 `memory`    what buffers and everything else is taken from, kept from sweep to sweep
 `products`  the linear maps per operator, and the gradients of their weights

@@ -1,11 +1,12 @@
-"""Where every node of a batch is computed: rows of contiguous buffers, level by level.
+"""Where every node of a batch is computed: rows of contiguous buffers, turn by turn.
 
     row      0 .. L-1          distinct leaves
-             L .. R-2          operators, sorted by level, arity, operator     <- chunks, each with segments of one operator
+             L .. R-2          operators, sorted by turn, arity, operator      <- chunks, each with segments of one operator
              R-1               nothing: roots of equations, which have no state
 
-A level is what lies equally far above the leaves, so every child's row comes before its parent's. Equal subtrees have equal
-states: shared, they have one row, and `row` leads from the nodes of the trees to the rows.
+Turns rise from the leaves (`forest.turn_after`): every child's row comes before its parent's, and at a turn operators of odd
+or of even arity are computed, not both. Equal subtrees have equal states: shared, they have one row, and `row` leads from the
+nodes of the trees to the rows.
 """
 
 import itertools
@@ -18,7 +19,7 @@ import torch
 from torch import Tensor
 
 from dgl_treestack._dgl import DGLGraph
-from dgl_treestack.forest import NO_OPERATOR
+from dgl_treestack.forest import NO_OPERATOR, turn_after
 from dgl_treestack.graph import child_table
 from dgl_treestack.operators import Signature
 
@@ -35,7 +36,7 @@ class Segment(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Chunk:
-    """Rows start .. stop - 1: n subtrees of one level and arity A, by operator.
+    """Rows start .. stop - 1: n subtrees of one turn and arity A, by operator.
 
     nodes: (n,) a node of the graph for each. children: (n * A,) rows of their children, node by node.
     """
@@ -94,11 +95,11 @@ def make_plan(graph: DGLGraph, signature: Signature, *, shared: bool, device: to
     def placed(indices: np.ndarray) -> Tensor:
         return torch.from_numpy(indices).to(device, non_blocking=True)
 
-    op, height = graph.ndata["op"].cpu().numpy(), _heights(graph)
-    children = child_table(graph).cpu().numpy()
+    op, children = graph.ndata["op"].cpu().numpy(), child_table(graph).cpu().numpy()
     arity = (children >= 0).sum(1)
+    turn = _turns(graph, arity)
     root = signature.index[signature.root] if signature.root else NO_OPERATOR - 1
-    order, first = _grouped(graph, (_ranks(op, root), height, arity, op), shared)
+    order, first = _grouped(graph, (_ranks(op, root), turn, arity, op), shared)
     row = np.empty(len(op), dtype=np.int64)
     row[order] = np.cumsum(first) - 1
     own = order[first & (op[order] != root)]
@@ -106,7 +107,7 @@ def make_plan(graph: DGLGraph, signature: Signature, *, shared: bool, device: to
     leaves = int((op[own] == NO_OPERATOR).sum())
     inner = own[leaves:]
     chunks = []
-    for start, stop in _runs(height[inner], arity[inner], most=MOST_ROWS):
+    for start, stop in _runs(turn[inner], arity[inner], most=MOST_ROWS):
         nodes = inner[start:stop]
         segments = tuple(Segment(signature.operators[op[nodes[a]]].name, a, b) for a, b in _runs(op[nodes]))
         width = int(arity[nodes[0]])
@@ -125,7 +126,7 @@ def make_plan(graph: DGLGraph, signature: Signature, *, shared: bool, device: to
 
 
 def _grouped(graph: DGLGraph, kinds: tuple[np.ndarray, ...], shared: bool) -> tuple[np.ndarray, np.ndarray]:
-    """The nodes (N,) by rank, height, arity and operator, and (N,) whether each is the first of its row."""
+    """The nodes (N,) by rank, turn, arity and operator, and (N,) whether each is the first of its row."""
     op, first = kinds[-1], np.ones(len(kinds[-1]), dtype=bool)
     if "subtree" not in graph.ndata:
         return np.lexsort(kinds[::-1]), first
@@ -151,15 +152,16 @@ def _runs(*keys: np.ndarray, most: int = 0) -> list[tuple[int, int]]:
     return [(a, min(a + most, stop)) for start, stop in itertools.pairwise(cuts) for a in range(start, stop, most)]
 
 
-def _heights(graph: DGLGraph) -> np.ndarray:
-    """How far every node lies above the leaves below it: kept with the data, else found level by level."""
-    if "height" in graph.ndata:
-        return graph.ndata["height"].cpu().numpy()
+def _turns(graph: DGLGraph, arity: np.ndarray) -> np.ndarray:
+    """When every node is computed: kept with the data, else found level by level."""
+    if "turn" in graph.ndata:
+        return graph.ndata["turn"].cpu().numpy()
     source, target = (ends.cpu().numpy() for ends in graph.edges())
-    height = np.zeros(graph.num_nodes(), dtype=np.int64)
+    turn = np.zeros(graph.num_nodes(), dtype=np.int64)
     while True:
-        higher = np.zeros_like(height)
-        np.maximum.at(higher, target, height[source] + 1)
-        if (higher == height).all():
-            return height
-        height = higher
+        latest = np.zeros_like(turn)
+        np.maximum.at(latest, target, turn[source])
+        found = np.where(arity > 0, turn_after(latest, arity), 0)
+        if (found == turn).all():
+            return turn
+        turn = found
