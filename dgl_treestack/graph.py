@@ -1,8 +1,8 @@
 """Forests and expressions as one batched DGLGraph, and back.
 
-One node per operator or leaf, edges from child to parent. Node features `op`, `token`, `number`, `leaf`, `height`, `turn`
-(`forest.turn_after`), and `subtree`, by which equal subtrees are known: who changes one of the others removes it. Edge feature `slot`: which argument the
-child is. Child order is in `slot` alone, never in the order of the edges.
+One node per operator or leaf, edges from child to parent. Node features `op`, `token`, `number`, `leaf`, `height`, `turn` (see
+`forest.turn_after`), and `subtree`, by which equal subtrees are known: who changes one of the others removes it. Edge feature
+`slot`: which argument the child is. Child order is in `slot` alone, never in the order of the edges.
 """
 
 from collections.abc import Mapping, Sequence

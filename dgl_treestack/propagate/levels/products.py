@@ -146,19 +146,19 @@ class Products:
         maps, sizes = self._maps(unit, chunk), self._sizes(unit, chunk, repeats)
         inputs = maps[0].inputs
         arriving, found = _flat(arriving)[0], self.memory.empty(rows.shape[0], inputs)
-        of_y = _parts(arriving, sizes)
-        if inputs:
-            for one, own, part in zip(maps, of_y, _parts(found, sizes), strict=True):
-                torch.mm(own, cast(Tensor, one.weight), out=part)
-        self._wait(unit, Waiting(maps, _parts(rows, sizes), of_y), rows.shape[0])
+        of_x, of_y = _parts(rows, sizes), _parts(arriving, sizes)
+        at_once = self.joint or (len(maps) == 1 and rows.shape[0] > MOST_WAITING // 8)
+        for one, own, gradient, part in zip(maps, of_x, of_y, _parts(found, sizes), strict=True):
+            if inputs:
+                torch.mm(gradient, cast(Tensor, one.weight), out=part)
+            if at_once:  # while they are in the cache
+                one.accumulate(own, gradient)
+        if not at_once:
+            self._wait(unit, Waiting(maps, of_x, of_y), rows.shape[0])
         return found if x.dim() == 2 else found.view(*x.shape[:-1], inputs)
 
     def _wait(self, unit: Unit, one: Waiting, count: int) -> None:
-        """Keep rows for later, or settle them at once where they are many."""
-        if self.joint or (len(one.maps) == 1 and count > MOST_WAITING // 8):
-            for own, x, arriving in zip(*one, strict=True):
-                own.accumulate(x, arriving)
-            return
+        """Keep rows for later."""
         self.waiting.setdefault(unit, []).append(one)
         self.rows_waiting[unit] = self.rows_waiting.get(unit, 0) + count
         if self.rows_waiting[unit] > MOST_WAITING:
