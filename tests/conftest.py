@@ -1,6 +1,7 @@
 import os
 from pathlib import Path
 
+import jaxtyping
 import pytest
 import torch
 from hypothesis import settings
@@ -10,6 +11,13 @@ torch.set_num_threads(1)
 # No deadline: the machine is shared, and a slow moment is no failure. In CI the same examples every time.
 settings.register_profile("shared", deadline=None, derandomize=bool(os.environ.get("CI")))
 settings.load_profile("shared")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Shapes are checked call by call where cells and stacks are tested, with `topo`: elsewhere they take a third of the time."""
+    engine = item.callspec.params.get("engine", "topo") if hasattr(item, "callspec") else "topo"
+    about_shapes = item.path.parent.name == "cells" or item.path.name in ("test_stack.py", "test_queue.py")
+    jaxtyping.config.update("jaxtyping_disable", not about_shapes or engine != "topo")
 
 
 @pytest.fixture
