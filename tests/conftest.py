@@ -14,7 +14,7 @@ settings.load_profile("shared")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Shapes are checked call by call where cells and stacks are tested, with `topo`: elsewhere they take a third of the time."""
+    """Shapes are checked, call by call, where cells and stacks are tested with `topo`; it takes a third of the time."""
     engine = item.callspec.params.get("engine", "topo") if hasattr(item, "callspec") else "topo"
     about_shapes = item.path.parent.name == "cells" or item.path.name in ("test_stack.py", "test_queue.py")
     jaxtyping.config.update("jaxtyping_disable", not about_shapes or engine != "topo")

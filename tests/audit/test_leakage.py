@@ -1,8 +1,10 @@
+from functools import partial
+
 import numpy as np
 import pytest
 from plain_features import shape, token_counts
 
-from dgl_treestack.audit import counts
+from dgl_treestack.audit import baselines, counts
 from dgl_treestack.audit.baselines import BASELINES
 from dgl_treestack.audit.corpus import Corpus, CorpusBuilder
 from dgl_treestack.audit.leakage import Fit, count_fits, measure, sampled
@@ -13,6 +15,14 @@ from dgl_treestack.generate import features
 
 ALL = ((0, None),)
 UNEXAMINED = Options(verdicts=False, duplicates=False)
+
+
+@pytest.fixture(autouse=True)
+def few_trees(monkeypatch):
+    """Forests of twenty trees, for time; what is planted here is not hidden."""
+    monkeypatch.setattr(baselines, "TREES", 20)
+    for name in baselines.STEPS:
+        monkeypatch.setitem(baselines._BOOSTINGS, name, partial(baselines._boosting, 20, 0.3))
 
 
 def corpus(examples) -> Corpus:
