@@ -7,6 +7,7 @@ import torch
 from hypothesis import settings
 
 torch.set_num_threads(1)
+ABOUT_SHAPES = ("test_conformance", "test_equations", "test_stack", "test_queue")
 
 # No deadline: the machine is shared, and a slow moment is no failure. In CI the same examples every time.
 settings.register_profile("shared", deadline=None, derandomize=bool(os.environ.get("CI")))
@@ -14,10 +15,9 @@ settings.load_profile("shared")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Shapes are checked, call by call, where cells and stacks are tested with `topo`; it takes a third of the time."""
+    """Shapes are checked, call by call, in the tests of what has them, with `topo`; it takes a third of the time."""
     engine = item.callspec.params.get("engine", "topo") if hasattr(item, "callspec") else "topo"
-    about_shapes = item.path.parent.name == "cells" or item.path.name in ("test_stack.py", "test_queue.py")
-    jaxtyping.config.update("jaxtyping_disable", not about_shapes or engine != "topo")
+    jaxtyping.config.update("jaxtyping_disable", item.path.stem not in ABOUT_SHAPES or engine != "topo")
 
 
 @pytest.fixture

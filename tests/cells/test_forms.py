@@ -21,7 +21,7 @@ ORDERED = {"tree_rnn_second_order_bilinear"}  # what tells children apart in its
 every_form = pytest.mark.parametrize("form", FORMS)
 
 
-def trees(signature, seed=0, count=12):
+def trees(signature, seed=0, count=8):
     rng = random.Random(seed)
     return [tree(signature, rng, rng.randrange(1, 5)) for _ in range(count)]
 

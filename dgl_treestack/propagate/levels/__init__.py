@@ -53,9 +53,9 @@ def run(graph: DGLGraph, cell: Cell, signals: Sequence[str], noise: Noise, plans
     shapes = {name: tuple(plan.width if size == PER_CHILD else size for size in cell.signals[name]) for name in signals}
     memory = Memory(next(cell.parameters()).dtype, device)
     work = Work(cell, plan, inputs, noise, shapes, memory)
-    recorded = build is None or signals
-    products = Products(cell, plan.operators, memory, joint=not recorded and worth_joining(cell, plan))
-    stepper: Stepper = Recorded(work, products) if build is None or signals else Stepping(work, products, build)
+    build = None if signals else build
+    products = Products(cell, plan.operators, memory, joint=build is not None and worth_joining(cell, plan))
+    stepper: Stepper = Recorded(work, products) if build is None else Stepping(work, products, build)
     rows = sweep(work, stepper, cell.leaf(plan.token, plan.number)["h"])
     return States({name if name in cell.fields else f"signal/{name}": value for name, value in rows.items()}, plan.row, memory)
 
