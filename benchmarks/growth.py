@@ -7,6 +7,7 @@ of a power law through all sizes, 1 being linear, for time and for what the step
 """
 
 import json
+import math
 import subprocess
 import sys
 import time
@@ -82,6 +83,8 @@ def _step(model: Model, batch: Batch, engine: str) -> None:
 def exponent(rows: list[Row], name: str) -> float:
     """Of the power law name ~ nodes^exponent."""
     known = [(row["nodes"], row[name]) for row in rows if row[name] > 0]
+    if len(known) < 2:
+        return math.nan
     return float(np.polyfit(*np.log(np.array(known)).T, 1)[0])
 
 

@@ -5,6 +5,7 @@ from collections import Counter, defaultdict
 import pytest
 from plain_features import token_counts
 
+from dgl_treestack.audit import baselines
 from dgl_treestack.audit.leakage import Fit
 from dgl_treestack.audit.report import leakage
 from dgl_treestack.formats import read
@@ -104,7 +105,8 @@ def test_few_equations_are_without_variables(data):
     assert sum("Symbol" not in example.equation.names for example in deep) < 0.2 * len(deep)
 
 
-def test_leakage_of_the_training_data(data):
+def test_leakage_of_the_training_data(data, monkeypatch):
+    monkeypatch.setattr(baselines, "TREES", 40)  # for time; `treestack audit` grows 200
     limits = {"tokens": 55, "parent-child pairs": 58, "side differences": 60}
     (row,) = leakage(data["train"], Fit(baselines=tuple(limits), groups=((0, None),)))
     assert row["used"] == len(data["train"])

@@ -63,7 +63,7 @@ def test_only_what_lies_above_a_blank_is_there_once_per_candidate():
     fillers, others, above = {"x", "2", "sin(x)", "x + 2", "sin(2)", "sin(2)*x", "1.29", "1"}, {"y", "x*y", "cos(x*y)"}, 3
     assert len(columns.op) == len(fillers | others) + above * 7
     assert sides.shape == (1, 7, 2) and len(set(sides[0, :, 0])) == 7 and len(set(sides[0, :, 1])) == 1
-    assert (columns.height[columns.source] < columns.height[columns.target]).all()
+    assert (columns.turn[columns.source] < columns.turn[columns.target]).all()
 
 
 def test_what_a_model_cannot_tell_apart_is_tied():
