@@ -1,6 +1,7 @@
 import json
 from pathlib import Path
 
+import jaxtyping
 import pytest
 import torch
 from hypothesis import given
@@ -13,6 +14,11 @@ H = 3
 
 def one_hot(action):
     return [torch.full((1, 1), float(action == name), dtype=torch.float64) for name in ("push", "pop", "noop")]
+
+
+def test_shapes_are_checked_here():
+    with pytest.raises(jaxtyping.TypeCheckError):
+        stack.keep(torch.zeros(2, H))  # of which torch would not complain
 
 
 @given(st.lists(st.sampled_from(["push", "pop", "noop"]), max_size=12), st.integers(1, 6), st.floats(-1, 1))

@@ -1,4 +1,4 @@
-"""The sweep over the levels of a plan and back, as one function for autograd.
+"""The sweep over the turns of a plan and back, as one function for autograd.
 
 Forward, chunk by chunk: children's rows are gathered from the buffers, the cell takes its step, the new rows are written.
 Backward, the same chunks in reverse: a chunk's rows of the gradient buffers go through its step, what comes out is added to the
