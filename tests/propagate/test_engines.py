@@ -10,12 +10,12 @@ from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.expression import Expression
 from dgl_treestack.operators import MATH, Operator, Signature
 from dgl_treestack.propagate import States, draw_noise, levels, propagate
-from dgl_treestack.propagate.levels import plan, products
+from dgl_treestack.propagate.levels import plan, products, stepping
 from dgl_treestack.propagate.levels.memory import Memory
 from dgl_treestack.propagate.levels.plan import make_plan
-from dgl_treestack.propagate.levels.products import Products, worth_joining
+from dgl_treestack.propagate.levels.products import Products
 from dgl_treestack.propagate.levels.recorded import Recorded
-from dgl_treestack.propagate.levels.stepping import Stepping
+from dgl_treestack.propagate.levels.stepping import Stepping, worth_joining
 from dgl_treestack.propagate.levels.sweep import Work, sweep
 from dgl_treestack.propagate.noise import Noise
 from dgl_treestack.vocabulary import PRESETS
@@ -76,7 +76,7 @@ def test_joint_maps_have_the_gradients_of_topo(name, form, monkeypatch):
     """As they are in large batches."""
     if name == "tree_rnn_second_order_bilinear" and form == "child_sum":
         return
-    monkeypatch.setattr(products, "WORTH_JOINING", 0)
+    monkeypatch.setattr(stepping, "WORTH_JOINING", 0)
     cell, external = (make(name, input_size=size, form=form).train() for size in (0, 2))
     batch = graph.from_expressions(some_trees(), VOCABULARY)
     assert worth_joining(cell, cpu_plan(batch, shared=True))
@@ -98,8 +98,8 @@ def test_gradients_lie_in_order_whatever_x_is():
     (chunk,) = cpu_plan(batch, shared=True).chunks
     x = torch.rand(1, 2, 5, dtype=torch.float64).transpose(1, 2)
     parts = Products(cell, ["Add"], Memory(torch.float64, torch.device("cpu")))
-    y = parts.ahead(("c_stack_rows",), chunk, x)
-    assert not x.is_contiguous() and parts.back(("c_stack_rows",), chunk, x, torch.ones_like(y)).is_contiguous()
+    y = parts.ahead("c_stack_rows", chunk, x)
+    assert not x.is_contiguous() and parts.back("c_stack_rows", chunk, x, torch.ones_like(y)).is_contiguous()
 
 
 def test_long_levels_are_cut(monkeypatch):
@@ -163,14 +163,13 @@ def test_the_sweep_is_of_any_device_and_never_waits_for_it(name, build):
     made = make_plan(batch, MATH, shared=True, device=torch.device("meta"))
     memory = Memory(torch.float64, torch.device("meta"))
     work = Work(cell, made, None, Noise(), {}, memory)
-    parts = Products(cell, made.operators, memory)
-    stepper = Recorded(work, parts) if build is None else Stepping(work, parts, build)
+    stepper = Recorded(work) if build is None else Stepping(work, build)
     leaves = torch.empty(len(made.token), cell.hidden, dtype=torch.float64, device="meta", requires_grad=True)
     states = States(sweep(work, stepper, leaves), made.row)
     states.of("h", graph.roots(batch)).sum().backward()
     assert leaves.grad.device.type == "meta"
-    assert all(parameter.grad.shape == parameter.shape for parameter in parts.parameters.values() if parameter.grad is not None)
-    assert any(parameter.grad is not None for parameter in parts.parameters.values())
+    assert all(parameter.grad.shape == parameter.shape for parameter in stepper.parameters if parameter.grad is not None)
+    assert any(parameter.grad is not None for parameter in stepper.parameters)
 
 
 def test_masks_of_equal_subtrees_are_equal_only_if_asked_for():

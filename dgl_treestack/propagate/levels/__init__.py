@@ -35,9 +35,9 @@ from dgl_treestack.cells import PER_CHILD, Cell
 from dgl_treestack.propagate.levels.building import Build as Build
 from dgl_treestack.propagate.levels.building import Kernel
 from dgl_treestack.propagate.levels.building import plain as plain
+from dgl_treestack.propagate.levels.driver import compiler
 from dgl_treestack.propagate.levels.memory import Memory
 from dgl_treestack.propagate.levels.plan import Plans
-from dgl_treestack.propagate.levels.products import Products, worth_joining
 from dgl_treestack.propagate.levels.recorded import Recorded
 from dgl_treestack.propagate.levels.stepping import Stepping
 from dgl_treestack.propagate.levels.sweep import Stepper, Work, sweep
@@ -54,8 +54,7 @@ def run(graph: DGLGraph, cell: Cell, signals: Sequence[str], noise: Noise, plans
     memory = Memory(next(cell.parameters()).dtype, device)
     work = Work(cell, plan, inputs, noise, shapes, memory)
     build = None if signals else build
-    products = Products(cell, plan.operators, memory, joint=build is not None and worth_joining(cell, plan))
-    stepper: Stepper = Recorded(work, products) if build is None else Stepping(work, products, build)
+    stepper: Stepper = Recorded(work) if build is None else Stepping(work, build)
     rows = sweep(work, stepper, cell.leaf(plan.token, plan.number)["h"])
     return States({name if name in cell.fields else f"signal/{name}": value for name, value in rows.items()}, plan.row, memory)
 
@@ -68,7 +67,5 @@ def compiled(kernel: Kernel, examples: list[Tensor], per_node: list[int]) -> Ker
 
 
 def has_compiler() -> bool:
-    """Whether there is a C++ compiler that Inductor can use."""
-    from dgl_treestack.propagate.levels import kernels
-
-    return kernels.has_compiler()
+    """Whether kernels can be compiled here."""
+    return compiler() is not None

@@ -7,12 +7,15 @@ A kernel gathers the children itself and writes its x or the state where they be
 """
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cached_property, partial
+from typing import Any, cast
 
 import torch
 from torch import Tensor
 
 from dgl_treestack import stack
+from dgl_treestack.cells import OperatorLinear
+from dgl_treestack.propagate.levels.driver import driver
 from dgl_treestack.propagate.levels.pieces import Piece, Split, Unit
 
 Kernel = Callable[[list[Tensor]], Sequence[Tensor]]
@@ -27,6 +30,41 @@ class Kernels:
         self.split, self.build, self.dtype, self.device = split, build, dtype, device
         self.reads = [split.reads(piece) for piece in split.pieces]
         self.built: dict[tuple[int, bool], Kernel] = {}
+
+    @cached_property
+    def ahead_only(self) -> Any:
+        """The step as the driver takes it, with the kernels of the way ahead."""
+        cpp, split = driver(), self.split
+        units = [self._unit(unit) for unit in split.units]
+        pieces = [cpp.Piece(piece.known, piece.makes, reads) for piece, reads in zip(split.pieces, self.reads, strict=True)]
+        step = cpp.Step(len(split.cell.fields), len(split.given_shapes), units, pieces, split.rounds)
+        for number, piece in enumerate(split.pieces):
+            if piece.makes or piece.last:
+                step.set_ahead(number, self._native(self.ahead(number)))
+        return step
+
+    @cached_property
+    def both_ways(self) -> Any:
+        """The same, with those of the way back too."""
+        for number, piece in enumerate(self.split.pieces):
+            if piece.makes or piece.last:
+                self.ahead_only.set_back(number, self._native(self.back(number)))
+        return self.ahead_only
+
+    def _unit(self, unit: Unit) -> Any:
+        """With the places of its parameters among those of the cell's products, by operator."""
+        cell = self.split.cell
+        places = {id(parameter): i for i, parameter in enumerate(cell.products.parameters())}
+        weights: list[list[int]] = []
+        biases: list[list[int]] = []
+        for operator in cell.operators:
+            pairs = [cast(OperatorLinear, cell.products[name]).pair(operator.name) for name in unit.names]
+            for own, column in zip((weights, biases), zip(*pairs, strict=True), strict=True):
+                own.append([places[id(one)] for one in column if one is not None])
+        return driver().Unit(unit.tail, unit.x_shape, unit.y_shape, unit.constant, unit.biased, unit.shared, weights, biases)
+
+    def _native(self, kernel: Kernel) -> Any:
+        return kernel if isinstance(kernel, driver().Kernel) else driver().Kernel(kernel)
 
     def ahead(self, number: int) -> Kernel:
         if (number, True) not in self.built:

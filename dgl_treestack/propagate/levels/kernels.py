@@ -14,38 +14,20 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
-from torch._inductor import cpp_builder
-from torch._inductor.exc import InvalidCxxCompiler
 from torch.export import Dim
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from dgl_treestack import stack
 from dgl_treestack.propagate.levels.building import Kernel
+from dgl_treestack.propagate.levels.driver import cache_folder, driver
 from dgl_treestack.propagate.levels.elementary import inline, written
 from dgl_treestack.propagate.levels.row_by_row import RowByRow
 
 logger = logging.getLogger(__name__)
 
 
-def cache_folder() -> Path:
-    """Where compiled kernels are kept: TREESTACK_CACHE_DIR, or the user's cache."""
-    own = os.environ.get("TREESTACK_CACHE_DIR")
-    if own:
-        return Path(own)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dgl_treestack"
-
-
 OPTIONS = {"cpp.enable_floating_point_contract_flag": "fast"}  # a multiplication and an addition in one instruction
 _MOVES = (torch.ops.aten.index_select.default, torch.ops.aten.sym_size.int, torch.ops.aten.sym_numel.default)
-
-
-def has_compiler() -> bool:
-    """Whether there is a C++ compiler that Inductor can use."""
-    try:
-        cpp_builder.get_cpp_compiler()
-    except InvalidCxxCompiler:
-        return False
-    return True
 
 
 class _Listed(nn.Module):
@@ -72,8 +54,8 @@ def compiled(kernel: Kernel, examples: list[Tensor], per_node: list[int]) -> Ker
         by_row = _row_by_row(kernel, examples, per_node)
         if by_row is not None:
             graph, used = by_row
-        run = _native(graph, [examples[i] for i in used], [per_node[i] for i in used])
-    return lambda tensors: run([tensors[i] for i in used])
+        path = _native(graph, [examples[i] for i in used], [per_node[i] for i in used])
+    return driver().Kernel(str(path), used)
 
 
 def _traced(kernel: Kernel, examples: list[Tensor], mode: Literal["real", "symbolic"] = "symbolic") -> torch.fx.GraphModule:
@@ -120,15 +102,15 @@ def _close(one: Tensor, other: Tensor) -> bool:
     return one.shape == other.shape and torch.allclose(one, other, rtol=1e-4, atol=1e-5)
 
 
-def _native(graph: torch.fx.GraphModule, examples: list[Tensor], per_node: list[int]) -> Kernel:
-    """A graph, function of its tensors, as native code."""
+def _native(graph: torch.fx.GraphModule, examples: list[Tensor], per_node: list[int]) -> Path:
+    """A graph, function of its tensors, as native code in a file."""
     nodes, rows = Dim("nodes", min=1), Dim("rows", min=1)
     dynamic = [{0: count * nodes if count > 1 else nodes if count else rows} for count in per_node]
     program = torch.export.export(_Listed(graph), (examples,), dynamic_shapes=(dynamic,), strict=False)
     path = cache_folder() / f"{_key(program, examples)}.pt2"
     if not path.exists():
         _build(program, path)
-    return torch._inductor.aoti_load_package(str(path)).loader.boxed_run
+    return path
 
 
 def _pruned(graph: torch.fx.GraphModule) -> list[int]:

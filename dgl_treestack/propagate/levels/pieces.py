@@ -53,7 +53,7 @@ class Unit(NamedTuple):
     """Products of one x. places: in the order of the step. names: of the products. widths: of their results.
 
     tail: shape of x without the first dimension. constant: whether they have no inputs, and are biases. biased: whether they
-    have inputs and biases; their x then ends in a one, by which biases are multiplied.
+    have inputs and biases; their x then ends in a one, by which biases are multiplied. shared: whether all operators have one.
     """
 
     places: tuple[int, ...]
@@ -62,6 +62,7 @@ class Unit(NamedTuple):
     tail: tuple[int, ...]
     constant: bool
     biased: bool
+    shared: bool
 
     @property
     def x_shape(self) -> Shape:
@@ -207,6 +208,7 @@ class Split:
                 tuple(first.x[places[0]].shape[1:]),
                 maps[places[0]].inputs == (0, 0),
                 maps[places[0]].bias and maps[places[0]].inputs != (0, 0),
+                maps[places[0]].share == "all",
             )
             for places in together
         ]

@@ -1,6 +1,6 @@
 """A step as the cell has it, recorded by autograd chunk by chunk: for any cell, any signal, without preparation."""
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor
@@ -22,11 +22,32 @@ class Record(NamedTuple):
 class Recorded:
     """A `Stepper`."""
 
-    def __init__(self, work: Work, products: Products):
-        self.work, self.products = work, products
+    def __init__(self, work: Work):
+        self.work, self.products = work, Products(work.cell, work.plan.operators, work.memory)
+        self.parameters = list(self.products.parameters.values())
         self.anchor = torch.empty(0, requires_grad=True)
+        self.kept: list[Record | None] = []
 
-    def ahead(self, chunk: Chunk, buffers: Buffers, recording: bool) -> Record | None:
+    def ahead(self, buffers: Buffers, recording: bool) -> None:
+        memory = self.work.memory
+        for chunk in self.work.plan.chunks:
+            mark = memory.mark()
+            self.kept.append(self._step(chunk, buffers, recording))
+            if not recording:
+                memory.back_to(mark)
+
+    def back(self, buffers: Buffers, gradients: Buffers, of_inputs: Tensor | None) -> None:
+        memory = self.work.memory
+        for chunk, kept in zip(reversed(self.work.plan.chunks), reversed(self.kept), strict=True):
+            mark = memory.mark()
+            self._step_back(chunk, cast(Record, kept), gradients, of_inputs)
+            memory.back_to(mark)
+
+    def settle(self) -> list[Tensor | None]:
+        found = self.products.settle()
+        return [found.pop(key, None) for key in self.products.parameters]  # held once, autograd need not copy them
+
+    def _step(self, chunk: Chunk, buffers: Buffers, recording: bool) -> Record | None:
         work, count = self.work, chunk.stop - chunk.start
         children = {
             name: buffers[name].index_select(0, chunk.children).unflatten(0, (count, chunk.arity)).requires_grad_(recording)
@@ -46,7 +67,7 @@ class Recorded:
         read = [*children.values(), *([] if inputs is None else [inputs])]
         return Record(read, {name: value for name, value in outputs.items() if value.requires_grad})
 
-    def back(self, chunk: Chunk, kept: Record, buffers: Buffers, gradients: Buffers, of_inputs: Tensor | None) -> None:
+    def _step_back(self, chunk: Chunk, kept: Record, gradients: Buffers, of_inputs: Tensor | None) -> None:
         arriving = [gradients[name][chunk.start : chunk.stop, : v.shape[1]] for name, v in kept.outputs.items()]
         got = torch.autograd.grad([*kept.outputs.values()], kept.read, arriving, allow_unused=True, retain_graph=True)
         for name, gradient in zip(self.work.cell.fields, got, strict=False):
@@ -66,18 +87,18 @@ class _Ops:
         self.stepper, self.chunk = stepper, chunk
 
     def linear(self, product: str, x: Tensor) -> Tensor:
-        return _Product.apply(x, self.stepper.anchor, self.stepper.products, (product,), self.chunk)
+        return _Product.apply(x, self.stepper.anchor, self.stepper.products, product, self.chunk)
 
 
 class _Product(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, anchor: Tensor, products: Products, unit: tuple[str], chunk: Chunk) -> Tensor:
+    def forward(ctx: Any, x: Tensor, anchor: Tensor, products: Products, product: str, chunk: Chunk) -> Tensor:
         ctx.save_for_backward(x)
-        ctx.products, ctx.unit, ctx.chunk = products, unit, chunk
-        return products.ahead(unit, chunk, x)
+        ctx.products, ctx.product, ctx.chunk = products, product, chunk
+        return products.ahead(product, chunk, x)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, arriving: Tensor) -> tuple[Tensor | None, ...]:
         (x,) = ctx.saved_tensors
-        return ctx.products.back(ctx.unit, ctx.chunk, x, arriving), None, None, None, None
+        return ctx.products.back(ctx.product, ctx.chunk, x, arriving), None, None, None, None

@@ -2,10 +2,10 @@
 
 Forward, chunk by chunk: children's rows are gathered from the buffers, the cell takes its step, the new rows are written.
 Backward, the same chunks in reverse: a chunk's rows of the gradient buffers go through its step, what comes out is added to the
-children's rows. How a step is taken, and taken back, is a `Stepper`'s affair.
+children's rows. How steps are taken, and taken back, is a `Stepper`'s affair.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -16,7 +16,6 @@ from torch.autograd.function import once_differentiable
 from dgl_treestack.cells import Cell
 from dgl_treestack.propagate.levels.memory import Memory
 from dgl_treestack.propagate.levels.plan import Chunk, Plan
-from dgl_treestack.propagate.levels.products import Products
 from dgl_treestack.propagate.noise import Noise
 
 Buffers = dict[str, Tensor]
@@ -48,25 +47,27 @@ class Work:
 
 
 class Stepper(Protocol):
-    """A way to take a cell's step for a chunk, and to carry gradients back through it.
+    """A way to take a cell's steps, and to carry gradients back through them.
 
-    `ahead` writes the chunk's rows of the buffers and returns what `back` will need, None where gradients are off. `back` adds
-    to the gradients of the children's rows, of external input where they are wanted, and of `products`.
+    parameters: what it has gradients of. `ahead` fills the buffers chunk by chunk, and keeps what `back` will need if it is
+    recording. `back` adds to the gradients of the buffers, in reverse, and of external input where they are wanted. `settle`
+    returns those of the parameters, None of those that were not used.
     """
 
-    products: Products
+    parameters: Sequence[Tensor]
 
-    def ahead(self, chunk: Chunk, buffers: Buffers, recording: bool) -> Any: ...
+    def ahead(self, buffers: Buffers, recording: bool) -> None: ...
 
-    def back(self, chunk: Chunk, kept: Any, buffers: Buffers, gradients: Buffers, of_inputs: Tensor | None) -> None: ...
+    def back(self, buffers: Buffers, gradients: Buffers, of_inputs: Tensor | None) -> None: ...
+
+    def settle(self) -> list[Tensor | None]: ...
 
 
 def sweep(work: Work, stepper: Stepper, leaves: Tensor) -> Buffers:
     """The rows of every buffer, from the leaves' h (L, H)."""
-    parameters = list(stepper.products.parameters.values())
     recording = torch.is_grad_enabled()
     names = list(work.shapes)
-    return dict(zip(names, _Sweep.apply(work, stepper, recording, leaves, work.inputs, *parameters), strict=True))
+    return dict(zip(names, _Sweep.apply(work, stepper, recording, leaves, work.inputs, *stepper.parameters), strict=True))
 
 
 class _Sweep(torch.autograd.Function):
@@ -77,12 +78,7 @@ class _Sweep(torch.autograd.Function):
         ctx: Any, work: Work, stepper: Stepper, recording: bool, leaves: Tensor, inputs: Tensor | None, *parameters: Tensor
     ) -> tuple[Tensor, ...]:
         buffers = _empty_buffers(work, leaves)
-        ctx.kept = []
-        for chunk in work.plan.chunks:
-            mark = work.memory.mark()
-            ctx.kept.append(stepper.ahead(chunk, buffers, recording))
-            if not recording:
-                work.memory.back_to(mark)
+        stepper.ahead(buffers, recording)
         ctx.work, ctx.stepper, ctx.leaves = work, stepper, len(leaves)
         ctx.wants_inputs = inputs is not None and inputs.requires_grad
         ctx.save_for_backward(*buffers.values())
@@ -99,15 +95,10 @@ class _Sweep(torch.autograd.Function):
         for own, gradient in zip(gradients.values(), arriving, strict=True):
             own.zero_() if gradient is None else own.copy_(gradient)
         of_inputs = torch.zeros_like(work.inputs) if ctx.wants_inputs else None
-        for chunk, kept in zip(reversed(work.plan.chunks), reversed(ctx.kept), strict=True):
-            of_chunk = work.memory.mark()
-            stepper.back(chunk, kept, buffers, gradients, of_inputs)
-            work.memory.back_to(of_chunk)
-        found = stepper.products.settle()
-        of_parameters = [found.pop(key, None) for key in stepper.products.parameters]  # held once, autograd need not copy them
+        stepper.back(buffers, gradients, of_inputs)
         of_leaves = gradients["h"][: ctx.leaves].clone()
         work.memory.back_to(mark)
-        return None, None, None, of_leaves, of_inputs, *of_parameters
+        return None, None, None, of_leaves, of_inputs, *stepper.settle()
 
 
 def _empty_buffers(work: Work, leaves: Tensor) -> Buffers:

@@ -1,0 +1,83 @@
+"""`driver.cpp` as a module of Python, compiled when it is first needed and kept on disk."""
+
+import hashlib
+import importlib.util
+import logging
+import os
+import platform
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from dgl_treestack.errors import ConfigurationError
+
+logger = logging.getLogger(__name__)
+
+SOURCES = [Path(__file__).with_name(name) for name in ("driver.cpp", "steps.h", "maps.h")]
+PYTHON = Path(sysconfig.get_path("include"))
+FLAGS = ("-O2", "-std=c++20", "-fPIC", "-shared", "-fvisibility=hidden")
+
+
+def cache_folder() -> Path:
+    """Where native code is kept: TREESTACK_CACHE_DIR, or the user's cache."""
+    own = os.environ.get("TREESTACK_CACHE_DIR")
+    if own:
+        return Path(own)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dgl_treestack"
+
+
+@cache
+def compiler() -> str | None:
+    """A C++ compiler that Inductor can use, where the headers of Python are there too."""
+    from torch._inductor import cpp_builder, exc  # which takes a second
+
+    try:
+        found = cpp_builder.get_cpp_compiler()
+    except exc.InvalidCxxCompiler:
+        return None
+    return found if (PYTHON / "Python.h").exists() else None
+
+
+@cache
+def driver() -> Any:
+    """The module. Raises ConfigurationError where it cannot be compiled."""
+    place = [torch.__version__, sys.implementation.cache_tag, platform.machine(), sys.platform, FLAGS]
+    key = hashlib.sha256(repr([*(source.read_text() for source in SOURCES), place]).encode()).hexdigest()[:40]
+    path = cache_folder() / f"driver-{key}.so"
+    if not path.exists():
+        _build(path)
+    return _imported(path)
+
+
+def _build(path: Path) -> None:
+    """Compile into a file of its own, then give it its name, so that several processes may do so."""
+    command = compiler()
+    if command is None:
+        raise ConfigurationError("Kernels need a C++ compiler and Python.h, which are not here; take 'levels'.")
+    logger.info("compiling the driver of kernels")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    home = Path(torch.__file__).parent
+    folders = [f"-I{home / 'include'}", f"-I{home / 'include/torch/csrc/api/include'}", f"-I{PYTHON}", f"-L{home / 'lib'}"]
+    libraries = ["-ltorch", "-ltorch_cpu", "-ltorch_python", "-lc10"]
+    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+        made = Path(folder) / "driver.so"
+        arguments = [*FLAGS, str(SOURCES[0]), "-o", str(made), *folders, *libraries]
+        done = subprocess.run([command, *arguments], capture_output=True, text=True)
+        if done.returncode:
+            raise ConfigurationError(f"{SOURCES[0].name} cannot be compiled here; take engine 'levels'.\n{done.stderr}")
+        os.replace(made, path)
+
+
+def _imported(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location("driver", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

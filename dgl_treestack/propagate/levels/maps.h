@@ -1,0 +1,96 @@
+// The linear maps of operators, for `driver.cpp`.
+
+#pragma once
+
+#include <ATen/ATen.h>
+
+using at::Tensor;
+using Tensors = std::vector<Tensor>;
+using Places = std::vector<size_t>;
+using Quiet = at::AutoDispatchBelowADInplaceOrView;  // autograd sees nothing of what is done within
+
+// An operator's map of a unit: weight (out, in) and bias (out), of which there may be none, of one product or of several side by
+// side. joint: both as one (in + 1, out), which is a copy, but twice as fast for few rows; x end in a one then. at_once:
+// gradients are added while their rows are in the cache, and do not wait until the sweep is over.
+class Map {
+ public:
+  // weights, biases: their places among the parameters.
+  Map(const Tensors& parameters, const Places& weights, const Places& biases, bool at_once)
+      : weights_(weights), biases_(biases), at_once_(at_once) {
+    Quiet quiet;
+    weight_ = joined(chosen(parameters, weights));
+    bias_ = joined(chosen(parameters, biases));
+    for (auto i : weights.empty() ? biases : weights) widths_.push_back(parameters[i].size(0));
+    if (weight_.defined()) transposed_ = weight_.t();
+    if (at_once && weight_.defined() && bias_.defined()) joint_ = at::cat({transposed_, bias_.unsqueeze(0)});
+  }
+
+  void apply(const Tensor& x, Tensor out) const {
+    if (joint_.defined()) at::mm_out(out, x, joint_);
+    else if (!weight_.defined()) out.copy_(bias_);
+    else if (!bias_.defined()) at::mm_out(out, x, transposed_);
+    else at::addmm_out(out, bias_, x, transposed_);
+  }
+
+  // The gradient of x from that of y, if there is an x; those of weight and bias are kept.
+  void back(const Tensor& x, const Tensor& of_y, Tensor of_x) {
+    if (weight_.defined()) at::mm_out(of_x, of_y, weight_);
+    if (at_once_) return accumulate(x, of_y);
+    xs_.push_back(x);
+    of_ys_.push_back(of_y);
+  }
+
+  // Adds the gradients to those of the parameters, and forgets them.
+  void settle(Tensors& gradients) {
+    Quiet quiet;
+    if (!of_ys_.empty()) accumulate(weight_.defined() ? joined(xs_) : Tensor(), joined(of_ys_));
+    xs_.clear(), of_ys_.clear();
+    auto of_weight = std::exchange(of_weight_, Tensor()), of_bias = std::exchange(of_bias_, Tensor());
+    if (joint_.defined() && of_weight.defined()) {
+      of_bias = of_weight[-1].clone();
+      of_weight = of_weight.narrow(0, 0, of_weight.size(0) - 1).t();
+    }
+    deal(gradients, weights_, of_weight);
+    deal(gradients, biases_, of_bias);
+  }
+
+ private:
+  static Tensors chosen(const Tensors& all, const Places& places) {
+    Tensors found;
+    for (auto i : places) found.push_back(all[i]);
+    return found;
+  }
+
+  static Tensor joined(const Tensors& parts) {
+    return parts.empty() ? Tensor() : parts.size() == 1 ? parts[0] : at::cat(parts);
+  }
+
+  static void add_product(Tensor& total, const Tensor& one, const Tensor& other) {
+    if (total.defined()) total.addmm_(one.t(), other);
+    else total = at::mm(one.t(), other);
+  }
+
+  void accumulate(const Tensor& x, const Tensor& of_y) {
+    if (joint_.defined()) return add_product(of_weight_, x, of_y);  // (in + 1, out), the bias's in its last row
+    if (weight_.defined()) add_product(of_weight_, of_y, x);
+    if (!bias_.defined()) return;
+    if (of_bias_.defined()) of_bias_.add_(of_y.sum(0));
+    else of_bias_ = of_y.sum(0);
+  }
+
+  void deal(Tensors& gradients, const Places& places, const Tensor& all) const {
+    if (!all.defined()) return;
+    int64_t start = 0;
+    for (size_t i = 0; i < places.size(); start += widths_[i++]) {
+      auto own = places.size() == 1 ? all : all.narrow(0, start, widths_[i]);
+      auto& gradient = gradients[places[i]];
+      gradient = gradient.defined() ? gradient + own : own;
+    }
+  }
+
+  Places weights_, biases_;
+  bool at_once_;
+  Tensor weight_, transposed_, bias_, joint_, of_weight_, of_bias_;
+  Tensors xs_, of_ys_;
+  std::vector<int64_t> widths_;
+};
