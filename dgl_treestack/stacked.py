@@ -108,6 +108,9 @@ class StackedLinear(OperatorLinear):
         own, name = self.owners[operator]
         return own.pair(name)
 
+    def tensors(self) -> list[Tensor]:
+        return [tensor for own in self.maps for tensor in cast(OperatorLinear, own).tensors()]
+
     def extra_repr(self) -> str:
         return f"{len(self.maps)} models"
 

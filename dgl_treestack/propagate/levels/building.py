@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from dgl_treestack import stack
-from dgl_treestack.cells import OperatorLinear
+from dgl_treestack.cells import Cell, OperatorLinear
 from dgl_treestack.propagate.levels.driver import driver
 from dgl_treestack.propagate.levels.pieces import Piece, Split, Unit
 
@@ -54,7 +54,7 @@ class Kernels:
     def _unit(self, unit: Unit) -> Any:
         """With the places of its parameters among those of the cell's products, by operator."""
         cell = self.split.cell
-        places = {id(parameter): i for i, parameter in enumerate(cell.products.parameters())}
+        places = {id(parameter): i for i, parameter in enumerate(parameters_of(cell))}
         weights: list[list[int]] = []
         biases: list[list[int]] = []
         for operator in cell.operators:
@@ -100,6 +100,11 @@ class Kernels:
 
     def _example(self, count: int, shape: Sequence[int]) -> Tensor:
         return torch.rand(count, *shape, dtype=self.dtype, device=self.device)
+
+
+def parameters_of(cell: Cell) -> list[Tensor]:
+    """Of all its products."""
+    return [own for linear in cell.products.values() for own in cast(OperatorLinear, linear).tensors()]
 
 
 def _unlike(shapes: Sequence[Sequence[int]], arity: int) -> tuple[int, int, int]:

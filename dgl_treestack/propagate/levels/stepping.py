@@ -7,7 +7,7 @@ from weakref import WeakKeyDictionary
 from torch import Tensor
 
 from dgl_treestack.cells import Cell, OperatorLinear
-from dgl_treestack.propagate.levels.building import Build, Kernels
+from dgl_treestack.propagate.levels.building import Build, Kernels, parameters_of
 from dgl_treestack.propagate.levels.driver import driver
 from dgl_treestack.propagate.levels.pieces import Form, Split
 from dgl_treestack.propagate.levels.plan import Plan
@@ -31,7 +31,7 @@ class Stepping:
     def __init__(self, work: Work, build: Build):
         self.work, self.joint = work, worth_joining(work.cell, work.plan)
         self.kernels = {arity: _kernels(work, arity, build) for arity in dict.fromkeys(one.arity for one in work.plan.chunks)}
-        self.parameters = list(work.cell.products.parameters())
+        self.parameters = parameters_of(work.cell)
         steps = {arity: kernels.ahead_only for arity, kernels in self.kernels.items()}
         self.sweep = driver().Sweep(steps, _chunks(work), self.parameters, self.joint)
 
