@@ -9,7 +9,8 @@ import torch
 from every_cell import VOCABULARY, assert_same_gradients, make, some_trees
 from runs import small_config
 
-from dgl_treestack import graph
+from dgl_treestack import cells, graph
+from dgl_treestack.cells.tree_rnn import TreeRNN
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.expression import Equation
 from dgl_treestack.formats import Example
@@ -44,7 +45,7 @@ def test_native_code_has_the_numbers_of_topo(cache):
         with torch.no_grad():
             wanted = propagate(batch, cell, engine="topo").clone()
             assert torch.allclose(propagate(batch, cell, engine="levels/compiled"), wanted, rtol=1e-10, atol=1e-10)
-    assert len(list(cache.glob("*.pt2"))) == 6  # x, the state and the way back, for two arities
+    assert len(list(cache.glob("*.pt2"))) == 8  # x, the state and the way back from both, for two arities
 
 
 @needs_compiler
@@ -59,6 +60,57 @@ def test_a_kernel_is_built_once(cache, monkeypatch):
     assert torch.equal(propagate(batch, make("tree_smu", stack_size=3), engine="levels/compiled"), first)
     with pytest.raises(AssertionError, match="built again"):
         propagate(batch, make("tree_rnn"), engine="levels/compiled")  # another graph
+
+
+@needs_compiler
+def test_a_kernel_is_traced_once(monkeypatch):
+    batch = graph.from_expressions(some_trees(), VOCABULARY)
+    first = propagate(batch, make("tree_smu", stack_size=3), engine="levels/compiled").clone()
+
+    def refuse(*_):
+        raise AssertionError("traced again")
+
+    monkeypatch.setattr(kernels, "_made", refuse)
+    assert torch.equal(propagate(batch, make("tree_smu", stack_size=3), engine="levels/compiled"), first)
+    for changed in ({"normalise": "none"}, {"activation": "sigmoid"}, {"noop": False}):
+        with pytest.raises(AssertionError, match="traced again"):
+            propagate(batch, make("tree_smu", stack_size=3, **changed), engine="levels/compiled")
+
+
+def test_kernels_have_one_name_where_they_do_the_same():
+    """For every cell and all settings of models, functions included."""
+    kinds, names = {}, {}
+    for name, settings in [*((name, {}) for name in cells.models()), *VARIANTS]:
+        for cell in (make(name, **settings), make(name, seed=2, **settings)):
+            kind, own = (type(cell), str(cell.settings)), _names(cell)
+            assert None not in own and kinds.setdefault(kind, own) == own and names.setdefault(own, kind) == kind
+
+
+def test_a_cell_from_elsewhere_has_no_name():
+    class Own(TreeRNN):
+        pass
+
+    source = make("tree_rnn")
+    assert set(_names(Own(source.operators, 8, 4))) == {None}
+
+
+VARIANTS = [("tree_smu", {"normalise": "none"}), ("tree_smu", {"activation": "sigmoid"})]
+
+
+def _names(cell):
+    """Of all kernels for two children."""
+    names = []
+
+    def build(kernel, examples, per_node, name):
+        names.append(name)
+        return kernel
+
+    split = Split(cell, Form(2, False, ()))
+    known = Kernels(split, build, torch.float64, torch.device("cpu"))
+    for number, piece in enumerate(split.pieces):
+        if piece.makes or piece.last:
+            known.ahead(number), known.back(number)
+    return tuple(names)
 
 
 @needs_compiler
@@ -124,12 +176,9 @@ def test_a_step_row_by_row_has_the_numbers_of_the_step(name):
     """All kernels, rewritten for the compiler but not compiled."""
     rewritten = []
 
-    def build(kernel, examples, per_node):
-        graph = kernels._traced(kernel, examples)
-        kernels._pruned(graph)
-        if not kernels._only_moves(graph):
-            found = kernels._row_by_row(kernel, examples, per_node)  # None where the numbers are not the same
-            rewritten.append(found is not None)
+    def build(kernel, examples, per_node, name):
+        found = kernels._row_by_row(kernel, examples, per_node)  # None where the numbers are not the same
+        rewritten.append(found is not None)
         return kernel
 
     cell = make(name)
@@ -144,7 +193,7 @@ def test_a_step_row_by_row_has_the_numbers_of_the_step(name):
 
 @pytest.mark.parametrize(("wrong_by", "answer"), [(1.0, True), (1.01, False)])
 def test_native_code_with_other_numbers_is_not_used(wrong_by, answer, monkeypatch):
-    def build(kernel, examples, per_node):
+    def build(kernel, examples, per_node, name):
         return lambda tensors: [value * wrong_by for value in kernel(tensors)]
 
     monkeypatch.setitem(BUILDS, "levels/compiled", build)

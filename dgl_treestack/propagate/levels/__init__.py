@@ -40,7 +40,7 @@ from dgl_treestack.propagate.levels.memory import Memory
 from dgl_treestack.propagate.levels.plan import Plans
 from dgl_treestack.propagate.levels.recorded import Recorded
 from dgl_treestack.propagate.levels.stepping import Stepping
-from dgl_treestack.propagate.levels.sweep import Stepper, Work, sweep
+from dgl_treestack.propagate.levels.sweep import Work, sweep
 from dgl_treestack.propagate.noise import Noise
 from dgl_treestack.propagate.states import States
 
@@ -54,16 +54,15 @@ def run(graph: DGLGraph, cell: Cell, signals: Sequence[str], noise: Noise, plans
     memory = Memory(next(cell.parameters()).dtype, device)
     work = Work(cell, plan, inputs, noise, shapes, memory)
     build = None if signals else build
-    stepper: Stepper = Recorded(work) if build is None else Stepping(work, build)
-    rows = sweep(work, stepper, cell.leaf(plan.token, plan.number)["h"])
+    rows = sweep(work, Recorded(work) if build is None else Stepping(work, build), cell.leaf(plan.token, plan.number)["h"])
     return States({name if name in cell.fields else f"signal/{name}": value for name, value in rows.items()}, plan.row, memory)
 
 
-def compiled(kernel: Kernel, examples: list[Tensor], per_node: list[int]) -> Kernel:
+def compiled(kernel: Kernel, examples: list[Tensor], per_node: list[int], name: str | None) -> Kernel:
     """A `Build`: native code. See `kernels`, which is imported when it is needed, because that takes a second."""
     from dgl_treestack.propagate.levels import kernels
 
-    return kernels.compiled(kernel, examples, per_node)
+    return kernels.compiled(kernel, examples, per_node, name)
 
 
 def has_compiler() -> bool:

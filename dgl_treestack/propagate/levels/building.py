@@ -16,11 +16,11 @@ from torch import Tensor
 from dgl_treestack import stack
 from dgl_treestack.cells import Cell, OperatorLinear
 from dgl_treestack.propagate.levels.driver import driver
+from dgl_treestack.propagate.levels.names import Kernel, name_of
 from dgl_treestack.propagate.levels.pieces import Piece, Split, Unit
 
-Kernel = Callable[[list[Tensor]], Sequence[Tensor]]
-# A kernel, examples of its tensors, and of each how long it is: so many for every node, or 0, as long as the buffers.
-Build = Callable[[Kernel, list[Tensor], list[int]], Kernel]
+# A kernel, examples of its tensors, of each how long it is: so many for every node, or 0, as long as the buffers; and its name.
+Build = Callable[[Kernel, list[Tensor], list[int], str | None], Kernel]
 
 
 class Kernels:
@@ -96,7 +96,8 @@ class Kernels:
         buffers = [self._example(rows, shape) for shape in fields.values()]
         children = torch.arange(edges, device=self.device) % rows
         counts = [0] * len(fields) + [split.form.arity] + [1] * len(of_nodes)
-        return self.build(kernel, [*buffers, children, *of_nodes], counts)
+        examples = [*buffers, children, *of_nodes]
+        return self.build(kernel, examples, counts, name_of(split.cell, kernel, examples, counts))
 
     def _example(self, count: int, shape: Sequence[int]) -> Tensor:
         return torch.rand(count, *shape, dtype=self.dtype, device=self.device)
@@ -163,6 +164,6 @@ def _gathered(split: Split, tensors: list[Tensor]) -> tuple[list[Tensor], list[T
     return [*children, *tensors[fields + 1 : end]], tensors[end:]
 
 
-def plain(kernel: Kernel, examples: list[Tensor], per_node: list[int]) -> Kernel:
+def plain(kernel: Kernel, examples: list[Tensor], per_node: list[int], name: str | None) -> Kernel:
     """A `Build` that leaves a kernel as it is."""
     return kernel

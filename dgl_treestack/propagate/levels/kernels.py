@@ -1,6 +1,7 @@
 """Kernels compiled ahead of time by Inductor and kept on disk. Beta interfaces of torch stand here and in `elementary`."""
 
 import hashlib
+import json
 import logging
 import os
 import platform
@@ -17,7 +18,7 @@ from torch import Tensor, nn
 from torch.export import Dim
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from dgl_treestack import stack
+from dgl_treestack import atomic, stack
 from dgl_treestack.propagate.levels.building import Kernel
 from dgl_treestack.propagate.levels.driver import cache_folder, driver
 from dgl_treestack.propagate.levels.elementary import inline, written
@@ -27,7 +28,6 @@ logger = logging.getLogger(__name__)
 
 
 OPTIONS = {"cpp.enable_floating_point_contract_flag": "fast"}  # a multiplication and an addition in one instruction
-_MOVES = (torch.ops.aten.index_select.default, torch.ops.aten.sym_size.int, torch.ops.aten.sym_numel.default)
 
 
 class _Listed(nn.Module):
@@ -41,21 +41,38 @@ class _Listed(nn.Module):
         return self.graph(*tensors)
 
 
-def compiled(kernel: Kernel, examples: list[Tensor], per_node: list[int]) -> Kernel:
-    """A `Build`: native code for these sizes, whatever the number of rows and nodes, from the cache where it is there."""
+def compiled(kernel: Kernel, examples: list[Tensor], per_node: list[int], name: str | None = None) -> Kernel:
+    """A `Build`: native code for these sizes, whatever the number of rows and nodes, from the cache where it is there.
+
+    name: under which it is noted there; without one a kernel is traced to find its code.
+    """
+    note = cache_folder() / f"{_digest(name, *_place())}.json" if name else None
+    path, used = _noted(note) or _made(kernel, examples, per_node)
+    if note and not note.exists():
+        atomic.write_text(note, json.dumps([path.name, used]))
+    return driver().Kernel(str(path), used)
+
+
+def _noted(note: Path | None) -> tuple[Path, list[int]] | None:
+    """What a note says, if there is one, and the code of which it speaks."""
+    if note is None or not note.exists():
+        return None
+    name, used = json.loads(note.read_text())
+    path = note.with_name(name)
+    return (path, used) if path.exists() else None
+
+
+def _made(kernel: Kernel, examples: list[Tensor], per_node: list[int]) -> tuple[Path, list[int]]:
+    """The file of a kernel's native code, and which tensors it uses."""
     with warnings.catch_warnings(), _without_traces():
         warnings.simplefilter("ignore")
         graph = _traced(kernel, examples)
         _fix_sizes(graph, _nodes(examples, per_node))
         used = _pruned(graph)
-        if _only_moves(graph):
-            forward = graph.forward  # without what a call of a module does beside
-            return lambda tensors: forward(*(tensors[i] for i in used))
         by_row = _row_by_row(kernel, examples, per_node)
         if by_row is not None:
             graph, used = by_row
-        path = _native(graph, [examples[i] for i in used], [per_node[i] for i in used])
-    return driver().Kernel(str(path), used)
+        return _native(graph, [examples[i] for i in used], [per_node[i] for i in used]), used
 
 
 def _traced(kernel: Kernel, examples: list[Tensor], mode: Literal["real", "symbolic"] = "symbolic") -> torch.fx.GraphModule:
@@ -138,17 +155,20 @@ def _without_traces() -> Iterator[None]:
         log.handlers = handlers
 
 
-def _only_moves(graph: torch.fx.GraphModule) -> bool:
-    """Whether a graph computes nothing, but gathers and views: not worth a kernel."""
-    called = [node.target for node in graph.graph.nodes if node.op == "call_function"]
-    return all(not isinstance(f, torch._ops.OpOverload) or f.is_view or f in _MOVES for f in called)
-
-
 def _key(program: torch.export.ExportedProgram, examples: Sequence[Tensor]) -> str:
-    """Of all that decides on the code: the graph with its sizes, types, device, torch, the processor."""
+    """Of all that decides on the code: the graph with its sizes, types, and the place."""
     sizes = [(str(one.dtype), str(one.device), tuple(one.shape[1:]), one.stride()) for one in examples]
-    place = [torch.__version__, torch.backends.cpu.get_cpu_capability(), platform.machine(), sys.platform]
-    return hashlib.sha256(repr([program.graph_module.code, sizes, place, OPTIONS, written()]).encode()).hexdigest()[:40]
+    return _digest(program.graph_module.code, sizes, *_place())
+
+
+def _place() -> list[object]:
+    """What else decides on it: torch, the processor, how it is written."""
+    processor = [torch.__version__, torch.backends.cpu.get_cpu_capability(), platform.machine(), sys.platform]
+    return [processor, OPTIONS, written()]
+
+
+def _digest(*parts: object) -> str:
+    return hashlib.sha256(repr([*parts]).encode()).hexdigest()[:40]
 
 
 def _build(program: torch.export.ExportedProgram, path: Path) -> None:

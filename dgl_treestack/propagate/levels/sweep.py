@@ -5,7 +5,7 @@ Backward, the same chunks in reverse: a chunk's rows of the gradient buffers go 
 children's rows. How steps are taken, and taken back, is a `Stepper`'s affair.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -54,7 +54,7 @@ class Stepper(Protocol):
     returns those of the parameters, None of those that were not used.
     """
 
-    parameters: Sequence[Tensor]
+    parameters: list[Tensor]
 
     def ahead(self, buffers: Buffers, recording: bool) -> None: ...
 
