@@ -9,14 +9,16 @@ from trees import random_equation, random_tree
 
 from dgl_treestack import cells
 from dgl_treestack.operators import MATH
-from dgl_treestack.propagate import ENGINES, propagate
+from dgl_treestack.propagate import levels, propagate
 from dgl_treestack.vocabulary import PRESETS
 
 VOCABULARY = PRESETS["released"]
 HIDDEN = 6
 
 every_model = pytest.mark.parametrize("name", sorted(cells.models()))
-every_engine = pytest.mark.parametrize("engine", [name for name in ENGINES if name != "levels/compiled"])
+needs_compiler = pytest.mark.skipif(not levels.has_compiler(), reason="there is no C++ compiler, or no Python.h")
+pieces = pytest.param("levels/pieces", marks=needs_compiler)
+every_engine = pytest.mark.parametrize("engine", ["topo", "levels", pieces])
 
 
 def make(name, seed=1, **settings):

@@ -4,7 +4,7 @@ import random
 
 import pytest
 import torch
-from every_cell import VOCABULARY, every_model
+from every_cell import VOCABULARY, every_model, needs_compiler
 from trees import random_equation
 
 from dgl_treestack.errors import ConfigurationError
@@ -57,6 +57,7 @@ def compare(name, engine, **settings):
         assert all(torch.allclose(found[key], own[key], rtol=1e-10, atol=1e-12) for key in own)
 
 
+@needs_compiler
 @every_model
 def test_every_model_has_its_own_outputs_and_gradients(name):
     compare(name, "levels/pieces")

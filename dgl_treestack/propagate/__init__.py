@@ -33,7 +33,8 @@ def propagate(
     graph: made by `dgl_treestack.graph`; node feature `input` (N, input_size) is used when the cell takes one.
     signals: names out of `cell.signals` to keep. noise: what `draw_noise` returns, for dropout in training.
     engine: `topo`; `levels`; `levels/compiled`, which makes native code of the cell when it first meets it (up to a minute or
-    two, once) and keeps it in a folder; `levels/pieces`, the same without compiling, to see where a difference comes from.
+    two, once) and keeps it in a folder; `levels/pieces`, the same with kernels as they are, to see where a difference comes
+    from. The last two need a C++ compiler and Python.h.
     Leaves on the graph, and the first of them as result: `h` (N, H), every other field flattened, such as `stack`
     (N, S * H), and `signal/<name>` (N, *shape), zero at leaves and at the root of an equation, whose states are zero too.
     Raises ConfigurationError for an unknown engine or signal.

@@ -37,7 +37,9 @@ def choose_engine(
         return config.engine
     if not has_compiler():
         if config.compile == "on":
-            raise ConfigurationError("compile = 'on' needs a C++ compiler, which is not here. Install g++, or take 'off'.")
+            raise ConfigurationError(
+                "compile = 'on' needs a C++ compiler and Python.h. Install g++ and Python's headers, or take 'off'."
+            )
         return config.engine
     if config.compile == "on":
         return "levels/compiled"

@@ -2,7 +2,16 @@ import random
 
 import pytest
 import torch
-from every_cell import VOCABULARY, assert_same_gradients, every_engine, every_model, make, some_trees
+from every_cell import (
+    VOCABULARY,
+    assert_same_gradients,
+    every_engine,
+    every_model,
+    make,
+    needs_compiler,
+    pieces,
+    some_trees,
+)
 from trees import random_tree
 
 from dgl_treestack import cells, graph
@@ -52,7 +61,7 @@ def test_unknown_engine():
         propagate(batch, cells.build("tree_rnn", [], 34, 3), engine="fast")
 
 
-@pytest.mark.parametrize("engine", ["levels", "levels/pieces"])
+@pytest.mark.parametrize("engine", ["levels", pieces])
 @pytest.mark.parametrize("form", cells.FORMS)
 @every_model
 def test_levels_has_the_gradients_of_topo(name, form, engine):
@@ -70,6 +79,7 @@ def test_levels_has_the_gradients_of_topo(name, form, engine):
         assert_same_gradients(external, batch, engine, draw_noise(external, batch, source), signals)
 
 
+@needs_compiler
 @pytest.mark.parametrize("form", cells.FORMS)
 @every_model
 def test_joint_maps_have_the_gradients_of_topo(name, form, monkeypatch):
@@ -154,7 +164,7 @@ def test_equal_subtrees_share_a_row_and_only_they():
     assert len(set(row)) == len(set(written))
 
 
-@pytest.mark.parametrize("build", [None, levels.plain])
+@pytest.mark.parametrize("build", [None, pytest.param(levels.plain, marks=needs_compiler)])
 @every_model
 def test_the_sweep_is_of_any_device_and_never_waits_for_it(name, build):
     """On the device `meta`, which has shapes and no numbers: a tensor left on the CPU, or a number asked for, is an error."""

@@ -5,7 +5,7 @@ import weakref
 
 import pytest
 import torch
-from every_cell import VOCABULARY, make, some_trees
+from every_cell import VOCABULARY, make, pieces, some_trees
 
 from dgl_treestack import graph
 from dgl_treestack.propagate import compute
@@ -35,7 +35,7 @@ def same(some, others):
     return all((a is None and b is None) or torch.equal(a, b) for a, b in zip(some, others, strict=True))
 
 
-@pytest.mark.parametrize("engine", ["levels", "levels/pieces"])
+@pytest.mark.parametrize("engine", ["levels", pieces])
 @pytest.mark.parametrize("name", ["tree_smu", "tree_lstm_two_stacks"])
 def test_a_step_leaves_nothing_behind(name, engine):
     """Python's collector of cycles is off, and would not see those that go through autograd."""
@@ -55,7 +55,7 @@ def test_a_step_leaves_nothing_behind(name, engine):
     assert len(memory._waiting[torch.float64]) == 1
 
 
-@pytest.mark.parametrize("engine", ["levels", "levels/pieces"])
+@pytest.mark.parametrize("engine", ["levels", pieces])
 def test_a_cell_that_nobody_holds_is_gone(engine):
     cell = make("tree_smu").train()
     held = weakref.ref(cell)
@@ -65,7 +65,7 @@ def test_a_cell_that_nobody_holds_is_gone(engine):
     assert held() is None
 
 
-@pytest.mark.parametrize("engine", ["levels", "levels/pieces"])
+@pytest.mark.parametrize("engine", ["levels", pieces])
 def test_two_steps_at_once_do_not_disturb_each_other(engine):
     cell = make("tree_smu").train()
     first, second = (graph.from_expressions(some_trees(count, count), VOCABULARY) for count in (8, 3))

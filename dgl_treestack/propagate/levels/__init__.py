@@ -13,20 +13,23 @@ r"""The fast driver: the same steps as `topo`, over contiguous rows, with one fu
                 x                 of the tree to six rows
 
 `plan`      where every node is computed: distinct leaves, then operators by turn, arity and operator; equal subtrees once
-`sweep`     the loop over chunks, ahead and in reverse, as one autograd function around preallocated buffers
+`sweep`     ahead and in reverse, as one autograd function around preallocated buffers
 `memory`    what buffers and everything else is taken from, kept from sweep to sweep
-`products`  the linear maps per operator, and the gradients of their weights
-`recorded`  a step as the cell has it, recorded by autograd: needs no preparation, knows signals
-`pieces`    a step cut at its products, which are found by running it on small numbers
+            Steps as the cell has them, in Python, which need no preparation and know signals:
+`recorded`  a step after the other, recorded by autograd
+`products`  their linear maps per operator, and the gradients of the weights
+            Steps cut at their products, by native code:
+`pieces`    the cuts, which are found by running a step on small numbers
 `building`  pieces and their gradients as kernels, functions of lists of tensors
-`stepping`  a step taken piece by piece, by its kernels
 `kernels`   kernels as native code, made by torch's Inductor and kept on disk, after `row_by_row` has made one loop of them
+`names`     by what they are found there
+`stepping`  a sweep put together for `driver.cpp`: the loop over chunks; `steps.h`: over pieces; `maps.h`: linear maps
 
 Sharing is exact: what is computed once is equal, and gradients are summed over its uses. It is off where nodes have something
 of their own, an external input or a dropout mask per node.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from torch import Tensor
 
@@ -58,7 +61,7 @@ def run(graph: DGLGraph, cell: Cell, signals: Sequence[str], noise: Noise, plans
     return States({name if name in cell.fields else f"signal/{name}": value for name, value in rows.items()}, plan.row, memory)
 
 
-def compiled(kernel: Kernel, examples: list[Tensor], per_node: list[int], name: str | None) -> Kernel:
+def compiled(kernel: Kernel, examples: list[Tensor], per_node: list[int], name: Callable[[], str | None]) -> Kernel:
     """A `Build`: native code. See `kernels`, which is imported when it is needed, because that takes a second."""
     from dgl_treestack.propagate.levels import kernels
 

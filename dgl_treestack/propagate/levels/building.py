@@ -19,8 +19,8 @@ from dgl_treestack.propagate.levels.driver import driver
 from dgl_treestack.propagate.levels.names import Kernel, name_of
 from dgl_treestack.propagate.levels.pieces import Piece, Split, Unit
 
-# A kernel, examples of its tensors, of each how long it is: so many for every node, or 0, as long as the buffers; and its name.
-Build = Callable[[Kernel, list[Tensor], list[int], str | None], Kernel]
+# A kernel, examples of its tensors, of each how long it is: so many for every node, or 0, as long as the buffers; its name.
+Build = Callable[[Kernel, list[Tensor], list[int], Callable[[], str | None]], Kernel]
 
 
 class Kernels:
@@ -97,7 +97,7 @@ class Kernels:
         children = torch.arange(edges, device=self.device) % rows
         counts = [0] * len(fields) + [split.form.arity] + [1] * len(of_nodes)
         examples = [*buffers, children, *of_nodes]
-        return self.build(kernel, examples, counts, name_of(split.cell, kernel, examples, counts))
+        return self.build(kernel, examples, counts, partial(name_of, split.cell, kernel, examples, counts))
 
     def _example(self, count: int, shape: Sequence[int]) -> Tensor:
         return torch.rand(count, *shape, dtype=self.dtype, device=self.device)
@@ -164,6 +164,6 @@ def _gathered(split: Split, tensors: list[Tensor]) -> tuple[list[Tensor], list[T
     return [*children, *tensors[fields + 1 : end]], tensors[end:]
 
 
-def plain(kernel: Kernel, examples: list[Tensor], per_node: list[int], name: str | None) -> Kernel:
+def plain(kernel: Kernel, examples: list[Tensor], per_node: list[int], name: Callable[[], str | None]) -> Kernel:
     """A `Build` that leaves a kernel as it is."""
     return kernel

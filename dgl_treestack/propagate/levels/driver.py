@@ -1,5 +1,6 @@
 """`driver.cpp` as a module of Python, compiled when it is first needed and kept on disk."""
 
+import fcntl
 import hashlib
 import importlib.util
 import logging
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -51,28 +53,34 @@ def driver() -> Any:
     place = [torch.__version__, sys.implementation.cache_tag, platform.machine(), sys.platform, FLAGS]
     key = hashlib.sha256(repr([*(source.read_text() for source in SOURCES), place]).encode()).hexdigest()[:40]
     path = cache_folder() / f"driver-{key}.so"
-    if not path.exists():
-        _build(path)
+    build_once(path, _build)
     return _imported(path)
 
 
-def _build(path: Path) -> None:
-    """Compile into a file of its own, then give it its name, so that several processes may do so."""
+def build_once(path: Path, build: Callable[[Path], Path]) -> None:
+    """Have a file made, if it is not there. build: makes it in a folder. Other processes wait meanwhile, then find it."""
+    if path.exists():
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path.with_suffix(".lock"), "w") as lock, tempfile.TemporaryDirectory(dir=path.parent) as folder:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not path.exists():
+            os.replace(build(Path(folder)), path)
+
+
+def _build(folder: Path) -> Path:
     command = compiler()
     if command is None:
         raise ConfigurationError("Kernels need a C++ compiler and Python.h, which are not here; take 'levels'.")
     logger.info("compiling the driver of kernels")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    home = Path(torch.__file__).parent
+    home, made = Path(torch.__file__).parent, folder / "driver.so"
     folders = [f"-I{home / 'include'}", f"-I{home / 'include/torch/csrc/api/include'}", f"-I{PYTHON}", f"-L{home / 'lib'}"]
     libraries = ["-ltorch", "-ltorch_cpu", "-ltorch_python", "-lc10"]
-    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-        made = Path(folder) / "driver.so"
-        arguments = [*FLAGS, str(SOURCES[0]), "-o", str(made), *folders, *libraries]
-        done = subprocess.run([command, *arguments], capture_output=True, text=True)
-        if done.returncode:
-            raise ConfigurationError(f"{SOURCES[0].name} cannot be compiled here; take engine 'levels'.\n{done.stderr}")
-        os.replace(made, path)
+    arguments = [*FLAGS, str(SOURCES[0]), "-o", str(made), *folders, *libraries]
+    done = subprocess.run([command, *arguments], capture_output=True, text=True)
+    if done.returncode:
+        raise ConfigurationError(f"{SOURCES[0].name} cannot be compiled here; take engine 'levels'.\n{done.stderr}")
+    return made
 
 
 def _imported(path: Path) -> ModuleType:

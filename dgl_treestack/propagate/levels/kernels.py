@@ -3,13 +3,12 @@
 import hashlib
 import json
 import logging
-import os
 import platform
 import sys
-import tempfile
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,7 +19,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 from dgl_treestack import atomic, stack
 from dgl_treestack.propagate.levels.building import Kernel
-from dgl_treestack.propagate.levels.driver import cache_folder, driver
+from dgl_treestack.propagate.levels.driver import build_once, cache_folder, driver
 from dgl_treestack.propagate.levels.elementary import inline, written
 from dgl_treestack.propagate.levels.row_by_row import RowByRow
 
@@ -41,12 +40,13 @@ class _Listed(nn.Module):
         return self.graph(*tensors)
 
 
-def compiled(kernel: Kernel, examples: list[Tensor], per_node: list[int], name: str | None = None) -> Kernel:
+def compiled(kernel: Kernel, examples: list[Tensor], per_node: list[int], name: Callable[[], str | None]) -> Kernel:
     """A `Build`: native code for these sizes, whatever the number of rows and nodes, from the cache where it is there.
 
     name: under which it is noted there; without one a kernel is traced to find its code.
     """
-    note = cache_folder() / f"{_digest(name, *_place())}.json" if name else None
+    known = name()
+    note = cache_folder() / f"{_digest(known, *_place())}.json" if known else None
     path, used = _noted(note) or _made(kernel, examples, per_node)
     if note and not note.exists():
         atomic.write_text(note, json.dumps([path.name, used]))
@@ -125,8 +125,7 @@ def _native(graph: torch.fx.GraphModule, examples: list[Tensor], per_node: list[
     dynamic = [{0: count * nodes if count > 1 else nodes if count else rows} for count in per_node]
     program = torch.export.export(_Listed(graph), (examples,), dynamic_shapes=(dynamic,), strict=False)
     path = cache_folder() / f"{_key(program, examples)}.pt2"
-    if not path.exists():
-        _build(program, path)
+    build_once(path, partial(_build, program))
     return path
 
 
@@ -171,11 +170,9 @@ def _digest(*parts: object) -> str:
     return hashlib.sha256(repr([*parts]).encode()).hexdigest()[:40]
 
 
-def _build(program: torch.export.ExportedProgram, path: Path) -> None:
-    """Compile into a file of its own, then give it its name, so that several processes may build the same kernel."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    logger.info("compiling a kernel for %s", path.name)
-    with tempfile.TemporaryDirectory(dir=path.parent) as folder, inline():
-        file = str(Path(folder) / "kernel.pt2")
-        made = torch._inductor.aoti_compile_and_package(program, package_path=file, inductor_configs=dict(OPTIONS))
-        os.replace(made, path)
+def _build(program: torch.export.ExportedProgram, folder: Path) -> Path:
+    """Compile into a folder."""
+    logger.info("compiling a kernel")
+    with inline():
+        file = str(folder / "kernel.pt2")
+        return Path(torch._inductor.aoti_compile_and_package(program, package_path=file, inductor_configs=dict(OPTIONS)))
