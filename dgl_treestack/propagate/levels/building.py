@@ -15,8 +15,8 @@ from torch import Tensor
 
 from dgl_treestack import stack
 from dgl_treestack.cells import Cell, OperatorLinear
-from dgl_treestack.propagate.levels.driver import driver
 from dgl_treestack.propagate.levels.names import Kernel, name_of
+from dgl_treestack.propagate.levels.native import native
 from dgl_treestack.propagate.levels.pieces import Piece, Split, Unit
 
 # A kernel, examples of its tensors, of each how long it is: so many for every node, or 0, as long as the buffers; its name.
@@ -33,14 +33,14 @@ class Kernels:
 
     @cached_property
     def ahead_only(self) -> Any:
-        """The step as the driver takes it, with the kernels of the way ahead."""
-        cpp, split = driver(), self.split
+        """The step as native loops take it, with the kernels of the way ahead."""
+        cpp, split = native(), self.split
         units = [self._unit(unit) for unit in split.units]
         pieces = [cpp.Piece(piece.known, piece.makes, reads) for piece, reads in zip(split.pieces, self.reads, strict=True)]
         step = cpp.Step(len(split.cell.fields), len(split.given_shapes), units, pieces, split.rounds)
         for number, piece in enumerate(split.pieces):
             if piece.makes or piece.last:
-                step.set_ahead(number, self._native(self.ahead(number)))
+                step.set_ahead(number, self._wrapped(self.ahead(number)))
         return step
 
     @cached_property
@@ -48,7 +48,7 @@ class Kernels:
         """The same, with those of the way back too."""
         for number, piece in enumerate(self.split.pieces):
             if piece.makes or piece.last:
-                self.ahead_only.set_back(number, self._native(self.back(number)))
+                self.ahead_only.set_back(number, self._wrapped(self.back(number)))
         return self.ahead_only
 
     def _unit(self, unit: Unit) -> Any:
@@ -61,10 +61,10 @@ class Kernels:
             pairs = [cast(OperatorLinear, cell.products[name]).pair(operator.name) for name in unit.names]
             for own, column in zip((weights, biases), zip(*pairs, strict=True), strict=True):
                 own.append([places[id(one)] for one in column if one is not None])
-        return driver().Unit(unit.tail, unit.x_shape, unit.y_shape, unit.constant, unit.biased, unit.shared, weights, biases)
+        return native().Unit(unit.tail, unit.x_shape, unit.y_shape, unit.constant, unit.biased, unit.shared, weights, biases)
 
-    def _native(self, kernel: Kernel) -> Any:
-        return kernel if isinstance(kernel, driver().Kernel) else driver().Kernel(kernel)
+    def _wrapped(self, kernel: Kernel) -> Any:
+        return kernel if isinstance(kernel, native().Kernel) else native().Kernel(kernel)
 
     def ahead(self, number: int) -> Kernel:
         if (number, True) not in self.built:

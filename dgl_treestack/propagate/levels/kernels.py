@@ -19,8 +19,8 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 from dgl_treestack import atomic, stack
 from dgl_treestack.propagate.levels.building import Kernel
-from dgl_treestack.propagate.levels.driver import build_once, cache_folder, driver
 from dgl_treestack.propagate.levels.elementary import inline, written
+from dgl_treestack.propagate.levels.native import build_once, cache_folder, native
 from dgl_treestack.propagate.levels.row_by_row import RowByRow
 
 logger = logging.getLogger(__name__)
@@ -50,7 +50,7 @@ def compiled(kernel: Kernel, examples: list[Tensor], per_node: list[int], name: 
     path, used = _noted(note) or _made(kernel, examples, per_node)
     if note and not note.exists():
         atomic.write_text(note, json.dumps([path.name, used]))
-    return driver().Kernel(str(path), used)
+    return native().Kernel(str(path), used)
 
 
 def _noted(note: Path | None) -> tuple[Path, list[int]] | None:

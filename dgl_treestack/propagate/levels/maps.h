@@ -1,4 +1,4 @@
-// The linear maps of operators, for `driver.cpp`.
+// The linear maps of operators, for `native.cpp`.
 
 #pragma once
 
@@ -9,9 +9,9 @@ using Tensors = std::vector<Tensor>;
 using Places = std::vector<size_t>;
 using Quiet = at::AutoDispatchBelowADInplaceOrView;  // autograd sees nothing of what is done within
 
-// An operator's map of a unit: weight (out, in) and bias (out), of which there may be none, of one product or of several side by
-// side. joint: both as one (in + 1, out), which is a copy, but twice as fast for few rows; x end in a one then. at_once:
-// gradients are added while their rows are in the cache, and do not wait until the sweep is over.
+// An operator's map of a unit: weight (out, in) and bias (out), of which there may be none, of one product or of several side
+// by side. at_once: gradients are added while their rows are in the cache, and do not wait until the sweep is over; weight and
+// bias are one (in + 1, out) then, a copy, but twice as fast for few rows, and x end in a one.
 class Map {
  public:
   // weights, biases: their places among the parameters.

@@ -1,5 +1,5 @@
 """Steps taken piece by piece, every piece and its gradient a kernel (`building`). The loops over chunks, pieces and products
-are in C++ (`driver.cpp`); what they need is put together here."""
+are in C++ (`native.cpp`); what they need is put together here."""
 
 from typing import Any, cast
 from weakref import WeakKeyDictionary
@@ -8,7 +8,7 @@ from torch import Tensor
 
 from dgl_treestack.cells import Cell, OperatorLinear
 from dgl_treestack.propagate.levels.building import Build, Kernels, parameters_of
-from dgl_treestack.propagate.levels.driver import driver
+from dgl_treestack.propagate.levels.native import native
 from dgl_treestack.propagate.levels.pieces import Form, Split
 from dgl_treestack.propagate.levels.plan import Plan
 from dgl_treestack.propagate.levels.sweep import Buffers, Work
@@ -33,7 +33,7 @@ class Stepping:
         self.kernels = {arity: _kernels(work, arity, build) for arity in dict.fromkeys(one.arity for one in work.plan.chunks)}
         self.parameters = parameters_of(work.cell)
         steps = {arity: kernels.ahead_only for arity, kernels in self.kernels.items()}
-        self.sweep = driver().Sweep(steps, _chunks(work), self.parameters, self.joint)
+        self.sweep = native().Sweep(steps, _chunks(work), self.parameters, self.joint)
 
     def ahead(self, buffers: Buffers, recording: bool) -> None:
         inputs = [] if self.work.inputs is None else [self.work.inputs]
@@ -55,10 +55,10 @@ class Stepping:
 
 
 def _chunks(work: Work) -> list[Any]:
-    """The chunks of a plan for the driver."""
+    """The chunks of a plan as native loops take them."""
     number = {operator.name: i for i, operator in enumerate(work.cell.operators)}
     return [
-        driver().Chunk(
+        native().Chunk(
             chunk.arity,
             chunk.start,
             chunk.stop - chunk.start,

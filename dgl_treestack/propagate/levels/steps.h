@@ -1,10 +1,13 @@
-// A step of one form, piece by piece, ahead and back, for `driver.cpp`.
+// A step of one form, piece by piece, ahead and back, for `native.cpp`.
 
 #pragma once
 
 #include <torch/csrc/utils/pybind.h>
 
 #include <torch/csrc/inductor/aoti_package/model_package_loader.h>
+
+#include <numeric>
+#include <unordered_map>
 
 #include "maps.h"
 
@@ -36,10 +39,6 @@ struct Unit {
   Shape tail, x_shape, y_shape;
   bool constant, biased, shared;
   std::vector<Places> weights, biases;
-
-  int64_t repeats() const {
-    return std::accumulate(y_shape.begin(), y_shape.end() - 1, int64_t{1}, std::multiplies<>());
-  }
 };
 
 struct Piece {
@@ -47,7 +46,7 @@ struct Piece {
   std::shared_ptr<Kernel> ahead{}, back{};
 };
 
-// fields: how many of the tensors that a piece is given are buffers; before_y: how many come before y.
+// fields: how many buffers a piece is given; before_y: how many tensors before y.
 struct Step {
   size_t fields, before_y;
   std::vector<Unit> units;
@@ -101,7 +100,7 @@ class Room {
   int64_t taken_ = 0;
 };
 
-// The steps of one form in a sweep. joint: see `Map`.
+// The steps of one form in a sweep. joint: `at_once` of its maps.
 class Steps {
  public:
   Steps(const Step& step, const Tensors& parameters, bool joint)
@@ -176,7 +175,8 @@ class Steps {
     return own;
   }
 
-  static Tensors tensors(const Piece& piece, const Tensors& buffers, const Chunk& chunk, const Kept& kept, const Tensors& last) {
+  static Tensors tensors(const Piece& piece, const Tensors& buffers, const Chunk& chunk, const Kept& kept,
+                         const Tensors& last) {
     Tensors found(buffers);
     found.push_back(chunk.children);
     found.insert(found.end(), kept.own.begin(), kept.own.end());
@@ -197,7 +197,7 @@ class Steps {
   template <typename Function>
   void by_segment(size_t number, const Chunk& chunk, Function function) {
     auto& unit = step_.units[number];
-    auto repeats = unit.repeats();
+    auto repeats = std::accumulate(unit.y_shape.begin(), unit.y_shape.end() - 1, int64_t{1}, std::multiplies<>());
     if (unit.shared) return function(map(number, chunk.segments[0].first), 0, chunk.count * repeats);
     int64_t start = 0;
     for (auto& [operator_, rows] : chunk.segments) {

@@ -1,4 +1,4 @@
-"""`driver.cpp` as a module of Python, compiled when it is first needed and kept on disk."""
+"""`native.cpp` as a module of Python, compiled when it is first needed and kept on disk."""
 
 import fcntl
 import hashlib
@@ -22,7 +22,7 @@ from dgl_treestack.errors import ConfigurationError
 
 logger = logging.getLogger(__name__)
 
-SOURCES = [Path(__file__).with_name(name) for name in ("driver.cpp", "steps.h", "maps.h")]
+SOURCES = [Path(__file__).with_name(name) for name in ("native.cpp", "steps.h", "maps.h")]
 PYTHON = Path(sysconfig.get_path("include"))
 FLAGS = ("-O2", "-std=c++20", "-fPIC", "-shared", "-fvisibility=hidden")
 
@@ -48,11 +48,11 @@ def compiler() -> str | None:
 
 
 @cache
-def driver() -> Any:
+def native() -> Any:
     """The module. Raises ConfigurationError where it cannot be compiled."""
     place = [torch.__version__, sys.implementation.cache_tag, platform.machine(), sys.platform, FLAGS]
     key = hashlib.sha256(repr([*(source.read_text() for source in SOURCES), place]).encode()).hexdigest()[:40]
-    path = cache_folder() / f"driver-{key}.so"
+    path = cache_folder() / f"native-{key}.so"
     build_once(path, _build)
     return _imported(path)
 
@@ -72,8 +72,8 @@ def _build(folder: Path) -> Path:
     command = compiler()
     if command is None:
         raise ConfigurationError("Kernels need a C++ compiler and Python.h, which are not here; take 'levels'.")
-    logger.info("compiling the driver of kernels")
-    home, made = Path(torch.__file__).parent, folder / "driver.so"
+    logger.info("compiling the loops of sweeps")
+    home, made = Path(torch.__file__).parent, folder / "native.so"
     folders = [f"-I{home / 'include'}", f"-I{home / 'include/torch/csrc/api/include'}", f"-I{PYTHON}", f"-L{home / 'lib'}"]
     libraries = ["-ltorch", "-ltorch_cpu", "-ltorch_python", "-lc10"]
     arguments = [*FLAGS, str(SOURCES[0]), "-o", str(made), *folders, *libraries]
@@ -84,7 +84,7 @@ def _build(folder: Path) -> Path:
 
 
 def _imported(path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location("driver", path)
+    spec = importlib.util.spec_from_file_location("native", path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

@@ -1,11 +1,15 @@
-// The loop over the chunks of a sweep, ahead and back, for `stepping`. In C++ because a chunk has some seventy calls of torch, most
-// of them on few rows: from Python a call takes longer than what it computes. Names are those of `pieces`, `building` and `plan`.
+// The loop over the chunks of a sweep, ahead and back, for `stepping`. In C++ because a chunk has some seventy calls of torch,
+// most of them on few rows: from Python a call takes longer than what it computes. Names are those of `pieces`, `building` and
+// `plan`.
+
+#include <map>
+#include <optional>
 
 #include "steps.h"
 
 class Sweep {
  public:
-  // steps: by arity. parameters: all that maps may use. joint: see `Map`.
+  // steps: by arity. parameters: all that maps may use. joint: `at_once` of `Map`.
   Sweep(std::map<size_t, std::shared_ptr<Step>> steps, std::vector<Chunk> chunks, Tensors parameters, bool joint)
       : forms_(std::move(steps)), chunks_(std::move(chunks)), parameters_(std::move(parameters)) {
     for (auto& [arity, step] : forms_) steps_.emplace(arity, Steps(*step, parameters_, joint));
@@ -21,7 +25,7 @@ class Sweep {
     return found;
   }
 
-  // Fills the buffers. of_nodes: external input and noise of all nodes. block: room for all chunks if there is to be a way back.
+  // Fills the buffers. of_nodes: external input and noise of all nodes. block: room for all chunks if there will be a way back.
   void ahead(const Tensors& buffers, const Tensors& of_nodes, Tensor block, bool recording) {
     Room room(std::move(block));
     for (auto& chunk : chunks_) {
@@ -63,7 +67,7 @@ class Sweep {
   std::vector<Kept> kept_;
 };
 
-PYBIND11_MODULE(driver, module) {
+PYBIND11_MODULE(native, module) {
   py::class_<Kernel, std::shared_ptr<Kernel>>(module, "Kernel")
       .def(py::init<const std::string&, Places>())
       .def(py::init<py::function>())
