@@ -2,12 +2,7 @@
 
 #pragma once
 
-#include <ATen/ATen.h>
-
-using at::Tensor;
-using Tensors = std::vector<Tensor>;
-using Places = std::vector<size_t>;
-using Quiet = at::AutoDispatchBelowADInplaceOrView;  // autograd sees nothing of what is done within
+#include "rows.h"
 
 // An operator's map of a unit: weight (out, in) and bias (out), of which there may be none, of one product or of several side
 // by side. at_once: gradients are added while their rows are in the cache, and do not wait until the sweep is over; weight and

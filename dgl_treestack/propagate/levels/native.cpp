@@ -19,7 +19,7 @@ class Sweep {
   int64_t room(bool all) const {
     int64_t found = 0;
     for (auto& chunk : chunks_) {
-      auto own = Room::needed(*forms_.at(chunk.arity), chunk.count);
+      auto own = room_for(*forms_.at(chunk.arity), chunk.count);
       found = all ? found + own : std::max(found, own);
     }
     return found;

@@ -22,7 +22,7 @@ from dgl_treestack.errors import ConfigurationError
 
 logger = logging.getLogger(__name__)
 
-SOURCES = [Path(__file__).with_name(name) for name in ("native.cpp", "steps.h", "maps.h")]
+SOURCES = [Path(__file__).with_name(name) for name in ("native.cpp", "steps.h", "maps.h", "rows.h")]
 PYTHON = Path(sysconfig.get_path("include"))
 FLAGS = ("-O2", "-std=c++20", "-fPIC", "-shared", "-fvisibility=hidden")
 

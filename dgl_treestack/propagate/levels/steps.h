@@ -6,12 +6,9 @@
 
 #include <torch/csrc/inductor/aoti_package/model_package_loader.h>
 
-#include <numeric>
 #include <unordered_map>
 
 #include "maps.h"
-
-using Shape = std::vector<int64_t>;
 
 // A kernel: native code from a file, of those tensors that it uses, or a function of Python.
 class Kernel {
@@ -54,6 +51,13 @@ struct Step {
   std::vector<Places> rounds;
 };
 
+// How many numbers x and y of so many nodes take up.
+inline int64_t room_for(const Step& step, int64_t count) {
+  int64_t found = 0;
+  for (auto& unit : step.units) found += Room::needed(count, unit.x_shape) + Room::needed(count, unit.y_shape);
+  return found;
+}
+
 // Rows of a sweep. segments: the number of an operator and how many rows it has.
 struct Chunk {
   size_t arity;
@@ -65,39 +69,6 @@ struct Chunk {
 // What the way back needs of a chunk: external input and noise, x and y by unit.
 struct Kept {
   Tensors own, x, y;
-};
-
-// Tensors out of one.
-class Room {
- public:
-  explicit Room(Tensor block) : block_(std::move(block)) {}
-
-  Tensor take(int64_t count, const Shape& shape) {
-    Shape sizes{count};
-    sizes.insert(sizes.end(), shape.begin(), shape.end());
-    Shape strides(sizes.size(), 1);
-    for (size_t i = shape.size(); i > 0; --i) strides[i - 1] = strides[i] * sizes[i];
-    auto found = block_.as_strided(sizes, strides, block_.storage_offset() + taken_);
-    taken_ += aligned(sizes[0] * strides[0]);
-    return found;
-  }
-
-  void empty() { taken_ = 0; }
-
-  // How many numbers x and y of so many nodes take up.
-  static int64_t needed(const Step& step, int64_t count) {
-    int64_t found = 0;
-    for (auto& unit : step.units)
-      for (auto* shape : {&unit.x_shape, &unit.y_shape})
-        found += aligned(std::accumulate(shape->begin(), shape->end(), count, std::multiplies<>()));
-    return found;
-  }
-
- private:
-  static int64_t aligned(int64_t numbers) { return (numbers + 15) / 16 * 16; }
-
-  Tensor block_;
-  int64_t taken_ = 0;
 };
 
 // The steps of one form in a sweep. joint: `at_once` of its maps.
@@ -154,16 +125,6 @@ class Steps {
     Quiet quiet;
     return buffer.narrow(0, chunk.start, chunk.count);
   }
-
-  // A field or x (n, *shape) as its rows (n, width), where it has some.
-  static void add_rows(Tensors& list, const Tensor& state) {
-    Quiet quiet;
-    if (state.dim() != 3) return list.push_back(state);
-    for (int64_t i = 0; i < state.size(1); ++i) list.push_back(state.select(1, i));
-  }
-
-  // (n, ..., width) as (n * repeats, width)
-  static Tensor flat(const Tensor& x) { return x.dim() == 2 ? x : x.reshape({-1, x.size(-1)}); }
 
   // Room for x, and what of it a kernel writes: all but the one at its end.
   Tensor empty_x(const Unit& unit, Room& room, int64_t count, Tensor& x) const {
