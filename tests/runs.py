@@ -13,23 +13,25 @@ from dgl_treestack.training.configuration import RunConfig
 LEAVES = [("Symbol", "x"), ("Symbol", "y"), ("Integer", "2"), ("Number", "1.29")]
 
 
-def write_data(path: Path, count: int = 60, seed: int = 0, fold: str = "train") -> str:
-    """A file of random equations of depth 1-4; the label says whether a sine is on the left, so there is something to learn."""
+def write_data(path: Path, count: int = 60, seed: int = 0, fold: str = "train", *, unary: bool = True) -> str:
+    """A file of random equations of depth 1-4; the label says whether a sine, or a sum where there is nothing unary, is on the
+    left, so there is something to learn."""
     rng = random.Random(seed)
     examples = []
     for i in range(count):
-        equation = random_equation(rng, rng.randrange(1, 5), leaves=LEAVES)
-        examples.append(Example(equation, int("sin" in equation.left.names), f"{fold}{i}", fold))
+        choice = {} if unary else {"unary": ()}
+        equation = random_equation(rng, rng.randrange(1, 5), leaves=LEAVES, **choice)
+        examples.append(Example(equation, int(("sin" if unary else "Add") in equation.left.names), f"{fold}{i}", fold))
     formats.write(path, examples)
     return str(path)
 
 
-def small_config(folder: Path, **changes: object) -> RunConfig:
-    """A complete run that takes a second: Tree-SMU with dropout, 3 epochs."""
+def small_config(folder: Path, *, unary: bool = True, **changes: object) -> RunConfig:
+    """A complete run that takes a second: Tree-SMU with dropout, 3 epochs. unary: with operators of one argument."""
     data = {
-        "train": [write_data(folder / "train.jsonl", 60, 0)],
-        "validation": [write_data(folder / "validation.jsonl", 30, 1, "validation")],
-        "test": [write_data(folder / "test.jsonl", 160, 2, "test")],
+        "train": [write_data(folder / "train.jsonl", 60, 0, unary=unary)],
+        "validation": [write_data(folder / "validation.jsonl", 30, 1, "validation", unary=unary)],
+        "test": [write_data(folder / "test.jsonl", 160, 2, "test", unary=unary)],
         "max_depth": 3,
     }
     described = {

@@ -27,12 +27,12 @@ def measured(command):
 @pytest.mark.parametrize(
     "command",
     [
-        f"training_step --cells tree_smu --engines topo levels --batches 2 --rounds 1 {SMALL}",
+        f"training_step --cells tree_smu --engines topo levels --batches 64 --rounds 1 {SMALL}",
         f"training_step --cells child_sum --engines levels --batches 2 --rounds 1 {SMALL}",
         f"inference --cells tree_lstm --engines levels --batches 2 --rounds 1 --dropout 0.1 {SMALL}",
         f"growth --sizes 2 --chain 50 {SMALL}",
         f"epoch --data bundled:quickstart/validation --most-nodes 8 --engines levels {SMALL}",
-        f"roofline --batches 2 --engine levels --rounds 1 {SMALL}",
+        f"roofline --batches 64 --engine levels --rounds 1 {SMALL}",
     ],
 )
 def test_a_benchmark_gives_rows(command):

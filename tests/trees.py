@@ -35,7 +35,7 @@ def random_tree(
     """A tree of exactly that depth."""
     if depth == 0:
         return Expression.leaf(*rng.choice(leaves))
-    if rng.random() < 0.4:
+    if rng.random() < 0.4 and unary:
         return Expression.node(rng.choice(unary), random_tree(rng, depth - 1, unary, binary, leaves))
     sides = [depth - 1, rng.randrange(depth)]
     rng.shuffle(sides)

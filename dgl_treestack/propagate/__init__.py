@@ -37,7 +37,7 @@ def propagate(
     from. The last two need a C++ compiler and Python.h.
     Leaves on the graph, and the first of them as result: `h` (N, H), every other field flattened, such as `stack`
     (N, S * H), and `signal/<name>` (N, *shape), zero at leaves and at the root of an equation, whose states are zero too.
-    Raises ConfigurationError for an unknown engine or signal.
+    Raises ConfigurationError for an unknown engine or signal, and where a compiler is needed and not there.
     """
     states = compute(graph, cell, engine=engine, signature=signature, signals=signals, noise=noise)
     states.put_on(graph)

@@ -19,6 +19,7 @@ from dgl_treestack.propagate import BUILDS, propagate
 from dgl_treestack.propagate.levels import kernels
 from dgl_treestack.propagate.levels.building import Kernels
 from dgl_treestack.propagate.levels.pieces import Form, Split
+from dgl_treestack.stacked import StackedCell
 from dgl_treestack.training import engine
 from dgl_treestack.training.run import build_model
 from dgl_treestack.training.start import start
@@ -77,6 +78,18 @@ def test_a_kernel_is_traced_once(monkeypatch):
             propagate(batch, make("tree_smu", stack_size=3, **changed), engine="levels/compiled")
 
 
+@needs_compiler
+@pytest.mark.parametrize("text", ["", "{", "null", "[]"])
+def test_a_note_that_cannot_be_read_is_none(text, tmp_path):
+    note = tmp_path / "note.json"
+    assert kernels._noted(note) is None
+    note.write_text(text)
+    assert kernels._noted(note) is None
+    (tmp_path / "code.pt2").touch()
+    note.write_text('["code.pt2", [0, 2]]')
+    assert kernels._noted(note) == (tmp_path / "code.pt2", [0, 2])
+
+
 def test_kernels_have_one_name_where_they_do_the_same():
     """For every cell and all settings of models, functions included."""
     kinds, names = {}, {}
@@ -90,8 +103,8 @@ def test_a_cell_from_elsewhere_has_no_name():
     class Own(TreeRNN):
         pass
 
-    source = make("tree_rnn")
-    assert set(_names(Own(source.operators, 8, 4))) == {None}
+    cell = Own(make("tree_rnn").operators, 8, 4)
+    assert set(_names(cell)) == {None} == set(_names(StackedCell([cell])))
 
 
 VARIANTS = [("tree_smu", {"normalise": "none"}), ("tree_smu", {"activation": "sigmoid"})]
@@ -115,7 +128,8 @@ def _names(cell):
 
 @needs_compiler
 def test_a_compiled_run_resumes_compiled_to_the_same_numbers(tmp_path):
-    config = small_config(tmp_path, model={"name": "tree_rnn", "hidden": 4}, compile="on")
+    changes = {"unary": False, "model": {"name": "tree_rnn", "hidden": 4}}  # one arity, for time
+    config = small_config(tmp_path, compile="on", **changes)
     whole = start(config, 0, tmp_path / "whole", quiet=True)
     assert json.loads((whole.folder / "environment.json").read_text())["kernels"] == "compiled"
     command = [sys.executable, "-m", "dgl_treestack", "train", str(whole.folder / "config.toml"), "--output-dir"]
@@ -127,7 +141,7 @@ def test_a_compiled_run_resumes_compiled_to_the_same_numbers(tmp_path):
     assert not (stopped / "small-0" / "DONE").exists()
     subprocess.run([*command, str(stopped), "--resume"], check=True, capture_output=True)
     assert (stopped / "small-0" / "metrics.jsonl").read_text() == whole.metrics.read_text()
-    plain = start(small_config(tmp_path, model={"name": "tree_rnn", "hidden": 4}), 0, tmp_path / "plain", quiet=True)
+    plain = start(small_config(tmp_path, **changes), 0, tmp_path / "plain", quiet=True)
     for own, other in zip(_losses(whole), _losses(plain), strict=True):
         assert own == pytest.approx(other, rel=1e-4)
 

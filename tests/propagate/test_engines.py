@@ -15,12 +15,14 @@ from every_cell import (
 from trees import random_tree
 
 from dgl_treestack import cells, graph
+from dgl_treestack.cells.tree_rnn import TreeRNN
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.expression import Expression
 from dgl_treestack.operators import MATH, Operator, Signature
 from dgl_treestack.propagate import States, draw_noise, levels, propagate
-from dgl_treestack.propagate.levels import plan, products, stepping
+from dgl_treestack.propagate.levels import memory, plan, products, stepping
 from dgl_treestack.propagate.levels.memory import Memory
+from dgl_treestack.propagate.levels.pieces import Split
 from dgl_treestack.propagate.levels.plan import make_plan
 from dgl_treestack.propagate.levels.products import Products
 from dgl_treestack.propagate.levels.recorded import Recorded
@@ -64,8 +66,10 @@ def test_unknown_engine():
 @pytest.mark.parametrize("engine", ["levels", pieces])
 @pytest.mark.parametrize("form", cells.FORMS)
 @every_model
-def test_levels_has_the_gradients_of_topo(name, form, engine):
-    """With sharing and without, dropout and external input, signals and none, batches of changing size."""
+def test_levels_has_the_gradients_of_topo(name, form, engine, monkeypatch):
+    """With sharing and without, dropout and external input, signals and none, batches of changing size, with tensors from the
+    memory of a sweep, as those of large batches are."""
+    monkeypatch.setattr(memory, "SMALL", 0)
     if name == "tree_rnn_second_order_bilinear" and form == "child_sum":
         return  # an error, which tests/cells/test_forms.py sees
     cell, external = (make(name, input_size=size, dropout=0.3, form=form).train() for size in (0, 2))
@@ -93,6 +97,47 @@ def test_joint_maps_have_the_gradients_of_topo(name, form, monkeypatch):
     assert_same_gradients(cell, batch, "levels/pieces")
     batch.ndata["input"] = torch.randn(batch.num_nodes(), 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     assert_same_gradients(external, batch, "levels/pieces")
+
+
+@needs_compiler
+def test_a_bias_alone_has_gradients_whatever_x_is():
+    """Here one per child, where the package's cells have one per node."""
+
+    class Biased(TreeRNN):
+        def __init__(self, *sizes):
+            super().__init__(*sizes)
+            self.add_product("offset", (0, 0), (self.hidden, 0))
+
+        def node(self, ops, children, inputs, noise):
+            offset = ops.linear("offset", children["h"].new_empty(*children["h"].shape[:2], 0))
+            return super().node(ops, {"h": children["h"] + offset}, inputs, noise)
+
+    cell = Biased(MATH.inner, len(VOCABULARY), 4).double()
+    cell.reset_parameters(torch.Generator().manual_seed(0))
+    assert_same_gradients(cell, graph.from_expressions(some_trees(), VOCABULARY), "levels/pieces")
+
+
+@needs_compiler
+def test_a_way_back_that_failed_leaves_nothing(monkeypatch):
+    cell, batch = make("tree_smu").train(), graph.from_expressions(some_trees(), VOCABULARY)
+    h = propagate(batch, cell, engine="levels/pieces")
+    h.sum().backward(retain_graph=True)
+    wanted, calls = [parameter.grad.clone() for parameter in cell.products.parameters() if parameter.grad is not None], []
+
+    def fail(self, *arguments):
+        calls.append(arguments)
+        if len(calls) == 3:
+            raise RuntimeError("stopped")
+        return gradients(self, *arguments)
+
+    gradients = Split.gradients
+    with monkeypatch.context() as patch, pytest.raises(RuntimeError, match="stopped"):
+        patch.setattr(Split, "gradients", fail)
+        h.sum().backward(retain_graph=True)
+    cell.zero_grad()
+    h.sum().backward()
+    found = [parameter.grad for parameter in cell.products.parameters() if parameter.grad is not None]
+    assert all(map(torch.equal, found, wanted))
 
 
 def test_gradients_of_weights_may_wait_or_not(monkeypatch):
@@ -171,8 +216,8 @@ def test_the_sweep_is_of_any_device_and_never_waits_for_it(name, build):
     cell = make(name).to("meta").train()
     batch = graph.from_expressions(some_trees(), VOCABULARY)
     made = make_plan(batch, MATH, shared=True, device=torch.device("meta"))
-    memory = Memory(torch.float64, torch.device("meta"))
-    work = Work(cell, made, None, Noise(), {}, memory)
+    block = Memory(torch.float64, torch.device("meta"))
+    work = Work(cell, made, None, Noise(), {}, block)
     stepper = Recorded(work) if build is None else Stepping(work, build)
     leaves = torch.empty(len(made.token), cell.hidden, dtype=torch.float64, device="meta", requires_grad=True)
     states = States(sweep(work, stepper, leaves), made.row)

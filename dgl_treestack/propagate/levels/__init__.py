@@ -22,8 +22,9 @@ r"""The fast driver: the same steps as `topo`, over contiguous rows, with one fu
 `pieces`    the cuts, which are found by running a step on small numbers
 `building`  pieces and their gradients as kernels, functions of lists of tensors
 `kernels`   kernels as native code, made by torch's Inductor and kept on disk, after `row_by_row` has made one loop of them
-`names`     by what they are found there
-`stepping`  a sweep put together for `native.cpp`, the loop over chunks; `steps.h` has that over pieces, `maps.h` linear maps
+`names`     by what they are found there, in the `cache`; `elementary` has their exp, sigmoid and tanh
+`stepping`  a sweep put together for `native`: `native.cpp` has the loop over chunks, `steps.h` that over pieces, `maps.h`
+            linear maps
 
 Sharing is exact: what is computed once is equal, and gradients are summed over its uses. It is off where nodes have something
 of their own, an external input or a dropout mask per node.

@@ -19,42 +19,45 @@ from dgl_treestack.propagate.levels.names import Kernel, name_of
 from dgl_treestack.propagate.levels.native import native
 from dgl_treestack.propagate.levels.pieces import Piece, Split, Unit
 
-# A kernel, examples of its tensors, of each how long it is: so many for every node, or 0, as long as the buffers; its name.
+# A kernel, examples of its tensors, of each how long it is: so many for every node, or 0, as long as the buffers; its name, if
+# it is asked for.
 Build = Callable[[Kernel, list[Tensor], list[int], Callable[[], str | None]], Kernel]
 
 
 class Kernels:
-    """The kernels of a cell's step of one form, built when they are first needed. reads: see `Split.reads`."""
+    """The kernels of a cell's step of one form. reads: see `Split.reads`."""
 
     def __init__(self, split: Split, build: Build, dtype: torch.dtype, device: torch.device):
         self.split, self.build, self.dtype, self.device = split, build, dtype, device
         self.reads = [split.reads(piece) for piece in split.pieces]
-        self.built: dict[tuple[int, bool], Kernel] = {}
+        self.has_back = False
 
     @cached_property
-    def ahead_only(self) -> Any:
+    def step(self) -> Any:
         """The step as native loops take it, with the kernels of the way ahead."""
         cpp, split = native(), self.split
         units = [self._unit(unit) for unit in split.units]
         pieces = [cpp.Piece(piece.known, piece.makes, reads) for piece, reads in zip(split.pieces, self.reads, strict=True)]
         step = cpp.Step(len(split.cell.fields), len(split.given_shapes), units, pieces, split.rounds)
-        for number, piece in enumerate(split.pieces):
-            if piece.makes or piece.last:
-                step.set_ahead(number, self._wrapped(self.ahead(number)))
+        for number in self._numbers():
+            step.set_ahead(number, self._wrapped(self.ahead(number)))
         return step
 
-    @cached_property
-    def both_ways(self) -> Any:
-        """The same, with those of the way back too."""
-        for number, piece in enumerate(self.split.pieces):
-            if piece.makes or piece.last:
-                self.ahead_only.set_back(number, self._wrapped(self.back(number)))
-        return self.ahead_only
+    def need_back(self) -> None:
+        """Give the step the kernels of the way back, unless it has them."""
+        if not self.has_back:
+            for number in self._numbers():
+                self.step.set_back(number, self._wrapped(self.back(number)))
+            self.has_back = True
+
+    def _numbers(self) -> list[int]:
+        """Of the pieces that compute something."""
+        return [number for number, piece in enumerate(self.split.pieces) if piece.makes or piece.last]
 
     def _unit(self, unit: Unit) -> Any:
         """With the places of its parameters among those of the cell's products, by operator."""
         cell = self.split.cell
-        places = {id(parameter): i for i, parameter in enumerate(parameters_of(cell))}
+        places = {id(parameter): i for i, parameter in enumerate(tensors_of(cell))}
         weights: list[list[int]] = []
         biases: list[list[int]] = []
         for operator in cell.operators:
@@ -67,18 +70,16 @@ class Kernels:
         return kernel if isinstance(kernel, native().Kernel) else native().Kernel(kernel)
 
     def ahead(self, number: int) -> Kernel:
-        if (number, True) not in self.built:
-            piece = self.split.pieces[number]
-            self.built[number, True] = self._build(_ahead(self.split, piece), piece, partial(self._own_rows, piece))
-        return self.built[number, True]
+        """Of a piece, built anew."""
+        piece = self.split.pieces[number]
+        return self._build(_ahead(self.split, piece), piece, partial(self._own_rows, piece))
 
     def back(self, number: int) -> Kernel:
-        if (number, False) not in self.built:
-            piece = self.split.pieces[number]
-            shapes = list(self.split.cell.fields.values()) if piece.last else [self.split.units[i].tail for i in piece.makes]
-            kernel = _back(self.split, piece, self.reads[number])
-            self.built[number, False] = self._build(kernel, piece, lambda n: [self._example(n, shape) for shape in shapes])
-        return self.built[number, False]
+        """Its gradient's, built anew."""
+        piece = self.split.pieces[number]
+        shapes = list(self.split.cell.fields.values()) if piece.last else [self.split.units[i].tail for i in piece.makes]
+        kernel = _back(self.split, piece, self.reads[number])
+        return self._build(kernel, piece, lambda n: [self._example(n, shape) for shape in shapes])
 
     def _own_rows(self, piece: Piece, nodes: int) -> list[Tensor]:
         """Where x or the state goes: views, as they will be."""
@@ -103,7 +104,7 @@ class Kernels:
         return torch.rand(count, *shape, dtype=self.dtype, device=self.device)
 
 
-def parameters_of(cell: Cell) -> list[Tensor]:
+def tensors_of(cell: Cell) -> list[Tensor]:
     """Of all its products."""
     return [own for linear in cell.products.values() for own in cast(OperatorLinear, linear).tensors()]
 

@@ -7,7 +7,7 @@ import platform
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -18,9 +18,11 @@ from torch.export import Dim
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from dgl_treestack import atomic, stack
+from dgl_treestack.errors import OutputError
 from dgl_treestack.propagate.levels.building import Kernel
+from dgl_treestack.propagate.levels.cache import build_once, cache_folder
 from dgl_treestack.propagate.levels.elementary import inline, written
-from dgl_treestack.propagate.levels.native import build_once, cache_folder, native
+from dgl_treestack.propagate.levels.native import native
 from dgl_treestack.propagate.levels.row_by_row import RowByRow
 
 logger = logging.getLogger(__name__)
@@ -47,17 +49,22 @@ def compiled(kernel: Kernel, examples: list[Tensor], per_node: list[int], name: 
     """
     known = name()
     note = cache_folder() / f"{_digest(known, *_place())}.json" if known else None
-    path, used = _noted(note) or _made(kernel, examples, per_node)
-    if note and not note.exists():
-        atomic.write_text(note, json.dumps([path.name, used]))
+    noted = _noted(note)
+    path, used = noted or _made(kernel, examples, per_node)
+    if note and not noted:
+        with suppress(OutputError):  # a cache that is only read
+            atomic.write_text(note, json.dumps([path.name, used]))
     return native().Kernel(str(path), used)
 
 
 def _noted(note: Path | None) -> tuple[Path, list[int]] | None:
-    """What a note says, if there is one, and the code of which it speaks."""
+    """What a note says, if there is one that can be read, and the code of which it speaks."""
     if note is None or not note.exists():
         return None
-    name, used = json.loads(note.read_text())
+    try:
+        name, used = json.loads(note.read_text())
+    except (ValueError, TypeError):
+        return None
     path = note.with_name(name)
     return (path, used) if path.exists() else None
 
@@ -157,7 +164,8 @@ def _without_traces() -> Iterator[None]:
 def _key(program: torch.export.ExportedProgram, examples: Sequence[Tensor]) -> str:
     """Of all that decides on the code: the graph with its sizes, types, and the place."""
     sizes = [(str(one.dtype), str(one.device), tuple(one.shape[1:]), one.stride()) for one in examples]
-    return _digest(program.graph_module.code, sizes, *_place())
+    constants = [repr((name, value.tolist())) for name, value in program.constants.items() if isinstance(value, Tensor)]
+    return _digest(program.graph_module.code, sizes, *_place(), *constants)
 
 
 def _place() -> list[object]:

@@ -4,6 +4,8 @@
 
 #include "rows.h"
 
+namespace treestack {
+
 // An operator's map of a unit: weight (out, in) and bias (out), of which there may be none, of one product or of several side
 // by side. at_once: gradients are added while their rows are in the cache, and do not wait until the sweep is over; weight and
 // bias are one (in + 1, out) then, a copy, but twice as fast for few rows, and x end in a one.
@@ -89,3 +91,5 @@ class Map {
   Tensors xs_, of_ys_;
   std::vector<int64_t> widths_;
 };
+
+}  // namespace treestack

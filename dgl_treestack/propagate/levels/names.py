@@ -27,12 +27,16 @@ OF_ANY_MODULE = {*vars(nn.Module()), "products", "operators"}
 def name_of(cell: Cell, kernel: Kernel, examples: list[Tensor], per_node: list[int]) -> str | None:
     """Of a kernel of a cell; None where there cannot be one. examples, per_node: as a `Build` takes them."""
     home = dgl_treestack.__name__
-    if any(kind.__module__.split(".")[0] not in (home, "torch", "abc", "builtins") for kind in type(cell).__mro__):
+    every = [one for one in cell.modules() if isinstance(one, Cell)]  # a cell may be made of others
+    if any(
+        kind.__module__.split(".")[0] not in (home, "torch", "abc", "builtins") for one in every for kind in type(one).__mro__
+    ):
         return None
-    settings = {name: value for name, value in vars(cell).items() if name not in OF_ANY_MODULE}
+    settings = [{name: value for name, value in vars(one).items() if name not in OF_ANY_MODULE} for one in every]
     told = re.sub(r" at 0x[0-9a-f]+", "", repr(settings))  # functions by their names alone
     sizes = [(str(one.dtype), str(one.device), tuple(one.shape[1:]), one.stride()) for one in examples]
-    own = [_sources(), type(cell).__qualname__, told, sizes, per_node, _numbers(kernel, examples, per_node)]
+    kinds = [type(one).__qualname__ for one in every]
+    own = [_sources(), kinds, told, sizes, per_node, _numbers(kernel, examples, per_node)]
     return hashlib.sha256(repr(own).encode()).hexdigest()[:40]
 
 
@@ -56,5 +60,5 @@ def _numbers(kernel: Kernel, examples: list[Tensor], per_node: list[int]) -> str
         given.append(own)
     whole = hashlib.sha256()
     for one in (*kernel(given), *given):
-        whole.update(one.detach().cpu().contiguous().numpy().tobytes())
+        whole.update(one.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
     return whole.hexdigest()

@@ -7,6 +7,8 @@
 
 #include "steps.h"
 
+namespace treestack {
+
 class Sweep {
  public:
   // steps: by arity. parameters: all that maps may use. joint: `at_once` of `Map`.
@@ -14,6 +16,8 @@ class Sweep {
       : forms_(std::move(steps)), chunks_(std::move(chunks)), parameters_(std::move(parameters)) {
     for (auto& [arity, step] : forms_) steps_.emplace(arity, Steps(*step, parameters_, joint));
   }
+
+  Sweep(const Sweep&) = delete;  // steps refer to what is here
 
   // How many numbers x and y take up, of all chunks or of the largest.
   int64_t room(bool all) const {
@@ -38,12 +42,14 @@ class Sweep {
     }
   }
 
-  // Adds to the gradients of the buffers, and of external input where they are wanted.
-  void back(const Tensors& buffers, const Tensors& gradients, std::optional<Tensor> of_inputs, Tensor block, bool all) {
+  // Adds to the gradients of the buffers, and of external input where they are wanted. waiting: rows of gradients wait for the
+  // end, and block has room for all of them.
+  void back(const Tensors& buffers, const Tensors& gradients, std::optional<Tensor> of_inputs, Tensor block, bool waiting) {
+    settle();  // what a way back that failed has left
     Room room(std::move(block));
     for (size_t i = chunks_.size(); i-- > 0;) {
       steps_.at(chunks_[i].arity).back(buffers, chunks_[i], kept_.at(i), gradients, of_inputs.value_or(Tensor()), room);
-      if (!all) room.empty();
+      if (!waiting) room.empty();
       check_signals();
     }
   }
@@ -67,21 +73,25 @@ class Sweep {
   std::vector<Kept> kept_;
 };
 
-PYBIND11_MODULE(native, module) {
-  py::class_<Kernel, std::shared_ptr<Kernel>>(module, "Kernel")
+}  // namespace treestack
+
+PYBIND11_MODULE(treestack_native, module) {
+  using namespace treestack;
+  auto local = py::module_local();
+  py::class_<Kernel, std::shared_ptr<Kernel>>(module, "Kernel", local)
       .def(py::init<const std::string&, Places>())
       .def(py::init<py::function>())
       .def("__call__", &Kernel::operator());
-  py::class_<Unit>(module, "Unit")
+  py::class_<Unit>(module, "Unit", local)
       .def(py::init<Shape, Shape, Shape, bool, bool, bool, std::vector<Places>, std::vector<Places>>());
-  py::class_<Piece>(module, "Piece").def(py::init<Places, Places, Places>());
-  py::class_<Step, std::shared_ptr<Step>>(module, "Step")
+  py::class_<Piece>(module, "Piece", local).def(py::init<Places, Places, Places>());
+  py::class_<Step, std::shared_ptr<Step>>(module, "Step", local)
       .def(py::init<size_t, size_t, std::vector<Unit>, std::vector<Piece>, std::vector<Places>>())
       .def("set_ahead", [](Step& step, size_t piece, std::shared_ptr<Kernel> kernel) { step.pieces[piece].ahead = kernel; })
       .def("set_back", [](Step& step, size_t piece, std::shared_ptr<Kernel> kernel) { step.pieces[piece].back = kernel; });
-  py::class_<Chunk>(module, "Chunk")
+  py::class_<Chunk>(module, "Chunk", local)
       .def(py::init<size_t, int64_t, int64_t, Tensor, Tensor, std::vector<std::pair<size_t, int64_t>>>());
-  py::class_<Sweep>(module, "Sweep")
+  py::class_<Sweep>(module, "Sweep", local)
       .def(py::init<std::map<size_t, std::shared_ptr<Step>>, std::vector<Chunk>, Tensors, bool>())
       .def("room", &Sweep::room)
       .def("ahead", &Sweep::ahead)

@@ -1,16 +1,12 @@
 """`native.cpp` as a module of Python, compiled when it is first needed and kept on disk."""
 
-import fcntl
 import hashlib
 import importlib.util
 import logging
-import os
 import platform
 import subprocess
 import sys
 import sysconfig
-import tempfile
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -19,20 +15,13 @@ from typing import Any
 import torch
 
 from dgl_treestack.errors import ConfigurationError
+from dgl_treestack.propagate.levels.cache import build_once, cache_folder
 
 logger = logging.getLogger(__name__)
 
 SOURCES = [Path(__file__).with_name(name) for name in ("native.cpp", "steps.h", "maps.h", "rows.h")]
 PYTHON = Path(sysconfig.get_path("include"))
 FLAGS = ("-O2", "-std=c++20", "-fPIC", "-shared", "-fvisibility=hidden")
-
-
-def cache_folder() -> Path:
-    """Where native code is kept: TREESTACK_CACHE_DIR, or the user's cache."""
-    own = os.environ.get("TREESTACK_CACHE_DIR")
-    if own:
-        return Path(own)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dgl_treestack"
 
 
 @cache
@@ -57,17 +46,6 @@ def native() -> Any:
     return _imported(path)
 
 
-def build_once(path: Path, build: Callable[[Path], Path]) -> None:
-    """Have a file made, if it is not there. build: makes it in a folder. Other processes wait meanwhile, then find it."""
-    if path.exists():
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path.with_suffix(".lock"), "w") as lock, tempfile.TemporaryDirectory(dir=path.parent) as folder:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not path.exists():
-            os.replace(build(Path(folder)), path)
-
-
 def _build(folder: Path) -> Path:
     command = compiler()
     if command is None:
@@ -75,8 +53,9 @@ def _build(folder: Path) -> Path:
     logger.info("compiling the loops of sweeps")
     home, made = Path(torch.__file__).parent, folder / "native.so"
     folders = [f"-I{home / 'include'}", f"-I{home / 'include/torch/csrc/api/include'}", f"-I{PYTHON}", f"-L{home / 'lib'}"]
+    abi = f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}"
     libraries = ["-ltorch", "-ltorch_cpu", "-ltorch_python", "-lc10"]
-    arguments = [*FLAGS, str(SOURCES[0]), "-o", str(made), *folders, *libraries]
+    arguments = [*FLAGS, abi, str(SOURCES[0]), "-o", str(made), *folders, *libraries]
     done = subprocess.run([command, *arguments], capture_output=True, text=True)
     if done.returncode:
         raise ConfigurationError(f"{SOURCES[0].name} cannot be compiled here; take engine 'levels'.\n{done.stderr}")
@@ -84,7 +63,7 @@ def _build(folder: Path) -> Path:
 
 
 def _imported(path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location("native", path)
+    spec = importlib.util.spec_from_file_location("treestack_native", path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

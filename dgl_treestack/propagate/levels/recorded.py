@@ -1,6 +1,6 @@
 """A step as the cell has it, recorded by autograd chunk by chunk: for any cell, any signal, without preparation."""
 
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -26,22 +26,22 @@ class Recorded:
         self.work, self.products = work, Products(work.cell, work.plan.operators, work.memory)
         self.parameters = list(self.products.parameters.values())
         self.anchor = torch.empty(0, requires_grad=True)
-        self.kept: list[Record | None] = []
+        self.kept: list[Record] = []
 
     def ahead(self, buffers: Buffers, recording: bool) -> None:
         memory = self.work.memory
         for chunk in self.work.plan.chunks:
             mark = memory.mark()
-            self.kept.append(self._step(chunk, buffers, recording))
-            if not recording:
+            record = self._step(chunk, buffers, recording)
+            if record:
+                self.kept.append(record)
+            else:
                 memory.back_to(mark)
 
     def back(self, buffers: Buffers, gradients: Buffers, of_inputs: Tensor | None) -> None:
-        memory = self.work.memory
+        # Memory is given back when all is over: rows that wait may be gradients of another product's x, passed on as they were.
         for chunk, kept in zip(reversed(self.work.plan.chunks), reversed(self.kept), strict=True):
-            mark = memory.mark()
-            self._step_back(chunk, cast(Record, kept), gradients, of_inputs)
-            memory.back_to(mark)
+            self._step_back(chunk, kept, gradients, of_inputs)
 
     def settle(self) -> list[Tensor | None]:
         found = self.products.settle()

@@ -6,6 +6,8 @@
 
 #include <numeric>
 
+namespace treestack {
+
 using at::Tensor;
 using Tensors = std::vector<Tensor>;
 using Places = std::vector<size_t>;
@@ -49,4 +51,6 @@ inline void add_rows(Tensors& list, const Tensor& state) {
 }
 
 // (n, ..., width) as (n * repeats, width)
-inline Tensor flat(const Tensor& x) { return x.dim() == 2 ? x : x.reshape({-1, x.size(-1)}); }
+inline Tensor flat(const Tensor& x) { return x.dim() == 2 ? x : x.flatten(0, -2); }
+
+}  // namespace treestack

@@ -4,10 +4,11 @@ are in C++ (`native.cpp`); what they need is put together here."""
 from typing import Any, cast
 from weakref import WeakKeyDictionary
 
+import torch
 from torch import Tensor
 
 from dgl_treestack.cells import Cell, OperatorLinear
-from dgl_treestack.propagate.levels.building import Build, Kernels, parameters_of
+from dgl_treestack.propagate.levels.building import Build, Kernels, tensors_of
 from dgl_treestack.propagate.levels.native import native
 from dgl_treestack.propagate.levels.pieces import Form, Split
 from dgl_treestack.propagate.levels.plan import Plan
@@ -31,8 +32,8 @@ class Stepping:
     def __init__(self, work: Work, build: Build):
         self.work, self.joint = work, worth_joining(work.cell, work.plan)
         self.kernels = {arity: _kernels(work, arity, build) for arity in dict.fromkeys(one.arity for one in work.plan.chunks)}
-        self.parameters = parameters_of(work.cell)
-        steps = {arity: kernels.ahead_only for arity, kernels in self.kernels.items()}
+        self.parameters = tensors_of(work.cell)
+        steps = {arity: kernels.step for arity, kernels in self.kernels.items()}
         self.sweep = native().Sweep(steps, _chunks(work), self.parameters, self.joint)
 
     def ahead(self, buffers: Buffers, recording: bool) -> None:
@@ -45,7 +46,7 @@ class Stepping:
 
     def back(self, buffers: Buffers, gradients: Buffers, of_inputs: Tensor | None) -> None:
         for kernels in self.kernels.values():
-            _ = kernels.both_ways
+            kernels.need_back()
         waiting = not self.joint  # for the end, what may lie in the block
         block = self.work.memory.empty(self.sweep.room(waiting))
         self.sweep.back(list(buffers.values()), list(gradients.values()), of_inputs, block, waiting)
@@ -76,5 +77,6 @@ def _kernels(work: Work, arity: int, build: Build) -> Kernels:
     form = Form(arity, work.inputs is not None, tuple(work.noise))
     key = (form, work.memory.dtype, work.memory.device, build)
     if key not in known:
-        known[key] = Kernels(Split(work.cell, form), build, work.memory.dtype, work.memory.device)
+        with torch.inference_mode(False):  # what is kept is for training too
+            known[key] = Kernels(Split(work.cell, form), build, work.memory.dtype, work.memory.device)
     return known[key]

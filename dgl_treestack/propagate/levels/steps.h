@@ -10,6 +10,8 @@
 
 #include "maps.h"
 
+namespace treestack {
+
 // A kernel: native code from a file, of those tensors that it uses, or a function of Python.
 class Kernel {
  public:
@@ -103,6 +105,7 @@ class Steps {
       auto& piece = step_.pieces[number];
       if (piece.back) {
         auto found = (*piece.back)(tensors(piece, buffers, chunk, kept, arriving));
+        TORCH_CHECK(found.size() == piece.reads.size(), "a kernel has ", found.size(), " results");
         for (size_t i = 0; i < found.size(); ++i) add(piece, piece.reads[i], found[i], chunk, gradients, of_inputs, of_y);
       }
       if (number == 0) return;
@@ -209,3 +212,5 @@ class Steps {
   bool joint_;
   std::vector<std::unordered_map<size_t, Map>> maps_;  // by unit and operator
 };
+
+}  // namespace treestack
