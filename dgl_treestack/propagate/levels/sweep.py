@@ -96,9 +96,10 @@ class _Sweep(torch.autograd.Function):
             own.zero_() if gradient is None else own.copy_(gradient)
         of_inputs = torch.zeros_like(work.inputs) if ctx.wants_inputs else None
         stepper.back(buffers, gradients, of_inputs)
+        of_parameters = stepper.settle()
         of_leaves = gradients["h"][: ctx.leaves].clone()
         work.memory.back_to(mark)
-        return None, None, None, of_leaves, of_inputs, *stepper.settle()
+        return None, None, None, of_leaves, of_inputs, *of_parameters
 
 
 def _empty_buffers(work: Work, leaves: Tensor) -> Buffers:
