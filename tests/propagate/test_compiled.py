@@ -50,35 +50,30 @@ def test_native_code_has_the_numbers_of_topo(cache):
 
 
 @needs_compiler
-def test_a_kernel_is_built_once(cache, monkeypatch):
+@pytest.mark.parametrize(
+    ("name", "notes", "others"),
+    [
+        ("_build", False, [{"normalise": "none"}]),  # traced again, for there are no notes, but its code is found
+        ("_made", True, [{"normalise": "none"}, {"activation": "sigmoid"}, {"noop": False}]),
+    ],
+)
+def test_a_kernel_is_built_and_traced_once(name, notes, others, cache, monkeypatch):
     batch = graph.from_expressions([Expression.parse(BINARY[2])], VOCABULARY)
     first = propagate(batch, make("tree_smu", stack_size=3), engine="levels/compiled").clone()
+    if not notes:
+        for note in cache.glob("*.json"):
+            note.unlink()
 
     def refuse(*_):
-        raise AssertionError("built again")
+        raise AssertionError("made again")
 
-    monkeypatch.setattr(kernels, "_build", refuse)
+    monkeypatch.setattr(kernels, name, refuse)
     assert torch.equal(propagate(batch, make("tree_smu", stack_size=3), engine="levels/compiled"), first)
-    with pytest.raises(AssertionError, match="built again"):
-        propagate(batch, make("tree_rnn"), engine="levels/compiled")  # another graph
-
-
-@needs_compiler
-def test_a_kernel_is_traced_once(monkeypatch):
-    batch = graph.from_expressions([Expression.parse(BINARY[2])], VOCABULARY)
-    first = propagate(batch, make("tree_smu", stack_size=3), engine="levels/compiled").clone()
-
-    def refuse(*_):
-        raise AssertionError("traced again")
-
-    monkeypatch.setattr(kernels, "_made", refuse)
-    assert torch.equal(propagate(batch, make("tree_smu", stack_size=3), engine="levels/compiled"), first)
-    for changed in ({"normalise": "none"}, {"activation": "sigmoid"}, {"noop": False}):
-        with pytest.raises(AssertionError, match="traced again"):
+    for changed in others:
+        with pytest.raises(AssertionError, match="made again"):
             propagate(batch, make("tree_smu", stack_size=3, **changed), engine="levels/compiled")
 
 
-@needs_compiler
 @pytest.mark.parametrize("text", ["", "{", "null", "[]"])
 def test_a_note_that_cannot_be_read_is_none(text, tmp_path):
     note = tmp_path / "note.json"

@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "rows.h"
+#include "room.h"
 
 namespace treestack {
 

@@ -1,4 +1,4 @@
-// Rows of tensors, and room for them.
+// Room for tensors, and their rows.
 
 #pragma once
 
