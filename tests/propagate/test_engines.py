@@ -20,7 +20,7 @@ from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.expression import Expression
 from dgl_treestack.operators import MATH, Operator, Signature
 from dgl_treestack.propagate import States, draw_noise, levels, propagate
-from dgl_treestack.propagate.levels import memory, plan, products, stepping
+from dgl_treestack.propagate.levels import memory, plan, products, recorded, stepping
 from dgl_treestack.propagate.levels.memory import Memory
 from dgl_treestack.propagate.levels.pieces import Split
 from dgl_treestack.propagate.levels.plan import make_plan
@@ -67,13 +67,14 @@ def test_unknown_engine():
 @pytest.mark.parametrize("form", cells.FORMS)
 @every_model
 def test_levels_has_the_gradients_of_topo(name, form, engine, monkeypatch):
-    """With sharing and without, dropout and external input, signals and none, batches of changing size, with tensors from the
-    memory of a sweep, as those of large batches are."""
+    """With sharing and without, dropout and external input, signals and none, batches of changing size, steps recorded or taken
+    again, with tensors from the memory of a sweep, as those of large batches are."""
     monkeypatch.setattr(memory, "SMALL", 0)
     if name == "tree_rnn_second_order_bilinear" and form == "child_sum":
         return  # an error, which tests/cells/test_forms.py sees
     cell, external = (make(name, input_size=size, dropout=0.3, form=form).train() for size in (0, 2))
-    for count in (8, 3):
+    for count, recorded_rows in ((8, 10**6), (3, 0)):
+        monkeypatch.setattr(recorded, "MOST_RECORDED", recorded_rows)
         batch, source = graph.from_expressions(some_trees(count, count), VOCABULARY), torch.Generator().manual_seed(count)
         assert_same_gradients(cell, batch, engine)
         assert_same_gradients(cell, batch, engine, draw_noise(cell, batch, source))

@@ -138,14 +138,18 @@ class Products:
 
     def settle(self) -> dict[Key, Tensor]:
         """The gradients of all parameters that were reached, which are then forgotten here."""
-        for product in list(self.waiting):
-            self._settle(product)
+        self.settle_waiting()
         found: dict[Key, Tensor] = {}
         for key, one in self.maps.items():
             pairs = ("weight", one.of_weight), ("bias", one.of_bias)
             found.update(((kind, *key), gradient) for kind, gradient in pairs if gradient is not None)
             one.of_weight = one.of_bias = None
         return found
+
+    def settle_waiting(self) -> None:
+        """Add all that waits to the gradients."""
+        for product in list(self.waiting):
+            self._settle(product)
 
     def _settle(self, product: str) -> None:
         """Add what waits to the gradients, operator by operator."""

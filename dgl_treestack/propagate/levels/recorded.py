@@ -1,4 +1,8 @@
-"""A step as the cell has it, recorded by autograd chunk by chunk: for any cell, any signal, without preparation."""
+"""A step as the cell has it, recorded by autograd chunk by chunk: for any cell, any signal, without preparation.
+
+Records take up several times as much as the buffers, so of a large batch none are kept: on the way back every chunk takes its
+step again (Chen et al. 2016, https://arxiv.org/abs/1604.06174).
+"""
 
 from typing import Any, NamedTuple
 
@@ -10,6 +14,8 @@ from dgl_treestack.propagate.levels.plan import Chunk
 from dgl_treestack.propagate.levels.products import Products
 from dgl_treestack.propagate.levels.sweep import Buffers, Work
 from dgl_treestack.propagate.promise import check_state
+
+MOST_RECORDED = 2**17  # rows of a batch whose records are kept
 
 
 class Record(NamedTuple):
@@ -30,24 +36,34 @@ class Recorded:
 
     def ahead(self, buffers: Buffers, recording: bool) -> None:
         memory = self.work.memory
+        keeping = recording and self.work.plan.rows <= MOST_RECORDED
         for chunk in self.work.plan.chunks:
             mark = memory.mark()
-            record = self._step(chunk, buffers, recording)
-            if record:
+            record = self._step(chunk, buffers, keeping)
+            for name, value in record.outputs.items():
+                buffers[name][chunk.start : chunk.stop, : value.shape[1]] = value.detach()
+            if keeping:
                 self.kept.append(record)
             else:
                 memory.back_to(mark)
 
     def back(self, buffers: Buffers, gradients: Buffers, of_inputs: Tensor | None) -> None:
-        # Memory is given back when all is over: rows that wait may be gradients of another product's x, passed on as they were.
-        for chunk, kept in zip(reversed(self.work.plan.chunks), reversed(self.kept), strict=True):
-            self._step_back(chunk, kept, gradients, of_inputs)
+        # Memory is given back when no rows wait: they may be gradients of another product's x, passed on as they were.
+        memory = self.work.memory
+        for number in reversed(range(len(self.work.plan.chunks))):
+            chunk, mark = self.work.plan.chunks[number], memory.mark()
+            if self.kept:
+                self._step_back(chunk, self.kept[number], gradients, of_inputs)
+            else:
+                self._step_back(chunk, self._step(chunk, buffers, recording=True), gradients, of_inputs)
+                self.products.settle_waiting()
+                memory.back_to(mark)
 
     def settle(self) -> list[Tensor | None]:
         found = self.products.settle()
         return [found.pop(key, None) for key in self.products.parameters]  # held once, autograd need not copy them
 
-    def _step(self, chunk: Chunk, buffers: Buffers, recording: bool) -> Record | None:
+    def _step(self, chunk: Chunk, buffers: Buffers, recording: bool) -> Record:
         work, count = self.work, chunk.stop - chunk.start
         children = {
             name: buffers[name].index_select(0, chunk.children).unflatten(0, (count, chunk.arity)).requires_grad_(recording)
@@ -60,16 +76,12 @@ class Recorded:
             state, signals = work.cell.node(_Ops(self, chunk), children, inputs, noise)
         check_state(state, work.cell, count)
         outputs = {**state, **{name: signals[name] for name in work.signals if name in signals}}
-        for name, value in outputs.items():
-            buffers[name][chunk.start : chunk.stop, : value.shape[1]] = value.detach()
-        if not recording:
-            return None
-        read = [*children.values(), *([] if inputs is None else [inputs])]
-        return Record(read, {name: value for name, value in outputs.items() if value.requires_grad})
+        return Record([*children.values(), *([] if inputs is None else [inputs])], outputs)
 
     def _step_back(self, chunk: Chunk, kept: Record, gradients: Buffers, of_inputs: Tensor | None) -> None:
-        arriving = [gradients[name][chunk.start : chunk.stop, : v.shape[1]] for name, v in kept.outputs.items()]
-        got = torch.autograd.grad([*kept.outputs.values()], kept.read, arriving, allow_unused=True, retain_graph=True)
+        outputs = {name: value for name, value in kept.outputs.items() if value.requires_grad}
+        arriving = [gradients[name][chunk.start : chunk.stop, : value.shape[1]] for name, value in outputs.items()]
+        got = torch.autograd.grad([*outputs.values()], kept.read, arriving, allow_unused=True, retain_graph=True)
         for name, gradient in zip(self.work.cell.fields, got, strict=False):
             if gradient is not None:
                 gradients[name].index_add_(0, chunk.children, gradient.flatten(0, 1))
