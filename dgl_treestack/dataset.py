@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -12,7 +13,7 @@ from dgl_treestack._dgl import DGLGraph
 from dgl_treestack.forest import Forest
 from dgl_treestack.formats import Example
 from dgl_treestack.operators import Signature
-from dgl_treestack.propagate import Plans
+from dgl_treestack.propagate import Plans, Source
 from dgl_treestack.tasks import Item
 
 MOST_KEPT = 500_000  # nodes of a data set whose batches are kept: some 60 MB
@@ -33,10 +34,10 @@ class Dataset:
         return len(self.examples)
 
     def batch(self, chosen: np.ndarray, device: torch.device | str = "cpu") -> "Batch":
-        """The chosen examples as one graph on the CPU, what is wanted of them on the device."""
+        """The chosen examples as one batch on the CPU, what is wanted of them on the device."""
         forest = self.forest.select(chosen)
         return Batch(
-            graph.build(forest),
+            forest,
             torch.from_numpy(forest.offsets[:-1]),
             torch.from_numpy(forest.sides()),
             torch.from_numpy(self.targets[chosen]).to(device, non_blocking=True),
@@ -60,17 +61,29 @@ class Dataset:
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """One graph with the root (B,) of every tree, the root's first two children (B, 2) or -1, target (B,) and task (B,)."""
+    """Trees with the root (B,) of each, the root's first two children (B, 2) or -1, target (B,) and task (B,).
 
-    graph: DGLGraph
+    `graph`, the trees as one batched graph, is made when somebody asks for it: the fast engines do not.
+    """
+
+    forest: Forest
     roots: Tensor
     sides: Tensor
     targets: Tensor
     task: np.ndarray
     _plans: list[Plans] = field(default_factory=list)
 
+    @cached_property
+    def graph(self) -> DGLGraph:
+        return graph.build(self.forest)
+
+    @property
+    def source(self) -> Source:
+        """What is to be propagated: the graph, of which features may have been changed, if there is one by now."""
+        return vars(self).get("graph", self.forest)
+
     def plans(self, signature: Signature) -> Plans:
-        """The plans of the graph, made once."""
+        """The plans, made once."""
         if not self._plans:
-            self._plans.append(Plans(self.graph, signature))
+            self._plans.append(Plans(self.source, signature))
         return self._plans[0]

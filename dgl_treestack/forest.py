@@ -96,9 +96,20 @@ class Forest:
         sizes = self.sizes[trees]
         offsets = np.concatenate([[0], np.cumsum(sizes)])
         nodes = np.arange(offsets[-1]) + np.repeat(self.offsets[:-1][trees] - offsets[:-1], sizes)
-        return Forest(
-            self.signature, self.leaves, offsets=offsets, **{name: getattr(self, name)[nodes] for name in self.COLUMNS}
-        )
+        chosen = {name: getattr(self, name).take(nodes) for name in self.COLUMNS}
+        return Forest(self.signature, self.leaves, offsets=offsets, **chosen)
+
+    def child_table(self) -> np.ndarray:
+        """(N, A) the child of every node in every slot, counted over all nodes, or -1; A is the largest arity."""
+        children = np.flatnonzero(self.parent >= 0)
+        table = np.full((len(self.parent), int(self.slot.max(initial=0)) + 1), -1, dtype=np.int64)
+        table[self.parents.take(children), self.slot.take(children)] = children
+        return table
+
+    @property
+    def parents(self) -> np.ndarray:
+        """(N,) parents, counted over all nodes; at roots, something else."""
+        return self.parent + np.repeat(self.offsets[:-1], self.sizes)
 
     def sides(self) -> np.ndarray:
         """(G, 2) the first two children of every root, counted over all nodes, or -1."""

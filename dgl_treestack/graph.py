@@ -24,10 +24,9 @@ NODE_FEATURES = ("op", "token", "number", "leaf", "height", "turn", "subtree")
 def build(forest: Forest, trees: np.ndarray | Sequence[int] | None = None) -> DGLGraph:
     """One batched graph of a forest, or of some of its trees; nodes in pre-order, tree after tree."""
     batch = forest if trees is None else forest.select(trees)
-    starts = np.repeat(batch.offsets[:-1], batch.sizes)
     children = np.flatnonzero(batch.parent >= 0)
-    parents = (batch.parent + starts)[children]
-    graph = _dgl.graph((torch.from_numpy(children), torch.from_numpy(parents)), num_nodes=int(batch.offsets[-1]))
+    edges = torch.from_numpy(children), torch.from_numpy(batch.parents[children])
+    graph = _dgl.graph(edges, num_nodes=int(batch.offsets[-1]))
     graph.set_batch_num_nodes(torch.from_numpy(batch.sizes))
     graph.set_batch_num_edges(torch.from_numpy(batch.sizes - 1))
     for name in NODE_FEATURES:

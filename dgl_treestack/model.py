@@ -149,9 +149,10 @@ class Model(nn.Module):
         """h of nodes, as heads ask for it."""
         if isinstance(self.cell, Encoder):
             return _Encoded(self.cell, batch.graph, generator)
-        noise = draw_noise(self.cell, batch.graph, generator, per_subtree=self.masks == "subtree") if generator else None
+        source = batch.graph if engine == "topo" else batch.source
+        noise = draw_noise(self.cell, source, generator, per_subtree=self.masks == "subtree") if generator else None
         states = compute(
-            batch.graph,
+            source,
             self.cell,
             engine=engine,
             signature=self.signature,

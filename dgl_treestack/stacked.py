@@ -52,7 +52,7 @@ class Stacked:
     def _noise(self, batches: Sequence[Batch], generators: Sequence[torch.Generator]) -> Noise:
         """Each model's own factors, one after the other."""
         every = [
-            draw_noise(model.tree_cell, batch.graph, generator, per_subtree=model.masks == "subtree")
+            draw_noise(model.tree_cell, batch.source, generator, per_subtree=model.masks == "subtree")
             for model, batch, generator in zip(self.models, batches, generators, strict=True)
         ]
         noise = Noise({name: torch.cat([one[name] for one in every]) for name in every[0]})

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from dgl_treestack import formats, graph, records
+from dgl_treestack import formats, records
 from dgl_treestack.errors import DataError
 from dgl_treestack.forest import Forest
 from dgl_treestack.model import Model
@@ -28,7 +28,7 @@ def make_records(model: Model, file: Path, depths: range = DEPTHS) -> list[Recor
     if not examples:
         raise DataError(f"There are no expressions of depth {depths.start}-{depths.stop - 1} in the file.", file)
     forest = Forest.build([example.equation for example in examples], model.vocabulary, model.signature)
-    states = compute(graph.build(forest), model.eval().tree_cell, signature=model.signature)
+    states = compute(forest, model.eval().tree_cell, signature=model.signature)
     vectors = states.of("h", torch.from_numpy(forest.offsets[:-1])).numpy().astype(np.float64).round(6)
     return [
         records.of_example(example, **{"text": str(example.equation), "class": example.value_class, "h": h.tolist()})

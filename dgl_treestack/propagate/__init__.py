@@ -4,14 +4,17 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
+from dgl_treestack import graph as graphs
 from dgl_treestack._dgl import DGLGraph
 from dgl_treestack.cells import Cell
 from dgl_treestack.errors import ConfigurationError, unknown
+from dgl_treestack.forest import Forest
 from dgl_treestack.operators import MATH, Signature
 from dgl_treestack.propagate import levels, topo
 from dgl_treestack.propagate.levels.plan import Plans as Plans
 from dgl_treestack.propagate.noise import Noise
 from dgl_treestack.propagate.noise import draw_noise as draw_noise
+from dgl_treestack.propagate.source import Source as Source
 from dgl_treestack.propagate.states import States as States
 
 # What `levels` makes of a cell's step: nothing, pieces that run as they are, or pieces that are compiled.
@@ -45,7 +48,7 @@ def propagate(
 
 
 def compute(
-    graph: DGLGraph,
+    source: Source,
     cell: Cell,
     *,
     engine: str = "levels",
@@ -54,9 +57,10 @@ def compute(
     noise: Noise | None = None,
     plans: Plans | None = None,
 ) -> States:
-    """What `propagate` does, without putting anything on the graph: for who needs the states of a few nodes.
+    """What `propagate` does, without putting anything on a graph: for who needs the states of a few nodes.
 
-    The cell may be on a GPU while the graph is not, except with `topo`. plans: those of this graph, made before.
+    source: a graph, or the forest that one would be made of. The cell may be on a GPU while the graph is not, except with
+    `topo`. plans: those of this batch, made before.
     """
     if engine not in ENGINES:
         raise ConfigurationError(unknown("engine", engine, ENGINES))
@@ -64,6 +68,7 @@ def compute(
         if name not in cell.signals:
             raise ConfigurationError(unknown("signal", name, cell.signals))
     if engine == "topo":
+        graph = graphs.build(source) if isinstance(source, Forest) else source
         return topo.run(graph, cell, signature, signals, noise or Noise())
-    plans = plans or Plans(graph, signature)
-    return levels.run(graph, cell, signals, noise or Noise(), plans, BUILDS[engine])
+    plans = plans or Plans(source, signature)
+    return levels.run(source, cell, signals, noise or Noise(), plans, BUILDS[engine])

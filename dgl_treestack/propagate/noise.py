@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
-from dgl_treestack._dgl import DGLGraph
 from dgl_treestack.cells import Cell
+from dgl_treestack.propagate.source import Source, feature
 
 
 class Noise(dict[str, Tensor]):
@@ -13,20 +13,20 @@ class Noise(dict[str, Tensor]):
     per_subtree = False
 
 
-def draw_noise(cell: Cell, graph: DGLGraph, generator: torch.Generator, *, per_subtree: bool = False) -> Noise:
+def draw_noise(cell: Cell, source: Source, generator: torch.Generator, *, per_subtree: bool = False) -> Noise:
     """Factors for every noise field of a cell: name -> (N, *shape), 0 with probability `cell.dropout`, else scaled up.
 
     Empty when the cell has no dropout or is in evaluation mode. They are drawn for every node, or for every distinct subtree
-    of the batch, by feature `subtree` of the graph.
+    of the batch, by feature `subtree`.
     """
     noise = Noise()
     if not (cell.training and cell.dropout):
         return noise
     like, keep = next(cell.parameters()), 1 - cell.dropout
     noise.per_subtree, place = per_subtree, None
-    count = graph.num_nodes()
+    count = len(feature(source, "op"))
     if per_subtree:
-        distinct, place = torch.unique(graph.ndata["subtree"], return_inverse=True)
+        distinct, place = torch.unique(feature(source, "subtree"), return_inverse=True)
         count = len(distinct)
     for name, shape in cell.noise.items():
         factors = torch.empty(count, *shape).bernoulli_(keep, generator=generator).div_(keep)

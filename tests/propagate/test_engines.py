@@ -29,6 +29,7 @@ from dgl_treestack.propagate.levels.recorded import Recorded
 from dgl_treestack.propagate.levels.stepping import Stepping, worth_joining
 from dgl_treestack.propagate.levels.sweep import Work, sweep
 from dgl_treestack.propagate.noise import Noise
+from dgl_treestack.propagate.source import columns
 from dgl_treestack.vocabulary import PRESETS
 
 
@@ -167,7 +168,7 @@ def test_long_levels_are_cut(monkeypatch):
 
 
 def cpu_plan(batch, *, shared):
-    return make_plan(batch, MATH, shared=shared, device=torch.device("cpu"))
+    return make_plan(columns(batch), MATH, shared=shared, device=torch.device("cpu"))
 
 
 def test_a_graph_without_turns_or_subtrees_has_the_same_plan():
@@ -216,7 +217,7 @@ def test_the_sweep_is_of_any_device_and_never_waits_for_it(name, build):
     """On the device `meta`, which has shapes and no numbers: a tensor left on the CPU, or a number asked for, is an error."""
     cell = make(name).to("meta").train()
     batch = graph.from_expressions(some_trees(), VOCABULARY)
-    made = make_plan(batch, MATH, shared=True, device=torch.device("meta"))
+    made = make_plan(columns(batch), MATH, shared=True, device=torch.device("meta"))
     block = Memory(torch.float64, torch.device("meta"))
     work = Work(cell, made, None, Noise(), {}, block)
     stepper = Recorded(work) if build is None else Stepping(work, build)

@@ -34,7 +34,6 @@ from collections.abc import Callable, Sequence
 
 from torch import Tensor
 
-from dgl_treestack._dgl import DGLGraph
 from dgl_treestack.cells import PER_CHILD, Cell
 from dgl_treestack.propagate.levels.building import Build as Build
 from dgl_treestack.propagate.levels.building import Kernel
@@ -46,13 +45,14 @@ from dgl_treestack.propagate.levels.recorded import Recorded
 from dgl_treestack.propagate.levels.stepping import Stepping
 from dgl_treestack.propagate.levels.sweep import Work, sweep
 from dgl_treestack.propagate.noise import Noise
+from dgl_treestack.propagate.source import Source, feature
 from dgl_treestack.propagate.states import States
 
 
-def run(graph: DGLGraph, cell: Cell, signals: Sequence[str], noise: Noise, plans: Plans, build: Build | None = None) -> States:
+def run(source: Source, cell: Cell, signals: Sequence[str], noise: Noise, plans: Plans, build: Build | None = None) -> States:
     """See `compute`. build: what makes kernels; without it, and for signals, steps are recorded as they are."""
     device = next(cell.parameters()).device
-    inputs = graph.ndata["input"].to(device) if cell.input_size else None
+    inputs = feature(source, "input").to(device) if cell.input_size else None
     plan = plans.get(shared=inputs is None and (not noise or noise.per_subtree), device=device)
     shapes = {name: tuple(plan.width if size == PER_CHILD else size for size in cell.signals[name]) for name in signals}
     memory = Memory(next(cell.parameters()).dtype, device)

@@ -10,6 +10,8 @@ nodes of the trees to the rows.
 """
 
 import itertools
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -18,10 +20,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from dgl_treestack._dgl import DGLGraph
 from dgl_treestack.forest import NO_OPERATOR, turn_after
-from dgl_treestack.graph import child_table
 from dgl_treestack.operators import Signature
+from dgl_treestack.propagate.source import Columns, Source, columns
 
 MOST_ROWS = 1024  # of a chunk, so that what a step holds in passing is bounded
 
@@ -71,96 +72,90 @@ class Plan:
 
 
 class Plans:
-    """The plans of a batched graph, made when they are first asked for and kept. share: equal subtrees may have one row."""
+    """The plans of a batch, made when they are first asked for and kept. share: equal subtrees may have one row."""
 
-    def __init__(self, graph: DGLGraph, signature: Signature, *, share: bool = True):
-        self.graph, self.signature, self.share = graph, signature, share
+    def __init__(self, source: Source, signature: Signature, *, share: bool = True):
+        self.source, self.signature, self.share = source, signature, share
         self.made: dict[tuple[bool, torch.device], Plan] = {}
 
     def get(self, *, shared: bool, device: torch.device) -> Plan:
         """The plan with its indices on a device."""
         shared = shared and self.share
         if (shared, device) not in self.made:
-            self.made[shared, device] = make_plan(self.graph, self.signature, shared=shared, device=device)
+            self.made[shared, device] = make_plan(columns(self.source), self.signature, shared=shared, device=device)
         return self.made[shared, device]
 
 
-def make_plan(graph: DGLGraph, signature: Signature, *, shared: bool, device: torch.device) -> Plan:
-    """The plan of a batched graph, made on the CPU, its indices on a device.
+def make_plan(nodes: Columns, signature: Signature, *, shared: bool, device: torch.device) -> Plan:
+    """The plan of a batch, made on the CPU, its indices on a device.
 
-    shared: one row for all equal subtrees; without it only leaves share rows. Node feature `subtree` says which are equal;
-    where it is absent, none are.
+    shared: one row for all equal subtrees; without it only leaves share rows. Where nobody knows which are equal, none are.
     """
 
     def placed(indices: np.ndarray) -> Tensor:
         return torch.from_numpy(indices).to(device, non_blocking=True)
 
-    op, children = graph.ndata["op"].cpu().numpy(), child_table(graph).cpu().numpy()
-    arity = (children >= 0).sum(1)
-    turn = _turns(graph, arity)
+    op, children = nodes.op, nodes.children
     root = signature.index[signature.root] if signature.root else NO_OPERATOR - 1
-    order, first = _grouped(graph, (_ranks(op, root), turn, arity, op), shared)
+    arity = (children >= 0).sum(1)
+    turn = _turns(children, arity) if nodes.turn is None else nodes.turn
+    order, first = _grouped(nodes, arity, turn, root, shared)
     row = np.empty(len(op), dtype=np.int64)
     row[order] = np.cumsum(first) - 1
     own = order[first & (op[order] != root)]
     row[op == root] = len(own)
     leaves = int((op[own] == NO_OPERATOR).sum())
-    inner = own[leaves:]
+    inner, of_leaves = own[leaves:], own[:leaves]
+    op, arity, turn, below = op[inner], arity[inner], turn[inner], row[children[inner]]
     chunks = []
-    for start, stop in _runs(turn[inner], arity[inner], most=MOST_ROWS):
-        nodes = inner[start:stop]
-        segments = tuple(Segment(signature.operators[op[nodes[a]]].name, a, b) for a, b in _runs(op[nodes]))
-        width = int(arity[nodes[0]])
-        below = placed(row[children[nodes, :width]].reshape(-1))
-        chunks.append(Chunk(leaves + start, leaves + stop, width, placed(nodes), below, segments))
-    of_leaves = own[:leaves]
+    for start, stop, width, segments in _chunks(turn, arity, op, signature):
+        rows = placed(below[start:stop, :width].reshape(-1))
+        chunks.append(Chunk(leaves + start, leaves + stop, width, placed(inner[start:stop]), rows, segments))
     return Plan(
         rows=len(own) + 1,
         row=placed(row),
-        token=placed(graph.ndata["token"].cpu().numpy()[of_leaves]),
-        number=placed(graph.ndata["number"].cpu().numpy()[of_leaves]),
+        token=placed(nodes.token[of_leaves]),
+        number=placed(nodes.number[of_leaves]),
         chunks=tuple(chunks),
-        operators=tuple(signature.operators[i].name for i in np.unique(op[inner])),
+        operators=tuple(signature.operators[i].name for i in np.unique(op)),
         width=children.shape[1],
     )
 
 
-def _grouped(graph: DGLGraph, kinds: tuple[np.ndarray, ...], shared: bool) -> tuple[np.ndarray, np.ndarray]:
-    """The nodes (N,) by rank, turn, arity and operator, and (N,) whether each is the first of its row."""
-    op, first = kinds[-1], np.ones(len(kinds[-1]), dtype=bool)
-    if "subtree" not in graph.ndata:
-        return np.lexsort(kinds[::-1]), first
-    number = graph.ndata["subtree"].cpu().numpy()
-    order = np.argsort(number, kind="stable")
-    first[1:] = number[order[1:]] != number[order[:-1]]
+def _grouped(nodes: Columns, arity: np.ndarray, turn: np.ndarray, root: int, shared: bool) -> tuple[np.ndarray, np.ndarray]:
+    """The nodes (N,), leaves, operators by turn, arity and operator, roots; and (N,) whether each is the first of its row."""
+    op, first = nodes.op, np.ones(len(nodes.op), dtype=bool)
+    if nodes.subtree is None:
+        rank = np.where(op == NO_OPERATOR, 0, np.where(op == root, 2, 1))
+        return np.lexsort((op, arity, turn, rank)), first
+    order = np.argsort(nodes.subtree, kind="stable")  # which are numbered in this order
+    number = nodes.subtree[order]
+    first[1:] = number[1:] != number[:-1]
     return order, first if shared else first | (op[order] != NO_OPERATOR)
 
 
-def _ranks(op: np.ndarray, root: int) -> np.ndarray:
-    """0 for leaves, 1 for operators, 2 for roots of equations."""
-    return np.where(op == NO_OPERATOR, 0, np.where(op == root, 2, 1))
+def _chunks(
+    turn: np.ndarray, arity: np.ndarray, op: np.ndarray, signature: Signature
+) -> Iterator[tuple[int, int, int, tuple[Segment, ...]]]:
+    """Start, end, arity and segments of every chunk of operators (n,) in order."""
+    if not len(op):
+        return
+    new_chunk = (turn[1:] != turn[:-1]) | (arity[1:] != arity[:-1])
+    ends = [*(np.flatnonzero(new_chunk | (op[1:] != op[:-1])) + 1).tolist(), len(op)]  # of segments
+    for start, stop in itertools.pairwise([0, *(np.flatnonzero(new_chunk) + 1).tolist(), len(op)]):
+        for a in range(start, stop, MOST_ROWS):
+            b = min(a + MOST_ROWS, stop)
+            cuts = [a, *ends[bisect_right(ends, a) : bisect_left(ends, b)], b]
+            names = [signature.operators[i].name for i in op[cuts[:-1]].tolist()]
+            segments = map(Segment, names, (cut - a for cut in cuts[:-1]), (cut - a for cut in cuts[1:]))
+            yield a, b, int(arity[a]), tuple(segments)
 
 
-def _runs(*keys: np.ndarray, most: int = 0) -> list[tuple[int, int]]:
-    """Start and end of every stretch over which all keys stay the same, of at most so many rows."""
-    if not len(keys[0]):
-        return []
-    changes = np.flatnonzero(np.any([key[1:] != key[:-1] for key in keys], axis=0)) + 1
-    cuts = [0, *changes.tolist(), len(keys[0])]
-    if not most:
-        return list(itertools.pairwise(cuts))
-    return [(a, min(a + most, stop)) for start, stop in itertools.pairwise(cuts) for a in range(start, stop, most)]
-
-
-def _turns(graph: DGLGraph, arity: np.ndarray) -> np.ndarray:
-    """When every node is computed: kept with the data, else found level by level."""
-    if "turn" in graph.ndata:
-        return graph.ndata["turn"].cpu().numpy()
-    source, target = (ends.cpu().numpy() for ends in graph.edges())
-    turn = np.zeros(graph.num_nodes(), dtype=np.int64)
+def _turns(children: np.ndarray, arity: np.ndarray) -> np.ndarray:
+    """When every node is computed, found level by level."""
+    turn = np.zeros(len(children), dtype=np.int64)
     while True:
-        latest = np.zeros_like(turn)
-        np.maximum.at(latest, target, turn[source])
+        latest = np.where(children >= 0, turn[children], 0).max(1)
         found = np.where(arity > 0, turn_after(latest, arity), 0)
         if (found == turn).all():
             return turn

@@ -12,11 +12,13 @@ from dgl_treestack.propagate.levels.building import Build, Kernels, tensors_of
 from dgl_treestack.propagate.levels.native import native
 from dgl_treestack.propagate.levels.pieces import Form, Split
 from dgl_treestack.propagate.levels.plan import Plan
+from dgl_treestack.propagate.levels.products import parameters_of
 from dgl_treestack.propagate.levels.sweep import Buffers, Work
 
 WORTH_JOINING = 64  # rows of a map from which on a joint copy of its weight and bias pays
 
 _known: "WeakKeyDictionary[Cell, dict[tuple, Kernels]]" = WeakKeyDictionary()
+_known_places: "WeakKeyDictionary[Cell, dict[str, list[int]]]" = WeakKeyDictionary()
 
 
 def worth_joining(cell: Cell, plan: Plan) -> bool:
@@ -32,9 +34,11 @@ class Stepping:
     def __init__(self, work: Work, build: Build):
         self.work, self.joint = work, worth_joining(work.cell, work.plan)
         self.kernels = {arity: _kernels(work, arity, build) for arity in dict.fromkeys(one.arity for one in work.plan.chunks)}
-        self.parameters = tensors_of(work.cell)
+        tensors, places = tensors_of(work.cell), _places(work.cell)
+        self.used = sorted(set().union(*(places[operator] for operator in work.plan.operators)))
+        self.parameters = [tensors[place] for place in self.used]
         steps = {arity: kernels.step for arity, kernels in self.kernels.items()}
-        self.sweep = native().Sweep(steps, _chunks(work), self.parameters, self.joint)
+        self.sweep = native().Sweep(steps, _chunks(work), tensors, self.joint)
 
     def ahead(self, buffers: Buffers, recording: bool) -> None:
         inputs = [] if self.work.inputs is None else [self.work.inputs]
@@ -52,7 +56,17 @@ class Stepping:
         self.sweep.back(list(buffers.values()), list(gradients.values()), of_inputs, block, waiting)
 
     def settle(self) -> list[Tensor | None]:
-        return self.sweep.settle()
+        found = self.sweep.settle()
+        return [found[place] for place in self.used]
+
+
+def _places(cell: Cell) -> dict[str, list[int]]:
+    """By operator, which of `tensors_of` are its own. Found once."""
+    if cell not in _known_places:
+        place = {id(tensor): i for i, tensor in enumerate(tensors_of(cell))}
+        of_operator = {one.name: parameters_of(cell, [one.name]).values() for one in cell.operators}
+        _known_places[cell] = {name: [place[id(tensor)] for tensor in own] for name, own in of_operator.items()}
+    return _known_places[cell]
 
 
 def _chunks(work: Work) -> list[Any]:
