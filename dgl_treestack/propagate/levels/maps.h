@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "room.h"
+#include "blas.h"
 
 namespace treestack {
 
@@ -15,24 +15,23 @@ class Map {
   Map(const Tensors& parameters, const Places& weights, const Places& biases, bool at_once)
       : weights_(weights), biases_(biases), at_once_(at_once) {
     Quiet quiet;
-    weight_ = joined(chosen(parameters, weights));
-    bias_ = joined(chosen(parameters, biases));
+    weight_ = side_by_side(chosen(parameters, weights));
+    bias_ = side_by_side(chosen(parameters, biases));
     for (auto i : weights.empty() ? biases : weights) widths_.push_back(parameters[i].size(0));
     if (weight_.defined()) transposed_ = weight_.t();
     if (at_once && weight_.defined() && bias_.defined()) joint_ = at::cat({transposed_, bias_.unsqueeze(0)});
   }
 
-  void apply(const Tensor& x, Tensor out) const {
-    if (joint_.defined()) at::mm_out(out, x, joint_);
-    else if (!weight_.defined()) out.copy_(bias_);
-    else if (!bias_.defined()) at::mm_out(out, x, transposed_);
-    else at::addmm_out(out, bias_, x, transposed_);
+  void apply(const Rows& x, const Rows& out) const {
+    if (joint_.defined()) return multiply(x, joint_, out);
+    if (bias_.defined()) fill(out, bias_);
+    if (weight_.defined()) multiply(x, transposed_, out, bias_.defined());
   }
 
   // The gradient of x from that of y, if there is an x; those of weight and bias are kept.
-  void back(const Tensor& x, const Tensor& of_y, Tensor of_x) {
-    if (weight_.defined()) at::mm_out(of_x, of_y, weight_);
-    if (at_once_) return accumulate(x, of_y);
+  void back(const Rows& x, const Rows& of_y, const Rows& of_x) {
+    if (weight_.defined()) multiply(of_y, weight_, of_x);
+    if (at_once_) return accumulate(weight_.defined() ? x.alone() : Tensor(), of_y.alone());
     xs_.push_back(x);
     of_ys_.push_back(of_y);
   }
@@ -58,7 +57,7 @@ class Map {
     return found;
   }
 
-  static Tensor joined(const Tensors& parts) {
+  static Tensor side_by_side(const Tensors& parts) {
     return parts.empty() ? Tensor() : parts.size() == 1 ? parts[0] : at::cat(parts);
   }
 
@@ -88,7 +87,7 @@ class Map {
   Places weights_, biases_;
   bool at_once_;
   Tensor weight_, transposed_, bias_, joint_, of_weight_, of_bias_;
-  Tensors xs_, of_ys_;
+  std::vector<Rows> xs_, of_ys_;
   std::vector<int64_t> widths_;
 };
 

@@ -19,7 +19,7 @@ from dgl_treestack.propagate.levels.cache import build_once, cache_folder
 
 logger = logging.getLogger(__name__)
 
-SOURCES = [Path(__file__).with_name(name) for name in ("native.cpp", "steps.h", "maps.h", "room.h")]
+SOURCES = [Path(__file__).with_name(name) for name in ("native.cpp", "steps.h", "maps.h", "blas.h", "room.h")]
 PYTHON = Path(sysconfig.get_path("include"))
 FLAGS = ("-O2", "-std=c++20", "-fPIC", "-shared", "-fvisibility=hidden")
 

@@ -175,7 +175,7 @@ class Steps {
     auto& unit = step_.units[number];
     auto y = room.take(chunk.count, unit.y_shape), to = flat(y), from = unit.constant ? x : flat(x);
     by_segment(number, chunk, [&](Map& map, int64_t start, int64_t rows) {
-      map.apply(unit.constant ? from : from.narrow(0, start, rows), to.narrow(0, start, rows));
+      map.apply({from, start, rows}, {to, start, rows});
     });
     return y;
   }
@@ -188,7 +188,7 @@ class Steps {
     if (!of_y.defined()) return of_x.zero_();
     auto to = flat(of_x), from = flat(of_y), own = unit.constant ? x : flat(x);
     by_segment(number, chunk, [&](Map& map, int64_t start, int64_t rows) {
-      map.back(unit.constant ? own : own.narrow(0, start, rows), from.narrow(0, start, rows), to.narrow(0, start, rows));
+      map.back({own, start, rows}, {from, start, rows}, {to, start, rows});
     });
     return of_x;
   }
