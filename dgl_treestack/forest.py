@@ -5,6 +5,7 @@ Nodes of a tree are in pre-order. Batches are cut from the arrays without a Pyth
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -80,7 +81,7 @@ class Forest:
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
-    @property
+    @cached_property
     def sizes(self) -> np.ndarray:
         """(G,) nodes per tree."""
         return np.diff(self.offsets)

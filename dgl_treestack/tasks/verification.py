@@ -33,8 +33,8 @@ class Verification(Task):
         return Item(example.equation, float("nan") if example.label is None else float(example.label))
 
     def forward(self, h: NodeStates, roots: Tensor, sides: Tensor) -> Tensor:
-        states = h(sides)
-        return (states[:, 0] * states[:, 1]).sum(1) + self.bias
+        left, right = h(sides).unbind(1)
+        return (left * right).sum(1) + self.bias
 
     def loss(self, output: Tensor, target: Tensor) -> Tensor:
         return functional.binary_cross_entropy_with_logits(output, target, reduction="none")

@@ -193,6 +193,7 @@ def test_rows_are_in_order_of_computation(shared):
     end = len(made.token)
     for chunk in made.chunks:
         assert chunk.start == end and (chunk.children < chunk.start).all()
+        assert chunk.children.is_contiguous() and chunk.nodes.is_contiguous()
         assert [s.start for s in chunk.segments] == [0, *(s.stop for s in chunk.segments[:-1])]
         assert chunk.segments[-1].stop == chunk.stop - chunk.start == sum(chunk.sizes)
         for segment in chunk.segments:

@@ -31,7 +31,7 @@ class Map {
   // The gradient of x from that of y, if there is an x; those of weight and bias are kept.
   void back(const Rows& x, const Rows& of_y, const Rows& of_x) {
     if (weight_.defined()) multiply(of_y, weight_, of_x);
-    if (at_once_) return accumulate(weight_.defined() ? x.alone() : Tensor(), of_y.alone());
+    if (at_once_) return accumulate(x, of_y);
     xs_.push_back(x);
     of_ys_.push_back(of_y);
   }
@@ -39,7 +39,7 @@ class Map {
   // Adds the gradients to those of the parameters, and forgets them.
   void settle(Tensors& gradients) {
     Quiet quiet;
-    if (!of_ys_.empty()) accumulate(weight_.defined() ? joined(xs_) : Tensor(), joined(of_ys_));
+    for (size_t i = 0; i < xs_.size(); ++i) accumulate(xs_[i], of_ys_[i]);
     xs_.clear(), of_ys_.clear();
     auto of_weight = std::exchange(of_weight_, Tensor()), of_bias = std::exchange(of_bias_, Tensor());
     if (joint_.defined() && of_weight.defined()) {
@@ -61,17 +61,10 @@ class Map {
     return parts.empty() ? Tensor() : parts.size() == 1 ? parts[0] : at::cat(parts);
   }
 
-  static void add_product(Tensor& total, const Tensor& one, const Tensor& other) {
-    if (total.defined()) total.addmm_(one.t(), other);
-    else total = at::mm(one.t(), other);
-  }
-
-  void accumulate(const Tensor& x, const Tensor& of_y) {
-    if (joint_.defined()) return add_product(of_weight_, x, of_y);  // (in + 1, out), the bias's in its last row
-    if (weight_.defined()) add_product(of_weight_, of_y, x);
-    if (!bias_.defined()) return;
-    if (of_bias_.defined()) of_bias_.add_(of_y.sum(0));
-    else of_bias_ = of_y.sum(0);
+  void accumulate(const Rows& x, const Rows& of_y) {
+    if (joint_.defined()) return add_outer(of_weight_, x, of_y);  // (in + 1, out), the bias's in its last row
+    if (weight_.defined()) add_outer(of_weight_, of_y, x);
+    if (bias_.defined()) add_sum(of_bias_, of_y);
   }
 
   void deal(Tensors& gradients, const Places& places, const Tensor& all) const {

@@ -109,7 +109,7 @@ def make_plan(nodes: Columns, signature: Signature, *, shared: bool, device: tor
     op, arity, turn, below = op[inner], arity[inner], turn[inner], row[children[inner]]
     chunks = []
     for start, stop, width, segments in _chunks(turn, arity, op, signature):
-        rows = placed(below[start:stop, :width].reshape(-1))
+        rows = placed(np.ascontiguousarray(below[start:stop, :width]).reshape(-1))  # native code takes it for granted
         chunks.append(Chunk(leaves + start, leaves + stop, width, placed(inner[start:stop]), rows, segments))
     return Plan(
         rows=len(own) + 1,

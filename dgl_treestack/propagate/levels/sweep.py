@@ -109,6 +109,7 @@ def _empty_buffers(work: Work, leaves: Tensor) -> Buffers:
     for name, buffer in buffers.items():
         if name in work.signals:  # of which some steps have none
             buffer.zero_()
-        buffer[:count] = leaves if name == "h" else work.cell.empty.get(name, 0.0)
-        buffer[-1] = 0.0
+        own = buffer.narrow(0, 0, count)
+        own.copy_(leaves) if name == "h" else own.fill_(work.cell.empty.get(name, 0.0))
+        buffer.select(0, -1).zero_()
     return buffers
