@@ -1,5 +1,5 @@
-// Products of a few rows, for `maps.h`, by the BLAS that torch is linked to: a call of torch's own takes longer to begin than
-// such a product takes. On other devices, and where torch has another BLAS, they are torch's.
+// Products of a few rows, for `maps.h`, by the BLAS that torch is linked to: torch's own calls take longer to begin than such
+// products take. On other devices, of other numbers, and where torch has no such BLAS, they are torch's.
 
 #pragma once
 
@@ -16,89 +16,68 @@ __attribute__((weak)) void dgemm_(const char*, const char*, const int*, const in
 
 namespace treestack {
 
-// Some rows of a matrix.
+// Rows of a matrix, all or some.
 struct Rows {
   Tensor all;
   int64_t start, count;
 
+  Rows(Tensor matrix) : Rows(matrix, 0, matrix.size(0)) {}
+  Rows(Tensor matrix, int64_t from, int64_t many) : all(std::move(matrix)), start(from), count(many) {}
+
   Tensor alone() const { return count == all.size(0) ? all : all.narrow(0, start, count); }
+
+  // Whether BLAS can take them: row by row, the numbers of a row side by side.
+  bool plain() const {
+    auto type = all.scalar_type();
+    bool has_blas = type == at::kFloat ? sgemm_ != nullptr : type == at::kDouble && dgemm_ != nullptr;
+    return has_blas && all.is_cpu() && count > 0 && all.stride(1) == 1 && all.stride(0) >= all.size(1);
+  }
+
   template <typename Number>
   Number* data() const { return all.mutable_data_ptr<Number>() + start * all.stride(0); }
 };
 
-// Whether the numbers of a matrix lie in memory row by row, or column by column.
-inline bool in_order(const Tensor& matrix, bool by_column = false) {
-  return matrix.stride(by_column ? 0 : 1) == 1 && matrix.stride(by_column ? 1 : 0) >= matrix.size(by_column ? 0 : 1);
-}
-
-inline bool has_blas(const Tensor& like) {
-  return like.is_cpu() && (like.scalar_type() == at::kFloat ? sgemm_ != nullptr : like.scalar_type() == at::kDouble && dgemm_);
-}
-
-// out = x m, or out + x m, row by row. m: column by column, if it says so.
+// BLAS counts by column: to it every matrix is turned, and so the second comes first.
 template <typename Number, typename Gemm>
-void call(Gemm gemm, const Rows& x, const Tensor& m, bool m_by_column, const Rows& out, bool adding) {
-  int width = m.size(1), rows = x.count, inner = m.size(0);
-  int step_m = m.stride(m_by_column ? 1 : 0), step_x = x.all.stride(0), step_out = out.all.stride(0);
-  Number one = 1, beta = adding;
-  gemm(m_by_column ? "T" : "N", "N", &width, &rows, &inner, &one, m.const_data_ptr<Number>(), &step_m, x.data<Number>(), &step_x,
-       &beta, out.data<Number>(), &step_out);
+void call(Gemm gemm, const Rows& a, bool a_turned, const Rows& b, bool b_turned, const Rows& out, bool adding) {
+  int rows = out.count, width = out.all.size(1), inner = a_turned ? a.count : a.all.size(1);
+  int step_a = a.all.stride(0), step_b = b.all.stride(0), step_out = out.all.stride(0);
+  Number one = 1, before = adding;
+  gemm(b_turned ? "T" : "N", a_turned ? "T" : "N", &width, &rows, &inner, &one, b.data<Number>(), &step_b, a.data<Number>(),
+       &step_a, &before, out.data<Number>(), &step_out);
 }
 
-inline void multiply(const Rows& x, const Tensor& m, const Rows& out, bool adding = false) {
-  bool by_column = !in_order(m);
-  if (has_blas(m) && in_order(x.all) && in_order(out.all) && in_order(m, by_column) && x.count > 0) {
-    if (m.scalar_type() == at::kFloat) return call<float>(sgemm_, x, m, by_column, out, adding);
-    return call<double>(dgemm_, x, m, by_column, out, adding);
+// out = a b, or out + a b. turned: to be transposed.
+inline void product(const Rows& a, bool a_turned, const Rows& b, bool b_turned, const Rows& out, bool adding) {
+  if (a.plain() && b.plain() && out.plain()) {
+    if (out.all.scalar_type() == at::kFloat) return call<float>(sgemm_, a, a_turned, b, b_turned, out, adding);
+    return call<double>(dgemm_, a, a_turned, b, b_turned, out, adding);
   }
-  auto to = out.alone();
-  if (adding) to.addmm_(x.alone(), m);
-  else at::mm_out(to, x.alone(), m);
-}
-
-// total = a^T b, or total + a^T b
-template <typename Number, typename Gemm>
-void call_outer(Gemm gemm, const Rows& a, const Rows& b, const Tensor& total, bool adding) {
-  int width = b.all.size(1), height = a.all.size(1), rows = a.count;
-  int step_a = a.all.stride(0), step_b = b.all.stride(0);
-  Number one = 1, beta = adding;
-  gemm("N", "T", &width, &height, &rows, &one, b.data<Number>(), &step_b, a.data<Number>(), &step_a, &beta,
-       total.mutable_data_ptr<Number>(), &width);
-}
-
-// Adds a^T b to a total, or makes it.
-inline void add_outer(Tensor& total, const Rows& a, const Rows& b) {
-  bool adding = total.defined();
-  if (has_blas(a.all) && in_order(a.all) && in_order(b.all) && a.count > 0 && b.all.size(1) > 0) {
-    if (!adding) total = at::empty({a.all.size(1), b.all.size(1)}, a.all.options());
-    if (a.all.scalar_type() == at::kFloat) return call_outer<float>(sgemm_, a, b, total, adding);
-    return call_outer<double>(dgemm_, a, b, total, adding);
-  }
-  if (adding) total.addmm_(a.alone().t(), b.alone());
-  else total = at::mm(a.alone().t(), b.alone());
+  auto to = out.alone(), one = a_turned ? a.alone().t() : a.alone(), other = b_turned ? b.alone().t() : b.alone();
+  if (adding) to.addmm_(one, other);
+  else at::mm_out(to, one, other);
 }
 
 template <typename Number>
-void call_sum(const Rows& rows, Number* total) {
+void add_rows_to(Number* total, const Rows& rows) {
   auto step = rows.all.stride(0), width = rows.all.size(1);
-  for (auto* row = rows.data<Number>(); row < rows.data<Number>() + rows.count * step; row += step)
-    for (int64_t i = 0; i < width; ++i) total[i] += row[i];
+  auto* row = rows.data<Number>();
+  for (int64_t i = 0; i < rows.count; ++i, row += step)
+    for (int64_t j = 0; j < width; ++j) total[j] += row[j];
 }
 
-// Adds rows to a total, or makes it.
-inline void add_sum(Tensor& total, const Rows& rows) {
-  if (has_blas(rows.all) && in_order(rows.all) && rows.count < 64) {  // of more, torch's sum is more exact
-    if (!total.defined()) total = at::zeros({rows.all.size(1)}, rows.all.options());
-    if (rows.all.scalar_type() == at::kFloat) return call_sum(rows, total.mutable_data_ptr<float>());
-    return call_sum(rows, total.mutable_data_ptr<double>());
-  }
-  if (total.defined()) total.add_(rows.alone().sum(0));
-  else total = rows.alone().sum(0);
+// total = the sum of rows, or total + the sum. Of many rows torch's sum is more exact.
+inline void sum(const Rows& rows, Tensor& total) {
+  bool few = rows.plain() && rows.count < 64;
+  if (!few) return void(total = total.defined() ? total.add_(rows.alone().sum(0)) : rows.alone().sum(0));
+  if (!total.defined()) total = at::zeros({rows.all.size(1)}, rows.all.options());
+  if (total.scalar_type() == at::kFloat) add_rows_to(total.mutable_data_ptr<float>(), rows);
+  else add_rows_to(total.mutable_data_ptr<double>(), rows);
 }
 
 // One row in all rows.
 inline void fill(const Rows& out, const Tensor& row) {
-  if (!out.all.is_cpu() || !in_order(out.all) || !row.is_contiguous()) return void(out.alone().copy_(row));
+  if (!out.plain() || !row.is_contiguous()) return void(out.alone().copy_(row));
   auto size = row.numel() * row.element_size(), step = out.all.stride(0) * row.element_size();
   auto* to = static_cast<char*>(out.all.mutable_data_ptr()) + out.start * step;
   for (int64_t i = 0; i < out.count; ++i) std::memcpy(to + i * step, row.const_data_ptr(), size);

@@ -18,19 +18,18 @@ class Map {
     weight_ = side_by_side(chosen(parameters, weights));
     bias_ = side_by_side(chosen(parameters, biases));
     for (auto i : weights.empty() ? biases : weights) widths_.push_back(parameters[i].size(0));
-    if (weight_.defined()) transposed_ = weight_.t();
-    if (at_once && weight_.defined() && bias_.defined()) joint_ = at::cat({transposed_, bias_.unsqueeze(0)});
+    if (at_once && weight_.defined() && bias_.defined()) joint_ = at::cat({weight_.t(), bias_.unsqueeze(0)});
   }
 
   void apply(const Rows& x, const Rows& out) const {
-    if (joint_.defined()) return multiply(x, joint_, out);
+    if (joint_.defined()) return product(x, false, joint_, false, out, false);
     if (bias_.defined()) fill(out, bias_);
-    if (weight_.defined()) multiply(x, transposed_, out, bias_.defined());
+    if (weight_.defined()) product(x, false, weight_, true, out, bias_.defined());
   }
 
   // The gradient of x from that of y, if there is an x; those of weight and bias are kept.
   void back(const Rows& x, const Rows& of_y, const Rows& of_x) {
-    if (weight_.defined()) multiply(of_y, weight_, of_x);
+    if (weight_.defined()) product(of_y, false, weight_, false, of_x, false);
     if (at_once_) return accumulate(x, of_y);
     xs_.push_back(x);
     of_ys_.push_back(of_y);
@@ -62,9 +61,15 @@ class Map {
   }
 
   void accumulate(const Rows& x, const Rows& of_y) {
-    if (joint_.defined()) return add_outer(of_weight_, x, of_y);  // (in + 1, out), the bias's in its last row
-    if (weight_.defined()) add_outer(of_weight_, of_y, x);
-    if (bias_.defined()) add_sum(of_bias_, of_y);
+    if (joint_.defined()) return add(of_weight_, x, of_y);  // (in + 1, out), the bias's in its last row
+    if (weight_.defined()) add(of_weight_, of_y, x);
+    if (bias_.defined()) sum(of_y, of_bias_);
+  }
+
+  static void add(Tensor& total, const Rows& one, const Rows& other) {
+    bool adding = total.defined();
+    if (!adding) total = at::empty({one.all.size(1), other.all.size(1)}, one.all.options());
+    product(one, true, other, false, total, adding);
   }
 
   void deal(Tensors& gradients, const Places& places, const Tensor& all) const {
@@ -79,7 +84,7 @@ class Map {
 
   Places weights_, biases_;
   bool at_once_;
-  Tensor weight_, transposed_, bias_, joint_, of_weight_, of_bias_;
+  Tensor weight_, bias_, joint_, of_weight_, of_bias_;
   std::vector<Rows> xs_, of_ys_;
   std::vector<int64_t> widths_;
 };
