@@ -1,4 +1,4 @@
-"""One epoch of training, loading included, and one evaluation of the same equations, in CPU time of one thread.
+"""One epoch of training, loading included, and one evaluation of all equations of the file, in CPU time of one thread.
 
 python -m benchmarks.epoch [--data data/paper/train.jsonl.gz] [--batch 32] [--most-nodes 15 --equations 27207] [--json]
     [--engines levels levels/compiled]
@@ -25,7 +25,7 @@ from dgl_treestack.training.evaluation import score
 class Settings:
     """data: file of equations; `treestack generate paper` makes the default. most_nodes: leave larger ones out; 0: none.
 
-    equations: train on so many, the same ones again where the file has fewer; 0: on all of the file once.
+    equations: train on so many, in random order, the same ones again where there are fewer; 0: on all once.
     """
 
     data: str = "data/paper/train.jsonl.gz"
@@ -44,7 +44,7 @@ def measure(settings: Settings, engine: str, examples: list[formats.Example]) ->
     model = make_model(settings.cell, settings.hidden)
     dataset = model.prepare(examples)
     adam = torch.optim.Adam(model.parameters(), lr=1e-3, fused=True)
-    order = np.random.default_rng(0).permutation(settings.equations or len(dataset)) % len(dataset)
+    order = np.resize(np.random.default_rng(0).permutation(len(dataset)), settings.equations or len(dataset))
     _train(model, dataset, adam, order[: settings.batch], settings.batch, engine)
     gc.collect()
     gc.freeze()

@@ -1,7 +1,7 @@
 """A training step and a pass without gradients, of every way of computing a model, on the same batches.
 
-A training step is forward, loss, backward and fused Adam. Graphs and plans are made before, as a loader would (`epoch` has them
-in its time). The ways take turns, so that they share what the machine has to give.
+A training step is forward, loss, backward and fused Adam. Graphs and plans are made before, as a loader would (`epoch` has what
+it needs of them in its time). The ways take turns, so that they share what the machine has to give.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""Examples made ready for a model, and batches of them: graphs with what is wanted of every tree."""
+"""Examples made ready for a model, and batches of them: trees with what is wanted of each."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -85,5 +85,5 @@ class Batch:
     def plans(self, signature: Signature) -> Plans:
         """The plans, made once."""
         if not self._plans:
-            self._plans.append(Plans(self.source, signature))
+            self._plans.append(Plans(signature))
         return self._plans[0]

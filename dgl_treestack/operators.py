@@ -7,7 +7,7 @@ the root `Equality`. Another domain brings its own signature.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -72,12 +72,27 @@ class Signature:
             )
 
 
+# Functions that can be pickled, so that processes can hand each other what has a signature.
+
+
+def _reciprocal(function: Callable, x: np.ndarray) -> np.ndarray:
+    return 1 / function(x)
+
+
 def _reciprocal_of(function: Callable) -> Callable:
-    return lambda x: 1 / function(x)
+    return partial(_reciprocal, function)
+
+
+def _of_reciprocal(function: Callable, x: np.ndarray) -> np.ndarray:
+    return function(1 / x)
 
 
 def _at_reciprocal(function: Callable) -> Callable:
-    return lambda x: function(1 / x)
+    return partial(_of_reciprocal, function)
+
+
+def _log(x: np.ndarray, base: np.ndarray) -> np.ndarray:
+    return np.log(x) / np.log(base)
 
 
 _CIRCULAR_AND_HYPERBOLIC: dict[str, Callable] = {
@@ -115,7 +130,7 @@ MATH = Signature(
         Operator("Add", 2, "+", np.add),
         Operator("Mul", 2, "*", np.multiply),
         Operator("Pow", 2, "**", np.power),
-        Operator("log", 2, value=lambda x, base: np.log(x) / np.log(base)),
+        Operator("log", 2, value=_log),
         Operator("Equality", 2, "="),
     ),
     root="Equality",

@@ -130,7 +130,7 @@ class Cell(nn.Module, abc.ABC):
 
     @abc.abstractmethod
     def node(self, ops: Ops, children: State, inputs: Tensor | None, noise: Noise) -> tuple[State, Signals]:
-        """One step for a frontier of nodes of one arity A.
+        """One step for a frontier of nodes of one arity A. It may be taken again, with the same arguments and parameters.
 
         children: field -> (nodes, A, *shape). inputs: (nodes, input_size) or None. noise: field -> (nodes, *shape) factors
         for dropout, empty outside training. Returns the state, field -> (nodes, *shape), and the signals.

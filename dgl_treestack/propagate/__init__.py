@@ -70,5 +70,5 @@ def compute(
     if engine == "topo":
         graph = graphs.build(source) if isinstance(source, Forest) else source
         return topo.run(graph, cell, signature, signals, noise or Noise())
-    plans = plans or Plans(source, signature)
+    plans = plans or Plans(signature)
     return levels.run(source, cell, signals, noise or Noise(), plans, BUILDS[engine])

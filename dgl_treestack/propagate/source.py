@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from dgl_treestack._dgl import DGLGraph
+from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.forest import Forest
 from dgl_treestack.graph import child_table
 
@@ -37,5 +38,8 @@ def columns(source: Source) -> Columns:
 
 
 def feature(source: Source, name: str) -> Tensor:
-    """(N,) a column of all nodes."""
+    """(N, ...) of all nodes. Raises ConfigurationError where there is none."""
+    known = Forest.COLUMNS if isinstance(source, Forest) else source.ndata
+    if name not in known:
+        raise ConfigurationError(f"Nodes have no feature {name!r} here. Put it on the graph: graph.ndata[{name!r}] = tensor.")
     return torch.from_numpy(getattr(source, name)) if isinstance(source, Forest) else source.ndata[name]

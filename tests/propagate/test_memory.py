@@ -9,7 +9,7 @@ from every_cell import VOCABULARY, make, pieces, some_trees
 
 from dgl_treestack import graph
 from dgl_treestack.propagate import compute
-from dgl_treestack.propagate.levels import memory
+from dgl_treestack.propagate.levels import memory, recorded
 from dgl_treestack.propagate.levels.memory import Memory
 
 CPU = torch.device("cpu")
@@ -53,6 +53,18 @@ def test_a_step_leaves_nothing_behind(name, engine):
     finally:
         gc.enable()
     assert len(memory._waiting[torch.float64]) == 1
+
+
+def test_steps_that_are_taken_again_give_memory_back(monkeypatch):
+    cell, batch = make("tree_smu").train(), graph.from_expressions(some_trees(count=60), VOCABULARY)
+    sizes = []
+    for most in (10**6, 0):
+        monkeypatch.setattr(recorded, "MOST_RECORDED", most)
+        monkeypatch.setattr(memory, "_waiting", {})
+        states = compute(batch, cell, engine="levels")
+        states.of("h", graph.roots(batch)).sum().backward()
+        sizes.append(states.memory._size())
+    assert sizes[1] < sizes[0] / 2
 
 
 @pytest.mark.parametrize("engine", ["levels", pieces])

@@ -16,7 +16,7 @@ r"""The fast driver: the same steps as `topo`, over contiguous rows, with one fu
 `sweep`     ahead and in reverse, as one autograd function around preallocated buffers
 `memory`    what buffers and everything else is taken from, kept from sweep to sweep
             Steps as the cell has them, in Python, which need no preparation and know signals:
-`recorded`  a step after the other, recorded by autograd
+`recorded`  a step after the other, recorded by autograd, or taken again on the way back where that would be too much
 `products`  their linear maps per operator, and the gradients of the weights
             Steps cut at their products, by native code:
 `pieces`    the cuts, which are found by running a step on small numbers
@@ -24,7 +24,7 @@ r"""The fast driver: the same steps as `topo`, over contiguous rows, with one fu
 `kernels`   kernels as native code, made by torch's Inductor and kept on disk, after `row_by_row` has made one loop of them
 `names`     by what they are found there, in the `cache`; `elementary` has their exp, sigmoid and tanh
 `stepping`  a sweep put together for `native`: `native.cpp` has the loop over chunks, `steps.h` that over pieces, `maps.h`
-            linear maps
+            linear maps, `blas.h` their products
 
 Sharing is exact: what is computed once is equal, and gradients are summed over its uses. It is off where nodes have something
 of their own, an external input or a dropout mask per node.
@@ -53,7 +53,7 @@ def run(source: Source, cell: Cell, signals: Sequence[str], noise: Noise, plans:
     """See `compute`. build: what makes kernels; without it, and for signals, steps are recorded as they are."""
     device = next(cell.parameters()).device
     inputs = feature(source, "input").to(device) if cell.input_size else None
-    plan = plans.get(shared=inputs is None and (not noise or noise.per_subtree), device=device)
+    plan = plans.get(source, shared=inputs is None and (not noise or noise.per_subtree), device=device)
     shapes = {name: tuple(plan.width if size == PER_CHILD else size for size in cell.signals[name]) for name in signals}
     memory = Memory(next(cell.parameters()).dtype, device)
     work = Work(cell, plan, inputs, noise, shapes, memory)

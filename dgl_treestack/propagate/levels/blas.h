@@ -1,17 +1,21 @@
-// Products of a few rows, for `maps.h`, by the BLAS that torch is linked to: torch's own calls take longer to begin than such
-// products take. On other devices, of other numbers, and where torch has no such BLAS, they are torch's.
+// Products for `maps.h`, most of them of a few rows, by the BLAS that torch is linked to: torch's own calls take longer to begin
+// than such products take. On other devices, of other numbers, and where torch has no such BLAS, they are torch's.
 
 #pragma once
 
+#include <bit>
 #include <cstring>
 
 #include "room.h"
 
+// Where low bytes come first, integers of 64 bits can be read as such of 32 too, whichever BLAS counts in.
 extern "C" {
-__attribute__((weak)) void sgemm_(const char*, const char*, const int*, const int*, const int*, const float*, const float*,
-                                  const int*, const float*, const int*, const float*, float*, const int*);
-__attribute__((weak)) void dgemm_(const char*, const char*, const int*, const int*, const int*, const double*, const double*,
-                                  const int*, const double*, const int*, const double*, double*, const int*);
+__attribute__((weak)) void sgemm_(const char*, const char*, const int64_t*, const int64_t*, const int64_t*, const float*,
+                                  const float*, const int64_t*, const float*, const int64_t*, const float*, float*,
+                                  const int64_t*);
+__attribute__((weak)) void dgemm_(const char*, const char*, const int64_t*, const int64_t*, const int64_t*, const double*,
+                                  const double*, const int64_t*, const double*, const int64_t*, const double*, double*,
+                                  const int64_t*);
 }
 
 namespace treestack {
@@ -30,7 +34,8 @@ struct Rows {
   bool plain() const {
     auto type = all.scalar_type();
     bool has_blas = type == at::kFloat ? sgemm_ != nullptr : type == at::kDouble && dgemm_ != nullptr;
-    return has_blas && all.is_cpu() && count > 0 && all.stride(1) == 1 && all.stride(0) >= all.size(1);
+    bool readable = has_blas && std::endian::native == std::endian::little;
+    return readable && all.is_cpu() && count > 0 && all.stride(1) == 1 && all.stride(0) >= all.size(1);
   }
 
   template <typename Number>
@@ -40,8 +45,8 @@ struct Rows {
 // BLAS counts by column: to it every matrix is turned, and so the second comes first.
 template <typename Number, typename Gemm>
 void call(Gemm gemm, const Rows& a, bool a_turned, const Rows& b, bool b_turned, const Rows& out, bool adding) {
-  int rows = out.count, width = out.all.size(1), inner = a_turned ? a.count : a.all.size(1);
-  int step_a = a.all.stride(0), step_b = b.all.stride(0), step_out = out.all.stride(0);
+  int64_t rows = out.count, width = out.all.size(1), inner = a_turned ? a.count : a.all.size(1);
+  int64_t step_a = a.all.stride(0), step_b = b.all.stride(0), step_out = out.all.stride(0);
   Number one = 1, before = adding;
   gemm(b_turned ? "T" : "N", a_turned ? "T" : "N", &width, &rows, &inner, &one, b.data<Number>(), &step_b, a.data<Number>(),
        &step_a, &before, out.data<Number>(), &step_out);
@@ -77,7 +82,8 @@ inline void sum(const Rows& rows, Tensor& total) {
 
 // One row in all rows.
 inline void fill(const Rows& out, const Tensor& row) {
-  if (!out.plain() || !row.is_contiguous()) return void(out.alone().copy_(row));
+  bool alike = row.is_cpu() && row.is_contiguous() && row.scalar_type() == out.all.scalar_type();
+  if (!alike || !out.plain() || row.numel() != out.all.size(1)) return void(out.alone().copy_(row));
   auto size = row.numel() * row.element_size(), step = out.all.stride(0) * row.element_size();
   auto* to = static_cast<char*>(out.all.mutable_data_ptr()) + out.start * step;
   for (int64_t i = 0; i < out.count; ++i) std::memcpy(to + i * step, row.const_data_ptr(), size);

@@ -17,8 +17,10 @@ class Map {
     Quiet quiet;
     weight_ = side_by_side(chosen(parameters, weights));
     bias_ = side_by_side(chosen(parameters, biases));
+    bool both = weight_.defined() && bias_.defined();
+    TORCH_CHECK(!both || weight_.options().type_equal(bias_.options()), "weight and bias are of different types");
     for (auto i : weights.empty() ? biases : weights) widths_.push_back(parameters[i].size(0));
-    if (at_once && weight_.defined() && bias_.defined()) joint_ = at::cat({weight_.t(), bias_.unsqueeze(0)});
+    if (at_once && both) joint_ = at::cat({weight_.t(), bias_.unsqueeze(0)});
   }
 
   void apply(const Rows& x, const Rows& out) const {

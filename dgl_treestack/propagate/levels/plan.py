@@ -74,15 +74,15 @@ class Plan:
 class Plans:
     """The plans of a batch, made when they are first asked for and kept. share: equal subtrees may have one row."""
 
-    def __init__(self, source: Source, signature: Signature, *, share: bool = True):
-        self.source, self.signature, self.share = source, signature, share
+    def __init__(self, signature: Signature, *, share: bool = True):
+        self.signature, self.share = signature, share
         self.made: dict[tuple[bool, torch.device], Plan] = {}
 
-    def get(self, *, shared: bool, device: torch.device) -> Plan:
-        """The plan with its indices on a device."""
+    def get(self, source: Source, *, shared: bool, device: torch.device) -> Plan:
+        """The plan with its indices on a device. source: the batch, as it is now."""
         shared = shared and self.share
         if (shared, device) not in self.made:
-            self.made[shared, device] = make_plan(columns(self.source), self.signature, shared=shared, device=device)
+            self.made[shared, device] = make_plan(columns(source), self.signature, shared=shared, device=device)
         return self.made[shared, device]
 
 

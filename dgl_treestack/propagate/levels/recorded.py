@@ -50,6 +50,7 @@ class Recorded:
     def back(self, buffers: Buffers, gradients: Buffers, of_inputs: Tensor | None) -> None:
         # Memory is given back when no rows wait: they may be gradients of another product's x, passed on as they were.
         memory = self.work.memory
+        self.products.settle()  # what a way back that failed has left
         for number in reversed(range(len(self.work.plan.chunks))):
             chunk, mark = self.work.plan.chunks[number], memory.mark()
             if self.kept:

@@ -17,8 +17,22 @@ from dgl_treestack.propagate.levels.sweep import Buffers, Work
 
 WORTH_JOINING = 64  # rows of a map from which on a joint copy of its weight and bias pays
 
-_known: "WeakKeyDictionary[Cell, dict[tuple, Kernels]]" = WeakKeyDictionary()
-_known_places: "WeakKeyDictionary[Cell, dict[str, list[int]]]" = WeakKeyDictionary()
+
+class _Made:
+    """What is made for a cell once, as long as these are the tensors of its products: kernels by form, and by operator, which
+    of the tensors are its own."""
+
+    def __init__(self, cell: Cell, tensors: list[Tensor]):
+        self.tensors = [*map(id, tensors)]
+        self.kernels: dict[tuple, Kernels] = {}
+        place = {one: i for i, one in enumerate(self.tensors)}
+        self.places = {
+            operator.name: [place[id(own)] for own in parameters_of(cell, [operator.name]).values()]
+            for operator in cell.operators
+        }
+
+
+_known: "WeakKeyDictionary[Cell, _Made]" = WeakKeyDictionary()
 
 
 def worth_joining(cell: Cell, plan: Plan) -> bool:
@@ -33,9 +47,11 @@ class Stepping:
 
     def __init__(self, work: Work, build: Build):
         self.work, self.joint = work, worth_joining(work.cell, work.plan)
-        self.kernels = {arity: _kernels(work, arity, build) for arity in dict.fromkeys(one.arity for one in work.plan.chunks)}
-        tensors, places = tensors_of(work.cell), _places(work.cell)
-        self.used = sorted(set().union(*(places[operator] for operator in work.plan.operators)))
+        tensors = tensors_of(work.cell)
+        made = _made(work.cell, tensors)
+        arities = dict.fromkeys(chunk.arity for chunk in work.plan.chunks)
+        self.kernels = {arity: _kernels(made.kernels, work, arity, build) for arity in arities}
+        self.used = sorted(set().union(*(made.places[operator] for operator in work.plan.operators)))
         self.parameters = [tensors[place] for place in self.used]
         steps = {arity: kernels.step for arity, kernels in self.kernels.items()}
         self.sweep = native().Sweep(steps, _chunks(work), tensors, self.joint)
@@ -60,13 +76,12 @@ class Stepping:
         return [found[place] for place in self.used]
 
 
-def _places(cell: Cell) -> dict[str, list[int]]:
-    """By operator, which of `tensors_of` are its own. Found once."""
-    if cell not in _known_places:
-        place = {id(tensor): i for i, tensor in enumerate(tensors_of(cell))}
-        of_operator = {one.name: parameters_of(cell, [one.name]).values() for one in cell.operators}
-        _known_places[cell] = {name: [place[id(tensor)] for tensor in own] for name, own in of_operator.items()}
-    return _known_places[cell]
+def _made(cell: Cell, tensors: list[Tensor]) -> _Made:
+    """Anew where tensors are others now, or the same ones in other places."""
+    found = _known.get(cell)
+    if found is None or found.tensors != [*map(id, tensors)]:
+        found = _known[cell] = _Made(cell, tensors)
+    return found
 
 
 def _chunks(work: Work) -> list[Any]:
@@ -85,9 +100,8 @@ def _chunks(work: Work) -> list[Any]:
     ]
 
 
-def _kernels(work: Work, arity: int, build: Build) -> Kernels:
-    """Of the cell for nodes of this arity; made once for its life."""
-    known = _known.setdefault(work.cell, {})
+def _kernels(known: dict[tuple, Kernels], work: Work, arity: int, build: Build) -> Kernels:
+    """Of the cell for nodes of this arity; made once."""
     form = Form(arity, work.inputs is not None, tuple(work.noise))
     key = (form, work.memory.dtype, work.memory.device, build)
     if key not in known:

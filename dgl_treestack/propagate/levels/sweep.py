@@ -81,7 +81,10 @@ class _Sweep(torch.autograd.Function):
         stepper.ahead(buffers, recording)
         ctx.work, ctx.stepper, ctx.leaves = work, stepper, len(leaves)
         ctx.wants_inputs = inputs is not None and inputs.requires_grad
-        ctx.save_for_backward(*buffers.values())
+        read = [] if inputs is None else [inputs]
+        ctx.save_for_backward(
+            *buffers.values(), *read, *work.noise.values()
+        )  # so that nobody may change them before the way back
         ctx.set_materialize_grads(False)
         return tuple(buffers.values())
 
@@ -89,7 +92,7 @@ class _Sweep(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, *arriving: Tensor | None) -> tuple[Tensor | None, ...]:
         work, stepper = ctx.work, ctx.stepper
-        buffers = dict(zip(work.shapes, ctx.saved_tensors, strict=True))
+        buffers = dict(zip(work.shapes, ctx.saved_tensors, strict=False))
         mark = work.memory.mark()
         gradients = {name: work.memory.empty(*buffer.shape) for name, buffer in buffers.items()}
         for own, gradient in zip(gradients.values(), arriving, strict=True):

@@ -1,0 +1,61 @@
+"""Batches: graphs where somebody asks for them, and what engines read without."""
+
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from every_cell import VOCABULARY, pieces, some_trees
+
+from dgl_treestack.expression import Equation, Expression
+from dgl_treestack.formats import Example
+from dgl_treestack.model import Model
+from dgl_treestack.propagate.source import columns
+
+TEXTS = ("sin(x) = y", "x + y*sin(x) = 2", "x = x", "cos(x + y) + cos(x + y) = tanh(2)**y")
+
+
+@pytest.fixture
+def model():
+    made = Model.build("tree_smu", 6, VOCABULARY, ["verification"], stack_size=2, dropout=0.5).double().eval()
+    made.reset_parameters(torch.Generator().manual_seed(0))
+    return made
+
+
+@pytest.fixture
+def dataset(model):
+    trees = [Equation.parse(text) for text in TEXTS]
+    trees += [Equation.of(tree, Expression.parse("x")) for tree in some_trees() if not isinstance(tree, Equation)]
+    return model.prepare([Example(tree, 1, str(i)) for i, tree in enumerate(trees)])
+
+
+def test_columns_of_a_forest_are_those_of_its_graph(dataset):
+    batch = dataset.batch(np.array([1, 0, 3, 1, 6]))
+    for own, of_graph in zip(columns(batch.forest), columns(batch.graph), strict=True):
+        assert np.array_equal(own, of_graph)
+
+
+@pytest.mark.parametrize("engine", ["levels", pieces])
+def test_a_graph_is_made_only_if_somebody_asks(model, dataset, engine):
+    batch = dataset.batch(np.arange(4))
+    model.train()
+    found = model(batch, engine, generator=torch.Generator().manual_seed(1))
+    assert "graph" not in vars(batch)
+    assert torch.allclose(found, model(batch, "topo", generator=torch.Generator().manual_seed(1)))
+    assert "graph" in vars(batch)
+
+
+@pytest.mark.parametrize("engine", ["levels", pieces])
+def test_changes_of_the_graph_are_seen_by_plans_that_are_yet_to_be_made(model, dataset, engine):
+    batch = dataset.batch(np.arange(4))
+    before = model(batch, engine)
+    batch.graph.ndata["token"] = torch.where(batch.graph.ndata["token"] >= 0, 3, -1)
+    del batch.graph.ndata["subtree"]
+    model.train()  # with a mask per node, which needs another plan
+    found, wanted = (model(batch, one, generator=torch.Generator().manual_seed(1)) for one in (engine, "topo"))
+    assert torch.allclose(found, wanted) and not torch.allclose(found, before)
+
+
+def test_processes_can_hand_each_other_batches(model, dataset):
+    batch = dataset.batch(np.arange(4))
+    assert torch.equal(model(pickle.loads(pickle.dumps(batch))), model(batch))
