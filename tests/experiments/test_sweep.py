@@ -4,6 +4,7 @@ import json
 import signal
 import subprocess
 import sys
+import time
 
 from runs import small_config
 
@@ -41,6 +42,7 @@ def test_a_killed_sweep_ends_with_the_same_results_and_repeats_none(tmp_path):
     process = sweep(stopped)
     while len(results(stopped)) < 5:
         assert process.poll() is None
+        time.sleep(0.05)  # the core is wanted
     process.send_signal(signal.SIGKILL)
     process.communicate()
     listed, _ = sweep(stopped, "--dry-run").communicate(timeout=60)
