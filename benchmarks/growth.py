@@ -6,6 +6,7 @@ Equations of depth 1-7 of the bundled set, again and again, nothing shared; then
 of a power law through all sizes, 1 being linear, for time and for what the step needs beyond the process before it.
 """
 
+import itertools
 import json
 import math
 import subprocess
@@ -42,7 +43,7 @@ class Settings:
 def examples(size: int, depth: int = 0) -> list[Example]:
     """So many bundled equations of depth 1-7, or for 0 one whose left side is a chain of sines of a depth."""
     if size:
-        found = list(formats.read(find_data("bundled:quickstart/train")))
+        found = list(itertools.islice(formats.read(find_data("bundled:quickstart/train")), size))
         return [found[i % len(found)] for i in range(size)]
     chain = Expression(("sin",) * depth + ("Symbol",), (None,) * depth + ("x",), (1,) * depth + (0,))
     return [Example(Equation.of(chain, Expression.leaf("Symbol", "y")), 1, "chain")]
