@@ -9,7 +9,6 @@ import time
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 import tyro
 from torch.nn import functional
 
@@ -18,7 +17,9 @@ from dgl_treestack import formats
 from dgl_treestack.dataset import Dataset
 from dgl_treestack.model import Model
 from dgl_treestack.resources import find_data
+from dgl_treestack.training.configuration import OptimizerConfig
 from dgl_treestack.training.evaluation import score
+from dgl_treestack.training.optimizer import NamedAdam
 
 
 @dataclass
@@ -43,7 +44,7 @@ def measure(settings: Settings, engine: str, examples: list[formats.Example]) ->
     """An epoch with one engine, after one batch that is not timed."""
     model = make_model(settings.cell, settings.hidden)
     dataset = model.prepare(examples)
-    adam = torch.optim.Adam(model.parameters(), lr=1e-3, fused=True)
+    adam = NamedAdam(model, OptimizerConfig())
     order = np.resize(np.random.default_rng(0).permutation(len(dataset)), settings.equations or len(dataset))
     _train(model, dataset, adam, order[: settings.batch], settings.batch, engine)
     gc.collect()
@@ -66,12 +67,12 @@ def measure(settings: Settings, engine: str, examples: list[formats.Example]) ->
     }
 
 
-def _train(model: Model, dataset: Dataset, adam: torch.optim.Optimizer, order: np.ndarray, size: int, engine: str) -> None:
+def _train(model: Model, dataset: Dataset, adam: NamedAdam, order: np.ndarray, size: int, engine: str) -> None:
     model.train()
     for start_ in range(0, len(order), size):
         batch = dataset.batch(order[start_ : start_ + size])
         loss = functional.binary_cross_entropy_with_logits(model(batch, engine), batch.targets.float())
-        adam.zero_grad()
+        adam.zero()
         loss.backward()
         adam.step()
 

@@ -35,14 +35,21 @@ class Dataset:
 
     def batch(self, chosen: np.ndarray, device: torch.device | str = "cpu") -> "Batch":
         """The chosen examples as one batch on the CPU, what is wanted of them on the device."""
-        forest = self.forest.select(chosen)
+        forest, sides = self.forest.select(chosen), self._sides[chosen]
+        starts = forest.offsets[:-1]
         return Batch(
             forest,
-            torch.from_numpy(forest.offsets[:-1]),
-            torch.from_numpy(forest.sides()),
+            torch.from_numpy(starts),
+            torch.from_numpy(np.where(sides < 0, -1, sides + starts[:, None])),
             torch.from_numpy(self.targets[chosen]).to(device, non_blocking=True),
             self.task[chosen],
         )
+
+    @cached_property
+    def _sides(self) -> np.ndarray:
+        """(G, 2) the first two children of every root, counted within the tree, or -1."""
+        found = self.forest.sides()
+        return np.where(found < 0, -1, found - self.forest.offsets[:-1, None])
 
     def batches(self, size: int, device: torch.device | str = "cpu") -> Iterator["Batch"]:
         """All examples in order. Those of a small data set are made once and kept, with their plans."""

@@ -16,11 +16,27 @@ from dgl_treestack.vocabulary import Vocabulary
 
 NO_OPERATOR = -1  # `op` of a leaf
 NO_TOKEN = -1  # `token` of an operator and of a leaf that the number encoder embeds
+COLUMNS = ("op", "token", "number", "leaf", "parent", "slot", "height", "turn", "subtree")
+NODE = np.dtype([(name, np.float64 if name == "number" else np.int64) for name in COLUMNS])
+
+
+class _Column:
+    """A field of all nodes (N,), a view."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, forest: "Forest", owner: type) -> np.ndarray:
+        found: np.ndarray = forest.nodes[self.name]
+        return found
 
 
 @dataclass(frozen=True, eq=False)
 class Forest:
     """Trees as columns. N nodes in all, G trees.
+
+    nodes: (N,) records of the columns, so that a batch finds all of a tree in one place.
+    offsets: (G + 1,) tree g is nodes offsets[g] : offsets[g + 1].
 
     op: (N,) position of the operator in `signature`, -1 at leaves.
     token: (N,) row of the embedding table, -1 at operators and at leaves that go through the number encoder.
@@ -28,25 +44,16 @@ class Forest:
     leaf: (N,) position in `leaves` of the leaf as it was written, -1 at operators.
     parent: (N,) parent, counted within the tree, -1 at the root.  slot: (N,) which argument of the parent, 0 at the root.
     height: (N,) depth of the subtree.  turn: (N,) see `turn_after`, 0 at leaves.
-    offsets: (G + 1,) tree g is nodes offsets[g] : offsets[g + 1].
     subtree: (N,) number of the subtree, the same wherever the same subtree stands, of whatever tree. Leaves have the smallest
     numbers, then operators by turn, arity and operator, then equations.
     """
 
     signature: Signature
     leaves: tuple[tuple[str, str], ...]
-    op: np.ndarray
-    token: np.ndarray
-    number: np.ndarray
-    leaf: np.ndarray
-    parent: np.ndarray
-    slot: np.ndarray
-    height: np.ndarray
-    turn: np.ndarray
-    subtree: np.ndarray
+    nodes: np.ndarray
     offsets: np.ndarray
 
-    COLUMNS = ("op", "token", "number", "leaf", "parent", "slot", "height", "turn", "subtree")
+    op, token, number, leaf, parent, slot, height, turn, subtree = (_Column() for _ in COLUMNS)
 
     @classmethod
     def build(cls, trees: Sequence[Expression], vocabulary: Vocabulary, signature: Signature = MATH) -> "Forest":
@@ -70,13 +77,9 @@ class Forest:
             of_tree = parents, slots, tree.heights, turns, subtrees.add(tree, places, turns)
             rows.extend(zip(*zip(*places, strict=True), *of_tree, strict=True))
             offsets.append(len(rows))
-        columns = zip(*rows, strict=True) if rows else [()] * len(cls.COLUMNS)
-        arrays = {
-            name: np.array(column, dtype=np.float64 if name == "number" else np.int64)
-            for name, column in zip(cls.COLUMNS, columns, strict=True)
-        }
-        arrays["subtree"] = subtrees.in_order()[arrays["subtree"]]
-        return cls(signature, tuple(table), offsets=np.array(offsets, dtype=np.int64), **arrays)
+        nodes = np.array(rows, dtype=NODE)
+        nodes["subtree"] = subtrees.in_order()[nodes["subtree"]]
+        return cls(signature, tuple(table), nodes, np.array(offsets, dtype=np.int64))
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -97,8 +100,7 @@ class Forest:
         sizes = self.sizes[trees]
         offsets = np.concatenate([[0], np.cumsum(sizes)])
         nodes = np.arange(offsets[-1]) + np.repeat(self.offsets[:-1][trees] - offsets[:-1], sizes)
-        chosen = {name: getattr(self, name).take(nodes) for name in self.COLUMNS}
-        return Forest(self.signature, self.leaves, offsets=offsets, **chosen)
+        return Forest(self.signature, self.leaves, self.nodes.take(nodes), offsets)
 
     def child_table(self) -> np.ndarray:
         """(N, A) the child of every node in every slot, counted over all nodes, or -1; A is the largest arity."""

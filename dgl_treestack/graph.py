@@ -30,7 +30,7 @@ def build(forest: Forest, trees: np.ndarray | Sequence[int] | None = None) -> DG
     graph.set_batch_num_nodes(torch.from_numpy(batch.sizes))
     graph.set_batch_num_edges(torch.from_numpy(batch.sizes - 1))
     for name in NODE_FEATURES:
-        graph.ndata[name] = torch.from_numpy(getattr(batch, name))
+        graph.ndata[name] = torch.from_numpy(getattr(batch, name).copy())
     graph.edata["slot"] = torch.from_numpy(batch.slot[children])
     return graph
 

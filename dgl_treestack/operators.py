@@ -43,6 +43,11 @@ class Signature:
         return {operator.name: operator for operator in self.operators}
 
     @cached_property
+    def names(self) -> tuple[str, ...]:
+        """By number."""
+        return tuple(operator.name for operator in self.operators)
+
+    @cached_property
     def index(self) -> dict[str, int]:
         """Operator name -> number used inside a batch. Never written to a file."""
         return {operator.name: i for i, operator in enumerate(self.operators)}

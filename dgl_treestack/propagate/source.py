@@ -8,7 +8,7 @@ from torch import Tensor
 
 from dgl_treestack._dgl import DGLGraph
 from dgl_treestack.errors import ConfigurationError
-from dgl_treestack.forest import Forest
+from dgl_treestack.forest import COLUMNS, Forest
 from dgl_treestack.graph import child_table
 
 Source: TypeAlias = "DGLGraph | Forest"
@@ -39,7 +39,7 @@ def columns(source: Source) -> Columns:
 
 def feature(source: Source, name: str) -> Tensor:
     """(N, ...) of all nodes. Raises ConfigurationError where there is none."""
-    known = Forest.COLUMNS if isinstance(source, Forest) else source.ndata
+    known = COLUMNS if isinstance(source, Forest) else source.ndata
     if name not in known:
         raise ConfigurationError(f"Nodes have no feature {name!r} here. Put it on the graph: graph.ndata[{name!r}] = tensor.")
     return torch.from_numpy(getattr(source, name)) if isinstance(source, Forest) else source.ndata[name]

@@ -1,62 +1,81 @@
 """Adam as the papers use it, with its state by parameter name, and both conventions of zeroing gradients."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from dgl_treestack.training.configuration import OptimizerConfig
 
-_MOMENTS = ("exp_avg", "exp_avg_sq", "step")
+_STATE = ("exp_avg", "exp_avg_sq", "step")
 
 
 class NamedAdam:
-    """Adam over the parameters of a module.
+    """Adam over the parameters of a module, which are of one type and on one device.
 
     With gradients `zeros`, a parameter that was ever used keeps a gradient of zeros and is updated at every step (its momentum
     and weight decay go on); with `none` it is left alone while its operator is absent.
+
+    The update is the fused one of `torch.optim.Adam`, which takes as long again for what is around it: at every step it goes
+    through all its options, and counts steps with an operation for every parameter.
     """
 
     def __init__(self, module: nn.Module, config: OptimizerConfig):
+        self.config, self.learning_rate = config, config.learning_rate
         self.names = dict(module.named_parameters())
-        self.to_none = config.gradients == "none"
-        self.adam = torch.optim.Adam(
-            self.names.values(),
-            lr=config.learning_rate,
-            betas=(config.beta1, config.beta2),
-            eps=config.epsilon,
-            weight_decay=config.weight_decay,
-            fused=True,
-        )
-
-    @property
-    def learning_rate(self) -> float:
-        return float(self.adam.param_groups[0]["lr"])
-
-    @learning_rate.setter
-    def learning_rate(self, value: float) -> None:
-        self.adam.param_groups[0]["lr"] = value
+        self.parameters = list(self.names.values())
+        self.moments: list[tuple[Tensor, Tensor] | None] = [None] * len(self.parameters)
+        self.steps = torch.zeros(len(self.parameters), device=self.parameters[0].device)
+        self.step_of = self.steps.unbind()
 
     def zero(self) -> None:
-        self.adam.zero_grad(set_to_none=self.to_none)
+        for parameter in self.parameters:
+            if self.config.gradients == "none":
+                parameter.grad = None
+            elif parameter.grad is not None:
+                parameter.grad.zero_()
 
+    @torch.no_grad()
     def step(self) -> None:
-        self.adam.step()
+        gradients = [parameter.grad for parameter in self.parameters]
+        used = [i for i, gradient in enumerate(gradients) if gradient is not None]
+        if not used:
+            return
+        for i in used:
+            if self.moments[i] is None:
+                self.moments[i] = torch.zeros_like(self.parameters[i]), torch.zeros_like(self.parameters[i])
+        first, second = zip(*(self.moments[i] for i in used), strict=True)
+        self.steps += torch.tensor([gradient is not None for gradient in gradients]).to(self.steps)
+        torch._fused_adam_(
+            [self.parameters[i] for i in used],
+            [gradients[i] for i in used],
+            first,
+            second,
+            [],
+            [self.step_of[i] for i in used],
+            lr=self.learning_rate,
+            beta1=self.config.beta1,
+            beta2=self.config.beta2,
+            weight_decay=self.config.weight_decay,
+            eps=self.config.epsilon,
+            amsgrad=False,
+            maximize=False,
+        )
 
     def tensors(self) -> dict[str, Tensor]:
         """The state: `<moment>/<parameter>` for every parameter that was ever updated."""
-        state: Mapping[Any, Any] = self.adam.state
         return {
-            f"{moment}/{name}": state[parameter][moment]
-            for name, parameter in self.names.items()
-            if parameter in state
-            for moment in _MOMENTS
+            f"{kind}/{name}": tensor
+            for name, moments, step in zip(self.names, self.moments, self.step_of, strict=True)
+            if moments is not None
+            for kind, tensor in zip(_STATE, (*moments, step.clone()), strict=True)
         }
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
         """Take up a saved state, gradients of zeros included where the convention has them."""
-        for name, parameter in self.names.items():
+        for i, (name, parameter) in enumerate(self.names.items()):
             if f"step/{name}" in tensors:
-                self.adam.state[parameter] = {moment: tensors[f"{moment}/{name}"].clone() for moment in _MOMENTS}
-                parameter.grad = None if self.to_none else torch.zeros_like(parameter)
+                first, second, step = (tensors[f"{kind}/{name}"].clone() for kind in _STATE)
+                self.moments[i] = first, second
+                self.steps[i] = step
+                parameter.grad = None if self.config.gradients == "none" else torch.zeros_like(parameter)

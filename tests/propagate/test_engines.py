@@ -249,10 +249,9 @@ def test_rows_are_in_order_of_computation(shared):
     for chunk in made.chunks:
         assert chunk.start == end and (chunk.children < chunk.start).all()
         assert chunk.children.is_contiguous() and chunk.nodes.is_contiguous()
-        assert [s.start for s in chunk.segments] == [0, *(s.stop for s in chunk.segments[:-1])]
-        assert chunk.segments[-1].stop == chunk.stop - chunk.start == sum(chunk.sizes)
-        for segment in chunk.segments:
-            assert set(op[chunk.nodes[segment.start : segment.stop]].tolist()) == {MATH.index[segment.operator]}
+        assert sum(chunk.sizes) == chunk.stop - chunk.start and all(chunk.sizes)
+        for operator, nodes in zip(chunk.operators, chunk.nodes.split(chunk.sizes), strict=True):
+            assert set(op[nodes].tolist()) == {MATH.index[operator]}
         end = chunk.stop
     assert (made.rows - 1 - len(made.token) < inner) if shared else (made.rows - 1 - len(made.token) == inner)
     assert end == made.rows - 1

@@ -51,14 +51,15 @@ from dgl_treestack.propagate.states import States
 
 def run(source: Source, cell: Cell, signals: Sequence[str], noise: Noise, plans: Plans, build: Build | None = None) -> States:
     """See `compute`. build: what makes kernels; without it, and for signals, steps are recorded as they are."""
-    device = next(cell.parameters()).device
+    one = next(cell.parameters())
+    device = one.device
     inputs = feature(source, "input").to(device) if cell.input_size else None
     plan = plans.get(source, shared=inputs is None and (not noise or noise.per_subtree), device=device)
     shapes = {name: tuple(plan.width if size == PER_CHILD else size for size in cell.signals[name]) for name in signals}
-    memory = Memory(next(cell.parameters()).dtype, device)
+    memory = Memory(one.dtype, device)
     work = Work(cell, plan, inputs, noise, shapes, memory)
     build = None if signals else build
-    rows = sweep(work, Recorded(work) if build is None else Stepping(work, build), cell.leaf(plan.token, plan.number)["h"])
+    rows = sweep(work, Recorded(work) if build is None else Stepping(work, build), cell.leaves(plan.token, plan.number))
     return States({name if name in cell.fields else f"signal/{name}": value for name, value in rows.items()}, plan.row, memory)
 
 

@@ -80,6 +80,23 @@ inline void sum(const Rows& rows, Tensor& total) {
   else add_rows_to(total.mutable_data_ptr<double>(), rows);
 }
 
+template <typename Number>
+void add_each_at(const Tensor& total, const Tensor& places, const Tensor& rows) {
+  auto width = rows.numel() / rows.size(0);
+  auto *to = total.mutable_data_ptr<Number>(), *row = rows.mutable_data_ptr<Number>();
+  for (auto *place = places.const_data_ptr<int64_t>(), *end = place + places.size(0); place != end; ++place)
+    for (auto *sum = to + *place * width, *last = row + width; row != last;) *sum++ += *row++;
+}
+
+// Adds every row to that of total at its place.
+inline void add_at(const Tensor& total, const Tensor& places, const Tensor& rows) {
+  auto type = total.scalar_type();
+  bool plain = total.is_cpu() && total.is_contiguous() && rows.is_contiguous() && rows.scalar_type() == type && rows.numel() > 0;
+  if (plain && type == at::kFloat) add_each_at<float>(total, places, rows);
+  else if (plain && type == at::kDouble) add_each_at<double>(total, places, rows);
+  else total.index_add_(0, places, rows);
+}
+
 // One row in all rows.
 inline void fill(const Rows& out, const Tensor& row) {
   bool alike = row.is_cpu() && row.is_contiguous() && row.scalar_type() == out.all.scalar_type();

@@ -90,7 +90,7 @@ PYBIND11_MODULE(treestack_native, module) {
       .def("set_ahead", [](Step& step, size_t piece, std::shared_ptr<Kernel> kernel) { step.pieces[piece].ahead = kernel; })
       .def("set_back", [](Step& step, size_t piece, std::shared_ptr<Kernel> kernel) { step.pieces[piece].back = kernel; });
   py::class_<Chunk>(module, "Chunk", local)
-      .def(py::init<size_t, int64_t, int64_t, Tensor, Tensor, std::vector<std::pair<size_t, int64_t>>>());
+      .def(py::init<size_t, int64_t, int64_t, Tensor, Tensor, Places, Shape>());
   py::class_<Sweep>(module, "Sweep", local)
       .def(py::init<std::map<size_t, std::shared_ptr<Step>>, std::vector<Chunk>, Tensors, bool>())
       .def("room", &Sweep::room)

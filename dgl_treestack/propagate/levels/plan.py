@@ -10,10 +10,9 @@ nodes of the trees to the rows.
 """
 
 import itertools
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -27,19 +26,11 @@ from dgl_treestack.propagate.source import Columns, Source, columns
 MOST_ROWS = 1024  # of a chunk, so that what a step holds in passing is bounded
 
 
-class Segment(NamedTuple):
-    """Rows start .. stop - 1 of a chunk, which share an operator."""
+class Chunk(NamedTuple):
+    """Rows start .. stop - 1: n subtrees of one turn and arity A, in segments of one operator each.
 
-    operator: str
-    start: int
-    stop: int
-
-
-@dataclass(frozen=True, eq=False)
-class Chunk:
-    """Rows start .. stop - 1: n subtrees of one turn and arity A, by operator.
-
-    nodes: (n,) a node of the graph for each. children: (n * A,) rows of their children, node by node.
+    nodes: (n,) a node of the graph for each. children: (n * A,) rows of their children, node by node. operators, sizes: of
+    every segment, and how many rows it has.
     """
 
     start: int
@@ -47,12 +38,8 @@ class Chunk:
     arity: int
     nodes: Tensor
     children: Tensor
-    segments: tuple[Segment, ...]
-
-    @cached_property
-    def sizes(self) -> list[int]:
-        """Rows of every segment."""
-        return [segment.stop - segment.start for segment in self.segments]
+    operators: tuple[str, ...]
+    sizes: tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,6 +85,7 @@ def make_plan(nodes: Columns, signature: Signature, *, shared: bool, device: tor
     op, children = nodes.op, nodes.children
     root = signature.index[signature.root] if signature.root else NO_OPERATOR - 1
     arity = (children >= 0).sum(1)
+    width = int(arity.max(initial=1))
     turn = _turns(children, arity) if nodes.turn is None else nodes.turn
     order, first = _grouped(nodes, arity, turn, root, shared)
     row = np.empty(len(op), dtype=np.int64)
@@ -106,19 +94,20 @@ def make_plan(nodes: Columns, signature: Signature, *, shared: bool, device: tor
     row[op == root] = len(own)
     leaves = int((op[own] == NO_OPERATOR).sum())
     inner, of_leaves = own[leaves:], own[:leaves]
-    op, arity, turn, below = op[inner], arity[inner], turn[inner], row[children[inner]]
-    chunks = []
-    for start, stop, width, segments in _chunks(turn, arity, op, signature):
-        rows = placed(np.ascontiguousarray(below[start:stop, :width]).reshape(-1))  # native code takes it for granted
-        chunks.append(Chunk(leaves + start, leaves + stop, width, placed(inner[start:stop]), rows, segments))
+    turn, arity, op, children = turn.take(inner), arity.take(inner), op.take(inner), children.take(inner, 0)
+    inner_nodes, below = placed(inner), placed(row[children[children >= 0]])
+    chunks, edge = [], 0
+    for start, stop, count, operators, sizes in _chunks(turn, arity, op, signature):
+        edges = slice(edge, edge := edge + (stop - start) * count)
+        chunks.append(Chunk(leaves + start, leaves + stop, count, inner_nodes[start:stop], below[edges], operators, sizes))
     return Plan(
         rows=len(own) + 1,
         row=placed(row),
-        token=placed(nodes.token[of_leaves]),
-        number=placed(nodes.number[of_leaves]),
+        token=placed(nodes.token.take(of_leaves)),
+        number=placed(nodes.number.take(of_leaves)),
         chunks=tuple(chunks),
-        operators=tuple(signature.operators[i].name for i in np.unique(op)),
-        width=children.shape[1],
+        operators=tuple(dict.fromkeys(name for chunk in chunks for name in chunk.operators)),
+        width=width,
     )
 
 
@@ -136,19 +125,21 @@ def _grouped(nodes: Columns, arity: np.ndarray, turn: np.ndarray, root: int, sha
 
 def _chunks(
     turn: np.ndarray, arity: np.ndarray, op: np.ndarray, signature: Signature
-) -> Iterator[tuple[int, int, int, tuple[Segment, ...]]]:
-    """Start, end, arity and segments of every chunk of operators (n,) in order."""
+) -> Iterator[tuple[int, int, int, tuple[str, ...], tuple[int, ...]]]:
+    """Of every chunk of operators (n,) in order: start, end, arity; operators and sizes of its segments."""
     if not len(op):
         return
     new_chunk = (turn[1:] != turn[:-1]) | (arity[1:] != arity[:-1])
-    ends = [*(np.flatnonzero(new_chunk | (op[1:] != op[:-1])) + 1).tolist(), len(op)]  # of segments
-    for start, stop in itertools.pairwise([0, *(np.flatnonzero(new_chunk) + 1).tolist(), len(op)]):
-        for a in range(start, stop, MOST_ROWS):
-            b = min(a + MOST_ROWS, stop)
-            cuts = [a, *ends[bisect_right(ends, a) : bisect_left(ends, b)], b]
-            names = [signature.operators[i].name for i in op[cuts[:-1]].tolist()]
-            segments = map(Segment, names, (cut - a for cut in cuts[:-1]), (cut - a for cut in cuts[1:]))
-            yield a, b, int(arity[a]), tuple(segments)
+    new_segment = new_chunk | (op[1:] != op[:-1])
+    runs = itertools.pairwise([0, *(np.flatnonzero(new_chunk) + 1).tolist(), len(op)])
+    starts = [start for run in runs for start in range(*run, MOST_ROWS)]
+    cuts = sorted({*starts, *(np.flatnonzero(new_segment) + 1).tolist()})
+    operators = tuple([signature.names[i] for i in op.take(cuts).tolist()])
+    sizes = tuple([end - start for start, end in itertools.pairwise([*cuts, len(op)])])
+    segments = itertools.pairwise([*(bisect_left(cuts, start) for start in starts), len(cuts)])
+    spans = itertools.pairwise([*starts, len(op)])
+    for (start, stop), count, (a, b) in zip(spans, arity.take(starts).tolist(), segments, strict=True):
+        yield start, stop, count, operators[a:b], sizes[a:b]
 
 
 def _turns(children: np.ndarray, arity: np.ndarray) -> np.ndarray:

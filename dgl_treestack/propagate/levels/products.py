@@ -127,11 +127,11 @@ class Products:
         """One per segment, or one in all where operators share it."""
         found = self.of_chunks.get((product, chunk.start))
         if found is None:
-            segments = chunk.segments[:1] if product in self.shared else chunk.segments
-            found = self.of_chunks[product, chunk.start] = [self._map(product, segment.operator) for segment in segments]
+            operators = chunk.operators[:1] if product in self.shared else chunk.operators
+            found = self.of_chunks[product, chunk.start] = [self._map(product, operator) for operator in operators]
         return found
 
-    def _sizes(self, product: str, chunk: Chunk, repeats: int) -> list[int]:
+    def _sizes(self, product: str, chunk: Chunk, repeats: int) -> Sequence[int]:
         """Rows of every map."""
         sizes = [chunk.stop - chunk.start] if product in self.shared else chunk.sizes
         return sizes if repeats == 1 else [size * repeats for size in sizes]
@@ -173,7 +173,7 @@ def _flat(x: Tensor) -> tuple[Tensor, int]:
     return x.reshape(x.shape[0] * repeats, x.shape[-1]), repeats
 
 
-def _parts(rows: Tensor, sizes: list[int]) -> Sequence[Tensor]:
+def _parts(rows: Tensor, sizes: Sequence[int]) -> Sequence[Tensor]:
     """Rows by how many each part has."""
     return (rows,) if len(sizes) == 1 else torch.split_with_sizes(rows, sizes)
 

@@ -19,12 +19,13 @@ WORTH_JOINING = 64  # rows of a map from which on a joint copy of its weight and
 
 
 class _Made:
-    """What is made for a cell once, as long as these are the tensors of its products: kernels by form, and by operator, which
-    of the tensors are its own."""
+    """What is made for a cell once, as long as these are the tensors of its products: kernels by form; by operator its number,
+    and which of the tensors are its own."""
 
     def __init__(self, cell: Cell, tensors: list[Tensor]):
         self.tensors = [*map(id, tensors)]
         self.kernels: dict[tuple, Kernels] = {}
+        self.number = {operator.name: i for i, operator in enumerate(cell.operators)}
         place = {one: i for i, one in enumerate(self.tensors)}
         self.places = {
             operator.name: [place[id(own)] for own in parameters_of(cell, [operator.name]).values()]
@@ -54,7 +55,7 @@ class Stepping:
         self.used = sorted(set().union(*(made.places[operator] for operator in work.plan.operators)))
         self.parameters = [tensors[place] for place in self.used]
         steps = {arity: kernels.step for arity, kernels in self.kernels.items()}
-        self.sweep = native().Sweep(steps, _chunks(work), tensors, self.joint)
+        self.sweep = native().Sweep(steps, _chunks(work, made.number), tensors, self.joint)
 
     def ahead(self, buffers: Buffers, recording: bool) -> None:
         inputs = [] if self.work.inputs is None else [self.work.inputs]
@@ -84,9 +85,8 @@ def _made(cell: Cell, tensors: list[Tensor]) -> _Made:
     return found
 
 
-def _chunks(work: Work) -> list[Any]:
+def _chunks(work: Work, number: dict[str, int]) -> list[Any]:
     """The chunks of a plan as native loops take them."""
-    number = {operator.name: i for i, operator in enumerate(work.cell.operators)}
     return [
         native().Chunk(
             chunk.arity,
@@ -94,7 +94,8 @@ def _chunks(work: Work) -> list[Any]:
             chunk.stop - chunk.start,
             chunk.children,
             chunk.nodes,
-            [(number[segment.operator], segment.stop - segment.start) for segment in chunk.segments],
+            [number[operator] for operator in chunk.operators],
+            chunk.sizes,
         )
         for chunk in work.plan.chunks
     ]

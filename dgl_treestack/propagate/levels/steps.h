@@ -60,12 +60,13 @@ inline int64_t room_for(const Step& step, int64_t count) {
   return found;
 }
 
-// Rows of a sweep. segments: the number of an operator and how many rows it has.
+// Rows of a sweep. operators, sizes: of every segment, and how many rows it has.
 struct Chunk {
   size_t arity;
   int64_t start, count;
   Tensor children, nodes;
-  std::vector<std::pair<size_t, int64_t>> segments;
+  Places operators;
+  Shape sizes;
 };
 
 // What the way back needs of a chunk: external input and noise, x and y by unit.
@@ -162,12 +163,10 @@ class Steps {
   void by_segment(size_t number, const Chunk& chunk, Function function) {
     auto& unit = step_.units[number];
     auto repeats = std::accumulate(unit.y_shape.begin(), unit.y_shape.end() - 1, int64_t{1}, std::multiplies<>());
-    if (unit.shared) return function(map(number, chunk.segments[0].first), 0, chunk.count * repeats);
+    if (unit.shared) return function(map(number, chunk.operators[0]), 0, chunk.count * repeats);
     int64_t start = 0;
-    for (auto& [operator_, rows] : chunk.segments) {
-      function(map(number, operator_), start * repeats, rows * repeats);
-      start += rows;
-    }
+    for (size_t i = 0; i < chunk.sizes.size(); start += chunk.sizes[i++])
+      function(map(number, chunk.operators[i]), start * repeats, chunk.sizes[i] * repeats);
   }
 
   Tensor mapped(size_t number, const Chunk& chunk, const Tensor& x, Room& room) {
@@ -198,12 +197,12 @@ class Steps {
            const Tensor& of_inputs, Tensors& of_y) const {
     Quiet quiet;
     if (place < step_.fields) {
-      gradients[place].index_add_(0, chunk.children, gradient.flatten(0, 1));
+      add_at(gradients[place], chunk.children, gradient.flatten(0, 1));
     } else if (place >= step_.before_y) {
       auto& own = of_y[piece.known[place - step_.before_y]];
       own = own.defined() ? own + gradient : gradient;
     } else if (of_inputs.defined()) {
-      of_inputs.index_add_(0, chunk.nodes, gradient);
+      add_at(of_inputs, chunk.nodes, gradient);
     }
   }
 
