@@ -106,7 +106,7 @@ def make_plan(nodes: Columns, signature: Signature, *, shared: bool, device: tor
         token=placed(nodes.token.take(of_leaves)),
         number=placed(nodes.number.take(of_leaves)),
         chunks=tuple(chunks),
-        operators=tuple(dict.fromkeys(name for chunk in chunks for name in chunk.operators)),
+        operators=tuple(dict.fromkeys(itertools.chain(*(chunk.operators for chunk in chunks)))),
         width=width,
     )
 
