@@ -167,7 +167,7 @@ class Model(nn.Module):
     def _parts(self, batch: Batch) -> Iterator[tuple[Task, Any]]:
         """Every head that has examples in the batch, and which."""
         for i, head in enumerate(self._heads):
-            if (batch.task == i).all():
+            if len(self.heads) == 1 or (batch.task == i).all():
                 yield head, slice(None)
             elif (batch.task == i).any():
                 yield head, torch.from_numpy(np.flatnonzero(batch.task == i))

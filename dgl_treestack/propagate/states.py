@@ -22,7 +22,7 @@ class States:
         rows = self.rows[name]
         chosen = nodes.to(rows.device, non_blocking=True)
         chosen = chosen if self.row is None else self.row.take(chosen)
-        return rows.index_select(0, chosen.flatten()).unflatten(0, chosen.shape)
+        return rows.index_select(0, chosen.reshape(-1)).view(*chosen.shape, *rows.shape[1:])
 
     def put_on(self, graph: DGLGraph) -> None:
         """Leave everything on the graph, on its device, by node; fields flattened."""

@@ -89,7 +89,7 @@ def make_plan(nodes: Columns, signature: Signature, *, shared: bool, device: tor
     turn = _turns(children, arity) if nodes.turn is None else nodes.turn
     order, first = _grouped(nodes, arity, turn, root, shared)
     row = np.empty(len(op), dtype=np.int64)
-    row[order] = np.cumsum(first) - 1
+    row[order] = first.cumsum() - 1
     own = order[first & (op[order] != root)]
     row[op == root] = len(own)
     leaves = int((op[own] == NO_OPERATOR).sum())
@@ -117,7 +117,7 @@ def _grouped(nodes: Columns, arity: np.ndarray, turn: np.ndarray, root: int, sha
     if nodes.subtree is None:
         rank = np.where(op == NO_OPERATOR, 0, np.where(op == root, 2, 1))
         return np.lexsort((op, arity, turn, rank)), first
-    order = np.argsort(nodes.subtree, kind="stable")  # which are numbered in this order
+    order = nodes.subtree.argsort(kind="stable")  # which are numbered in this order
     number = nodes.subtree[order]
     first[1:] = number[1:] != number[:-1]
     return order, first if shared else first | (op[order] != NO_OPERATOR)
