@@ -100,10 +100,7 @@ class _Nodes:
 
     def __init__(self, forest: Forest):
         self.forest = forest
-        starts = np.repeat(forest.offsets[:-1], forest.sizes)
-        inner = np.flatnonzero(forest.parent >= 0)
-        self.children = np.full((len(forest.op), int(forest.slot.max(initial=0)) + 1), -1, dtype=np.int64)
-        self.children[(forest.parent + starts)[inner], forest.slot[inner]] = inner
+        self.children = forest.child_table()
         self.count = 0
         self.parts: list[tuple[np.ndarray, ...]] = []  # op, token, number, turn
         self.edges: list[tuple[np.ndarray, ...]] = []  # source, target, slot

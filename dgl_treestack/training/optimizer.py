@@ -25,7 +25,7 @@ class NamedAdam:
         self.names = dict(module.named_parameters())
         self.parameters = list(self.names.values())
         self.moments: list[tuple[Tensor, Tensor] | None] = [None] * len(self.parameters)
-        self.steps = torch.zeros(len(self.parameters), device=self.parameters[0].device)
+        self.steps = torch.zeros(len(self.parameters), dtype=torch.float32, device=self.parameters[0].device)
         self.step_of = self.steps.unbind()
 
     def zero(self) -> None:
@@ -37,22 +37,21 @@ class NamedAdam:
 
     @torch.no_grad()
     def step(self) -> None:
-        gradients = [parameter.grad for parameter in self.parameters]
-        used = [i for i, gradient in enumerate(gradients) if gradient is not None]
-        if not used:
+        gradients = {i: parameter.grad for i, parameter in enumerate(self.parameters) if parameter.grad is not None}
+        if not gradients:
             return
-        for i in used:
+        for i in gradients:
             if self.moments[i] is None:
                 self.moments[i] = torch.zeros_like(self.parameters[i]), torch.zeros_like(self.parameters[i])
-        first, second = zip(*(self.moments[i] for i in used), strict=True)
-        self.steps += torch.tensor([gradient is not None for gradient in gradients]).to(self.steps)
+        first, second = zip(*(self.moments[i] for i in gradients), strict=True)
+        self.steps += torch.tensor([i in gradients for i in range(len(self.parameters))]).to(self.steps)
         torch._fused_adam_(
-            [self.parameters[i] for i in used],
-            [gradients[i] for i in used],
+            [self.parameters[i] for i in gradients],
+            [*gradients.values()],
             first,
             second,
             [],
-            [self.step_of[i] for i in used],
+            [self.step_of[i] for i in gradients],
             lr=self.learning_rate,
             beta1=self.config.beta1,
             beta2=self.config.beta2,

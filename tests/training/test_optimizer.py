@@ -1,0 +1,64 @@
+"""Adam against torch's own, number for number, where operators come and go."""
+
+import pytest
+import torch
+from torch import nn
+
+from dgl_treestack.training.configuration import OptimizerConfig
+from dgl_treestack.training.optimizer import NamedAdam
+
+USED = [(0, 1), (1,), (0, 2), (), (0, 1, 2), (2,)]  # parameters that have a gradient, step by step
+
+
+def a_module():
+    generator = torch.Generator().manual_seed(0)
+    shapes = (4, 3), (3,), (2, 3, 5)
+    return nn.ParameterList([nn.Parameter(torch.randn(shape, generator=generator)) for shape in shapes])
+
+
+def take(module, step, zero, adam):
+    generator = torch.Generator().manual_seed(step)
+    zero()
+    loss = sum((module[i] * torch.randn(module[i].shape, generator=generator)).sum() for i in USED[step])
+    if USED[step]:
+        loss.backward()
+    adam.step()
+
+
+@pytest.mark.parametrize("gradients", ["none", "zeros"])
+@pytest.mark.parametrize("decay", [0.0, 0.1])
+def test_it_is_torchs_adam(gradients, decay):
+    config = OptimizerConfig(gradients=gradients, weight_decay=decay, learning_rate=0.01)
+    ours, theirs = a_module(), a_module()
+    adam = NamedAdam(ours, config)
+    reference = torch.optim.Adam(theirs.parameters(), lr=0.01, weight_decay=decay, fused=True)
+    for step in range(len(USED)):
+        if step == 4:
+            adam.learning_rate = reference.param_groups[0]["lr"] = 0.5 * adam.learning_rate
+        take(ours, step, adam.zero, adam)
+        take(theirs, step, lambda: reference.zero_grad(set_to_none=gradients == "none"), reference)
+        for i, (one, other) in enumerate(zip(ours, theirs, strict=True)):
+            assert torch.equal(one, other), (step, i)
+            assert (one.grad is None) == (other.grad is None)
+        state = adam.tensors()
+        for i, parameter in enumerate(theirs):
+            found = {name: state[f"{name}/{i}"] for name in ("exp_avg", "exp_avg_sq", "step") if f"{name}/{i}" in state}
+            assert found.keys() == reference.state[parameter].keys()
+            assert all(torch.equal(found[name], value) for name, value in reference.state[parameter].items())
+    assert not torch.equal(ours[0], a_module()[0])
+
+
+@pytest.mark.parametrize("gradients", ["none", "zeros"])
+def test_it_goes_on_from_its_state(gradients):
+    config = OptimizerConfig(gradients=gradients, weight_decay=0.1)
+    ours, again = a_module(), a_module()
+    adam, other = NamedAdam(ours, config), NamedAdam(again, config)
+    for step in range(2):
+        take(ours, step, adam.zero, adam)
+    again.load_state_dict(ours.state_dict())
+    other.restore(adam.tensors())
+    assert {name.split("/")[1] for name in other.tensors()} == {"0", "1"}  # the third was never used
+    for step in range(2, len(USED)):
+        take(ours, step, adam.zero, adam)
+        take(again, step, other.zero, other)
+    assert all(torch.equal(one, two) for one, two in zip(ours, again, strict=True))
