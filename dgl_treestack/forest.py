@@ -17,6 +17,7 @@ from dgl_treestack.vocabulary import Vocabulary
 NO_OPERATOR = -1  # `op` of a leaf
 NO_TOKEN = -1  # `token` of an operator and of a leaf that the number encoder embeds
 COLUMNS = ("op", "token", "number", "leaf", "parent", "slot", "height", "turn", "subtree")
+NODE = np.dtype([(name, np.float64 if name == "number" else np.int64) for name in COLUMNS])
 
 
 class _Column:
@@ -34,8 +35,7 @@ class _Column:
 class Forest:
     """Trees as columns. N nodes in all, G trees.
 
-    nodes: (N,) records of the columns, so that a batch finds all of a tree in one place; and `below` (A,), how many nodes after
-    a node its children come, 0 where there is none.
+    nodes: (N,) records of the columns, so that a batch finds all of a tree in one place.
     offsets: (G + 1,) tree g is nodes offsets[g] : offsets[g + 1].
 
     op: (N,) position of the operator in `signature`, -1 at leaves.
@@ -77,7 +77,9 @@ class Forest:
             of_tree = parents, slots, tree.heights, turns, subtrees.add(tree, places, turns)
             rows.extend(zip(*zip(*places, strict=True), *of_tree, strict=True))
             offsets.append(len(rows))
-        return cls(signature, tuple(table), _records(rows, subtrees.in_order()), np.array(offsets, dtype=np.int64))
+        nodes = np.array(rows, dtype=NODE)
+        nodes["subtree"] = subtrees.in_order()[nodes["subtree"]]
+        return cls(signature, tuple(table), nodes, np.array(offsets, dtype=np.int64))
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -103,8 +105,10 @@ class Forest:
 
     def child_table(self) -> np.ndarray:
         """(N, A) the child of every node in every slot, counted over all nodes, or -1; A is the largest arity."""
-        below = self.nodes["below"]
-        return np.where(below > 0, below + np.arange(len(below))[:, None], -1)
+        children = np.flatnonzero(self.parent >= 0)
+        table = np.full((len(self.parent), int(self.slot.max(initial=0)) + 1), -1, dtype=np.int64)
+        table[self.parents.take(children), self.slot.take(children)] = children
+        return table
 
     @property
     def parents(self) -> np.ndarray:
@@ -128,22 +132,6 @@ class Forest:
             name, text = (self.signature.operators[op].name, None) if leaf < 0 else self.leaves[leaf]
             nodes.append((name, text, int(arity)))
         return assemble(nodes, self.signature)
-
-
-def _records(rows: Sequence[tuple], numbers: np.ndarray) -> np.ndarray:
-    """Nodes of a `Forest` from their columns. numbers: what the number of every subtree becomes."""
-    columns = [(name, np.float64 if name == "number" else np.int64) for name in COLUMNS]
-    found = np.array(rows, dtype=columns)
-    found["subtree"] = numbers[found["subtree"]]
-    parent = found["parent"]
-    roots, inner = parent < 0, np.flatnonzero(parent >= 0)
-    parents = (np.flatnonzero(roots)[np.cumsum(roots) - 1] + parent)[inner]
-    below = np.zeros((len(found), int(found["slot"].max(initial=0)) + 1), dtype=np.int64)
-    below[parents, found["slot"][inner]] = inner - parents
-    nodes = np.empty(len(found), dtype=[*columns, ("below", np.int64, below.shape[1:])])
-    nodes[[*COLUMNS]] = found
-    nodes["below"] = below
-    return nodes
 
 
 class _Subtrees:

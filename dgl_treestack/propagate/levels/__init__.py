@@ -59,7 +59,7 @@ def run(source: Source, cell: Cell, signals: Sequence[str], noise: Noise, plans:
     memory = Memory(one.dtype, device)
     work = Work(cell, plan, inputs, noise, shapes, memory)
     build = None if signals else build
-    rows = sweep(work, Recorded(work) if build is None else Stepping(work, build), cell.leaves(plan.token, plan.number))
+    rows = sweep(work, Recorded(work) if build is None else Stepping(work, build), cell.leaf(plan.token, plan.number)["h"])
     return States({name if name in cell.fields else f"signal/{name}": value for name, value in rows.items()}, plan.row, memory)
 
 

@@ -82,10 +82,9 @@ def make_plan(nodes: Columns, signature: Signature, *, shared: bool, device: tor
     def placed(indices: np.ndarray) -> Tensor:
         return torch.from_numpy(indices).to(device, non_blocking=True)
 
-    op, children = nodes.op, nodes.children
+    op, children, width = nodes.op, nodes.children, nodes.children.shape[1]
     root = signature.index[signature.root] if signature.root else NO_OPERATOR - 1
     arity = (children >= 0).sum(1)
-    width = int(arity.max(initial=1))
     turn = _turns(children, arity) if nodes.turn is None else nodes.turn
     order, first = _grouped(nodes, arity, turn, root, shared)
     row = np.empty(len(op), dtype=np.int64)
