@@ -35,7 +35,7 @@ class Dataset:
 
     def batch(self, chosen: np.ndarray, device: torch.device | str = "cpu") -> "Batch":
         """The chosen examples as one batch on the CPU, what is wanted of them on the device."""
-        forest, sides = self.forest.select(chosen), self._sides[chosen]
+        forest, sides = self.forest.select(chosen), self.forest.sides[chosen]
         starts = forest.offsets[:-1]
         return Batch(
             forest,
@@ -44,12 +44,6 @@ class Dataset:
             torch.from_numpy(self.targets[chosen]).to(device, non_blocking=True),
             self.task[chosen],
         )
-
-    @cached_property
-    def _sides(self) -> np.ndarray:
-        """(G, 2) the first two children of every root, counted within the tree, or -1."""
-        found = self.forest.sides()
-        return np.where(found < 0, -1, found - self.forest.offsets[:-1, None])
 
     def batches(self, size: int, device: torch.device | str = "cpu") -> Iterator["Batch"]:
         """All examples in order. Those of a small data set are made once and kept, with their plans."""

@@ -115,11 +115,13 @@ class Forest:
         """(N,) parents, counted over all nodes; at roots, something else."""
         return self.parent + np.repeat(self.offsets[:-1], self.sizes)
 
+    @cached_property
     def sides(self) -> np.ndarray:
-        """(G, 2) the first two children of every root, counted over all nodes, or -1."""
+        """(G, 2) the first two children of every root, counted within the tree, or -1."""
         found = np.full((len(self), 2), -1, dtype=np.int64)
         children = np.flatnonzero((self.parent == 0) & (self.slot < 2))
-        found[np.searchsorted(self.offsets, children, side="right") - 1, self.slot[children]] = children
+        tree = np.searchsorted(self.offsets, children, side="right") - 1
+        found[tree, self.slot[children]] = children - self.offsets[tree]
         return found
 
     def expression(self, i: int) -> Expression:
@@ -129,7 +131,7 @@ class Forest:
         arities = np.bincount(parents[parents >= 0], minlength=len(parents))
         nodes: list[tuple[str, str | None, int]] = []
         for op, leaf, arity in zip(self.op[span], self.leaf[span], arities, strict=True):
-            name, text = (self.signature.operators[op].name, None) if leaf < 0 else self.leaves[leaf]
+            name, text = (self.signature.names[op], None) if leaf < 0 else self.leaves[leaf]
             nodes.append((name, text, int(arity)))
         return assemble(nodes, self.signature)
 

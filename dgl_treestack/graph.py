@@ -67,7 +67,7 @@ def to_expressions(graph: DGLGraph, leaves: Sequence[tuple[str, str]], signature
             if operators[node] < 0:
                 nodes.append((*leaves[written[node]], 0))
             else:
-                nodes.append((signature.operators[operators[node]].name, None, len(children[node])))
+                nodes.append((signature.names[operators[node]], None, len(children[node])))
         tree = assemble(nodes, signature)
         is_equation = tree.names[0] == signature.root
         trees.append(Equation(tree.names, tree.texts, tree.arities, signature) if is_equation else tree)

@@ -89,7 +89,7 @@ class _Step:
         count = len(data["op"])
         if operator == NO_OPERATOR:
             return self._pack(self.cell.leaf(data["token"], data["number"]), {}, count)
-        name = self.signature.operators[operator].name
+        name = self.signature.names[operator]
         if name == self.signature.root:
             return self._pack({}, {}, count)
         children = unpack(data["children"][:, :arity], self.cell.fields)
