@@ -48,7 +48,7 @@ def make_batches(model: Model, batch: int, *, shared: bool, data: Sequence[Path]
     made = [dataset.batch(order[i : i + batch]) for i in range(0, min(len(order), most * batch), batch)]
     for one in made:
         if not shared:
-            one.plans(model.signature).share = False
+            one.plans.share = False
     return made
 
 

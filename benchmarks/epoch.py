@@ -69,8 +69,7 @@ def measure(settings: Settings, engine: str, examples: list[formats.Example]) ->
 
 def _train(model: Model, dataset: Dataset, adam: NamedAdam, order: np.ndarray, size: int, engine: str) -> None:
     model.train()
-    for start_ in range(0, len(order), size):
-        batch = dataset.batch(order[start_ : start_ + size])
+    for batch in dataset.in_order(order, size):
         loss = functional.binary_cross_entropy_with_logits(model(batch, engine), batch.targets.float())
         adam.zero()
         loss.backward()

@@ -56,7 +56,7 @@ def measure(settings: Settings, size: int) -> Row:
     dataset = model.prepare(examples(size, settings.chain))
     before = peak_mb()
     batch = dataset.batch(np.arange(len(dataset)))
-    batch.plans(model.signature).share = False
+    batch.plans.share = False
     for _ in range(2):
         begin = time.process_time()
         _step(model, batch, settings.engine)

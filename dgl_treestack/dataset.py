@@ -12,11 +12,11 @@ from dgl_treestack import graph
 from dgl_treestack._dgl import DGLGraph
 from dgl_treestack.forest import Forest
 from dgl_treestack.formats import Example
-from dgl_treestack.operators import Signature
 from dgl_treestack.propagate import Plans, Source
 from dgl_treestack.tasks import Item
 
 MOST_KEPT = 500_000  # nodes of a data set whose batches are kept: some 60 MB
+AT_ONCE = 8  # batches that are made one after the other before the first is used
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,14 +35,27 @@ class Dataset:
 
     def batch(self, chosen: np.ndarray, device: torch.device | str = "cpu") -> "Batch":
         """The chosen examples as one batch on the CPU, what is wanted of them on the device."""
-        forest, sides = self.forest.select(chosen), self.forest.sides[chosen]
-        starts = forest.offsets[:-1]
+        return self._batch(chosen, self.forest.select(chosen), Plans(self.forest.signature), device)
+
+    def in_order(self, order: np.ndarray, size: int, device: torch.device | str = "cpu") -> Iterator["Batch"]:
+        """The examples in the given order, so many at a time. Several batches are made at once, and so are their plans: after
+        a step of training hardly anything of what makes them is left in the caches of a processor."""
+        chosen = [order[start : start + size] for start in range(0, len(order), size)]
+        for start in range(0, len(chosen), AT_ONCE):
+            group = chosen[start : start + AT_ONCE]
+            forests = [self.forest.select(own) for own in group]
+            plans = Plans(self.forest.signature, forests)
+            yield from [self._batch(own, forest, plans, device) for own, forest in zip(group, forests, strict=True)]
+
+    def _batch(self, chosen: np.ndarray, forest: Forest, plans: Plans, device: torch.device | str) -> "Batch":
+        sides, starts = self.forest.sides[chosen], forest.offsets[:-1]
         return Batch(
             forest,
             torch.from_numpy(starts),
             torch.from_numpy(np.where(sides < 0, -1, sides + starts[:, None])),
             torch.from_numpy(self.targets[chosen]).to(device, non_blocking=True),
             self.task[chosen],
+            plans,
         )
 
     def batches(self, size: int, device: torch.device | str = "cpu") -> Iterator["Batch"]:
@@ -51,9 +64,9 @@ class Dataset:
             yield from self.kept[size, str(device)]
             return
         made = []
-        for start in range(0, len(self), size):
-            made.append(self.batch(np.arange(start, min(start + size, len(self))), device))
-            yield made[-1]
+        for batch in self.in_order(np.arange(len(self)), size, device):
+            made.append(batch)
+            yield batch
             if len(self.forest.op) > MOST_KEPT:
                 made.clear()
         if made:
@@ -64,6 +77,7 @@ class Dataset:
 class Batch:
     """Trees with the root (B,) of each, the root's first two children (B, 2) or -1, target (B,) and task (B,).
 
+    plans: its own among those of the batches that were made with it.
     `graph`, the trees as one batched graph, is made when somebody asks for it: the fast engines do not.
     """
 
@@ -72,7 +86,7 @@ class Batch:
     sides: Tensor
     targets: Tensor
     task: np.ndarray
-    _plans: list[Plans] = field(default_factory=list)
+    plans: Plans
 
     @cached_property
     def graph(self) -> DGLGraph:
@@ -82,9 +96,3 @@ class Batch:
     def source(self) -> Source:
         """What is to be propagated: the graph, of which features may have been changed, if there is one by now."""
         return vars(self).get("graph", self.forest)
-
-    def plans(self, signature: Signature) -> Plans:
-        """The plans, made once."""
-        if not self._plans:
-            self._plans.append(Plans(signature))
-        return self._plans[0]

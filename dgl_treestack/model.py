@@ -158,7 +158,7 @@ class Model(nn.Module):
             signature=self.signature,
             signals=signals,
             noise=noise,
-            plans=batch.plans(self.signature),
+            plans=batch.plans,
         )
         if keep or signals:
             states.put_on(batch.graph)

@@ -56,6 +56,26 @@ def test_changes_of_the_graph_are_seen_by_plans_that_are_yet_to_be_made(model, d
     assert torch.allclose(found, wanted) and not torch.allclose(found, before)
 
 
+@pytest.mark.parametrize("engine", ["levels", pieces])
+def test_batches_made_together_are_those_made_alone(model, dataset, engine):
+    order = np.random.default_rng(0).permutation(len(dataset))
+    together = list(dataset.in_order(order, 4))
+    alone = [dataset.batch(order[start : start + 4]) for start in range(0, len(order), 4)]
+    assert len(together) == len(alone) > 2
+    for one, other in zip(together, alone, strict=True):
+        assert torch.equal(model(one, engine), model(other, engine))
+        assert torch.equal(one.targets.nan_to_num(), other.targets.nan_to_num()) and np.array_equal(one.task, other.task)
+
+
+def test_a_graph_changed_after_plans_were_made_together_is_seen(model, dataset):
+    first, second = dataset.in_order(np.arange(8), 4)
+    model(first)
+    second.graph.ndata["token"] = torch.where(second.graph.ndata["token"] >= 0, 3, -1)
+    del second.graph.ndata["subtree"]
+    found, before = model(second), model(dataset.batch(np.arange(4, 8)))
+    assert torch.allclose(found, model(second, "topo")) and not torch.allclose(found, before)
+
+
 def test_processes_can_hand_each_other_batches(model, dataset):
     batch = dataset.batch(np.arange(4))
     assert torch.equal(model(pickle.loads(pickle.dumps(batch))), model(batch))

@@ -113,13 +113,10 @@ class Training:
         steps = math.ceil(len(order) / size)
         bar = tqdm(total=steps, initial=progress.step, desc=self._title(), leave=False, disable=True if self.quiet else None)
         with bar:
-            while progress.step < steps:
+            for batch in self.train_set.in_order(order[progress.step * size :], size, self.device):
                 self.chosen = order[progress.step * size : (progress.step + 1) * size]
                 self.model.train()
-                yield (
-                    self.train_set.batch(self.chosen, self.device),
-                    torch_generator(self.seed, "dropout", progress.epoch, progress.step),
-                )
+                yield batch, torch_generator(self.seed, "dropout", progress.epoch, progress.step)
                 bar.update()
                 bar.set_postfix_str(f"loss {progress.loss_sum / progress.seen:.3f}{self._validation_so_far()}", refresh=False)
                 if watch.number:

@@ -11,7 +11,7 @@ nodes of the trees to the rows.
 
 import itertools
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from dgl_treestack.forest import NO_OPERATOR, turn_after
+from dgl_treestack.forest import NO_OPERATOR, Forest, turn_after
 from dgl_treestack.operators import Signature
 from dgl_treestack.propagate.source import Columns, Source, columns
 
@@ -59,18 +59,23 @@ class Plan:
 
 
 class Plans:
-    """The plans of a batch, made when they are first asked for and kept. share: equal subtrees may have one row."""
+    """Plans of batches, made when they are first asked for and kept. share: equal subtrees may have one row.
 
-    def __init__(self, signature: Signature, *, share: bool = True):
-        self.signature, self.share = signature, share
-        self.made: dict[tuple[bool, torch.device], Plan] = {}
+    forests: those of batches that were made together; when the plan of one is asked for, those of all are made.
+    """
+
+    def __init__(self, signature: Signature, forests: Sequence[Forest] = (), *, share: bool = True):
+        self.signature, self.forests, self.share = signature, forests, share
+        self.made: dict[tuple[Source, bool, torch.device], Plan] = {}
 
     def get(self, source: Source, *, shared: bool, device: torch.device) -> Plan:
-        """The plan with its indices on a device. source: the batch, as it is now."""
+        """The plan with its indices on a device. source: a batch, as it is now."""
         shared = shared and self.share
-        if (shared, device) not in self.made:
-            self.made[shared, device] = make_plan(columns(source), self.signature, shared=shared, device=device)
-        return self.made[shared, device]
+        if (source, shared, device) not in self.made:
+            for one in self.forests if source in self.forests else [source]:
+                plan = make_plan(columns(one), self.signature, shared=shared, device=device)
+                self.made[one, shared, device] = plan
+        return self.made[source, shared, device]
 
 
 def make_plan(nodes: Columns, signature: Signature, *, shared: bool, device: torch.device) -> Plan:
