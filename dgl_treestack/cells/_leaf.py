@@ -26,10 +26,10 @@ class LeafEncoder(nn.Module):
 
     def forward(self, token: Int[Tensor, " N"], number: Float[Tensor, " N"]) -> Float[Tensor, "N H"]:
         """token: row of the table, or -1 where `number` is to be encoded."""
-        h = functional.embedding(token.clamp(min=0), self.table)
         encoded = torch.nonzero(token < 0).squeeze(1)
         if len(encoded) == 0:  # so that the encoder's gradient stays None until a number is seen
-            return h
+            return functional.embedding(token, self.table)
+        h = functional.embedding(token.clamp(min=0), self.table)
         values = number[encoded].to(h.dtype).unsqueeze(1)
         return h.index_copy(0, encoded, self.activation(self.number2(self.activation(self.number1(values)))))
 
