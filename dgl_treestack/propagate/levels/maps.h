@@ -13,13 +13,12 @@ class Map {
  public:
   // weights, biases: their places among the parameters.
   Map(const Tensors& parameters, const Places& weights, const Places& biases, bool at_once)
-      : weights_(weights), biases_(biases), at_once_(at_once) {
+      : parameters_(parameters), weights_(weights), biases_(biases), at_once_(at_once) {
     Quiet quiet;
-    weight_ = side_by_side(chosen(parameters, weights));
-    bias_ = side_by_side(chosen(parameters, biases));
+    weight_ = side_by_side(weights);
+    bias_ = side_by_side(biases);
     bool both = weight_.defined() && bias_.defined();
     TORCH_CHECK(!both || weight_.options().type_equal(bias_.options()), "weight and bias are of different types");
-    for (auto i : weights.empty() ? biases : weights) widths_.push_back(parameters[i].size(0));
     if (at_once && both) joint_ = at::cat({weight_.t(), bias_.unsqueeze(0)});
   }
 
@@ -33,15 +32,14 @@ class Map {
   void back(const Rows& x, const Rows& of_y, const Rows& of_x) {
     if (weight_.defined()) product(of_y, false, weight_, false, of_x, false);
     if (at_once_) return accumulate(x, of_y);
-    xs_.push_back(x);
-    of_ys_.push_back(of_y);
+    waiting_.emplace_back(x, of_y);
   }
 
   // Adds the gradients to those of the parameters, and forgets them.
   void settle(Tensors& gradients) {
     Quiet quiet;
-    for (size_t i = 0; i < xs_.size(); ++i) accumulate(xs_[i], of_ys_[i]);
-    xs_.clear(), of_ys_.clear();
+    for (auto& [x, of_y] : waiting_) accumulate(x, of_y);
+    waiting_.clear();
     auto of_weight = std::exchange(of_weight_, Tensor()), of_bias = std::exchange(of_bias_, Tensor());
     if (joint_.defined() && of_weight.defined()) {
       of_bias = of_weight[-1].clone();
@@ -52,14 +50,12 @@ class Map {
   }
 
  private:
-  static Tensors chosen(const Tensors& all, const Places& places) {
-    Tensors found;
-    for (auto i : places) found.push_back(all[i]);
-    return found;
-  }
-
-  static Tensor side_by_side(const Tensors& parts) {
-    return parts.empty() ? Tensor() : parts.size() == 1 ? parts[0] : at::cat(parts);
+  Tensor side_by_side(const Places& places) const {
+    if (places.empty()) return Tensor();
+    if (places.size() == 1) return parameters_[places[0]];
+    Tensors parts;
+    for (auto i : places) parts.push_back(parameters_[i]);
+    return at::cat(parts);
   }
 
   void accumulate(const Rows& x, const Rows& of_y) {
@@ -77,18 +73,20 @@ class Map {
   void deal(Tensors& gradients, const Places& places, const Tensor& all) const {
     if (!all.defined()) return;
     int64_t start = 0;
-    for (size_t i = 0; i < places.size(); start += widths_[i++]) {
-      auto own = places.size() == 1 ? all : all.narrow(0, start, widths_[i]);
-      auto& gradient = gradients[places[i]];
+    for (auto i : places) {
+      auto width = parameters_[i].size(0);
+      auto own = places.size() == 1 ? all : all.narrow(0, start, width);
+      start += width;
+      auto& gradient = gradients[i];
       gradient = gradient.defined() ? gradient + own : own;
     }
   }
 
-  Places weights_, biases_;
+  const Tensors& parameters_;
+  const Places &weights_, &biases_;
   bool at_once_;
   Tensor weight_, bias_, joint_, of_weight_, of_bias_;
-  std::vector<Rows> xs_, of_ys_;
-  std::vector<int64_t> widths_;
+  std::vector<std::pair<Rows, Rows>> waiting_;
 };
 
 }  // namespace treestack

@@ -20,9 +20,9 @@ class Room {
   explicit Room(Tensor block) : block_(std::move(block)) {}
 
   Tensor take(int64_t count, const Shape& shape) {
-    Shape sizes{count};
-    sizes.insert(sizes.end(), shape.begin(), shape.end());
-    Shape strides(sizes.size(), 1);
+    at::DimVector sizes{count};
+    sizes.append(shape.begin(), shape.end());
+    at::DimVector strides(sizes.size(), 1);
     for (size_t i = shape.size(); i > 0; --i) strides[i - 1] = strides[i] * sizes[i];
     auto found = block_.as_strided(sizes, strides, block_.storage_offset() + taken_);
     taken_ += aligned(sizes[0] * strides[0]);

@@ -33,6 +33,8 @@ class Kernel {
   py::function plain_;
 };
 
+constexpr size_t MANY = 16;  // tensors, of which there may be more: room is asked for once
+
 // Products of one x. weights, biases: by operator, the places of parameters, one per product.
 struct Unit {
   Shape tail, x_shape, y_shape;
@@ -88,6 +90,7 @@ class Steps {
       bool last = number == step_.rounds.size();
       if (piece.ahead) {
         Tensors rows;
+        rows.reserve(MANY);
         for (auto i : piece.makes) add_rows(rows, empty_x(units[i], room, chunk.count, kept.x[i]));
         if (last) for (auto& buffer : buffers) add_rows(rows, own_rows(buffer, chunk));
         (*piece.ahead)(tensors(piece, buffers, chunk, kept, rows));
@@ -101,6 +104,7 @@ class Steps {
   void back(const Tensors& buffers, const Chunk& chunk, const Kept& kept, const Tensors& gradients, const Tensor& of_inputs,
             Room& room) {
     Tensors of_y(step_.units.size()), arriving;
+    arriving.reserve(MANY);
     for (auto& gradient : gradients) arriving.push_back(own_rows(gradient, chunk));
     for (size_t number = step_.pieces.size(); number-- > 0;) {
       auto& piece = step_.pieces[number];
@@ -142,7 +146,9 @@ class Steps {
 
   static Tensors tensors(const Piece& piece, const Tensors& buffers, const Chunk& chunk, const Kept& kept,
                          const Tensors& last) {
-    Tensors found(buffers);
+    Tensors found;
+    found.reserve(buffers.size() + 1 + kept.own.size() + piece.known.size() + last.size());
+    found.insert(found.end(), buffers.begin(), buffers.end());
     found.push_back(chunk.children);
     found.insert(found.end(), kept.own.begin(), kept.own.end());
     for (auto i : piece.known) found.push_back(kept.y[i]);
