@@ -51,6 +51,8 @@ DGLGraph = dgl.DGLGraph
 graph = dgl.graph
 function = dgl.function
 prop_nodes_topo = dgl.prop_nodes_topo
+topological_nodes_generator = dgl.topological_nodes_generator
+DGLError = dgl.DGLError
 
 
 def has_cuda() -> bool:

@@ -12,7 +12,8 @@ from dgl_treestack import graph
 from dgl_treestack._dgl import DGLGraph
 from dgl_treestack.forest import Forest
 from dgl_treestack.formats import Example
-from dgl_treestack.propagate import Plans, Source
+from dgl_treestack.propagate import Plans
+from dgl_treestack.source import Source
 from dgl_treestack.tasks import Item
 
 MOST_KEPT = 500_000  # nodes of a data set whose batches are kept: some 60 MB
@@ -94,5 +95,5 @@ class Batch:
 
     @property
     def source(self) -> Source:
-        """What is to be propagated: the graph, of which features may have been changed, if there is one by now."""
+        """What is to be propagated: the graph, which may have been changed, if there is one by now."""
         return vars(self).get("graph", self.forest)

@@ -12,11 +12,13 @@ import torch
 from torch import Tensor, nn
 
 from dgl_treestack import tokens
-from dgl_treestack._dgl import DGLGraph
-from dgl_treestack.errors import ConfigurationError, DataError, unknown
-from dgl_treestack.forest import Forest
+from dgl_treestack.errors import ConfigurationError, DataError, GraphError, unknown
+from dgl_treestack.forest import NO_OPERATOR, NO_TOKEN, Forest
+from dgl_treestack.operators import MATH, Signature
+from dgl_treestack.source import Columns, Source, columns
 from dgl_treestack.tokens import Trees
 
+NO_ENCODER = "Sequence and attention models have no number encoder: leave such equations out, or take a tree model."
 HOMES = ("dgl_treestack.sequence.encoder", "dgl_treestack.attention.transformer", "dgl_treestack.attention.tree_transformer")
 
 
@@ -33,17 +35,28 @@ class Encoder(nn.Module, abc.ABC):
         self.table = nn.Parameter(torch.empty(self.tokens, hidden))
 
     @abc.abstractmethod
-    def encode(self, trees: Trees, nodes: Tensor) -> Tensor:
-        """(K, H) for the subtrees with tops `nodes` (K,)."""
+    def encode(self, trees: Trees) -> Tensor:
+        """(K, H) for K trees."""
 
-    def forward(self, graph: DGLGraph, nodes: Tensor) -> Tensor:
-        """(..., H) for nodes (...) of a batched graph. Equal subtrees are read once, unless dropout makes them differ."""
-        trees, tops = Trees.of(graph, self.leaves), nodes.flatten()
-        if "subtree" not in graph.ndata or (self.training and self.dropout):
-            return self.encode(trees, tops).unflatten(0, nodes.shape)
-        _, first, uses = np.unique(graph.ndata["subtree"][tops].numpy(), return_index=True, return_inverse=True)
-        found = self.encode(trees, tops[torch.from_numpy(first)])
+    def forward(self, source: Source, nodes: Tensor, signature: Signature = MATH) -> Tensor:
+        """(..., H) for the trees below nodes (...) of a batch. Equal ones are read once, unless dropout makes them differ.
+
+        Raises GraphError for a graph that is not well formed, or has a number without a row in the vocabulary.
+        """
+        columns_of_batch = columns(source, signature, self.leaves)
+        self._check_numbers(columns_of_batch)
+        tops = nodes.flatten().cpu().numpy()
+        if self.training and self.dropout:
+            return self.encode(Trees.below(columns_of_batch, tops, self.leaves)).unflatten(0, nodes.shape)
+        _, first, uses = np.unique(columns_of_batch.subtree[tops], return_index=True, return_inverse=True)
+        found = self.encode(Trees.below(columns_of_batch, tops[first], self.leaves))
         return found[torch.from_numpy(uses).to(found.device)].unflatten(0, nodes.shape)
+
+    def _check_numbers(self, nodes: Columns) -> None:
+        numbers = (nodes.op == NO_OPERATOR) & (nodes.token == NO_TOKEN)
+        if numbers.any():
+            node = int(numbers.argmax())
+            raise GraphError(f"Node {node} is the number {nodes.number[node]:g} without a row in the vocabulary. {NO_ENCODER}")
 
     def check(self, forest: Forest, sources: Sequence[str]) -> None:
         """Raise DataError for a number without a row in the vocabulary: an encoder embeds tokens alone. sources: of trees."""
@@ -53,8 +66,7 @@ class Encoder(nn.Module, abc.ABC):
             kind, text = forest.leaves[forest.leaf[node]]
             tree = int(np.searchsorted(forest.offsets, node, side="right")) - 1
             raise DataError(
-                f"{kind} {text} has no row in the vocabulary, and sequence and attention models have no number encoder. "
-                f"Leave such equations out, or take a tree model.",
+                f"{kind} {text} has no row in the vocabulary. {NO_ENCODER}",
                 sources[tree] or None,
             )
 

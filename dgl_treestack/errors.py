@@ -2,6 +2,7 @@
 
     TreestackError            exit code 2 on the command line
     ├── ExpressionError       a text, prefix form or tree that is not a well-formed expression
+    ├── GraphError            a DGL graph that is no well-formed batch of trees
     ├── VocabularyError       a leaf that no row of the vocabulary stands for
     ├── DataError             a file of equations, records or axioms that breaks its format
     ├── ConfigurationError    a run that is described wrongly
@@ -26,6 +27,10 @@ class ExpressionError(TreestackError):
     def __init__(self, message: str, text: str | None = None, column: int | None = None):
         self.text, self.column = text, column
         super().__init__(message + _pointer(text, column))
+
+
+class GraphError(TreestackError):
+    """A DGL graph that is no well-formed batch of trees; the message names the node."""
 
 
 class VocabularyError(TreestackError):

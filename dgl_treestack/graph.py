@@ -1,8 +1,15 @@
 """Forests and expressions as one batched DGLGraph, and back.
 
-One node per operator or leaf, edges from child to parent. Node features `op`, `token`, `number`, `leaf`, `height`, `turn` (see
-`forest.turn_after`), and `subtree`, by which equal subtrees are known: who changes one of the others removes it. Edge feature
-`slot`: which argument the child is. Child order is in `slot` alone, never in the order of the edges.
+One node per operator or leaf, edges from child to parent. Node features that are read:
+
+    op      (N,)     position of the operator in the signature, -1 at a leaf
+    token   (N,)     row of the embedding table, -1 at operators and at leaves whose `number` is encoded
+    number  (N,)     value of such a leaf, else 0
+    text    (N, 64)  what people read, as bytes of UTF-8: an operator's name, `Symbol:x` for a leaf. No engine looks at it.
+
+Edge feature `slot` (E,): which argument the child is. Child order is in `slot` alone, never in the order of the edges.
+Everything else, such as which subtrees are equal, is found anew whenever a graph is read, so a graph may be batched, cut,
+permuted, saved, edited, or made by somebody else. A node may have several parents: a subexpression that is shared.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,25 +20,29 @@ from torch import Tensor
 
 from dgl_treestack import _dgl
 from dgl_treestack._dgl import DGLGraph
+from dgl_treestack.errors import GraphError
 from dgl_treestack.expression import Equation, Expression, assemble
-from dgl_treestack.forest import Forest
+from dgl_treestack.forest import NO_OPERATOR, NO_TOKEN, Forest
 from dgl_treestack.operators import MATH, Signature
 from dgl_treestack.vocabulary import Vocabulary
+from dgl_treestack.wellformed import Checked, check
 
-NODE_FEATURES = ("op", "token", "number", "leaf", "height", "turn", "subtree")
+TEXT_BYTES = 64
+CUT = 0xFF  # the last byte of a text that was longer; it is no byte of UTF-8
 
 
 def build(forest: Forest, trees: np.ndarray | Sequence[int] | None = None) -> DGLGraph:
     """One batched graph of a forest, or of some of its trees; nodes in pre-order, tree after tree."""
     batch = forest if trees is None else forest.select(trees)
     children = np.flatnonzero(batch.parent >= 0)
-    edges = torch.from_numpy(children), torch.from_numpy(batch.parents[children])
-    graph = _dgl.graph(edges, num_nodes=int(batch.offsets[-1]))
+    texts = encode_texts([*batch.signature.names, *(f"{kind}:{text}" for kind, text in batch.leaves)])
+    graph = from_columns(
+        {name: getattr(batch, name).copy() for name in ("op", "token", "number")},
+        (children, batch.parents[children], batch.slot[children]),
+    )
+    graph.ndata["text"] = texts[np.where(batch.op == NO_OPERATOR, len(batch.signature.names) + batch.leaf, batch.op)]
     graph.set_batch_num_nodes(torch.from_numpy(batch.sizes))
     graph.set_batch_num_edges(torch.from_numpy(batch.sizes - 1))
-    for name in NODE_FEATURES:
-        graph.ndata[name] = torch.from_numpy(getattr(batch, name).copy())
-    graph.edata["slot"] = torch.from_numpy(batch.slot[children])
     return graph
 
 
@@ -50,41 +61,92 @@ def from_expressions(trees: Sequence[Expression], vocabulary: Vocabulary, signat
     return build(Forest.build(trees, vocabulary, signature))
 
 
-def to_expressions(graph: DGLGraph, leaves: Sequence[tuple[str, str]], signature: Signature = MATH) -> list[Expression]:
-    """The trees of a batched graph, whatever the order of its nodes and edges within a tree.
+def to_expressions(graph: DGLGraph, signature: Signature = MATH, vocabulary: Vocabulary | None = None) -> list[Expression]:
+    """The trees of a batched graph, in the order of their roots, whatever the order of nodes and edges.
 
-    leaves: the table that node feature `leaf` points into (`Forest.leaves`).
+    vocabulary: names the leaves of a graph without feature `text`. Raises GraphError for a graph that is not well formed, and
+    where texts are missing, cut, or contradict `op`.
     """
-    operators, written = graph.ndata["op"].tolist(), graph.ndata["leaf"].tolist()
-    children = _children(graph)
-    trees: list[Expression] = []
-    for root in roots(graph).tolist():
-        nodes: list[tuple[str, str | None, int]] = []
-        pending = [root]
-        while pending:
-            node = pending.pop()
-            pending.extend(reversed(children[node]))
-            if operators[node] < 0:
-                nodes.append((*leaves[written[node]], 0))
-            else:
-                nodes.append((signature.names[operators[node]], None, len(children[node])))
-        tree = assemble(nodes, signature)
-        is_equation = tree.names[0] == signature.root
-        trees.append(Equation(tree.names, tree.texts, tree.arities, signature) if is_equation else tree)
-    return trees
+    checked = check(graph, signature)
+    names = node_names(graph, signature, vocabulary)
+    children = [[child for child in row if child >= 0] for row in checked.children.tolist()]
+    return [_expression(root, checked.op, names, children, signature) for root in roots(graph).tolist()]
 
 
-def _children(graph: DGLGraph) -> list[list[int]]:
-    sources, targets = (end.tolist() for end in graph.edges(order="eid"))
-    slots = graph.edata["slot"].tolist()
-    found: list[list[tuple[int, int]]] = [[] for _ in range(graph.num_nodes())]
-    for source, target, slot in zip(sources, targets, slots, strict=True):
-        found[target].append((slot, source))
-    return [[child for _, child in sorted(places)] for places in found]
+def _expression(
+    root: int, op: np.ndarray, names: Sequence[str], children: Sequence[Sequence[int]], signature: Signature
+) -> Expression:
+    nodes: list[tuple[str, str | None, int]] = []
+    pending = [root]
+    while pending:
+        node = pending.pop()
+        pending.extend(reversed(children[node]))
+        if op[node] == NO_OPERATOR:
+            kind, _, text = names[node].partition(":")
+            nodes.append((kind, text, 0))
+        else:
+            nodes.append((names[node], None, len(children[node])))
+    tree = assemble(nodes, signature)
+    is_equation = tree.names[0] == signature.root
+    return Equation(tree.names, tree.texts, tree.arities, signature) if is_equation else tree
+
+
+def encode_texts(texts: Sequence[str]) -> Tensor:
+    """(n, 64) bytes, as node feature `text` holds them. Longer texts are cut, which is marked."""
+    encoded = [text.encode() for text in texts]
+    rows = [text if len(text) <= TEXT_BYTES else text[: TEXT_BYTES - 1] + bytes([CUT]) for text in encoded]
+    flat = b"".join(row.ljust(TEXT_BYTES, b"\0") for row in rows)
+    return (
+        torch.frombuffer(bytearray(flat), dtype=torch.uint8).view(-1, TEXT_BYTES)
+        if rows
+        else torch.empty(0, TEXT_BYTES, dtype=torch.uint8)
+    )
+
+
+def node_names(graph: DGLGraph, signature: Signature = MATH, vocabulary: Vocabulary | None = None) -> list[str]:
+    """(N,) the name of an operator, or `class:text` of a leaf: `sin`, `Symbol:x`, `Number:1.29`.
+
+    vocabulary: names the leaves of a graph without feature `text`. Raises GraphError where a name is missing, cut, or is
+    another operator's than `op` says.
+    """
+    operators = graph.ndata["op"].tolist()
+    if "text" not in graph.ndata:
+        return _names_by_vocabulary(graph, operators, signature, vocabulary)
+    rows, place = torch.unique(graph.ndata["text"].cpu(), dim=0, return_inverse=True)
+    texts = [bytes(row.tolist()).rstrip(b"\0") for row in rows]
+    names = [texts[i] for i in place.tolist()]
+    for node, (op, name) in enumerate(zip(operators, names, strict=True)):
+        _check_text(node, op, name, signature)
+    return [name.decode() for name in names]
+
+
+def _check_text(node: int, op: int, name: bytes, signature: Signature) -> None:
+    expected = "a leaf, such as 'Symbol:x'" if op < 0 else repr(signature.names[op])
+    if name[-1:] == bytes([CUT]):
+        raise GraphError(f"The text of node {node} is cut: it had more than {TEXT_BYTES} bytes. Shorten the name of the leaf.")
+    if (b":" not in name) if op < 0 else (name != signature.names[op].encode()):
+        written = name.decode(errors="replace")
+        raise GraphError(
+            f"Node {node} has op = {op}, which is {expected} in {signature.name!r}, and the text {written!r}. "
+            "Who changes `op` changes `text` with `dgl_treestack.graph.encode_texts`."
+        )
+
+
+def _names_by_vocabulary(
+    graph: DGLGraph, operators: Sequence[int], signature: Signature, vocabulary: Vocabulary | None
+) -> list[str]:
+    if vocabulary is None:
+        raise GraphError("Nodes have no feature 'text'. Give the vocabulary that `token` was made with.")
+    rows = [f"{kind}:{text}" for kind, text in vocabulary.leaves]
+    tokens, numbers = graph.ndata["token"].tolist(), graph.ndata["number"].tolist()
+    found = []
+    for op, token, number in zip(operators, tokens, numbers, strict=True):
+        found.append(signature.names[op] if op >= 0 else f"Number:{number!r}" if token == NO_TOKEN else rows[token])
+    return found
 
 
 def roots(graph: DGLGraph) -> Tensor:
-    """(B,) the root of every tree, in batch order."""
+    """(B,) nodes without parents, in order: one per tree."""
     return torch.nonzero(graph.out_degrees() == 0).squeeze(1)
 
 
@@ -96,3 +158,31 @@ def child_table(graph: DGLGraph) -> Tensor:
     table = torch.full((graph.num_nodes(), width), -1, dtype=torch.int64, device=slots.device)
     table[targets, slots] = sources
     return table
+
+
+def tree_of_node(checked: Checked) -> np.ndarray:
+    """(N,) the tree of every node, counted by roots; of a node in several trees, the last of them."""
+    is_root = np.ones(len(checked.op), dtype=bool)
+    is_root[checked.children[checked.children >= 0]] = False
+    tree = np.where(is_root, np.cumsum(is_root) - 1, -1)
+    for frontier in reversed(checked.frontiers):
+        below = checked.children[frontier]
+        tree[below[below >= 0]] = np.repeat(tree[frontier], (below >= 0).sum(1))
+    return tree
+
+
+def restore_batch(graph: DGLGraph, signature: Signature = MATH) -> DGLGraph:
+    """Set, in place, which nodes are of which tree, as a file and `dgl.node_subgraph` forget it. Returns the graph.
+
+    Raises GraphError unless the nodes of every tree stand together, tree after tree, and its edges too.
+    """
+    checked = check(graph, signature)
+    tree = tree_of_node(checked)
+    edge_tree = tree[graph.edges(order="eid")[0].cpu().numpy()]
+    for values, things in ((tree, "nodes"), (edge_tree, "edges")):
+        if (np.diff(values) < 0).any():
+            raise GraphError(f"The {things} of a tree do not stand together. Sort them by tree with `dgl.reorder_graph`.")
+    count = int(tree.max(initial=-1)) + 1
+    graph.set_batch_num_nodes(torch.from_numpy(np.bincount(tree, minlength=count)).to(graph.device))
+    graph.set_batch_num_edges(torch.from_numpy(np.bincount(edge_tree, minlength=count)).to(graph.device))
+    return graph

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor, nn
 
 from dgl_treestack import cells, encoders
-from dgl_treestack._dgl import DGLGraph
 from dgl_treestack.dataset import Batch, Dataset
 from dgl_treestack.encoders import Encoder
 from dgl_treestack.errors import ConfigurationError, DataError, VocabularyError, unknown
@@ -17,6 +16,7 @@ from dgl_treestack.forest import Forest
 from dgl_treestack.formats import Example
 from dgl_treestack.operators import MATH, Signature
 from dgl_treestack.propagate import compute, draw_noise
+from dgl_treestack.source import Source
 from dgl_treestack.tasks import NodeStates, Task, tasks
 from dgl_treestack.vocabulary import Vocabulary
 
@@ -148,9 +148,12 @@ class Model(nn.Module):
     ) -> NodeStates:
         """h of nodes, as heads ask for it."""
         if isinstance(self.cell, Encoder):
-            return _Encoded(self.cell, batch.graph, generator)
+            return _Encoded(self.cell, batch.source, self.signature, generator)
         source = batch.graph if engine == "topo" else batch.source
-        noise = draw_noise(self.cell, source, generator, per_subtree=self.masks == "subtree") if generator else None
+        per_subtree = self.masks == "subtree"
+        noise = None
+        if generator:
+            noise = draw_noise(self.cell, source, generator, per_subtree=per_subtree, signature=self.signature)
         states = compute(
             source,
             self.cell,
@@ -206,14 +209,14 @@ def _build(name: str, hidden: int, vocabulary: Vocabulary, signature: Signature,
 class _Encoded:
     """Vectors of nodes, from an encoder whose dropout is drawn from a generator."""
 
-    def __init__(self, encoder: Encoder, graph: DGLGraph, generator: torch.Generator | None):
-        self.encoder, self.graph, self.generator = encoder, graph, generator
+    def __init__(self, encoder: Encoder, source: Source, signature: Signature, generator: torch.Generator | None):
+        self.encoder, self.source, self.signature, self.generator = encoder, source, signature, generator
 
     def __call__(self, nodes: Tensor) -> Tensor:
         with torch.random.fork_rng(devices=[], enabled=self.generator is not None):
             if self.generator is not None:
                 torch.manual_seed(self.generator.initial_seed())
-            found: Tensor = self.encoder(self.graph, nodes)
+            found: Tensor = self.encoder(self.source, nodes, self.signature)
             return found
 
 

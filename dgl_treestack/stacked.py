@@ -4,7 +4,7 @@
                             ├──► one graph with
     model 1    x + y  = y ──┘                     operators Add@1, leaves of table 1
 
-Operators, leaves and subtrees of the joint graph are numbered by model, so that to an engine it is a batch like any other, of a
+Operators and tokens of the joint graph are numbered by model, so that to an engine it is a batch like any other, of a
 cell with so many times the operators. No model's numbers depend on the others'. It pays where a step is bound by how often
 something is started, as on a GPU with small batches.
 """
@@ -52,11 +52,14 @@ class Stacked:
     def _noise(self, batches: Sequence[Batch], generators: Sequence[torch.Generator]) -> Noise:
         """Each model's own factors, one after the other."""
         every = [
-            draw_noise(model.tree_cell, batch.source, generator, per_subtree=model.masks == "subtree")
+            draw_noise(
+                model.tree_cell, batch.source, generator, per_subtree=model.masks == "subtree", signature=model.signature
+            )
             for model, batch, generator in zip(self.models, batches, generators, strict=True)
         ]
         noise = Noise({name: torch.cat([one[name] for one in every]) for name in every[0]})
-        noise.per_subtree = every[0].per_subtree
+        if every[0].subtree is not None:
+            noise.subtree = np.concatenate([one.subtree for one in every])
         return noise
 
 
@@ -69,7 +72,9 @@ class StackedCell(Cell):
         first = cells[0]
         self.hidden, self.dropout, self.input_size, self.form = first.hidden, first.dropout, first.input_size, first.form
         self.fields, self.signals, self.noise, self.empty = first.fields, first.signals, first.noise, first.empty
-        self.settings, self.share, self.tokens = first.settings, "operator", len(first.leaves.table)
+        self.settings, self.share = first.settings, "operator"
+        self.rows = _rows(first)
+        self.tokens = len(cells) * self.rows
         self.operators = tuple(
             replace(operator, name=_named(operator.name, i)) for i in range(len(cells)) for operator in first.operators
         )
@@ -77,9 +82,9 @@ class StackedCell(Cell):
         self.products = nn.ModuleDict({name: StackedLinear(own) for name, own in maps.items()})
 
     def leaf(self, token: Tensor, number: Tensor) -> State:
-        """token: those of model i are counted from i times the size of its table on; -1 - i where its numbers are encoded."""
-        owner = torch.where(token < 0, -1 - token, token.div(self.tokens, rounding_mode="floor"))
-        own = torch.where(token < 0, -1, token.remainder(self.tokens))
+        """token: those of model i are counted from i times the rows of a model on; the last of them is for encoded numbers."""
+        owner, own = token.div(self.rows, rounding_mode="floor"), token.remainder(self.rows)
+        own = torch.where(own == self.rows - 1, -1, own)
         every: list[State] = []
         rows: list[Tensor] = []
         for i, cell in enumerate(self.cells):
@@ -116,23 +121,20 @@ class StackedLinear(OperatorLinear):
 
 
 def joint_graph(graphs: Sequence[DGLGraph], model: Model) -> DGLGraph:
-    """The graphs of several models side by side, with operators, tokens and subtrees numbered by model. Equations keep their
-    root, which has no state. model: one of them, for the sizes of its tables."""
+    """The graphs of several models side by side, with operators and tokens numbered by model. Equations keep their root, which
+    has no state. model: one of them, for the sizes of its tables."""
     counts = [one.num_nodes() for one in graphs]
     owner = np.repeat(np.arange(len(graphs)), counts)
-    nodes = {name: np.concatenate([one.ndata[name].numpy() for one in graphs]) for name in graph.NODE_FEATURES}
+    nodes = {name: np.concatenate([one.ndata[name].numpy() for one in graphs]) for name in ("op", "token", "number")}
     root = model.signature.index[model.signature.root] if model.signature.root else None
     is_root, is_leaf = nodes["op"] == root, nodes["op"] < 0
     nodes["op"] = nodes["op"] + np.where(is_root | is_leaf, 0, owner * len(model.signature.operators))
-    tokens = len(model.tree_cell.leaves.table)
-    nodes["token"] = np.where(nodes["token"] < 0, -1 - owner, nodes["token"] + owner * tokens)
+    rows = _rows(model.tree_cell)
+    nodes["token"] = np.where(nodes["token"] < 0, rows - 1, nodes["token"]) + owner * rows
     starts = np.cumsum([0, *counts[:-1]])
     ends = [[end.numpy() + start for end in one.edges(order="eid")] for one, start in zip(graphs, starts, strict=True)]
     child, parent = (np.concatenate(column) for column in zip(*ends, strict=True))
     slot = np.concatenate([one.edata["slot"].numpy() for one in graphs])
-    arity = np.bincount(parent, minlength=len(owner))
-    rank = np.where(is_leaf, 0, np.where(is_root, 2, 1))
-    nodes["subtree"] = _numbered(rank, nodes["turn"], arity, nodes["op"], owner, nodes["subtree"])
     made = graph.from_columns(nodes, (child, parent, slot))
     if "input" in graphs[0].ndata:
         made.ndata["input"] = torch.cat([one.ndata["input"] for one in graphs])
@@ -144,15 +146,9 @@ def _states_from(states: States, start: int, nodes: Tensor) -> Tensor:
     return states.of("h", nodes + start)
 
 
-def _numbered(*keys: np.ndarray) -> np.ndarray:
-    """(N,) numbers from 0 on for nodes in the order of their keys, the first counting most; equal ones where all are equal."""
-    order = np.lexsort(keys[::-1])
-    first = np.zeros(len(order), dtype=bool)
-    for key in keys:
-        first[1:] |= key[order[1:]] != key[order[:-1]]
-    found = np.empty(len(order), dtype=np.int64)
-    found[order] = np.cumsum(first)
-    return found
+def _rows(cell: Cell) -> int:
+    """Tokens of one model: its table's, and one for numbers that are encoded."""
+    return len(cell.leaves.table) + 1
 
 
 def _named(name: str, model: int) -> str:

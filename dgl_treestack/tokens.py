@@ -1,44 +1,66 @@
-"""Subtrees of a batched graph as sequences: in prefix form with parentheses, or node by node with the way down from the top.
+"""Subtrees of a batch as sequences: in prefix form with parentheses, or node by node with the way down from the top.
 
-Nodes of a tree are in pre-order, as `graph.build` lays them out. A token is a whole number: a row of the vocabulary for a leaf,
-then the operators of the signature, then `(`, `)`, `,`. So constants and operators have rows of their own.
+A token is a whole number: a row of the vocabulary for a leaf, then the operators of the signature, then `(`, `)`, `,`. So
+constants and operators have rows of their own.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from dgl_treestack._dgl import DGLGraph
+from dgl_treestack.errors import GraphError
+from dgl_treestack.source import Columns
 
 SIGNS = ("(", ")", ",")
+MOST_NODES = 10_000_000  # of the trees that are read
 
 
 @dataclass(frozen=True)
 class Trees:
-    """A batched graph as columns: N nodes, with the size of every subtree."""
+    """K trees side by side as columns, N nodes in pre-order, with the size of every subtree.
+
+    roots: (K,). parent: (N,) -1 at roots. A node with several parents in its graph stands below each of them.
+    """
 
     token: np.ndarray
     is_operator: np.ndarray
     parent: np.ndarray
     slot: np.ndarray
     size: np.ndarray
+    roots: np.ndarray
 
     @classmethod
-    def of(cls, graph: DGLGraph, leaves: int) -> "Trees":
-        """Of a graph whose vocabulary has so many rows."""
-        op, token = graph.ndata["op"].numpy(), graph.ndata["token"].numpy()
-        child, parent = (end.numpy() for end in graph.edges(order="eid"))
-        parents, slots = np.full(len(op), -1), np.zeros(len(op), dtype=np.int64)
-        parents[child], slots[child] = parent, graph.edata["slot"].numpy()
-        return cls(np.where(op < 0, token, leaves + op), op >= 0, parents, slots, _sizes(graph, parents))
+    def below(cls, nodes: Columns, tops: np.ndarray, leaves: int) -> "Trees":
+        """The trees below nodes (K,) of a batch whose vocabulary has so many rows."""
+        sizes = unfolded_sizes(nodes.children, nodes.turn)
+        ends = np.cumsum(sizes[tops])
+        count = int(ends[-1]) if len(tops) else 0
+        if sizes[tops].max(initial=0) > MOST_NODES or count > MOST_NODES:
+            raise GraphError(
+                f"The trees to be read have over {MOST_NODES:,} nodes once shared ones are written out. Take fewer."
+            )
+        node, parent, slot = (np.full(count, value, dtype=np.int64) for value in (0, -1, 0))
+        roots = place = ends - sizes[tops]
+        node[place] = tops
+        while len(place):
+            children = nodes.children[node[place]]
+            present = children >= 0
+            widths = np.where(present, sizes[children], 0)
+            places = place[:, None] + 1 + widths.cumsum(1) - widths
+            parents, slots = (np.broadcast_to(grid, children.shape) for grid in (place[:, None], np.arange(children.shape[1])))
+            place = places[present]
+            node[place], parent[place], slot[place] = children[present], parents[present], slots[present]
+        op, token = nodes.op[node], nodes.token[node]
+        return cls(np.where(op < 0, token, leaves + op), op >= 0, parent, slot, sizes[node], roots)
 
 
-def _sizes(graph: DGLGraph, parents: np.ndarray) -> np.ndarray:
-    """(N,) nodes below and with every node."""
-    size, heights = np.ones(len(parents), dtype=np.int64), graph.ndata["height"].numpy()
-    for height in range(int(heights.max(initial=0))):
-        chosen = np.flatnonzero((heights == height) & (parents >= 0))
-        np.add.at(size, parents[chosen], size[chosen])
+def unfolded_sizes(children: np.ndarray, turn: np.ndarray) -> np.ndarray:
+    """(N,) nodes of the tree below and with every node, of one that is shared as often as it is used; at most 2^60."""
+    size = np.ones(len(children), dtype=np.int64)
+    order = np.argsort(turn, kind="stable")
+    for frontier in np.split(order, np.flatnonzero(np.diff(turn[order])) + 1)[1:]:
+        below = children[frontier]
+        size[frontier] = np.minimum(1 + np.where(below >= 0, size[below].astype(np.float64), 0).sum(1), 2**60)
     return size
 
 
@@ -47,10 +69,10 @@ def count(leaves: int, operators: int) -> int:
     return leaves + operators + len(SIGNS)
 
 
-def prefix(trees: Trees, nodes: np.ndarray, signs: int) -> tuple[np.ndarray, np.ndarray]:
-    """Subtrees in prefix form: a leaf is a token, an operator its name, `(`, its children with `,` between them, and `)`.
+def prefix(trees: Trees, signs: int) -> tuple[np.ndarray, np.ndarray]:
+    """Trees in prefix form: a leaf is a token, an operator its name, `(`, its children with `,` between them, and `)`.
 
-    nodes: (K,) the tops of subtrees. signs: the first token of SIGNS. Returns tokens (K, T), 0 beyond the end, lengths (K,).
+    signs: the first token of SIGNS. Returns tokens (K, T), 0 beyond the end, lengths (K,).
     """
     operator, later = trees.is_operator.astype(np.int64), (trees.slot > 0).astype(np.int64)
     operators, commas = (np.concatenate([[0], np.cumsum(column)]) for column in (operator, later))
@@ -64,24 +86,24 @@ def prefix(trees: Trees, nodes: np.ndarray, signs: int) -> tuple[np.ndarray, np.
     stream[start[trees.is_operator] + 1] = signs
     stream[(start + length - 1)[trees.is_operator]] = signs + 1
     stream[start[trees.slot > 0] - 1] = signs + 2
-    return _gathered(stream, start[nodes], length[nodes]), length[nodes]
+    return _gathered(stream, start[trees.roots], length[trees.roots]), length[trees.roots]
 
 
-def preorder(trees: Trees, nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Subtrees node by node, and the way to every node: which child was taken, the last step first.
+def preorder(trees: Trees) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Trees node by node, and the way to every node: which child was taken, the last step first.
 
-    Returns tokens (K, T), 0 beyond the end, lengths (K,), and steps (K, T, D), -1 beyond the top of the subtree.
+    Returns tokens (K, T), 0 beyond the end, lengths (K,), and steps (K, T, D), -1 beyond the root.
     """
-    lengths = trees.size[nodes]
-    places = _gathered(np.arange(len(trees.token)), nodes, lengths)
+    lengths = trees.size[trees.roots]
+    places = _gathered(np.arange(len(trees.token)), trees.roots, lengths)
     inside = np.arange(places.shape[1]) < lengths[:, None]
     steps, at = [], places.copy()
     while True:
-        below = inside & (at != nodes[:, None])
+        below = inside & (at != trees.roots[:, None])
         if not below.any():
             break
         steps.append(np.where(below, trees.slot[at], -1))
-        at = np.where(below, trees.parent[at], nodes[:, None])
+        at = np.where(below, trees.parent[at], trees.roots[:, None])
     way = np.stack(steps, axis=-1) if steps else np.full((*places.shape, 0), -1)
     return np.where(inside, trees.token[places], 0), lengths, way
 

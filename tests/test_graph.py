@@ -87,8 +87,8 @@ def test_round_trip_through_dgl(seed):
     trees = some_trees(seed)
     forest = Forest.build(trees, VOCABULARY)
     batch = graph.build(forest)
-    assert graph.to_expressions(batch, forest.leaves) == trees
-    assert graph.to_expressions(shuffled(batch, seed)[0], forest.leaves) == trees
+    assert graph.to_expressions(batch) == trees
+    assert graph.to_expressions(shuffled(batch, seed)[0]) == trees
     assert [forest.expression(i).prefix() for i in range(len(trees))] == [tree.prefix() for tree in trees]
 
 
@@ -96,7 +96,7 @@ def test_select_cuts_any_trees_in_any_order():
     trees = some_trees()
     forest = Forest.build(trees, VOCABULARY)
     chosen = [7, 0, 7, 3]
-    assert graph.to_expressions(graph.build(forest, chosen), forest.leaves) == [trees[i] for i in chosen]
+    assert graph.to_expressions(graph.build(forest, chosen)) == [trees[i] for i in chosen]
 
 
 def test_a_blank_has_no_embedding():
@@ -107,4 +107,4 @@ def test_a_blank_has_no_embedding():
 def test_a_chain_of_depth_twenty_thousand():
     chain = Expression.from_prefix("sin " * 20_000 + "Symbol:x")
     forest = Forest.build([chain], VOCABULARY)
-    assert graph.to_expressions(graph.build(forest), forest.leaves) == [chain]
+    assert graph.to_expressions(graph.build(forest)) == [chain]

@@ -75,8 +75,8 @@ class Transformer(Encoder):
         super().__init__(leaves, operators, hidden, dropout=dropout)
         self.layers = Layers(hidden, layers, heads, feed_forward, dropout)
 
-    def encode(self, trees: Trees, nodes: Tensor) -> Tensor:
-        found, lengths = prefix(trees, nodes.numpy(), self.signs)
+    def encode(self, trees: Trees) -> Tensor:
+        found, lengths = prefix(trees, self.signs)
         places = sinusoidal(found.shape[1], self.hidden).to(self.table)
         return self.read(torch.from_numpy(found), torch.from_numpy(lengths), places)
 

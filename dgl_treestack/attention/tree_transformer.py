@@ -19,8 +19,8 @@ class TreeTransformer(Transformer):
         super().__init__(leaves, operators, hidden, **settings)
         self.code = BranchCode(hidden, branches=branches, steps=steps)
 
-    def encode(self, trees: Trees, nodes: Tensor) -> Tensor:
-        found, lengths, ways = preorder(trees, nodes.numpy())
+    def encode(self, trees: Trees) -> Tensor:
+        found, lengths, ways = preorder(trees)
         places = self.code(torch.from_numpy(ways).to(self.table.device))
         return self.read(torch.from_numpy(found), torch.from_numpy(lengths), places)
 

@@ -11,37 +11,18 @@ asked for are the two sides.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
+from dgl_treestack import graph
+from dgl_treestack._dgl import DGLGraph
 from dgl_treestack.expression import Expression
-from dgl_treestack.forest import NO_TOKEN, Forest, turn_after
+from dgl_treestack.forest import NO_TOKEN, Forest
 from dgl_treestack.operators import MATH, Signature
 from dgl_treestack.vocabulary import Vocabulary
 
 Blank = tuple[Expression, int]  # an equation, and the node that is to be guessed
-
-
-@dataclass(frozen=True, eq=False)
-class Columns:
-    """Nodes of a graph: op, token, number, turn (N,) as in a `Forest`. Edges (E,): source, target, slot."""
-
-    op: np.ndarray
-    token: np.ndarray
-    number: np.ndarray
-    turn: np.ndarray
-    source: np.ndarray
-    target: np.ndarray
-    slot: np.ndarray
-
-
-class Group(NamedTuple):
-    """Some nodes (n,), and the latest turn of one of them."""
-
-    nodes: np.ndarray
-    turn: int
+_NO_EDGES = (np.empty(0, dtype=np.int64),) * 3
 
 
 class BlankGraphs:
@@ -67,27 +48,27 @@ class BlankGraphs:
         self.base = _Nodes(forest)
         self.candidates = self.base.add(forest.offsets[first])
 
-    def batches(self, most: int) -> Iterator[tuple[Columns, np.ndarray]]:
+    def batches(self, most: int) -> Iterator[tuple[DGLGraph, np.ndarray]]:
         """Graphs of at most about so many nodes, blank after blank, and the nodes (blanks, distinct candidates, 2) that are
         the sides of the equations."""
         made, sides = self.base.copy(), list[np.ndarray]()
         for (tree, place), start in zip(self.blanks, self.starts, strict=True):
             sides.append(self._fill(made, tree, place, int(start)))
             if made.count >= most:
-                yield made.columns(), np.stack(sides)
+                yield made.graph(), np.stack(sides)
                 made, sides = self.base.copy(), []
         if sides:
-            yield made.columns(), np.stack(sides)
+            yield made.graph(), np.stack(sides)
 
     def _fill(self, made: "_Nodes", tree: Expression, place: int, start: int) -> np.ndarray:
         """(distinct candidates, 2) sides of an equation, whose nodes begin at `start` in the forest."""
         filled, below = self.candidates, place
-        count = len(filled.nodes)
+        count = len(filled)
         for node in _above(tree, place)[:-1]:
             given = [filled if child == below else made.add([start + child]) for child in tree.children(node)]
             filled, below = made.extend((self.signature.index[tree.names[node]], NO_TOKEN, 0.0), given, count), node
         sides = [filled if child == below else made.add([start + child]) for child in tree.children(0)]
-        return np.stack([np.broadcast_to(side.nodes, count) for side in sides], axis=1)
+        return np.stack([np.broadcast_to(side, count) for side in sides], axis=1)
 
 
 def _above(tree: Expression, place: int) -> list[int]:
@@ -102,49 +83,48 @@ class _Nodes:
         self.forest = forest
         self.children = forest.child_table()
         self.count = 0
-        self.parts: list[tuple[np.ndarray, ...]] = []  # op, token, number, turn
+        self.parts: list[tuple[np.ndarray, ...]] = []  # op, token, number
         self.edges: list[tuple[np.ndarray, ...]] = []  # source, target, slot
-        self.known: dict[int, Group] = {}  # by the number of a subtree
+        self.node_of_subtree: dict[int, np.ndarray] = {}  # by the number of a subtree
 
     def copy(self) -> "_Nodes":
         """Another graph that begins like this one."""
         other = _Nodes.__new__(_Nodes)
         other.forest, other.children, other.count = self.forest, self.children, self.count
-        other.parts, other.edges, other.known = [*self.parts], [*self.edges], {**self.known}
+        other.parts, other.edges, other.node_of_subtree = [*self.parts], [*self.edges], {**self.node_of_subtree}
         return other
 
-    def add(self, places: Sequence[int] | np.ndarray) -> Group:
-        """The subtrees at places of the forest."""
-        found = [self._subtree(int(place)) for place in places]
-        return Group(np.concatenate([group.nodes for group in found]), max(group.turn for group in found))
+    def add(self, places: Sequence[int] | np.ndarray) -> np.ndarray:
+        """The nodes (n,) of the subtrees at places of the forest."""
+        return np.concatenate([self._subtree(int(place)) for place in places])
 
-    def _subtree(self, place: int) -> Group:
+    def _subtree(self, place: int) -> np.ndarray:
         number, pending = self.forest.subtree, [place]
         while pending:
             top = pending[-1]
             below = [int(child) for child in self.children[top] if child >= 0]
-            missing = [child for child in below if int(number[child]) not in self.known]
+            missing = [child for child in below if int(number[child]) not in self.node_of_subtree]
             if missing:
                 pending.extend(missing)
                 continue
             pending.pop()
-            if int(number[top]) not in self.known:
+            if int(number[top]) not in self.node_of_subtree:
                 node = self.forest.op[top], self.forest.token[top], self.forest.number[top]
-                self.known[int(number[top])] = self.extend(node, [self.known[int(number[child])] for child in below], 1)
-        return self.known[int(number[place])]
+                children = [self.node_of_subtree[int(number[child])] for child in below]
+                self.node_of_subtree[int(number[top])] = self.extend(node, children, 1)
+        return self.node_of_subtree[int(number[place])]
 
-    def extend(self, node: tuple[float, ...], children: Sequence[Group], count: int) -> Group:
+    def extend(self, node: tuple[float, ...], children: Sequence[np.ndarray], count: int) -> np.ndarray:
         """So many nodes alike (op, token, number) above children, slot by slot, one for all of them or one for each."""
         nodes = np.arange(self.count, self.count + count)
-        turn = turn_after(max(child.turn for child in children), len(children)) if children else 0
         self.count += count
-        self.parts.append(tuple(np.full(count, value) for value in (*node, turn)))
+        self.parts.append(tuple(np.full(count, value) for value in node))
         for slot, child in enumerate(children):
-            self.edges.append((np.broadcast_to(child.nodes, count), nodes, np.full(count, slot)))
-        return Group(nodes, turn)
+            self.edges.append((np.broadcast_to(child, count), nodes, np.full(count, slot)))
+        return nodes
 
-    def columns(self) -> Columns:
+    def graph(self) -> DGLGraph:
         """What has grown."""
-        nodes = [np.concatenate(column) for column in zip(*self.parts, strict=True)]
-        edges = [np.concatenate(column) for column in zip(*self.edges, strict=True)] or [np.empty(0, np.int64)] * 3
-        return Columns(*nodes, *edges)
+        op, token, number = (np.concatenate(column) for column in zip(*self.parts, strict=True))
+        child, parent, slot = (np.concatenate(column) for column in zip(*self.edges, strict=True)) if self.edges else _NO_EDGES
+        return graph.from_columns({"op": op, "token": token, "number": number}, (child, parent, slot))

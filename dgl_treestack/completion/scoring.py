@@ -7,7 +7,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from dgl_treestack import graph
 from dgl_treestack.completion.graphs import Blank, BlankGraphs
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.expression import Expression
@@ -30,11 +29,7 @@ def scores(
     head = _head(model)
     model.eval()
     graphs = BlankGraphs(blanks, candidates, model.vocabulary, model.signature)
-    for columns, sides in graphs.batches(MOST_NODES):
-        batch = graph.from_columns(
-            {name: getattr(columns, name) for name in ("op", "token", "number", "turn")},
-            (columns.source, columns.target, columns.slot),
-        )
+    for batch, sides in graphs.batches(MOST_NODES):
         states = compute(batch, model.tree_cell, engine=engine, signature=model.signature)
         pairs = torch.from_numpy(sides).flatten(0, 1)
         found: Tensor = head(partial(states.of, "h"), pairs[:, 0], pairs)

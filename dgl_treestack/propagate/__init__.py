@@ -14,8 +14,9 @@ from dgl_treestack.propagate import levels, topo
 from dgl_treestack.propagate.levels.plan import Plans as Plans
 from dgl_treestack.propagate.noise import Noise
 from dgl_treestack.propagate.noise import draw_noise as draw_noise
-from dgl_treestack.propagate.source import Source as Source
 from dgl_treestack.propagate.states import States as States
+from dgl_treestack.source import Source as Source
+from dgl_treestack.wellformed import check
 
 # What `levels` makes of a cell's step: nothing, pieces that run as they are, or pieces that are compiled.
 BUILDS: dict[str, levels.Build | None] = {"levels": None, "levels/pieces": levels.plain, "levels/compiled": levels.compiled}
@@ -33,14 +34,16 @@ def propagate(
 ) -> Tensor:
     """Run a cell from the leaves to the roots of every tree of a batch.
 
-    graph: made by `dgl_treestack.graph`; node feature `input` (N, input_size) is used when the cell takes one.
+    graph: trees, or nodes with several parents, in the form that `dgl_treestack.graph` describes, wherever they come from; node
+    feature `input` (N, input_size) is used when the cell takes one.
     signals: names out of `cell.signals` to keep. noise: what `draw_noise` returns, for dropout in training.
     engine: `topo`; `levels`; `levels/compiled`, which makes native code of the cell when it first meets it (up to a minute or
     two, once) and keeps it in a folder; `levels/pieces`, the same with kernels as they are, to see where a difference comes
     from. The last two need a C++ compiler and Python.h.
     Leaves on the graph, and the first of them as result: `h` (N, H), every other field flattened, such as `stack`
     (N, S * H), and `signal/<name>` (N, *shape), zero at leaves and at the root of an equation, whose states are zero too.
-    Raises ConfigurationError for an unknown engine or signal, and where a compiler is needed and not there.
+    Raises GraphError for a graph that is not well formed, ConfigurationError for an unknown engine or signal, and where a
+    compiler is needed and not there.
     """
     states = compute(graph, cell, engine=engine, signature=signature, signals=signals, noise=noise)
     states.put_on(graph)
@@ -68,7 +71,9 @@ def compute(
         if name not in cell.signals:
             raise ConfigurationError(unknown("signal", name, cell.signals))
     if engine == "topo":
-        graph = graphs.build(source) if isinstance(source, Forest) else source
-        return topo.run(graph, cell, signature, signals, noise or Noise())
+        if isinstance(source, Forest):
+            return topo.run(graphs.build(source), cell, signature, signals, noise or Noise())
+        check(source, signature, cell.tokens)
+        return topo.run(source, cell, signature, signals, noise or Noise())
     plans = plans or Plans(signature)
     return levels.run(source, cell, signals, noise or Noise(), plans, BUILDS[engine])

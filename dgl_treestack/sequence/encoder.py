@@ -33,8 +33,8 @@ class SequenceEncoder(Encoder):
             raise ConfigurationError("'restarts' is no setting here: equations are read by one net.")
         self.cell = CELLS[cell](hidden, hidden, **settings)
 
-    def encode(self, trees: Trees, nodes: Tensor) -> Tensor:
-        found, lengths = prefix(trees, nodes.numpy(), self.signs)
+    def encode(self, trees: Trees) -> Tensor:
+        found, lengths = prefix(trees, self.signs)
         device = self.table.device
         x = functional.embedding(torch.from_numpy(found.T).to(device), self.table)
         h, _ = self.cell.unroll(functional.dropout(x, self.dropout, self.training))

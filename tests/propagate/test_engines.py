@@ -1,5 +1,3 @@
-import random
-
 import pytest
 import torch
 from every_cell import (
@@ -13,12 +11,12 @@ from every_cell import (
     pieces,
     some_trees,
 )
-from trees import random_tree
 
 from dgl_treestack import cells, graph
 from dgl_treestack.cells.tree_rnn import TreeRNN
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.expression import Expression
+from dgl_treestack.forest import Forest
 from dgl_treestack.operators import MATH, Operator, Signature
 from dgl_treestack.propagate import States, draw_noise, levels, propagate
 from dgl_treestack.propagate.levels import memory, plan, products, recorded, stepping
@@ -30,7 +28,7 @@ from dgl_treestack.propagate.levels.recorded import Recorded
 from dgl_treestack.propagate.levels.stepping import Stepping, worth_joining
 from dgl_treestack.propagate.levels.sweep import Work, sweep
 from dgl_treestack.propagate.noise import Noise
-from dgl_treestack.propagate.source import columns
+from dgl_treestack.source import columns
 from dgl_treestack.vocabulary import PRESETS
 
 
@@ -223,19 +221,27 @@ def test_long_levels_are_cut(monkeypatch):
 
 
 def cpu_plan(batch, *, shared):
-    return make_plan(columns(batch), MATH, shared=shared, device=torch.device("cpu"))
+    return make_plan(columns(batch, MATH), MATH, shared=shared, device=torch.device("cpu"))
 
 
-def test_a_graph_without_turns_or_subtrees_has_the_same_plan():
-    rng = random.Random(4)
-    batch = graph.from_expressions([random_tree(rng, depth) for depth in (5, 0, 3)], VOCABULARY)
-    known = cpu_plan(batch, shared=False)
-    del batch.ndata["turn"]
-    assert torch.equal(known.row, cpu_plan(batch, shared=False).row)
-    del batch.ndata["subtree"]
-    found = cpu_plan(batch, shared=True)  # nobody knows what is equal
-    assert found.rows == batch.num_nodes() + 1 - int((batch.ndata["op"] == MATH.index["Equality"]).sum())
-    assert [len(chunk.nodes) for chunk in known.chunks] == [len(chunk.nodes) for chunk in found.chunks]
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_graph_has_the_plan_of_its_forest(shared):
+    """Rows of equal subtrees, chunks and segments; nodes of one kind may be in another order."""
+    forest = Forest.build(some_trees(4, 60), VOCABULARY)
+    of_forest, of_graph = (
+        make_plan(columns(source, MATH), MATH, shared=shared, device=torch.device("cpu"))
+        for source in (forest, graph.build(forest))
+    )
+    assert of_forest.rows == of_graph.rows and len(of_forest.row.unique()) == len(of_graph.row.unique())
+    assert len(torch.stack([of_forest.row, of_graph.row]).unique(dim=1).T) == of_forest.rows
+    for one, other in zip(of_forest.chunks, of_graph.chunks, strict=True):
+        assert (one.start, one.stop, one.arity, one.operators, one.sizes) == (
+            other.start,
+            other.stop,
+            other.arity,
+            other.operators,
+            other.sizes,
+        )
 
 
 @pytest.mark.parametrize("shared", [False, True])
@@ -272,7 +278,7 @@ def test_the_sweep_is_of_any_device_and_never_waits_for_it(name, build):
     """On the device `meta`, which has shapes and no numbers: a tensor left on the CPU, or a number asked for, is an error."""
     cell = make(name).to("meta").train()
     batch = graph.from_expressions(some_trees(), VOCABULARY)
-    made = make_plan(columns(batch), MATH, shared=True, device=torch.device("meta"))
+    made = make_plan(columns(batch, MATH), MATH, shared=True, device=torch.device("meta"))
     block = Memory(torch.float64, torch.device("meta"))
     work = Work(cell, made, None, Noise(), {}, block)
     stepper = Recorded(work) if build is None else Stepping(work, build)
@@ -287,7 +293,7 @@ def test_the_sweep_is_of_any_device_and_never_waits_for_it(name, build):
 def test_masks_of_equal_subtrees_are_equal_only_if_asked_for():
     cell = make("tree_smu", dropout=0.5).train()
     batch = graph.from_expressions([Expression.parse("sin(x + y)*sin(x + y) = sin(x + y)")] * 5, VOCABULARY)
-    number = batch.ndata["subtree"]
+    number = torch.from_numpy(columns(batch, MATH).subtree)
     for per_subtree in (True, False):
         factors = draw_noise(cell, batch, torch.Generator().manual_seed(0), per_subtree=per_subtree)["u"]
         first = torch.stack([factors[(number == n).nonzero()[0, 0]] for n in number.tolist()])

@@ -18,6 +18,7 @@ from dgl_treestack.formats import Example
 from dgl_treestack.inspection import traces
 from dgl_treestack.model import Model
 from dgl_treestack.operators import MATH
+from dgl_treestack.source import columns
 from dgl_treestack.training import checkpoint, evaluation
 from dgl_treestack.training.run import Run
 from dgl_treestack.training.start import start
@@ -58,12 +59,12 @@ def walked(tree, node, way=()):
 
 def test_tokens_are_those_of_plain_recursion():
     trees = some()
-    batch = tokens.Trees.of(graph.from_expressions(trees, CANONICAL), len(CANONICAL))
+    batch = columns(graph.from_expressions(trees, CANONICAL), MATH, len(CANONICAL))
     starts = np.cumsum([0, *(tree.size for tree in trees[:-1])])
     nodes = [(tree, node, start + node) for tree, start in zip(trees, starts, strict=True) for node in range(tree.size)]
-    chosen = np.array([place for _, _, place in nodes])
-    written, lengths = tokens.prefix(batch, chosen, SIGNS)
-    visited, sizes, ways = tokens.preorder(batch, chosen)
+    chosen = tokens.Trees.below(batch, np.array([place for _, _, place in nodes]), len(CANONICAL))
+    written, lengths = tokens.prefix(chosen, SIGNS)
+    visited, sizes, ways = tokens.preorder(chosen)
     for i, (tree, node, _) in enumerate(nodes):
         wanted = spelled(tree, node)
         assert (
@@ -128,7 +129,7 @@ def test_equal_sides_are_read_once_unless_dropout_makes_them_differ(monkeypatch)
     alone = torch.cat([model.eval()(dataset.batch(np.array([i]))) for i in range(4)])
     read, encode = [], type(model.cell).encode
     monkeypatch.setattr(
-        type(model.cell), "encode", lambda own, trees, nodes: read.append(len(nodes)) or encode(own, trees, nodes)
+        type(model.cell), "encode", lambda own, trees: read.append(len(trees.roots)) or encode(own, trees)
     )
     together = model(dataset.batch(np.arange(4)))
     torch.testing.assert_close(together, alone)

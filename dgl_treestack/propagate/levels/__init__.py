@@ -45,8 +45,8 @@ from dgl_treestack.propagate.levels.recorded import Recorded
 from dgl_treestack.propagate.levels.stepping import Stepping
 from dgl_treestack.propagate.levels.sweep import Work, sweep
 from dgl_treestack.propagate.noise import Noise
-from dgl_treestack.propagate.source import Source, feature
 from dgl_treestack.propagate.states import States
+from dgl_treestack.source import Source, feature
 
 
 def run(source: Source, cell: Cell, signals: Sequence[str], noise: Noise, plans: Plans, build: Build | None = None) -> States:
@@ -54,7 +54,8 @@ def run(source: Source, cell: Cell, signals: Sequence[str], noise: Noise, plans:
     one = next(cell.parameters())
     device = one.device
     inputs = feature(source, "input").to(device) if cell.input_size else None
-    plan = plans.get(source, shared=inputs is None and (not noise or noise.per_subtree), device=device)
+    may_share = inputs is None and (not noise or noise.subtree is not None)
+    plan = plans.get(source, shared=may_share, device=device, tokens=cell.tokens, drawn_by=noise.subtree)
     shapes = {name: tuple(plan.width if size == PER_CHILD else size for size in cell.signals[name]) for name in signals}
     memory = Memory(one.dtype, device)
     work = Work(cell, plan, inputs, noise, shapes, memory)

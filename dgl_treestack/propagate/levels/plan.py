@@ -19,9 +19,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from dgl_treestack.forest import NO_OPERATOR, Forest, turn_after
+from dgl_treestack.forest import NO_OPERATOR, Forest
 from dgl_treestack.operators import Signature
-from dgl_treestack.propagate.source import Columns, Source, columns
+from dgl_treestack.source import Columns, Source, columns
 
 MOST_ROWS = 1024  # of a chunk, so that what a step holds in passing is bounded
 
@@ -59,29 +59,52 @@ class Plan:
 
 
 class Plans:
-    """Plans of batches, made when they are first asked for and kept. share: equal subtrees may have one row.
+    """Plans of batches. share: equal subtrees may have one row.
 
-    forests: those of batches that were made together; when the plan of one is asked for, those of all are made.
+    The plan of a forest is made when it is first asked for, and kept; that of a graph is made anew every time, because graphs
+    may be changed. forests: those of batches that were made together; when the plan of one is asked for, those of all are made.
     """
 
     def __init__(self, signature: Signature, forests: Sequence[Forest] = (), *, share: bool = True):
         self.signature, self.forests, self.share = signature, forests, share
-        self.made: dict[tuple[Source, bool, torch.device], Plan] = {}
+        self.made: dict[tuple[Forest, bool, torch.device], Plan] = {}
 
-    def get(self, source: Source, *, shared: bool, device: torch.device) -> Plan:
-        """The plan with its indices on a device. source: a batch, as it is now."""
+    def get(
+        self,
+        source: Source,
+        *,
+        shared: bool,
+        device: torch.device,
+        tokens: int | None = None,
+        drawn_by: np.ndarray | None = None,
+    ) -> Plan:
+        """The plan with its indices on a device. tokens: rows of the embedding table, which a graph's are held against.
+
+        drawn_by: (N,) subtrees by which dropout was drawn. Where a graph was changed since, no rows are shared.
+        """
         shared = shared and self.share
+        if not isinstance(source, Forest):
+            nodes = columns(source, self.signature, tokens)
+            shared = shared and (drawn_by is None or _is_constant_on_classes(drawn_by, nodes.subtree))
+            return make_plan(nodes, self.signature, shared=shared, device=device)
         if (source, shared, device) not in self.made:
-            for one in self.forests if source in self.forests else [source]:
-                plan = make_plan(columns(one), self.signature, shared=shared, device=device)
-                self.made[one, shared, device] = plan
+            for forest in self.forests if source in self.forests else [source]:
+                plan = make_plan(columns(forest, self.signature), self.signature, shared=shared, device=device)
+                self.made[forest, shared, device] = plan
         return self.made[source, shared, device]
+
+
+def _is_constant_on_classes(values: np.ndarray, classes: np.ndarray) -> bool:
+    """Whether nodes of the same class have the same value; both (N,)."""
+    representative = np.zeros(int(classes.max(initial=0)) + 1, dtype=values.dtype)
+    representative[classes] = values
+    return bool((representative[classes] == values).all())
 
 
 def make_plan(nodes: Columns, signature: Signature, *, shared: bool, device: torch.device) -> Plan:
     """The plan of a batch, made on the CPU, its indices on a device.
 
-    shared: one row for all equal subtrees; without it only leaves share rows. Where nobody knows which are equal, none are.
+    shared: one row for all equal subtrees; without it only leaves share rows.
     """
 
     def placed(indices: np.ndarray) -> Tensor:
@@ -90,8 +113,8 @@ def make_plan(nodes: Columns, signature: Signature, *, shared: bool, device: tor
     op, children, width = nodes.op, nodes.children, nodes.children.shape[1]
     root = signature.index[signature.root] if signature.root else NO_OPERATOR - 1
     arity = (children >= 0).sum(1)
-    turn = _turns(children, arity) if nodes.turn is None else nodes.turn
-    order, first = _grouped(nodes, arity, turn, root, shared)
+    turn = nodes.turn
+    order, first = _grouped(nodes, shared)
     row = np.empty(len(op), dtype=np.int64)
     row[order] = first.cumsum() - 1
     own = order[first & (op[order] != root)]
@@ -115,16 +138,13 @@ def make_plan(nodes: Columns, signature: Signature, *, shared: bool, device: tor
     )
 
 
-def _grouped(nodes: Columns, arity: np.ndarray, turn: np.ndarray, root: int, shared: bool) -> tuple[np.ndarray, np.ndarray]:
+def _grouped(nodes: Columns, shared: bool) -> tuple[np.ndarray, np.ndarray]:
     """The nodes (N,), leaves, operators by turn, arity and operator, roots; and (N,) whether each is the first of its row."""
-    op, first = nodes.op, np.ones(len(nodes.op), dtype=bool)
-    if nodes.subtree is None:
-        rank = np.where(op == NO_OPERATOR, 0, np.where(op == root, 2, 1))
-        return np.lexsort((op, arity, turn, rank)), first
     order = nodes.subtree.argsort(kind="stable")  # which are numbered in this order
     number = nodes.subtree[order]
+    first = np.ones(len(order), dtype=bool)
     first[1:] = number[1:] != number[:-1]
-    return order, first if shared else first | (op[order] != NO_OPERATOR)
+    return order, first if shared else first | (nodes.op[order] != NO_OPERATOR)
 
 
 def _chunks(
@@ -144,14 +164,3 @@ def _chunks(
     spans = itertools.pairwise([*starts, len(op)])
     for (start, stop), count, (a, b) in zip(spans, arity.take(starts).tolist(), segments, strict=True):
         yield start, stop, count, operators[a:b], sizes[a:b]
-
-
-def _turns(children: np.ndarray, arity: np.ndarray) -> np.ndarray:
-    """When every node is computed, found level by level."""
-    turn = np.zeros(len(children), dtype=np.int64)
-    while True:
-        latest = np.where(children >= 0, turn[children], 0).max(1)
-        found = np.where(arity > 0, turn_after(latest, arity), 0)
-        if (found == turn).all():
-            return turn
-        turn = found

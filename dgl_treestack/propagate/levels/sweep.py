@@ -82,9 +82,8 @@ class _Sweep(torch.autograd.Function):
         ctx.work, ctx.stepper, ctx.leaves = work, stepper, len(leaves)
         ctx.wants_inputs = inputs is not None and inputs.requires_grad
         read = [] if inputs is None else [inputs]
-        ctx.save_for_backward(
-            *buffers.values(), *read, *work.noise.values()
-        )  # so that nobody may change them before the way back
+        # so that torch tells who changes them before the way back, which reads them again
+        ctx.save_for_backward(*buffers.values(), *read, *work.noise.values(), *stepper.parameters)
         ctx.set_materialize_grads(False)
         return tuple(buffers.values())
 

@@ -1,0 +1,166 @@
+"""What a DGL graph must be to be propagated, with one error that names the first node at fault, the rule and the remedy.
+
+Nodes have the features `op`, `token` and `number`, edges run from child to parent and have the feature `slot`. A node may have
+several parents: a shared subexpression. Nothing else on the graph is read, so nothing else can be wrong.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from torch import Tensor
+
+from dgl_treestack import _dgl
+from dgl_treestack._dgl import DGLGraph
+from dgl_treestack.errors import GraphError
+from dgl_treestack.forest import NO_OPERATOR, NO_TOKEN
+from dgl_treestack.operators import Signature
+
+
+class Checked(NamedTuple):
+    """A well-formed graph of N nodes as arrays. op, token, number: (N,). children: (N, A) the child in every slot, -1 where
+    there is none; A is the largest arity, at least 1. frontiers: nodes by height, leaves first."""
+
+    op: np.ndarray
+    token: np.ndarray
+    number: np.ndarray
+    children: np.ndarray
+    frontiers: list[np.ndarray]
+
+
+def check(graph: DGLGraph, signature: Signature, tokens: int | None = None) -> Checked:
+    """The graph as arrays. tokens: rows of the embedding table, None where they are not known. Raises GraphError."""
+    if not isinstance(graph, DGLGraph) or len(graph.ntypes) != 1 or len(graph.etypes) != 1 or graph.is_block:
+        raise GraphError("A batch of trees is a DGLGraph with one type of node and one type of edge.")
+    op, token = _whole_numbers(graph, "ndata", "op"), _whole_numbers(graph, "ndata", "token")
+    number, slot = _column(graph, "ndata", "number"), _whole_numbers(graph, "edata", "slot")
+    child, parent = (end.cpu().numpy().astype(np.int64, copy=False) for end in graph.edges(order="eid"))
+    arity = np.bincount(parent, minlength=len(op))
+    _check_operators(op, arity, signature)
+    _check_leaves(op, token, number, tokens)
+    _check_slots(op, child, parent, slot, arity, signature)
+    _check_arities(op, arity, signature)
+    if signature.root is not None:
+        root = signature.index[signature.root]
+        _refuse(child[op[child] == root], f"is {signature.root!r} and has a parent; {signature.root!r} stands at a root only.")
+    children = np.full((len(op), int(arity.max(initial=1))), -1, dtype=np.int64)
+    children[parent, slot] = child
+    return Checked(op, token, number.astype(np.float64, copy=False), children, _frontiers(graph, children))
+
+
+def check_one_root(graph: DGLGraph) -> None:
+    """Raise GraphError unless every tree of a batch, by its batch information, has one node without parents."""
+    sizes = graph.batch_num_nodes().cpu().numpy()
+    roots = np.flatnonzero(graph.out_degrees().cpu().numpy() == 0)
+    tree_of_root = np.searchsorted(np.cumsum(sizes), roots, side="right")
+    count = np.bincount(tree_of_root, minlength=len(sizes))
+    if (count == 1).all() or (not graph.num_nodes() and len(sizes) < 2):
+        return
+    tree = int((count != 1).argmax())
+    if not sizes[tree]:
+        raise GraphError(f"Tree {tree} of the batch has no nodes. Leave it out.")
+    shown = ", ".join(map(str, roots[tree_of_root == tree][:5]))
+    raise GraphError(
+        f"Tree {tree} of the batch has {count[tree]} roots: nodes {shown}{', ...' * (count[tree] > 5)}; one is needed. Remove "
+        "what does not belong to it. If a file or `dgl.node_subgraph` lost which nodes are of which tree, call "
+        "`dgl_treestack.graph.restore_batch`."
+    )
+
+
+def _column(graph: DGLGraph, home: str, name: str) -> np.ndarray:
+    """A feature with one number per node (home `ndata`) or edge (`edata`)."""
+    features = getattr(graph, home)
+    if name not in features:
+        raise GraphError(f"There is no graph.{home}[{name!r}]. Set it, as `dgl_treestack.graph.build` does.")
+    values: Tensor = features[name].detach()
+    if values.dim() != 1:
+        raise GraphError(f"graph.{home}[{name!r}] has the shape {tuple(values.shape)}; it holds one number each.")
+    found: np.ndarray = values.cpu().numpy()
+    return found
+
+
+def _whole_numbers(graph: DGLGraph, home: str, name: str) -> np.ndarray:
+    values = _column(graph, home, name)
+    if values.dtype.kind not in "iu":
+        raise GraphError(f"graph.{home}[{name!r}] is of type {values.dtype}; it holds whole numbers, torch.int64.")
+    return values.astype(np.int64, copy=False)
+
+
+def _refuse(nodes: np.ndarray, fault: str) -> None:
+    """Raise GraphError for the first of the nodes at fault, if there are any."""
+    if len(nodes):
+        more = f" So are {len(nodes) - 1} more nodes." if len(nodes) > 1 else ""
+        raise GraphError(f"Node {nodes.min()} {fault}{more}")
+
+
+def _check_operators(op: np.ndarray, arity: np.ndarray, signature: Signature) -> None:
+    wrong = np.flatnonzero((op < NO_OPERATOR) | (op >= len(signature.operators)))
+    if len(wrong):
+        raise GraphError(
+            f"Node {wrong[0]} has op = {op[wrong[0]]}, which is no operator of {signature.name!r}: "
+            f"0 to {len(signature.operators) - 1}, or -1 at a leaf."
+        )
+    _refuse(np.flatnonzero((op == NO_OPERATOR) & (arity > 0)), "is a leaf (op = -1) and has children. Give it an operator.")
+
+
+def _check_leaves(op: np.ndarray, token: np.ndarray, number: np.ndarray, tokens: int | None) -> None:
+    leaf = op == NO_OPERATOR
+    highest = np.iinfo(np.int64).max if tokens is None else tokens
+    wrong = np.flatnonzero(leaf & ((token < NO_TOKEN) | (token >= highest)))
+    if len(wrong):
+        rows = "row from 0 on" if tokens is None else f"row of the model's vocabulary: 0 to {tokens - 1}"
+        raise GraphError(f"Node {wrong[0]} has token = {token[wrong[0]]}, which is no {rows}, or -1 where `number` is read.")
+    _refuse(
+        np.flatnonzero(leaf & (token == NO_TOKEN) & ~np.isfinite(number)),
+        "is a leaf with token = -1, whose number is not finite. Give it a finite number, or the token of a symbol.",
+    )
+
+
+def _check_slots(
+    op: np.ndarray, child: np.ndarray, parent: np.ndarray, slot: np.ndarray, arity: np.ndarray, signature: Signature
+) -> None:
+    """The slots of a node with A children are 0 to A - 1, each once."""
+    outside = (slot < 0) | (slot >= arity[parent])
+    places = (arity.cumsum() - arity)[parent] + np.where(outside, 0, slot)
+    uses = np.bincount(places[~outside], minlength=len(child))
+    doubled = ~outside & (uses[places] > 1)
+    if not (outside.any() or doubled.any()):
+        return
+    node = parent[outside | doubled].min()
+    slots = sorted(slot[parent == node].tolist())
+    raise GraphError(
+        f"Node {node} ({signature.names[op[node]]}) has children in slots {', '.join(map(str, slots))}; "
+        f"the slots of {arity[node]} children are 0 to {arity[node] - 1}, each once."
+    )
+
+
+def _check_arities(op: np.ndarray, arity: np.ndarray, signature: Signature) -> None:
+    wanted = np.array([-1 if operator.arity is None else operator.arity for operator in signature.operators] or [0])[op]
+    wrong = np.flatnonzero((op != NO_OPERATOR) & ((arity == 0) | ((wanted >= 0) & (arity != wanted))))
+    if len(wrong):
+        node = wrong[0]
+        takes = "at least 1" if wanted[node] < 0 else str(wanted[node])
+        raise GraphError(f"Node {node} has {arity[node]} children; {signature.names[op[node]]!r} takes {takes}.")
+
+
+def _frontiers(graph: DGLGraph, children: np.ndarray) -> list[np.ndarray]:
+    """Nodes by height, leaves first. Raises GraphError for a cycle."""
+    if not len(children):
+        return []
+    try:
+        return [nodes.numpy() for nodes in _dgl.topological_nodes_generator(graph)]
+    except _dgl.DGLError:
+        node = _on_a_cycle(children)
+        raise GraphError(f"Node {node} is below itself: the graph has a cycle through it. Remove one of its edges.") from None
+
+
+def _on_a_cycle(children: np.ndarray) -> int:
+    """A node of a cycle of a graph that has one."""
+    waiting, done = (children >= 0).sum(1), np.zeros(len(children), dtype=bool)
+    while (ready := ~done & (waiting == 0)).any():
+        done |= ready
+        waiting = ((children >= 0) & ~done[children]).sum(1)
+    node, passed = int((~done).argmax()), set[int]()
+    while node not in passed:  # every node that is left has a child that is left
+        passed.add(node)
+        node = next(int(below) for below in children[node] if below >= 0 and not done[below])
+    return node
