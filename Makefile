@@ -1,6 +1,7 @@
 # make quickstart   environment, three models on the bundled equations, table and figures/quickstart.svg
 # make test         environment, the whole suite
 # make check        style and types, then the suite
+# make fuzz         2,000 graphs in place of 100 against topo, some minutes
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV ?= .venv
 BIN = $(VENV)/bin
@@ -8,7 +9,7 @@ JOBS ?= 2
 MODELS = tree_smu tree_lstm tree_rnn
 export OMP_NUM_THREADS = 1
 
-.PHONY: quickstart test check environment
+.PHONY: quickstart test fuzz check environment
 .DEFAULT_GOAL = quickstart
 
 environment: $(VENV)/.installed
@@ -25,6 +26,9 @@ quickstart: environment
 
 test: environment
 	$(BIN)/python -m pytest -q -rs -n $(JOBS) --dist loadfile
+
+fuzz: environment
+	TREESTACK_FUZZ=2000 $(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile tests/propagate/test_any_graph.py
 
 check: environment
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev]"

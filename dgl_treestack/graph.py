@@ -25,7 +25,7 @@ from dgl_treestack.expression import Equation, Expression, assemble
 from dgl_treestack.forest import NO_OPERATOR, NO_TOKEN, Forest
 from dgl_treestack.operators import MATH, Signature
 from dgl_treestack.vocabulary import Vocabulary
-from dgl_treestack.wellformed import Checked, check
+from dgl_treestack.wellformed import Checked, check, written_out_sizes
 
 TEXT_BYTES = 64
 CUT = 0xFF  # the last byte of a text that was longer; it is no byte of UTF-8
@@ -68,6 +68,10 @@ def to_expressions(graph: DGLGraph, signature: Signature = MATH, vocabulary: Voc
     where texts are missing, cut, or contradict `op`.
     """
     checked = check(graph, signature)
+    height = np.zeros(len(checked.op), dtype=np.int64)
+    for i, frontier in enumerate(checked.frontiers):
+        height[frontier] = i
+    written_out_sizes(checked.children, height, roots(graph).cpu().numpy())
     names = node_names(graph, signature, vocabulary)
     children = [[child for child in row if child >= 0] for row in checked.children.tolist()]
     return [_expression(root, checked.op, names, children, signature) for root in roots(graph).tolist()]

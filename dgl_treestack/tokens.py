@@ -8,11 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dgl_treestack.errors import GraphError
 from dgl_treestack.source import Columns
+from dgl_treestack.wellformed import written_out_sizes
 
 SIGNS = ("(", ")", ",")
-MOST_NODES = 10_000_000  # of the trees that are read
 
 
 @dataclass(frozen=True)
@@ -32,13 +31,9 @@ class Trees:
     @classmethod
     def below(cls, nodes: Columns, tops: np.ndarray, leaves: int) -> "Trees":
         """The trees below nodes (K,) of a batch whose vocabulary has so many rows."""
-        sizes = unfolded_sizes(nodes.children, nodes.turn)
+        sizes = written_out_sizes(nodes.children, nodes.turn, tops)
         ends = np.cumsum(sizes[tops])
         count = int(ends[-1]) if len(tops) else 0
-        if sizes[tops].max(initial=0) > MOST_NODES or count > MOST_NODES:
-            raise GraphError(
-                f"The trees to be read have over {MOST_NODES:,} nodes once shared ones are written out. Take fewer."
-            )
         node, parent, slot = (np.full(count, value, dtype=np.int64) for value in (0, -1, 0))
         roots = place = ends - sizes[tops]
         node[place] = tops
@@ -52,16 +47,6 @@ class Trees:
             node[place], parent[place], slot[place] = children[present], parents[present], slots[present]
         op, token = nodes.op[node], nodes.token[node]
         return cls(np.where(op < 0, token, leaves + op), op >= 0, parent, slot, sizes[node], roots)
-
-
-def unfolded_sizes(children: np.ndarray, turn: np.ndarray) -> np.ndarray:
-    """(N,) nodes of the tree below and with every node, of one that is shared as often as it is used; at most 2^60."""
-    size = np.ones(len(children), dtype=np.int64)
-    order = np.argsort(turn, kind="stable")
-    for frontier in np.split(order, np.flatnonzero(np.diff(turn[order])) + 1)[1:]:
-        below = children[frontier]
-        size[frontier] = np.minimum(1 + np.where(below >= 0, size[below].astype(np.float64), 0).sum(1), 2**60)
-    return size
 
 
 def count(leaves: int, operators: int) -> int:

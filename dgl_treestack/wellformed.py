@@ -15,6 +15,8 @@ from dgl_treestack.errors import GraphError
 from dgl_treestack.forest import NO_OPERATOR, NO_TOKEN
 from dgl_treestack.operators import Signature
 
+MOST_WRITTEN_OUT = 10_000_000  # nodes of the trees that a graph stands for, where they are written out
+
 
 class Checked(NamedTuple):
     """A well-formed graph of N nodes as arrays. op, token, number: (N,). children: (N, A) the child in every slot, -1 where
@@ -58,12 +60,28 @@ def check_one_root(graph: DGLGraph) -> None:
     tree = int((count != 1).argmax())
     if not sizes[tree]:
         raise GraphError(f"Tree {tree} of the batch has no nodes. Leave it out.")
-    shown = ", ".join(map(str, roots[tree_of_root == tree][:5]))
+    shown = ", ".join([*map(str, roots[tree_of_root == tree][:5]), *(["..."] if count[tree] > 5 else [])])
     raise GraphError(
-        f"Tree {tree} of the batch has {count[tree]} roots: nodes {shown}{', ...' * (count[tree] > 5)}; one is needed. Remove "
-        "what does not belong to it. If a file or `dgl.node_subgraph` lost which nodes are of which tree, call "
+        f"Tree {tree} of the batch has {count[tree]} roots (nodes {shown}); one is needed. Remove what does not belong to it. "
+        "If a file or `dgl.node_subgraph` lost which nodes are of which tree, call "
         "`dgl_treestack.graph.restore_batch`."
     )
+
+
+def written_out_sizes(children: np.ndarray, rising: np.ndarray, tops: np.ndarray) -> np.ndarray:
+    """(N,) nodes of the tree below and with every node, where what is shared is written out as often as it is used.
+
+    children: (N, A). rising: (N,) numbers that are higher at a node than at its children. Raises GraphError when the trees
+    below nodes `tops` are too large to be written out.
+    """
+    size = np.ones(len(children))
+    order = np.argsort(rising, kind="stable")
+    for frontier in np.split(order, np.flatnonzero(np.diff(rising[order])) + 1)[1:]:
+        below = children[frontier]
+        size[frontier] = np.minimum(1 + np.where(below >= 0, size[below], 0).sum(1), 2.0**50)
+    if size[tops].sum() > MOST_WRITTEN_OUT:
+        raise GraphError(f"The trees have over {MOST_WRITTEN_OUT:,} nodes once shared ones are written out. Take fewer.")
+    return size.astype(np.int64)
 
 
 def _column(graph: DGLGraph, home: str, name: str) -> np.ndarray:

@@ -11,6 +11,7 @@ from dgl_treestack import formats
 from dgl_treestack.errors import DataError, OutputError
 from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.formats import Example, source
+from dgl_treestack.operators import Operator, Signature
 
 GOOD = {"id": "a", "label": 1, "depth": 2, "text": "x + 0 = x", "certificate": {"verdict": "holds", "points": 16}}
 
@@ -234,3 +235,20 @@ def test_the_source_in_the_authors_format_is_the_line_the_equation_begins_in(tmp
     text = (tmp_path / "a.json").read_text()
     (tmp_path / "a.json").write_text(text.replace('{"equation"', '\n\n{\n"equation"'))
     assert [e.source for e in formats.read(tmp_path / "a.json")] == [f"{tmp_path / 'a.json'}:{n}" for n in (3, 6)]
+
+
+def test_files_of_another_signature_are_read_back(tmp_path):
+    logic = Signature("logic", (Operator("and", 2), Operator("not", 1), Operator("same", 2)), "same")
+    trees = [Expression.from_prefix(text, logic) for text in ("and Symbol:p not Symbol:q", "same Symbol:p Symbol:p")]
+    trees[1] = Equation.of(*(trees[1].subtree(i) for i in (1, 2)))
+    examples = [Example(tree, 1, str(i)) for i, tree in enumerate(trees)]
+    formats.write(tmp_path / "a.jsonl", examples)
+    again = list(formats.read(tmp_path / "a.jsonl", logic))
+    assert again == examples and [one.equation.signature for one in again] == [logic, logic]
+    with pytest.raises(DataError, match=r"a.jsonl:1: Its operators are those of 'logic', not of 'math'. Read"):
+        list(formats.read(tmp_path / "a.jsonl"))
+    formats.write(tmp_path / "b.jsonl", [Example(Equation.parse("x = y"))])
+    with pytest.raises(DataError, match="those of 'math', not of 'logic'"):
+        list(formats.read(tmp_path / "b.jsonl", logic))
+    with pytest.raises(DataError, match="The authors' format has the operators of 'math', not of 'logic'"):
+        formats.write(tmp_path / "a.json", examples)

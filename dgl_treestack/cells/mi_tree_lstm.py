@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from dgl_treestack.cells._external_stack import MayHaveStack
@@ -13,12 +14,13 @@ from dgl_treestack.cells._step import Noise, Ops, Signals, State
 
 GATES = 4  # i, o, u, f
 
+
+def _general(a: Tensor, b: Tensor, alpha: Tensor, beta1: Tensor, beta2: Tensor) -> Tensor:
+    return alpha * a * b + beta1 * b + beta2 * a
+
+
 # MI(a, b) with what is learned for it: alpha, beta_1 (of b) and beta_2 (of a), or nothing.
-INTEGRATIONS: dict[str, Callable[..., Tensor]] = {
-    "general": lambda a, b, alpha, beta1, beta2: alpha * a * b + beta1 * b + beta2 * a,
-    "printed": lambda a, b: a * b,
-    "first_order": lambda a, b: a + b,
-}
+INTEGRATIONS: dict[str, Callable[..., Tensor]] = {"general": _general, "printed": torch.mul, "first_order": torch.add}
 
 
 class MITreeLSTM(MayHaveStack):

@@ -13,11 +13,17 @@ from dgl_treestack.cells._step import Noise, Ops, Signals, State, dropped
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.initial_values import SecondOrder
 
+
+def _sum(x: Tensor, h: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
+    return z.sum(1), x
+
+
+def _bilinear(x: Tensor, h: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
+    return z[:, :-1].sum(1) if z.shape[1] > 1 else z[:, 0], h[:, -1]
+
+
 # The two factors (nodes, H) and (nodes, in), from x and the children's states without (h) and with (z) their stacks.
-FACTORS: dict[str, Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]] = {
-    "sum": lambda x, h, z: (z.sum(1), x),
-    "bilinear": lambda x, h, z: (z[:, :-1].sum(1) if z.shape[1] > 1 else z[:, 0], h[:, -1]),
-}
+FACTORS: dict[str, Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]] = {"sum": _sum, "bilinear": _bilinear}
 
 
 class TreeRNNSecondOrder(MayHaveStack):

@@ -1,6 +1,7 @@
 """Tree-SMU, the stack-augmented Tree-LSTM: a stack in place of the memory cell."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -13,11 +14,20 @@ from dgl_treestack.cells._model import Model
 from dgl_treestack.cells._settings import choose, switch, whole
 from dgl_treestack.cells._step import PER_CHILD, Noise, Ops, Signals, State, dropped
 
+
+def _as_they_are(gates: Tensor) -> Tensor:
+    return gates
+
+
+def _divided_by_sum(gates: Tensor) -> Tensor:
+    return gates / gates.sum(1, keepdim=True).clamp_min(1e-30)
+
+
 # How the gates (nodes, actions, H) are made to sum to one over the actions, element by element.
 NORMALISATIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "none": lambda gates: gates,
-    "sum": lambda gates: gates / gates.sum(1, keepdim=True).clamp_min(1e-30),
-    "softmax": lambda gates: torch.softmax(gates, 1),
+    "none": _as_they_are,
+    "sum": _divided_by_sum,
+    "softmax": partial(torch.softmax, dim=1),
 }
 
 

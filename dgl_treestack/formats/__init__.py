@@ -11,14 +11,18 @@ from dgl_treestack import atomic
 from dgl_treestack.errors import DataError
 from dgl_treestack.formats import authors, lines
 from dgl_treestack.formats.example import Example as Example
+from dgl_treestack.operators import MATH, Signature
 
 SUFFIXES = (".jsonl", ".json", ".jsonl.gz", ".json.gz")
 
 
-def read(path: Path | str) -> Iterator[Example]:
-    """The examples of a file, one at a time, in file order. Raises DataError with file and line."""
+def read(path: Path | str, signature: Signature = MATH) -> Iterator[Example]:
+    """The examples of a file, one at a time, in file order. signature: of its operators; the authors' JSON has the papers'.
+
+    Raises DataError with file and line.
+    """
     path = _checked(path)
-    return (authors if _is_authors(path) else lines).read(path)
+    return authors.read(path) if _is_authors(path) else lines.read(path, signature)
 
 
 def write(path: Path | str, examples: Iterable[Example]) -> int:

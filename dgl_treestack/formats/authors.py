@@ -16,6 +16,7 @@ from dgl_treestack.expression import Equation, Expression, assemble
 from dgl_treestack.formats.example import Example
 from dgl_treestack.formats.source import fault, read_text
 from dgl_treestack.leaf import LEAF_CLASSES
+from dgl_treestack.operators import MATH
 from dgl_treestack.vocabulary import variable_name
 
 ABSENT = "#"
@@ -147,6 +148,8 @@ def write(examples: Sequence[Example]) -> str:
 
 def _to_dict(example: Example) -> dict[str, Any]:
     tree = example.equation
+    if tree.signature.name != MATH.name:
+        raise DataError(f"The authors' format has the operators of {MATH.name!r}, not of {tree.signature.name!r}. Use .jsonl.")
     columns = _columns(tree)
     variables = sorted({variable_name(text) for _, kind, text in tree.leaves() if kind == "Symbol"})
     data: dict[str, Any] = {

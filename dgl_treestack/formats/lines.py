@@ -9,20 +9,21 @@ from dgl_treestack.errors import DataError, ExpressionError, unknown
 from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.formats.example import Example
 from dgl_treestack.formats.source import fault, read_lines
+from dgl_treestack.operators import MATH, Signature
 
 MAX_INFIX_DEPTH = 60  # deeper trees are written in prefix form
 
 _VERDICT_OF_LABEL = {1: "holds", 0: "refuted"}
 
 
-def read(path: Path) -> Iterator[Example]:
+def read(path: Path, signature: Signature = MATH) -> Iterator[Example]:
     """The examples of a file, one at a time. Raises DataError with file and line."""
     seen: dict[str, int] = {}
     for number, line in enumerate(read_lines(path), 1):
         if not line.strip():
             continue
         try:
-            example = from_dict(_loads(line), f"{path}:{number}")
+            example = from_dict(_loads(line), f"{path}:{number}", signature)
         except (DataError, ExpressionError) as error:
             raise DataError(str(error), path, number) from None
         if example.id in seen:
@@ -53,6 +54,7 @@ _KEYS: dict[str, tuple[type, ...]] = {
     "depth": (int,),
     "text": (str,),
     "prefix": (str,),
+    "signature": (str,),
     "fold": (str,),
     "pair": (str,),
     "family": (str,),
@@ -62,12 +64,21 @@ _KEYS: dict[str, tuple[type, ...]] = {
 }
 
 
-def from_dict(data: dict[str, Any], source: str = "") -> Example:
+def from_dict(data: dict[str, Any], source: str = "", signature: Signature = MATH) -> Example:
     """One line of our format. Raises DataError or ExpressionError; the caller adds file and line."""
     _check_keys(data)
     if ("text" in data) == ("prefix" in data):
         raise DataError("Exactly one of the keys 'text' and 'prefix' gives the equation.")
-    tree = Expression.parse(data["text"]) if "text" in data else Expression.from_prefix(data["prefix"])
+    if data.get("signature", MATH.name) != signature.name:
+        raise DataError(
+            f"Its operators are those of {data.get('signature', MATH.name)!r}, not of {signature.name!r}. "
+            "Read the file with its own signature: formats.read(path, signature)."
+        )
+    if "text" in data and signature is not MATH:
+        raise DataError(
+            f"Infix text, key 'text', is read for {MATH.name!r} alone. Write trees of {signature.name!r} as 'prefix'."
+        )
+    tree = Expression.parse(data["text"]) if "text" in data else Expression.from_prefix(data["prefix"], signature)
     if tree.names[0] == tree.signature.root:
         tree = Equation(tree.names, tree.texts, tree.arities, tree.signature)
     if data.get("depth", tree.depth) != tree.depth:
@@ -116,12 +127,14 @@ def write(examples: list[Example]) -> str:
 def to_dict(example: Example) -> dict[str, Any]:
     """One line of our format as plain data; empty fields are left out."""
     tree = example.equation
-    written = {"prefix": tree.prefix()} if tree.depth > MAX_INFIX_DEPTH else {"text": str(tree)}
+    is_math = tree.signature.name == MATH.name
+    written = {"text": str(tree)} if is_math and tree.depth <= MAX_INFIX_DEPTH else {"prefix": tree.prefix()}
     line = {
         "id": example.id,
         "label": example.label,
         "depth": tree.depth,
         **written,
+        "signature": "" if is_math else tree.signature.name,
         "fold": example.fold,
         "pair": example.pair,
         "family": example.family,

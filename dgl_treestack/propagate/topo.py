@@ -63,6 +63,8 @@ class _Step:
         self.graph.edata["one_hot_slot"] = one_hot.to(like).unsqueeze(2)
         self.graph.ndata["arity"] = self.graph.in_degrees()
         self.graph.ndata["state"] = like.new_zeros(self.graph.num_nodes(), self.carried)
+        for name in self.signals:  # of a graph without nodes, no step leaves any
+            self.graph.ndata[f"signal/{name}"] = like.new_zeros(self.graph.num_nodes(), *self._signal_shape(name))
         for name, factors in self.noise.items():
             self.graph.ndata[f"noise/{name}"] = factors
 
@@ -97,6 +99,9 @@ class _Step:
         state, signals = self.cell.node(OneOperator(self.cell, name), children, data.get("input"), noise)
         return self._pack(state, signals, count)
 
+    def _signal_shape(self, name: str) -> tuple[int, ...]:
+        return tuple(self.width if size == PER_CHILD else size for size in self.cell.signals[name])
+
     def _pack(self, state: State, signals: Mapping[str, Tensor], count: int) -> dict[str, Tensor]:
         like = next(self.cell.parameters())
         packed = {"state": like.new_zeros(count, self.carried)}
@@ -104,8 +109,7 @@ class _Step:
             check_state(state, self.cell, count)
             packed["state"] = torch.cat([state[name].flatten(1) for name in self.cell.fields], dim=1)
         for name in self.signals:
-            shape = tuple(self.width if size == PER_CHILD else size for size in self.cell.signals[name])
-            value = like.new_zeros(count, *shape)
+            value = like.new_zeros(count, *self._signal_shape(name))
             if name in signals:
                 value[:, : signals[name].shape[1]] = signals[name]
             packed[f"signal/{name}"] = value

@@ -26,7 +26,7 @@ def choose_engine(
 ) -> str:
     """The engine of a run: as its environment says, or else by `compile`.
 
-    Raises ConfigurationError where `compile` is on and there is no compiler.
+    Raises ConfigurationError where `compile` is on and there is no compiler, or native code has other gradients.
     """
     if "kernels" in recorded:
         return "levels/compiled" if recorded["kernels"] == "compiled" else config.engine
@@ -41,26 +41,30 @@ def choose_engine(
                 "compile = 'on' needs a C++ compiler and Python.h. Install g++ and Python's headers, or take 'off'."
             )
         return config.engine
-    if config.compile == "on":
+    fault = _fault_of_native_code(model, train_set, config.batch_size, device)
+    if not fault:
         return "levels/compiled"
-    return "levels/compiled" if _can_be_compiled(model, train_set, config.batch_size, device) else config.engine
+    if config.compile == "on":
+        raise ConfigurationError(f"{type(model.cell).__name__} cannot be compiled ({fault}). Take compile = 'off'.")
+    logger.warning("%s cannot be compiled (%s); it runs as it is.", type(model.cell).__name__, fault)
+    return config.engine
 
 
-def _can_be_compiled(model: Model, train_set: Dataset, size: int, device: torch.device) -> bool:
-    """Whether native code has the loss and the gradients of the steps as they are, on a first batch and on one equation."""
+def _fault_of_native_code(model: Model, train_set: Dataset, size: int, device: torch.device) -> str:
+    """What keeps native code from the loss and the gradients of the steps as they are, on a first batch and on one equation;
+    empty where nothing does."""
     logger.info("compiling kernels for %s", type(model.cell).__name__)
     try:
         for count in (size, 1):
             batch = train_set.batch(np.arange(min(count, len(train_set))), device)
             wanted, found = (_gradients(model, batch, engine) for engine in ("levels", "levels/compiled"))
             if not all(torch.allclose(a, b, rtol=1e-3, atol=1e-5) for a, b in zip(wanted, found, strict=True)):
-                raise ArithmeticError("native code has other numbers")
+                return "native code has other numbers"
     except Exception as error:  # whatever a cell of somebody's own may do that a tracer cannot follow
-        logger.warning("%s cannot be compiled (%s); it runs as it is.", type(model.cell).__name__, error)
-        return False
+        return str(error) or type(error).__name__
     finally:
         model.zero_grad(set_to_none=True)
-    return True
+    return ""
 
 
 def _gradients(model: Model, batch: Batch, engine: str) -> list[Tensor]:

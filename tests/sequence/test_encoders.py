@@ -128,9 +128,7 @@ def test_equal_sides_are_read_once_unless_dropout_makes_them_differ(monkeypatch)
     dataset = model.prepare([Example(tree, 1, str(i)) for i, tree in enumerate(pairs)])
     alone = torch.cat([model.eval()(dataset.batch(np.array([i]))) for i in range(4)])
     read, encode = [], type(model.cell).encode
-    monkeypatch.setattr(
-        type(model.cell), "encode", lambda own, trees: read.append(len(trees.roots)) or encode(own, trees)
-    )
+    monkeypatch.setattr(type(model.cell), "encode", lambda own, trees: read.append(len(trees.roots)) or encode(own, trees))
     together = model(dataset.batch(np.arange(4)))
     torch.testing.assert_close(together, alone)
     model.train()(dataset.batch(np.arange(4)))

@@ -5,6 +5,7 @@ its states, the block waits for the next one. GPUs have an allocator of their ow
 """
 
 import math
+from contextlib import suppress
 
 import torch
 from torch import Tensor
@@ -21,8 +22,10 @@ class Memory:
 
     def __init__(self, dtype: torch.dtype, device: torch.device):
         self.dtype, self.device = dtype, device
-        waiting = _waiting.get(dtype)
-        self.blocks = [waiting.pop()] if waiting and device.type == "cpu" else []
+        self.blocks: list[Tensor] = []
+        if device.type == "cpu":
+            with suppress(KeyError, IndexError):  # another thread may take the last one
+                self.blocks.append(_waiting[dtype].pop())
         self.taken = 0  # of the last block
 
     def empty(self, *shape: int) -> Tensor:

@@ -80,7 +80,7 @@ class _Sweep(torch.autograd.Function):
         buffers = _empty_buffers(work, leaves)
         stepper.ahead(buffers, recording)
         ctx.work, ctx.stepper, ctx.leaves = work, stepper, len(leaves)
-        ctx.wants_inputs = inputs is not None and inputs.requires_grad
+        ctx.wants_inputs = inputs is not None and inputs.requires_grad and bool(work.plan.chunks)
         read = [] if inputs is None else [inputs]
         # so that torch tells who changes them before the way back, which reads them again
         ctx.save_for_backward(*buffers.values(), *read, *work.noise.values(), *stepper.parameters)

@@ -1,0 +1,577 @@
+"""Graphs as users make them: batched, cut, permuted, saved, edited. Every engine has the states of `topo` on each of them.
+
+TREESTACK_FUZZ sets how many graphs are made: 100 where it is not set, 2,000 in `make fuzz`.
+"""
+
+import copy
+import os
+import pickle
+import random
+import threading
+from functools import cache
+from pathlib import Path
+
+import dgl
+import numpy as np
+import pytest
+import torch
+from every_cell import VOCABULARY, every_engine, make, needs_compiler
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from trees import LEAVES, random_equation, random_tree
+
+from dgl_treestack import cells, encoders, graph
+from dgl_treestack.errors import GraphError
+from dgl_treestack.expression import Equation, Expression
+from dgl_treestack.forest import Forest
+from dgl_treestack.model import Model
+from dgl_treestack.operators import MATH, Operator, Signature
+from dgl_treestack.propagate import draw_noise, levels, propagate
+from dgl_treestack.source import columns
+from dgl_treestack.wellformed import check_one_root
+
+GRAPHS = int(os.environ.get("TREESTACK_FUZZ", "100"))
+ENGINES = ["levels", *(["levels/pieces"] if levels.has_compiler() else [])]
+ROOT = MATH.index["Equality"]
+ROWS = [row for row, leaf in enumerate(VOCABULARY.leaves) if VOCABULARY.row(*leaf) == row]  # of `released`, two are never read
+EXACT = {"rtol": 1e-10, "atol": 1e-10}
+CELLS = [
+    (name, form)
+    for name in sorted(cells.models())
+    for form in cells.FORMS
+    if (name, form) != ("tree_rnn_second_order_bilinear", "child_sum")  # an error, which tests/cells/test_forms.py sees
+]
+
+
+def tree_graph(tree):
+    return graph.from_expressions([tree], VOCABULARY)
+
+
+def some_graph(rng):
+    """One tree: a leaf, an expression or an equation, as a tree or with shared subexpressions."""
+    kind = rng.randrange(4)
+    if kind == 0:
+        return tree_graph(random_tree(rng, rng.randrange(2)))
+    tree = random_equation(rng, rng.randrange(1, 6)) if kind == 1 else random_tree(rng, rng.randrange(1, 6))
+    return with_shared_nodes(tree_graph(tree), rng) if kind == 3 else tree_graph(tree)
+
+
+def with_shared_nodes(one, rng):
+    """The same tree with equal subtrees as one node, wherever a coin says so."""
+    nodes, (child, parent) = columns(one, MATH), one.edges()
+    kept = {}
+    stands_for = [kept.setdefault(int(n), i) if rng.random() < 0.7 else i for i, n in enumerate(nodes.subtree)]
+    child = torch.tensor(stands_for)[child]
+    made = dgl.graph((child, parent), num_nodes=one.num_nodes())
+    made.ndata.update(one.ndata)
+    made.edata["slot"] = one.edata["slot"]
+    reached, pending = set(), [0]
+    while pending:
+        node = pending.pop()
+        if node not in reached:
+            reached.add(node)
+            pending += made.in_edges(node)[0].tolist()
+    return whole(dgl.node_subgraph(made, sorted(reached), store_ids=False))
+
+
+def no_nodes():
+    return whole(dgl.node_subgraph(tree_graph(Expression.parse("x")), [], store_ids=False))
+
+
+def whole(one):
+    one.set_batch_num_nodes(torch.tensor([one.num_nodes()]))
+    one.set_batch_num_edges(torch.tensor([one.num_edges()]))
+    return one
+
+
+# What users do to a batch: graph -> graph
+
+
+def nest(batch, rng):
+    return dgl.batch([batch, dgl.batch([some_graph(rng), some_graph(rng)])])
+
+
+def unbatch(batch, rng):
+    parts = dgl.unbatch(batch)
+    rng.shuffle(parts)
+    return dgl.batch(parts)
+
+
+def cut_trees(batch, rng):
+    parts = np.split(np.arange(batch.num_nodes()), np.cumsum(batch.batch_num_nodes().tolist())[:-1])
+    rng.shuffle(parts)
+    chosen = np.concatenate(parts[: max(1, len(parts) // 2)])
+    return whole(dgl.node_subgraph(batch, torch.from_numpy(chosen), store_ids=False))
+
+
+def reorder(batch, rng):
+    nodes, edges = (rng.sample(range(n), n) for n in (batch.num_nodes(), batch.num_edges()))
+    config = {"nodes_perm": np.array(nodes, dtype=np.int64), "edges_perm": np.array(edges, dtype=np.int64)}
+    made = dgl.reorder_graph(batch, node_permute_algo="custom", edge_permute_algo="custom", permute_config=config)
+    return whole(made)
+
+
+def save(batch, rng):
+    path = FOLDER / f"{os.getpid()}.bin"
+    dgl.save_graphs(str(path), [batch])
+    return dgl.load_graphs(str(path))[0][0]
+
+
+def pickled(batch, rng):
+    return pickle.loads(pickle.dumps(batch))
+
+
+def copied(batch, rng):
+    return copy.deepcopy(batch)
+
+
+def moved(batch, rng):
+    return batch.to("cpu").int() if rng.random() < 0.5 else batch.clone()
+
+
+def leaf_rows(batch):
+    return torch.nonzero((batch.ndata["op"] < 0) & (batch.ndata["token"] >= 0)).squeeze(1)
+
+
+def edit_token(batch, rng):
+    leaves = leaf_rows(batch)
+    if len(leaves):
+        batch.ndata["token"][leaves[rng.randrange(len(leaves))]] = rng.choice(ROWS)
+    return batch
+
+
+def edit_number(batch, rng):
+    leaves = torch.nonzero(batch.ndata["op"] < 0).squeeze(1)
+    node = leaves[rng.randrange(len(leaves))]
+    batch.ndata["token"][node], batch.ndata["number"][node] = -1, rng.choice([0.0, -1.5, 1.29])
+    return batch
+
+
+def edit_operator(batch, rng):
+    arity, op = batch.in_degrees(), batch.ndata["op"]
+    alike = torch.nonzero((arity > 0) & (op != ROOT)).squeeze(1)
+    if len(alike):
+        node = alike[rng.randrange(len(alike))]
+        names = [operator.name for operator in MATH.inner if operator.arity == arity[node]]
+        op[node] = MATH.index[rng.choice(names)]
+    return batch
+
+
+def swap_slots(batch, rng):
+    _, parents = batch.edges(order="eid")
+    binary = torch.nonzero(batch.in_degrees() == 2).squeeze(1)
+    if len(binary):
+        edges = parents == binary[rng.randrange(len(binary))]
+        batch.edata["slot"][edges] = 1 - batch.edata["slot"][edges]
+    return batch
+
+
+def add_edges_again(batch, rng):
+    (child, parent), slot = batch.edges(order="eid"), batch.edata["slot"]
+    order = torch.tensor(rng.sample(range(len(slot)), len(slot)), dtype=torch.int64)
+    bare = dgl.remove_edges(batch, torch.arange(len(slot), dtype=batch.idtype))
+    return whole(dgl.add_edges(bare, child[order], parent[order], {"slot": slot[order]}))
+
+
+def add_leaf(batch, rng):
+    """A new leaf, of another kind than any, takes the place of a child."""
+    if not batch.num_edges():
+        return batch
+    edge, new = rng.randrange(batch.num_edges()), torch.tensor([batch.num_nodes()], dtype=batch.idtype)
+    parent, slot = batch.edges(order="eid")[1][edge : edge + 1], batch.edata["slot"][edge : edge + 1]
+    made = dgl.add_nodes(batch, 1, {"op": torch.tensor([-1]), "token": torch.tensor([rng.choice(ROWS)])})
+    made = dgl.remove_edges(made, torch.tensor([edge], dtype=batch.idtype))
+    return whole(dgl.add_edges(made, new, parent, {"slot": slot}))
+
+
+def mislead(batch, rng):
+    """Features that once were trusted."""
+    for name in ("subtree", "turn", "height", "leaf"):
+        batch.ndata[name] = torch.tensor([rng.randrange(3) for _ in range(batch.num_nodes())])
+    return batch
+
+
+BATCHING = (nest, unbatch, cut_trees)  # which need to know what is of which tree, and the same features everywhere
+OTHERS = (reorder, save, pickled, copied, moved, edit_token, edit_number, edit_operator, swap_slots, add_edges_again, add_leaf)
+
+
+def user_graph(seed):
+    """Some trees, some batching, then anything else, and wrong features in the end."""
+    rng = random.Random(seed)
+    batch = dgl.batch([some_graph(rng) for _ in range(rng.randrange(1, 6))])
+    for change in (*rng.choices(BATCHING, k=rng.randrange(3)), *rng.choices(OTHERS, k=rng.randrange(1, 5)), mislead):
+        batch = change(batch, rng)
+    return batch
+
+
+@cache
+def cell_of(name, form, inputs):
+    return make(name, form=form, input_size=inputs, dropout=0.3).train()
+
+
+def computed(cell, batch, engine, noise, signals):
+    """States, signals and gradients."""
+    cell.zero_grad(set_to_none=True)
+    if cell.input_size:
+        batch.ndata["input"] = batch.ndata["input"].detach().requires_grad_()
+    propagate(batch, cell, engine=engine, noise=noise, signals=signals)
+    found = {name: batch.ndata.pop(name) for name in (*cell.fields, *(f"signal/{name}" for name in signals))}
+    sum((values * torch.linspace(0.5, 1.5, values.shape[-1])).sin().sum() for values in found.values()).backward()
+    gradients = {name: parameter.grad for name, parameter in cell.named_parameters()}
+    return found | gradients | ({"of input": batch.ndata["input"].grad} if cell.input_size else {})
+
+
+def assert_same(wanted, found):
+    assert wanted.keys() == found.keys()
+    for name, value in wanted.items():
+        if value is None:
+            assert found[name] is None, name
+        else:
+            torch.testing.assert_close(found[name], value, **EXACT, msg=lambda text, name=name: f"{name}: {text}")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def folder_for_files(tmp_path_factory):
+    global FOLDER
+    FOLDER = tmp_path_factory.mktemp("graphs")
+
+
+FOLDER = Path()
+
+
+@settings(max_examples=GRAPHS)
+@given(
+    st.integers(0, 2**32),
+    st.sampled_from(CELLS),
+    st.sampled_from(["none", "node", "subtree", "stale"]),
+    st.sampled_from([0, 2]),
+)
+def test_every_engine_has_the_states_signals_and_gradients_of_topo(seed, model, masks, inputs):
+    cell, batch, source = cell_of(*model, inputs), user_graph(seed), torch.Generator().manual_seed(seed % 1000)
+    noise = None if masks == "none" else draw_noise(cell, batch, source, per_subtree=masks != "node")
+    if masks == "stale":
+        batch = edit_token(edit_operator(batch, random.Random(seed)), random.Random(seed))
+    if inputs:
+        batch.ndata["input"] = torch.randn(batch.num_nodes(), inputs, dtype=torch.float64, generator=source)
+    wanted = computed(cell, batch, "topo", noise, ())
+    for engine in ENGINES:
+        assert_same(wanted, computed(cell, batch, engine, noise, ()))
+    signals = list(cell.signals)
+    assert_same(computed(cell, batch, "topo", noise, signals), computed(cell, batch, "levels", noise, signals))
+
+
+@settings(max_examples=GRAPHS)
+@given(st.integers(0, 2**32), st.sampled_from(sorted(encoders.encoders())))
+def test_encoders_read_the_trees_that_are_there(seed, name):
+    """Vectors of some nodes are those of the expressions below them, each read by itself from a graph of its own."""
+    rng, batch = random.Random(seed), user_graph(seed)
+    batch.ndata["token"] = torch.where((batch.ndata["op"] < 0) & (batch.ndata["token"] < 0), 3, batch.ndata["token"])
+    del batch.ndata["text"]
+    trees = graph.to_expressions(batch, vocabulary=VOCABULARY)
+    encoder = encoder_of(name)
+    found = encoder(batch, graph.roots(batch).long())
+    chosen = rng.sample(range(len(trees)), min(2, len(trees)))
+    for i in chosen:
+        torch.testing.assert_close(found[i], encoder(tree_graph(trees[i]), torch.tensor([0]))[0], **EXACT)
+
+
+@cache
+def encoder_of(name):
+    made = encoders.build(name, len(VOCABULARY), len(MATH.operators), 64 if "transformer" in name else 6)
+    made.reset_parameters(torch.Generator().manual_seed(0))
+    return made.double().eval()
+
+
+# Cases by name
+
+
+@every_engine
+def test_two_batched_graphs_have_the_states_that_each_has_alone(engine):
+    """The case that made all of this necessary: subtrees were numbered within the forest that a graph came from."""
+    rng, cell = random.Random(0), make("tree_smu")
+    graphs = [graph.from_expressions([random_equation(rng, 4), random_tree(rng, 3)], VOCABULARY) for _ in range(2)]
+    alone = torch.cat([propagate(one, cell, engine="topo") for one in graphs])
+    torch.testing.assert_close(propagate(dgl.batch(graphs), cell, engine=engine), alone, **EXACT)
+
+
+@every_engine
+def test_wrong_features_of_old_are_ignored(engine):
+    cell, batch = make("tree_smu"), graph.from_expressions([Expression.parse("sin(x + y)*cos(x + y)")], VOCABULARY)
+    wanted = propagate(batch, cell, engine="topo").clone()
+    for name in ("subtree", "turn", "height"):
+        batch.ndata[name] = torch.zeros(batch.num_nodes(), dtype=torch.int64)
+    assert torch.equal(propagate(batch, cell, engine=engine), propagate(batch.clone(), cell, engine=engine))
+    torch.testing.assert_close(batch.ndata["h"], wanted, **EXACT)
+
+
+@every_engine
+def test_edits_after_a_batch_was_propagated_are_seen(engine):
+    cell, batch = make("tree_lstm"), graph.from_expressions([Expression.parse("x**y + x")], VOCABULARY)
+    before = propagate(batch, cell, engine=engine).clone()
+    swap_slots(batch, random.Random(0))
+    batch.ndata["token"][2] = 7
+    after = propagate(batch, cell, engine=engine)
+    torch.testing.assert_close(after, propagate(batch.clone(), cell, engine="topo"), **EXACT)
+    assert (after - before).abs().max() > 1e-3
+
+
+@every_engine
+def test_a_shared_subexpression_is_one_row(engine):
+    """x*y is one node with three parents, and its gradient is that of all of its uses."""
+    shared = dgl.graph(([0, 1, 2, 2, 2, 3], [2, 2, 3, 4, 4, 4]), num_nodes=5)
+    signature = Signature("s", (Operator("Mul", 2), Operator("sin", 1), Operator("three", 3)))
+    shared.ndata["op"], shared.ndata["token"] = torch.tensor([-1, -1, 0, 1, 2]), torch.tensor([3, 4, -1, -1, -1])
+    shared.ndata["number"], shared.edata["slot"] = torch.zeros(5), torch.tensor([0, 1, 0, 0, 2, 1])
+    cell = cells.build("tree_smu", signature.operators, len(VOCABULARY), 4)
+    cell.reset_parameters(torch.Generator().manual_seed(0))
+    cell = cell.double()
+    names = "three Mul Symbol:a Symbol:b sin Mul Symbol:a Symbol:b Mul Symbol:a Symbol:b".replace("Symbol:a", "Integer:3")
+    trees = [Expression.from_prefix(names, signature)]
+    (tree,) = graph.to_expressions(shared, signature, VOCABULARY)
+    assert tree.size == 11 and tree.prefix().startswith("three Mul") and len(trees) == 1
+
+    def gradient(batch, engine):
+        cell.zero_grad()
+        (propagate(batch, cell, engine=engine, signature=signature)[graph.roots(batch)] ** 2).sum().backward()
+        return [parameter.grad.clone() for parameter in cell.parameters() if parameter.grad is not None]
+
+    written_out = graph.from_expressions([tree], VOCABULARY, signature)
+    for one, other in zip(gradient(shared, engine), gradient(written_out, "topo"), strict=True):
+        torch.testing.assert_close(one, other, **EXACT)
+
+
+@every_engine
+def test_empty_batches_and_single_leaves(engine):
+    cell = make("tree_smu")
+    empty = graph.build(Forest.build([], VOCABULARY))
+    assert propagate(empty, cell, engine=engine, signals=["push"]).shape == (0, 6)
+    assert propagate(no_nodes(), cell, engine=engine).shape == (0, 6)
+    leaf = dgl.batch([tree_graph(Expression.parse("x")), no_nodes(), tree_graph(Expression.parse("y"))])
+    assert propagate(leaf, cell, engine=engine).shape == (2, 6)
+
+
+@pytest.mark.parametrize("name", ["tree_smu", "tree_lstm", "tree_rnn"])
+def test_a_chain_of_two_thousand(name):
+    cell, rng = make(name), random.Random(0)
+    chain = tree_graph(Expression.from_prefix("sin cos " * 1000 + "Symbol:x"))
+    wanted = computed(cell, reorder(chain, rng), "topo", None, ())
+    for engine in ENGINES:
+        found = computed(cell, reorder(chain, random.Random(0)), engine, None, ())
+        assert_same(wanted, found)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_loader_of_dgl(workers):
+    from dgl.dataloading import GraphDataLoader
+
+    rng, cell = random.Random(1), make("tree_smu")
+    graphs = [some_graph(rng) for _ in range(24)]
+    loader = GraphDataLoader(graphs, batch_size=5, shuffle=True, num_workers=workers)
+    batches = list(loader)
+    assert len(batches) == 5
+    for batch in batches:
+        wanted = propagate(batch.clone(), cell, engine="topo")
+        for engine in ENGINES:
+            torch.testing.assert_close(propagate(batch, cell, engine=engine), wanted, **EXACT)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_several_threads_at_once(engine):
+    """On the same graph and on others, with gradients."""
+    cell = make("tree_smu").train()
+    batches = [user_graph(seed) for seed in range(4)] * 2
+    weights = [parameter for parameter in cell.products.parameters()]
+
+    def run(batch):
+        h = propagate(batch.clone(), cell, engine=engine)
+        gradients = torch.autograd.grad(h.sin().sum(), weights, allow_unused=True)
+        return [h, *(gradient for gradient in gradients if gradient is not None)]
+
+    wanted, found, failed = [run(batch) for batch in batches], {}, []
+
+    def work(i):
+        try:
+            for _ in range(5):
+                found[i] = run(batches[i])
+        except Exception as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(len(batches))]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+    assert not failed
+    for i, values in enumerate(wanted):
+        assert_same(dict(enumerate(values)), dict(enumerate(found[i])))
+
+
+# Graphs that are none
+
+
+def good():
+    """Equality of sin(x)*y and 2: nodes 0 =, 1 *, 2 sin, 3 x, 4 y, 5 2."""
+    return tree_graph(Equation.parse("sin(x)*y = 2"))
+
+
+def edge(batch, child, parent):
+    return int(batch.edge_ids(child, parent))
+
+
+def feature(name, node, value):
+    def change(batch):
+        batch.ndata[name][node] = value
+        return batch
+
+    return change
+
+
+def slot(child, parent, value):
+    def change(batch):
+        batch.edata["slot"][edge(batch, child, parent)] = value
+        return batch
+
+    return change
+
+
+def linked(child, parent, value):
+    return lambda batch: dgl.add_edges(batch, [child], [parent], {"slot": torch.tensor([value])})
+
+
+def cut(child, parent):
+    return lambda batch: dgl.remove_edges(batch, edge(batch, child, parent))
+
+
+def without(home, name):
+    def change(batch):
+        getattr(batch, home).pop(name)
+        return batch
+
+    return change
+
+
+def replaced(home, name, values):
+    def change(batch):
+        getattr(batch, home)[name] = values(getattr(batch, home)[name])
+        return batch
+
+    return change
+
+
+def heterogeneous(batch):
+    return dgl.heterograph({("a", "to", "b"): ([0], [0])})
+
+
+def cyclic(batch):
+    """x, below sin, becomes a cosine above the product."""
+    batch.ndata["op"][3] = MATH.index["cos"]
+    return dgl.add_edges(batch, [1], [3], {"slot": torch.tensor([0])})
+
+
+MALFORMED = {
+    "cycle": (cyclic, r"Node \d is below itself: the graph has a cycle"),
+    "own child": (lambda batch: linked(2, 2, 0)(cut(3, 2)(batch)), "Node 2 is below itself"),
+    "missing slot": (slot(3, 2, 1), r"Node 2 \(sin\) has children in slots 1; the slots of 1 children are 0 to 0, each once"),
+    "doubled slot": (slot(4, 1, 0), r"Node 1 \(Mul\) has children in slots 0, 0"),
+    "negative slot": (slot(4, 1, -1), r"Node 1 \(Mul\) has children in slots -1, 0"),
+    "huge slot": (slot(4, 1, 2**40), r"Node 1 \(Mul\) has children in slots 0, 1099511627776"),
+    "doubled edge": (linked(3, 2, 0), r"Node 2 \(sin\) has children in slots 0, 0"),
+    "too many children": (linked(4, 2, 1), "Node 2 has 2 children; 'sin' takes 1"),
+    "too few children": (cut(4, 1), "Node 1 has 1 children; 'Mul' takes 2"),
+    "operator without children": (feature("op", 4, MATH.index["cos"]), "Node 4 has 0 children; 'cos' takes 1"),
+    "leaf with children": (feature("op", 2, -1), "Node 2 is a leaf .* and has children"),
+    "op below -1": (feature("op", 3, -5), "Node 3 has op = -5, which is no operator of 'math'"),
+    "op above all": (feature("op", 2, 30), "Node 2 has op = 30, which is no operator of 'math': 0 to 29"),
+    "unknown token": (feature("token", 3, 34), "Node 3 has token = 34, which is no row of the model's vocabulary: 0 to 33"),
+    "token below -1": (feature("token", 4, -2), "Node 4 has token = -2"),
+    "number that is none": (
+        lambda batch: feature("number", 3, float("nan"))(feature("token", 3, -1)(batch)),
+        "Node 3 is a leaf with token = -1, whose number is not finite",
+    ),
+    "equation below an operator": (
+        lambda batch: feature("op", 1, ROOT)(batch),
+        "Node 1 is 'Equality' and has a parent",
+    ),
+    "no op": (without("ndata", "op"), r"There is no graph.ndata\['op'\]"),
+    "no slot": (without("edata", "slot"), r"There is no graph.edata\['slot'\]"),
+    "op of numbers with a point": (replaced("ndata", "op", torch.Tensor.float), "whole numbers, torch.int64"),
+    "token of two columns": (
+        replaced("ndata", "token", lambda values: values.unsqueeze(1).expand(-1, 2)),
+        r"has the shape \(6, 2\); it holds one number each",
+    ),
+    "two types of nodes": (heterogeneous, "one type of node"),
+}
+
+
+@pytest.mark.parametrize("fault", MALFORMED)
+@pytest.mark.parametrize("engine", ["topo", *ENGINES])
+def test_every_malformed_graph_has_its_one_error(fault, engine):
+    change, message = MALFORMED[fault]
+    with pytest.raises(GraphError, match=message):
+        propagate(change(good()), make("tree_smu"), engine=engine)
+
+
+def test_a_tree_has_one_root():
+    one = good()
+    check_one_root(one)
+    check_one_root(dgl.batch([one, one]))
+    with pytest.raises(GraphError, match=r"Tree 0 of the batch has 2 roots \(nodes 0, 6\); one is needed"):
+        check_one_root(whole(dgl.add_nodes(one, 1)))
+    with pytest.raises(GraphError, match="Tree 1 of the batch has no nodes"):
+        check_one_root(dgl.batch([one, no_nodes(), one]))
+
+
+def test_a_token_at_an_operator_is_not_read():
+    cell, batch = make("tree_smu"), good()
+    wanted = propagate(batch, cell).clone()
+    batch.ndata["token"][1] = 12345
+    torch.testing.assert_close(propagate(batch, cell), wanted)
+
+
+def test_what_is_shared_too_often_to_be_written_out():
+    """A chain of n squares stands for a tree of 2^n leaves: a tree model does not mind, a reader of tokens must."""
+    n = 80
+    child = torch.arange(n).repeat_interleave(2)
+    squares = dgl.graph((child, child + 1), num_nodes=n + 1)
+    squares.ndata["op"] = torch.full((n + 1,), MATH.index["Mul"])
+    squares.ndata["op"][0] = -1
+    squares.ndata["token"] = torch.full((n + 1,), -1)
+    squares.ndata["token"][0] = 3
+    squares.ndata["number"], squares.edata["slot"] = torch.zeros(n + 1), torch.arange(2).repeat(n)
+    cell = make("tree_smu")
+    torch.testing.assert_close(propagate(squares.clone(), cell), propagate(squares, cell, engine="topo"), **EXACT)
+    for read in (
+        lambda: encoder_of("lstm")(squares, torch.tensor([n])),
+        lambda: graph.to_expressions(squares, vocabulary=VOCABULARY),
+    ):
+        with pytest.raises(GraphError, match="10,000,000 nodes once shared ones are written out"):
+            read()
+
+
+def test_an_encoder_has_no_row_for_a_number():
+    batch = tree_graph(Expression.parse("x + Number(1.29)"))
+    with pytest.raises(GraphError, match=r"Node 2 is the number 1.29 without a row in the vocabulary"):
+        encoder_of("lstm")(batch, torch.tensor([0]))
+
+
+@needs_compiler
+@pytest.mark.parametrize("engine", ["topo", *ENGINES])
+def test_weights_changed_before_the_way_back_are_an_error(engine):
+    cell, batch = make("tree_smu").train(), tree_graph(Expression.parse("sin(x)*y + x"))
+    h = propagate(batch, cell, engine=engine)
+    with torch.no_grad():
+        cell.products["gates"].weight_Mul.mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        h.sum().backward()
+
+
+@pytest.mark.parametrize("name", sorted(cells.models()))
+def test_cells_can_be_sent_to_other_processes(name):
+    cell, batch = make(name), tree_graph(random_equation(random.Random(3), 4, leaves=LEAVES))
+    sent = pickle.loads(pickle.dumps(cell))
+    assert torch.equal(propagate(batch.clone(), sent), propagate(batch, cell))
+
+
+def test_models_can_be_sent_to_other_processes():
+    for name in ("tree_smu", "lstm"):
+        model = Model.build(name, 6, VOCABULARY, ["verification"])
+        model.reset_parameters(torch.Generator().manual_seed(0))
+        assert repr(pickle.loads(pickle.dumps(model))) == repr(model)
