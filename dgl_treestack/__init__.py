@@ -9,30 +9,49 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _HOMES = {
+    "Cell": "cells",
     "Equation": "expression",
     "Example": "formats",
     "Expression": "expression",
     "Forest": "forest",
+    "GraphDataLoader": "_dgl",
     "MATH": "operators",
     "Model": "model",
     "Operator": "operators",
     "Run": "training.run",
     "Signature": "operators",
+    "Task": "tasks",
+    "TreeDataset": "tree_dataset",
     "TreestackError": "errors",
     "Vocabulary": "vocabulary",
+    "describe": "inspection.table",
     "judge": "truth",
+    "load": "training.shipped",
+    "pretrained": "training.shipped",
+    "register_cell": "cells",
+    "register_task": "tasks",
+    "to_networkx": "inspection.network",
 }
-__all__ = ["MATH", "Equation", "Example", "Expression", "Forest", "Model", "Operator", "Run", "Signature"]
-__all__ += ["TreestackError", "Vocabulary", "judge"]
+__all__ = ["MATH", "Cell", "Equation", "Example", "Expression", "Forest", "GraphDataLoader"]
+__all__ += ["Model", "Operator", "Run", "Signature", "Task", "TreeDataset", "TreestackError"]
+__all__ += ["Vocabulary", "describe", "judge", "load", "pretrained", "register_cell", "register_task"]
+__all__ += ["to_networkx"]
 
 if TYPE_CHECKING:
+    from dgl_treestack._dgl import GraphDataLoader
+    from dgl_treestack.cells import Cell, register_cell
     from dgl_treestack.errors import TreestackError
     from dgl_treestack.expression import Equation, Expression
     from dgl_treestack.forest import Forest
     from dgl_treestack.formats import Example
+    from dgl_treestack.inspection.network import to_networkx
+    from dgl_treestack.inspection.table import describe
     from dgl_treestack.model import Model
     from dgl_treestack.operators import MATH, Operator, Signature
+    from dgl_treestack.tasks import Task, register_task
     from dgl_treestack.training.run import Run
+    from dgl_treestack.training.shipped import load, pretrained
+    from dgl_treestack.tree_dataset import TreeDataset
     from dgl_treestack.truth import judge
     from dgl_treestack.vocabulary import Vocabulary
 

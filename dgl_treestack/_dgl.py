@@ -45,6 +45,8 @@ if STAND_IN:
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # deprecations inside a library that will not be released again
     import dgl
+    import dgl.data
+    import dgl.dataloading
     import dgl.function
 
 DGLGraph = dgl.DGLGraph
@@ -53,6 +55,11 @@ function = dgl.function
 prop_nodes_topo = dgl.prop_nodes_topo
 topological_nodes_generator = dgl.topological_nodes_generator
 DGLError = dgl.DGLError
+DGLDataset = dgl.data.DGLDataset
+GraphDataLoader = dgl.dataloading.GraphDataLoader
+load_graphs = dgl.load_graphs
+save_graphs = dgl.save_graphs
+batch = dgl.batch
 
 
 def has_cuda() -> bool:

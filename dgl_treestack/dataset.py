@@ -10,11 +10,15 @@ from torch import Tensor
 
 from dgl_treestack import graph
 from dgl_treestack._dgl import DGLGraph
+from dgl_treestack.errors import ConfigurationError, DataError, VocabularyError, unknown
 from dgl_treestack.forest import Forest
 from dgl_treestack.formats import Example
+from dgl_treestack.operators import MATH, Signature
 from dgl_treestack.propagate import Plans
 from dgl_treestack.source import Source
-from dgl_treestack.tasks import Item
+from dgl_treestack.tasks import Item, Task
+from dgl_treestack.vocabulary import Vocabulary
+from dgl_treestack.wellformed import check, check_one_root
 
 MOST_KEPT = 500_000  # nodes of a data set whose batches are kept: some 60 MB
 AT_ONCE = 8  # batches that are made one after the other before the first is used
@@ -74,26 +78,85 @@ class Dataset:
             self.kept[size, str(device)] = made
 
 
+def prepare(
+    examples: Sequence[Example],
+    heads: Sequence[Task],
+    vocabulary: Vocabulary,
+    signature: Signature = MATH,
+    task_name: str | None = None,
+) -> Dataset:
+    """Examples as data for tasks, each for the first that accepts it, or all for the one that is named.
+
+    Raises DataError when no task accepts an example, ConfigurationError when there is no such task, VocabularyError for an
+    unknown leaf.
+    """
+    names = [head.name for head in heads]
+    if task_name is not None and task_name not in names:
+        raise ConfigurationError("The model was not made for it: " + unknown("task", task_name, names))
+    task = [_route(example, heads) if task_name is None else names.index(task_name) for example in examples]
+    items = [heads[i].prepare(example) for i, example in zip(task, examples, strict=True)]
+    try:
+        forest = Forest.build([item.tree for item in items], vocabulary, signature)
+    except VocabularyError:
+        _blame(examples, vocabulary)
+        raise
+    targets = np.array([item.target for item in items], dtype=np.float64)
+    return Dataset(examples, items, forest, targets, np.array(task, dtype=np.int64))
+
+
+def _route(example: Example, heads: Sequence[Task]) -> int:
+    for i, head in enumerate(heads):
+        if head.accepts(example):
+            return i
+    tasks_of_model = ", ".join(head.name for head in heads)
+    raise DataError(f"{example.equation} fits none of the model's tasks ({tasks_of_model}).", example.source or None)
+
+
+def _blame(examples: Sequence[Example], vocabulary: Vocabulary) -> None:
+    """Raise the vocabulary's error for the first example that it cannot read, with file and line where known."""
+    for example in examples:
+        try:
+            for _, kind, text in example.equation.leaves():
+                vocabulary.row(kind, text)
+        except VocabularyError as error:
+            raise DataError(str(error), example.source or None) from None
+
+
 @dataclass(frozen=True, eq=False)
 class Batch:
     """Trees with the root (B,) of each, the root's first two children (B, 2) or -1, target (B,) and task (B,).
 
-    plans: its own among those of the batches that were made with it.
+    trees: a forest, or somebody's graph. plans: its own among those of the batches that were made with it.
     `graph`, the trees as one batched graph, is made when somebody asks for it: the fast engines do not.
     """
 
-    forest: Forest
+    trees: Source
     roots: Tensor
     sides: Tensor
     targets: Tensor
     task: np.ndarray
     plans: Plans
 
+    @classmethod
+    def of_graph(cls, batch: DGLGraph, task: int, signature: Signature, tokens: int | None = None) -> "Batch":
+        """A batched graph, of whose targets nothing is known (NaN). task: the number of the task of all trees.
+
+        Raises GraphError for a graph that is not well formed, or a tree with several roots.
+        """
+        children = check(batch, signature, tokens).children
+        check_one_root(batch)
+        roots = graph.roots(batch).cpu().long()
+        sides = np.full((len(roots), 2), -1, dtype=np.int64)
+        first = children[roots.numpy(), :2]
+        sides[:, : first.shape[1]] = first
+        targets = torch.full((len(roots),), float("nan"), dtype=torch.float64)
+        return cls(batch, roots, torch.from_numpy(sides), targets, np.full(len(roots), task), Plans(signature))
+
     @cached_property
     def graph(self) -> DGLGraph:
-        return graph.build(self.forest)
+        return graph.build(self.trees) if isinstance(self.trees, Forest) else self.trees
 
     @property
     def source(self) -> Source:
         """What is to be propagated: the graph, which may have been changed, if there is one by now."""
-        return vars(self).get("graph", self.forest)
+        return vars(self).get("graph", self.trees)

@@ -9,18 +9,21 @@ import torch
 from torch import Tensor, nn
 
 from dgl_treestack import cells, encoders
-from dgl_treestack.dataset import Batch, Dataset
+from dgl_treestack._dgl import DGLGraph
+from dgl_treestack.dataset import Batch, Dataset, prepare
 from dgl_treestack.encoders import Encoder
-from dgl_treestack.errors import ConfigurationError, DataError, VocabularyError, unknown
-from dgl_treestack.forest import Forest
+from dgl_treestack.errors import ConfigurationError, GraphError, unknown
+from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.formats import Example
 from dgl_treestack.operators import MATH, Signature
-from dgl_treestack.propagate import compute, draw_noise
+from dgl_treestack.propagate import compute, draw_noise, propagate
 from dgl_treestack.source import Source
-from dgl_treestack.tasks import NodeStates, Task, tasks
+from dgl_treestack.tasks import NodeStates, Task
+from dgl_treestack.tasks import tasks as task_table
 from dgl_treestack.vocabulary import Vocabulary
 
 MASKS = ("node", "subtree")
+SCORED_AT_ONCE = 256  # equations
 
 
 class Model(nn.Module):
@@ -49,21 +52,33 @@ class Model(nn.Module):
     @classmethod
     def build(
         cls,
-        name: str,
-        hidden: int,
-        vocabulary: Vocabulary,
-        task_names: Sequence[str],
+        name: str | type[cells.Cell],
+        hidden: int = 50,
+        vocabulary: Vocabulary | str = "canonical",
+        tasks: Sequence[str] = ("verification",),
         signature: Signature = MATH,
         *,
         masks: str = "node",
+        seed: int | None = None,
         **cell: Any,
     ) -> "Model":
-        """A model by the name of its cell and its tasks, parameters uninitialised. Raises ConfigurationError."""
-        for task in task_names:
-            if task not in tasks():
-                raise ConfigurationError(unknown("task", task, tasks()))
-        built = _build(name, hidden, vocabulary, signature, **cell)
-        return cls(built, [tasks()[task](hidden) for task in task_names], vocabulary, signature, masks=masks)
+        """A model by the name or the class of its cell and the names of its tasks.
+
+        vocabulary: or the name of a preset. seed: of the initial values; without it parameters are uninitialised, to be filled
+        by `reset_parameters` or `load_state_dict`. cell: dropout, share, input_size, and the settings of the cell.
+        Raises ConfigurationError, VocabularyError.
+
+        >>> Model.build("tree_smu", hidden=20, stack_size=3, seed=0)  # doctest: +SKIP
+        """
+        for task in tasks:
+            if task not in task_table():
+                raise ConfigurationError(unknown("task", task, task_table()))
+        vocabulary = Vocabulary.preset(vocabulary) if isinstance(vocabulary, str) else vocabulary
+        reader = _build(name, hidden, vocabulary, signature, **cell)
+        model = cls(reader, [task_table()[task](hidden) for task in tasks], vocabulary, signature, masks=masks)
+        if seed is not None:
+            model.reset_parameters(torch.Generator().manual_seed(seed))
+        return model
 
     @property
     def tree_cell(self) -> cells.Cell:
@@ -88,55 +103,86 @@ class Model(nn.Module):
         Raises DataError when no task accepts an example, ConfigurationError when the model has no such task, VocabularyError
         for an unknown leaf.
         """
-        if task_name is not None and task_name not in self.heads:
-            raise ConfigurationError("The model was not made for it: " + unknown("task", task_name, self.heads))
-        task = [self._route(example) if task_name is None else list(self.heads).index(task_name) for example in examples]
-        items = [self._heads[i].prepare(example) for i, example in zip(task, examples, strict=True)]
-        try:
-            forest = Forest.build([item.tree for item in items], self.vocabulary, self.signature)
-        except VocabularyError:
-            self._blame(examples)
-            raise
+        dataset = prepare(examples, self._heads, self.vocabulary, self.signature, task_name)
         if isinstance(self.cell, Encoder):
-            self.cell.check(forest, [example.source for example in examples])
-        return Dataset(
-            examples,
-            items,
-            forest,
-            np.array([item.target for item in items], dtype=np.float64),
-            np.array(task, dtype=np.int64),
-        )
+            self.cell.check(dataset.forest, [example.source for example in examples])
+        return dataset
 
-    def _route(self, example: Example) -> int:
-        for i, head in enumerate(self._heads):
-            if head.accepts(example):
-                return i
-        tasks_of_model = ", ".join(self.heads)
-        raise DataError(f"{example.equation} fits none of the model's tasks ({tasks_of_model}).", example.source or None)
+    # Python first: what a person asks of a model
 
-    def _blame(self, examples: Sequence[Example]) -> None:
-        """Raise the vocabulary's error for the first example that it cannot read, with file and line where known."""
-        for example in examples:
-            try:
-                for _, kind, text in example.equation.leaves():
-                    self.vocabulary.row(kind, text)
-            except VocabularyError as error:
-                raise DataError(str(error), example.source or None) from None
+    @torch.no_grad()
+    def score(self, equations: str | Expression | Sequence[str | Expression], *, task: str | None = None) -> Tensor:
+        """(B,) the model's outputs for equations or their texts, in evaluation mode: for verification, sigmoid(score) is the
+        probability that an equation holds.
+
+        task: where the model has several. Raises ExpressionError, VocabularyError, DataError, ConfigurationError.
+
+        >>> model.score("sin(x)**2 + cos(x)**2 = 1").sigmoid()  # doctest: +SKIP
+        """
+        several = [equations] if isinstance(equations, str | Expression) else equations
+        trees = [self._read(one) if isinstance(one, str) else one for one in several]
+        dataset = self.prepare([Example(tree) for tree in trees], task)
+        was_training = self.training
+        self.eval()
+        try:
+            device = next(self.parameters()).device
+            outputs = [self(batch) for batch in dataset.in_order(np.arange(len(dataset)), SCORED_AT_ONCE, device)]
+        finally:
+            self.train(was_training)
+        return torch.cat(outputs) if outputs else next(self.parameters()).new_zeros(0)
+
+    def states(self, graph: DGLGraph, *, signals: Sequence[str] | None = None, engine: str = "levels") -> Tensor:
+        """(N, H) the states h of all nodes, left on the graph with the cell's other fields and its signals: all of them, or
+        those named. See `dgl_treestack.propagate.propagate`."""
+        names = list(self.tree_cell.signals) if signals is None else signals
+        return propagate(graph, self.tree_cell, engine=engine, signature=self.signature, signals=names)
+
+    def _read(self, text: str) -> Expression:
+        """An equation in infix; of another signature than the papers' a tree in prefix form."""
+        if self.signature.name == MATH.name:
+            return Equation.parse(text)
+        is_equation = text.split()[:1] == [self.signature.root]
+        return (Equation if is_equation else Expression).from_prefix(text, self.signature)
 
     def forward(
         self,
-        batch: Batch,
+        batch: Batch | DGLGraph,
         engine: str = "levels",
         signals: Sequence[str] = (),
         generator: torch.Generator | None = None,
         *,
         keep: bool = False,
+        task: str | None = None,
     ) -> Tensor:
-        """The output of every tree (B,). `generator` draws dropout masks in training.
+        """The output of every tree (B,). `generator` draws dropout masks in training; without it torch's own does.
 
-        keep: leave the states on the graph, which is done in any case when there are signals. An encoder has none to leave.
+        batch: of a `Dataset`, or any DGL graph of one tree per graph of the batch, all for one task, named where the model has
+        several. keep: leave the states on the graph, which is done in any case when there are signals. An encoder has none.
+        Raises GraphError for a graph that is not well formed, or not what the task asks for.
         """
+        if not isinstance(batch, Batch):
+            batch = self._batch_of(batch, task)
         return self.read(self._states(batch, engine, signals, generator, keep=keep), batch)
+
+    def _batch_of(self, graph: DGLGraph, task: str | None) -> Batch:
+        names = list(self.heads)
+        if task is None and len(names) > 1:
+            raise ConfigurationError(f"The model has the tasks {', '.join(names)}. Say which one a graph is for: task=...")
+        if task is not None and task not in names:
+            raise ConfigurationError("The model was not made for it: " + unknown("task", task, names))
+        number = 0 if task is None else names.index(task)
+        tokens = self.cell.leaves if isinstance(self.cell, Encoder) else self.cell.tokens
+        batch = Batch.of_graph(graph, number, self.signature, tokens)
+        if self._heads[number].compares_sides:
+            operators = graph.ndata["op"].cpu()[batch.roots]
+            other = torch.nonzero(operators != self.signature.index.get(self.signature.root or "", len(self.signature.names)))
+            if len(other):
+                tree = int(other[0])
+                raise GraphError(
+                    f"Tree {tree} of the batch, with root {int(batch.roots[tree])}, is no equation, whose two sides the task "
+                    f"{names[number]!r} compares."
+                )
+        return batch
 
     def read(self, h: NodeStates, batch: Batch) -> Tensor:
         """The output of every tree (B,) from the states of nodes."""
@@ -152,7 +198,8 @@ class Model(nn.Module):
         source = batch.graph if engine == "topo" else batch.source
         per_subtree = self.masks == "subtree"
         noise = None
-        if generator:
+        if self.training:
+            generator = generator or torch.default_generator
             noise = draw_noise(self.cell, source, generator, per_subtree=per_subtree, signature=self.signature)
         states = compute(
             source,
@@ -194,14 +241,16 @@ class Model(nn.Module):
         return {"task": head.name, **head.record(dataset.examples[i], dataset.items[i], output)}
 
 
-def _build(name: str, hidden: int, vocabulary: Vocabulary, signature: Signature, **settings: Any) -> cells.Cell | Encoder:
-    """What a model's name stands for. Raises ConfigurationError."""
-    if name in encoders.encoders():
+def _build(
+    name: str | type[cells.Cell], hidden: int, vocabulary: Vocabulary, signature: Signature, **settings: Any
+) -> cells.Cell | Encoder:
+    """What a model's name or class stands for. Raises ConfigurationError."""
+    if isinstance(name, str) and name in encoders.encoders():
         share = settings.pop("share", "operator")
         if share != "operator":
             raise ConfigurationError(f"'share' is {share!r}; {name} has no weights per operator to share.")
         return encoders.build(name, len(vocabulary), len(signature.operators), hidden, **settings)
-    if name not in cells.models():
+    if isinstance(name, str) and name not in cells.models():
         raise ConfigurationError(unknown("model", name, [*cells.models(), *encoders.encoders()]))
     return cells.build(name, signature.inner, len(vocabulary), hidden, **settings)
 

@@ -33,7 +33,7 @@ def dataset(model):
 def test_columns_of_a_forest_are_those_of_its_graph(dataset):
     """Subtrees of one kind may be numbered in another order."""
     batch = dataset.batch(np.array([1, 0, 3, 1, 6]))
-    own, of_graph = (columns(source, batch.forest.signature) for source in (batch.forest, batch.graph))
+    own, of_graph = (columns(source, batch.trees.signature) for source in (batch.trees, batch.graph))
     for name in ("op", "token", "number", "children", "turn"):
         assert np.array_equal(getattr(own, name), getattr(of_graph, name)), name
     assert np.array_equal(in_order_of_appearance(own.subtree), in_order_of_appearance(of_graph.subtree))

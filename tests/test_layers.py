@@ -41,6 +41,7 @@ ROOMS = [
     "propagate",
     "tasks",
     "dataset",
+    "tree_dataset",
     "model",
     "stacked",
     "records",

@@ -1,5 +1,7 @@
 """What an installed package needs at run time: configurations, bundled data, axioms. Found by name."""
 
+import hashlib
+from functools import lru_cache
 from pathlib import Path
 
 from dgl_treestack.errors import ConfigurationError, DataError, unknown
@@ -64,3 +66,17 @@ def find_data(name: str) -> Path:
     if name not in bundled():
         raise DataError(unknown("data set", name, bundled()))
     return bundled()[name]
+
+
+def sha256(path: Path) -> str:
+    """Checksum of a file. Raises DataError when it cannot be read."""
+    try:
+        state = path.stat()
+        return _sha256(path, state.st_size, state.st_mtime_ns)
+    except OSError as error:
+        raise DataError(f"Cannot be read: {error.strerror}.", path) from None
+
+
+@lru_cache(maxsize=64)
+def _sha256(path: Path, size: int, changed: int) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -27,9 +27,11 @@ class Task(nn.Module, abc.ABC):
     """A head over node states. `hidden` is the width of h.
 
     `name` is what configurations say. A model with several tasks gives an example to the first that accepts it.
+    `compares_sides`: whether the root has to be an equation's, because `forward` reads its two sides.
     """
 
     name: ClassVar[str]
+    compares_sides: ClassVar[bool] = False
 
     @abc.abstractmethod
     def accepts(self, example: Example) -> bool:

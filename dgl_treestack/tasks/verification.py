@@ -21,6 +21,7 @@ class Verification(Task):
     """
 
     name = "verification"
+    compares_sides = True
 
     def __init__(self, hidden: int):
         super().__init__()

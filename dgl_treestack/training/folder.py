@@ -9,17 +9,16 @@ checkpoints/best.safetensors, last.safetensors
 DONE                written last
 """
 
-import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from dgl_treestack import atomic, records
 from dgl_treestack.errors import CheckpointError, DataError
 from dgl_treestack.records import Record
-from dgl_treestack.resources import find_data
+from dgl_treestack.resources import find_data, sha256
 from dgl_treestack.training import configuration
 from dgl_treestack.training.configuration import RunConfig
 
@@ -141,17 +140,3 @@ class RunFolder:
         if not all(isinstance(source, dict) and {"data", "sha256"} <= source.keys() for source in sources.values()):
             raise CheckpointError(f"{self.sources} is damaged. Delete the records folder and evaluate again.")
         return sources
-
-
-def sha256(path: Path) -> str:
-    """Checksum of a file. Raises DataError when it cannot be read."""
-    try:
-        state = path.stat()
-        return _sha256(path, state.st_size, state.st_mtime_ns)
-    except OSError as error:
-        raise DataError(f"Cannot be read: {error.strerror}.", path) from None
-
-
-@lru_cache(maxsize=64)
-def _sha256(path: Path, size: int, changed: int) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -7,8 +7,9 @@ small `Progress`. `checkpoint.py` saves them together, at every epoch, every `ch
 import gc
 import logging
 import math
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Literal
 
 import numpy as np
 import torch
@@ -26,8 +27,10 @@ from dgl_treestack.training.interruption import Watch, watch_signals
 from dgl_treestack.training.optimizer import NamedAdam
 from dgl_treestack.training.random import numpy_generator, torch_generator
 from dgl_treestack.training.run import Run, build_model
+from dgl_treestack.tree_dataset import TreeDataset
 
 logger = logging.getLogger(__name__)
+Given = Mapping[Literal["train", "validation"], TreeDataset]
 
 
 @contextmanager
@@ -44,7 +47,8 @@ def data_left_alone() -> Iterator[None]:
 class Training:
     """Training of one run folder. `train` runs it to its end or raises Interrupted.
 
-    like: a training of the same configuration, whose data it then shares.
+    like: a training of the same configuration, whose data it then shares. data: training and validation set, in place of the
+    files of the configuration.
     """
 
     def __init__(
@@ -56,6 +60,7 @@ class Training:
         device: str = "cpu",
         quiet: bool = False,
         like: "Training | None" = None,
+        data: Given | None = None,
     ):
         self.run, self.config, self.seed = run, config, seed
         self.log = logging.LoggerAdapter(logger, {"run": run.folder.name})
@@ -63,6 +68,7 @@ class Training:
         self.model = build_model(config.model)
         self.model.reset_parameters(torch_generator(seed, "initial values"))
         self.model.to(self.device)
+        self.data = data or {}
         self.train_set: Dataset = like.train_set if like else self._read("train", config.data.train, config.data.percent)
         self.validation_set: Dataset = like.validation_set if like else self._read("validation", config.data.validation)
         self.adam = NamedAdam(self.model, config.optimizer)
@@ -72,9 +78,10 @@ class Training:
         self.progress = checkpoint.load(run.last, self.model, self.adam) if run.last.exists() else Progress()
         self.chosen: np.ndarray = np.empty(0, dtype=np.int64)  # examples of the step that is being taken
 
-    def _read(self, kind: str, names: tuple[str, ...], percent: float = 100.0) -> Dataset:
+    def _read(self, kind: Literal["train", "validation"], names: tuple[str, ...], percent: float = 100.0) -> Dataset:
         depths = self.config.data.depths
-        found = evaluation.read_share(names, percent)
+        given = self.data.get(kind)
+        found = evaluation.read_share(names, percent) if given is None else given.examples
         examples = [example for example in found if example.label is not None and example.equation.depth in depths]
         if not examples:
             raise ConfigurationError(f"'data.{kind}' of {self.config.name!r} has no labelled equations: {list(names)}.")

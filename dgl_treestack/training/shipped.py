@@ -9,9 +9,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from dgl_treestack import atomic, records, resources
-from dgl_treestack.errors import CheckpointError
-from dgl_treestack.training.folder import sha256
+from dgl_treestack.errors import CheckpointError, unknown
+from dgl_treestack.model import Model
+from dgl_treestack.resources import sha256
 from dgl_treestack.training.run import Run
 
 FOLDER = resources.FOLDER / "models" / "tree_smu"
@@ -27,6 +30,25 @@ def open_run(folder: Path | None) -> Run:
     if sha256(run.best) != card()["weights"]["sha256"]:
         raise CheckpointError(f"{run.best} has changed since it was packed. Install the package again.")
     return run
+
+
+def pretrained() -> dict[str, str]:
+    """The models that come with the package: name -> what it is, a line each. `load` takes the names."""
+    return {FOLDER.name: card()["summary"]}
+
+
+def load(run: Path | str, dtype: torch.dtype = torch.float32) -> Model:
+    """The model of a run folder, with its best weights, or a model of the package by name, in evaluation mode.
+
+    Raises CheckpointError for a folder that is no run, and for an unknown name.
+
+    >>> model = load("tree_smu")  # doctest: +SKIP
+    """
+    if str(run) in pretrained() and not Path(run).is_dir():
+        return open_run(None).load_model(dtype)
+    if not Path(run).is_dir():
+        raise CheckpointError(f"{run} is no folder of a run. " + unknown("pretrained model", str(run), pretrained()))
+    return Run.open(run).load_model(dtype)
 
 
 def is_shipped(run: Run) -> bool:

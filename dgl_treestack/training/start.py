@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -15,12 +15,12 @@ import torch
 from dgl_treestack.encoders import Encoder
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.processes import CHILD_OF, locked
-from dgl_treestack.resources import find_data
+from dgl_treestack.resources import find_data, sha256
 from dgl_treestack.training import environment
 from dgl_treestack.training.configuration import RunConfig
-from dgl_treestack.training.folder import RunFolder, sha256
+from dgl_treestack.training.folder import RunFolder
 from dgl_treestack.training.interruption import watch_signals
-from dgl_treestack.training.loop import Training
+from dgl_treestack.training.loop import Given, Training
 from dgl_treestack.training.run import Run, build_model
 from dgl_treestack.training.together import train_together
 
@@ -28,15 +28,24 @@ logger = logging.getLogger("dgl_treestack")
 
 
 def start(
-    config: RunConfig, seed: int, output_dir: Path, *, device: str = "cpu", resume: bool = False, quiet: bool = False
+    config: RunConfig,
+    seed: int,
+    output_dir: Path,
+    *,
+    device: str = "cpu",
+    resume: bool = False,
+    quiet: bool = False,
+    data: Given | None = None,
 ) -> Run:
     """Train one run in `output_dir/<name>-<seed>`, or take it up where it stopped.
 
+    data: training and validation set in place of the files of the configuration, of whose trees those with a label and a depth
+    within the configuration's are taken; the same ones have to be given to go on.
     The folder is made only when data and model are there; where another process trains in it, this one waits. Raises
     ConfigurationError when it exists and `resume` is off, or when it holds a run of another configuration or of data that has
     changed since.
     """
-    with _opened(config, seed, output_dir, device=device, resume=resume, quiet=quiet) as (run, training):
+    with _opened(config, seed, output_dir, device=device, resume=resume, quiet=quiet, data=data) as (run, training):
         if training:
             training.train()
     return run
@@ -82,20 +91,23 @@ def _opened(
     resume: bool,
     quiet: bool,
     like: Training | None = None,
+    data: Given | None = None,
 ) -> Iterator[tuple[Run, Training | None]]:
     """A run's folder, for this process alone, and its training; None when that is done."""
     check_device(device, config.engine)
     run = Run(output_dir / f"{config.name}-{seed}")
     training = None
+    fingerprints = {f"given {kind} set": one.fingerprint for kind, one in (data or {}).items()}
     if run.is_complete():
         check_resumable(run, config, seed, resume)
+        _check_given(run, fingerprints)
         if not run.done.exists():
             _warn_of_other_versions(run)
     else:
-        training = Training(run, config, seed, device=device, quiet=quiet, like=like)
+        training = Training(run, config, seed, device=device, quiet=quiet, like=like, data=data)
         sizes = {"train": len(training.train_set), "validation": len(training.validation_set)}
         kernels = "compiled" if training.engine == "levels/compiled" else "as they are"
-        origin = {"kernels": kernels, "data": checksums(config), "equations": sizes}
+        origin = {"kernels": kernels, "data": checksums(config) | fingerprints, "equations": sizes}
         Run.create(run.folder, config, seed, {**environment.describe(device), **origin})
     with locked(run.folder):
         if run.done.exists():
@@ -103,7 +115,7 @@ def _opened(
             yield run, None
             return
         if training is None or run.last.exists():  # another process may have begun it meanwhile
-            training = Training(run, config, seed, device=device, quiet=quiet, like=like)
+            training = Training(run, config, seed, device=device, quiet=quiet, like=like, data=data)
         with _logged(run):
             yield run, training
 
@@ -130,6 +142,13 @@ def check_resumable(run: Run, config: RunConfig, seed: int, resume: bool) -> Non
     if run.config.hash != config.hash or run.seed != seed:
         raise ConfigurationError(f"{run.folder} holds a run of another configuration. Choose another --output-dir.")
     check_unchanged(run)
+
+
+def _check_given(run: RunFolder, fingerprints: Mapping[str, str]) -> None:
+    """Raise ConfigurationError unless the data sets that are given are those that a run was begun with."""
+    recorded = {name: value for name, value in run.environment.get("data", {}).items() if name.startswith("given ")}
+    if recorded != fingerprints:
+        raise ConfigurationError(f"{run.folder} was begun with other data sets. Give the same ones, or take another folder.")
 
 
 def _warn_of_other_versions(run: RunFolder) -> None:

@@ -1,0 +1,144 @@
+"""What a person asks of a model in Python: scores, states, models by name or folder, cells and tasks of one's own."""
+
+import sys
+
+import pytest
+import torch
+from runs import small_config
+
+from dgl_treestack import Cell, Equation, Model, Operator, Signature, Task, cells, graph, load, pretrained, tasks
+from dgl_treestack.cells.tree_rnn import TreeRNN
+from dgl_treestack.errors import CheckpointError, ConfigurationError, ExpressionError, VocabularyError
+from dgl_treestack.propagate import propagate
+from dgl_treestack.tasks.verification import Verification
+from dgl_treestack.training.start import start
+
+
+def test_scores_of_texts_and_trees():
+    model = Model.build("tree_smu", 6, seed=0, dropout=0.5)
+    texts = ["x + y = y + x", "sin(x) = 2"]
+    found = model.train().score(texts)
+    assert found.shape == (2,) and not found.requires_grad and model.training
+    torch.testing.assert_close(found, model.score([Equation.parse(text) for text in texts]))
+    torch.testing.assert_close(model.score(texts[1]), found[1:])
+    torch.testing.assert_close(
+        found, model.eval()(graph.from_expressions([Equation.parse(t) for t in texts], model.vocabulary))
+    )
+    assert model.score([]).shape == (0,)
+    with pytest.raises(ExpressionError, match="column"):
+        model.score("x + = y")
+    with pytest.raises((VocabularyError, ValueError), match="no row for Symbol 'theta'"):
+        model.score("theta = x")
+
+
+def test_scores_in_a_signature_of_ones_own():
+    logic = Signature("logic", (Operator("and", 2), Operator("same", 2)), "same")
+    model = Model.build("tree_rnn", 4, signature=logic, seed=0)
+    assert model.score("same and Symbol:x Symbol:y Symbol:y").shape == (1,)
+
+
+def test_states_are_those_of_propagate():
+    model = load("tree_smu")
+    batch = graph.from_expressions([Equation.parse("x*(y + 2) = 2*x + x*y")], model.vocabulary)
+    h = model.states(batch)
+    assert {"signal/push", "signal/pop", "signal/noop", "stack"} <= set(batch.ndata)
+    wanted = propagate(batch.clone(), model.cell)
+    torch.testing.assert_close(h, wanted)
+    assert "signal/push" not in model_states_without_signals(model)
+
+
+def model_states_without_signals(model):
+    batch = graph.from_expressions([Equation.parse("x = y")], model.vocabulary)
+    model.states(batch, signals=[])
+    return batch.ndata
+
+
+def test_models_by_name_and_by_folder(tmp_path):
+    assert list(pretrained()) == ["tree_smu"] and "tree_smu" in pretrained()["tree_smu"]
+    assert not load("tree_smu").training
+    assert (load("tree_smu").score(["x + y = y + x", "x + y = y*x"]) > 0).tolist() == [True, False]
+    run = start(small_config(tmp_path, schedule={"epochs": 1}), 0, tmp_path, quiet=True)
+    torch.testing.assert_close(load(run.folder).score("x = y"), run.load_model().score("x = y"))
+    assert load(str(run.folder), torch.float64).score("x = y").dtype == torch.float64
+    with pytest.raises(CheckpointError, match=r"tree_smv is no folder of a run. .* Did you mean 'tree_smu'"):
+        load("tree_smv")
+
+
+class Summed(TreeRNN):
+    """A cell of a user's."""
+
+
+@pytest.fixture
+def clean_registries():
+    registries = [cells._registered, tasks._registered]
+    before = [dict(registry) for registry in registries]
+    yield
+    for registry, content in zip(registries, before, strict=True):
+        registry.clear()
+        registry.update(content)
+
+
+def test_a_cell_by_class():
+    model = Model.build(Summed, 5, seed=1, activation="tanh")
+    assert isinstance(model.cell, Summed) and model.score("x = y").shape == (1,)
+    with pytest.raises(ConfigurationError, match="Model 'Summed': Unknown setting 'stack_size'"):
+        Model.build(Summed, 5, stack_size=2)
+    with pytest.raises(ConfigurationError, match="no class derived from"):
+        Model.build(dict, 5)
+
+
+def test_a_registered_cell_has_a_name_for_models_and_configurations(tmp_path, clean_registries):
+    assert cells.register_cell("summed", settings={"activation": "tanh"}, adds="nothing")(Summed) is Summed
+    cells.register_cell("summed")(Summed)  # a notebook's cell may be run twice
+    assert issubclass(Summed, Cell) and "summed" in cells.models()
+    run = start(small_config(tmp_path, model={"name": "summed", "hidden": 3}, schedule={"epochs": 1}), 0, tmp_path, quiet=True)
+    assert isinstance(load(run.folder).cell, Summed)
+    with pytest.raises(ConfigurationError, match="'tree_smu' is that of TreeSMU"):
+        cells.register_cell("tree_smu")(Summed)
+    with pytest.raises(ConfigurationError, match="no class derived"):
+        cells.register_cell("other")(dict)
+
+
+def test_a_registered_task_has_a_name_for_models(clean_registries):
+    @tasks.register_task
+    class Cosine(Verification):
+        name = "cosine"
+
+        def forward(self, h, roots, sides):
+            left, right = h(sides).unbind(1)
+            return torch.cosine_similarity(left, right)
+
+    assert issubclass(Cosine, Task)
+    model = Model.build("tree_rnn", 4, tasks=["cosine"], seed=0)
+    assert model.score("x = x").item() == pytest.approx(1.0)
+    with pytest.raises(ConfigurationError, match="'verification' is that of Verification"):
+        tasks.register_task(type("Other", (Verification,), {}))
+    with pytest.raises(ConfigurationError, match="no class derived from"):
+        tasks.register_task(dict)
+
+
+def test_entry_points_of_other_packages(tmp_path, monkeypatch):
+    """A package that is installed adds cells and tasks without a line here."""
+    (tmp_path / "somebodys.py").write_text(
+        "from dgl_treestack.cells import Model\n"
+        "from dgl_treestack.cells.tree_rnn import TreeRNN\n"
+        "from dgl_treestack.tasks.verification import Verification\n"
+        "class Own(TreeRNN): pass\n"
+        "class Judge(Verification): name = 'judge'\n"
+        "MODELS = {'somebodys_tanh': Model(Own, 'nobody 2026', '1', 'tanh', {'activation': 'tanh'})}\n"
+    )
+    described = tmp_path / "somebodys-1.0.dist-info"
+    described.mkdir()
+    (described / "METADATA").write_text("Metadata-Version: 2.1\nName: somebodys\nVersion: 1.0\n")
+    (described / "entry_points.txt").write_text(
+        "[dgl_treestack.cells]\nsomebodys = somebodys:Own\nmore = somebodys:MODELS\n"
+        "[dgl_treestack.tasks]\njudge = somebodys:Judge\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    cells._of_entry_points.cache_clear(), tasks._listed.cache_clear()
+    try:
+        assert {"somebodys", "somebodys_tanh"} <= set(cells.models()) and "judge" in tasks.tasks()
+        assert Model.build("somebodys_tanh", 3, tasks=["judge"], seed=0).score("x = y").shape == (1,)
+    finally:
+        cells._of_entry_points.cache_clear(), tasks._listed.cache_clear()
+        sys.modules.pop("somebodys")

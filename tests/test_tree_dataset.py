@@ -1,0 +1,214 @@
+"""Trees as a DGL data set: samples, loaders, what is kept on disk, and the package's own loop given one."""
+
+import json
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from runs import small_config, write_data
+from torch.nn.functional import binary_cross_entropy_with_logits
+from torch.utils.data import DataLoader, Subset, WeightedRandomSampler
+
+from dgl_treestack import Example, GraphDataLoader, Model, TreeDataset, formats, graph
+from dgl_treestack.errors import ConfigurationError, DataError, GraphError
+from dgl_treestack.expression import Equation
+from dgl_treestack.training import configuration
+from dgl_treestack.training.random import numpy_generator
+from dgl_treestack.training.start import start
+
+
+@pytest.fixture
+def file(tmp_path):
+    return write_data(tmp_path / "train.jsonl", 40)
+
+
+@pytest.fixture
+def dataset(file, tmp_path):
+    return TreeDataset(file, save_dir=tmp_path / "kept")
+
+
+def build(**settings):
+    return Model.build("tree_smu", 6, seed=0, stack_size=2, **settings)
+
+
+def test_samples_are_a_graph_and_a_target(dataset, file):
+    examples = list(formats.read(file))
+    assert len(dataset) == len(examples) == 40
+    for i in (0, 7, torch.tensor(39), -1):
+        one, target = dataset[i]
+        assert one.batch_size == 1 and target.dtype == torch.float32 and target.shape == ()
+        assert graph.to_expressions(one) == [examples[int(i)].equation] and target == examples[int(i)].label
+    assert dataset.depths.tolist() == [example.equation.depth for example in examples]
+    with pytest.raises(IndexError, match="no tree 40 among 40"):
+        dataset[40]
+
+
+def test_batches_are_the_same_however_they_are_collated(dataset):
+    """By `collate` at once, by DGL's own collator, by torch's loader, of a subset, with workers."""
+    places, model = list(range(5, 25)), build().eval()
+    ways = {
+        "at once": GraphDataLoader(dataset, sampler=places, batch_size=8, collate_fn=dataset.collate),
+        "by DGL": GraphDataLoader(dataset, sampler=places, batch_size=8),
+        "by torch": DataLoader(dataset, sampler=places, batch_size=8, collate_fn=dataset.collate),
+        "subset": GraphDataLoader(Subset(dataset, places), batch_size=8, collate_fn=dataset.collate),
+        "workers": GraphDataLoader(dataset, sampler=places, batch_size=8, collate_fn=dataset.collate, num_workers=2),
+        "one by one": [dataset.collate([dataset[i] for i in places[start : start + 8]]) for start in range(0, len(places), 8)],
+    }
+    wanted = list(ways["at once"])
+    for name, loader in ways.items():
+        batches = list(loader)
+        assert len(batches) == len(wanted) == 3, name
+        for (one, target), (other, other_target) in zip(batches, wanted, strict=True):
+            assert torch.equal(target, other_target) and torch.equal(one.batch_num_nodes(), other.batch_num_nodes())
+            assert set(one.ndata) == set(other.ndata)
+            assert all(torch.equal(one.ndata[feature], other.ndata[feature]) for feature in one.ndata)
+            torch.testing.assert_close(model(one), model(other))
+
+
+def test_samplers_of_torch(dataset):
+    labels = dataset.targets
+    weights = np.where(labels == 1, 1.0, 0.0)
+    sampler = WeightedRandomSampler(weights.tolist(), 12, generator=torch.Generator().manual_seed(0))
+    for _, target in GraphDataLoader(dataset, sampler=sampler, batch_size=4):
+        assert (target == 1).all()
+
+
+def test_a_transform_is_applied_to_every_sample(file, tmp_path):
+    def mark(one):
+        one.ndata["seen"] = torch.ones(one.num_nodes())
+        return one
+
+    marked = TreeDataset(file, save_dir=tmp_path, transform=mark)
+    ((batch, _),) = GraphDataLoader(marked, batch_size=40, collate_fn=marked.collate)
+    assert marked[0][0].ndata["seen"].all() and batch.ndata["seen"].all() and batch.batch_size == 40
+
+
+def test_columns_are_kept_and_made_anew_when_something_changes(file, tmp_path, monkeypatch):
+    kept, reads = tmp_path / "kept", []
+    monkeypatch.setattr(TreeDataset, "process", lambda self, process=TreeDataset.process: reads.append(1) or process(self))
+    first = TreeDataset(file, save_dir=kept)
+    again = TreeDataset(file, save_dir=kept)
+    assert len(reads) == 1 and not set(vars(again)) & {"examples"}
+    assert np.array_equal(first.forest.nodes, again.forest.nodes) and first.forest.leaves == again.forest.leaves
+    assert np.array_equal(first.targets, again.targets) and [e.id for e in again.examples] == [e.id for e in first.examples]
+    TreeDataset(file, save_dir=kept, force_reload=True)
+    TreeDataset(file, save_dir=kept, vocabulary="released")
+    assert len(reads) == 3
+    write_data(tmp_path / "train.jsonl", 41)
+    assert len(TreeDataset(file, save_dir=kept)) == 41 and len(reads) == 4
+    (newest,) = {path for path in kept.rglob("*.safetensors") if path.stem == TreeDataset(file, save_dir=kept).hash}
+    content = bytearray(newest.read_bytes())
+    for damage in (bytes(content[:100]), b"", bytes(content[:-1]) + bytes([content[-1] ^ 1])):
+        newest.write_bytes(damage)
+        assert len(TreeDataset(file, save_dir=kept)) == 41
+    assert len(reads) == 7
+
+
+def test_examples_in_memory_and_things_that_are_none(file, tmp_path):
+    examples = [Example(Equation.parse("x + y = y + x"), 1), Example(Equation.parse("x = y"), None)]
+    dataset = TreeDataset(examples, save_dir=tmp_path)
+    assert len(dataset) == 2 and dataset[1][1].isnan() and not list(tmp_path.rglob("*.safetensors"))
+    assert len(pickle.loads(pickle.dumps(dataset))) == 2
+    with pytest.raises(ConfigurationError, match="made of files, or of examples"):
+        TreeDataset([file, examples[0]], save_dir=tmp_path)
+    with pytest.raises(ConfigurationError, match="Unknown task 'sorting'"):
+        TreeDataset(file, tasks=["sorting"], save_dir=tmp_path)
+    with pytest.raises(DataError, match="Cannot be read"):
+        TreeDataset(str(tmp_path / "missing.jsonl"), save_dir=tmp_path)
+
+
+def test_a_model_says_which_graphs_it_cannot_take(dataset):
+    model = build()
+    batch, _ = dataset.collate([dataset[i] for i in range(3)])
+    with pytest.raises(GraphError, match=r"Tree 1 of the batch, with root \d+, is no equation"):
+        sides = graph.from_expressions([Equation.parse("x = y"), Equation.parse("x = y").left], model.vocabulary)
+        model(sides)
+    with pytest.raises(GraphError, match="Tree 0 of the batch has 3 roots"):
+        batch.set_batch_num_nodes(torch.tensor([batch.num_nodes()]))
+        batch.set_batch_num_edges(torch.tensor([batch.num_edges()]))
+        model(batch)
+    assert model(graph.restore_batch(batch)).shape == (3,)
+    several = build(tasks=["verification", "function_evaluation"])
+    with pytest.raises(ConfigurationError, match="Say which one a graph is for"):
+        several(batch)
+    assert several(batch, task="function_evaluation").shape == (3,)
+    with pytest.raises(ConfigurationError, match="Unknown task 'sorting'"):
+        several(batch, task="sorting")
+
+
+def test_dropout_acts_in_training_and_only_there(dataset):
+    model = build(dropout=0.5)
+    batch, _ = dataset.collate([dataset[i] for i in range(10)])
+    torch.manual_seed(0)
+    one, other = model.train()(batch), model(batch)
+    torch.manual_seed(0)
+    assert torch.equal(model(batch), one) and not torch.equal(one, other)
+    assert torch.equal(model.eval()(batch), model(batch))
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.2])
+def test_a_plain_loop_has_the_losses_of_the_packages_loop(dropout, tmp_path):
+    """Same order, same initial values, same dropout; the package's loop is given the same TreeDataset."""
+    model_settings = {"name": "tree_smu", "hidden": 4, "dropout": dropout, "settings": {"stack_size": 2}}
+    config = small_config(tmp_path, model=model_settings, schedule={"epochs": 3}, compile="off")
+    sets = {kind: TreeDataset(config.data.train if kind == "train" else config.data.validation, save_dir=tmp_path / "kept")
+            for kind in ("train", "validation")}  # fmt: skip
+    run = start(config, 5, tmp_path / "given", quiet=True, data=sets)
+    wanted = [row["train_loss"] for row in run.read_metrics()]
+
+    from dgl_treestack.training.loop import Training
+    from dgl_treestack.training.random import torch_generator
+
+    model = Training(run, config, 5, quiet=True, data=sets).model
+    model.reset_parameters(torch_generator(5, "initial values"))
+    options = config.optimizer
+    adam = torch.optim.Adam(
+        model.parameters(),
+        lr=options.learning_rate,
+        betas=(options.beta1, options.beta2),
+        eps=options.epsilon,
+        weight_decay=options.weight_decay,
+    )
+    train = Subset(sets["train"], np.flatnonzero(np.isin(sets["train"].depths, config.data.depths)).tolist())
+    losses = []
+    for epoch in range(3):
+        order = numpy_generator(5, "order", epoch).permutation(len(train)).tolist()
+        total = 0.0
+        loader = GraphDataLoader(train, sampler=order, batch_size=config.batch_size, collate_fn=sets["train"].collate)
+        model.train()
+        for step, (batch, target) in enumerate(loader):
+            output = model(batch, generator=torch_generator(5, "dropout", epoch, step))
+            loss = binary_cross_entropy_with_logits(output, target)
+            adam.zero_grad()
+            loss.backward()
+            adam.step()
+            total += loss.item() * len(target)
+        losses.append(total / len(train))
+    assert losses == pytest.approx(wanted, abs=1e-6)
+    plain = start(config, 5, tmp_path / "files", quiet=True)
+    assert [row["train_loss"] for row in plain.read_metrics()] == wanted
+
+
+def test_a_run_goes_on_with_the_data_sets_it_was_begun_with_only(tmp_path, file):
+    config = small_config(tmp_path)
+    described = json.loads(json.dumps({"train": [], "validation": [], "test": []}))
+    config = configuration.from_dict({"name": "given", "model": {"name": "tree_rnn", "hidden": 4}, "data": described})
+    sets = {"train": TreeDataset(file, save_dir=tmp_path), "validation": TreeDataset(file, save_dir=tmp_path)}
+    config = configuration.override(config, ["schedule.epochs=1"])
+    run = start(config, 0, tmp_path / "runs", quiet=True, data=sets)
+    assert run.done.exists()
+    assert start(config, 0, tmp_path / "runs", quiet=True, resume=True, data=sets).folder == run.folder
+    other = TreeDataset([Example(Equation.parse("x = y"), 0)], save_dir=tmp_path)
+    with pytest.raises(ConfigurationError, match="was begun with other data sets"):
+        start(config, 0, tmp_path / "runs", quiet=True, resume=True, data={**sets, "train": other})
+    with pytest.raises(ConfigurationError, match="was begun with other data sets"):
+        start(config, 0, tmp_path / "runs", quiet=True, resume=True)
+
+
+def test_an_encoder_takes_graphs_of_a_data_set_too(dataset):
+    trees = [Equation.parse("sin(x) = y"), Equation.parse("x + y = 2")]
+    data = TreeDataset([Example(tree, 1) for tree in trees], save_dir=dataset.save_dir)
+    model = Model.build("lstm", 6, seed=0).eval()
+    batch, _ = data.collate([data[0], data[1]])
+    torch.testing.assert_close(model(batch), model.score(trees))
