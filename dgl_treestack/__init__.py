@@ -25,6 +25,7 @@ _HOMES = {
     "TreestackError": "errors",
     "Vocabulary": "vocabulary",
     "describe": "inspection.table",
+    "dgl": "_dgl",
     "judge": "truth",
     "load": "training.shipped",
     "pretrained": "training.shipped",
@@ -34,11 +35,11 @@ _HOMES = {
 }
 __all__ = ["MATH", "Cell", "Equation", "Example", "Expression", "Forest", "GraphDataLoader"]
 __all__ += ["Model", "Operator", "Run", "Signature", "Task", "TreeDataset", "TreestackError"]
-__all__ += ["Vocabulary", "describe", "judge", "load", "pretrained", "register_cell", "register_task"]
+__all__ += ["Vocabulary", "describe", "dgl", "judge", "load", "pretrained", "register_cell", "register_task"]
 __all__ += ["to_networkx"]
 
 if TYPE_CHECKING:
-    from dgl_treestack._dgl import GraphDataLoader
+    from dgl_treestack._dgl import GraphDataLoader, dgl
     from dgl_treestack.cells import Cell, register_cell
     from dgl_treestack.errors import TreestackError
     from dgl_treestack.expression import Equation, Expression

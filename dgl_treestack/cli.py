@@ -94,20 +94,33 @@ def audit(
 
 @app.command
 def inspect(
-    file: Annotated[Positional[str], arg(help="A file of equations, or bundled:quickstart/train and the like.")],
+    file: Annotated[
+        Positional[str], arg(help="A file of equations, bundled:quickstart/train and the like, or saved DGL graphs (.bin).")
+    ],
     *,
     limit: Annotated[int, arg(help="Equations in the batch, from the start of the file; 0 for all.")] = 256,
-    equation: Annotated[str, arg(help="Id of the equation to draw; the first one otherwise.")] = "",
+    equation: Annotated[
+        str, arg(help="Id of the equation to draw, in a .bin file the number of the tree; the first one otherwise.")
+    ] = "",
     run: Annotated[tuple[Path, ...], arg(help="Run folders whose models are looked into, the first two compared.")] = (),
-    output: Annotated[Path | None, arg(help="Draw one equation as a tree into this .png or .svg file.")] = None,
+    output: Annotated[Path | None, arg(help="Draw one equation as a tree (.png, .svg), or write it (.graphml).")] = None,
     html: Annotated[Path | None, arg(help="With --run: write a page to walk through all equations of the batch.")] = None,
     vocabulary: Annotated[str, arg(help="canonical or released; without --run.")] = "canonical",
     json: Json = False,
 ) -> None:
-    """Show what a batch of equations is made of, or with --run what models do inside them: actions, stacks, verdicts."""
+    """Show what a batch of equations is made of, or with --run what models do inside them: actions, stacks, verdicts.
+
+    Of saved DGL graphs, also the nodes of one tree with what they carry.
+    """
     from dgl_treestack.errors import ConfigurationError
     from dgl_treestack.inspection.command import inspect_file, inspect_runs
+    from dgl_treestack.inspection.graph_command import inspect_graphs
 
+    if file.endswith(".bin"):
+        if run or html:
+            raise ConfigurationError("--run and --html look into equations, not into saved graphs. Give a file of equations.")
+        inspect_graphs(file, limit=limit, chosen=equation, output=output, vocabulary=vocabulary, as_json=json)
+        return
     if run:
         inspect_runs(file, run, limit=limit, chosen=equation, output=output, html=html, as_json=json)
         return

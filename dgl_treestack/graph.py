@@ -68,10 +68,7 @@ def to_expressions(graph: DGLGraph, signature: Signature = MATH, vocabulary: Voc
     where texts are missing, cut, or contradict `op`.
     """
     checked = check(graph, signature)
-    height = np.zeros(len(checked.op), dtype=np.int64)
-    for i, frontier in enumerate(checked.frontiers):
-        height[frontier] = i
-    written_out_sizes(checked.children, height, roots(graph).cpu().numpy())
+    written_out_sizes(checked.children, checked.heights, roots(graph).cpu().numpy())
     names = node_names(graph, signature, vocabulary)
     children = [[child for child in row if child >= 0] for row in checked.children.tolist()]
     return [_expression(root, checked.op, names, children, signature) for root in roots(graph).tolist()]
@@ -110,43 +107,49 @@ def encode_texts(texts: Sequence[str]) -> Tensor:
 def node_names(graph: DGLGraph, signature: Signature = MATH, vocabulary: Vocabulary | None = None) -> list[str]:
     """(N,) the name of an operator, or `class:text` of a leaf: `sin`, `Symbol:x`, `Number:1.29`.
 
-    vocabulary: names the leaves of a graph without feature `text`. Raises GraphError where a name is missing, cut, or is
-    another operator's than `op` says.
+    vocabulary: names the leaves of a graph without feature `text`. Raises GraphError for a graph that is not well formed, and
+    where a name is missing, cut, or is another operator's than `op` says.
     """
-    operators = graph.ndata["op"].tolist()
     if "text" not in graph.ndata:
-        return _names_by_vocabulary(graph, operators, signature, vocabulary)
-    rows, place = torch.unique(graph.ndata["text"].cpu(), dim=0, return_inverse=True)
-    texts = [bytes(row.tolist()).rstrip(b"\0") for row in rows]
-    names = [texts[i] for i in place.tolist()]
-    for node, (op, name) in enumerate(zip(operators, names, strict=True)):
-        _check_text(node, op, name, signature)
-    return [name.decode() for name in names]
-
-
-def _check_text(node: int, op: int, name: bytes, signature: Signature) -> None:
-    expected = "a leaf, such as 'Symbol:x'" if op < 0 else repr(signature.names[op])
-    if name[-1:] == bytes([CUT]):
-        raise GraphError(f"The text of node {node} is cut: it had more than {TEXT_BYTES} bytes. Shorten the name of the leaf.")
-    if (b":" not in name) if op < 0 else (name != signature.names[op].encode()):
-        written = name.decode(errors="replace")
+        if vocabulary is None:
+            raise GraphError("Nodes have no feature 'text'. Give the vocabulary that `token` was made with.")
+        return _names_by_vocabulary(check(graph, signature, len(vocabulary)), signature, vocabulary)
+    values = graph.ndata["text"].cpu()
+    if values.dtype != torch.uint8 or values.shape[1:] != (TEXT_BYTES,):
         raise GraphError(
-            f"Node {node} has op = {op}, which is {expected} in {signature.name!r}, and the text {written!r}. "
+            f"graph.ndata['text'] is of type {values.dtype} and shape {tuple(values.shape)}; it holds {TEXT_BYTES} bytes per "
+            "node, as `dgl_treestack.graph.encode_texts` makes them."
+        )
+    rows, place = torch.unique(values, dim=0, return_inverse=True)
+    texts = [bytes(row.tolist()).rstrip(b"\0") for row in rows]
+    operators = check(graph, signature).op.tolist()
+    return [_name(node, op, texts[i], signature) for node, (op, i) in enumerate(zip(operators, place.tolist(), strict=True))]
+
+
+def _name(node: int, op: int, text: bytes, signature: Signature) -> str:
+    """A text that agrees with `op`."""
+    if text[-1:] == bytes([CUT]):
+        raise GraphError(f"The text of node {node} is cut: it had more than {TEXT_BYTES} bytes. Shorten the name of the leaf.")
+    try:
+        name = text.decode()
+    except UnicodeDecodeError:
+        raise GraphError(f"The text of node {node}, {text!r}, is no UTF-8. Set it with `encode_texts`.") from None
+    if (":" not in name) if op < 0 else (name != signature.names[op]):
+        meant = "a leaf, such as 'Symbol:x'" if op < 0 else repr(signature.names[op])
+        raise GraphError(
+            f"Node {node} has op = {op}, which is {meant} in {signature.name!r}, and the text {name!r}. "
             "Who changes `op` changes `text` with `dgl_treestack.graph.encode_texts`."
         )
+    return name
 
 
-def _names_by_vocabulary(
-    graph: DGLGraph, operators: Sequence[int], signature: Signature, vocabulary: Vocabulary | None
-) -> list[str]:
-    if vocabulary is None:
-        raise GraphError("Nodes have no feature 'text'. Give the vocabulary that `token` was made with.")
-    rows = [f"{kind}:{text}" for kind, text in vocabulary.leaves]
-    tokens, numbers = graph.ndata["token"].tolist(), graph.ndata["number"].tolist()
-    found = []
-    for op, token, number in zip(operators, tokens, numbers, strict=True):
-        found.append(signature.names[op] if op >= 0 else f"Number:{number!r}" if token == NO_TOKEN else rows[token])
-    return found
+def _names_by_vocabulary(nodes: Checked, signature: Signature, vocabulary: Vocabulary) -> list[str]:
+    leaves = [f"{kind}:{text}" for kind, text in vocabulary.leaves]
+    columns = zip(nodes.op.tolist(), nodes.token.tolist(), nodes.number.tolist(), strict=True)
+    return [
+        signature.names[op] if op >= 0 else f"Number:{number!r}" if token == NO_TOKEN else leaves[token]
+        for op, token, number in columns
+    ]
 
 
 def roots(graph: DGLGraph) -> Tensor:

@@ -28,6 +28,14 @@ class Checked(NamedTuple):
     children: np.ndarray
     frontiers: list[np.ndarray]
 
+    @property
+    def heights(self) -> np.ndarray:
+        """(N,) the depth of every node's subtree, 0 at leaves."""
+        heights = np.zeros(len(self.op), dtype=np.int64)
+        for height, frontier in enumerate(self.frontiers):
+            heights[frontier] = height
+        return heights
+
 
 def check(graph: DGLGraph, signature: Signature, tokens: int | None = None) -> Checked:
     """The graph as arrays. tokens: rows of the embedding table, None where they are not known. Raises GraphError."""
@@ -35,7 +43,7 @@ def check(graph: DGLGraph, signature: Signature, tokens: int | None = None) -> C
         raise GraphError("A batch of trees is a DGLGraph with one type of node and one type of edge.")
     op, token = _whole_numbers(graph, "ndata", "op"), _whole_numbers(graph, "ndata", "token")
     number, slot = _column(graph, "ndata", "number"), _whole_numbers(graph, "edata", "slot")
-    child, parent = (end.cpu().numpy().astype(np.int64, copy=False) for end in graph.edges(order="eid"))
+    child, parent = _ends(graph)
     arity = np.bincount(parent, minlength=len(op))
     _check_operators(op, arity, signature)
     _check_leaves(op, token, number, tokens)
@@ -82,6 +90,14 @@ def written_out_sizes(children: np.ndarray, rising: np.ndarray, tops: np.ndarray
     if size[tops].sum() > MOST_WRITTEN_OUT:
         raise GraphError(f"The trees have over {MOST_WRITTEN_OUT:,} nodes once shared ones are written out. Take fewer.")
     return size.astype(np.int64)
+
+
+def _ends(graph: DGLGraph) -> list[np.ndarray]:
+    """Child and parent (E,) of every edge, by its number."""
+    try:
+        return [end.cpu().numpy().astype(np.int64, copy=False) for end in graph.edges(order="eid")]
+    except _dgl.DGLError:
+        raise GraphError("The graph does not know the order of its edges. Take graph.formats(['coo', 'csr', 'csc']).") from None
 
 
 def _column(graph: DGLGraph, home: str, name: str) -> np.ndarray:

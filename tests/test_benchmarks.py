@@ -45,3 +45,9 @@ def test_throughput_of_restarts():
     rows = measured("stack_rnn --restarts 2 --new 10 --hidden 4 --stacks 2 --capacity 20 --updates 3 --json")
     assert [row["engine"] for row in rows] == ["by hand", "autograd"]
     assert all(row["tokens_per_s"] == pytest.approx(2 * 10 / row["ms_per_update"] * 1e3) for row in rows)
+
+
+def test_the_loader_beside_the_packages_loop():
+    (row,) = measured(f"loader --batches 4 --steps 2 --rounds 1 {SMALL}")
+    assert row["nodes"] > 40 and all(value > 0 for value in row.values())
+    assert {"own loop, step", "loader, step", "read and plan", "build tree by tree, dgl.batch"} <= set(row)

@@ -28,7 +28,7 @@ def commands():
 
 
 def run(command, folder):
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "DGL_DOWNLOAD_DIR": str(folder)}
     result = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment, timeout=300)
     assert result.returncode == 0, f"{command}\n{result.stdout}\n{result.stderr}"
     return result.stdout
@@ -69,10 +69,12 @@ def test_commands_on_the_released_weights(authors, tmp_path, monkeypatch, capsys
     assert "277 equations" in shown
 
 
-def test_python_example(tmp_path):
-    (example,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-    (tmp_path / "example.py").write_text(example)
-    assert "torch.Size([23, 50]) torch.Size([23, 250])" in run([sys.executable, "example.py"], tmp_path)
+def test_python_examples(tmp_path):
+    shown = []
+    for i, example in enumerate(re.findall(r"```python\n(.*?)```", README, re.DOTALL)):
+        (tmp_path / f"example{i}.py").write_text(example)
+        shown.append(run([sys.executable, f"example{i}.py"], tmp_path))
+    assert "torch.Size([23, 50]) torch.Size([23, 250])" in shown[0] and "Equality" in shown[1]
 
 
 @pytest.mark.parametrize("target", ["quickstart", "test", "check"])

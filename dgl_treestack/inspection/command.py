@@ -9,11 +9,10 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from dgl_treestack import atomic, formats
+from dgl_treestack import atomic, formats, graph
 from dgl_treestack.errors import ConfigurationError, DataError, VocabularyError
 from dgl_treestack.formats import Example
-from dgl_treestack.inspection import drawing, outline, page, stack_drawing, traces
-from dgl_treestack.inspection.summary import describe, summarise
+from dgl_treestack.inspection import drawing, network, outline, page, stack_drawing, summary, traces
 from dgl_treestack.inspection.traces import Trace
 from dgl_treestack.resources import find_data
 from dgl_treestack.training.run import Run
@@ -21,19 +20,23 @@ from dgl_treestack.vocabulary import Vocabulary
 
 
 def inspect_file(file: str, *, limit: int, chosen: str, output: Path | None, vocabulary: str, as_json: bool) -> None:
-    """Print what a batch of a file's equations is made of; draw one equation when `output` is given.
+    """Print what a batch of a file's equations is made of; draw or write one equation when `output` is given.
 
     Raises DataError for an unreadable file, an unknown id or a leaf outside the vocabulary, ConfigurationError for a
-    negative limit and a suffix other than .png and .svg.
+    negative limit and a suffix other than .png, .svg and .graphml.
     """
-    _check(limit, output)
+    check_options(limit, output)
     rows = Vocabulary.preset(vocabulary)
     batch, example = _read(file, limit, chosen)
     _check_leaves(batch, rows)
-    summary = summarise([example.equation for example in batch], rows)
-    print(json.dumps(dataclasses.asdict(summary)) if as_json else describe(summary))
-    if output is not None:
-        _save(drawing.draw(example.equation), output)
+    counts = summary.summarise(graph.from_expressions([example.equation for example in batch], rows))
+    print(json.dumps(dataclasses.asdict(counts)) if as_json else summary.text(counts))
+    if output is None:
+        return
+    if output.suffix == network.SUFFIX:
+        network.write_graphml(network.to_networkx(graph.from_expressions([example.equation], rows)), output)
+    else:
+        save(drawing.draw(example.equation), output)
 
 
 def inspect_runs(
@@ -43,7 +46,9 @@ def inspect_runs(
 
     Raises what `inspect_file` does, CheckpointError for a folder that is no run, ConfigurationError for one given twice.
     """
-    _check(limit, output)
+    check_options(limit, output)
+    if output is not None and output.suffix == network.SUFFIX:
+        raise ConfigurationError("What a model does is drawn into a .png or .svg file. For .graphml, leave --run out.")
     opened = _named(runs)
     batch, example = _read(file, limit, chosen)
     examples = batch if html is not None or not chosen else [example]
@@ -54,7 +59,7 @@ def inspect_runs(
     shown = {name: own[examples.index(example)] for name, own in found.items()}
     if output is not None:
         name = next(iter(shown))
-        _save(stack_drawing.draw_trace(name, shown[name]), output)
+        save(stack_drawing.draw_trace(name, shown[name]), output)
     if html is not None:
         page.write(html, f"{Path(file).name}: {', '.join(found)}", examples, found)
     if as_json:
@@ -65,11 +70,14 @@ def inspect_runs(
     print(outline.outline(shown))
 
 
-def _check(limit: int, output: Path | None) -> None:
+def check_options(limit: int, output: Path | None) -> None:
+    """Raise ConfigurationError for a negative limit and for an output that is no picture and no GraphML."""
     if limit < 0:
         raise ConfigurationError(f"--limit {limit} is negative. Give the number of equations, 0 for all.")
-    if output is not None and output.suffix not in (".png", ".svg"):
-        raise ConfigurationError(f"A tree is drawn into a .png or .svg file, not {output.suffix!r}.")
+    if output is not None and output.suffix not in (".png", ".svg", network.SUFFIX):
+        raise ConfigurationError(
+            f"A tree is drawn into a .png or .svg file or written into a {network.SUFFIX} file, not {output.suffix!r}."
+        )
 
 
 def _check_trees(examples: Sequence[Example], found: Mapping[str, Sequence[Trace]]) -> None:
@@ -128,7 +136,8 @@ def _described(example: Example, shown: Mapping[str, Trace]) -> dict[str, Any]:
     return {"id": example.id, "text": str(example.equation), "nodes": nodes, "models": models}
 
 
-def _save(figure: Figure, output: Path) -> None:
+def save(figure: Figure, output: Path) -> None:
+    """Write a picture in the format that the file's suffix names."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format=output.suffix[1:], dpi=figure.dpi)
     atomic.write_bytes(output, buffer.getvalue())

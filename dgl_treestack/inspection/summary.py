@@ -4,10 +4,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from dgl_treestack import graph
-from dgl_treestack.expression import Expression
-from dgl_treestack.forest import Forest
+from dgl_treestack._dgl import DGLGraph
+from dgl_treestack.forest import NO_OPERATOR
+from dgl_treestack.graph import node_names, roots
+from dgl_treestack.operators import MATH, Signature
 from dgl_treestack.vocabulary import Vocabulary
+from dgl_treestack.wellformed import check
 
 
 @dataclass(frozen=True)
@@ -24,21 +26,25 @@ class Summary:
     frontiers: Sequence[int]
 
 
-def summarise(trees: Sequence[Expression], vocabulary: Vocabulary) -> Summary:
-    """Build the batched graph of some trees and count what is in it."""
-    forest = Forest.build(trees, vocabulary)
-    batch = graph.build(forest)
-    operators, written = batch.ndata["op"].tolist(), batch.ndata["leaf"].tolist()
-    names = [operator.name for operator in forest.signature.operators]
+def summarise(graph: DGLGraph, signature: Signature = MATH, vocabulary: Vocabulary | None = None) -> Summary:
+    """Count what is in a batched graph; trees are counted by roots.
+
+    vocabulary: names the leaves of a graph without feature `text`.
+    Raises GraphError for a graph that is not well formed.
+    """
+    names = node_names(graph, signature, vocabulary)
+    checked = check(graph, signature)
+    is_leaf = checked.op == NO_OPERATOR
+    depths = checked.heights[roots(graph).cpu().numpy()]
     return Summary(
-        graphs=int(batch.batch_size),
-        nodes=batch.num_nodes(),
-        edges=batch.num_edges(),
-        leaves=sum(operator < 0 for operator in operators),
-        operators=_ranked(Counter(names[operator] for operator in operators if operator >= 0)),
-        leaf_texts=_ranked(Counter(" ".join(forest.leaves[leaf]) for leaf in written if leaf >= 0)),
-        depths=dict(sorted(Counter(forest.depths.tolist()).items())),
-        frontiers=[count for _, count in sorted(Counter(forest.height.tolist()).items())],
+        graphs=len(depths),
+        nodes=graph.num_nodes(),
+        edges=graph.num_edges(),
+        leaves=int(is_leaf.sum()),
+        operators=_ranked(Counter(name for name, leaf in zip(names, is_leaf, strict=True) if not leaf)),
+        leaf_texts=_ranked(Counter(name.replace(":", " ", 1) for name, leaf in zip(names, is_leaf, strict=True) if leaf)),
+        depths=dict(sorted(Counter(depths.tolist()).items())),
+        frontiers=[len(frontier) for frontier in checked.frontiers],
     )
 
 
@@ -46,8 +52,8 @@ def _ranked(counts: Counter[str]) -> dict[str, int]:
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
-def describe(summary: Summary) -> str:
-    """The summary as text, with bars."""
+def text(summary: Summary) -> str:
+    """The summary for people, with bars."""
     lines = [
         f"graphs {summary.graphs}, nodes {summary.nodes}, edges {summary.edges}, "
         f"leaves {summary.leaves}, operators {summary.nodes - summary.leaves}",

@@ -7,9 +7,10 @@ from dgl_treestack import formats
 from dgl_treestack.errors import ConfigurationError, DataError
 from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.formats import Example
+from dgl_treestack.graph import from_expressions
 from dgl_treestack.inspection import drawing
 from dgl_treestack.inspection.command import inspect_file
-from dgl_treestack.inspection.summary import describe, summarise
+from dgl_treestack.inspection.summary import summarise, text
 from dgl_treestack.operators import Operator, Signature
 from dgl_treestack.vocabulary import PRESETS
 
@@ -23,13 +24,13 @@ def file(tmp_path):
 
 
 def test_counts():
-    summary = summarise([Equation.parse(text) for text in TEXTS], PRESETS["canonical"])
+    summary = summarise(from_expressions([Equation.parse(written) for written in TEXTS], PRESETS["canonical"]))
     assert (summary.graphs, summary.nodes, summary.edges, summary.leaves) == (3, 19, 16, 10)
     assert summary.operators == {"Equality": 3, "Add": 2, "Pow": 2, "cos": 1, "sin": 1}
     assert summary.leaf_texts["Symbol x"] == 5
     assert summary.depths == {1: 1, 2: 1, 4: 1}
     assert summary.frontiers == [10, 4, 3, 1, 1]
-    assert "graphs 3, nodes 19" in describe(summary)
+    assert "graphs 3, nodes 19" in text(summary)
 
 
 def test_command_prints_json_and_draws(file, tmp_path, capsys):

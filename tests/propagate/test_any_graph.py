@@ -11,7 +11,6 @@ import threading
 from functools import cache
 from pathlib import Path
 
-import dgl
 import numpy as np
 import pytest
 import torch
@@ -20,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from trees import LEAVES, random_equation, random_tree
 
-from dgl_treestack import cells, encoders, graph
+from dgl_treestack import GraphDataLoader, cells, dgl, encoders, graph
 from dgl_treestack.errors import GraphError
 from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.forest import Forest
@@ -362,8 +361,6 @@ def test_a_chain_of_two_thousand(name):
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_loader_of_dgl(workers):
-    from dgl.dataloading import GraphDataLoader
-
     rng, cell = random.Random(1), make("tree_smu")
     graphs = [some_graph(rng) for _ in range(24)]
     loader = GraphDataLoader(graphs, batch_size=5, shuffle=True, num_workers=workers)
@@ -491,6 +488,7 @@ MALFORMED = {
         "Node 1 is 'Equality' and has a parent",
     ),
     "no op": (without("ndata", "op"), r"There is no graph.ndata\['op'\]"),
+    "order of edges unknown": (lambda batch: batch.formats("csr"), "does not know the order of its edges"),
     "no slot": (without("edata", "slot"), r"There is no graph.edata\['slot'\]"),
     "op of numbers with a point": (replaced("ndata", "op", torch.Tensor.float), "whole numbers, torch.int64"),
     "token of two columns": (
