@@ -190,6 +190,7 @@ def restore_batch(graph: DGLGraph, signature: Signature = MATH) -> DGLGraph:
         if (np.diff(values) < 0).any():
             raise GraphError(f"The {things} of a tree do not stand together. Sort them by tree with `dgl.reorder_graph`.")
     count = int(tree.max(initial=-1)) + 1
-    graph.set_batch_num_nodes(torch.from_numpy(np.bincount(tree, minlength=count)).to(graph.device))
-    graph.set_batch_num_edges(torch.from_numpy(np.bincount(edge_tree, minlength=count)).to(graph.device))
+    like = {"dtype": graph.idtype, "device": graph.device}  # DGL 2.1 takes no other type
+    graph.set_batch_num_nodes(torch.from_numpy(np.bincount(tree, minlength=count)).to(**like))
+    graph.set_batch_num_edges(torch.from_numpy(np.bincount(edge_tree, minlength=count)).to(**like))
     return graph

@@ -78,8 +78,8 @@ def no_nodes():
 
 
 def whole(one):
-    one.set_batch_num_nodes(torch.tensor([one.num_nodes()]))
-    one.set_batch_num_edges(torch.tensor([one.num_edges()]))
+    one.set_batch_num_nodes(torch.tensor([one.num_nodes()], dtype=one.idtype))
+    one.set_batch_num_edges(torch.tensor([one.num_edges()], dtype=one.idtype))
     return one
 
 
