@@ -10,8 +10,8 @@ from torch import Tensor
 
 from dgl_treestack import graph
 from dgl_treestack._dgl import DGLGraph
-from dgl_treestack.errors import ConfigurationError, DataError, VocabularyError, unknown
-from dgl_treestack.forest import Forest
+from dgl_treestack.errors import ConfigurationError, DataError, GraphError, VocabularyError, unknown
+from dgl_treestack.forest import NO_OPERATOR, Forest
 from dgl_treestack.formats import Example
 from dgl_treestack.operators import MATH, Signature
 from dgl_treestack.propagate import Plans
@@ -138,19 +138,29 @@ class Batch:
     plans: Plans
 
     @classmethod
-    def of_graph(cls, batch: DGLGraph, task: int, signature: Signature, tokens: int | None = None) -> "Batch":
-        """A batched graph, of whose targets nothing is known (NaN). task: the number of the task of all trees.
+    def of_graph(
+        cls, batch: DGLGraph, heads: Sequence[Task], task: str | None, signature: Signature, tokens: int | None = None
+    ) -> "Batch":
+        """A batched graph, of whose targets nothing is known (NaN). task: of all trees, named where there are several.
 
-        Raises GraphError for a graph that is not well formed, or a tree with several roots.
+        Raises ConfigurationError for an unknown task, GraphError for a graph that is not well formed, a tree with several
+        roots, and trees that are not what the task asks for.
         """
-        children = check(batch, signature, tokens).children
+        names = [head.name for head in heads]
+        if task is None and len(names) > 1:
+            raise ConfigurationError(f"The model has the tasks {', '.join(names)}. Say which one a graph is for: task=...")
+        if task is not None and task not in names:
+            raise ConfigurationError("The model was not made for it: " + unknown("task", task, names))
+        number = 0 if task is None else names.index(task)
+        nodes = check(batch, signature, tokens)
         check_one_root(batch)
         roots = graph.roots(batch).cpu().long()
+        children = nodes.children[roots.numpy()]
+        _check_roots(nodes.op[roots.numpy()], (children >= 0).sum(1), roots, heads[number], signature)
         sides = np.full((len(roots), 2), -1, dtype=np.int64)
-        first = children[roots.numpy(), :2]
-        sides[:, : first.shape[1]] = first
+        sides[:, : children.shape[1]] = children[:, :2]
         targets = torch.full((len(roots),), float("nan"), dtype=torch.float64)
-        return cls(batch, roots, torch.from_numpy(sides), targets, np.full(len(roots), task), Plans(signature))
+        return cls(batch, roots, torch.from_numpy(sides), targets, np.full(len(roots), number), Plans(signature))
 
     @cached_property
     def graph(self) -> DGLGraph:
@@ -160,3 +170,18 @@ class Batch:
     def source(self) -> Source:
         """What is to be propagated: the graph, which may have been changed, if there is one by now."""
         return vars(self).get("graph", self.trees)
+
+
+def _check_roots(op: np.ndarray, arity: np.ndarray, roots: Tensor, head: Task, signature: Signature) -> None:
+    """Raise GraphError unless all trees are equations, for a task that compares their sides, or none is, for another.
+
+    op, arity: (B,) operators of roots, and how many children they have.
+    """
+    is_equation = op == (signature.index[signature.root] if signature.root else NO_OPERATOR - 1)
+    for tree in np.flatnonzero(is_equation != head.compares_sides)[:1]:
+        where = f"Tree {tree} of the batch, with root {int(roots[tree])},"
+        if head.compares_sides:
+            raise GraphError(f"{where} is no equation, whose two sides the task {head.name!r} compares.")
+        raise GraphError(f"{where} is an equation, whose root has no state, which the task {head.name!r} reads. Give a side.")
+    for tree in np.flatnonzero((arity != 2) & head.compares_sides)[:1]:
+        raise GraphError(f"The equation with root {int(roots[tree])} has {arity[tree]} sides; {head.name!r} compares two.")

@@ -46,6 +46,8 @@ class Encoder(nn.Module, abc.ABC):
         columns_of_batch = columns(source, signature, self.leaves)
         self._check_numbers(columns_of_batch)
         tops = nodes.flatten().cpu().numpy()
+        if not len(tops):
+            return self.table.new_zeros(*nodes.shape, self.hidden)
         if self.training and self.dropout:
             return self.encode(Trees.below(columns_of_batch, tops, self.leaves)).unflatten(0, nodes.shape)
         _, first, uses = np.unique(columns_of_batch.subtree[tops], return_index=True, return_inverse=True)

@@ -110,10 +110,11 @@ def node_names(graph: DGLGraph, signature: Signature = MATH, vocabulary: Vocabul
     vocabulary: names the leaves of a graph without feature `text`. Raises GraphError for a graph that is not well formed, and
     where a name is missing, cut, or is another operator's than `op` says.
     """
+    checked = check(graph, signature, None if vocabulary is None else len(vocabulary))
     if "text" not in graph.ndata:
         if vocabulary is None:
             raise GraphError("Nodes have no feature 'text'. Give the vocabulary that `token` was made with.")
-        return _names_by_vocabulary(check(graph, signature, len(vocabulary)), signature, vocabulary)
+        return _names_by_vocabulary(checked, signature, vocabulary)
     values = graph.ndata["text"].cpu()
     if values.dtype != torch.uint8 or values.shape[1:] != (TEXT_BYTES,):
         raise GraphError(
@@ -122,8 +123,8 @@ def node_names(graph: DGLGraph, signature: Signature = MATH, vocabulary: Vocabul
         )
     rows, place = torch.unique(values, dim=0, return_inverse=True)
     texts = [bytes(row.tolist()).rstrip(b"\0") for row in rows]
-    operators = check(graph, signature).op.tolist()
-    return [_name(node, op, texts[i], signature) for node, (op, i) in enumerate(zip(operators, place.tolist(), strict=True))]
+    operators = zip(checked.op.tolist(), place.tolist(), strict=True)
+    return [_name(node, op, texts[i], signature) for node, (op, i) in enumerate(operators)]
 
 
 def _name(node: int, op: int, text: bytes, signature: Signature) -> str:
@@ -155,16 +156,6 @@ def _names_by_vocabulary(nodes: Checked, signature: Signature, vocabulary: Vocab
 def roots(graph: DGLGraph) -> Tensor:
     """(B,) nodes without parents, in order: one per tree."""
     return torch.nonzero(graph.out_degrees() == 0).squeeze(1)
-
-
-def child_table(graph: DGLGraph) -> Tensor:
-    """(N, A) the child of every node in every slot, -1 where there is none; A is the largest arity."""
-    sources, targets = graph.edges(order="eid")
-    slots = graph.edata["slot"]
-    width = int(slots.max()) + 1 if len(slots) else 1
-    table = torch.full((graph.num_nodes(), width), -1, dtype=torch.int64, device=slots.device)
-    table[targets, slots] = sources
-    return table
 
 
 def tree_of_node(checked: Checked) -> np.ndarray:

@@ -12,14 +12,15 @@ from dgl_treestack import cells, encoders
 from dgl_treestack._dgl import DGLGraph
 from dgl_treestack.dataset import Batch, Dataset, prepare
 from dgl_treestack.encoders import Encoder
-from dgl_treestack.errors import ConfigurationError, GraphError, unknown
+from dgl_treestack.errors import ConfigurationError, unknown
 from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.formats import Example
 from dgl_treestack.operators import MATH, Signature
-from dgl_treestack.propagate import compute, draw_noise, propagate
+from dgl_treestack.propagate import ENGINES, compute, draw_noise, propagate
 from dgl_treestack.source import Source
 from dgl_treestack.tasks import NodeStates, Task
 from dgl_treestack.tasks import tasks as task_table
+from dgl_treestack.tree_dataset import TreeDataset
 from dgl_treestack.vocabulary import Vocabulary
 
 MASKS = ("node", "subtree")
@@ -55,7 +56,7 @@ class Model(nn.Module):
         name: str | type[cells.Cell],
         hidden: int = 50,
         vocabulary: Vocabulary | str = "canonical",
-        tasks: Sequence[str] = ("verification",),
+        tasks: str | Sequence[str] = ("verification",),
         signature: Signature = MATH,
         *,
         masks: str = "node",
@@ -70,6 +71,7 @@ class Model(nn.Module):
 
         >>> Model.build("tree_smu", hidden=20, stack_size=3, seed=0)  # doctest: +SKIP
         """
+        tasks = (tasks,) if isinstance(tasks, str) else tasks
         for task in tasks:
             if task not in task_table():
                 raise ConfigurationError(unknown("task", task, task_table()))
@@ -122,13 +124,14 @@ class Model(nn.Module):
         several = [equations] if isinstance(equations, str | Expression) else equations
         trees = [self._read(one) if isinstance(one, str) else one for one in several]
         dataset = self.prepare([Example(tree) for tree in trees], task)
-        was_training = self.training
+        modes = {module: module.training for module in self.modules()}
         self.eval()
         try:
             device = next(self.parameters()).device
             outputs = [self(batch) for batch in dataset.in_order(np.arange(len(dataset)), SCORED_AT_ONCE, device)]
         finally:
-            self.train(was_training)
+            for module, training in modes.items():
+                module.training = training
         return torch.cat(outputs) if outputs else next(self.parameters()).new_zeros(0)
 
     def states(self, graph: DGLGraph, *, signals: Sequence[str] | None = None, engine: str = "levels") -> Tensor:
@@ -136,6 +139,11 @@ class Model(nn.Module):
         those named. See `dgl_treestack.propagate.propagate`."""
         names = list(self.tree_cell.signals) if signals is None else signals
         return propagate(graph, self.tree_cell, engine=engine, signature=self.signature, signals=names)
+
+    def dataset(self, source: Any, **settings: Any) -> TreeDataset:
+        """A `TreeDataset` with this model's vocabulary, tasks and signature. settings: of the data set, such as save_dir."""
+        common = {"vocabulary": self.vocabulary, "tasks": tuple(self.heads), "signature": self.signature}
+        return TreeDataset(source, **{**common, **settings})
 
     def _read(self, text: str) -> Expression:
         """An equation in infix; of another signature than the papers' a tree in prefix form."""
@@ -161,28 +169,9 @@ class Model(nn.Module):
         Raises GraphError for a graph that is not well formed, or not what the task asks for.
         """
         if not isinstance(batch, Batch):
-            batch = self._batch_of(batch, task)
+            tokens = self.cell.leaves if isinstance(self.cell, Encoder) else self.cell.tokens
+            batch = Batch.of_graph(batch, self._heads, task, self.signature, tokens)
         return self.read(self._states(batch, engine, signals, generator, keep=keep), batch)
-
-    def _batch_of(self, graph: DGLGraph, task: str | None) -> Batch:
-        names = list(self.heads)
-        if task is None and len(names) > 1:
-            raise ConfigurationError(f"The model has the tasks {', '.join(names)}. Say which one a graph is for: task=...")
-        if task is not None and task not in names:
-            raise ConfigurationError("The model was not made for it: " + unknown("task", task, names))
-        number = 0 if task is None else names.index(task)
-        tokens = self.cell.leaves if isinstance(self.cell, Encoder) else self.cell.tokens
-        batch = Batch.of_graph(graph, number, self.signature, tokens)
-        if self._heads[number].compares_sides:
-            operators = graph.ndata["op"].cpu()[batch.roots]
-            other = torch.nonzero(operators != self.signature.index.get(self.signature.root or "", len(self.signature.names)))
-            if len(other):
-                tree = int(other[0])
-                raise GraphError(
-                    f"Tree {tree} of the batch, with root {int(batch.roots[tree])}, is no equation, whose two sides the task "
-                    f"{names[number]!r} compares."
-                )
-        return batch
 
     def read(self, h: NodeStates, batch: Batch) -> Tensor:
         """The output of every tree (B,) from the states of nodes."""
@@ -193,7 +182,11 @@ class Model(nn.Module):
         self, batch: Batch, engine: str, signals: Sequence[str], generator: torch.Generator | None, *, keep: bool
     ) -> NodeStates:
         """h of nodes, as heads ask for it."""
+        if engine not in ENGINES:
+            raise ConfigurationError(unknown("engine", engine, ENGINES))
         if isinstance(self.cell, Encoder):
+            if signals:
+                raise ConfigurationError(f"A sequence or attention model has no signals, such as {signals[0]!r}.")
             return _Encoded(self.cell, batch.source, self.signature, generator)
         source = batch.graph if engine == "topo" else batch.source
         per_subtree = self.masks == "subtree"
@@ -246,6 +239,8 @@ def _build(
 ) -> cells.Cell | Encoder:
     """What a model's name or class stands for. Raises ConfigurationError."""
     if isinstance(name, str) and name in encoders.encoders():
+        if name in cells.models():
+            raise ConfigurationError(f"{name!r} names a cell that was registered and a sequence or attention model. Rename it.")
         share = settings.pop("share", "operator")
         if share != "operator":
             raise ConfigurationError(f"'share' is {share!r}; {name} has no weights per operator to share.")

@@ -34,14 +34,15 @@ class Columns(NamedTuple):
     subtree: np.ndarray
 
 
-def columns(source: Source, signature: Signature, tokens: int | None = None) -> Columns:
+def columns(source: Source, signature: Signature, tokens: int | None = None, *, checked: Checked | None = None) -> Columns:
     """Of a forest as it stands, of a graph after it was checked. tokens: rows of the embedding table, if they are known.
+    checked: the graph, where that was done just now.
 
     Raises GraphError for a graph that is not well formed.
     """
     if isinstance(source, Forest):
         return Columns(source.op, source.token, source.number, source.child_table(), source.turn, source.subtree)
-    checked = check(source, signature, tokens)
+    checked = checked or check(source, signature, tokens)
     return Columns(*checked[:4], *_numbered_subtrees(checked, signature))
 
 

@@ -2,7 +2,9 @@
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import logging
+import operator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -16,13 +18,14 @@ from torch import Tensor
 from dgl_treestack import atomic, formats, graph, resources
 from dgl_treestack._dgl import DGLDataset, DGLGraph, batch
 from dgl_treestack.dataset import prepare
-from dgl_treestack.errors import ConfigurationError, DataError, unknown
+from dgl_treestack.errors import ConfigurationError, DataError, OutputError, unknown
 from dgl_treestack.forest import COLUMNS, NODE, Forest
 from dgl_treestack.formats import Example
 from dgl_treestack.operators import MATH, Signature
 from dgl_treestack.tasks import tasks as task_table
 from dgl_treestack.vocabulary import Vocabulary
 
+logger = logging.getLogger(__name__)
 FORMAT = 1  # of the cached file
 Sample = tuple[DGLGraph, Tensor]
 
@@ -31,7 +34,8 @@ class TreeDataset(DGLDataset):
     """Labelled trees. `dataset[i]` is (graph, target): a DGLGraph of one tree, and a number, NaN where the label is unknown.
 
     source: a file of equations, or several, by path or by a name such as `bundled:quickstart/train`; or examples.
-    vocabulary: or the name of a preset. tasks: every example is prepared for the first of them that accepts it.
+    vocabulary: or the name of a preset; `Model.dataset` takes the model's. tasks: every example is prepared for the first of
+    them that accepts it; a model takes batches of one task.
     save_dir: where files are kept in the form that is quick to load, DGL's own folder (`~/.dgl`, or DGL_DOWNLOAD_DIR) when it
     is not given; what is kept is made anew when files, vocabulary, tasks or signature change. transform: of a sample's graph.
 
@@ -52,19 +56,20 @@ class TreeDataset(DGLDataset):
         source: str | Path | Sequence[str | Path] | Sequence[Example],
         *,
         vocabulary: Vocabulary | str = "canonical",
-        tasks: Sequence[str] = ("verification",),
+        tasks: str | Sequence[str] = ("verification",),
         signature: Signature = MATH,
         save_dir: str | Path | None = None,
         force_reload: bool = False,
         verbose: bool = False,
         transform: Any = None,
     ):
+        tasks = (tasks,) if isinstance(tasks, str) else tasks
         for task in tasks:
             if task not in task_table():
                 raise ConfigurationError(unknown("task", task, task_table()))
         self.signature, self.tasks = signature, tuple(tasks)
         self.vocabulary = Vocabulary.preset(vocabulary) if isinstance(vocabulary, str) else vocabulary
-        several = [source] if isinstance(source, str | Path) else list(source)
+        several = list(source) if isinstance(source, Iterable) and not isinstance(source, str) else [source]
         self.files = [str(one) for one in several if isinstance(one, str | Path)]
         self._given = [one for one in several if isinstance(one, Example)]
         if len(self.files) + len(self._given) != len(several) or (self.files and self._given):
@@ -82,8 +87,8 @@ class TreeDataset(DGLDataset):
 
     def _description(self) -> str:
         """What the columns depend on, as text."""
-        operators = [(operator.name, operator.arity) for operator in self.signature.operators]
-        settings = [FORMAT, self.vocabulary.to_dict(), operators, self.signature.root, self.tasks]
+        operators = [(one.name, one.arity) for one in self.signature.operators]
+        settings = [FORMAT, self.vocabulary.to_dict(), self.signature.name, operators, self.signature.root, self.tasks]
         return json.dumps([self.fingerprint, *settings])
 
     @cached_property
@@ -100,16 +105,27 @@ class TreeDataset(DGLDataset):
         prepared = prepare(self.examples, heads, self.vocabulary, self.signature)
         self.forest, self.targets, self.task = prepared.forest, prepared.targets, prepared.task
 
+    def _download(self) -> None:
+        """Nothing: DGL's own makes folders, even where nothing is to be kept."""
+
+    @property
+    def _is_kept(self) -> bool:
+        """Examples are here already, and what tasks of somebody's own prepare may change with their code."""
+        return bool(self.files) and all(task_table()[name].__module__.startswith("dgl_treestack.") for name in self.tasks)
+
     def has_cache(self) -> bool:
-        return bool(self.files) and self._path.is_file()
+        return self._is_kept and self._path.is_file()
 
     def save(self) -> None:
-        if not self.files:
+        if not self._is_kept:
             return
         columns = {name: np.ascontiguousarray(self.forest.nodes[name]) for name in COLUMNS}
         arrays = {**columns, "offsets": self.forest.offsets, "targets": self.targets, "task": self.task}
         described = {"key": self._key, "leaves": json.dumps(self.forest.leaves), "sha256": _checksum(arrays)}
-        atomic.write_bytes(self._path, safetensors.numpy.save(arrays, described))
+        try:
+            atomic.write_bytes(self._path, safetensors.numpy.save(arrays, described))
+        except OutputError as error:
+            logger.warning("The columns of %s are not kept: %s", ", ".join(self.files), error)
 
     def load(self) -> None:
         """Raises DataError for a file that is not of these equations, after which DGL calls `process`."""
@@ -135,7 +151,7 @@ class TreeDataset(DGLDataset):
         return len(self.forest)
 
     def __getitem__(self, i: int | Tensor) -> Sample:
-        place = int(i)
+        place = operator.index(i)
         if not -len(self) <= place < len(self):
             raise IndexError(f"There is no tree {place} among {len(self)}.")
         sample: Sample = Samples(self, [place % len(self)])[0]

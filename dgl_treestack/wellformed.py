@@ -18,6 +18,9 @@ from dgl_treestack.operators import Signature
 MOST_WRITTEN_OUT = 10_000_000  # nodes of the trees that a graph stands for, where they are written out
 
 
+RESTORE = "If a file or `dgl.node_subgraph` lost which nodes are of which tree, call `dgl_treestack.graph.restore_batch`."
+
+
 class Checked(NamedTuple):
     """A well-formed graph of N nodes as arrays. op, token, number: (N,). children: (N, A) the child in every slot, -1 where
     there is none; A is the largest arity, at least 1. frontiers: nodes by height, leaves first."""
@@ -43,6 +46,8 @@ def check(graph: DGLGraph, signature: Signature, tokens: int | None = None) -> C
         raise GraphError("A batch of trees is a DGLGraph with one type of node and one type of edge.")
     op, token = _whole_numbers(graph, "ndata", "op"), _whole_numbers(graph, "ndata", "token")
     number, slot = _column(graph, "ndata", "number"), _whole_numbers(graph, "edata", "slot")
+    if graph.ndata["number"].requires_grad:
+        raise GraphError("graph.ndata['number'] requires a gradient; numbers are data. What is learned is external `input`.")
     child, parent = _ends(graph)
     arity = np.bincount(parent, minlength=len(op))
     _check_operators(op, arity, signature)
@@ -60,6 +65,8 @@ def check(graph: DGLGraph, signature: Signature, tokens: int | None = None) -> C
 def check_one_root(graph: DGLGraph) -> None:
     """Raise GraphError unless every tree of a batch, by its batch information, has one node without parents."""
     sizes = graph.batch_num_nodes().cpu().numpy()
+    if sizes.sum() != graph.num_nodes() or (sizes < 0).any():
+        raise GraphError(f"Its batch information counts {sizes.sum()} nodes of {graph.num_nodes()}. {RESTORE}")
     roots = np.flatnonzero(graph.out_degrees().cpu().numpy() == 0)
     tree_of_root = np.searchsorted(np.cumsum(sizes), roots, side="right")
     count = np.bincount(tree_of_root, minlength=len(sizes))
@@ -71,8 +78,7 @@ def check_one_root(graph: DGLGraph) -> None:
     shown = ", ".join([*map(str, roots[tree_of_root == tree][:5]), *(["..."] if count[tree] > 5 else [])])
     raise GraphError(
         f"Tree {tree} of the batch has {count[tree]} roots (nodes {shown}); one is needed. Remove what does not belong to it. "
-        "If a file or `dgl.node_subgraph` lost which nodes are of which tree, call "
-        "`dgl_treestack.graph.restore_batch`."
+        f"{RESTORE}"
     )
 
 
@@ -108,7 +114,9 @@ def _column(graph: DGLGraph, home: str, name: str) -> np.ndarray:
     values: Tensor = features[name].detach()
     if values.dim() != 1:
         raise GraphError(f"graph.{home}[{name!r}] has the shape {tuple(values.shape)}; it holds one number each.")
-    found: np.ndarray = values.cpu().numpy()
+    if values.is_complex():
+        raise GraphError(f"graph.{home}[{name!r}] is of type {values.dtype}; it holds real numbers.")
+    found: np.ndarray = (values.double() if values.is_floating_point() else values).cpu().numpy()
     return found
 
 
@@ -141,7 +149,7 @@ def _check_leaves(op: np.ndarray, token: np.ndarray, number: np.ndarray, tokens:
     highest = np.iinfo(np.int64).max if tokens is None else tokens
     wrong = np.flatnonzero(leaf & ((token < NO_TOKEN) | (token >= highest)))
     if len(wrong):
-        rows = "row from 0 on" if tokens is None else f"row of the model's vocabulary: 0 to {tokens - 1}"
+        rows = "row from 0 on" if tokens is None else f"row of the vocabulary: 0 to {tokens - 1}"
         raise GraphError(f"Node {wrong[0]} has token = {token[wrong[0]]}, which is no {rows}, or -1 where `number` is read.")
     _refuse(
         np.flatnonzero(leaf & (token == NO_TOKEN) & ~np.isfinite(number)),

@@ -12,7 +12,9 @@ from dgl_treestack import _dgl, graph
 from dgl_treestack.errors import VocabularyError
 from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.forest import Forest
+from dgl_treestack.operators import MATH
 from dgl_treestack.vocabulary import PRESETS
+from dgl_treestack.wellformed import check
 
 VOCABULARY = PRESETS["released"]
 
@@ -74,7 +76,7 @@ def test_edges_point_to_parents_and_trees_stay_apart():
     assert batch.out_degrees().max() == 1
     starts = np.cumsum([0] + [tree.size for tree in trees[:-1]])
     assert graph.roots(batch).tolist() == starts.tolist()
-    table = graph.child_table(batch)
+    table = check(batch, MATH).children
     for start, tree in zip(starts, trees, strict=True):
         for node in range(tree.size):
             expected = [start + child for child in tree.children(node)]

@@ -142,3 +142,25 @@ def test_entry_points_of_other_packages(tmp_path, monkeypatch):
     finally:
         cells._of_entry_points.cache_clear(), tasks._listed.cache_clear()
         sys.modules.pop("somebodys")
+
+
+def test_a_score_leaves_every_part_in_its_mode():
+    model = Model.build("tree_smu", 6, seed=0).train()
+    model.cell.eval()
+    model.score("x = x")
+    assert model.training and not model.cell.training
+
+
+def test_a_name_of_an_encoder_is_taken(clean_registries):
+    cells.register_cell("lstm")(Summed)
+    with pytest.raises(ConfigurationError, match="'lstm' names a cell that was registered and a sequence or attention model"):
+        Model.build("lstm", 4)
+
+
+def test_an_encoder_has_no_signals_and_no_unknown_engine():
+    model = Model.build("lstm", 4, seed=0)
+    batch = graph.from_expressions([Equation.parse("x = y")], model.vocabulary)
+    with pytest.raises(ConfigurationError, match="has no signals, such as 'push'"):
+        model(batch, signals=["push"])
+    with pytest.raises(ConfigurationError, match="Unknown engine 'fast'"):
+        model(batch, "fast")

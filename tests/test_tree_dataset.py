@@ -10,9 +10,11 @@ from runs import small_config, write_data
 from torch.nn.functional import binary_cross_entropy_with_logits
 from torch.utils.data import DataLoader, Subset, WeightedRandomSampler
 
-from dgl_treestack import Example, GraphDataLoader, Model, TreeDataset, formats, graph
+from dgl_treestack import Example, GraphDataLoader, Model, Operator, Signature, TreeDataset, formats, graph, tasks
 from dgl_treestack.errors import ConfigurationError, DataError, GraphError
 from dgl_treestack.expression import Equation
+from dgl_treestack.tasks import Item
+from dgl_treestack.tasks.verification import Verification
 from dgl_treestack.training import configuration
 from dgl_treestack.training.random import numpy_generator
 from dgl_treestack.training.start import start
@@ -132,7 +134,10 @@ def test_a_model_says_which_graphs_it_cannot_take(dataset):
     several = build(tasks=["verification", "function_evaluation"])
     with pytest.raises(ConfigurationError, match="Say which one a graph is for"):
         several(batch)
-    assert several(batch, task="function_evaluation").shape == (3,)
+    with pytest.raises(GraphError, match="is an equation, whose root has no state, which the task 'function_evaluation'"):
+        several(batch, task="function_evaluation")
+    sides = graph.from_expressions([Equation.parse("x + 1 = y").left], several.vocabulary)
+    assert several(sides, task="function_evaluation").shape == (1,)
     with pytest.raises(ConfigurationError, match="Unknown task 'sorting'"):
         several(batch, task="sorting")
 
@@ -212,3 +217,51 @@ def test_an_encoder_takes_graphs_of_a_data_set_too(dataset):
     model = Model.build("lstm", 6, seed=0).eval()
     batch, _ = data.collate([data[0], data[1]])
     torch.testing.assert_close(model(batch), model.score(trees))
+
+
+def test_an_equation_has_two_sides():
+    signature = Signature("s", (Operator("f", 1), Operator("g", 2), Operator("eq", None)), "eq")
+    model = Model.build("tree_smu", 6, seed=0, signature=signature)
+    one = graph.from_expressions([Equation.from_prefix("eq/1 f Symbol:x", signature)], model.vocabulary, signature)
+    with pytest.raises(GraphError, match="The equation with root 0 has 1 sides; 'verification' compares two"):
+        model(one)
+
+
+def test_what_tasks_of_ones_own_prepare_is_not_kept(file, tmp_path):
+    class Contrary(Verification):
+        name = "contrary"
+
+        def prepare(self, example):
+            return Item(example.equation, 1.0 - example.label)
+
+    try:
+        tasks.register_task(Contrary)
+        contrary, plain = (TreeDataset(file, tasks=name, save_dir=tmp_path / "kept") for name in ("contrary", "verification"))
+    finally:
+        tasks._registered.clear()
+    assert (contrary.targets == 1 - plain.targets).all()
+    assert len(list((tmp_path / "kept").rglob("*.safetensors"))) == 1
+
+
+def test_a_place_that_cannot_be_written_is_a_warning(file, tmp_path, caplog):
+    (tmp_path / "taken").write_text("")
+    dataset = TreeDataset(file, save_dir=tmp_path / "taken")
+    assert len(dataset) == 40 and "are not kept" in caplog.text
+
+
+def test_a_data_set_of_a_model_has_its_vocabulary(file, tmp_path):
+    model = build(vocabulary="released", tasks=["function_evaluation", "verification"])
+    dataset = model.dataset(file, save_dir=tmp_path, tasks="verification")
+    assert dataset.vocabulary == model.vocabulary and dataset.tasks == ("verification",)
+
+
+def test_data_sets_that_a_run_cannot_take(tmp_path, dataset):
+    config = small_config(tmp_path)
+    for data, message in (
+        ({"train": dataset, "valid": dataset}, r"data\['valid'\] is no use"),
+        ({"train": Subset(dataset, [1])}, r"data\['train'\] is no use"),
+    ):
+        with pytest.raises(ConfigurationError, match=message):
+            start(config, 0, tmp_path, quiet=True, data=data)
+    with pytest.raises(ConfigurationError, match=r"'data.percent' is of a configuration's files"):
+        start(configuration.override(config, ["data.percent=10"]), 0, tmp_path, quiet=True, data={"train": dataset})

@@ -50,8 +50,7 @@ class Cell(nn.Module, abc.ABC):
             raise ConfigurationError(unknown("form of a cell", form, FORMS))
         number(dropout, "dropout", 0.0, 1.0)
         whole(input_size, "input_size", 0)
-        self.operators, self.settings = tuple(operators), dict[str, object]()
-        self.tokens: int | None = tokens
+        self.operators, self.settings, self.tokens = tuple(operators), dict[str, object](), tokens
         self.hidden, self.dropout, self.input_size, self.share, self.form = hidden, dropout, input_size, share, form
         self.leaves = LeafEncoder(tokens, hidden)
         self.products = nn.ModuleDict()

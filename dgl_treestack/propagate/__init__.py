@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 
+import numpy as np
 from torch import Tensor
 
 from dgl_treestack import graph as graphs
 from dgl_treestack._dgl import DGLGraph
 from dgl_treestack.cells import Cell
-from dgl_treestack.errors import ConfigurationError, unknown
+from dgl_treestack.errors import ConfigurationError, GraphError, unknown
 from dgl_treestack.forest import Forest
 from dgl_treestack.operators import MATH, Signature
 from dgl_treestack.propagate import levels, topo
@@ -16,7 +17,8 @@ from dgl_treestack.propagate.noise import Noise
 from dgl_treestack.propagate.noise import draw_noise as draw_noise
 from dgl_treestack.propagate.states import States as States
 from dgl_treestack.source import Source as Source
-from dgl_treestack.wellformed import check
+from dgl_treestack.source import feature, size
+from dgl_treestack.wellformed import Checked, check
 
 # What `levels` makes of a cell's step: nothing, pieces that run as they are, or pieces that are compiled.
 BUILDS: dict[str, levels.Build | None] = {"levels": None, "levels/pieces": levels.plain, "levels/compiled": levels.compiled}
@@ -70,10 +72,43 @@ def compute(
     for name in signals:
         if name not in cell.signals:
             raise ConfigurationError(unknown("signal", name, cell.signals))
+    checked = None if isinstance(source, Forest) else _checked(source, cell, signature)
+    if cell.input_size:
+        _check_input(source, cell)
+    for name, factors in (noise or {}).items():
+        if len(factors) != size(source):
+            raise ConfigurationError(f"The dropout of {name!r} was drawn for {len(factors)} nodes, not for {size(source)}.")
     if engine == "topo":
         if isinstance(source, Forest):
             return topo.run(graphs.build(source), cell, signature, signals, noise or Noise())
-        check(source, signature, cell.tokens)
         return topo.run(source, cell, signature, signals, noise or Noise())
     plans = plans or Plans(signature)
-    return levels.run(source, cell, signals, noise or Noise(), plans, BUILDS[engine])
+    return levels.run(source, cell, signals, noise or Noise(), plans, BUILDS[engine], checked)
+
+
+def _checked(graph: DGLGraph, cell: Cell, signature: Signature) -> Checked:
+    """A graph after `check`. Raises ConfigurationError for a cell that was made for other operators than the graph has."""
+    names = {operator.name: None for operator in cell.operators}
+    if [*names] != [name for name in signature.names if name in names]:
+        raise ConfigurationError(
+            f"The cell was made for other operators than those of {signature.name!r}, or for another order of them. Give the "
+            "signature that cell and graph were made with: signature=..."
+        )
+    checked = check(graph, signature, cell.tokens)
+    for op in np.unique(checked.op).tolist():
+        if op >= 0 and signature.names[op] not in (signature.root, *names):
+            raise ConfigurationError(
+                f"The graph has the operator {signature.names[op]!r} of {signature.name!r}, for which the cell was not made. "
+                "Give the signature that the graph was made with: signature=..., or another cell."
+            )
+    return checked
+
+
+def _check_input(source: Source, cell: Cell) -> None:
+    """Raise ConfigurationError where external input is missing, GraphError where it is no (N, input_size) of real numbers."""
+    values = feature(source, "input")
+    if values.shape != (size(source), cell.input_size) or not values.is_floating_point():
+        raise GraphError(
+            f"graph.ndata['input'] is of type {values.dtype} and shape {tuple(values.shape)}; the cell takes real numbers of "
+            f"shape {(size(source), cell.input_size)}."
+        )

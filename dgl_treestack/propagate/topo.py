@@ -33,17 +33,16 @@ class OneOperator:
 
 def run(graph: DGLGraph, cell: Cell, signature: Signature, signals: Sequence[str], noise: Noise) -> States:
     """See `compute`."""
-    graph = graph.to(next(cell.parameters()).device)
+    graph = graph.to(next(cell.parameters()).device).local_var()  # features of its own: other threads may use the graph
     step = _Step(graph, cell, signature, signals, noise)
-    with graph.local_scope():
-        step.prepare()
-        _dgl.prop_nodes_topo(
-            graph,
-            _dgl.function.u_mul_e("state", "one_hot_slot", "message"),
-            _dgl.function.sum("message", "children"),
-            apply_node_func=step,
-        )
-        carried = {name: graph.ndata[name] for name in ("state", *(f"signal/{name}" for name in signals))}
+    step.prepare()
+    _dgl.prop_nodes_topo(
+        graph,
+        _dgl.function.u_mul_e("state", "one_hot_slot", "message"),
+        _dgl.function.sum("message", "children"),
+        apply_node_func=step,
+    )
+    carried = {name: graph.ndata[name] for name in ("state", *(f"signal/{name}" for name in signals))}
     return States({**unpack(carried.pop("state"), cell.fields), **carried})
 
 
@@ -57,9 +56,11 @@ class _Step:
         self.carried = sum(torch.Size(shape).numel() for shape in cell.fields.values())
 
     def prepare(self) -> None:
-        """Put on the graph what the sweep reads, within the caller's local scope."""
+        """Put what the sweep reads on the graph, which is nobody else's."""
         like = next(self.cell.parameters())
-        one_hot = functional.one_hot(self.graph.edata["slot"], self.width)
+        for name in ("op", "token"):
+            self.graph.ndata[name] = self.graph.ndata[name].long()
+        one_hot = functional.one_hot(self.graph.edata["slot"].long(), self.width)
         self.graph.edata["one_hot_slot"] = one_hot.to(like).unsqueeze(2)
         self.graph.ndata["arity"] = self.graph.in_degrees()
         self.graph.ndata["state"] = like.new_zeros(self.graph.num_nodes(), self.carried)

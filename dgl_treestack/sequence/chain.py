@@ -26,7 +26,7 @@ class Chain(Cell):
     def __init__(self, cell: SequenceCell):
         super().__init__(SEQUENCE.operators, 1, cell.hidden, input_size=cell.inputs)
         self.sequence = cell
-        self.tokens = None
+        self.tokens = None  # type: ignore[assignment]  # leaves are not looked up
         self.fields, self.signals, self.empty = dict(cell.fields), dict(cell.signals), dict(cell.empty)
 
     def leaf(self, token: Tensor, number: Tensor) -> State:

@@ -23,6 +23,7 @@ from dgl_treestack.training.interruption import watch_signals
 from dgl_treestack.training.loop import Given, Training
 from dgl_treestack.training.run import Run, build_model
 from dgl_treestack.training.together import train_together
+from dgl_treestack.tree_dataset import TreeDataset
 
 logger = logging.getLogger("dgl_treestack")
 
@@ -97,6 +98,7 @@ def _opened(
     check_device(device, config.engine)
     run = Run(output_dir / f"{config.name}-{seed}")
     training = None
+    _check_data(config, data or {})
     fingerprints = {f"given {kind} set": one.fingerprint for kind, one in (data or {}).items()}
     if run.is_complete():
         check_resumable(run, config, seed, resume)
@@ -142,6 +144,15 @@ def check_resumable(run: Run, config: RunConfig, seed: int, resume: bool) -> Non
     if run.config.hash != config.hash or run.seed != seed:
         raise ConfigurationError(f"{run.folder} holds a run of another configuration. Choose another --output-dir.")
     check_unchanged(run)
+
+
+def _check_data(config: RunConfig, data: Given) -> None:
+    """Raise ConfigurationError for data sets that a run cannot take."""
+    for kind, dataset in data.items():
+        if kind not in ("train", "validation") or not isinstance(dataset, TreeDataset):
+            raise ConfigurationError(f"data[{kind!r}] is no use: give TreeDatasets as 'train' and 'validation'.")
+    if data and config.data.percent < 100:
+        raise ConfigurationError("'data.percent' is of a configuration's files. Give the share as a TreeDataset of its own.")
 
 
 def _check_given(run: RunFolder, fingerprints: Mapping[str, str]) -> None:

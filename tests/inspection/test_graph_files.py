@@ -2,14 +2,13 @@
 
 import json
 
-import dgl
 import networkx as nx
 import numpy as np
 import pytest
 import torch
 from inspection.looked_into import TEXTS, VOCABULARY, batch_of, equations, printed, shared
 
-from dgl_treestack import _dgl, cli, formats, graph, notation
+from dgl_treestack import _dgl, cli, dgl, formats, graph, notation
 from dgl_treestack.formats import Example
 from dgl_treestack.inspection import graph_file
 from dgl_treestack.inspection.network import to_networkx

@@ -3,7 +3,6 @@
 import json
 import random
 
-import dgl
 import networkx as nx
 import numpy as np
 import pytest
@@ -12,13 +11,14 @@ from every_cell import some_trees
 from inspection.looked_into import VOCABULARY, batch_of, equations, printed, shared
 from trees import random_tree
 
-from dgl_treestack import _dgl, graph, notation
+from dgl_treestack import _dgl, dgl, graph, notation
 from dgl_treestack.errors import ConfigurationError, DataError, GraphError
 from dgl_treestack.expression import Expression
 from dgl_treestack.inspection import drawing
 from dgl_treestack.inspection.network import to_networkx, write_graphml
 from dgl_treestack.inspection.table import describe, rows
 from dgl_treestack.operators import MATH
+from dgl_treestack.wellformed import check
 
 
 def test_a_row_per_node_with_what_the_nodes_carry():
@@ -31,7 +31,7 @@ def test_a_row_per_node_with_what_the_nodes_carry():
     for node, row in enumerate(described):
         written = row["name"] if row["kind"] == "operator" else f"{row['kind']}:{row['name']}"
         assert (row["node"], written) == (node, names[node])
-        assert row["children"] == [child for child in graph.child_table(batch)[node].tolist() if child >= 0]
+        assert row["children"] == [child for child in check(batch, MATH).children[node].tolist() if child >= 0]
         assert row["h"] == pytest.approx(float(batch.ndata["h"][node].norm()))
         assert row["stack"] == pytest.approx(batch.ndata["stack"][node].view(3, -1).norm(dim=1).tolist())
         if row["name"] == "Equality" or not row["children"]:

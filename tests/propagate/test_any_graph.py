@@ -20,12 +20,12 @@ from hypothesis import strategies as st
 from trees import LEAVES, random_equation, random_tree
 
 from dgl_treestack import GraphDataLoader, cells, dgl, encoders, graph
-from dgl_treestack.errors import GraphError
+from dgl_treestack.errors import ConfigurationError, GraphError
 from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.forest import Forest
 from dgl_treestack.model import Model
 from dgl_treestack.operators import MATH, Operator, Signature
-from dgl_treestack.propagate import draw_noise, levels, propagate
+from dgl_treestack.propagate import compute, draw_noise, levels, propagate
 from dgl_treestack.source import columns
 from dgl_treestack.wellformed import check_one_root
 
@@ -372,7 +372,7 @@ def test_a_loader_of_dgl(workers):
             torch.testing.assert_close(propagate(batch, cell, engine=engine), wanted, **EXACT)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", ["topo", *ENGINES])
 def test_several_threads_at_once(engine):
     """On the same graph and on others, with gradients."""
     cell = make("tree_smu").train()
@@ -380,7 +380,7 @@ def test_several_threads_at_once(engine):
     weights = [parameter for parameter in cell.products.parameters()]
 
     def run(batch):
-        h = propagate(batch.clone(), cell, engine=engine)
+        h = compute(batch, cell, engine=engine).of("h", torch.arange(batch.num_nodes()))
         gradients = torch.autograd.grad(h.sin().sum(), weights, allow_unused=True)
         return [h, *(gradient for gradient in gradients if gradient is not None)]
 
@@ -477,7 +477,7 @@ MALFORMED = {
     "leaf with children": (feature("op", 2, -1), "Node 2 is a leaf .* and has children"),
     "op below -1": (feature("op", 3, -5), "Node 3 has op = -5, which is no operator of 'math'"),
     "op above all": (feature("op", 2, 30), "Node 2 has op = 30, which is no operator of 'math': 0 to 29"),
-    "unknown token": (feature("token", 3, 34), "Node 3 has token = 34, which is no row of the model's vocabulary: 0 to 33"),
+    "unknown token": (feature("token", 3, 34), "Node 3 has token = 34, which is no row of the vocabulary: 0 to 33"),
     "token below -1": (feature("token", 4, -2), "Node 4 has token = -2"),
     "number that is none": (
         lambda batch: feature("number", 3, float("nan"))(feature("token", 3, -1)(batch)),
@@ -495,6 +495,11 @@ MALFORMED = {
         replaced("ndata", "token", lambda values: values.unsqueeze(1).expand(-1, 2)),
         r"has the shape \(6, 2\); it holds one number each",
     ),
+    "number to be learned": (
+        replaced("ndata", "number", lambda values: values.clone().requires_grad_()),
+        "requires a gradient; numbers are data",
+    ),
+    "complex number": (replaced("ndata", "number", lambda values: values.to(torch.complex64)), "it holds real numbers"),
     "two types of nodes": (heterogeneous, "one type of node"),
 }
 
@@ -522,6 +527,50 @@ def test_a_token_at_an_operator_is_not_read():
     wanted = propagate(batch, cell).clone()
     batch.ndata["token"][1] = 12345
     torch.testing.assert_close(propagate(batch, cell), wanted)
+
+
+@pytest.mark.parametrize("engine", ["topo", *ENGINES])
+def test_features_of_other_types_mean_the_same(engine):
+    cell, batch = make("tree_smu"), good()
+    wanted = propagate(batch.clone(), cell, engine="topo")
+    for name, other in (("op", torch.int32), ("token", torch.int16), ("number", torch.bfloat16)):
+        batch.ndata[name] = batch.ndata[name].to(other)
+    batch.edata["slot"] = batch.edata["slot"].to(torch.uint8)
+    torch.testing.assert_close(propagate(batch, cell, engine=engine), wanted, **EXACT)
+
+
+@pytest.mark.parametrize("engine", ["topo", *ENGINES])
+def test_what_does_not_fit_the_cell_is_one_error(engine):
+    batch, cell = good(), make("tree_smu", input_size=2)
+    with pytest.raises(ConfigurationError, match="Nodes have no feature 'input' here"):
+        propagate(batch, cell, engine=engine)
+    for values in (torch.ones(6, 3), torch.ones(6), torch.ones(6, 2, dtype=torch.int64)):
+        batch.ndata["input"] = values
+        with pytest.raises(GraphError, match=r"the cell takes real numbers of shape \(6, 2\)"):
+            propagate(batch, cell, engine=engine)
+    other = Signature("other", (Operator("cos", 1), Operator("sin", 1)))
+    with pytest.raises(ConfigurationError, match="made for other operators than those of 'other'"):
+        propagate(batch, make("tree_smu"), engine=engine, signature=other)
+    few = cells.build("tree_rnn", [MATH["cos"]], len(VOCABULARY), 4)
+    with pytest.raises(ConfigurationError, match="has the operator 'sin' of 'math', for which the cell was not made"):
+        propagate(batch, few, engine=engine)
+    larger, dropping = graph.from_expressions([Expression.parse("x + y + x*y")], VOCABULARY), make("tree_smu", dropout=0.5)
+    noise = draw_noise(dropping.train(), larger, torch.Generator().manual_seed(0))
+    with pytest.raises(ConfigurationError, match="was drawn for 7 nodes, not for 6"):
+        propagate(batch, dropping, engine=engine, noise=noise)
+
+
+def test_batch_information_that_does_not_add_up():
+    batch = good()
+    batch.set_batch_num_nodes(torch.tensor([2, 2]))
+    with pytest.raises(GraphError, match="counts 4 nodes of 6"):
+        check_one_root(batch)
+
+
+@pytest.mark.parametrize("name", sorted(encoders.encoders()))
+def test_an_encoder_of_nothing(name):
+    assert encoder_of(name).train()(no_nodes(), torch.zeros(0, dtype=torch.int64)).shape[0] == 0
+    encoder_of(name).eval()
 
 
 def test_what_is_shared_too_often_to_be_written_out():

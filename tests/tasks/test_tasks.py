@@ -12,6 +12,7 @@ from dgl_treestack.formats import Example
 from dgl_treestack.model import Model
 from dgl_treestack.tasks import tasks
 from dgl_treestack.vocabulary import PRESETS
+from dgl_treestack.wellformed import check
 
 
 def make(*names):
@@ -37,7 +38,7 @@ def test_verification_is_a_dot_product_and_a_bias():
     with torch.no_grad():
         model.heads["verification"].bias.fill_(0.3)
     _, batch, output = everything(model, [example("x + 1 = sin(y)"), example("x = y", 0)])
-    h, table = batch.graph.ndata["h"], graph.child_table(batch.graph)
+    h, table = batch.graph.ndata["h"], check(batch.graph, model.signature).children
     for root, s in zip(graph.roots(batch.graph).tolist(), output, strict=True):
         left, right = table[root, :2]
         assert s == pytest.approx(float(h[left] @ h[right]) + 0.3)

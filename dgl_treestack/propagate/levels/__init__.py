@@ -47,15 +47,25 @@ from dgl_treestack.propagate.levels.sweep import Work, sweep
 from dgl_treestack.propagate.noise import Noise
 from dgl_treestack.propagate.states import States
 from dgl_treestack.source import Source, feature
+from dgl_treestack.wellformed import Checked
 
 
-def run(source: Source, cell: Cell, signals: Sequence[str], noise: Noise, plans: Plans, build: Build | None = None) -> States:
-    """See `compute`. build: what makes kernels; without it, and for signals, steps are recorded as they are."""
+def run(
+    source: Source,
+    cell: Cell,
+    signals: Sequence[str],
+    noise: Noise,
+    plans: Plans,
+    build: Build | None = None,
+    checked: Checked | None = None,
+) -> States:
+    """See `compute`. build: what makes kernels; without it, and for signals, steps are recorded as they are. checked: a graph
+    after its check."""
     one = next(cell.parameters())
     device = one.device
     inputs = feature(source, "input").to(device) if cell.input_size else None
     may_share = inputs is None and (not noise or noise.subtree is not None)
-    plan = plans.get(source, shared=may_share, device=device, tokens=cell.tokens, drawn_by=noise.subtree)
+    plan = plans.get(source, shared=may_share, device=device, drawn_by=noise.subtree, checked=checked)
     shapes = {name: tuple(plan.width if size == PER_CHILD else size for size in cell.signals[name]) for name in signals}
     memory = Memory(one.dtype, device)
     work = Work(cell, plan, inputs, noise, shapes, memory)

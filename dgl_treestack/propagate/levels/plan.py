@@ -22,6 +22,7 @@ from torch import Tensor
 from dgl_treestack.forest import NO_OPERATOR, Forest
 from dgl_treestack.operators import Signature
 from dgl_treestack.source import Columns, Source, columns
+from dgl_treestack.wellformed import Checked
 
 MOST_ROWS = 1024  # of a chunk, so that what a step holds in passing is bounded
 
@@ -75,16 +76,17 @@ class Plans:
         *,
         shared: bool,
         device: torch.device,
-        tokens: int | None = None,
         drawn_by: np.ndarray | None = None,
+        checked: Checked | None = None,
     ) -> Plan:
-        """The plan with its indices on a device. tokens: rows of the embedding table, which a graph's are held against.
+        """The plan with its indices on a device.
 
         drawn_by: (N,) subtrees by which dropout was drawn. Where a graph was changed since, no rows are shared.
+        checked: a graph after its check, which is made here otherwise.
         """
         shared = shared and self.share
         if not isinstance(source, Forest):
-            nodes = columns(source, self.signature, tokens)
+            nodes = columns(source, self.signature, checked=checked)
             shared = shared and (drawn_by is None or _is_constant_on_classes(drawn_by, nodes.subtree))
             return make_plan(nodes, self.signature, shared=shared, device=device)
         if (source, shared, device) not in self.made:
