@@ -51,8 +51,8 @@ class Encoder(nn.Module, abc.ABC):
         if self.training and self.dropout:
             return self.encode(Trees.below(columns_of_batch, tops, self.leaves)).unflatten(0, nodes.shape)
         _, first, uses = np.unique(columns_of_batch.subtree[tops], return_index=True, return_inverse=True)
-        found = self.encode(Trees.below(columns_of_batch, tops[first], self.leaves))
-        return found[torch.from_numpy(uses).to(found.device)].unflatten(0, nodes.shape)
+        vectors = self.encode(Trees.below(columns_of_batch, tops[first], self.leaves))
+        return vectors[torch.from_numpy(uses).to(vectors.device)].unflatten(0, nodes.shape)
 
     def _check_numbers(self, nodes: Columns) -> None:
         numbers = (nodes.op == NO_OPERATOR) & (nodes.token == NO_TOKEN)

@@ -55,8 +55,8 @@ def feature(source: Source, name: str) -> Tensor:
     """(N, ...) of all nodes of a graph. Raises ConfigurationError where there is none."""
     if isinstance(source, Forest) or name not in source.ndata:
         raise ConfigurationError(f"Nodes have no feature {name!r} here. Put it on the graph: graph.ndata[{name!r}] = tensor.")
-    found: Tensor = source.ndata[name]
-    return found
+    values: Tensor = source.ndata[name]
+    return values
 
 
 def _numbered_subtrees(nodes: Checked, signature: Signature) -> tuple[np.ndarray, np.ndarray]:

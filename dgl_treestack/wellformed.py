@@ -116,8 +116,8 @@ def _column(graph: DGLGraph, home: str, name: str) -> np.ndarray:
         raise GraphError(f"graph.{home}[{name!r}] has the shape {tuple(values.shape)}; it holds one number each.")
     if values.is_complex():
         raise GraphError(f"graph.{home}[{name!r}] is of type {values.dtype}; it holds real numbers.")
-    found: np.ndarray = (values.double() if values.is_floating_point() else values).cpu().numpy()
-    return found
+    array: np.ndarray = (values.double() if values.is_floating_point() else values).cpu().numpy()
+    return array
 
 
 def _whole_numbers(graph: DGLGraph, home: str, name: str) -> np.ndarray:
@@ -176,11 +176,12 @@ def _check_slots(
 
 
 def _check_arities(op: np.ndarray, arity: np.ndarray, signature: Signature) -> None:
-    wanted = np.array([-1 if operator.arity is None else operator.arity for operator in signature.operators] or [0])[op]
-    wrong = np.flatnonzero((op != NO_OPERATOR) & ((arity == 0) | ((wanted >= 0) & (arity != wanted))))
+    table = [-1 if operator.arity is None else operator.arity for operator in signature.operators]
+    taken = np.array(table or [0])[op]  # -1 for any number from 1 on
+    wrong = np.flatnonzero((op != NO_OPERATOR) & ((arity == 0) | ((taken >= 0) & (arity != taken))))
     if len(wrong):
         node = wrong[0]
-        takes = "at least 1" if wanted[node] < 0 else str(wanted[node])
+        takes = "at least 1" if taken[node] < 0 else str(taken[node])
         raise GraphError(f"Node {node} has {arity[node]} children; {signature.names[op[node]]!r} takes {takes}.")
 
 

@@ -104,12 +104,12 @@ def text(rows: Sequence[Row], limit: int = LINES) -> str:
 
 def nodes_below(checked: Checked, tops: Iterable[int]) -> np.ndarray:
     """Some nodes and all that is below them, in order."""
-    kept = np.zeros(len(checked.op), dtype=bool)
-    kept[list(tops)] = True
+    is_below = np.zeros(len(checked.op), dtype=bool)
+    is_below[list(tops)] = True
     for frontier in reversed(checked.frontiers):
-        below = checked.children[frontier[kept[frontier]]]
-        kept[below[below >= 0]] = True
-    return np.flatnonzero(kept)
+        below = checked.children[frontier[is_below[frontier]]]
+        is_below[below[below >= 0]] = True
+    return np.flatnonzero(is_below)
 
 
 def _name_and_kind(name: str, is_operator: bool) -> dict[str, str]:

@@ -80,9 +80,9 @@ class Training:
 
     def _read(self, kind: Literal["train", "validation"], names: tuple[str, ...], percent: float = 100.0) -> Dataset:
         depths = self.config.data.depths
-        given = self.data.get(kind)
-        found = evaluation.read_share(names, percent) if given is None else given.examples
-        examples = [example for example in found if example.label is not None and example.equation.depth in depths]
+        dataset = self.data.get(kind)
+        available = evaluation.read_share(names, percent) if dataset is None else dataset.examples
+        examples = [example for example in available if example.label is not None and example.equation.depth in depths]
         if not examples:
             raise ConfigurationError(f"'data.{kind}' of {self.config.name!r} has no labelled equations: {list(names)}.")
         return self.model.prepare(examples)
