@@ -94,14 +94,13 @@ def _expression(
 
 def encode_texts(texts: Sequence[str]) -> Tensor:
     """(n, 64) bytes, as node feature `text` holds them. Longer texts are cut, which is marked."""
-    encoded = [text.encode() for text in texts]
-    rows = [text if len(text) <= TEXT_BYTES else text[: TEXT_BYTES - 1] + bytes([CUT]) for text in encoded]
-    flat = b"".join(row.ljust(TEXT_BYTES, b"\0") for row in rows)
-    return (
-        torch.frombuffer(bytearray(flat), dtype=torch.uint8).view(-1, TEXT_BYTES)
-        if rows
-        else torch.empty(0, TEXT_BYTES, dtype=torch.uint8)
-    )
+    rows = np.zeros((len(texts), TEXT_BYTES), dtype=np.uint8)
+    for row, text in zip(rows, texts, strict=True):
+        encoded = text.encode()
+        if len(encoded) > TEXT_BYTES:
+            encoded = encoded[: TEXT_BYTES - 1] + bytes([CUT])
+        row[: len(encoded)] = np.frombuffer(encoded, dtype=np.uint8)
+    return torch.from_numpy(rows)
 
 
 def node_names(graph: DGLGraph, signature: Signature = MATH, vocabulary: Vocabulary | None = None) -> list[str]:

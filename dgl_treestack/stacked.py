@@ -83,13 +83,13 @@ class StackedCell(Cell):
 
     def leaf(self, token: Tensor, number: Tensor) -> State:
         """token: those of model i are counted from i times the rows of a model on; the last of them is for encoded numbers."""
-        owner, own = token.div(self.rows, rounding_mode="floor"), token.remainder(self.rows)
-        own = torch.where(own == self.rows - 1, -1, own)
+        owner, row = token.div(self.rows, rounding_mode="floor"), token.remainder(self.rows)
+        token_of_owner = torch.where(row == self.rows - 1, -1, row)
         every: list[State] = []
         rows: list[Tensor] = []
         for i, cell in enumerate(self.cells):
             rows.append(torch.nonzero(owner == i).squeeze(1))
-            every.append(cast(Cell, cell).leaf(own[rows[-1]], number[rows[-1]]))
+            every.append(cast(Cell, cell).leaf(token_of_owner[rows[-1]], number[rows[-1]]))
         order = torch.cat(rows).argsort()
         return {name: torch.cat([state[name] for state in every]).index_select(0, order) for name in self.fields}
 

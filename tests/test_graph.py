@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from trees import random_equation, random_tree
 
 from dgl_treestack import _dgl, graph
-from dgl_treestack.errors import VocabularyError
+from dgl_treestack.errors import GraphError, VocabularyError
 from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.forest import Forest
 from dgl_treestack.operators import MATH
-from dgl_treestack.vocabulary import PRESETS
+from dgl_treestack.vocabulary import PRESETS, Vocabulary
 from dgl_treestack.wellformed import check
 
 VOCABULARY = PRESETS["released"]
@@ -110,3 +110,44 @@ def test_a_chain_of_depth_twenty_thousand():
     chain = Expression.from_prefix("sin " * 20_000 + "Symbol:x")
     forest = Forest.build([chain], VOCABULARY)
     assert graph.to_expressions(graph.build(forest)) == [chain]
+
+
+def test_a_text_that_is_cut_is_an_error_only_where_it_is_read():
+    name = "x" * 80
+    vocabulary = Vocabulary("canonical", (("Symbol", name), ("Symbol", "y" * 57)))
+    batch = graph.from_expressions([Expression.leaf("Symbol", name)], vocabulary)
+    check(batch, MATH, len(vocabulary))
+    with pytest.raises(GraphError, match="The text of node 0 is cut: it had more than 64 bytes"):
+        graph.to_expressions(batch)
+    fits = Expression.leaf("Symbol", "y" * 57)  # 64 bytes with its class
+    assert graph.to_expressions(graph.from_expressions([fits], vocabulary)) == [fits]
+
+
+def test_texts_agree_with_operators():
+    batch = graph.from_expressions([Expression.parse("sin(x)")], VOCABULARY)
+    batch.ndata["op"][0] = MATH.index["cos"]
+    with pytest.raises(GraphError, match=r"Node 0 has op = 1, which is 'cos' in 'math', and the text 'sin'"):
+        graph.to_expressions(batch)
+    batch.ndata["text"][0] = graph.encode_texts(["cos"])[0]
+    assert graph.to_expressions(batch) == [Expression.parse("cos(x)")]
+    del batch.ndata["text"]
+    with pytest.raises(GraphError, match="Nodes have no feature 'text'"):
+        graph.to_expressions(batch)
+    assert str(graph.to_expressions(batch, vocabulary=VOCABULARY)[0]) == "cos(var_0)"
+
+
+def test_batch_information_is_restored_where_trees_stand_together():
+    trees = some_trees()
+    batch = graph.from_expressions(trees, VOCABULARY)
+    wanted = batch.batch_num_nodes(), batch.batch_num_edges()
+    batch.set_batch_num_nodes(torch.tensor([batch.num_nodes()]))
+    batch.set_batch_num_edges(torch.tensor([batch.num_edges()]))
+    graph.restore_batch(batch)
+    assert torch.equal(batch.batch_num_nodes(), wanted[0]) and torch.equal(batch.batch_num_edges(), wanted[1])
+    child, parent = batch.edges(order="eid")
+    order = torch.randperm(batch.num_edges(), generator=torch.Generator().manual_seed(0))
+    mixed = _dgl.graph((child[order], parent[order]), num_nodes=batch.num_nodes())
+    mixed.ndata.update(batch.ndata)
+    mixed.edata["slot"] = batch.edata["slot"][order]
+    with pytest.raises(GraphError, match="The edges of a tree do not stand together"):
+        graph.restore_batch(mixed)

@@ -76,13 +76,13 @@ class Transformer(Encoder):
         self.layers = Layers(hidden, layers, heads, feed_forward, dropout)
 
     def encode(self, trees: Trees) -> Tensor:
-        found, lengths = prefix(trees, self.signs)
-        places = sinusoidal(found.shape[1], self.hidden).to(self.table)
-        return self.read(torch.from_numpy(found), torch.from_numpy(lengths), places)
+        tokens, lengths = prefix(trees, self.signs)
+        places = sinusoidal(tokens.shape[1], self.hidden).to(self.table)
+        return self.read(torch.from_numpy(tokens), torch.from_numpy(lengths), places)
 
-    def read(self, found: Tensor, lengths: Tensor, places: Tensor) -> Tensor:
+    def read(self, tokens: Tensor, lengths: Tensor, places: Tensor) -> Tensor:
         """(K, H) for tokens (K, T), their lengths (K,) and the codes of their places (..., T, H)."""
-        x = math.sqrt(self.hidden) * functional.embedding(found.to(self.table.device), self.table) + places
+        x = math.sqrt(self.hidden) * functional.embedding(tokens.to(self.table.device), self.table) + places
         mean: Tensor = self.layers(functional.dropout(x, self.dropout, self.training), lengths.to(x.device))
         return mean / self.hidden**0.25
 

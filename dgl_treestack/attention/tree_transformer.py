@@ -20,9 +20,9 @@ class TreeTransformer(Transformer):
         self.code = BranchCode(hidden, branches=branches, steps=steps)
 
     def encode(self, trees: Trees) -> Tensor:
-        found, lengths, ways = preorder(trees)
+        tokens, lengths, ways = preorder(trees)
         places = self.code(torch.from_numpy(ways).to(self.table.device))
-        return self.read(torch.from_numpy(found), torch.from_numpy(lengths), places)
+        return self.read(torch.from_numpy(tokens), torch.from_numpy(lengths), places)
 
     def reset_parameters(self, generator: torch.Generator) -> None:
         super().reset_parameters(generator)

@@ -34,12 +34,12 @@ class SequenceEncoder(Encoder):
         self.cell = CELLS[cell](hidden, hidden, **settings)
 
     def encode(self, trees: Trees) -> Tensor:
-        found, lengths = prefix(trees, self.signs)
+        tokens, lengths = prefix(trees, self.signs)
         device = self.table.device
-        x = functional.embedding(torch.from_numpy(found.T).to(device), self.table)
+        x = functional.embedding(torch.from_numpy(tokens.T).to(device), self.table)
         h, _ = self.cell.unroll(functional.dropout(x, self.dropout, self.training))
-        found = h[torch.from_numpy(lengths - 1).to(device), torch.arange(len(lengths), device=device)]
-        return 2 * found - 1 if self.cell.positive else found
+        last_h = h[torch.from_numpy(lengths - 1).to(device), torch.arange(len(lengths), device=device)]
+        return 2 * last_h - 1 if self.cell.positive else last_h
 
     def reset_parameters(self, generator: torch.Generator) -> None:
         super().reset_parameters(generator)
