@@ -17,7 +17,7 @@ from benchmarks.common import VOCABULARY
 from dgl_treestack import _dgl
 from dgl_treestack._dgl import DGLGraph
 from dgl_treestack.dataset import Batch
-from dgl_treestack.operators import MATH
+from dgl_treestack.expression.operators import MATH
 
 
 class Inputs(nn.Module):

@@ -15,11 +15,11 @@ _HOMES = {
     "Expression": "expression",
     "Forest": "forest",
     "GraphDataLoader": "_dgl",
-    "MATH": "operators",
+    "MATH": "expression.operators",
     "Model": "model",
-    "Operator": "operators",
+    "Operator": "expression.operators",
     "Run": "training.run",
-    "Signature": "operators",
+    "Signature": "expression.operators",
     "Task": "tasks",
     "TreeDataset": "tree_dataset",
     "TreestackError": "errors",
@@ -43,12 +43,12 @@ if TYPE_CHECKING:
     from dgl_treestack.cells import Cell, register_cell
     from dgl_treestack.errors import TreestackError
     from dgl_treestack.expression import Equation, Expression
+    from dgl_treestack.expression.operators import MATH, Operator, Signature
     from dgl_treestack.forest import Forest
     from dgl_treestack.formats import Example
     from dgl_treestack.inspection.network import to_networkx
     from dgl_treestack.inspection.table import describe
     from dgl_treestack.model import Model
-    from dgl_treestack.operators import MATH, Operator, Signature
     from dgl_treestack.tasks import Task, register_task
     from dgl_treestack.training.run import Run
     from dgl_treestack.training.shipped import load, pretrained

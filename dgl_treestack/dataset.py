@@ -11,9 +11,9 @@ from torch import Tensor
 from dgl_treestack import graph
 from dgl_treestack._dgl import DGLGraph
 from dgl_treestack.errors import ConfigurationError, DataError, GraphError, VocabularyError, unknown
+from dgl_treestack.expression.operators import MATH, Signature
 from dgl_treestack.forest import NO_OPERATOR, Forest
 from dgl_treestack.formats import Example
-from dgl_treestack.operators import MATH, Signature
 from dgl_treestack.propagate import Plans
 from dgl_treestack.source import Source
 from dgl_treestack.tasks import Item, Task

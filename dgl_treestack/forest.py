@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from dgl_treestack.expression import Expression, assemble, leaf_value
-from dgl_treestack.operators import MATH, Signature
+from dgl_treestack.expression import Expression, leaf_value
+from dgl_treestack.expression.operators import MATH, Signature
 from dgl_treestack.vocabulary import Vocabulary
 
 NO_OPERATOR = -1  # `op` of a leaf
@@ -133,7 +133,7 @@ class Forest:
         for op, leaf, arity in zip(self.op[span], self.leaf[span], arities, strict=True):
             name, text = (self.signature.names[op], None) if leaf < 0 else self.leaves[leaf]
             nodes.append((name, text, int(arity)))
-        return assemble(nodes, self.signature)
+        return Expression.from_nodes(nodes, self.signature)
 
 
 class _Subtrees:

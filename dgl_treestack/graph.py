@@ -21,9 +21,9 @@ from torch import Tensor
 from dgl_treestack import _dgl
 from dgl_treestack._dgl import DGLGraph
 from dgl_treestack.errors import GraphError
-from dgl_treestack.expression import Equation, Expression, assemble
+from dgl_treestack.expression import Equation, Expression
+from dgl_treestack.expression.operators import MATH, Signature
 from dgl_treestack.forest import NO_OPERATOR, NO_TOKEN, Forest
-from dgl_treestack.operators import MATH, Signature
 from dgl_treestack.vocabulary import Vocabulary
 from dgl_treestack.wellformed import Checked, check, written_out_sizes
 
@@ -87,7 +87,7 @@ def _expression(
             nodes.append((kind, text, 0))
         else:
             nodes.append((names[node], None, len(children[node])))
-    tree = assemble(nodes, signature)
+    tree = Expression.from_nodes(nodes, signature)
     is_equation = tree.names[0] == signature.root
     return Equation(tree.names, tree.texts, tree.arities, signature) if is_equation else tree
 

@@ -14,8 +14,8 @@ from dgl_treestack.dataset import Batch, Dataset, prepare
 from dgl_treestack.encoders import Encoder
 from dgl_treestack.errors import ConfigurationError, unknown
 from dgl_treestack.expression import Equation, Expression
+from dgl_treestack.expression.operators import MATH, Signature
 from dgl_treestack.formats import Example
-from dgl_treestack.operators import MATH, Signature
 from dgl_treestack.propagate import ENGINES, compute, draw_noise, propagate
 from dgl_treestack.source import Source
 from dgl_treestack.tasks import NodeStates, Task

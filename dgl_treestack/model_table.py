@@ -3,7 +3,7 @@
 from typing import Any
 
 from dgl_treestack import cells, encoders
-from dgl_treestack.operators import MATH
+from dgl_treestack.expression.operators import MATH
 from dgl_treestack.vocabulary import Vocabulary
 
 HIDDEN = 50

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from dgl_treestack._dgl import DGLGraph
 from dgl_treestack.errors import ConfigurationError
+from dgl_treestack.expression.operators import Signature
 from dgl_treestack.forest import NO_OPERATOR, Forest, turn_after
-from dgl_treestack.operators import Signature
 from dgl_treestack.wellformed import Checked, check
 
 Source: TypeAlias = "DGLGraph | Forest"

@@ -12,8 +12,8 @@ from torch import Tensor
 from dgl_treestack import _dgl
 from dgl_treestack._dgl import DGLGraph
 from dgl_treestack.errors import GraphError
+from dgl_treestack.expression.operators import Signature
 from dgl_treestack.forest import NO_OPERATOR, NO_TOKEN
-from dgl_treestack.operators import Signature
 
 MOST_WRITTEN_OUT = 10_000_000  # nodes of the trees that a graph stands for, where they are written out
 

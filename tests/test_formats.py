@@ -10,8 +10,8 @@ from trees import random_equation
 from dgl_treestack import formats
 from dgl_treestack.errors import DataError, OutputError
 from dgl_treestack.expression import Equation, Expression
+from dgl_treestack.expression.operators import Operator, Signature
 from dgl_treestack.formats import Example, source
-from dgl_treestack.operators import Operator, Signature
 
 GOOD = {"id": "a", "label": 1, "depth": 2, "text": "x + 0 = x", "certificate": {"verdict": "holds", "points": 16}}
 

@@ -11,8 +11,8 @@ from trees import random_equation, random_tree
 from dgl_treestack import _dgl, graph
 from dgl_treestack.errors import GraphError, VocabularyError
 from dgl_treestack.expression import Equation, Expression
+from dgl_treestack.expression.operators import MATH
 from dgl_treestack.forest import Forest
-from dgl_treestack.operators import MATH
 from dgl_treestack.vocabulary import PRESETS, Vocabulary
 from dgl_treestack.wellformed import check
 

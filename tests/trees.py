@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
-from dgl_treestack.expression import LEAF_CLASSES, Equation, Expression, assemble
-from dgl_treestack.operators import MATH
+from dgl_treestack.expression import LEAF_CLASSES, Equation, Expression
+from dgl_treestack.expression.operators import MATH
 
 LEAVES = [
     ("Symbol", "x"),
@@ -73,5 +73,5 @@ def expressions(draw: st.DrawFn, most: int = 25, equation: bool = False) -> Expr
             kind = draw(st.sampled_from(list(LEAF_CLASSES)))
             nodes.append((kind, LEAF_CLASSES[kind] or draw(_texts[kind]), 0))
             missing -= 1
-    tree = assemble(nodes)
+    tree = Expression.from_nodes(nodes)
     return Equation(tree.names, tree.texts, tree.arities) if equation else tree

@@ -24,7 +24,7 @@ from dgl_treestack.cells._step import Shape as Shape
 from dgl_treestack.cells._step import Signals as Signals
 from dgl_treestack.cells._step import State as State
 from dgl_treestack.errors import ConfigurationError, unknown
-from dgl_treestack.operators import Operator
+from dgl_treestack.expression.operators import Operator
 
 COMMON = ("dropout", "input_size", "share")  # what a configuration says beside a model's settings
 

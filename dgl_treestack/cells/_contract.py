@@ -16,8 +16,8 @@ from dgl_treestack.cells._product import OperatorLinear
 from dgl_treestack.cells._settings import number, whole
 from dgl_treestack.cells._step import FORMS, Noise, Ops, Shape, Signals, State
 from dgl_treestack.errors import ConfigurationError, unknown
+from dgl_treestack.expression.operators import Operator
 from dgl_treestack.initial_values import Constants, Draw, draw_linear
-from dgl_treestack.operators import Operator
 
 
 class Cell(nn.Module, abc.ABC):

@@ -7,8 +7,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from dgl_treestack.errors import ConfigurationError, unknown
+from dgl_treestack.expression.operators import Operator
 from dgl_treestack.initial_values import Draw, draw_linear
-from dgl_treestack.operators import Operator
 
 SHARES = ("operator", "all")
 

@@ -5,7 +5,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 
 from dgl_treestack.expression import Expression
-from dgl_treestack.operators import MATH
+from dgl_treestack.expression.operators import MATH
 from dgl_treestack.vocabulary import Vocabulary
 
 NO_VALUES = ("Symbol", "NaN", "Infinity")

@@ -17,8 +17,8 @@ import numpy as np
 from dgl_treestack import graph
 from dgl_treestack._dgl import DGLGraph
 from dgl_treestack.expression import Expression
+from dgl_treestack.expression.operators import MATH, Signature
 from dgl_treestack.forest import NO_TOKEN, Forest
-from dgl_treestack.operators import MATH, Signature
 from dgl_treestack.vocabulary import Vocabulary
 
 Blank = tuple[Expression, int]  # an equation, and the node that is to be guessed

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from dgl_treestack import atomic
 from dgl_treestack.errors import DataError
+from dgl_treestack.expression.operators import MATH, Signature
 from dgl_treestack.formats import authors, lines
 from dgl_treestack.formats.example import Example as Example
 from dgl_treestack.formats.lines import to_dict as to_dict
-from dgl_treestack.operators import MATH, Signature
 
 SUFFIXES = (".jsonl", ".json", ".jsonl.gz", ".json.gz")
 

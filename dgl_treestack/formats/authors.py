@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from dgl_treestack.errors import DataError, ExpressionError
-from dgl_treestack.expression import Equation, Expression, assemble
+from dgl_treestack.expression import Equation, Expression
+from dgl_treestack.expression.leaves import LEAF_CLASSES
+from dgl_treestack.expression.operators import MATH
 from dgl_treestack.formats.example import Example
 from dgl_treestack.formats.source import fault, read_text
-from dgl_treestack.leaf import LEAF_CLASSES
-from dgl_treestack.operators import MATH
 from dgl_treestack.vocabulary import variable_name
 
 ABSENT = "#"
@@ -126,7 +126,7 @@ def _tree(functions: Sequence[str], texts: Sequence[str]) -> Expression:
             parents.pop()
     if parents:
         raise ExpressionError("'func' ends before the tree is complete.")
-    tree = assemble(nodes)
+    tree = Expression.from_nodes(nodes)
     is_equation = tree.names[0] == tree.signature.root
     return Equation(tree.names, tree.texts, tree.arities) if is_equation else tree
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from dgl_treestack.errors import DataError, ExpressionError, unknown
 from dgl_treestack.expression import Equation, Expression
+from dgl_treestack.expression.operators import MATH, Signature
 from dgl_treestack.formats.example import Example
 from dgl_treestack.formats.source import fault, read_lines
-from dgl_treestack.operators import MATH, Signature
 
 MAX_INFIX_DEPTH = 60  # deeper trees are written in prefix form
 

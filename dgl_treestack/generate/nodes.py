@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from dgl_treestack.expression import Equation, Expression, assemble
+from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.truth import Value
 
 
@@ -129,13 +129,13 @@ def path_to(root: Node, index: int) -> Path:
 
 def to_equation(left: Node, right: Node) -> Equation:
     """The equation left = right."""
-    tree = assemble([("Equality", None, 2), *_flat(left), *_flat(right)])
+    tree = Expression.from_nodes([("Equality", None, 2), *_flat(left), *_flat(right)])
     return Equation(tree.names, tree.texts, tree.arities)
 
 
 def to_expression(node: Node) -> Expression:
     """The tree of a node."""
-    return assemble(list(_flat(node)))
+    return Expression.from_nodes(list(_flat(node)))
 
 
 def _flat(node: Node) -> Iterator[tuple[str, str | None, int]]:

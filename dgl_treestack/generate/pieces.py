@@ -7,10 +7,10 @@ from typing import TypeVar
 
 import numpy as np
 
+from dgl_treestack.expression.operators import MATH
 from dgl_treestack.generate.axioms import load_axioms
 from dgl_treestack.generate.nodes import Node, Pool
 from dgl_treestack.generate.rewrite import instantiate
-from dgl_treestack.operators import MATH
 
 UNARY = tuple(operator.name for operator in MATH.operators if operator.arity == 1)
 FUNCTIONS = (*UNARY, "Add", "Mul", "Pow")

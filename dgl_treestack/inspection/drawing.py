@@ -7,8 +7,8 @@ from matplotlib.figure import Figure
 
 from dgl_treestack.errors import DataError, GraphError
 from dgl_treestack.expression import Expression
-from dgl_treestack.notation.network import write
-from dgl_treestack.operators import MATH, Signature
+from dgl_treestack.expression.networkx import write
+from dgl_treestack.expression.operators import MATH, Signature
 
 MAX_NODES = 500
 # The resolution is lowered for a wide or deep tree until neither side of its picture has more than MAX_PIXELS.

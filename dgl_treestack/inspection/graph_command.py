@@ -8,11 +8,11 @@ import networkx as nx
 import torch
 
 from dgl_treestack.errors import DataError, ExpressionError, GraphError
+from dgl_treestack.expression.networkx import read
+from dgl_treestack.expression.operators import MATH
 from dgl_treestack.graph import roots
 from dgl_treestack.inspection import drawing, graph_file, network, summary, table
 from dgl_treestack.inspection.command import check_options, save
-from dgl_treestack.notation.network import read
-from dgl_treestack.operators import MATH
 from dgl_treestack.vocabulary import Vocabulary
 from dgl_treestack.wellformed import check
 

@@ -14,8 +14,8 @@ import torch
 from dgl_treestack import atomic
 from dgl_treestack._dgl import DGLGraph
 from dgl_treestack.errors import DataError
+from dgl_treestack.expression.operators import MATH, Signature
 from dgl_treestack.inspection.table import OPERATOR, rows
-from dgl_treestack.operators import MATH, Signature
 from dgl_treestack.vocabulary import Vocabulary
 
 SUFFIX = ".graphml"
@@ -31,7 +31,7 @@ def to_networkx(
     """The graph on its node numbers, with edges child -> parent. nodes: only these, and the edges between them.
 
     Attributes of a node: `name`, an operator or a leaf class, and `text`, a leaf's text or None, with which
-    `dgl_treestack.notation.network.read` reads a tree back; `tree` and `depth`; every feature of the DGL graph but the bytes of
+    `expression.networkx.read` reads a tree back; `tree` and `depth`; every feature of the DGL graph but the bytes of
     `text`, as numbers and lists; `mean/<signal>`, `norm/h` and `norm/stack` as in the table of `describe`, None where a node
     has none. Of an edge: `slot`, or a list of slots where the same node stands in several of a parent.
     Raises GraphError for a graph that is not well formed.

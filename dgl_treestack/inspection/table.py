@@ -10,9 +10,9 @@ from torch import Tensor
 
 from dgl_treestack._dgl import DGLGraph
 from dgl_treestack.errors import ConfigurationError
+from dgl_treestack.expression.operators import MATH, Signature
 from dgl_treestack.forest import NO_OPERATOR
 from dgl_treestack.graph import node_names, tree_of_node
-from dgl_treestack.operators import MATH, Signature
 from dgl_treestack.vocabulary import Vocabulary
 from dgl_treestack.wellformed import Checked, check
 

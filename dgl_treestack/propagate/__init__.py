@@ -9,8 +9,8 @@ from dgl_treestack import graph as graphs
 from dgl_treestack._dgl import DGLGraph
 from dgl_treestack.cells import Cell
 from dgl_treestack.errors import ConfigurationError, GraphError, unknown
+from dgl_treestack.expression.operators import MATH, Signature
 from dgl_treestack.forest import Forest
-from dgl_treestack.operators import MATH, Signature
 from dgl_treestack.propagate import levels, topo
 from dgl_treestack.propagate.levels.plan import Plans as Plans
 from dgl_treestack.propagate.noise import Noise

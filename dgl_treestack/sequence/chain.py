@@ -9,7 +9,7 @@ from torch import Tensor
 from dgl_treestack.cells import Cell, Noise, Ops, State
 from dgl_treestack.cells import Signals as CellSignals
 from dgl_treestack.expression import Expression
-from dgl_treestack.operators import Operator, Signature
+from dgl_treestack.expression.operators import Operator, Signature
 from dgl_treestack.sequence._contract import SequenceCell
 
 SEQUENCE = Signature("sequence", (Operator("next", 1),))

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from dgl_treestack import atomic
 from dgl_treestack.errors import CheckpointError, ConfigurationError, unknown
-from dgl_treestack.operators import MATH
+from dgl_treestack.expression.operators import MATH
 from dgl_treestack.training import environment, weights
 from dgl_treestack.training.configuration import ModelConfig, RunConfig
 from dgl_treestack.training.run import Run, build_model

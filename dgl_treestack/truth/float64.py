@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from dgl_treestack.errors import ExpressionError
-from dgl_treestack.operators import MATH
+from dgl_treestack.expression.operators import MATH
 from dgl_treestack.truth.points import POINTS, value_of
 from dgl_treestack.truth.tables import BRANCHES, LARGEST, NEVER_ZERO, RECIPROCAL_ARGUMENT, SATURATING, fraction_of
 

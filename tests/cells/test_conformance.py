@@ -14,8 +14,8 @@ from dgl_treestack import cells, graph
 from dgl_treestack.cells import PER_CHILD, _settings
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.expression import Expression
+from dgl_treestack.expression.operators import MATH
 from dgl_treestack.forest import Forest
-from dgl_treestack.operators import MATH
 from dgl_treestack.propagate import draw_noise, propagate
 from dgl_treestack.training import weights
 

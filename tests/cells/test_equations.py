@@ -14,7 +14,7 @@ from torch import Tensor, cat, nn, sigmoid, softmax, stack, tanh
 
 from dgl_treestack import cells
 from dgl_treestack.cells import COMMON, FORMS, Cell, _settings_of
-from dgl_treestack.operators import Operator, Signature
+from dgl_treestack.expression.operators import Operator, Signature
 
 THREE = Signature("three", tuple(Operator(f"f{arity}", arity) for arity in (1, 2, 3)))
 HIDDEN, NODES, WIDTHS, EXACT = 4, 2, (0, 3), 1e-12

@@ -10,7 +10,7 @@ from dgl_treestack import cells, graph
 from dgl_treestack.cells import FORMS
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.expression import Expression
-from dgl_treestack.operators import Operator, Signature
+from dgl_treestack.expression.operators import Operator, Signature
 from dgl_treestack.propagate import propagate
 
 FIVE = Signature("five", tuple(Operator(f"f{arity}", arity) for arity in range(1, 6)))

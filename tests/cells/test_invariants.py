@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from dgl_treestack import cells, graph, stack
 from dgl_treestack.cells import FORMS
-from dgl_treestack.operators import MATH
+from dgl_treestack.expression.operators import MATH
 from dgl_treestack.propagate import propagate
 from dgl_treestack.propagate.topo import OneOperator
 from dgl_treestack.vocabulary import PRESETS

@@ -9,7 +9,7 @@ from trees import random_tree
 
 from dgl_treestack import cells, graph
 from dgl_treestack.expression import Expression
-from dgl_treestack.operators import MATH
+from dgl_treestack.expression.operators import MATH
 from dgl_treestack.propagate import propagate
 from dgl_treestack.propagate.topo import OneOperator
 from dgl_treestack.vocabulary import PRESETS

@@ -8,8 +8,8 @@ from every_cell import make
 
 from dgl_treestack import graph
 from dgl_treestack.expression import Equation
+from dgl_treestack.expression.operators import MATH
 from dgl_treestack.inspection.table import describe
-from dgl_treestack.operators import MATH
 from dgl_treestack.propagate import propagate
 from dgl_treestack.vocabulary import PRESETS
 

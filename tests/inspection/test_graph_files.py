@@ -8,12 +8,13 @@ import pytest
 import torch
 from inspection.looked_into import TEXTS, VOCABULARY, batch_of, equations, printed, shared
 
-from dgl_treestack import _dgl, cli, dgl, formats, graph, notation
+from dgl_treestack import _dgl, cli, dgl, formats, graph
+from dgl_treestack.expression import networkx
+from dgl_treestack.expression.operators import MATH
 from dgl_treestack.formats import Example
 from dgl_treestack.inspection import graph_file
 from dgl_treestack.inspection.network import to_networkx
 from dgl_treestack.inspection.table import nodes_below, rows
-from dgl_treestack.operators import MATH
 from dgl_treestack.wellformed import check
 
 
@@ -43,7 +44,7 @@ def test_command_counts_and_describes_a_file_of_graphs(file, tmp_path, capsys):
     said = json.loads(out)
     assert (code, said["graphs"]) == (0, 2)
     assert said["rows"] == [row for row in rows(batch) if row["tree"] == 2]
-    assert str(notation.network.read(to_networkx(batch, nodes=nodes_of(batch, 2)))) == TEXTS[2]
+    assert str(networkx.read(to_networkx(batch, nodes=nodes_of(batch, 2)))) == TEXTS[2]
     back = nx.read_graphml(tmp_path / "t.graphml", node_type=int)
     assert sorted(back) == [row["node"] for row in said["rows"]]
     assert inspect(capsys, file, "--output", tmp_path / "t.svg")[0] == 0

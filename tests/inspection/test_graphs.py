@@ -11,13 +11,13 @@ from every_cell import some_trees
 from inspection.looked_into import VOCABULARY, batch_of, equations, printed, shared
 from trees import random_tree
 
-from dgl_treestack import _dgl, dgl, graph, notation
+from dgl_treestack import _dgl, dgl, graph
 from dgl_treestack.errors import ConfigurationError, DataError, GraphError
-from dgl_treestack.expression import Expression
+from dgl_treestack.expression import Expression, networkx
+from dgl_treestack.expression.operators import MATH
 from dgl_treestack.inspection import drawing
 from dgl_treestack.inspection.network import to_networkx, write_graphml
 from dgl_treestack.inspection.table import describe, rows
-from dgl_treestack.operators import MATH
 from dgl_treestack.wellformed import check
 
 
@@ -117,7 +117,7 @@ def test_networkx_has_it_all_and_is_read_back():
         assert data["mean/push"] == row["signals"]["push"]
     for root, tree in zip(graph.roots(batch).tolist(), trees, strict=True):
         below = network.subgraph({root, *nx.ancestors(network, root)})
-        assert notation.network.read(below).prefix() == tree.prefix()
+        assert networkx.read(below).prefix() == tree.prefix()
     network = to_networkx(shared(same=True), MATH, VOCABULARY)
     assert list(network.edges(data="slot")) == [(1, 0, [0, 1])]
 

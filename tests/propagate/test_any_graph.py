@@ -22,9 +22,9 @@ from trees import LEAVES, random_equation, random_tree
 from dgl_treestack import GraphDataLoader, cells, dgl, encoders, graph
 from dgl_treestack.errors import ConfigurationError, GraphError
 from dgl_treestack.expression import Equation, Expression
+from dgl_treestack.expression.operators import MATH, Operator, Signature
 from dgl_treestack.forest import Forest
 from dgl_treestack.model import Model
-from dgl_treestack.operators import MATH, Operator, Signature
 from dgl_treestack.propagate import compute, draw_noise, levels, propagate
 from dgl_treestack.source import columns
 from dgl_treestack.wellformed import check_one_root

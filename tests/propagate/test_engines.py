@@ -16,8 +16,8 @@ from dgl_treestack import cells, graph
 from dgl_treestack.cells.tree_rnn import TreeRNN
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.expression import Expression
+from dgl_treestack.expression.operators import MATH, Operator, Signature
 from dgl_treestack.forest import Forest
-from dgl_treestack.operators import MATH, Operator, Signature
 from dgl_treestack.propagate import States, draw_noise, levels, propagate
 from dgl_treestack.propagate.levels import memory, plan, products, recorded, stepping
 from dgl_treestack.propagate.levels.memory import Memory

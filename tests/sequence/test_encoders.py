@@ -14,10 +14,10 @@ from dgl_treestack import encoders, graph, tokens
 from dgl_treestack.attention.positions import BranchCode, sinusoidal
 from dgl_treestack.errors import ConfigurationError, DataError
 from dgl_treestack.expression import Equation
+from dgl_treestack.expression.operators import MATH
 from dgl_treestack.formats import Example
 from dgl_treestack.inspection import traces
 from dgl_treestack.model import Model
-from dgl_treestack.operators import MATH
 from dgl_treestack.source import columns
 from dgl_treestack.training import checkpoint, evaluation
 from dgl_treestack.training.run import Run

@@ -143,8 +143,8 @@ def compare_norms(authors, checkpoint, run, tensors, expected):
 def test_every_equation_of_the_blanks_files_survives_all_round_trips(authors, tmp_path):
     from dgl_treestack import formats, graph
     from dgl_treestack.expression import Equation
+    from dgl_treestack.expression import networkx as network
     from dgl_treestack.forest import Forest
-    from dgl_treestack.notation import network
     from dgl_treestack.vocabulary import PRESETS
 
     count = 0

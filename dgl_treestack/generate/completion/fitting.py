@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from dgl_treestack.expression import Equation
+from dgl_treestack.expression.operators import MATH
 from dgl_treestack.generate.completion.value_classes import CLEARLY, relative_gap, verdict_on
 from dgl_treestack.generate.nodes import Node, Pool
-from dgl_treestack.operators import MATH
 from dgl_treestack.truth import POINTS
 from dgl_treestack.truth.comparison import REFUTED_SHARE
 

@@ -9,7 +9,7 @@ from typing import Any
 import sympy
 
 from dgl_treestack.expression import Expression
-from dgl_treestack.operators import MATH
+from dgl_treestack.expression.operators import MATH
 
 LARGEST = 10**12  # numbers
 LARGEST_POWER = 40  # exponents of numbers

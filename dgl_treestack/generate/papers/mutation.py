@@ -11,8 +11,8 @@ from typing import TypeVar
 import numpy as np
 
 from dgl_treestack.expression import Equation, Expression
+from dgl_treestack.expression.operators import MATH
 from dgl_treestack.generate.pieces import UNARY, VARIABLES
-from dgl_treestack.operators import MATH
 
 BINARY = ("Add", "Mul", "Pow")
 # Leaf class -> the texts it may have; a constant is drawn by class first.

@@ -19,8 +19,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from dgl_treestack.expression.operators import Signature
 from dgl_treestack.forest import NO_OPERATOR, Forest
-from dgl_treestack.operators import Signature
 from dgl_treestack.source import Columns, Source, columns
 from dgl_treestack.wellformed import Checked
 

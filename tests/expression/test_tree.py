@@ -4,8 +4,8 @@ from hypothesis import strategies as st
 
 from dgl_treestack.errors import ExpressionError
 from dgl_treestack.expression import Equation, Expression
-from dgl_treestack.leaf import number_value
-from dgl_treestack.operators import Operator, Signature
+from dgl_treestack.expression.leaves import number_value
+from dgl_treestack.expression.operators import Operator, Signature
 
 
 def test_depth_counts_the_equality_node():

@@ -9,14 +9,14 @@ by `:text` unless the class has only one.
 import re
 
 from dgl_treestack.errors import ExpressionError
-from dgl_treestack.expression import Expression, assemble
-from dgl_treestack.leaf import LEAF_CLASSES
-from dgl_treestack.operators import Signature
+from dgl_treestack.expression.flat_tree import FlatTree, Node
+from dgl_treestack.expression.leaves import LEAF_CLASSES
+from dgl_treestack.expression.operators import Signature
 
 _COUNT = re.compile("[1-9][0-9]{0,8}")
 
 
-def write(expression: Expression) -> str:
+def write(expression: FlatTree) -> str:
     """The prefix form of a tree."""
     signature = expression.signature
     tokens = []
@@ -28,8 +28,8 @@ def write(expression: Expression) -> str:
     return " ".join(tokens)
 
 
-def read(text: str, signature: Signature) -> Expression:
-    """The tree of a prefix text. Raises ExpressionError that points at the column of the wrong token."""
+def read(text: str, signature: Signature) -> list[Node]:
+    """The nodes of a prefix text. Raises ExpressionError that points at the column of the wrong token."""
     nodes, column = [], 1
     for token in text.split(" "):
         if token:
@@ -38,10 +38,10 @@ def read(text: str, signature: Signature) -> Expression:
             except ExpressionError as error:
                 raise ExpressionError(str(error), text, column) from None
         column += len(token) + 1
-    return assemble(nodes, signature)
+    return nodes
 
 
-def _node(token: str, signature: Signature) -> tuple[str, str | None, int]:
+def _node(token: str, signature: Signature) -> Node:
     name, colon, text = token.partition(":")
     if name in LEAF_CLASSES:
         return name, text if colon else LEAF_CLASSES[name], 0

@@ -1,13 +1,26 @@
-"""Infix text to trees: `ast.parse` with a whitelist. The grammar is in `dgl_treestack.notation.infix`."""
+"""Infix text, read and written.
+
+Reading is `ast.parse` with a whitelist: nothing of the text is ever evaluated. Encodings are the papers':
+
+    a - b    Add(a, Mul(-1, b))          -a       Mul(-1, a), and -1 is the leaf NegativeOne
+    a / b    Mul(a, Pow(b, -1))          1 / a    Pow(a, -1)
+    sqrt(a)  Pow(a, Half)                ln(a)    log(a, E), the same as log(a)
+    a ^ b    a ** b                      a == b   a = b
+
+`1` is an Integer, `1.29` a Number, `pi E oo nan one half _` are the constants and the blank. A leaf that has no short form
+is written with its class: `Rational(2/5)`, `Integer(-2)`, `Float(0.7)`, `Symbol(pi)`. `write` chooses parentheses so that
+reading what it wrote gives the same tree again.
+"""
 
 import ast
+import re
 import warnings
 from collections.abc import Sequence
 
 from dgl_treestack.errors import ExpressionError, unknown
-from dgl_treestack.expression import Expression, assemble
-from dgl_treestack.leaf import LEAF_CLASSES, check_leaf
-from dgl_treestack.operators import MATH
+from dgl_treestack.expression.flat_tree import FlatTree, Node
+from dgl_treestack.expression.leaves import LEAF_CLASSES, check_leaf
+from dgl_treestack.expression.operators import MATH
 
 MAX_CHARACTERS = 20_000
 
@@ -30,8 +43,8 @@ _MINUS_ONE = ("NegativeOne", "-1", 0)
 _BINARY = {ast.Add: "Add", ast.Mult: "Mul", ast.Pow: "Pow"}
 
 
-def read(text: str) -> Expression:
-    """The tree of an infix text. Raises ExpressionError that points at the column."""
+def read(text: str) -> list[Node]:
+    """The nodes of an infix text, in pre-order. Raises ExpressionError that points at the column."""
     source, columns = _to_python(text)
     return _Reader(text, source, columns).read()
 
@@ -61,8 +74,8 @@ class _Reader:
     def __init__(self, text: str, source: str, columns: list[int]):
         self.text, self.source, self.columns = text, source, columns
 
-    def read(self) -> Expression:
-        nodes: list[tuple[str, str | None, int]] = []
+    def read(self) -> list[Node]:
+        nodes: list[Node] = []
         pending: list = [self._equation(self._parse())]
         while pending:
             item = pending.pop()
@@ -72,7 +85,7 @@ class _Reader:
                 nodes.append(item)
             else:
                 pending.extend(reversed(self._expand(item)))
-        return assemble(nodes)
+        return nodes
 
     def _parse(self) -> ast.expr:
         if not self.source:
@@ -173,3 +186,95 @@ class _Reader:
 
     def _is_one(self, node: ast.expr) -> bool:
         return isinstance(node, ast.Constant) and self._written(node) == "1"
+
+
+_SHORT = {
+    "NegativeOne": "-1",
+    "Pi": "pi",
+    "Exp1": "E",
+    "Infinity": "oo",
+    "NaN": "nan",
+    "One": "one",
+    "Half": "half",
+    "Blank": "_",
+}
+
+
+def write(expression: FlatTree) -> str:
+    """Infix text that `read` turns back into the same tree.
+
+    Precedence: 0 equality, 1 sum, 2 product, 3 sign, 4 power, 5 everything closed.
+    """
+    written: list[str] = []
+    pending: list = [(0, 0)]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, str):
+            written.append(item)
+            continue
+        node, required = item
+        precedence, pieces = _form(expression, node)
+        pending.extend(reversed(["(", *pieces, ")"] if precedence < required else pieces))
+    return "".join(written)
+
+
+def _form(tree: FlatTree, i: int) -> tuple[int, list]:
+    """How node i is printed: its precedence and its pieces, texts or (child, precedence the child must have)."""
+    name, children = tree.names[i], tree.children(i)
+    if not children:
+        return _leaf_form(name, tree.texts[i] or "")
+    if name in _FORMS:
+        return _FORMS[name](tree, *children)
+    pieces: list = [name, "("]
+    for child in children:
+        pieces += [(child, 1), ", "]
+    return 5, [*pieces[:-1], ")"]
+
+
+def _leaf_form(kind: str, text: str) -> tuple[int, list]:
+    if kind in _SHORT:
+        return 3 if kind == "NegativeOne" else 5, [_SHORT[kind]]
+    plain = {
+        "Integer": text.isdigit(),
+        "Number": re.fullmatch(r"[0-9]+\.[0-9]*|\.[0-9]+", text) is not None,
+        "Symbol": text not in RESERVED and text not in LEAF_CLASSES,
+    }
+    return 5, [text if plain.get(kind) else f"{kind}({text})"]
+
+
+def _is_leaf(tree: FlatTree, i: int, kind: str, text: str) -> bool:
+    return tree.names[i] == kind and tree.texts[i] == text
+
+
+def _sum_form(tree: FlatTree, left: int, right: int) -> tuple[int, list]:
+    if tree.names[right] == "Mul":
+        factor, rest = tree.children(right)
+        if _is_leaf(tree, factor, "NegativeOne", "-1"):
+            return 1, [(left, 1), " - ", (rest, 2)]
+    return 1, [(left, 1), " + ", (right, 2)]
+
+
+def _product_form(tree: FlatTree, left: int, right: int) -> tuple[int, list]:
+    one = _is_leaf(tree, right, "Integer", "1")
+    if _is_leaf(tree, left, "NegativeOne", "-1") and not one:
+        return 3, ["-", (right, 3)]
+    if tree.names[right] == "Pow" and not _is_leaf(tree, left, "Integer", "1"):
+        base, exponent = tree.children(right)
+        if _is_leaf(tree, exponent, "NegativeOne", "-1"):
+            return 2, [(left, 2), "/", (base, 3)]
+    return 2, [(left, 2), "*", (right, 3)]
+
+
+def _power_form(tree: FlatTree, base: int, exponent: int) -> tuple[int, list]:
+    if _is_leaf(tree, exponent, "Half", "1/2"):
+        return 5, ["sqrt(", (base, 1), ")"]
+    if _is_leaf(tree, exponent, "NegativeOne", "-1"):
+        return 2, ["1/", (base, 3)]
+    return 4, [(base, 5), "**", (exponent, 5)]
+
+
+def _equality_form(tree: FlatTree, left: int, right: int) -> tuple[int, list]:
+    return 0, [(left, 1), " = ", (right, 1)]
+
+
+_FORMS = {"Add": _sum_form, "Mul": _product_form, "Pow": _power_form, "Equality": _equality_form}

@@ -9,9 +9,9 @@ from typing import Any
 import sympy
 
 from dgl_treestack.errors import ExpressionError, unknown
-from dgl_treestack.expression import Expression, assemble
-from dgl_treestack.leaf import LEAF_CLASSES, MAX_CHARACTERS, leaf_value
-from dgl_treestack.operators import MATH
+from dgl_treestack.expression.flat_tree import FlatTree, Node
+from dgl_treestack.expression.leaves import LEAF_CLASSES, MAX_CHARACTERS, leaf_value
+from dgl_treestack.expression.operators import MATH
 
 MAX_DEPTH = 100
 
@@ -27,7 +27,7 @@ _CONSTANTS: dict[str, Any] = {"Pi": sympy.pi, "Exp1": sympy.E, "Infinity": sympy
 _BLANK = sympy.Symbol("_")
 
 
-def write(expression: Expression) -> sympy.Basic:
+def write(expression: FlatTree) -> sympy.Basic:
     """The unevaluated SymPy object of a tree. Raises ExpressionError beyond depth 100."""
     if expression.depth > MAX_DEPTH:
         raise ExpressionError(f"SymPy cannot hold a tree of depth {expression.depth}; the limit is {MAX_DEPTH}.")
@@ -52,12 +52,12 @@ def _leaf(kind: str, text: str) -> Any:
     return _CONSTANTS[kind] if value is None else sympy.Rational(value.numerator, value.denominator)
 
 
-def read(value: sympy.Basic) -> Expression:
-    """The tree of a SymPy object; sums and products of more than two nest to the right.
+def read(value: sympy.Basic) -> list[Node]:
+    """The nodes, in pre-order, of a SymPy object; sums and products of more than two nest to the right.
 
     Raises ExpressionError for a function outside the signature and for a number longer than a leaf may be.
     """
-    nodes: list[tuple[str, str | None, int]] = []
+    nodes: list[Node] = []
     pending: list[Any] = [value]
     while pending:
         item = pending.pop()
@@ -69,7 +69,7 @@ def read(value: sympy.Basic) -> Expression:
             pending.extend(reversed(_expand(item)))
         else:
             nodes.append((*leaf, 0))
-    return assemble(nodes)
+    return nodes
 
 
 def _expand(value: Any) -> list:

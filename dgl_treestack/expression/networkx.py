@@ -6,7 +6,8 @@ from typing import Any
 import networkx as nx
 
 from dgl_treestack.errors import ExpressionError
-from dgl_treestack.expression import Expression, assemble
+from dgl_treestack.expression.flat_tree import Node
+from dgl_treestack.expression.tree import Expression
 
 
 def write(expression: Expression) -> "nx.DiGraph[int]":
@@ -30,7 +31,7 @@ def read(graph: "nx.DiGraph[Any]") -> Expression:
             f"Not a tree: {len(tops)} roots, {graph.number_of_nodes()} nodes, {graph.number_of_edges()} edges. "
             "Every node but one has exactly one edge to its parent."
         )
-    nodes: list[tuple[str, str | None, int]] = []
+    nodes: list[Node] = []
     pending = tops
     while pending:
         node = pending.pop()
@@ -41,7 +42,7 @@ def read(graph: "nx.DiGraph[Any]") -> Expression:
         raise ExpressionError(
             f"Not a tree: {graph.number_of_nodes()} nodes, {len(nodes)} on the way down from {tops}. Take the cycle out."
         )
-    return assemble(nodes)
+    return Expression.from_nodes(nodes)
 
 
 def _children(graph: "nx.DiGraph[Any]", node: Any) -> list:

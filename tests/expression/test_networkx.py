@@ -5,7 +5,7 @@ from trees import expressions
 
 from dgl_treestack.errors import ExpressionError
 from dgl_treestack.expression import Expression
-from dgl_treestack.notation import network
+from dgl_treestack.expression import networkx as network
 
 
 @given(expressions())
