@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from dgl_treestack import formats
+from dgl_treestack.data import formats
+from dgl_treestack.data.formats import Example
+from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.dataset import Batch, Dataset
-from dgl_treestack.formats import Example
 from dgl_treestack.model import Model
-from dgl_treestack.vocabulary import Vocabulary
 
 EQUATIONS = Path(__file__).parent / "equations.jsonl.gz"
 VOCABULARY = Vocabulary.preset("canonical")

@@ -15,7 +15,8 @@ import tyro
 from torch import Tensor
 
 from benchmarks.common import VOCABULARY, Row, read_equations, show, start
-from dgl_treestack import cells, graph
+from dgl_treestack import cells
+from dgl_treestack.data import graph
 from dgl_treestack.expression.operators import MATH
 from dgl_treestack.propagate import draw_noise, propagate
 

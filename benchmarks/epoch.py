@@ -13,7 +13,7 @@ import tyro
 from torch.nn import functional
 
 from benchmarks.common import Row, make_model, peak_mb, show, start
-from dgl_treestack import formats
+from dgl_treestack.data import formats
 from dgl_treestack.dataset import Dataset
 from dgl_treestack.model import Model
 from dgl_treestack.resources import find_data

@@ -15,10 +15,11 @@ import tyro
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from benchmarks.common import Row, in_turn, make_model, read_equations, show, start
-from dgl_treestack import GraphDataLoader, TreeDataset, dgl, graph
+from dgl_treestack import GraphDataLoader, TreeDataset, dgl
+from dgl_treestack.data import graph
+from dgl_treestack.data.columns import columns
 from dgl_treestack.expression.operators import MATH
 from dgl_treestack.propagate.levels.plan import make_plan
-from dgl_treestack.source import columns
 
 
 @dataclass(frozen=True)

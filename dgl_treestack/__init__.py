@@ -11,9 +11,9 @@ __version__ = "0.1.0"
 _HOMES = {
     "Cell": "cells",
     "Equation": "expression",
-    "Example": "formats",
+    "Example": "data.formats",
     "Expression": "expression",
-    "Forest": "forest",
+    "Forest": "data.forest",
     "GraphDataLoader": "_dgl",
     "MATH": "expression.operators",
     "Model": "model",
@@ -23,7 +23,7 @@ _HOMES = {
     "Task": "tasks",
     "TreeDataset": "tree_dataset",
     "TreestackError": "errors",
-    "Vocabulary": "vocabulary",
+    "Vocabulary": "data.vocabulary",
     "describe": "inspection.table",
     "dgl": "_dgl",
     "judge": "truth",
@@ -41,11 +41,12 @@ __all__ += ["to_networkx"]
 if TYPE_CHECKING:
     from dgl_treestack._dgl import GraphDataLoader, dgl
     from dgl_treestack.cells import Cell, register_cell
+    from dgl_treestack.data.forest import Forest
+    from dgl_treestack.data.formats import Example
+    from dgl_treestack.data.vocabulary import Vocabulary
     from dgl_treestack.errors import TreestackError
     from dgl_treestack.expression import Equation, Expression
     from dgl_treestack.expression.operators import MATH, Operator, Signature
-    from dgl_treestack.forest import Forest
-    from dgl_treestack.formats import Example
     from dgl_treestack.inspection.network import to_networkx
     from dgl_treestack.inspection.table import describe
     from dgl_treestack.model import Model
@@ -54,7 +55,6 @@ if TYPE_CHECKING:
     from dgl_treestack.training.shipped import load, pretrained
     from dgl_treestack.tree_dataset import TreeDataset
     from dgl_treestack.truth import judge
-    from dgl_treestack.vocabulary import Vocabulary
 
 
 def __getattr__(name: str) -> Any:

@@ -8,17 +8,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from dgl_treestack import graph
 from dgl_treestack._dgl import DGLGraph
+from dgl_treestack.data import graph
+from dgl_treestack.data.columns import Source
+from dgl_treestack.data.forest import NO_OPERATOR, Forest
+from dgl_treestack.data.formats import Example
+from dgl_treestack.data.vocabulary import Vocabulary
+from dgl_treestack.data.wellformed import check, check_one_root
 from dgl_treestack.errors import ConfigurationError, DataError, GraphError, VocabularyError, unknown
 from dgl_treestack.expression.operators import MATH, Signature
-from dgl_treestack.forest import NO_OPERATOR, Forest
-from dgl_treestack.formats import Example
 from dgl_treestack.propagate import Plans
-from dgl_treestack.source import Source
 from dgl_treestack.tasks import Item, Task
-from dgl_treestack.vocabulary import Vocabulary
-from dgl_treestack.wellformed import check, check_one_root
 
 MOST_KEPT = 500_000  # nodes of a data set whose batches are kept: some 60 MB
 AT_ONCE = 8  # batches that are made one after the other before the first is used

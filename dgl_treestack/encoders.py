@@ -12,10 +12,10 @@ import torch
 from torch import Tensor, nn
 
 from dgl_treestack import tokens
+from dgl_treestack.data.columns import Columns, Source, columns
+from dgl_treestack.data.forest import NO_OPERATOR, NO_TOKEN, Forest
 from dgl_treestack.errors import ConfigurationError, DataError, GraphError, unknown
 from dgl_treestack.expression.operators import MATH, Signature
-from dgl_treestack.forest import NO_OPERATOR, NO_TOKEN, Forest
-from dgl_treestack.source import Columns, Source, columns
 from dgl_treestack.tokens import Trees
 
 NO_ENCODER = "Sequence and attention models have no number encoder: leave such equations out, or take a tree model."

@@ -3,8 +3,8 @@
 from typing import Any
 
 from dgl_treestack import cells, encoders
+from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.expression.operators import MATH
-from dgl_treestack.vocabulary import Vocabulary
 
 HIDDEN = 50
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from dgl_treestack import atomic
+from dgl_treestack.data.formats.example import Example
 from dgl_treestack.errors import DataError
-from dgl_treestack.formats.example import Example
 
 SCHEMA = 1
 REQUIRED = ("schema", "id", "split", "depth", "label", "score", "correct")

@@ -18,10 +18,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from dgl_treestack import graph
 from dgl_treestack._dgl import DGLGraph
 from dgl_treestack.cells import Cell, OperatorLinear, Ops, Signals, State
 from dgl_treestack.cells import Noise as Factors
+from dgl_treestack.data import graph
 from dgl_treestack.dataset import Batch
 from dgl_treestack.expression.operators import Signature
 from dgl_treestack.model import Model

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dgl_treestack.source import Columns
-from dgl_treestack.wellformed import written_out_sizes
+from dgl_treestack.data.columns import Columns
+from dgl_treestack.data.wellformed import written_out_sizes
 
 SIGNS = ("(", ")", ",")
 

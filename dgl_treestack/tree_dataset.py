@@ -15,15 +15,16 @@ import safetensors.numpy
 import torch
 from torch import Tensor
 
-from dgl_treestack import atomic, formats, graph, resources
+from dgl_treestack import atomic, resources
 from dgl_treestack._dgl import DGLDataset, DGLGraph, batch
+from dgl_treestack.data import formats, graph
+from dgl_treestack.data.forest import COLUMNS, NODE, Forest
+from dgl_treestack.data.formats import Example
+from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.dataset import prepare
 from dgl_treestack.errors import ConfigurationError, DataError, OutputError, unknown
 from dgl_treestack.expression.operators import MATH, Signature
-from dgl_treestack.forest import COLUMNS, NODE, Forest
-from dgl_treestack.formats import Example
 from dgl_treestack.tasks import tasks as task_table
-from dgl_treestack.vocabulary import Vocabulary
 
 logger = logging.getLogger(__name__)
 FORMAT = 1  # of the cached file

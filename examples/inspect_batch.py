@@ -7,7 +7,8 @@ from pathlib import Path
 
 import tyro
 
-from dgl_treestack import Equation, describe, dgl, graph, load, to_networkx
+from dgl_treestack import Equation, describe, dgl, load, to_networkx
+from dgl_treestack.data import graph
 
 EQUATIONS = ("sin(x)**2 + cos(x)**2 = 1", "x*(y + 2) = x*y + 2*x", "log(x*y, 2) = log(x, 2) + log(y, 2)")
 

@@ -10,8 +10,9 @@ import tyro
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from dgl_treestack import Cell, GraphDataLoader, Model, TreeDataset, graph, register_cell
+from dgl_treestack import Cell, GraphDataLoader, Model, TreeDataset, register_cell
 from dgl_treestack.cells import Noise, Ops, Signals, State
+from dgl_treestack.data import graph
 from dgl_treestack.propagate import propagate
 
 

@@ -8,9 +8,9 @@ from oracle import recurse
 from trees import random_equation, random_tree
 
 from dgl_treestack import cells
+from dgl_treestack.data.vocabulary import PRESETS
 from dgl_treestack.expression.operators import MATH
 from dgl_treestack.propagate import levels, propagate
-from dgl_treestack.vocabulary import PRESETS
 
 VOCABULARY = PRESETS["released"]
 HIDDEN = 6

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 import mpmath
 from mpmath.ctx_mp import MPContext
 
+from dgl_treestack.data.formats import Example
 from dgl_treestack.expression import Expression
-from dgl_treestack.formats import Example
 
 CONTEXT = MPContext()
 CONTEXT.dps = 60

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from dgl_treestack.cells import Cell, State
+from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.expression import Expression
-from dgl_treestack.vocabulary import Vocabulary
 
 
 class _One:

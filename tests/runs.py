@@ -5,8 +5,8 @@ from pathlib import Path
 
 from trees import random_equation
 
-from dgl_treestack import formats
-from dgl_treestack.formats import Example
+from dgl_treestack.data import formats
+from dgl_treestack.data.formats import Example
 from dgl_treestack.training import configuration
 from dgl_treestack.training.configuration import RunConfig
 

@@ -8,13 +8,13 @@ from plain_features import token_counts
 from dgl_treestack.audit import baselines
 from dgl_treestack.audit.leakage import Fit
 from dgl_treestack.audit.report import leakage
-from dgl_treestack.formats import read
+from dgl_treestack.data.formats import read
+from dgl_treestack.data.vocabulary import PRESETS
 from dgl_treestack.generate.derivation import replay
 from dgl_treestack.generate.folds import canonical_key
 from dgl_treestack.generate.pieces import FUNCTIONS, VARIABLES
 from dgl_treestack.resources import find_data
 from dgl_treestack.truth import judge
-from dgl_treestack.vocabulary import PRESETS
 from tests.independent_checker import complaints
 
 FOLDS = ("train", "validation", "test")

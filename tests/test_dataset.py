@@ -7,11 +7,11 @@ import pytest
 import torch
 from every_cell import VOCABULARY, pieces, some_trees
 
+from dgl_treestack.data.columns import columns, in_order_of_appearance
+from dgl_treestack.data.formats import Example
 from dgl_treestack.dataset import AT_ONCE
 from dgl_treestack.expression import Equation, Expression
-from dgl_treestack.formats import Example
 from dgl_treestack.model import Model
-from dgl_treestack.source import columns, in_order_of_appearance
 
 TEXTS = ("sin(x) = y", "x + y*sin(x) = 2", "x = x", "cos(x + y) + cos(x + y) = tanh(2)**y")
 

@@ -6,8 +6,9 @@ import pytest
 import torch
 from runs import small_config
 
-from dgl_treestack import Cell, Equation, Model, Operator, Signature, Task, cells, graph, load, pretrained, tasks
+from dgl_treestack import Cell, Equation, Model, Operator, Signature, Task, cells, load, pretrained, tasks
 from dgl_treestack.cells.tree_rnn import TreeRNN
+from dgl_treestack.data import graph
 from dgl_treestack.errors import CheckpointError, ConfigurationError, ExpressionError, VocabularyError
 from dgl_treestack.propagate import propagate
 from dgl_treestack.tasks.verification import Verification

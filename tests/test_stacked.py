@@ -7,8 +7,8 @@ import torch
 from every_cell import VOCABULARY, every_model, needs_compiler
 from trees import random_equation
 
+from dgl_treestack.data.formats import Example
 from dgl_treestack.errors import ConfigurationError
-from dgl_treestack.formats import Example
 from dgl_treestack.model import Model
 from dgl_treestack.stacked import Stacked
 

@@ -10,7 +10,8 @@ from runs import small_config, write_data
 from torch.nn.functional import binary_cross_entropy_with_logits
 from torch.utils.data import DataLoader, Subset, WeightedRandomSampler
 
-from dgl_treestack import Example, GraphDataLoader, Model, Operator, Signature, TreeDataset, formats, graph, tasks
+from dgl_treestack import Example, GraphDataLoader, Model, Operator, Signature, TreeDataset, tasks
+from dgl_treestack.data import formats, graph
 from dgl_treestack.errors import ConfigurationError, DataError, GraphError
 from dgl_treestack.expression import Equation
 from dgl_treestack.tasks import Item

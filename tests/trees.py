@@ -1,10 +1,14 @@
 """Random trees for tests."""
 
+import itertools
 import random
 from collections.abc import Sequence
 
+import numpy as np
+import torch
 from hypothesis import strategies as st
 
+from dgl_treestack import _dgl
 from dgl_treestack.expression import LEAF_CLASSES, Equation, Expression
 from dgl_treestack.expression.operators import MATH
 
@@ -75,3 +79,23 @@ def expressions(draw: st.DrawFn, most: int = 25, equation: bool = False) -> Expr
             missing -= 1
     tree = Expression.from_nodes(nodes)
     return Equation(tree.names, tree.texts, tree.arities) if equation else tree
+
+
+def shuffled(batch, seed=0):
+    """The same batch with nodes renumbered within every tree and edges in random order."""
+    generator = np.random.default_rng(seed)
+    starts = np.cumsum([0, *batch.batch_num_nodes().tolist()])
+    new = np.concatenate([a + generator.permutation(b - a) for a, b in itertools.pairwise(starts)])
+    sources, targets = (ends.numpy() for ends in batch.edges(order="eid"))
+    order = generator.permutation(len(sources))
+    other = _dgl.graph(
+        (torch.from_numpy(new[sources][order]), torch.from_numpy(new[targets][order])), num_nodes=batch.num_nodes()
+    )
+    other.set_batch_num_nodes(batch.batch_num_nodes())
+    other.set_batch_num_edges(batch.batch_num_edges())
+    for name, values in batch.ndata.items():
+        moved = torch.empty_like(values)
+        moved[torch.from_numpy(new)] = values
+        other.ndata[name] = moved
+    other.edata["slot"] = batch.edata["slot"][torch.from_numpy(order)]
+    return other, torch.from_numpy(new)

@@ -4,12 +4,12 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from dgl_treestack import formats
 from dgl_treestack.audit import explanation, tables
 from dgl_treestack.audit.leakage import Fit
 from dgl_treestack.audit.report import Options, audit
+from dgl_treestack.data import formats
+from dgl_treestack.data.formats import Example
 from dgl_treestack.errors import ConfigurationError, DataError
-from dgl_treestack.formats import Example
 from dgl_treestack.resources import find_data
 
 

@@ -8,8 +8,8 @@ from functools import cached_property
 import numpy as np
 
 from dgl_treestack.audit.examination import Examination, digest
+from dgl_treestack.data.formats import Example
 from dgl_treestack.expression import Expression
-from dgl_treestack.formats import Example
 from dgl_treestack.generate.features import repetition, tokens
 
 VERDICTS = ("holds", "refuted", "conditional", "undefined")

@@ -7,9 +7,9 @@ from hashlib import blake2b
 from itertools import islice
 from typing import NamedTuple
 
+from dgl_treestack.data.formats import Example
 from dgl_treestack.errors import DataError, ExpressionError
 from dgl_treestack.expression import Expression
-from dgl_treestack.formats import Example
 from dgl_treestack.generate.folds import canonical_key
 from dgl_treestack.processes import workers
 from dgl_treestack.truth import Verdict, judge, judge_rounded

@@ -4,8 +4,8 @@ from typing import Any
 
 from dgl_treestack.audit.examination import decimals_of, judged
 from dgl_treestack.audit.verdicts import LABELS, contradicts
+from dgl_treestack.data.formats import Example
 from dgl_treestack.errors import DataError, ExpressionError
-from dgl_treestack.formats import Example
 from dgl_treestack.generate.derivation import replay
 from dgl_treestack.truth import POINTS, Verdict
 

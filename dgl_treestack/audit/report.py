@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from dgl_treestack import formats
 from dgl_treestack.audit.corpus import Corpus, CorpusBuilder
 from dgl_treestack.audit.examination import Wanted, examine_all
 from dgl_treestack.audit.leakage import DEFAULT, Fit, count_fits, measure
 from dgl_treestack.audit.matches import count_duplicates, count_overlap
 from dgl_treestack.audit.verdicts import contradicted, count_verdicts
+from dgl_treestack.data import formats
+from dgl_treestack.data.formats import Example
 from dgl_treestack.errors import ConfigurationError, DataError
-from dgl_treestack.formats import Example
 from dgl_treestack.resources import find_data
 
 TOGETHER = "all files together"

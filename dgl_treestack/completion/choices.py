@@ -4,9 +4,9 @@ for: the square, the reciprocal and the negative of a function of a variable."""
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 
+from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.expression import Expression
 from dgl_treestack.expression.operators import MATH
-from dgl_treestack.vocabulary import Vocabulary
 
 NO_VALUES = ("Symbol", "NaN", "Infinity")
 COMMUTATIVE = ("Add", "Mul")

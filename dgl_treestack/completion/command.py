@@ -6,11 +6,12 @@ from typing import Any
 
 import torch
 
-from dgl_treestack import formats, records, truth
+from dgl_treestack import records, truth
 from dgl_treestack.completion import questions
 from dgl_treestack.completion.choices import choices
 from dgl_treestack.completion.records import COMPLETION, make_records, table
 from dgl_treestack.completion.scoring import scores
+from dgl_treestack.data import formats
 from dgl_treestack.errors import ConfigurationError, ExpressionError
 from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.model import Model

@@ -14,12 +14,12 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from dgl_treestack import graph
 from dgl_treestack._dgl import DGLGraph
+from dgl_treestack.data import graph
+from dgl_treestack.data.forest import NO_TOKEN, Forest
+from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.expression import Expression
 from dgl_treestack.expression.operators import MATH, Signature
-from dgl_treestack.forest import NO_TOKEN, Forest
-from dgl_treestack.vocabulary import Vocabulary
 
 Blank = tuple[Expression, int]  # an equation, and the node that is to be guessed
 _NO_EDGES = (np.empty(0, dtype=np.int64),) * 3

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from dgl_treestack import formats
+from dgl_treestack.data import formats
+from dgl_treestack.data.formats import Example
 from dgl_treestack.errors import DataError
 from dgl_treestack.expression import Expression
-from dgl_treestack.formats import Example
 
 BESIDE = "candidates.jsonl.gz"
 

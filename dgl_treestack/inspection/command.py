@@ -9,14 +9,15 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from dgl_treestack import atomic, formats, graph
+from dgl_treestack import atomic
+from dgl_treestack.data import formats, graph
+from dgl_treestack.data.formats import Example
+from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.errors import ConfigurationError, DataError, VocabularyError
-from dgl_treestack.formats import Example
 from dgl_treestack.inspection import drawing, network, outline, page, stack_drawing, summary, traces
 from dgl_treestack.inspection.traces import Trace
 from dgl_treestack.resources import find_data
 from dgl_treestack.training.run import Run
-from dgl_treestack.vocabulary import Vocabulary
 
 
 def inspect_file(file: str, *, limit: int, chosen: str, output: Path | None, vocabulary: str, as_json: bool) -> None:

@@ -7,14 +7,14 @@ from pathlib import Path
 import networkx as nx
 import torch
 
+from dgl_treestack.data.graph import roots
+from dgl_treestack.data.vocabulary import Vocabulary
+from dgl_treestack.data.wellformed import check
 from dgl_treestack.errors import DataError, ExpressionError, GraphError
 from dgl_treestack.expression.networkx import read
 from dgl_treestack.expression.operators import MATH
-from dgl_treestack.graph import roots
 from dgl_treestack.inspection import drawing, graph_file, network, summary, table
 from dgl_treestack.inspection.command import check_options, save
-from dgl_treestack.vocabulary import Vocabulary
-from dgl_treestack.wellformed import check
 
 
 def inspect_graphs(file: str, *, limit: int, chosen: str, output: Path | None, vocabulary: str, as_json: bool) -> None:

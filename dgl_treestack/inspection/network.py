@@ -13,10 +13,10 @@ import torch
 
 from dgl_treestack import atomic
 from dgl_treestack._dgl import DGLGraph
+from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.errors import DataError
 from dgl_treestack.expression.operators import MATH, Signature
 from dgl_treestack.inspection.table import OPERATOR, rows
-from dgl_treestack.vocabulary import Vocabulary
 
 SUFFIX = ".graphml"
 NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # characters that XML has no way to write

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from dgl_treestack import atomic
+from dgl_treestack.data.formats import Example
 from dgl_treestack.expression import Expression
-from dgl_treestack.formats import Example
 from dgl_treestack.inspection.drawing import label
 from dgl_treestack.inspection.traces import Trace
 

@@ -9,12 +9,12 @@ import torch
 from torch import Tensor
 
 from dgl_treestack._dgl import DGLGraph
+from dgl_treestack.data.forest import NO_OPERATOR
+from dgl_treestack.data.graph import node_names, tree_of_node
+from dgl_treestack.data.vocabulary import Vocabulary
+from dgl_treestack.data.wellformed import Checked, check
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.expression.operators import MATH, Signature
-from dgl_treestack.forest import NO_OPERATOR
-from dgl_treestack.graph import node_names, tree_of_node
-from dgl_treestack.vocabulary import Vocabulary
-from dgl_treestack.wellformed import Checked, check
 
 OPERATOR = "operator"  # the kind of a node that is no leaf
 SIGNAL = "signal/"  # how the features begin that `propagate` leaves for signals

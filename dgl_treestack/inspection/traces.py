@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from dgl_treestack import formats
+from dgl_treestack.data import formats
+from dgl_treestack.data.formats import Example
 from dgl_treestack.dataset import Batch, Dataset
 from dgl_treestack.expression import Expression
-from dgl_treestack.formats import Example
 from dgl_treestack.model import Model
 from dgl_treestack.records import Record
 from dgl_treestack.stack import ACTIONS

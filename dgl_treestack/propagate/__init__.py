@@ -5,20 +5,20 @@ from collections.abc import Sequence
 import numpy as np
 from torch import Tensor
 
-from dgl_treestack import graph as graphs
 from dgl_treestack._dgl import DGLGraph
 from dgl_treestack.cells import Cell
+from dgl_treestack.data import graph as graphs
+from dgl_treestack.data.columns import Source as Source
+from dgl_treestack.data.columns import feature, size
+from dgl_treestack.data.forest import Forest
+from dgl_treestack.data.wellformed import Checked, check
 from dgl_treestack.errors import ConfigurationError, GraphError, unknown
 from dgl_treestack.expression.operators import MATH, Signature
-from dgl_treestack.forest import Forest
 from dgl_treestack.propagate import levels, topo
 from dgl_treestack.propagate.levels.plan import Plans as Plans
 from dgl_treestack.propagate.noise import Noise
 from dgl_treestack.propagate.noise import draw_noise as draw_noise
 from dgl_treestack.propagate.states import States as States
-from dgl_treestack.source import Source as Source
-from dgl_treestack.source import feature, size
-from dgl_treestack.wellformed import Checked, check
 
 # What `levels` makes of a cell's step: nothing, pieces that run as they are, or pieces that are compiled.
 BUILDS: dict[str, levels.Build | None] = {"levels": None, "levels/pieces": levels.plain, "levels/compiled": levels.compiled}
@@ -36,8 +36,8 @@ def propagate(
 ) -> Tensor:
     """Run a cell from the leaves to the roots of every tree of a batch.
 
-    graph: trees, or nodes with several parents, in the form that `dgl_treestack.graph` describes, wherever they come from; node
-    feature `input` (N, input_size) is used when the cell takes one.
+    graph: trees, or nodes with several parents, in the form that `dgl_treestack.data.graph` describes, wherever they come
+    from; node feature `input` (N, input_size) is used when the cell takes one.
     signals: names out of `cell.signals` to keep. noise: what `draw_noise` returns, for dropout in training.
     engine: `topo`; `levels`; `levels/compiled`, which makes native code of the cell when it first meets it (up to a minute or
     two, once) and keeps it in a folder; `levels/pieces`, the same with kernels as they are, to see where a difference comes

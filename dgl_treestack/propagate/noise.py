@@ -5,8 +5,8 @@ import torch
 from torch import Tensor
 
 from dgl_treestack.cells import Cell
+from dgl_treestack.data.columns import Source, columns, in_order_of_appearance, size
 from dgl_treestack.expression.operators import MATH, Signature
-from dgl_treestack.source import Source, columns, in_order_of_appearance, size
 
 
 class Noise(dict[str, Tensor]):

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from dgl_treestack.data.formats import Example
 from dgl_treestack.expression import Expression
-from dgl_treestack.formats import Example
 
 # The states h of nodes, by their numbers in the batch: (...) -> (..., H).
 NodeStates = Callable[[Tensor], Tensor]

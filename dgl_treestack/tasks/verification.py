@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from dgl_treestack.data.formats import Example
 from dgl_treestack.expression import Equation
-from dgl_treestack.formats import Example
 from dgl_treestack.tasks._task import Item, NodeStates, Task
 
 

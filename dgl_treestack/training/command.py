@@ -10,9 +10,9 @@ from typing import Any
 import torch
 
 from dgl_treestack import records, truth
+from dgl_treestack.data.formats import Example
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.expression import Equation
-from dgl_treestack.formats import Example
 from dgl_treestack.processes import follow_parent
 from dgl_treestack.resources import find_config
 from dgl_treestack.training import configuration

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from dgl_treestack import formats, records
+from dgl_treestack import records
+from dgl_treestack.data import formats
 from dgl_treestack.dataset import Dataset
 from dgl_treestack.errors import DataError
 from dgl_treestack.model import Model

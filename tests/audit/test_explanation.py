@@ -2,12 +2,12 @@ import json
 
 import pytest
 
-from dgl_treestack import formats
 from dgl_treestack.audit.command import explain_equation
 from dgl_treestack.audit.explanation import describe, explain, number
+from dgl_treestack.data import formats
+from dgl_treestack.data.formats import Example
 from dgl_treestack.errors import DataError
 from dgl_treestack.expression import Equation
-from dgl_treestack.formats import Example
 from dgl_treestack.resources import find_data
 from dgl_treestack.truth import value_of
 

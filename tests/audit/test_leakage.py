@@ -9,8 +9,8 @@ from dgl_treestack.audit.baselines import BASELINES
 from dgl_treestack.audit.corpus import Corpus, CorpusBuilder
 from dgl_treestack.audit.leakage import Fit, count_fits, measure, sampled
 from dgl_treestack.audit.report import Options, fill
+from dgl_treestack.data.formats import Example
 from dgl_treestack.expression import Equation
-from dgl_treestack.formats import Example
 from dgl_treestack.generate import features
 
 ALL = ((0, None),)

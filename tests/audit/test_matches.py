@@ -7,8 +7,8 @@ from dgl_treestack.audit import entries
 from dgl_treestack.audit.corpus import CorpusBuilder
 from dgl_treestack.audit.matches import OTHERS, count_duplicates, count_overlap, find
 from dgl_treestack.audit.report import Options, fill
+from dgl_treestack.data.formats import Example
 from dgl_treestack.expression import Equation
-from dgl_treestack.formats import Example
 from dgl_treestack.generate.features import tokens
 
 

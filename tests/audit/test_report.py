@@ -4,15 +4,15 @@ import json
 
 import pytest
 
-from dgl_treestack import formats
 from dgl_treestack.audit import tables
 from dgl_treestack.audit.command import audit_files, is_contradicted
 from dgl_treestack.audit.corpus import CorpusBuilder
 from dgl_treestack.audit.leakage import Fit
 from dgl_treestack.audit.report import TOGETHER, Options, audit, fill, load
+from dgl_treestack.data import formats
+from dgl_treestack.data.formats import Example
 from dgl_treestack.errors import ConfigurationError, DataError
 from dgl_treestack.expression import Equation
-from dgl_treestack.formats import Example
 
 TEXTS = [("x + y = y + x", 1), ("x = x + 1", 0), ("sqrt(x**2) = x", 1), ("1/0 = 1/0", 1), ("x = y", 1), ("sin(x) = 2", None)]
 

@@ -6,16 +6,16 @@ import jaxtyping
 import pytest
 import torch
 from every_cell import HIDDEN, VOCABULARY, assert_equals_oracle, every_engine, every_model, make, some_trees
-from test_graph import shuffled
 from torch import nn
-from trees import BINARY, UNARY, random_tree
+from trees import BINARY, UNARY, random_tree, shuffled
 
-from dgl_treestack import cells, graph
+from dgl_treestack import cells
 from dgl_treestack.cells import PER_CHILD, _settings
+from dgl_treestack.data import graph
+from dgl_treestack.data.forest import Forest
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.expression import Expression
 from dgl_treestack.expression.operators import MATH
-from dgl_treestack.forest import Forest
 from dgl_treestack.propagate import draw_noise, propagate
 from dgl_treestack.training import weights
 

@@ -6,8 +6,9 @@ import pytest
 import torch
 from every_cell import VOCABULARY, assert_equals_oracle, every_engine, every_model
 
-from dgl_treestack import cells, graph
+from dgl_treestack import cells
 from dgl_treestack.cells import FORMS
+from dgl_treestack.data import graph
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.expression import Expression
 from dgl_treestack.expression.operators import Operator, Signature

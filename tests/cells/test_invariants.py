@@ -6,12 +6,13 @@ from every_cell import every_model, make, some_trees
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dgl_treestack import cells, graph, stack
+from dgl_treestack import cells, stack
 from dgl_treestack.cells import FORMS
+from dgl_treestack.data import graph
+from dgl_treestack.data.vocabulary import PRESETS
 from dgl_treestack.expression.operators import MATH
 from dgl_treestack.propagate import propagate
 from dgl_treestack.propagate.topo import OneOperator
-from dgl_treestack.vocabulary import PRESETS
 
 # Models whose gates are one sigmoid each; in all others push, pop and no-op sum to one.
 FREE = {"tree_lstm_stack"}

@@ -7,12 +7,13 @@ import torch
 from every_cell import every_model
 from trees import random_tree
 
-from dgl_treestack import cells, graph
+from dgl_treestack import cells
+from dgl_treestack.data import graph
+from dgl_treestack.data.vocabulary import PRESETS
 from dgl_treestack.expression import Expression
 from dgl_treestack.expression.operators import MATH
 from dgl_treestack.propagate import propagate
 from dgl_treestack.propagate.topo import OneOperator
-from dgl_treestack.vocabulary import PRESETS
 
 VOCABULARY = PRESETS["canonical"]
 DEPTH, TREES, HIDDEN, WIDTH = 20, 40, 50, 200

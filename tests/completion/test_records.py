@@ -6,13 +6,13 @@ import pytest
 import torch
 from every_cell import VOCABULARY
 
-from dgl_treestack import formats
 from dgl_treestack.completion import questions
 from dgl_treestack.completion.command import fill
 from dgl_treestack.completion.records import KINDS, make_records, table, within
+from dgl_treestack.data import formats
+from dgl_treestack.data.formats import Example
 from dgl_treestack.errors import DataError, ExpressionError
 from dgl_treestack.expression import Equation, Expression
-from dgl_treestack.formats import Example
 from dgl_treestack.model import Model
 from dgl_treestack.records import REQUIRED
 

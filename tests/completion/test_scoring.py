@@ -12,9 +12,9 @@ from dgl_treestack.completion import scoring
 from dgl_treestack.completion.choices import choices
 from dgl_treestack.completion.graphs import BlankGraphs
 from dgl_treestack.completion.scoring import scores
+from dgl_treestack.data.formats import Example
 from dgl_treestack.errors import ConfigurationError, VocabularyError
 from dgl_treestack.expression import Equation, Expression
-from dgl_treestack.formats import Example
 from dgl_treestack.model import Model
 
 CANDIDATES = [Expression.parse(text) for text in ("x", "2", "sin(x)", "x + 2", "sin(2)*x", "Float(1.29)", "x", "1")]

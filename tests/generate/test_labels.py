@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 from independent_checker import complaints
 
-from dgl_treestack.formats import read
+from dgl_treestack.data.formats import read
 from dgl_treestack.generate.presets import Options
 from dgl_treestack.generate.production import produce
 from dgl_treestack.resources import find_data

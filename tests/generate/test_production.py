@@ -49,7 +49,7 @@ def test_only_files_settings_and_manifest_are_left(made):
 
 
 def test_the_manifest_says_what_is_there(made):
-    from dgl_treestack import formats
+    from dgl_treestack.data import formats
 
     manifest = json.loads((made / MANIFEST).read_text())
     assert manifest["preset"] == NAME and manifest["options"] == asdict(OPTIONS)

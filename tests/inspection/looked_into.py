@@ -6,12 +6,12 @@ import numpy as np
 import torch
 from every_cell import make
 
-from dgl_treestack import graph
+from dgl_treestack.data import graph
+from dgl_treestack.data.vocabulary import PRESETS
 from dgl_treestack.expression import Equation
 from dgl_treestack.expression.operators import MATH
 from dgl_treestack.inspection.table import describe
 from dgl_treestack.propagate import propagate
-from dgl_treestack.vocabulary import PRESETS
 
 VOCABULARY = PRESETS["released"]
 TEXTS = ["sin(x)**2 + cos(x)**2 = 1", "x + 0 = y", "2*x = x + x"]

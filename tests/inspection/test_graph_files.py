@@ -8,14 +8,15 @@ import pytest
 import torch
 from inspection.looked_into import TEXTS, VOCABULARY, batch_of, equations, printed, shared
 
-from dgl_treestack import _dgl, cli, dgl, formats, graph
+from dgl_treestack import _dgl, cli, dgl
+from dgl_treestack.data import formats, graph
+from dgl_treestack.data.formats import Example
+from dgl_treestack.data.wellformed import check
 from dgl_treestack.expression import networkx
 from dgl_treestack.expression.operators import MATH
-from dgl_treestack.formats import Example
 from dgl_treestack.inspection import graph_file
 from dgl_treestack.inspection.network import to_networkx
 from dgl_treestack.inspection.table import nodes_below, rows
-from dgl_treestack.wellformed import check
 
 
 def inspect(capsys, *arguments):

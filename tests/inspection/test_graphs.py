@@ -11,14 +11,15 @@ from every_cell import some_trees
 from inspection.looked_into import VOCABULARY, batch_of, equations, printed, shared
 from trees import random_tree
 
-from dgl_treestack import _dgl, dgl, graph
+from dgl_treestack import _dgl, dgl
+from dgl_treestack.data import graph
+from dgl_treestack.data.wellformed import check
 from dgl_treestack.errors import ConfigurationError, DataError, GraphError
 from dgl_treestack.expression import Expression, networkx
 from dgl_treestack.expression.operators import MATH
 from dgl_treestack.inspection import drawing
 from dgl_treestack.inspection.network import to_networkx, write_graphml
 from dgl_treestack.inspection.table import describe, rows
-from dgl_treestack.wellformed import check
 
 
 def test_a_row_per_node_with_what_the_nodes_carry():

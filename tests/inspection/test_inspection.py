@@ -3,16 +3,16 @@ import struct
 
 import pytest
 
-from dgl_treestack import formats
+from dgl_treestack.data import formats
+from dgl_treestack.data.formats import Example
+from dgl_treestack.data.graph import from_expressions
+from dgl_treestack.data.vocabulary import PRESETS
 from dgl_treestack.errors import ConfigurationError, DataError
 from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.expression.operators import Operator, Signature
-from dgl_treestack.formats import Example
-from dgl_treestack.graph import from_expressions
 from dgl_treestack.inspection import drawing
 from dgl_treestack.inspection.command import inspect_file
 from dgl_treestack.inspection.summary import summarise, text
-from dgl_treestack.vocabulary import PRESETS
 
 TEXTS = ["sin(x)**2 + cos(x)**2 = 1", "x = y", "x + 0 = x"]
 

@@ -5,11 +5,12 @@ import pytest
 import torch
 from runs import small_config, write_data
 
-from dgl_treestack import formats, propagate
+from dgl_treestack import propagate
+from dgl_treestack.data import formats
+from dgl_treestack.data.formats import Example
+from dgl_treestack.data.graph import from_expressions
 from dgl_treestack.errors import ConfigurationError, DataError
 from dgl_treestack.expression import Expression
-from dgl_treestack.formats import Example
-from dgl_treestack.graph import from_expressions
 from dgl_treestack.inspection import representations, usage
 from dgl_treestack.training.run import Run, build_model
 from dgl_treestack.training.shipped import FOLDER

@@ -6,9 +6,9 @@ import shutil
 
 import pytest
 
-from dgl_treestack import formats
+from dgl_treestack.data import formats
+from dgl_treestack.data.formats import Example
 from dgl_treestack.expression import Equation
-from dgl_treestack.formats import Example
 from dgl_treestack.inspection.command import inspect_runs
 from dgl_treestack.resources import find_data
 from dgl_treestack.training.evaluation import evaluate

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 from runs import small_config
 
-from dgl_treestack import formats, propagate, records
+from dgl_treestack import propagate, records
+from dgl_treestack.data import formats
+from dgl_treestack.data.formats import Example
+from dgl_treestack.data.graph import from_expressions
 from dgl_treestack.errors import ConfigurationError, DataError
 from dgl_treestack.expression import Equation
-from dgl_treestack.formats import Example
-from dgl_treestack.graph import from_expressions
 from dgl_treestack.inspection import outline, traces
 from dgl_treestack.inspection.command import inspect_runs
 from dgl_treestack.inspection.stack_drawing import draw_trace

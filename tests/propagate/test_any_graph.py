@@ -19,15 +19,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from trees import LEAVES, random_equation, random_tree
 
-from dgl_treestack import GraphDataLoader, cells, dgl, encoders, graph
+from dgl_treestack import GraphDataLoader, cells, dgl, encoders
+from dgl_treestack.data import graph
+from dgl_treestack.data.columns import columns
+from dgl_treestack.data.forest import Forest
+from dgl_treestack.data.wellformed import check_one_root
 from dgl_treestack.errors import ConfigurationError, GraphError
 from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.expression.operators import MATH, Operator, Signature
-from dgl_treestack.forest import Forest
 from dgl_treestack.model import Model
 from dgl_treestack.propagate import compute, draw_noise, levels, propagate
-from dgl_treestack.source import columns
-from dgl_treestack.wellformed import check_one_root
 
 GRAPHS = int(os.environ.get("TREESTACK_FUZZ", "100"))
 ENGINES = ["levels", *(["levels/pieces"] if levels.has_compiler() else [])]

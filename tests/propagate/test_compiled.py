@@ -9,11 +9,12 @@ import torch
 from every_cell import VOCABULARY, assert_same_gradients, make, needs_compiler
 from runs import small_config
 
-from dgl_treestack import cells, graph
+from dgl_treestack import cells
 from dgl_treestack.cells.tree_rnn import TreeRNN
+from dgl_treestack.data import graph
+from dgl_treestack.data.formats import Example
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.expression import Equation, Expression
-from dgl_treestack.formats import Example
 from dgl_treestack.model import Model
 from dgl_treestack.propagate import BUILDS, propagate
 from dgl_treestack.propagate.levels import kernels

@@ -12,12 +12,15 @@ from every_cell import (
     some_trees,
 )
 
-from dgl_treestack import cells, graph
+from dgl_treestack import cells
 from dgl_treestack.cells.tree_rnn import TreeRNN
+from dgl_treestack.data import graph
+from dgl_treestack.data.columns import columns
+from dgl_treestack.data.forest import Forest
+from dgl_treestack.data.vocabulary import PRESETS
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.expression import Expression
 from dgl_treestack.expression.operators import MATH, Operator, Signature
-from dgl_treestack.forest import Forest
 from dgl_treestack.propagate import States, draw_noise, levels, propagate
 from dgl_treestack.propagate.levels import memory, plan, products, recorded, stepping
 from dgl_treestack.propagate.levels.memory import Memory
@@ -28,8 +31,6 @@ from dgl_treestack.propagate.levels.recorded import Recorded
 from dgl_treestack.propagate.levels.stepping import Stepping, worth_joining
 from dgl_treestack.propagate.levels.sweep import Work, sweep
 from dgl_treestack.propagate.noise import Noise
-from dgl_treestack.source import columns
-from dgl_treestack.vocabulary import PRESETS
 
 
 @every_engine

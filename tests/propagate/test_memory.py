@@ -7,7 +7,7 @@ import pytest
 import torch
 from every_cell import VOCABULARY, make, pieces, some_trees
 
-from dgl_treestack import graph
+from dgl_treestack.data import graph
 from dgl_treestack.propagate import compute
 from dgl_treestack.propagate.levels import memory, recorded
 from dgl_treestack.propagate.levels.memory import Memory

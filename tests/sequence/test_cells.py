@@ -6,12 +6,12 @@ import pytest
 import torch
 from stack_rnn_golden import GOLDEN, of_the_program
 
-from dgl_treestack import graph
+from dgl_treestack.data import graph
+from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.propagate import propagate
 from dgl_treestack.sequence import LSTM, RNN, ListRNN, SequenceCell, StackRNN, list_rnn
 from dgl_treestack.sequence.chain import SEQUENCE, Chain, chain
-from dgl_treestack.vocabulary import Vocabulary
 
 CELLS = {
     "rnn": lambda **more: RNN(3, 4, **more),

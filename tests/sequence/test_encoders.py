@@ -10,19 +10,20 @@ from runs import small_config
 from stack_rnn_golden import GOLDEN
 from trees import random_equation
 
-from dgl_treestack import encoders, graph, tokens
+from dgl_treestack import encoders, tokens
 from dgl_treestack.attention.positions import BranchCode, sinusoidal
+from dgl_treestack.data import graph
+from dgl_treestack.data.columns import columns
+from dgl_treestack.data.formats import Example
+from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.errors import ConfigurationError, DataError
 from dgl_treestack.expression import Equation
 from dgl_treestack.expression.operators import MATH
-from dgl_treestack.formats import Example
 from dgl_treestack.inspection import traces
 from dgl_treestack.model import Model
-from dgl_treestack.source import columns
 from dgl_treestack.training import checkpoint, evaluation
 from dgl_treestack.training.run import Run
 from dgl_treestack.training.start import start
-from dgl_treestack.vocabulary import Vocabulary
 
 CANONICAL = Vocabulary.preset("canonical")
 SIGNS = len(CANONICAL) + len(MATH.operators)

@@ -5,14 +5,14 @@ import pytest
 import torch
 from torch.nn import functional
 
-from dgl_treestack import graph
+from dgl_treestack.data import graph
+from dgl_treestack.data.formats import Example
+from dgl_treestack.data.vocabulary import PRESETS
+from dgl_treestack.data.wellformed import check
 from dgl_treestack.errors import ConfigurationError, DataError
 from dgl_treestack.expression import Equation, Expression
-from dgl_treestack.formats import Example
 from dgl_treestack.model import Model
 from dgl_treestack.tasks import tasks
-from dgl_treestack.vocabulary import PRESETS
-from dgl_treestack.wellformed import check
 
 
 def make(*names):

@@ -8,7 +8,7 @@ import pytest
 import torch
 from released import CHECKPOINTS, every_checkpoint
 
-from dgl_treestack.formats.authors import from_dict
+from dgl_treestack.data.formats.authors import from_dict
 from dgl_treestack.training import import_authors
 from dgl_treestack.training.configuration import OptimizerConfig
 from dgl_treestack.training.import_authors import FAMILIES, import_checkpoint, read_checkpoint
@@ -141,11 +141,11 @@ def compare_norms(authors, checkpoint, run, tensors, expected):
 
 
 def test_every_equation_of_the_blanks_files_survives_all_round_trips(authors, tmp_path):
-    from dgl_treestack import formats, graph
+    from dgl_treestack.data import formats, graph
+    from dgl_treestack.data.forest import Forest
+    from dgl_treestack.data.vocabulary import PRESETS
     from dgl_treestack.expression import Equation
     from dgl_treestack.expression import networkx as network
-    from dgl_treestack.forest import Forest
-    from dgl_treestack.vocabulary import PRESETS
 
     count = 0
     for path in sorted((authors / "blanks").glob("*.json.gz")):

@@ -5,7 +5,7 @@ import json
 import pytest
 from runs import small_config
 
-from dgl_treestack import formats
+from dgl_treestack.data import formats
 from dgl_treestack.errors import CheckpointError
 from dgl_treestack.resources import find_data
 from dgl_treestack.training import shipped

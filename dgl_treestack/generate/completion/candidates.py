@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
-from dgl_treestack.formats import Example
-from dgl_treestack.formats.lines import to_dict
+from dgl_treestack.data.formats import Example
+from dgl_treestack.data.formats.lines import to_dict
 from dgl_treestack.generate.completion.value_classes import ValueClasses
 from dgl_treestack.generate.nodes import Node, to_expression
 

@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from dgl_treestack.data.formats import Example
+from dgl_treestack.data.formats.lines import to_dict
 from dgl_treestack.expression import Equation
-from dgl_treestack.formats import Example
-from dgl_treestack.formats.lines import to_dict
 from dgl_treestack.generate.completion.fitting import Fit
 
 MOST_RIGHT = 20  # classes; a blank that more fit into asks too little

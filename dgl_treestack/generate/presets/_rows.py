@@ -2,9 +2,9 @@
 
 from typing import Any
 
+from dgl_treestack.data.formats import Example
+from dgl_treestack.data.formats.lines import to_dict
 from dgl_treestack.expression import Equation
-from dgl_treestack.formats import Example
-from dgl_treestack.formats.lines import to_dict
 from dgl_treestack.generate.features import difference
 from dgl_treestack.generate.pairs import Pair
 from dgl_treestack.generate.presets._contract import Row

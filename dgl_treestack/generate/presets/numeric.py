@@ -11,9 +11,9 @@ from itertools import groupby, islice
 
 import numpy as np
 
+from dgl_treestack.data.formats import Example
+from dgl_treestack.data.formats.lines import to_dict
 from dgl_treestack.expression import Equation, Expression
-from dgl_treestack.formats import Example
-from dgl_treestack.formats.lines import to_dict
 from dgl_treestack.generate.folds import canonical_key
 from dgl_treestack.generate.numeric.decimals import BITS, Order, commuted, digits, number, spelt
 from dgl_treestack.generate.numeric.evaluations import BINARY, LARGEST, Evaluation, evaluate, evaluations, near, tradable

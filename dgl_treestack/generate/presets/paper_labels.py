@@ -10,9 +10,9 @@ from itertools import starmap
 from pathlib import Path
 
 import dgl_treestack
+from dgl_treestack.data.formats import Example
+from dgl_treestack.data.formats.lines import to_dict
 from dgl_treestack.expression import Equation
-from dgl_treestack.formats import Example
-from dgl_treestack.formats.lines import to_dict
 from dgl_treestack.generate.axioms import load_axioms
 from dgl_treestack.generate.folds import canonical_key
 from dgl_treestack.generate.papers.unverified import Cell, Unverified

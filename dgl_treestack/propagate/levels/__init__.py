@@ -35,6 +35,8 @@ from collections.abc import Callable, Sequence
 from torch import Tensor
 
 from dgl_treestack.cells import PER_CHILD, Cell
+from dgl_treestack.data.columns import Source, feature
+from dgl_treestack.data.wellformed import Checked
 from dgl_treestack.propagate.levels.building import Build as Build
 from dgl_treestack.propagate.levels.building import Kernel
 from dgl_treestack.propagate.levels.building import plain as plain
@@ -46,8 +48,6 @@ from dgl_treestack.propagate.levels.stepping import Stepping
 from dgl_treestack.propagate.levels.sweep import Work, sweep
 from dgl_treestack.propagate.noise import Noise
 from dgl_treestack.propagate.states import States
-from dgl_treestack.source import Source, feature
-from dgl_treestack.wellformed import Checked
 
 
 def run(

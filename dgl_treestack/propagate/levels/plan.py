@@ -19,10 +19,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from dgl_treestack.data.columns import Columns, Source, columns
+from dgl_treestack.data.forest import NO_OPERATOR, Forest
+from dgl_treestack.data.wellformed import Checked
 from dgl_treestack.expression.operators import Signature
-from dgl_treestack.forest import NO_OPERATOR, Forest
-from dgl_treestack.source import Columns, Source, columns
-from dgl_treestack.wellformed import Checked
 
 MOST_ROWS = 1024  # of a chunk, so that what a step holds in passing is bounded
 

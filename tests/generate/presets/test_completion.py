@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from independent_checker import Undefined, complaint, draw_points, evaluate, steps
 
+from dgl_treestack.data.formats import read
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.expression import Equation, Expression
-from dgl_treestack.formats import read
 from dgl_treestack.generate.completion.blanks import VARIABLES, fills
 from dgl_treestack.generate.folds import canonical_key, in_partition
 from dgl_treestack.generate.presets import Options

@@ -4,9 +4,9 @@ from itertools import pairwise
 import pytest
 from independent_checker import complaint, draw_points, gaps
 
+from dgl_treestack.data.formats import read
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.expression import Equation
-from dgl_treestack.formats import read
 from dgl_treestack.generate.completion.blanks import fills
 from dgl_treestack.generate.folds import canonical_key, in_partition
 from dgl_treestack.generate.presets import Options, completion_deep

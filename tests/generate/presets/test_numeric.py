@@ -12,8 +12,8 @@ from sklearn.feature_extraction import DictVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold
 
+from dgl_treestack.data.formats import read
 from dgl_treestack.errors import ConfigurationError
-from dgl_treestack.formats import read
 from dgl_treestack.generate.features import side_difference
 from dgl_treestack.generate.folds import canonical_key
 from dgl_treestack.generate.numeric.decimals import digits, number, spelt

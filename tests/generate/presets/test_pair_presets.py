@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from dgl_treestack import formats
+from dgl_treestack.data import formats
 from dgl_treestack.expression import Equation
 from dgl_treestack.generate import presets
 from dgl_treestack.generate.derivation import replay

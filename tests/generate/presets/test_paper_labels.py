@@ -5,9 +5,10 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from dgl_treestack.data.formats import read
+from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.expression import Equation
-from dgl_treestack.formats import read
 from dgl_treestack.generate.axioms import load_axioms
 from dgl_treestack.generate.folds import canonical_key
 from dgl_treestack.generate.papers.autoevaluation import evaluates_to_true
@@ -17,7 +18,6 @@ from dgl_treestack.generate.presets import Options
 from dgl_treestack.generate.presets.paper_labels import AXIOMS, CORRECT, COUNTS, wanted
 from dgl_treestack.generate.production import produce
 from dgl_treestack.truth import judge
-from dgl_treestack.vocabulary import Vocabulary
 
 FOLDS = ("train", "validation", "test")
 OPTIONS = Options(seed=4, equations=600)

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from dgl_treestack.data.formats.example import Example
+from dgl_treestack.data.formats.source import fault, read_lines
 from dgl_treestack.errors import DataError, ExpressionError, unknown
 from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.expression.operators import MATH, Signature
-from dgl_treestack.formats.example import Example
-from dgl_treestack.formats.source import fault, read_lines
 
 MAX_INFIX_DEPTH = 60  # deeper trees are written in prefix form
 

@@ -20,12 +20,12 @@ from torch import Tensor
 
 from dgl_treestack import _dgl
 from dgl_treestack._dgl import DGLGraph
+from dgl_treestack.data.forest import NO_OPERATOR, NO_TOKEN, Forest
+from dgl_treestack.data.vocabulary import Vocabulary
+from dgl_treestack.data.wellformed import Checked, check, written_out_sizes
 from dgl_treestack.errors import GraphError
 from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.expression.operators import MATH, Signature
-from dgl_treestack.forest import NO_OPERATOR, NO_TOKEN, Forest
-from dgl_treestack.vocabulary import Vocabulary
-from dgl_treestack.wellformed import Checked, check, written_out_sizes
 
 TEXT_BYTES = 64
 CUT = 0xFF  # the last byte of a text that was longer; it is no byte of UTF-8
@@ -118,7 +118,7 @@ def node_names(graph: DGLGraph, signature: Signature = MATH, vocabulary: Vocabul
     if values.dtype != torch.uint8 or values.shape[1:] != (TEXT_BYTES,):
         raise GraphError(
             f"graph.ndata['text'] is of type {values.dtype} and shape {tuple(values.shape)}; it holds {TEXT_BYTES} bytes per "
-            "node, as `dgl_treestack.graph.encode_texts` makes them."
+            "node, as `dgl_treestack.data.graph.encode_texts` makes them."
         )
     rows, place = torch.unique(values, dim=0, return_inverse=True)
     texts = [bytes(row.tolist()).rstrip(b"\0") for row in rows]
@@ -138,7 +138,7 @@ def _name(node: int, op: int, text: bytes, signature: Signature) -> str:
         meant = "a leaf, such as 'Symbol:x'" if op < 0 else repr(signature.names[op])
         raise GraphError(
             f"Node {node} has op = {op}, which is {meant} in {signature.name!r}, and the text {name!r}. "
-            "Who changes `op` changes `text` with `dgl_treestack.graph.encode_texts`."
+            "Who changes `op` changes `text` with `dgl_treestack.data.graph.encode_texts`."
         )
     return name
 

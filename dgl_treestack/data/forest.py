@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.expression import Expression, leaf_value
 from dgl_treestack.expression.operators import MATH, Signature
-from dgl_treestack.vocabulary import Vocabulary
 
 NO_OPERATOR = -1  # `op` of a leaf
 NO_TOKEN = -1  # `token` of an operator and of a leaf that the number encoder embeds

@@ -1,7 +1,7 @@
 import pytest
 
+from dgl_treestack.data.vocabulary import PRESETS, Vocabulary
 from dgl_treestack.errors import VocabularyError
-from dgl_treestack.vocabulary import PRESETS, Vocabulary
 
 RELEASED, CANONICAL = PRESETS["released"], PRESETS["canonical"]
 

@@ -11,10 +11,10 @@ import numpy as np
 from torch import Tensor
 
 from dgl_treestack._dgl import DGLGraph
+from dgl_treestack.data.forest import NO_OPERATOR, Forest, turn_after
+from dgl_treestack.data.wellformed import Checked, check
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.expression.operators import Signature
-from dgl_treestack.forest import NO_OPERATOR, Forest, turn_after
-from dgl_treestack.wellformed import Checked, check
 
 Source: TypeAlias = "DGLGraph | Forest"
 _LARGEST = 2**62

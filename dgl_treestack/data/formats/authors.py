@@ -11,13 +11,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from dgl_treestack.data.formats.example import Example
+from dgl_treestack.data.formats.source import fault, read_text
+from dgl_treestack.data.vocabulary import variable_name
 from dgl_treestack.errors import DataError, ExpressionError
 from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.expression.leaves import LEAF_CLASSES
 from dgl_treestack.expression.operators import MATH
-from dgl_treestack.formats.example import Example
-from dgl_treestack.formats.source import fault, read_text
-from dgl_treestack.vocabulary import variable_name
 
 ABSENT = "#"
 _LABELS = {"1": 1, "0": 0, "-1": None}

@@ -11,14 +11,14 @@ from torch import Tensor
 
 from dgl_treestack import _dgl
 from dgl_treestack._dgl import DGLGraph
+from dgl_treestack.data.forest import NO_OPERATOR, NO_TOKEN
 from dgl_treestack.errors import GraphError
 from dgl_treestack.expression.operators import Signature
-from dgl_treestack.forest import NO_OPERATOR, NO_TOKEN
 
 MOST_WRITTEN_OUT = 10_000_000  # nodes of the trees that a graph stands for, where they are written out
 
 
-RESTORE = "If a file or `dgl.node_subgraph` lost which nodes are of which tree, call `dgl_treestack.graph.restore_batch`."
+RESTORE = "If a file or `dgl.node_subgraph` lost which nodes are of which tree, call `dgl_treestack.data.graph.restore_batch`."
 
 
 class Checked(NamedTuple):
@@ -110,7 +110,7 @@ def _column(graph: DGLGraph, home: str, name: str) -> np.ndarray:
     """A feature with one number per node (home `ndata`) or edge (`edata`)."""
     features = getattr(graph, home)
     if name not in features:
-        raise GraphError(f"There is no graph.{home}[{name!r}]. Set it, as `dgl_treestack.graph.build` does.")
+        raise GraphError(f"There is no graph.{home}[{name!r}]. Set it, as `dgl_treestack.data.graph.build` does.")
     values: Tensor = features[name].detach()
     if values.dim() != 1:
         raise GraphError(f"graph.{home}[{name!r}] has the shape {tuple(values.shape)}; it holds one number each.")

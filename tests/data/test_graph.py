@@ -1,4 +1,3 @@
-import itertools
 import random
 
 import numpy as np
@@ -6,15 +5,16 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from trees import random_equation, random_tree
+from trees import random_equation, random_tree, shuffled
 
-from dgl_treestack import _dgl, graph
+from dgl_treestack import _dgl
+from dgl_treestack.data import graph
+from dgl_treestack.data.forest import Forest
+from dgl_treestack.data.vocabulary import PRESETS, Vocabulary
+from dgl_treestack.data.wellformed import check
 from dgl_treestack.errors import GraphError, VocabularyError
 from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.expression.operators import MATH
-from dgl_treestack.forest import Forest
-from dgl_treestack.vocabulary import PRESETS, Vocabulary
-from dgl_treestack.wellformed import check
 
 VOCABULARY = PRESETS["released"]
 
@@ -22,26 +22,6 @@ VOCABULARY = PRESETS["released"]
 def some_trees(seed=0, count=12):
     rng = random.Random(seed)
     return [random_equation(rng, rng.randrange(1, 7)) if i % 3 else random_tree(rng, i % 5) for i in range(count)]
-
-
-def shuffled(batch, seed=0):
-    """The same batch with nodes renumbered within every tree and edges in random order."""
-    generator = np.random.default_rng(seed)
-    starts = np.cumsum([0, *batch.batch_num_nodes().tolist()])
-    new = np.concatenate([a + generator.permutation(b - a) for a, b in itertools.pairwise(starts)])
-    sources, targets = (ends.numpy() for ends in batch.edges(order="eid"))
-    order = generator.permutation(len(sources))
-    other = _dgl.graph(
-        (torch.from_numpy(new[sources][order]), torch.from_numpy(new[targets][order])), num_nodes=batch.num_nodes()
-    )
-    other.set_batch_num_nodes(batch.batch_num_nodes())
-    other.set_batch_num_edges(batch.batch_num_edges())
-    for name, values in batch.ndata.items():
-        moved = torch.empty_like(values)
-        moved[torch.from_numpy(new)] = values
-        other.ndata[name] = moved
-    other.edata["slot"] = batch.edata["slot"][torch.from_numpy(order)]
-    return other, torch.from_numpy(new)
 
 
 def test_columns_of_a_small_equation():

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from dgl_treestack import atomic
+from dgl_treestack.data.formats import authors, lines
+from dgl_treestack.data.formats.example import Example as Example
+from dgl_treestack.data.formats.lines import to_dict as to_dict
 from dgl_treestack.errors import DataError
 from dgl_treestack.expression.operators import MATH, Signature
-from dgl_treestack.formats import authors, lines
-from dgl_treestack.formats.example import Example as Example
-from dgl_treestack.formats.lines import to_dict as to_dict
 
 SUFFIXES = (".jsonl", ".json", ".jsonl.gz", ".json.gz")
 

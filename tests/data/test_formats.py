@@ -7,11 +7,11 @@ import time
 import pytest
 from trees import random_equation
 
-from dgl_treestack import formats
+from dgl_treestack.data import formats
+from dgl_treestack.data.formats import Example, source
 from dgl_treestack.errors import DataError, OutputError
 from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.expression.operators import Operator, Signature
-from dgl_treestack.formats import Example, source
 
 GOOD = {"id": "a", "label": 1, "depth": 2, "text": "x + 0 = x", "certificate": {"verdict": "holds", "points": 16}}
 
