@@ -15,8 +15,8 @@ import torch
 from dgl_treestack.data import formats
 from dgl_treestack.data.formats import Example
 from dgl_treestack.data.vocabulary import Vocabulary
-from dgl_treestack.dataset import Batch, Dataset
-from dgl_treestack.model import Model
+from dgl_treestack.model.dataset import Batch, Dataset
+from dgl_treestack.model.model import Model
 
 EQUATIONS = Path(__file__).parent / "equations.jsonl.gz"
 VOCABULARY = Vocabulary.preset("canonical")

@@ -14,8 +14,8 @@ from torch.nn import functional
 
 from benchmarks.common import Row, make_model, peak_mb, show, start
 from dgl_treestack.data import formats
-from dgl_treestack.dataset import Dataset
-from dgl_treestack.model import Model
+from dgl_treestack.model.dataset import Dataset
+from dgl_treestack.model.model import Model
 from dgl_treestack.resources import find_data
 from dgl_treestack.training.configuration import OptimizerConfig
 from dgl_treestack.training.evaluation import score

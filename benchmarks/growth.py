@@ -21,9 +21,9 @@ from torch.nn import functional
 from benchmarks.common import Row, make_model, peak_mb, show, start
 from dgl_treestack.data import formats
 from dgl_treestack.data.formats import Example
-from dgl_treestack.dataset import Batch
 from dgl_treestack.expression import Equation, Expression
-from dgl_treestack.model import Model
+from dgl_treestack.model.dataset import Batch
+from dgl_treestack.model.model import Model
 from dgl_treestack.resources import find_data
 
 

@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from benchmarks.common import VOCABULARY
 from dgl_treestack import _dgl
 from dgl_treestack._dgl import DGLGraph
-from dgl_treestack.dataset import Batch
 from dgl_treestack.expression.operators import MATH
+from dgl_treestack.model.dataset import Batch
 
 
 class Inputs(nn.Module):

@@ -16,9 +16,9 @@ from torch.nn import functional
 from benchmarks.common import Row, in_turn, make_batches, make_model, peak_mb
 from benchmarks.peers import PEERS
 from dgl_treestack.cells import models
-from dgl_treestack.dataset import Batch
 from dgl_treestack.expression.operators import MATH
-from dgl_treestack.model import Model
+from dgl_treestack.model.dataset import Batch
+from dgl_treestack.model.model import Model
 from dgl_treestack.propagate import ENGINES
 
 Forward = Callable[[int], Tensor]  # number of a batch -> outputs (B,)

@@ -16,12 +16,12 @@ _HOMES = {
     "Forest": "data.forest",
     "GraphDataLoader": "_dgl",
     "MATH": "expression.operators",
-    "Model": "model",
+    "Model": "model.model",
     "Operator": "expression.operators",
     "Run": "training.run",
     "Signature": "expression.operators",
     "Task": "tasks",
-    "TreeDataset": "tree_dataset",
+    "TreeDataset": "model.tree_dataset",
     "TreestackError": "errors",
     "Vocabulary": "data.vocabulary",
     "describe": "inspection.table",
@@ -49,11 +49,11 @@ if TYPE_CHECKING:
     from dgl_treestack.expression.operators import MATH, Operator, Signature
     from dgl_treestack.inspection.network import to_networkx
     from dgl_treestack.inspection.table import describe
-    from dgl_treestack.model import Model
+    from dgl_treestack.model.model import Model
+    from dgl_treestack.model.tree_dataset import TreeDataset
     from dgl_treestack.tasks import Task, register_task
     from dgl_treestack.training.run import Run
     from dgl_treestack.training.shipped import load, pretrained
-    from dgl_treestack.tree_dataset import TreeDataset
     from dgl_treestack.truth import judge
 
 

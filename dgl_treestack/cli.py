@@ -37,7 +37,7 @@ def doctor(json: Json = False) -> int:
 @app.command
 def cells(json: Json = False) -> None:
     """List every model name with its paper, equations and size."""
-    from dgl_treestack.model_table import rows, text
+    from dgl_treestack.model.table import rows, text
 
     _print_json(rows()) if json else print(text(rows()))
 

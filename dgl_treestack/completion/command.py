@@ -14,7 +14,7 @@ from dgl_treestack.completion.scoring import scores
 from dgl_treestack.data import formats
 from dgl_treestack.errors import ConfigurationError, ExpressionError
 from dgl_treestack.expression import Equation, Expression
-from dgl_treestack.model import Model
+from dgl_treestack.model.model import Model
 from dgl_treestack.resources import BUNDLED, find_data
 from dgl_treestack.training.folder import sha256
 from dgl_treestack.training.run import Run

@@ -11,7 +11,7 @@ from dgl_treestack.completion import questions
 from dgl_treestack.completion.ranking import rank
 from dgl_treestack.completion.scoring import scores
 from dgl_treestack.metrics import within
-from dgl_treestack.model import Model
+from dgl_treestack.model.model import Model
 from dgl_treestack.records import Record
 
 Group = tuple[questions.Candidates, list[questions.Question]]

@@ -10,7 +10,7 @@ from torch import Tensor
 from dgl_treestack.completion.graphs import Blank, BlankGraphs
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.expression import Expression
-from dgl_treestack.model import Model
+from dgl_treestack.model.model import Model
 from dgl_treestack.propagate import compute
 from dgl_treestack.tasks import Task
 

@@ -10,11 +10,11 @@ from dgl_treestack import results
 from dgl_treestack.completion import questions
 from dgl_treestack.completion.records import COMPLETION, Group, fill
 from dgl_treestack.data.formats import Example
-from dgl_treestack.dataset import Dataset
 from dgl_treestack.encoders import Encoder
 from dgl_treestack.experiments.scales import Scale
 from dgl_treestack.inspection import representations, usage
-from dgl_treestack.model import Model
+from dgl_treestack.model.dataset import Dataset
+from dgl_treestack.model.model import Model
 from dgl_treestack.records import Record
 from dgl_treestack.resources import find_data
 from dgl_treestack.results import RunResult

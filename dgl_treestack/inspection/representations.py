@@ -9,7 +9,7 @@ from dgl_treestack import records
 from dgl_treestack.data import formats
 from dgl_treestack.data.forest import Forest
 from dgl_treestack.errors import DataError
-from dgl_treestack.model import Model
+from dgl_treestack.model.model import Model
 from dgl_treestack.propagate import compute
 from dgl_treestack.records import Record
 

@@ -9,10 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from dgl_treestack.dataset import Batch, Dataset
 from dgl_treestack.encoders import Encoder
 from dgl_treestack.errors import ConfigurationError
-from dgl_treestack.model import Model
+from dgl_treestack.model.dataset import Batch, Dataset
+from dgl_treestack.model.model import Model
 from dgl_treestack.propagate.levels import has_compiler
 from dgl_treestack.training.configuration import RunConfig
 

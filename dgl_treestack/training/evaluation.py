@@ -11,9 +11,9 @@ import torch
 
 from dgl_treestack import records
 from dgl_treestack.data import formats
-from dgl_treestack.dataset import Dataset
 from dgl_treestack.errors import DataError
-from dgl_treestack.model import Model
+from dgl_treestack.model.dataset import Dataset
+from dgl_treestack.model.model import Model
 from dgl_treestack.records import Record
 from dgl_treestack.resources import find_data
 from dgl_treestack.training.run import Run

@@ -17,8 +17,9 @@ from torch import Tensor
 from tqdm.auto import tqdm
 
 from dgl_treestack import atomic, records
-from dgl_treestack.dataset import Batch, Dataset
 from dgl_treestack.errors import CheckpointError, ConfigurationError, DivergenceError
+from dgl_treestack.model.dataset import Batch, Dataset
+from dgl_treestack.model.tree_dataset import TreeDataset
 from dgl_treestack.training import checkpoint, evaluation, weights
 from dgl_treestack.training.checkpoint import Progress
 from dgl_treestack.training.configuration import RunConfig
@@ -27,7 +28,6 @@ from dgl_treestack.training.interruption import Watch, watch_signals
 from dgl_treestack.training.optimizer import NamedAdam
 from dgl_treestack.training.random import numpy_generator, torch_generator
 from dgl_treestack.training.run import Run, build_model
-from dgl_treestack.tree_dataset import TreeDataset
 
 logger = logging.getLogger(__name__)
 Given = Mapping[Literal["train", "validation"], TreeDataset]

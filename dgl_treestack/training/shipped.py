@@ -13,7 +13,7 @@ import torch
 
 from dgl_treestack import atomic, records, resources
 from dgl_treestack.errors import CheckpointError, unknown
-from dgl_treestack.model import Model
+from dgl_treestack.model.model import Model
 from dgl_treestack.resources import sha256
 from dgl_treestack.training.run import Run
 

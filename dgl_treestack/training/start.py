@@ -14,6 +14,7 @@ import torch
 
 from dgl_treestack.encoders import Encoder
 from dgl_treestack.errors import ConfigurationError
+from dgl_treestack.model.tree_dataset import TreeDataset
 from dgl_treestack.processes import CHILD_OF, locked
 from dgl_treestack.resources import find_data, sha256
 from dgl_treestack.training import environment
@@ -23,7 +24,6 @@ from dgl_treestack.training.interruption import watch_signals
 from dgl_treestack.training.loop import Given, Training
 from dgl_treestack.training.run import Run, build_model
 from dgl_treestack.training.together import train_together
-from dgl_treestack.tree_dataset import TreeDataset
 
 logger = logging.getLogger("dgl_treestack")
 

@@ -1,13 +1,13 @@
-"""Several seeds of one configuration in step, every step computed as one; see `dgl_treestack.stacked`."""
+"""Several seeds of one configuration in step, every step computed as one; see `dgl_treestack.model.stacked`."""
 
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import suppress
 
 import torch
 
-from dgl_treestack.dataset import Batch
 from dgl_treestack.errors import TreestackError
-from dgl_treestack.stacked import Stacked
+from dgl_treestack.model.dataset import Batch
+from dgl_treestack.model.stacked import Stacked
 from dgl_treestack.training.interruption import Interrupted, watch_signals
 from dgl_treestack.training.loop import Training, data_left_alone
 

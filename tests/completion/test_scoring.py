@@ -15,7 +15,7 @@ from dgl_treestack.completion.scoring import scores
 from dgl_treestack.data.formats import Example
 from dgl_treestack.errors import ConfigurationError, VocabularyError
 from dgl_treestack.expression import Equation, Expression
-from dgl_treestack.model import Model
+from dgl_treestack.model.model import Model
 
 CANDIDATES = [Expression.parse(text) for text in ("x", "2", "sin(x)", "x + 2", "sin(2)*x", "Float(1.29)", "x", "1")]
 

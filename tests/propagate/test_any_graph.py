@@ -27,7 +27,7 @@ from dgl_treestack.data.wellformed import check_one_root
 from dgl_treestack.errors import ConfigurationError, GraphError
 from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.expression.operators import MATH, Operator, Signature
-from dgl_treestack.model import Model
+from dgl_treestack.model.model import Model
 from dgl_treestack.propagate import compute, draw_noise, levels, propagate
 
 GRAPHS = int(os.environ.get("TREESTACK_FUZZ", "100"))

@@ -15,12 +15,12 @@ from dgl_treestack.data import graph
 from dgl_treestack.data.formats import Example
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.expression import Equation, Expression
-from dgl_treestack.model import Model
+from dgl_treestack.model.model import Model
+from dgl_treestack.model.stacked import StackedCell
 from dgl_treestack.propagate import BUILDS, propagate
 from dgl_treestack.propagate.levels import kernels
 from dgl_treestack.propagate.levels.building import Kernels
 from dgl_treestack.propagate.levels.pieces import Form, Split
-from dgl_treestack.stacked import StackedCell
 from dgl_treestack.training import engine
 from dgl_treestack.training.run import build_model
 from dgl_treestack.training.start import start

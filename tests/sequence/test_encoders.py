@@ -20,7 +20,7 @@ from dgl_treestack.errors import ConfigurationError, DataError
 from dgl_treestack.expression import Equation
 from dgl_treestack.expression.operators import MATH
 from dgl_treestack.inspection import traces
-from dgl_treestack.model import Model
+from dgl_treestack.model.model import Model
 from dgl_treestack.training import checkpoint, evaluation
 from dgl_treestack.training.run import Run
 from dgl_treestack.training.start import start

@@ -11,7 +11,7 @@ from dgl_treestack.data.vocabulary import PRESETS
 from dgl_treestack.data.wellformed import check
 from dgl_treestack.errors import ConfigurationError, DataError
 from dgl_treestack.expression import Equation, Expression
-from dgl_treestack.model import Model
+from dgl_treestack.model.model import Model
 from dgl_treestack.tasks import tasks
 
 
@@ -114,6 +114,6 @@ def test_batches_of_a_small_data_set_are_made_once(monkeypatch):
     first = list(dataset.batches(2))
     assert [len(batch.roots) for batch in first] == [2, 1]
     assert all(one is other for one, other in zip(first, dataset.batches(2), strict=True))
-    monkeypatch.setattr("dgl_treestack.dataset.MOST_KEPT", 0)
+    monkeypatch.setattr("dgl_treestack.model.dataset.MOST_KEPT", 0)
     fresh = make().prepare([example("x + 1 = sin(y)")])
     assert next(fresh.batches(2)) is not next(fresh.batches(2))

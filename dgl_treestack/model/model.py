@@ -13,15 +13,15 @@ from dgl_treestack._dgl import DGLGraph
 from dgl_treestack.data.columns import Source
 from dgl_treestack.data.formats import Example
 from dgl_treestack.data.vocabulary import Vocabulary
-from dgl_treestack.dataset import Batch, Dataset, prepare
 from dgl_treestack.encoders import Encoder
 from dgl_treestack.errors import ConfigurationError, unknown
 from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.expression.operators import MATH, Signature
+from dgl_treestack.model.dataset import Batch, Dataset, prepare
+from dgl_treestack.model.tree_dataset import TreeDataset
 from dgl_treestack.propagate import ENGINES, compute, draw_noise, propagate
 from dgl_treestack.tasks import NodeStates, Task
 from dgl_treestack.tasks import tasks as task_table
-from dgl_treestack.tree_dataset import TreeDataset
 
 MASKS = ("node", "subtree")
 SCORED_AT_ONCE = 256  # equations

@@ -22,9 +22,9 @@ from dgl_treestack._dgl import DGLGraph
 from dgl_treestack.cells import Cell, OperatorLinear, Ops, Signals, State
 from dgl_treestack.cells import Noise as Factors
 from dgl_treestack.data import graph
-from dgl_treestack.dataset import Batch
 from dgl_treestack.expression.operators import Signature
-from dgl_treestack.model import Model
+from dgl_treestack.model.dataset import Batch
+from dgl_treestack.model.model import Model
 from dgl_treestack.propagate import Noise, States, compute, draw_noise
 
 

@@ -9,9 +9,9 @@ from every_cell import VOCABULARY, pieces, some_trees
 
 from dgl_treestack.data.columns import columns, in_order_of_appearance
 from dgl_treestack.data.formats import Example
-from dgl_treestack.dataset import AT_ONCE
 from dgl_treestack.expression import Equation, Expression
-from dgl_treestack.model import Model
+from dgl_treestack.model.dataset import AT_ONCE
+from dgl_treestack.model.model import Model
 
 TEXTS = ("sin(x) = y", "x + y*sin(x) = 2", "x = x", "cos(x + y) + cos(x + y) = tanh(2)**y")
 

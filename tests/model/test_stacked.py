@@ -9,8 +9,8 @@ from trees import random_equation
 
 from dgl_treestack.data.formats import Example
 from dgl_treestack.errors import ConfigurationError
-from dgl_treestack.model import Model
-from dgl_treestack.stacked import Stacked
+from dgl_treestack.model.model import Model
+from dgl_treestack.model.stacked import Stacked
 
 COUNTS = (7, 1, 5)
 LEAVES = [("Symbol", "x"), ("Symbol", "y"), ("Integer", "2"), ("Number", "1.29")]

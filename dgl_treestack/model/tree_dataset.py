@@ -21,9 +21,9 @@ from dgl_treestack.data import formats, graph
 from dgl_treestack.data.forest import COLUMNS, NODE, Forest
 from dgl_treestack.data.formats import Example
 from dgl_treestack.data.vocabulary import Vocabulary
-from dgl_treestack.dataset import prepare
 from dgl_treestack.errors import ConfigurationError, DataError, OutputError, unknown
 from dgl_treestack.expression.operators import MATH, Signature
+from dgl_treestack.model.dataset import prepare
 from dgl_treestack.tasks import tasks as task_table
 
 logger = logging.getLogger(__name__)
