@@ -29,7 +29,7 @@ def rows() -> list[dict[str, Any]]:
     return found + [_encoder_row(name, model, tokens) for name, model in encoders.encoders().items()]
 
 
-def _encoder_row(name: str, model: encoders.EncoderModel, tokens: int) -> dict[str, Any]:
+def _encoder_row(name: str, model: encoders.EncoderSpec, tokens: int) -> dict[str, Any]:
     encoder = encoders.build(name, tokens, len(MATH.operators), model.hidden)
     return {
         "name": name,

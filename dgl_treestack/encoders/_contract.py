@@ -1,25 +1,22 @@
-"""The contract of an encoder: a model that reads a subtree as a whole, not node by node; and the table of those there are."""
+"""The contract of an encoder: a model that reads a subtree as a whole, not node by node."""
 
 import abc
-import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from dgl_treestack import tokens
 from dgl_treestack.data.columns import Columns, Source, columns
 from dgl_treestack.data.forest import NO_OPERATOR, NO_TOKEN, Forest
-from dgl_treestack.errors import ConfigurationError, DataError, GraphError, unknown
+from dgl_treestack.encoders import _tokens as tokens
+from dgl_treestack.encoders._tokens import Trees
+from dgl_treestack.errors import ConfigurationError, DataError, GraphError
 from dgl_treestack.expression.operators import MATH, Signature
-from dgl_treestack.tokens import Trees
 
 NO_ENCODER = "Sequence and attention models have no number encoder: leave such equations out, or take a tree model."
-HOMES = ("dgl_treestack.sequence.encoder", "dgl_treestack.attention.transformer", "dgl_treestack.attention.tree_transformer")
 
 
 class Encoder(nn.Module, abc.ABC):
@@ -78,8 +75,8 @@ class Encoder(nn.Module, abc.ABC):
 
 
 @dataclass(frozen=True)
-class EncoderModel:
-    """A row of the table, as `cells.Model` is for cells. adds: one phrase on what it is. hidden: the usual width."""
+class EncoderSpec:
+    """A row of the table, as `cells.CellSpec` is for cells. adds: one phrase on what it is. hidden: the usual width."""
 
     encoder: type[Encoder]
     paper: str
@@ -87,20 +84,3 @@ class EncoderModel:
     adds: str
     settings: Mapping[str, Any] = field(default_factory=dict)
     hidden: int = 50
-
-
-@cache
-def encoders() -> dict[str, EncoderModel]:
-    """Every encoder by name."""
-    return {name: model for home in HOMES for name, model in importlib.import_module(home).MODELS.items()}
-
-
-def build(name: str, leaves: int, operators: int, hidden: int, *, dropout: float = 0.0, **settings: Any) -> Encoder:
-    """The encoder of a model name, uninitialised. Raises ConfigurationError for an unknown name or setting."""
-    if name not in encoders():
-        raise ConfigurationError(unknown("model", name, encoders()))
-    model = encoders()[name]
-    try:
-        return model.encoder(leaves, operators, hidden, dropout=dropout, **{**model.settings, **settings})
-    except TypeError as error:
-        raise ConfigurationError(f"Model {name!r}: {str(error).split('() ')[-1]}.") from None

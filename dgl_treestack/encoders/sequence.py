@@ -6,10 +6,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from dgl_treestack.encoders import Encoder, EncoderModel
+from dgl_treestack.encoders._contract import Encoder, EncoderSpec
+from dgl_treestack.encoders._tokens import Trees, prefix
 from dgl_treestack.errors import ConfigurationError, unknown
 from dgl_treestack.sequence import LSTM, RNN, StackRNN
-from dgl_treestack.tokens import Trees, prefix
 
 SIGMOID_GAIN = 4.0  # a sigmoid's slope is a quarter of tanh's
 CELLS = {"rnn": RNN, "lstm": LSTM, "stack_rnn": StackRNN}
@@ -51,7 +51,7 @@ class SequenceEncoder(Encoder):
 
 _STACKS = {"cell": "stack_rnn", "stacks": 10, "noop": True, "recurrence": "full", "capacity": 64}
 MODELS = {
-    "rnn": EncoderModel(SequenceEncoder, "Arabshahi 2019", "-", "a recurrent net over prefix tokens", {"cell": "rnn"}),
-    "lstm": EncoderModel(SequenceEncoder, "Arabshahi 2019", "-", "an LSTM over prefix tokens", {"cell": "lstm"}),
-    "stack_rnn": EncoderModel(SequenceEncoder, "Joulin & Mikolov 2015", "3-7", "a Stack RNN over prefix tokens", _STACKS),
+    "rnn": EncoderSpec(SequenceEncoder, "Arabshahi 2019", "-", "a recurrent net over prefix tokens", {"cell": "rnn"}),
+    "lstm": EncoderSpec(SequenceEncoder, "Arabshahi 2019", "-", "an LSTM over prefix tokens", {"cell": "lstm"}),
+    "stack_rnn": EncoderSpec(SequenceEncoder, "Joulin & Mikolov 2015", "3-7", "a Stack RNN over prefix tokens", _STACKS),
 }

@@ -5,10 +5,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dgl_treestack.attention.positions import BranchCode
-from dgl_treestack.attention.transformer import Transformer
-from dgl_treestack.encoders import EncoderModel
-from dgl_treestack.tokens import Trees, preorder
+from dgl_treestack.encoders._contract import EncoderSpec
+from dgl_treestack.encoders._positions import BranchCode
+from dgl_treestack.encoders._tokens import Trees, preorder
+from dgl_treestack.encoders.transformer import Transformer
 
 
 class TreeTransformer(Transformer):
@@ -30,5 +30,5 @@ class TreeTransformer(Transformer):
 
 
 MODELS = {
-    "tree_transformer": EncoderModel(TreeTransformer, "Arabshahi 2020", "-", "attention over nodes in their tree", hidden=128)
+    "tree_transformer": EncoderSpec(TreeTransformer, "Arabshahi 2020", "-", "attention over nodes in their tree", hidden=128)
 }

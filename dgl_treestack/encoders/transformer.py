@@ -6,10 +6,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from dgl_treestack.attention.positions import sinusoidal
-from dgl_treestack.encoders import Encoder, EncoderModel
+from dgl_treestack.encoders._contract import Encoder, EncoderSpec
+from dgl_treestack.encoders._positions import sinusoidal
+from dgl_treestack.encoders._tokens import Trees, prefix
 from dgl_treestack.errors import ConfigurationError
-from dgl_treestack.tokens import Trees, prefix
 
 GROUPS, ROWS = 4, 32  # a batch is taken in parts, by length: at least so many, of about so many rows where it is large
 
@@ -92,4 +92,4 @@ class Transformer(Encoder):
         self.layers.reset_parameters(generator)
 
 
-MODELS = {"transformer": EncoderModel(Transformer, "Arabshahi 2020", "-", "attention over prefix tokens", hidden=128)}
+MODELS = {"transformer": EncoderSpec(Transformer, "Arabshahi 2020", "-", "attention over prefix tokens", hidden=128)}

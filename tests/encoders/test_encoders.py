@@ -10,12 +10,13 @@ from runs import small_config
 from stack_rnn_golden import GOLDEN
 from trees import random_equation
 
-from dgl_treestack import encoders, tokens
-from dgl_treestack.attention.positions import BranchCode, sinusoidal
+from dgl_treestack import encoders
 from dgl_treestack.data import graph
 from dgl_treestack.data.columns import columns
 from dgl_treestack.data.formats import Example
 from dgl_treestack.data.vocabulary import Vocabulary
+from dgl_treestack.encoders import _tokens as tokens
+from dgl_treestack.encoders._positions import BranchCode, sinusoidal
 from dgl_treestack.errors import ConfigurationError, DataError
 from dgl_treestack.expression import Equation
 from dgl_treestack.expression.operators import MATH

@@ -1,1 +1,0 @@
-"""Transformers over equations: positions along the sequence, or in the tree."""
