@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from dgl_treestack.algorithmic.stream import Chunk
-from dgl_treestack.initial_values import draw_summed
+from dgl_treestack.cells.initializers import draw_summed
 from dgl_treestack.sequence import SequenceCell, State, detached
 
 CLIP = 15.0  # of every error signal (Joulin & Mikolov 2015, section 5)

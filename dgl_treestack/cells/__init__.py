@@ -1,8 +1,8 @@
 """Recursive cells, one file each. The table of models is put together by listing this folder.
 
-A cell file defines a class derived from `Cell` and `MODELS`, which maps model names to `Model`. Nothing else has to know of it.
+A cell's file defines a class derived from `Cell`, and `MODELS`, which maps model names to `CellSpec`. Nothing else lists it.
 A cell of somebody else's is added by `register_cell`, or by an entry point of the group `dgl_treestack.cells` in their
-package: a class, which gets the name of the entry point, or a mapping from names to `Model`.
+package: a class, which gets the name of the entry point, or a mapping from names to `CellSpec`.
 """
 
 import importlib
@@ -13,16 +13,16 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
+from dgl_treestack.cells._contract import FORMS as FORMS
+from dgl_treestack.cells._contract import PER_CHILD as PER_CHILD
 from dgl_treestack.cells._contract import Cell as Cell
-from dgl_treestack.cells._model import Model as Model
+from dgl_treestack.cells._contract import CellSpec as CellSpec
+from dgl_treestack.cells._contract import Noise as Noise
+from dgl_treestack.cells._contract import Ops as Ops
+from dgl_treestack.cells._contract import Shape as Shape
+from dgl_treestack.cells._contract import Signals as Signals
+from dgl_treestack.cells._contract import State as State
 from dgl_treestack.cells._product import OperatorLinear as OperatorLinear
-from dgl_treestack.cells._step import FORMS as FORMS
-from dgl_treestack.cells._step import PER_CHILD as PER_CHILD
-from dgl_treestack.cells._step import Noise as Noise
-from dgl_treestack.cells._step import Ops as Ops
-from dgl_treestack.cells._step import Shape as Shape
-from dgl_treestack.cells._step import Signals as Signals
-from dgl_treestack.cells._step import State as State
 from dgl_treestack.errors import ConfigurationError, unknown
 from dgl_treestack.expression.operators import Operator
 
@@ -30,12 +30,22 @@ COMMON = ("dropout", "input_size", "share")  # what a configuration says beside 
 
 
 GROUP = "dgl_treestack.cells"  # of entry points
-_registered: dict[str, Model] = {}
+_registered: dict[str, CellSpec] = {}
 
 
-def models() -> dict[str, Model]:
-    """Every model by name: from every file of this folder, from entry points, and what was registered."""
-    return {**_of_folder(), **_of_entry_points(), **_registered}
+def models() -> dict[str, CellSpec]:
+    """Every model by name: from entry points, from every file of this folder, and what was registered."""
+    return {**_models_of_packages(), **{k: v for file in _files() for k, v in _models_of_file(file).items()}, **_registered}
+
+
+def find(name: str) -> CellSpec | None:
+    """The model of a name, None where there is none. Only files whose name begins the model's are imported, if that does."""
+    if name in _registered:
+        return _registered[name]
+    for file in sorted(filter(name.startswith, _files()), key=len, reverse=True):
+        if name in _models_of_file(file):
+            return _models_of_file(file)[name]
+    return models().get(name)
 
 
 def register_cell(
@@ -43,7 +53,7 @@ def register_cell(
 ) -> Callable[[type[Cell]], type[Cell]]:
     """Decorate a cell's class, so that `build`, configurations and `treestack cells` know it by a name.
 
-    settings, paper, equations, adds: as in `Model`. Raises ConfigurationError when the name is that of another cell.
+    settings, paper, equations, adds: as in `CellSpec`. Raises ConfigurationError when the name is that of another cell.
 
     >>> @register_cell("my_tree_rnn")  # doctest: +SKIP
     ... class MyTreeRNN(Cell): ...
@@ -51,29 +61,32 @@ def register_cell(
 
     def add(cell: type[Cell]) -> type[Cell]:
         _check_cell(cell, name)
-        taken = models().get(name)
+        taken = find(name)
         if taken is not None and (taken.cell.__module__, taken.cell.__qualname__) != (cell.__module__, cell.__qualname__):
             raise ConfigurationError(f"The model name {name!r} is that of {taken.cell.__name__}. Take another one.")
-        _registered[name] = Model(cell, paper, equations, adds, settings or {})
+        _registered[name] = CellSpec(cell, paper, equations, adds, settings or {})
         return cell
 
     return add
 
 
 @cache
-def _of_folder() -> dict[str, Model]:
-    table: dict[str, Model] = {}
-    for module in sorted(info.name for info in pkgutil.iter_modules(__path__) if not info.name.startswith("_")):
-        table.update(importlib.import_module(f"{__name__}.{module}").MODELS)
-    return table
+def _files() -> tuple[str, ...]:
+    names = (module.name for module in pkgutil.iter_modules(__path__) if not module.ispkg)
+    return tuple(sorted(name for name in names if not name.startswith("_") and name != "initializers"))
+
+
+def _models_of_file(name: str) -> Mapping[str, CellSpec]:
+    models_of_file: Mapping[str, CellSpec] = importlib.import_module(f"{__name__}.{name}").MODELS
+    return models_of_file
 
 
 @cache
-def _of_entry_points() -> dict[str, Model]:
-    table: dict[str, Model] = {}
+def _models_of_packages() -> dict[str, CellSpec]:
+    table: dict[str, CellSpec] = {}
     for entry_point in importlib.metadata.entry_points(group=GROUP):
         named = entry_point.load()
-        for name, model in named.items() if isinstance(named, Mapping) else ((entry_point.name, Model(named, "-", "-", "")),):
+        for name, model in (named if isinstance(named, Mapping) else {entry_point.name: CellSpec(named, "-", "-", "")}).items():
             _check_cell(model.cell, name)
             table[name] = model
     return table
@@ -100,32 +113,29 @@ def build(
     Parameters are uninitialised until `reset_parameters(generator)` or `load_state_dict`.
     Raises ConfigurationError for an unknown name or setting.
     """
-    if not isinstance(name, str):
-        _check_cell(name, getattr(name, "__name__", str(name)))
-        model = Model(name, "-", "-", "")
-    elif name in models():
-        model = models()[name]
+    if isinstance(name, str):
+        model, label = find(name), name
+        if model is None:
+            raise ConfigurationError(unknown("model", name, models()))
     else:
-        raise ConfigurationError(unknown("model", name, models()))
-    known = [key for key in _settings_of(model.cell) if key not in COMMON]
+        label = getattr(name, "__name__", str(name))
+        _check_cell(name, label)
+        model = CellSpec(name, "-", "-", "")
+    allowed = [key for key in _settings_of(model.cell) if key not in COMMON]
     for key in settings:
-        if key not in known:
-            raise ConfigurationError(f"Model {_called(name)!r}: " + unknown("setting", key, known))
+        if key not in allowed:
+            raise ConfigurationError(f"Model {label!r}: " + unknown("setting", key, allowed))
     common: dict[str, Any] = {"dropout": dropout, "input_size": input_size, "share": share}
     cell = model.cell(operators, tokens, hidden, **common, **{**model.settings, **settings})
     cell.settings = {**model.settings, **settings}  # for `repr`
     return cell
 
 
-def _called(name: str | type[Cell]) -> str:
-    return name if isinstance(name, str) else name.__name__
-
-
 def _settings_of(cell: type[Cell]) -> list[str]:
     """The keyword arguments of a class and its bases, the class's own first."""
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     for base in cell.__mro__:
         if issubclass(base, Cell):
             parameters = inspect.signature(base.__init__).parameters.values()
-            found.update(dict.fromkeys(p.name for p in parameters if p.kind is p.KEYWORD_ONLY))
-    return list(found)
+            names.update(dict.fromkeys(p.name for p in parameters if p.kind is p.KEYWORD_ONLY))
+    return list(names)

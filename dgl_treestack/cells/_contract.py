@@ -5,8 +5,9 @@ else in a step is pointwise along nodes. `propagate` runs any cell; `tests/cells
 """
 
 import abc
-from collections.abc import Sequence
-from typing import cast
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, cast, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -14,10 +15,30 @@ from torch import Tensor, nn
 from dgl_treestack.cells._leaf import LeafEncoder
 from dgl_treestack.cells._product import OperatorLinear
 from dgl_treestack.cells._settings import number, whole
-from dgl_treestack.cells._step import FORMS, Noise, Ops, Shape, Signals, State
+from dgl_treestack.cells.initializers import Constants, Draw, draw_linear
 from dgl_treestack.errors import ConfigurationError, unknown
 from dgl_treestack.expression.operators import Operator
-from dgl_treestack.initial_values import Constants, Draw, draw_linear
+
+State = dict[str, Tensor]
+Signals = dict[str, Tensor]
+Noise = Mapping[str, Tensor]
+Shape = tuple[int, ...]
+FORMS = ("nary", "child_sum")
+PER_CHILD = -1  # in the shape of a signal: one entry per child
+
+
+@runtime_checkable
+class Ops(Protocol):
+    """The operators of a frontier, as a cell sees them."""
+
+    def linear(self, product: str, x: Tensor) -> Tensor:
+        """Weight and bias of every node's own operator applied to its row of x, (nodes, ..., in) -> (nodes, ..., out)."""
+        ...
+
+
+def dropped(x: Tensor, noise: Noise, name: str) -> Tensor:
+    """x with the dropout of a noise field applied, or x itself when there is none."""
+    return x * noise[name] if name in noise else x
 
 
 class Cell(nn.Module, abc.ABC):
@@ -148,3 +169,15 @@ class Cell(nn.Module, abc.ABC):
         settings = "".join(f", {name}={value!r}" for name, value in self.settings.items() if name != "form")
         common = f"dropout={self.dropout}, share={self.share!r}, form={self.form!r}"
         return f"{len(self.operators)} operators, {shapes}, {common}{settings}"
+
+
+@dataclass(frozen=True)
+class CellSpec:
+    """What a model name stands for. cell: the class. settings: its keyword arguments beyond size, dropout and sharing.
+    paper, equations: the source. adds: one phrase on what it adds to what stands before it."""
+
+    cell: type[Cell]
+    paper: str
+    equations: str
+    adds: str
+    settings: Mapping[str, Any] = field(default_factory=dict)

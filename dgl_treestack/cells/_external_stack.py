@@ -6,10 +6,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dgl_treestack import stack
-from dgl_treestack.cells._contract import Cell
+from dgl_treestack.cells._contract import PER_CHILD, Cell, Noise, Ops, Signals, State, dropped
 from dgl_treestack.cells._settings import number, one_of, switch, whole
-from dgl_treestack.cells._step import PER_CHILD, Noise, Ops, Signals, State, dropped
+from dgl_treestack.cells.memory import stack
 from dgl_treestack.errors import ConfigurationError
 
 COMBINATIONS = ("gates", "sum", "mean")

@@ -7,7 +7,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from dgl_treestack.initial_values import draw_linear
+from dgl_treestack.cells.initializers import draw_linear
 
 
 class LeafEncoder(nn.Module):

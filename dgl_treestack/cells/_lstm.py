@@ -3,8 +3,7 @@
 import torch
 from torch import Tensor
 
-from dgl_treestack.cells._contract import Cell
-from dgl_treestack.cells._step import PER_CHILD, Noise, State, dropped
+from dgl_treestack.cells._contract import PER_CHILD, Cell, Noise, State, dropped
 
 
 def add_memory(cell: Cell) -> None:

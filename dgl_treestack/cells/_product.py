@@ -6,9 +6,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from dgl_treestack.cells.initializers import Draw, draw_linear
 from dgl_treestack.errors import ConfigurationError, unknown
 from dgl_treestack.expression.operators import Operator
-from dgl_treestack.initial_values import Draw, draw_linear
 
 SHARES = ("operator", "all")
 

@@ -3,10 +3,9 @@
 import torch
 from torch import Tensor
 
-from dgl_treestack import stack
-from dgl_treestack.cells._contract import Cell
+from dgl_treestack.cells._contract import Cell, Ops, State
 from dgl_treestack.cells._settings import switch, whole
-from dgl_treestack.cells._step import Ops, State
+from dgl_treestack.cells.memory import stack
 
 
 class ScalarStack:

@@ -1,11 +1,15 @@
-"""Checks of a cell's settings, with errors that say what is allowed."""
+"""Settings of cells: activations by name, and checks with errors that say what is allowed."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
+
+import torch
+from torch import Tensor
 
 from dgl_treestack.errors import ConfigurationError, unknown
 
 Choice = TypeVar("Choice")
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"sigmoid": torch.sigmoid, "tanh": torch.tanh}
 
 
 def choose(table: Mapping[str, Choice], name: object, setting: str) -> Choice:

@@ -6,11 +6,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from dgl_treestack.cells._contract import CellSpec, Noise, Ops, Signals, State
 from dgl_treestack.cells._external_stack import MayHaveStack
 from dgl_treestack.cells._lstm import add_memory, open_gates, remember
-from dgl_treestack.cells._model import Model
 from dgl_treestack.cells._settings import choose
-from dgl_treestack.cells._step import Noise, Ops, Signals, State
 
 GATES = 4  # i, o, u, f
 
@@ -70,15 +69,15 @@ def _parted(vectors: Tensor) -> tuple[Tensor, Tensor]:
 
 
 MODELS = {
-    "mi_tree_lstm": Model(MITreeLSTM, "Mali 2021", "10-15", "multiplicative integration (Wu 2016, general)"),
-    "mi_tree_lstm_printed": Model(
+    "mi_tree_lstm": CellSpec(MITreeLSTM, "Mali 2021", "10-15", "multiplicative integration (Wu 2016, general)"),
+    "mi_tree_lstm_printed": CellSpec(
         MITreeLSTM, "Mali 2021", "10-15", "as printed, the product alone", {"integration": "printed"}
     ),
-    "mi_tree_lstm_first_order": Model(
+    "mi_tree_lstm_first_order": CellSpec(
         MITreeLSTM, "Mali 2021", "10-15", "sums in place of products", {"integration": "first_order"}
     ),
-    "mi_tree_lstm_stack": Model(MITreeLSTM, "Mali 2021", "10-19", "a stack beside the cell", {"stack_size": 5}),
-    "mi_tree_lstm_stack_first_order": Model(
+    "mi_tree_lstm_stack": CellSpec(MITreeLSTM, "Mali 2021", "10-19", "a stack beside the cell", {"stack_size": 5}),
+    "mi_tree_lstm_stack_first_order": CellSpec(
         MITreeLSTM, "Mali 2021", "10-19", "the standard LSTM with the stack", {"stack_size": 5, "integration": "first_order"}
     ),
 }

@@ -6,11 +6,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from dgl_treestack.cells._contract import CellSpec, Noise, Ops, Signals, State
 from dgl_treestack.cells._external_stack import MayHaveStack
 from dgl_treestack.cells._lstm import add_memory, open_gates, remember
-from dgl_treestack.cells._model import Model
 from dgl_treestack.cells._settings import choose
-from dgl_treestack.cells._step import Noise, Ops, Signals, State
 
 Mixing = Callable[[Ops, Tensor, Tensor], Tensor]
 
@@ -70,11 +69,11 @@ class MTreeLSTM(MayHaveStack):
 
 
 MODELS = {
-    "mtree_lstm": Model(MTreeLSTM, "Mali 2021", "2-9", "multiplicative children's states"),
-    "mtree_lstm_krause": Model(MTreeLSTM, "Mali 2021", "2-9", "the form of Krause 2016", {"mixing": "krause"}),
-    "mtree_lstm_first_order": Model(MTreeLSTM, "Mali 2021", "2-9", "sums in place of products", {"mixing": "first_order"}),
-    "mtree_lstm_stack": Model(MTreeLSTM, "Mali 2021", "2-9, 16-19", "a stack beside the cell", {"stack_size": 5}),
-    "mtree_lstm_stack_first_order": Model(
+    "mtree_lstm": CellSpec(MTreeLSTM, "Mali 2021", "2-9", "multiplicative children's states"),
+    "mtree_lstm_krause": CellSpec(MTreeLSTM, "Mali 2021", "2-9", "the form of Krause 2016", {"mixing": "krause"}),
+    "mtree_lstm_first_order": CellSpec(MTreeLSTM, "Mali 2021", "2-9", "sums in place of products", {"mixing": "first_order"}),
+    "mtree_lstm_stack": CellSpec(MTreeLSTM, "Mali 2021", "2-9, 16-19", "a stack beside the cell", {"stack_size": 5}),
+    "mtree_lstm_stack_first_order": CellSpec(
         MTreeLSTM, "Mali 2021", "2-9, 16-19", "sums in place of products", {"stack_size": 5, "mixing": "first_order"}
     ),
 }

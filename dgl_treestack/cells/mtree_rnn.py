@@ -5,11 +5,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from dgl_treestack.cells._contract import CellSpec, Noise, Ops, Signals, State, dropped
 from dgl_treestack.cells._external_stack import MayHaveStack
-from dgl_treestack.cells._model import Model
 from dgl_treestack.cells._settings import number
-from dgl_treestack.cells._step import Noise, Ops, Signals, State, dropped
-from dgl_treestack.initial_values import Factor
+from dgl_treestack.cells.initializers import Factor
 
 
 class MTreeRNN(MayHaveStack):
@@ -38,6 +37,6 @@ class MTreeRNN(MayHaveStack):
 
 
 MODELS = {
-    "mtree_rnn": Model(MTreeRNN, "Mali 2021", "17, no stack", "a product of input and state"),
-    "mtree_rnn_stack": Model(MTreeRNN, "Mali 2021", "16-19", "and a stack beside it", {"stack_size": 5}),
+    "mtree_rnn": CellSpec(MTreeRNN, "Mali 2021", "17, no stack", "a product of input and state"),
+    "mtree_rnn_stack": CellSpec(MTreeRNN, "Mali 2021", "16-19", "and a stack beside it", {"stack_size": 5}),
 }

@@ -4,10 +4,8 @@ from typing import Any
 
 from torch import Tensor
 
-from dgl_treestack.cells._contract import Cell
+from dgl_treestack.cells._contract import Cell, CellSpec, Noise, Ops, Signals, State
 from dgl_treestack.cells._lstm import add_memory, open_gates, remember
-from dgl_treestack.cells._model import Model
-from dgl_treestack.cells._step import Noise, Ops, Signals, State
 
 
 class TreeLSTM(Cell):
@@ -37,7 +35,7 @@ class TreeLSTM(Cell):
 
 
 MODELS = {
-    "tree_lstm": Model(TreeLSTM, "Arabshahi 2019", "15-21", "a memory cell and gates"),
-    "tree_lstm_child_sum": Model(TreeLSTM, "Tai 2015", "2-8", "children summed", {"form": "child_sum"}),
-    "tree_lstm_released": Model(TreeLSTM, "Arabshahi 2020, released code", "-", "the same equations"),
+    "tree_lstm": CellSpec(TreeLSTM, "Arabshahi 2019", "15-21", "a memory cell and gates"),
+    "tree_lstm_child_sum": CellSpec(TreeLSTM, "Tai 2015", "2-8", "children summed", {"form": "child_sum"}),
+    "tree_lstm_released": CellSpec(TreeLSTM, "Arabshahi 2020, released code", "-", "the same equations"),
 }

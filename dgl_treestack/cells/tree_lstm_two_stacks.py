@@ -5,12 +5,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dgl_treestack import stack
-from dgl_treestack.cells._contract import Cell
+from dgl_treestack.cells._contract import Cell, CellSpec, Noise, Ops, Signals, State
 from dgl_treestack.cells._lstm import add_memory, open_gates
-from dgl_treestack.cells._model import Model
 from dgl_treestack.cells._scalar_stack import ScalarStack
-from dgl_treestack.cells._step import Noise, Ops, Signals, State
+from dgl_treestack.cells.memory import stack
 
 
 class TreeLSTMTwoStacks(Cell):
@@ -53,7 +51,7 @@ class TreeLSTMTwoStacks(Cell):
 
 
 MODELS = {
-    "tree_lstm_two_stacks": Model(
+    "tree_lstm_two_stacks": CellSpec(
         TreeLSTMTwoStacks, "note of March 2019", "8-23", "stacks of scalars for cell and hidden state"
     ),
 }

@@ -5,9 +5,8 @@ from typing import Any
 
 from torch import Tensor
 
-from dgl_treestack import queue
-from dgl_treestack.cells._model import Model
-from dgl_treestack.cells._step import State
+from dgl_treestack.cells._contract import CellSpec, State
+from dgl_treestack.cells.memory import queue
 from dgl_treestack.cells.tree_smu import TreeSMU
 from dgl_treestack.errors import ConfigurationError
 
@@ -41,5 +40,5 @@ class TreeQueue(TreeSMU):
 
 
 MODELS = {
-    "tree_queue": Model(TreeQueue, "Arabshahi 2020", "section 3", "a queue in place of the stack"),
+    "tree_queue": CellSpec(TreeQueue, "Arabshahi 2020", "section 3", "a queue in place of the stack"),
 }

@@ -4,11 +4,8 @@ from typing import Any
 
 from torch import Tensor
 
-from dgl_treestack.cells._activation import ACTIVATIONS
-from dgl_treestack.cells._contract import Cell
-from dgl_treestack.cells._model import Model
-from dgl_treestack.cells._settings import choose, whole
-from dgl_treestack.cells._step import Noise, Ops, Signals, State, dropped
+from dgl_treestack.cells._contract import Cell, CellSpec, Noise, Ops, Signals, State, dropped
+from dgl_treestack.cells._settings import ACTIVATIONS, choose, whole
 
 
 class TreeRNN(Cell):
@@ -40,8 +37,8 @@ class TreeRNN(Cell):
 
 
 MODELS = {
-    "tree_rnn": Model(TreeRNN, "Arabshahi 2019", "1-2", "a layer per operator"),
-    "tree_rnn_tanh": Model(TreeRNN, "Arabshahi 2019", "1-2", "tanh in place of the sigmoid", {"activation": "tanh"}),
-    "tree_rnn_two_layers": Model(TreeRNN, "Arabshahi 2020", "section 4", "a second layer", {"layers": 2}),
-    "tree_rnn_released": Model(TreeRNN, "Arabshahi 2020, released code", "-", "the same equations"),
+    "tree_rnn": CellSpec(TreeRNN, "Arabshahi 2019", "1-2", "a layer per operator"),
+    "tree_rnn_tanh": CellSpec(TreeRNN, "Arabshahi 2019", "1-2", "tanh in place of the sigmoid", {"activation": "tanh"}),
+    "tree_rnn_two_layers": CellSpec(TreeRNN, "Arabshahi 2020", "section 4", "a second layer", {"layers": 2}),
+    "tree_rnn_released": CellSpec(TreeRNN, "Arabshahi 2020, released code", "-", "the same equations"),
 }

@@ -4,13 +4,10 @@ from typing import Any
 
 from torch import Tensor
 
-from dgl_treestack import stack
-from dgl_treestack.cells._activation import ACTIVATIONS
-from dgl_treestack.cells._contract import Cell
-from dgl_treestack.cells._model import Model
+from dgl_treestack.cells._contract import Cell, CellSpec, Noise, Ops, Signals, State, dropped
 from dgl_treestack.cells._scalar_stack import ScalarStack
-from dgl_treestack.cells._settings import choose
-from dgl_treestack.cells._step import Noise, Ops, Signals, State, dropped
+from dgl_treestack.cells._settings import ACTIVATIONS, choose
+from dgl_treestack.cells.memory import stack
 
 
 class TreeRNNScalarStack(Cell):
@@ -52,5 +49,5 @@ class TreeRNNScalarStack(Cell):
 
 
 MODELS = {
-    "tree_rnn_scalar_stack": Model(TreeRNNScalarStack, "note of March 2019", "1-7", "a stack of scalars beside the state"),
+    "tree_rnn_scalar_stack": CellSpec(TreeRNNScalarStack, "note of March 2019", "1-7", "a stack of scalars beside the state"),
 }

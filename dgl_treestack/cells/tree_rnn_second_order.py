@@ -6,12 +6,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from dgl_treestack.cells._contract import CellSpec, Noise, Ops, Signals, State, dropped
 from dgl_treestack.cells._external_stack import MayHaveStack
-from dgl_treestack.cells._model import Model
 from dgl_treestack.cells._settings import choose, number, switch
-from dgl_treestack.cells._step import Noise, Ops, Signals, State, dropped
+from dgl_treestack.cells.initializers import SecondOrder
 from dgl_treestack.errors import ConfigurationError
-from dgl_treestack.initial_values import SecondOrder
 
 
 def _sum(x: Tensor, h: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
@@ -69,10 +68,12 @@ class TreeRNNSecondOrder(MayHaveStack):
 
 
 MODELS = {
-    "tree_rnn_second_order": Model(TreeRNNSecondOrder, "Mali 2021", "1", "a tensor of weights per operator"),
-    "tree_rnn_second_order_linear": Model(TreeRNNSecondOrder, "Mali 2021", "1", "and a first-order term", {"linear": True}),
-    "tree_rnn_second_order_bilinear": Model(
+    "tree_rnn_second_order": CellSpec(TreeRNNSecondOrder, "Mali 2021", "1", "a tensor of weights per operator"),
+    "tree_rnn_second_order_linear": CellSpec(TreeRNNSecondOrder, "Mali 2021", "1", "and a first-order term", {"linear": True}),
+    "tree_rnn_second_order_bilinear": CellSpec(
         TreeRNNSecondOrder, "Mali 2021", "1", "left child times right child", {"factors": "bilinear"}
     ),
-    "tree_rnn_second_order_stack": Model(TreeRNNSecondOrder, "Mali 2021", "1, 16-19", "a stack beside it", {"stack_size": 5}),
+    "tree_rnn_second_order_stack": CellSpec(
+        TreeRNNSecondOrder, "Mali 2021", "1, 16-19", "a stack beside it", {"stack_size": 5}
+    ),
 }

@@ -5,12 +5,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dgl_treestack import stack
-from dgl_treestack.cells._activation import ACTIVATIONS
-from dgl_treestack.cells._contract import Cell
-from dgl_treestack.cells._model import Model
-from dgl_treestack.cells._settings import choose, switch, whole
-from dgl_treestack.cells._step import Noise, Ops, Signals, State, dropped
+from dgl_treestack.cells._contract import Cell, CellSpec, Noise, Ops, Signals, State, dropped
+from dgl_treestack.cells._settings import ACTIVATIONS, choose, switch, whole
+from dgl_treestack.cells.memory import stack
 
 
 class TreeRNNStack(Cell):
@@ -59,7 +56,7 @@ class TreeRNNStack(Cell):
 
 
 MODELS = {
-    "tree_rnn_stack": Model(TreeRNNStack, "Arabshahi 2019", "3-11", "a stack beside the state"),
-    "tree_rnn_stack_noop": Model(TreeRNNStack, "Arabshahi 2019", "3-14", "the no-op action", {"noop": True}),
-    "tree_rnn_stack_top2": Model(TreeRNNStack, "Arabshahi 2019", "3-11", "output from the two topmost rows", {"top_k": 2}),
+    "tree_rnn_stack": CellSpec(TreeRNNStack, "Arabshahi 2019", "3-11", "a stack beside the state"),
+    "tree_rnn_stack_noop": CellSpec(TreeRNNStack, "Arabshahi 2019", "3-14", "the no-op action", {"noop": True}),
+    "tree_rnn_stack_top2": CellSpec(TreeRNNStack, "Arabshahi 2019", "3-11", "output from the two topmost rows", {"top_k": 2}),
 }

@@ -5,13 +5,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dgl_treestack import stack
-from dgl_treestack.cells._activation import ACTIVATIONS
-from dgl_treestack.cells._contract import Cell
+from dgl_treestack.cells._contract import Cell, CellSpec, Noise, Ops, Signals, State, dropped
 from dgl_treestack.cells._leaf import LeafEncoder
-from dgl_treestack.cells._model import Model
-from dgl_treestack.cells._settings import choose, switch, whole
-from dgl_treestack.cells._step import Noise, Ops, Signals, State, dropped
+from dgl_treestack.cells._settings import ACTIVATIONS, choose, switch, whole
+from dgl_treestack.cells.memory import stack
 
 
 class TreeRNNStackReleased(Cell):
@@ -62,7 +59,7 @@ class TreeRNNStackReleased(Cell):
 
 
 MODELS = {
-    "tree_rnn_stack_released": Model(
+    "tree_rnn_stack_released": CellSpec(
         TreeRNNStackReleased, "Arabshahi 2019, released code", "-", "the children's stacks in the state"
     ),
 }

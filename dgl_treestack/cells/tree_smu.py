@@ -7,12 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dgl_treestack import stack
-from dgl_treestack.cells._activation import ACTIVATIONS
-from dgl_treestack.cells._contract import Cell
-from dgl_treestack.cells._model import Model
-from dgl_treestack.cells._settings import choose, switch, whole
-from dgl_treestack.cells._step import PER_CHILD, Noise, Ops, Signals, State, dropped
+from dgl_treestack.cells._contract import PER_CHILD, Cell, CellSpec, Noise, Ops, Signals, State, dropped
+from dgl_treestack.cells._settings import ACTIVATIONS, choose, switch, whole
+from dgl_treestack.cells.memory import stack
 
 
 def _as_they_are(gates: Tensor) -> Tensor:
@@ -95,16 +92,16 @@ class TreeSMU(Cell):
 
 
 MODELS = {
-    "tree_lstm_stack": Model(
+    "tree_lstm_stack": CellSpec(
         TreeSMU, "Arabshahi 2019", "16-29", "a stack in place of the cell", {"noop": False, "normalise": "none"}
     ),
-    "tree_lstm_stack_normalise": Model(TreeSMU, "Arabshahi 2019", "16-29", "push and pop sum to one", {"noop": False}),
-    "tree_lstm_stack_normalise_noop": Model(TreeSMU, "Arabshahi 2019", "16-32", "the no-op action"),
-    "tree_smu": Model(TreeSMU, "Arabshahi 2020", "1-14", "the same model under its later name"),
-    "tree_smu_child_sum": Model(TreeSMU, "Arabshahi 2020", "1-14", "children summed (Tai 2015)", {"form": "child_sum"}),
-    "tree_smu_pushpop": Model(TreeSMU, "Arabshahi 2020", "1-11", "push and pop alone", {"noop": False}),
-    "tree_smu_top2": Model(TreeSMU, "Arabshahi 2020", "1-14", "output from the two topmost rows", {"top_k": 2}),
-    "tree_smu_released": Model(
+    "tree_lstm_stack_normalise": CellSpec(TreeSMU, "Arabshahi 2019", "16-29", "push and pop sum to one", {"noop": False}),
+    "tree_lstm_stack_normalise_noop": CellSpec(TreeSMU, "Arabshahi 2019", "16-32", "the no-op action"),
+    "tree_smu": CellSpec(TreeSMU, "Arabshahi 2020", "1-14", "the same model under its later name"),
+    "tree_smu_child_sum": CellSpec(TreeSMU, "Arabshahi 2020", "1-14", "children summed (Tai 2015)", {"form": "child_sum"}),
+    "tree_smu_pushpop": CellSpec(TreeSMU, "Arabshahi 2020", "1-11", "push and pop alone", {"noop": False}),
+    "tree_smu_top2": CellSpec(TreeSMU, "Arabshahi 2020", "1-14", "output from the two topmost rows", {"top_k": 2}),
+    "tree_smu_released": CellSpec(
         TreeSMU, "Arabshahi 2020, released code", "-", "softmax over the sigmoids", {"normalise": "softmax"}
     ),
 }

@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from dgl_treestack.cells.memory.stack import ACTIONS
 from dgl_treestack.data import formats
 from dgl_treestack.data.formats import Example
 from dgl_treestack.expression import Expression
 from dgl_treestack.model.dataset import Batch, Dataset
 from dgl_treestack.model.model import Model
 from dgl_treestack.records import Record
-from dgl_treestack.stack import ACTIONS
 from dgl_treestack.training.evaluation import make_records
 from dgl_treestack.training.folder import sha256
 from dgl_treestack.training.run import Run

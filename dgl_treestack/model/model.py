@@ -238,15 +238,16 @@ def _build(
     name: str | type[cells.Cell], hidden: int, vocabulary: Vocabulary, signature: Signature, **settings: Any
 ) -> cells.Cell | Encoder:
     """What a model's name or class stands for. Raises ConfigurationError."""
+    cell = cells.find(name) if isinstance(name, str) else name
     if isinstance(name, str) and name in encoders.encoders():
-        if name in cells.models():
+        if cell is not None:
             raise ConfigurationError(f"{name!r} names a cell that was registered and a sequence or attention model. Rename it.")
         share = settings.pop("share", "operator")
         if share != "operator":
             raise ConfigurationError(f"'share' is {share!r}; {name} has no weights per operator to share.")
         return encoders.build(name, len(vocabulary), len(signature.operators), hidden, **settings)
-    if isinstance(name, str) and name not in cells.models():
-        raise ConfigurationError(unknown("model", name, [*cells.models(), *encoders.encoders()]))
+    if cell is None:
+        raise ConfigurationError(unknown("model", str(name), [*cells.models(), *encoders.encoders()]))
     return cells.build(name, signature.inner, len(vocabulary), hidden, **settings)
 
 

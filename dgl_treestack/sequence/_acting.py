@@ -5,8 +5,8 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from dgl_treestack.cells.initializers import draw_summed
 from dgl_treestack.errors import ConfigurationError
-from dgl_treestack.initial_values import draw_summed
 from dgl_treestack.sequence._contract import SequenceCell
 
 EMPTY = -1.0  # what an empty cell of a memory holds, in the authors' program

@@ -6,10 +6,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from dgl_treestack.cells.memory.stack import mixed
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.sequence._acting import EMPTY, ActingCell, sigmoid
 from dgl_treestack.sequence._contract import Signals, State
-from dgl_treestack.stack import mixed
 
 ACTIONS = ("insert", "left", "right", "noop")
 

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from dgl_treestack import stack
+from dgl_treestack.cells.memory import stack
 from dgl_treestack.errors import ConfigurationError, unknown
 from dgl_treestack.sequence._acting import EMPTY, ActingCell, sigmoid
 from dgl_treestack.sequence._contract import Signals, State

@@ -6,8 +6,9 @@ from every_cell import every_model, make, some_trees
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dgl_treestack import cells, stack
+from dgl_treestack import cells
 from dgl_treestack.cells import FORMS
+from dgl_treestack.cells.memory import stack
 from dgl_treestack.data import graph
 from dgl_treestack.data.vocabulary import PRESETS
 from dgl_treestack.expression.operators import MATH

@@ -121,12 +121,12 @@ def test_a_registered_task_has_a_name_for_models(clean_registries):
 def test_entry_points_of_other_packages(tmp_path, monkeypatch):
     """A package that is installed adds cells and tasks without a line here."""
     (tmp_path / "somebodys.py").write_text(
-        "from dgl_treestack.cells import Model\n"
+        "from dgl_treestack.cells import CellSpec\n"
         "from dgl_treestack.cells.tree_rnn import TreeRNN\n"
         "from dgl_treestack.tasks.verification import Verification\n"
         "class Own(TreeRNN): pass\n"
         "class Judge(Verification): name = 'judge'\n"
-        "MODELS = {'somebodys_tanh': Model(Own, 'nobody 2026', '1', 'tanh', {'activation': 'tanh'})}\n"
+        "MODELS = {'somebodys_tanh': CellSpec(Own, 'nobody 2026', '1', 'tanh', {'activation': 'tanh'})}\n"
     )
     described = tmp_path / "somebodys-1.0.dist-info"
     described.mkdir()
@@ -136,12 +136,12 @@ def test_entry_points_of_other_packages(tmp_path, monkeypatch):
         "[dgl_treestack.tasks]\njudge = somebodys:Judge\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
-    cells._of_entry_points.cache_clear(), tasks._listed.cache_clear()
+    cells._models_of_packages.cache_clear(), tasks._listed.cache_clear()
     try:
         assert {"somebodys", "somebodys_tanh"} <= set(cells.models()) and "judge" in tasks.tasks()
         assert Model.build("somebodys_tanh", 3, tasks=["judge"], seed=0).score("x = y").shape == (1,)
     finally:
-        cells._of_entry_points.cache_clear(), tasks._listed.cache_clear()
+        cells._models_of_packages.cache_clear(), tasks._listed.cache_clear()
         sys.modules.pop("somebodys")
 
 

@@ -13,8 +13,8 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from dgl_treestack import stack
 from dgl_treestack.cells import Cell, OperatorLinear
+from dgl_treestack.cells.memory import stack
 from dgl_treestack.propagate.levels.names import Kernel, name_of
 from dgl_treestack.propagate.levels.native import native
 from dgl_treestack.propagate.levels.pieces import Piece, Split, Unit

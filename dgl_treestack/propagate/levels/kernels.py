@@ -17,7 +17,8 @@ from torch import Tensor, nn
 from torch.export import Dim
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from dgl_treestack import atomic, stack
+from dgl_treestack import atomic
+from dgl_treestack.cells.memory import stack
 from dgl_treestack.errors import OutputError
 from dgl_treestack.propagate.levels.building import Kernel
 from dgl_treestack.propagate.levels.cache import build_once, cache_folder

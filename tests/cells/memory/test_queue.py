@@ -4,7 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dgl_treestack import queue, stack
+from dgl_treestack.cells.memory import queue, stack
 
 numbers = st.floats(-3, 3, allow_nan=False, width=32)
 sizes = st.integers(1, 6)

@@ -1,13 +1,11 @@
-import json
-from pathlib import Path
-
 import jaxtyping
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from stack_rnn_golden import GOLDEN
 
-from dgl_treestack import stack
+from dgl_treestack.cells.memory import stack
 
 H = 3
 
@@ -78,7 +76,7 @@ def test_shapes_are_checked_in_tests():
         stack.push(torch.zeros(2, 4, H), torch.zeros(3, H))
 
 
-CASES = json.loads((Path(__file__).parent / "goldens" / "stack_rnn.json").read_text())["cases"]
+CASES = GOLDEN["cases"]
 
 
 @pytest.mark.parametrize("case", CASES, ids=[f"noop={case['noop']},hard={case['hard']}" for case in CASES])

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from dgl_treestack import stack
+from dgl_treestack.cells.memory import stack
 
 
 def first_free(filled: Float[Tensor, "N S H"]) -> Float[Tensor, "N S H"]:

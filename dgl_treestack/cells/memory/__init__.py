@@ -1,0 +1,1 @@
+"""Memories of cells as pure functions of tensors: stack and queue."""
