@@ -17,8 +17,8 @@ from dgl_treestack.data import formats
 from dgl_treestack.model.dataset import Dataset
 from dgl_treestack.model.model import Model
 from dgl_treestack.resources import find_data
-from dgl_treestack.training.configuration import OptimizerConfig
-from dgl_treestack.training.evaluation import score
+from dgl_treestack.runs.configuration import OptimizerConfig
+from dgl_treestack.runs.evaluation import score
 from dgl_treestack.training.optimizer import NamedAdam
 
 

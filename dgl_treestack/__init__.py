@@ -18,7 +18,7 @@ _HOMES = {
     "MATH": "expression.operators",
     "Model": "model.model",
     "Operator": "expression.operators",
-    "Run": "training.run",
+    "Run": "runs.run",
     "Signature": "expression.operators",
     "Task": "tasks",
     "TreeDataset": "model.tree_dataset",
@@ -27,8 +27,8 @@ _HOMES = {
     "describe": "inspection.table",
     "dgl": "_dgl",
     "judge": "truth",
-    "load": "training.shipped",
-    "pretrained": "training.shipped",
+    "load": "runs.pretrained",
+    "pretrained": "runs.pretrained",
     "register_cell": "cells",
     "register_task": "tasks",
     "to_networkx": "inspection.network",
@@ -51,9 +51,9 @@ if TYPE_CHECKING:
     from dgl_treestack.inspection.table import describe
     from dgl_treestack.model.model import Model
     from dgl_treestack.model.tree_dataset import TreeDataset
+    from dgl_treestack.runs.pretrained import load, pretrained
+    from dgl_treestack.runs.run import Run
     from dgl_treestack.tasks import Task, register_task
-    from dgl_treestack.training.run import Run
-    from dgl_treestack.training.shipped import load, pretrained
     from dgl_treestack.truth import judge
 
 

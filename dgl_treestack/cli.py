@@ -242,8 +242,8 @@ def verify(
     json: Json = False,
 ) -> None:
     """Ask a model whether an equation holds, and check it numerically beside."""
+    from dgl_treestack.runs.pretrained import open_run
     from dgl_treestack.training.command import verify_equation
-    from dgl_treestack.training.shipped import open_run
 
     verify_equation(equation, open_run(run), as_json=json)
 
@@ -266,7 +266,7 @@ def complete(
 ) -> None:
     """Fill the blank of an equation with what a model finds likeliest, or see where it ranks the truth for a file of blanks."""
     from dgl_treestack.completion.command import complete as run_complete
-    from dgl_treestack.training.shipped import open_run
+    from dgl_treestack.runs.pretrained import open_run
 
     run_complete(question, open_run(run), candidates=candidates, top=top, precision=precision, output=output, as_json=json)
 
@@ -280,7 +280,7 @@ def import_authors(
     stack_size: Annotated[int | None, arg(help="Use this stack size instead of the preset's 5.")] = None,
 ) -> None:
     """Turn the authors' released weights into an ordinary run folder."""
-    from dgl_treestack.training.import_authors import import_checkpoint
+    from dgl_treestack.runs.import_authors import import_checkpoint
 
     run = import_checkpoint(checkpoint, output_dir, preset, stack_size)
     print(f"{run.folder}: {run.config.model.name}, hidden {run.config.model.hidden}, settings {run.config.model.settings}")
@@ -311,7 +311,7 @@ def report(
 ) -> None:
     """Print a table over runs: mean and sample standard deviation over seeds."""
     from dgl_treestack import atomic
-    from dgl_treestack.report import csv, markdown, tabulate
+    from dgl_treestack.results.report import csv, markdown, tabulate
 
     rows = tabulate(runs, metric, depths=depths)
     if output:

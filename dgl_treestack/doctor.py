@@ -7,7 +7,7 @@ from typing import Any
 def examine() -> dict[str, Any]:
     """Versions, DGL, device, threads, bundled resources, and a list of problems (empty when all is well)."""
     from dgl_treestack.resources import bundled, configs
-    from dgl_treestack.training import environment
+    from dgl_treestack.runs import environment
 
     found: dict[str, Any] = {"versions": environment.versions(), "problems": []}
     found["problems"] += [f"{name} is not installed" for name, version in found["versions"].items() if version == "missing"]

@@ -7,14 +7,13 @@ import sys
 import time
 
 import pytest
-from runs import small_config
+from small_runs import small_config
 
-from dgl_treestack import records
 from dgl_treestack.cli import main
-from dgl_treestack.data import formats
+from dgl_treestack.data import formats, records
 from dgl_treestack.data.formats import Example
 from dgl_treestack.expression import Equation, Expression
-from dgl_treestack.training import configuration
+from dgl_treestack.runs import configuration
 
 COMMANDS = [
     "doctor",

@@ -19,15 +19,16 @@ from typing import Any
 
 from torch import Tensor
 
-from dgl_treestack import atomic, records
+from dgl_treestack import atomic
 from dgl_treestack.algorithmic import testing, training
 from dgl_treestack.algorithmic._task import Task
 from dgl_treestack.algorithmic.learner import CLIP, WINDOW, Net
 from dgl_treestack.algorithmic.models import NetModel
 from dgl_treestack.algorithmic.training import Recipe, entropy, new_net, train
-from dgl_treestack.records import Record
+from dgl_treestack.data import records
+from dgl_treestack.data.records import Record
+from dgl_treestack.runs import weights
 from dgl_treestack.sequence import ActingCell, StackRNN
-from dgl_treestack.training import weights
 
 logger = logging.getLogger(__name__)
 

@@ -6,19 +6,19 @@ from typing import Any
 
 import torch
 
-from dgl_treestack import records, truth
+from dgl_treestack import truth
 from dgl_treestack.completion import questions
 from dgl_treestack.completion.choices import choices
 from dgl_treestack.completion.records import COMPLETION, make_records, table
 from dgl_treestack.completion.scoring import scores
-from dgl_treestack.data import formats
+from dgl_treestack.data import formats, records
 from dgl_treestack.errors import ConfigurationError, ExpressionError
 from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.model.model import Model
 from dgl_treestack.resources import BUNDLED, find_data
-from dgl_treestack.training.folder import sha256
-from dgl_treestack.training.run import Run
-from dgl_treestack.training.shipped import is_shipped, trust
+from dgl_treestack.runs.folder import sha256
+from dgl_treestack.runs.pretrained import is_pretrained, trust
+from dgl_treestack.runs.run import Run
 
 Answer = dict[str, Any]
 
@@ -35,7 +35,7 @@ def complete(
     model = run.load_model(getattr(torch, precision))
     if question.startswith(BUNDLED) or question.endswith(formats.SUFFIXES):
         rows = make_records(model, find_data(question), candidates, quiet=False)
-        if not is_shipped(run):  # the package is not to be written to
+        if not is_pretrained(run):  # the package is not to be written to
             others = f"-{sha256(candidates)[:8]}" if candidates else ""
             run.write_records(question, rows, f"{COMPLETION}{others}")
         if output:

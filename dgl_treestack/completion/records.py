@@ -6,13 +6,13 @@ from typing import Any
 
 from tqdm.auto import tqdm
 
-from dgl_treestack import records
 from dgl_treestack.completion import questions
 from dgl_treestack.completion.ranking import rank
 from dgl_treestack.completion.scoring import scores
-from dgl_treestack.metrics import within
+from dgl_treestack.data import records
+from dgl_treestack.data.records import Record
 from dgl_treestack.model.model import Model
-from dgl_treestack.records import Record
+from dgl_treestack.results.metrics import within
 
 Group = tuple[questions.Candidates, list[questions.Question]]
 KINDS = ("raw", "class", "collapse")

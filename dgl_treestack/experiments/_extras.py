@@ -6,20 +6,20 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from dgl_treestack import results
 from dgl_treestack.completion import questions
 from dgl_treestack.completion.records import COMPLETION, Group, fill
 from dgl_treestack.data.formats import Example
+from dgl_treestack.data.records import Record
 from dgl_treestack.encoders import Encoder
 from dgl_treestack.experiments.scales import Scale
 from dgl_treestack.inspection import representations, usage
 from dgl_treestack.model.dataset import Dataset
 from dgl_treestack.model.model import Model
-from dgl_treestack.records import Record
 from dgl_treestack.resources import find_data
-from dgl_treestack.results import RunResult
-from dgl_treestack.training import evaluation
-from dgl_treestack.training.run import Run
+from dgl_treestack.results import run_result
+from dgl_treestack.results.run_result import RunResult
+from dgl_treestack.runs import evaluation
+from dgl_treestack.runs.run import Run
 
 logger = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ def measured(run: Run, names: Sequence[str], scale: Scale) -> RunResult:
             logger.info("%s: %s, %s", run.folder.name, name, data)
             run.write_records(data, extra.make(run.load_model(), data, _engine(run)), extra.kind)
         more[name] = run.read_records(data, extra.kind)
-    return replace(results.read(run.folder), more=more)
+    return replace(run_result.read(run.folder), more=more)
 
 
 def _engine(run: Run) -> str:

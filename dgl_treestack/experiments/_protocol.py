@@ -4,9 +4,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from dgl_treestack import metrics, records
-from dgl_treestack.records import Record
-from dgl_treestack.results import RunResult
+from dgl_treestack.data import records
+from dgl_treestack.data.records import Record
+from dgl_treestack.results import metrics
+from dgl_treestack.results.run_result import RunResult
 
 Measure = Callable[[RunResult], float]
 Paper = tuple[float, float | None]  # mean, standard deviation

@@ -10,13 +10,15 @@ from typing import Any
 
 import torch
 
-from dgl_treestack import atomic, plots, records, report
+from dgl_treestack import atomic, plots
 from dgl_treestack.algorithmic.experiment import Extent, fingerprint, run
 from dgl_treestack.algorithmic.models import NetModel, models
 from dgl_treestack.algorithmic.tasks import tasks
 from dgl_treestack.algorithmic.testing import PROTOCOLS
+from dgl_treestack.data import records
+from dgl_treestack.data.records import Record
 from dgl_treestack.processes import workers
-from dgl_treestack.records import Record
+from dgl_treestack.results import report
 
 TITLE = "Counting, memorization, addition"
 SOURCE = "Joulin & Mikolov 2015, Tables 2 and 3, Figures 2 and 3"

@@ -14,10 +14,10 @@ from dgl_treestack.experiments.protocols import protocols
 from dgl_treestack.experiments.runs import finished, train_missing
 from dgl_treestack.experiments.scales import SCALES, Scale, check_data
 from dgl_treestack.resources import find_config
-from dgl_treestack.results import RunResult
-from dgl_treestack.training import configuration
-from dgl_treestack.training.configuration import RunConfig
-from dgl_treestack.training.run import Run
+from dgl_treestack.results.run_result import RunResult
+from dgl_treestack.runs import configuration
+from dgl_treestack.runs.configuration import RunConfig
+from dgl_treestack.runs.run import Run
 from dgl_treestack.training.start import check_seeds
 
 ALL = "all"

@@ -8,9 +8,9 @@ import torch
 
 from dgl_treestack import atomic
 from dgl_treestack.errors import DivergenceError
-from dgl_treestack.training import configuration
-from dgl_treestack.training.configuration import RunConfig
-from dgl_treestack.training.folder import RunFolder
+from dgl_treestack.runs import configuration
+from dgl_treestack.runs.configuration import RunConfig
+from dgl_treestack.runs.folder import RunFolder
 from dgl_treestack.training.interruption import Interrupted
 from dgl_treestack.training.start import check_unchanged, start, start_many
 

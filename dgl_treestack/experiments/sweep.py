@@ -4,11 +4,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-from dgl_treestack import report
+from dgl_treestack.experiments import grid
+from dgl_treestack.experiments.grid import Sweep
 from dgl_treestack.experiments.runs import finished, train_missing
 from dgl_treestack.resources import find_sweep
-from dgl_treestack.training import sweep
-from dgl_treestack.training.sweep import Sweep
+from dgl_treestack.results import report
 
 
 def run_sweep(name: str, output_dir: Path, *, jobs: int, dry_run: bool, as_json: bool) -> int:
@@ -16,7 +16,7 @@ def run_sweep(name: str, output_dir: Path, *, jobs: int, dry_run: bool, as_json:
 
     Raises ConfigurationError for a file that describes no sweep.
     """
-    described = sweep.load(find_sweep(name))
+    described = grid.load(find_sweep(name))
     configs = [config for _, config in described.configs]
     code = train_missing(configs, described.seeds, output_dir, output_dir / "configs", jobs=jobs, dry_run=dry_run)
     if not dry_run:

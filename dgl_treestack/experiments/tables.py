@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from dgl_treestack import metrics, report
+from dgl_treestack.data.records import Record
 from dgl_treestack.experiments._protocol import Compared, Protocol
 from dgl_treestack.experiments.scales import Scale
-from dgl_treestack.records import Record
-from dgl_treestack.results import RunResult
+from dgl_treestack.results import metrics, report
+from dgl_treestack.results.run_result import RunResult
 
 Line = dict[str, Any]
 

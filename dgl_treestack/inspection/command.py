@@ -17,7 +17,7 @@ from dgl_treestack.errors import ConfigurationError, DataError, VocabularyError
 from dgl_treestack.inspection import drawing, network, outline, page, stack_drawing, summary, traces
 from dgl_treestack.inspection.traces import Trace
 from dgl_treestack.resources import find_data
-from dgl_treestack.training.run import Run
+from dgl_treestack.runs.run import Run
 
 
 def inspect_file(file: str, *, limit: int, chosen: str, output: Path | None, vocabulary: str, as_json: bool) -> None:

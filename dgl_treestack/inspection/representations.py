@@ -5,13 +5,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from dgl_treestack import records
-from dgl_treestack.data import formats
+from dgl_treestack.data import formats, records
 from dgl_treestack.data.forest import Forest
+from dgl_treestack.data.records import Record
 from dgl_treestack.errors import DataError
 from dgl_treestack.model.model import Model
 from dgl_treestack.propagate import compute
-from dgl_treestack.records import Record
 
 DEPTHS = range(1, 4)  # the paper's
 

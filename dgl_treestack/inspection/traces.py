@@ -10,13 +10,13 @@ import torch
 from dgl_treestack.cells.memory.stack import ACTIONS
 from dgl_treestack.data import formats
 from dgl_treestack.data.formats import Example
+from dgl_treestack.data.records import Record
 from dgl_treestack.expression import Expression
 from dgl_treestack.model.dataset import Batch, Dataset
 from dgl_treestack.model.model import Model
-from dgl_treestack.records import Record
-from dgl_treestack.training.evaluation import make_records
-from dgl_treestack.training.folder import sha256
-from dgl_treestack.training.run import Run
+from dgl_treestack.runs.evaluation import make_records
+from dgl_treestack.runs.folder import sha256
+from dgl_treestack.runs.run import Run
 
 BATCH = 64
 

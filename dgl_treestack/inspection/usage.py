@@ -5,11 +5,11 @@ from collections.abc import Iterator
 import numpy as np
 import torch
 
-from dgl_treestack import records
+from dgl_treestack.data import records
+from dgl_treestack.data.records import Record
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.model.dataset import Dataset
 from dgl_treestack.model.model import Model
-from dgl_treestack.records import Record
 
 USED = 1e-3  # a row is used when its Euclidean norm is greater: the paper's threshold
 BATCH = 256

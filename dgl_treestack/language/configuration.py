@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from dgl_treestack.errors import ConfigurationError
+from dgl_treestack.runs import configuration
 from dgl_treestack.sequence import LSTM, RNN, SCRN, SequenceCell, StackRNN
-from dgl_treestack.training import configuration
 
 CELLS: dict[str, type[SequenceCell]] = {"rnn": RNN, "lstm": LSTM, "scrn": SCRN, "stack_rnn": StackRNN}
 

@@ -17,8 +17,8 @@ from dgl_treestack.language.configuration import LanguageConfig
 from dgl_treestack.language.corpus import Corpus
 from dgl_treestack.language.model import LanguageModel, streams, windows
 from dgl_treestack.language.ngram import KneserNey
+from dgl_treestack.runs import environment, weights
 from dgl_treestack.sequence import detached
-from dgl_treestack.training import environment, weights
 from dgl_treestack.training.interruption import Watch, watch_signals
 from dgl_treestack.training.random import torch_generator
 

@@ -28,20 +28,20 @@ def plot(name: str, folders: Sequence[Path], output: Path) -> list[Path]:
 
     Raises ConfigurationError for an unknown figure, DataError for a folder without records or manifest.
     """
-    from dgl_treestack import results
     from dgl_treestack.generate.production import read_manifest
     from dgl_treestack.plots import _style
+    from dgl_treestack.results import run_result
 
     if name not in figures():
         raise ConfigurationError(unknown("figure", name, figures()))
     draw = importlib.import_module(f"{__name__}.{name}").draw
-    read = read_manifest if name in _OF_MANIFESTS else results.read
+    read = read_manifest if name in _OF_MANIFESTS else run_result.read
     with _style.applied():
         return _style.save(draw([read(folder) for folder in folders]), output)
 
 
 def draw_groups(name: str, groups: Mapping[str, Sequence[Any]], output: Path) -> list[Path]:
-    """Draw a figure of runs (`results.RunResult`) by label and save it as SVG and PNG. Returns the files written."""
+    """Draw a figure of runs (`results.run_result.RunResult`) by label and save it as SVG and PNG. Returns the files written."""
     from dgl_treestack.plots import _style
 
     with _style.applied():

@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 
 from matplotlib.figure import Figure
 
-from dgl_treestack import records
-from dgl_treestack.metrics import within
+from dgl_treestack.data import records
 from dgl_treestack.plots import _style
-from dgl_treestack.results import RunResult
+from dgl_treestack.results.metrics import within
+from dgl_treestack.results.run_result import RunResult
 
 PANELS = (("class", 1, "top-1"), ("collapse", 5, "top-5"))  # rank, at most, title
 SETS = {"blanks": "", "deep blanks": ", deep blanks"}  # extra -> what is added to the title

@@ -6,10 +6,10 @@ from dataclasses import replace
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from dgl_treestack import records
+from dgl_treestack.data import records
 from dgl_treestack.errors import DataError
 from dgl_treestack.plots import _style
-from dgl_treestack.results import RunResult, by_config
+from dgl_treestack.results.run_result import RunResult, by_config
 
 MIN_EQUATIONS = 30  # a depth with fewer is not drawn: its standard error is above 9 points
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from matplotlib.figure import Figure
 
 from dgl_treestack.plots import _style
-from dgl_treestack.results import RunResult, by_config
+from dgl_treestack.results.run_result import RunResult, by_config
 
 
 def draw(runs: Sequence[RunResult]) -> Figure:

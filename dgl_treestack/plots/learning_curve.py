@@ -8,8 +8,8 @@ from matplotlib.figure import Figure
 
 from dgl_treestack.errors import DataError
 from dgl_treestack.plots import _style
-from dgl_treestack.report import Row, rows_of
-from dgl_treestack.results import RunResult
+from dgl_treestack.results.report import Row, rows_of
+from dgl_treestack.results.run_result import RunResult
 
 _NOT_DRAWN = ("best epoch", "train")
 NEAR = 1.3  # times: sizes nearer to each other would be written over each other

@@ -8,11 +8,11 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from dgl_treestack import metrics
+from dgl_treestack.data.records import Record
 from dgl_treestack.errors import DataError
 from dgl_treestack.plots import _style
-from dgl_treestack.records import Record
-from dgl_treestack.results import RunResult
+from dgl_treestack.results import metrics
+from dgl_treestack.results.run_result import RunResult
 
 SHOWN = 5  # classes with a colour of their own, the largest; the others are grey
 PERPLEXITY, SEED, COLUMNS = 30.0, 0, 3

@@ -6,10 +6,10 @@ from statistics import fmean
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from dgl_treestack import records
+from dgl_treestack.data import records
 from dgl_treestack.plots import _style
 from dgl_treestack.plots.depth import MIN_EQUATIONS
-from dgl_treestack.results import RunResult
+from dgl_treestack.results.run_result import RunResult
 
 PANELS = (("usage", "mean over operators"), ("top", "at the two sides"))
 

@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from dgl_treestack.errors import CheckpointError
-from dgl_treestack.training import weights
+from dgl_treestack.runs import weights
 from dgl_treestack.training.optimizer import NamedAdam
 
 

@@ -9,17 +9,19 @@ from typing import Any
 
 import torch
 
-from dgl_treestack import records, truth
+from dgl_treestack import truth
+from dgl_treestack.data import records
 from dgl_treestack.data.formats import Example
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.expression import Equation
 from dgl_treestack.processes import follow_parent
 from dgl_treestack.resources import find_config
-from dgl_treestack.training import configuration
-from dgl_treestack.training.evaluation import evaluate, make_records
+from dgl_treestack.results.metrics import classification
+from dgl_treestack.runs import configuration
+from dgl_treestack.runs.evaluation import evaluate, make_records
+from dgl_treestack.runs.pretrained import trust
+from dgl_treestack.runs.run import Run
 from dgl_treestack.training.interruption import Interrupted
-from dgl_treestack.training.run import Run
-from dgl_treestack.training.shipped import trust
 from dgl_treestack.training.start import check_seeds, check_stackable, start, start_many, start_stacked
 
 
@@ -77,7 +79,7 @@ def evaluate_file(run: Path, data: str, *, output: Path | None, engine: str, pre
     rows = evaluate(Run.open(run), data, output=output, engine=engine, dtype=getattr(torch, precision))
     judged = [row for row in rows if row["correct"] is not None]
     depths = {depth: _cell(group) for depth, group in records.by_depth(judged).items()}
-    overall = records.classification(judged) if judged else {}
+    overall = classification(judged) if judged else {}
     if as_json:
         print(json.dumps({"equations": len(rows), **overall, "by_depth": depths}, indent=1))
         return

@@ -14,7 +14,7 @@ from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.model.dataset import Batch, Dataset
 from dgl_treestack.model.model import Model
 from dgl_treestack.propagate.levels import has_compiler
-from dgl_treestack.training.configuration import RunConfig
+from dgl_treestack.runs.configuration import RunConfig
 
 logger = logging.getLogger(__name__)
 

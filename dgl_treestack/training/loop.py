@@ -16,18 +16,20 @@ import torch
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from dgl_treestack import atomic, records
+from dgl_treestack import atomic
+from dgl_treestack.data import records
 from dgl_treestack.errors import CheckpointError, ConfigurationError, DivergenceError
 from dgl_treestack.model.dataset import Batch, Dataset
 from dgl_treestack.model.tree_dataset import TreeDataset
-from dgl_treestack.training import checkpoint, evaluation, weights
+from dgl_treestack.runs import evaluation, weights
+from dgl_treestack.runs.configuration import RunConfig
+from dgl_treestack.runs.run import Run, build_model
+from dgl_treestack.training import checkpoint
 from dgl_treestack.training.checkpoint import Progress
-from dgl_treestack.training.configuration import RunConfig
 from dgl_treestack.training.engine import choose_engine
 from dgl_treestack.training.interruption import Watch, watch_signals
 from dgl_treestack.training.optimizer import NamedAdam
 from dgl_treestack.training.random import numpy_generator, torch_generator
-from dgl_treestack.training.run import Run, build_model
 
 logger = logging.getLogger(__name__)
 Given = Mapping[Literal["train", "validation"], TreeDataset]

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from dgl_treestack.training.configuration import OptimizerConfig
+from dgl_treestack.runs.configuration import OptimizerConfig
 
 _STATE = ("exp_avg", "exp_avg_sq", "step")
 

@@ -17,12 +17,12 @@ from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.model.tree_dataset import TreeDataset
 from dgl_treestack.processes import CHILD_OF, locked
 from dgl_treestack.resources import find_data, sha256
-from dgl_treestack.training import environment
-from dgl_treestack.training.configuration import RunConfig
-from dgl_treestack.training.folder import RunFolder
+from dgl_treestack.runs import environment
+from dgl_treestack.runs.configuration import RunConfig
+from dgl_treestack.runs.folder import RunFolder
+from dgl_treestack.runs.run import Run, build_model
 from dgl_treestack.training.interruption import watch_signals
 from dgl_treestack.training.loop import Given, Training
-from dgl_treestack.training.run import Run, build_model
 from dgl_treestack.training.together import train_together
 
 logger = logging.getLogger("dgl_treestack")

@@ -9,13 +9,13 @@ import pytest
 import torch
 from stack_rnn_golden import GOLDEN, of_the_program
 
-from dgl_treestack import records
 from dgl_treestack.algorithmic import experiment, testing
 from dgl_treestack.algorithmic.experiment import Extent
 from dgl_treestack.algorithmic.learner import Net
 from dgl_treestack.algorithmic.models import NetModel, models
 from dgl_treestack.algorithmic.tasks import tasks
 from dgl_treestack.algorithmic.training import Recipe, entropy, new_net, train
+from dgl_treestack.data import records
 from dgl_treestack.experiments import algorithmic
 from dgl_treestack.sequence import ListRNN, StackRNN
 

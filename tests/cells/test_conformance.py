@@ -17,7 +17,7 @@ from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.expression import Expression
 from dgl_treestack.expression.operators import MATH
 from dgl_treestack.propagate import draw_noise, propagate
-from dgl_treestack.training import weights
+from dgl_treestack.runs import weights
 
 USED = {*UNARY, *BINARY, "arity1", "arity2", "all"}  # or what operators of an arity share
 

@@ -12,7 +12,7 @@ from released import every_checkpoint
 from dgl_treestack.completion import questions
 from dgl_treestack.completion.ranking import rank
 from dgl_treestack.completion.scoring import scores
-from dgl_treestack.training.import_authors import import_checkpoint
+from dgl_treestack.runs.import_authors import import_checkpoint
 
 EVERY = 40
 

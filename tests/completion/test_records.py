@@ -11,10 +11,10 @@ from dgl_treestack.completion.command import fill
 from dgl_treestack.completion.records import KINDS, make_records, table, within
 from dgl_treestack.data import formats
 from dgl_treestack.data.formats import Example
+from dgl_treestack.data.records import REQUIRED
 from dgl_treestack.errors import DataError, ExpressionError
 from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.model.model import Model
-from dgl_treestack.records import REQUIRED
 
 FILLERS = [("x", "c0"), ("-x", "c1"), ("2", "c2"), ("1 + 1", "c2"), ("sin(x)", "c3")]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from runs import small_config
+from small_runs import small_config
 from stack_rnn_golden import GOLDEN
 from trees import random_equation
 
@@ -22,8 +22,9 @@ from dgl_treestack.expression import Equation
 from dgl_treestack.expression.operators import MATH
 from dgl_treestack.inspection import traces
 from dgl_treestack.model.model import Model
-from dgl_treestack.training import checkpoint, evaluation
-from dgl_treestack.training.run import Run
+from dgl_treestack.runs import evaluation
+from dgl_treestack.runs.run import Run
+from dgl_treestack.training import checkpoint
 from dgl_treestack.training.start import start
 
 CANONICAL = Vocabulary.preset("canonical")

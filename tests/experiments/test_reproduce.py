@@ -4,16 +4,17 @@ import csv
 import dataclasses
 
 import pytest
-from runs import write_data
+from small_runs import write_data
 
-from dgl_treestack import metrics, records, results
+from dgl_treestack.data import records
 from dgl_treestack.errors import ConfigurationError, DataError
 from dgl_treestack.experiments import scales, tables
 from dgl_treestack.experiments.protocols import protocols
 from dgl_treestack.experiments.reproduce import configure, describe, reproduce
 from dgl_treestack.experiments.scales import SCALES, Scale
 from dgl_treestack.resources import configs
-from dgl_treestack.training.run import build_model
+from dgl_treestack.results import metrics, run_result
+from dgl_treestack.runs.run import build_model
 
 KINDS = ("train", "validation", "test")
 
@@ -66,11 +67,11 @@ def test_a_protocol_ends_in_a_table_and_a_figure(tiny, capsys):
     smu = found["Tree-SMU", "validation"]
     assert (smu["paper"], smu["paper sd"], smu["seeds"]) == ("93.52", "0.28", "0 1")
     folders = sorted((output / "runs").glob("tree_smu-*"))
-    runs = [run for run in map(results.read, folders) if run.config.data.min_depth == 1]
+    runs = [run for run in map(run_result.read, folders) if run.config.data.min_depth == 1]
     mean = sum(records.accuracy(run.validation) for run in runs) / 2
     assert float(smu["ours"]) == pytest.approx(mean) and float(smu["difference"]) == pytest.approx(mean - 93.52)
     assert all((folder / "records" / "deep.jsonl").exists() == (run.config.data.min_depth == 1)
-               for folder, run in zip(folders, map(results.read, folders), strict=True))  # fmt: skip
+               for folder, run in zip(folders, map(run_result.read, folders), strict=True))  # fmt: skip
     assert found["Tree-SMU", "test 8-19"]["ours"] == "", "no such depths here"
     text = (output / "localism" / "table.md").read_text()
     assert "Arabshahi 2020, Table 2" in text and "98.9 ± 0.1 / " in text
@@ -184,7 +185,7 @@ def test_unknown_names_and_missing_data(tmp_path, monkeypatch, capsys):
 
 
 def test_shares_of_the_training_data_are_nested_and_keep_pairs():
-    from dgl_treestack.training.evaluation import read_share
+    from dgl_treestack.runs.evaluation import read_share
 
     half, most = (read_share(["bundled:quickstart/train"], percent) for percent in (50, 80))
     ids = [{example.id for example in share} for share in (half, most)]

@@ -6,9 +6,9 @@ import subprocess
 import sys
 import time
 
-from runs import small_config
+from small_runs import small_config
 
-from dgl_treestack.training import configuration
+from dgl_treestack.runs import configuration
 
 GRID = 'seeds = [0, 1]\n[grid]\n"model.hidden" = [2, 3]\n"model.settings.stack_size" = [1, 2, 3]\n'
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from runs import small_config, write_data
+from small_runs import small_config, write_data
 
 from dgl_treestack import propagate
 from dgl_treestack.data import formats
@@ -12,8 +12,8 @@ from dgl_treestack.data.graph import from_expressions
 from dgl_treestack.errors import ConfigurationError, DataError
 from dgl_treestack.expression import Expression
 from dgl_treestack.inspection import representations, usage
-from dgl_treestack.training.run import Run, build_model
-from dgl_treestack.training.shipped import FOLDER
+from dgl_treestack.runs.pretrained import FOLDER
+from dgl_treestack.runs.run import Run, build_model
 
 
 def states(model, tree):

@@ -11,9 +11,9 @@ from dgl_treestack.data.formats import Example
 from dgl_treestack.expression import Equation
 from dgl_treestack.inspection.command import inspect_runs
 from dgl_treestack.resources import find_data
-from dgl_treestack.training.evaluation import evaluate
-from dgl_treestack.training.run import Run
-from dgl_treestack.training.shipped import FOLDER
+from dgl_treestack.runs.evaluation import evaluate
+from dgl_treestack.runs.pretrained import FOLDER
+from dgl_treestack.runs.run import Run
 
 SHALLOW, DEEP = 30, 10
 NASTY = "</script><script>window.hurt=1</script>"

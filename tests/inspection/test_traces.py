@@ -4,10 +4,10 @@ import json
 
 import numpy as np
 import pytest
-from runs import small_config
+from small_runs import small_config
 
-from dgl_treestack import propagate, records
-from dgl_treestack.data import formats
+from dgl_treestack import propagate
+from dgl_treestack.data import formats, records
 from dgl_treestack.data.formats import Example
 from dgl_treestack.data.graph import from_expressions
 from dgl_treestack.errors import ConfigurationError, DataError
@@ -15,9 +15,9 @@ from dgl_treestack.expression import Equation
 from dgl_treestack.inspection import outline, traces
 from dgl_treestack.inspection.command import inspect_runs
 from dgl_treestack.inspection.stack_drawing import draw_trace
-from dgl_treestack.training.evaluation import evaluate
-from dgl_treestack.training.run import Run
-from dgl_treestack.training.shipped import FOLDER
+from dgl_treestack.runs.evaluation import evaluate
+from dgl_treestack.runs.pretrained import FOLDER
+from dgl_treestack.runs.run import Run
 from dgl_treestack.training.start import start
 
 TEXTS = ["sin(x)**2 + cos(x)**2 = 1", "x + 0 = y", "2*x = x + x"]

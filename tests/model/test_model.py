@@ -4,7 +4,7 @@ import sys
 
 import pytest
 import torch
-from runs import small_config
+from small_runs import small_config
 
 from dgl_treestack import Cell, Equation, Model, Operator, Signature, Task, cells, load, pretrained, tasks
 from dgl_treestack.cells.tree_rnn import TreeRNN

@@ -6,7 +6,7 @@ import pickle
 import numpy as np
 import pytest
 import torch
-from runs import small_config, write_data
+from small_runs import small_config, write_data
 from torch.nn.functional import binary_cross_entropy_with_logits
 from torch.utils.data import DataLoader, Subset, WeightedRandomSampler
 
@@ -14,9 +14,9 @@ from dgl_treestack import Example, GraphDataLoader, Model, Operator, Signature, 
 from dgl_treestack.data import formats, graph
 from dgl_treestack.errors import ConfigurationError, DataError, GraphError
 from dgl_treestack.expression import Equation
+from dgl_treestack.runs import configuration
 from dgl_treestack.tasks import Item
 from dgl_treestack.tasks.verification import Verification
-from dgl_treestack.training import configuration
 from dgl_treestack.training.random import numpy_generator
 from dgl_treestack.training.start import start
 

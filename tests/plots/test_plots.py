@@ -7,17 +7,19 @@ import random
 import statistics
 
 import pytest
-from runs import small_config
+from small_runs import small_config
 
-from dgl_treestack import plots, records, report
+from dgl_treestack import plots
+from dgl_treestack.data import records
 from dgl_treestack.errors import ConfigurationError, DataError, TreestackError
 from dgl_treestack.generate.presets.paper import COUNTS
 from dgl_treestack.generate.production import read_manifest
-from dgl_treestack.metrics import METRICS
 from dgl_treestack.plots import depth, equations, learning_curve
-from dgl_treestack.results import read
-from dgl_treestack.training import configuration
-from dgl_treestack.training.folder import RunFolder
+from dgl_treestack.results import report
+from dgl_treestack.results.metrics import METRICS
+from dgl_treestack.results.run_result import read
+from dgl_treestack.runs import configuration
+from dgl_treestack.runs.folder import RunFolder
 
 
 def fake_run(folder, config, seed, right, equations=100):

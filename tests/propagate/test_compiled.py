@@ -7,7 +7,7 @@ import sys
 import pytest
 import torch
 from every_cell import VOCABULARY, assert_same_gradients, make, needs_compiler
-from runs import small_config
+from small_runs import small_config
 
 from dgl_treestack import cells
 from dgl_treestack.cells.tree_rnn import TreeRNN
@@ -21,8 +21,8 @@ from dgl_treestack.propagate import BUILDS, propagate
 from dgl_treestack.propagate.levels import kernels
 from dgl_treestack.propagate.levels.building import Kernels
 from dgl_treestack.propagate.levels.pieces import Form, Split
+from dgl_treestack.runs.run import build_model
 from dgl_treestack.training import engine
-from dgl_treestack.training.run import build_model
 from dgl_treestack.training.start import start
 
 BINARY = ["x", "x + y", "x*(y + x) + y = (x + y)*(x*y)", "(x + y)*x = x", "x*y*x*y + x", "y + y = x*(x + x)"]

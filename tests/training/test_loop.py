@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 import torch
-from runs import small_config, write_data
+from small_runs import small_config, write_data
 
-from dgl_treestack import records
+from dgl_treestack.data import records
 from dgl_treestack.errors import CheckpointError, ConfigurationError, DivergenceError, TreestackError
-from dgl_treestack.training import configuration, evaluation, weights
+from dgl_treestack.runs import configuration, evaluation, weights
+from dgl_treestack.runs.run import Run
 from dgl_treestack.training.interruption import Interrupted
 from dgl_treestack.training.loop import Training
-from dgl_treestack.training.run import Run
 from dgl_treestack.training.start import start
 
 

@@ -8,15 +8,15 @@ from dataclasses import replace
 
 import pytest
 import torch
-from runs import small_config
+from small_runs import small_config
 
-from dgl_treestack import records
 from dgl_treestack.cli import main
+from dgl_treestack.data import records
 from dgl_treestack.errors import ConfigurationError, DivergenceError
-from dgl_treestack.training import configuration, evaluation, weights
+from dgl_treestack.runs import configuration, evaluation, weights
+from dgl_treestack.runs.run import Run
 from dgl_treestack.training.interruption import Interrupted
 from dgl_treestack.training.loop import Training
-from dgl_treestack.training.run import Run
 from dgl_treestack.training.start import start, start_stacked
 
 SEEDS = (0, 1, 5)

@@ -15,12 +15,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from dgl_treestack import atomic, records
+from dgl_treestack import atomic
+from dgl_treestack.data import records
+from dgl_treestack.data.records import Record
 from dgl_treestack.errors import CheckpointError, DataError
-from dgl_treestack.records import Record
 from dgl_treestack.resources import find_data, sha256
-from dgl_treestack.training import configuration
-from dgl_treestack.training.configuration import RunConfig
+from dgl_treestack.runs import configuration
+from dgl_treestack.runs.configuration import RunConfig
 
 DESCRIPTION = ("config.toml", "environment.json", "vocabulary.json")
 

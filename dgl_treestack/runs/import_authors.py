@@ -19,9 +19,9 @@ from torch import Tensor
 from dgl_treestack import atomic
 from dgl_treestack.errors import CheckpointError, ConfigurationError, unknown
 from dgl_treestack.expression.operators import MATH
-from dgl_treestack.training import environment, weights
-from dgl_treestack.training.configuration import ModelConfig, RunConfig
-from dgl_treestack.training.run import Run, build_model
+from dgl_treestack.runs import environment, weights
+from dgl_treestack.runs.configuration import ModelConfig, RunConfig
+from dgl_treestack.runs.run import Run, build_model
 
 LEAF_AND_HEADS = {
     "bias": "heads.verification.bias",

@@ -7,8 +7,8 @@ from trees import random_equation
 
 from dgl_treestack.data import formats
 from dgl_treestack.data.formats import Example
-from dgl_treestack.training import configuration
-from dgl_treestack.training.configuration import RunConfig
+from dgl_treestack.runs import configuration
+from dgl_treestack.runs.configuration import RunConfig
 
 LEAVES = [("Symbol", "x"), ("Symbol", "y"), ("Integer", "2"), ("Number", "1.29")]
 

@@ -2,8 +2,9 @@ import math
 
 import pytest
 
-from dgl_treestack import records
+from dgl_treestack.data import records
 from dgl_treestack.errors import DataError
+from dgl_treestack.results.metrics import classification
 
 
 def row(i, depth, label, correct):
@@ -30,7 +31,7 @@ def test_group_by_depth_and_accuracy():
 
 
 def test_classification_counts_correct_equations_as_positive():
-    found = records.classification(ROWS)
+    found = classification(ROWS)
     assert found == pytest.approx({"accuracy": 50, "precision": 50, "recall": 50, "f1": 50})
 
 

@@ -11,11 +11,12 @@ from typing import Any
 
 import torch
 
-from dgl_treestack import atomic, records, resources
+from dgl_treestack import atomic, resources
+from dgl_treestack.data import records
 from dgl_treestack.errors import CheckpointError, unknown
 from dgl_treestack.model.model import Model
 from dgl_treestack.resources import sha256
-from dgl_treestack.training.run import Run
+from dgl_treestack.runs.run import Run
 
 FOLDER = resources.FOLDER / "models" / "tree_smu"
 KEPT = ("seed", "config", "versions", "commit", "kernels", "data", "equations")  # of a run's environment
@@ -51,7 +52,7 @@ def load(run: Path | str, dtype: torch.dtype = torch.float32) -> Model:
     return Run.open(run).load_model(dtype)
 
 
-def is_shipped(run: Run) -> bool:
+def is_pretrained(run: Run) -> bool:
     """Whether a run is the model of the package."""
     return run.folder == FOLDER
 
@@ -64,7 +65,7 @@ def card() -> dict[str, Any]:
 
 def trust(run: Run, depth: int) -> str:
     """One line on what a model was trained on and how often it is right at a depth, as far as that is known."""
-    if not is_shipped(run):
+    if not is_pretrained(run):
         names = ", ".join(run.config.data.train)
         limit = f" up to depth {run.config.data.max_depth}" if run.config.data.max_depth else ""
         return f"The model was trained on {names}{limit}; `treestack report {run.folder}` shows how often it is right."
@@ -80,7 +81,7 @@ def trust(run: Run, depth: int) -> str:
 
 
 def pack(run: Run, folder: Path = FOLDER) -> None:
-    """Make a finished run the model of the package: `python -m dgl_treestack.training.shipped RUN`."""
+    """Make a finished run the model of the package: `python -m dgl_treestack.runs.pretrained RUN`."""
     config, count = run.config, run.environment["equations"]["train"]
     rows = [row for name in config.data.test for row in run.read_records(name)]
     groups = {depth: group for depth, group in records.by_depth(rows).items() if len(group) >= FEWEST}
@@ -120,7 +121,7 @@ Half of the equations of every depth hold, so 50 is chance. Depths above {run.co
 
 Weights: `{described["weights"]["file"]}`, SHA-256 `{described["weights"]["sha256"]}`.
 Data: `treestack generate paper --train-size ...`; checksums in `environment.json`. Made by `python -m
-dgl_treestack.training.shipped RUN`.
+dgl_treestack.runs.pretrained RUN`.
 """
 
 

@@ -9,14 +9,13 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from dgl_treestack import records
-from dgl_treestack.data import formats
+from dgl_treestack.data import formats, records
+from dgl_treestack.data.records import Record
 from dgl_treestack.errors import DataError
 from dgl_treestack.model.dataset import Dataset
 from dgl_treestack.model.model import Model
-from dgl_treestack.records import Record
 from dgl_treestack.resources import find_data
-from dgl_treestack.training.run import Run
+from dgl_treestack.runs.run import Run
 
 BATCH = 256
 

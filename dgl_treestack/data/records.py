@@ -79,16 +79,3 @@ def majority(records: Sequence[Record]) -> float:
     """Accuracy of always giving the more frequent label, in percent; NaN without labels."""
     labels = [record["label"] for record in records if record["label"] is not None]
     return 100 * max(labels.count(0), labels.count(1)) / len(labels) if labels else math.nan
-
-
-def classification(records: Sequence[Record]) -> dict[str, float]:
-    """Accuracy, precision, recall and F1 in percent; the positive class is a correct equation, as in the papers."""
-    from sklearn.metrics import precision_recall_fscore_support
-
-    labelled = [record for record in records if record["label"] is not None and record["correct"] is not None]
-    if not labelled:  # numbers to be met, without labels
-        return {"accuracy": accuracy(records)}
-    truth = [record["label"] for record in labelled]
-    guess = [record["label"] if record["correct"] else 1 - record["label"] for record in labelled]
-    precision, recall, f1, _ = precision_recall_fscore_support(truth, guess, average="binary", zero_division=0.0)
-    return {"accuracy": accuracy(records), "precision": 100 * precision, "recall": 100 * recall, "f1": 100 * f1}

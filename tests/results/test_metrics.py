@@ -6,7 +6,7 @@ import pytest
 from sklearn.calibration import calibration_curve
 
 from dgl_treestack.errors import DataError
-from dgl_treestack.metrics import calibration, clusters, difference, pair_accuracy
+from dgl_treestack.results.metrics import calibration, clusters, difference, pair_accuracy
 
 
 def record(number, label, score, pair=""):

@@ -4,15 +4,16 @@ import tomllib
 import pytest
 
 from dgl_treestack.errors import ConfigurationError
+from dgl_treestack.experiments import grid
 from dgl_treestack.resources import sweeps
-from dgl_treestack.training import configuration, sweep
+from dgl_treestack.runs import configuration
 
 BASE = "configs/quickstart/tree_smu.toml"
 
 
 def described(folder, text):
     (folder / "sweep.toml").write_text(text)
-    return sweep.load(folder / "sweep.toml")
+    return grid.load(folder / "sweep.toml")
 
 
 def test_every_combination_is_a_configuration_of_its_own(tmp_path):
@@ -52,6 +53,6 @@ def test_what_is_no_sweep_is_one_error_that_names_the_file(tmp_path, text, messa
 
 def test_the_sweeps_of_the_package_are_whole():
     assert len(sweeps()) >= 3
-    found = {name: sweep.load(path) for name, path in sweeps().items()}
+    found = {name: grid.load(path) for name, path in sweeps().items()}
     sizes = {name: len(one.configs) * len(one.seeds) for name, one in found.items()}
     assert sizes["sweep/arabshahi-2020"] == 90 and sizes["sweep/stack_size"] == 21 and sizes["sweep/mali-2021"] == 330

@@ -11,9 +11,9 @@ import torch
 from dgl_treestack import atomic
 from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.model.model import Model
-from dgl_treestack.training import configuration, weights
-from dgl_treestack.training.configuration import ModelConfig, RunConfig
-from dgl_treestack.training.folder import RunFolder
+from dgl_treestack.runs import configuration, weights
+from dgl_treestack.runs.configuration import ModelConfig, RunConfig
+from dgl_treestack.runs.folder import RunFolder
 
 
 class Run(RunFolder):

@@ -10,9 +10,9 @@ from dgl_treestack.data.formats import Example
 from dgl_treestack.errors import CheckpointError, ConfigurationError
 from dgl_treestack.expression import Equation
 from dgl_treestack.expression.operators import MATH
+from dgl_treestack.runs.import_authors import FAMILIES, import_checkpoint
+from dgl_treestack.runs.run import Run
 from dgl_treestack.training.command import ask
-from dgl_treestack.training.import_authors import FAMILIES, import_checkpoint
-from dgl_treestack.training.run import Run
 
 HIDDEN = 3
 

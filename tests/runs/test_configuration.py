@@ -1,9 +1,9 @@
 import pytest
-from runs import small_config
+from small_runs import small_config
 
 from dgl_treestack.errors import ConfigurationError, DataError
 from dgl_treestack.resources import configs, find_config, find_data
-from dgl_treestack.training import configuration
+from dgl_treestack.runs import configuration
 
 
 def test_written_and_read_back(tmp_path):

@@ -21,8 +21,8 @@ import tomli_w
 
 from dgl_treestack.errors import ConfigurationError, unknown
 from dgl_treestack.resources import find_config
-from dgl_treestack.training import configuration
-from dgl_treestack.training.configuration import RunConfig
+from dgl_treestack.runs import configuration
+from dgl_treestack.runs.configuration import RunConfig
 
 KEYS = ("base", "seeds", "set", "grid")
 

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from dgl_treestack.data.records import Record
 from dgl_treestack.errors import DataError
-from dgl_treestack.records import Record
-from dgl_treestack.training.configuration import RunConfig
-from dgl_treestack.training.folder import RunFolder
+from dgl_treestack.runs.configuration import RunConfig
+from dgl_treestack.runs.folder import RunFolder
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from dgl_treestack.data.records import Record
 from dgl_treestack.errors import ConfigurationError, unknown
-from dgl_treestack.metrics import METRICS
-from dgl_treestack.records import Record
-from dgl_treestack.results import RunResult, by_config, read
+from dgl_treestack.results.metrics import METRICS
+from dgl_treestack.results.run_result import RunResult, by_config, read
 
 Row = dict[str, Any]
 

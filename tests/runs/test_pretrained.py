@@ -3,22 +3,22 @@
 import json
 
 import pytest
-from runs import small_config
+from small_runs import small_config
 
 from dgl_treestack.data import formats
 from dgl_treestack.errors import CheckpointError
 from dgl_treestack.resources import find_data
-from dgl_treestack.training import shipped
-from dgl_treestack.training.evaluation import score
-from dgl_treestack.training.run import Run
+from dgl_treestack.runs import pretrained
+from dgl_treestack.runs.evaluation import score
+from dgl_treestack.runs.run import Run
 from dgl_treestack.training.start import start
 
 
 def test_the_packages_model_is_as_good_as_its_card_says():
     """On the bundled test set, which is of another make: no worse than five points below."""
-    run = shipped.open_run(None)
+    run = pretrained.open_run(None)
     examples = [e for e in formats.read(find_data("bundled:quickstart/test")) if e.label is not None]
-    model, known = run.load_model(), shipped.card()["accuracy"]
+    model, known = run.load_model(), pretrained.card()["accuracy"]
     for depth in (4, 5, 6, 7, 8):
         chosen = [example for example in examples if example.equation.depth == depth]
         assert score(model, model.prepare(chosen)).accuracy > known[str(depth)]["percent"] - 5
@@ -26,27 +26,27 @@ def test_the_packages_model_is_as_good_as_its_card_says():
 
 def test_changed_weights_are_refused(monkeypatch, tmp_path):
     run = start(small_config(tmp_path), 0, tmp_path, quiet=True)
-    monkeypatch.setattr(shipped, "FEWEST", 5)
-    shipped.pack(run, tmp_path / "packed")
-    monkeypatch.setattr(shipped, "FOLDER", tmp_path / "packed")
-    shipped.card.cache_clear()
+    monkeypatch.setattr(pretrained, "FEWEST", 5)
+    pretrained.pack(run, tmp_path / "packed")
+    monkeypatch.setattr(pretrained, "FOLDER", tmp_path / "packed")
+    pretrained.card.cache_clear()
     try:
-        packed = shipped.open_run(None)
+        packed = pretrained.open_run(None)
         assert packed.config == run.config and packed.load_model() is not None
         assert "trained on 44 certified equations" in (packed.folder / "MODEL_CARD.md").read_text()
-        assert "right for" in shipped.trust(packed, 4) and "not measured at depth 30" in shipped.trust(packed, 30)
+        assert "right for" in pretrained.trust(packed, 4) and "not measured at depth 30" in pretrained.trust(packed, 30)
         packed.best.write_bytes(packed.best.read_bytes() + b"0")
         with pytest.raises(CheckpointError, match="has changed since it was packed"):
-            shipped.open_run(None)
+            pretrained.open_run(None)
     finally:
-        shipped.card.cache_clear()
+        pretrained.card.cache_clear()
 
 
 def test_what_is_said_of_other_runs(tmp_path):
     run = start(small_config(tmp_path), 0, tmp_path, quiet=True)
-    assert "trained on" in shipped.trust(run, 4) and "up to depth 3" in shipped.trust(run, 4)
+    assert "trained on" in pretrained.trust(run, 4) and "up to depth 3" in pretrained.trust(run, 4)
 
 
 def test_nothing_of_a_machine_is_packed():
-    environment = json.loads((shipped.FOLDER / "environment.json").read_text())
-    assert set(environment) == set(shipped.KEPT) and isinstance(shipped.open_run(None), Run)
+    environment = json.loads((pretrained.FOLDER / "environment.json").read_text())
+    assert set(environment) == set(pretrained.KEPT) and isinstance(pretrained.open_run(None), Run)

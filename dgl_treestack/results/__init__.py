@@ -1,0 +1,1 @@
+"""Results: metrics over records, finished runs, and tables of them."""
