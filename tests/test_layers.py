@@ -30,13 +30,12 @@ ROOMS = [
     "runs",
     "results",
     "training",
-    "algorithmic",
     "language",
     "completion",
     "plots",
     "inspection",
+    "algorithmic",
     "experiments",
-    "doctor",
     "cli",
     "__main__",
 ]
@@ -125,7 +124,7 @@ HELP = "from dgl_treestack.cli import main\ntry:\n    main(['--help'])\nexcept S
         ("import dgl_treestack.data.records", set()),
         ("import dgl_treestack.cells.memory.stack, dgl_treestack.cells\ndgl_treestack.cells.models()", {"torch"}),
         ("import dgl_treestack.generate.presets.quickstart", {"sklearn"}),
-        ("import dgl_treestack.audit.command", {"sklearn"}),
+        ("import dgl_treestack.audit.report", {"sklearn"}),
         ("import dgl_treestack.data.graph", {"torch", "dgl"}),
     ],
 )
@@ -135,3 +134,11 @@ def test_what_gets_loaded(code, allowed):
 
 def test_only_one_module_imports_dgl():
     assert [path.name for path in modules() if any(n.split(".")[0] == "dgl" for n in imports(path))] == ["_dgl.py"]
+
+
+def test_only_commands_print():
+    """And `describe`, which is for people at a prompt."""
+    for path in modules():
+        calls = [node.func for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
+        prints = any(isinstance(function, ast.Name) and function.id == "print" for function in calls)
+        assert not prints or path.parent.name == "cli" or path == ROOT / "inspection" / "table.py", path

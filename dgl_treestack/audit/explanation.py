@@ -1,13 +1,33 @@
 """Why one equation has its label: the verdict, the point that refutes it, the steps that derive it."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from dgl_treestack.audit.examination import decimals_of, judged
 from dgl_treestack.audit.verdicts import LABELS, contradicts
+from dgl_treestack.data import formats
 from dgl_treestack.data.formats import Example
-from dgl_treestack.errors import DataError, ExpressionError
+from dgl_treestack.errors import ConfigurationError, DataError, ExpressionError
 from dgl_treestack.generate.derivation import replay
+from dgl_treestack.resources import find_data
 from dgl_treestack.truth import POINTS, Verdict
+
+
+def find(names: Sequence[str], wanted_id: str) -> list[Example]:
+    """The examples of some files that have an id, or stand in a line `file:line`. Raises ConfigurationError, DataError."""
+    if not names:
+        raise ConfigurationError("Name at least one file, such as bundled:quickstart/train.")
+    examples, first_ids = list[Example](), list[str]()
+    for name in names:
+        for example in formats.read(find_data(name)):
+            if wanted_id in (example.id, example.source):
+                examples.append(example)
+            elif len(first_ids) < 3:
+                first_ids.append(example.id or example.source)
+    if not examples:
+        hint = f"The first ids are {', '.join(map(repr, first_ids))}." if first_ids else "The file is empty."
+        raise DataError(f"No equation has the id {wanted_id!r}. {hint}", names[0])
+    return examples
 
 
 def explain(example: Example) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
 from tqdm.auto import tqdm
 
 from dgl_treestack.completion import questions
@@ -12,11 +13,25 @@ from dgl_treestack.completion.scoring import scores
 from dgl_treestack.data import records
 from dgl_treestack.data.records import Record
 from dgl_treestack.model.model import Model
+from dgl_treestack.resources import find_data, sha256
 from dgl_treestack.results.metrics import within
+from dgl_treestack.runs.pretrained import is_pretrained
+from dgl_treestack.runs.run import Run
 
 Group = tuple[questions.Candidates, list[questions.Question]]
 KINDS = ("raw", "class", "collapse")
 COMPLETION = "completion"  # what its records are filed under in a run
+
+
+def evaluate(
+    run: Run, data: str, candidates: Path | None = None, *, dtype: torch.dtype = torch.float32, quiet: bool = True
+) -> list[Record]:
+    """A record per blank of a file by a run's best weights, in file order; they also go into the run. Raises DataError."""
+    rows = make_records(run.load_model(dtype), find_data(data), candidates, quiet=quiet)
+    if not is_pretrained(run):  # the package is not to be written to
+        others = f"-{sha256(candidates)[:8]}" if candidates else ""
+        run.write_records(data, rows, f"{COMPLETION}{others}")
+    return rows
 
 
 def make_records(

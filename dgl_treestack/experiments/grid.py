@@ -20,7 +20,9 @@ from typing import Any
 import tomli_w
 
 from dgl_treestack.errors import ConfigurationError, unknown
+from dgl_treestack.experiments.runs import finished
 from dgl_treestack.resources import find_config
+from dgl_treestack.results import report
 from dgl_treestack.runs import configuration
 from dgl_treestack.runs.configuration import RunConfig
 
@@ -68,3 +70,14 @@ def _assignments(values: Mapping[str, Any]) -> list[str]:
 
 def _named(config: RunConfig) -> RunConfig:
     return replace(config, name=f"{config.name}-{config.hash}")
+
+
+def tabulate(described: Sweep, output_dir: Path) -> list[dict[str, Any]]:
+    """A row per configuration of which a run is done: what it varies, then what `treestack report` shows."""
+    rows = []
+    for varied, config in described.configs:
+        done = finished(config, described.seeds, output_dir)
+        if done:
+            (row,) = report.tabulate(done)
+            rows.append({**{key.rpartition(".")[2]: value for key, value in varied.items()}, **row})
+    return rows

@@ -1,17 +1,19 @@
 """`treestack reproduce`: a protocol's runs, as far as they are missing, its table and its figure."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from dgl_treestack import atomic, plots
+from dgl_treestack.algorithmic import tables as algorithmic
 from dgl_treestack.errors import ConfigurationError, unknown
-from dgl_treestack.experiments import algorithmic, tables
+from dgl_treestack.experiments import tables
 from dgl_treestack.experiments._extras import measured
 from dgl_treestack.experiments._protocol import Protocol, Row
 from dgl_treestack.experiments.protocols import protocols
 from dgl_treestack.experiments.runs import finished, train_missing
+from dgl_treestack.experiments.runs import missing as runs_missing
 from dgl_treestack.experiments.scales import SCALES, Scale, check_data
 from dgl_treestack.resources import find_config
 from dgl_treestack.results.run_result import RunResult
@@ -33,32 +35,49 @@ def reproduce(
     seeds: Sequence[int] = (),
     jobs: int = 1,
     train: bool = True,
-    dry_run: bool = False,
+    show: Callable[[str], None] = lambda text: None,
 ) -> int:
     """Train what is missing for some protocols, then write `<protocol>/table.md`, `.csv` and figures as `.svg` and `.png`.
 
-    train: or else only from runs that are done. What is no protocol on equations (SEPARATE) takes the first seed. Returns the
-    exit code. Raises ConfigurationError for an unknown protocol or scale, DataError when data is missing.
+    train: or else only from runs that are done. show: gets the text of every table. What is no protocol on equations
+    (SEPARATE) takes the first seed. Returns the exit code. Raises ConfigurationError for an unknown protocol or scale,
+    DataError when data is missing.
     """
-    separate = [name for name in SEPARATE if name in names or ALL in names]
-    chosen = _chosen([name for name in names if name not in SEPARATE])
-    scale = _scale(scale_name, seeds, list(chosen.values()))
-    wanted = [configure(row, protocol, scale) for protocol in chosen.values() for row in protocol.rows]
-    configs = list({config.name: config for config in wanted}.values())
+    chosen, scale, configs = _planned(names, scale_name, seeds)
     code = 0
-    if train or dry_run:
-        code = train_missing(configs, scale.seeds, output_dir / "runs", output_dir / "configs", jobs=jobs, dry_run=dry_run)
-    if dry_run:
-        for name in separate:
-            print("\n".join(SEPARATE[name].missing(output_dir / name, scale_name, scale.seeds[0])))
-    if dry_run or code in (130, 143):
+    if train:
+        code = train_missing(configs, scale.seeds, output_dir / "runs", output_dir / "configs", jobs=jobs)
+    if code in (130, 143):
         return code
     command = f"--scale {scale_name}" + (f" --seeds {' '.join(map(str, seeds))}" if seeds else "")
     for name, protocol in chosen.items():
-        _finish(output_dir / name, protocol, scale, f"treestack reproduce {name} {command}")
-    for name in separate:
-        SEPARATE[name].reproduce(output_dir / name, scale_name, scale.seeds[0], jobs=jobs, training=train)
+        show(_finish(output_dir / name, protocol, scale, f"treestack reproduce {name} {command}"))
+    for name in _separate(names):
+        text = SEPARATE[name].reproduce(output_dir / name, scale_name, scale.seeds[0], jobs=jobs, training=train)
+        if text:
+            show(text)
     return code
+
+
+def missing(names: Sequence[str], scale_name: str, output_dir: Path, *, seeds: Sequence[int] = ()) -> list[str]:
+    """The names of the runs that some protocols lack. Raises what `reproduce` does."""
+    _, scale, configs = _planned(names, scale_name, seeds)
+    runs = runs_missing(configs, scale.seeds, output_dir / "runs")
+    return runs + [
+        run for name in _separate(names) for run in SEPARATE[name].missing(output_dir / name, scale_name, scale.seeds[0])
+    ]
+
+
+def _separate(names: Sequence[str]) -> list[str]:
+    return [name for name in SEPARATE if name in names or ALL in names]
+
+
+def _planned(names: Sequence[str], scale_name: str, seeds: Sequence[int]) -> tuple[dict[str, Protocol], Scale, list[RunConfig]]:
+    """The protocols, the scale, and every configuration once."""
+    chosen = _chosen([name for name in names if name not in SEPARATE])
+    scale = _scale(scale_name, seeds, list(chosen.values()))
+    configs = [configure(row, protocol, scale) for protocol in chosen.values() for row in protocol.rows]
+    return chosen, scale, list({config.name: config for config in configs}.values())
 
 
 def describe() -> str:
@@ -98,8 +117,8 @@ def configure(row: Row, protocol: Protocol, scale: Scale) -> RunConfig:
     return replace(config, name=f"{row.config}-{config.hash}")
 
 
-def _finish(folder: Path, protocol: Protocol, scale: Scale, command: str) -> None:
-    """Tables and figures of a protocol, from the runs that are done, which lie beside its folder."""
+def _finish(folder: Path, protocol: Protocol, scale: Scale, command: str) -> str:
+    """Write tables and figures of a protocol, from the runs that are done, which lie beside its folder. Returns the text."""
     found: dict[str, list[RunResult]] = {}
     for row in protocol.rows:
         done = finished(configure(row, protocol, scale), scale.seeds, folder.parent / "runs")
@@ -112,4 +131,4 @@ def _finish(folder: Path, protocol: Protocol, scale: Scale, command: str) -> Non
     drawn = {label: runs for label, runs in found.items() if runs and label in (protocol.drawn or found)}
     for figure in protocol.figures if drawn else ():
         plots.draw_groups(figure, drawn, folder / figure)
-    print(text)
+    return text

@@ -25,25 +25,30 @@ def finished(config: RunConfig, seeds: Sequence[int], folder: Path) -> list[Path
     return [run.folder for run in runs]
 
 
-def train_missing(
-    configs: Sequence[RunConfig], seeds: Sequence[int], folder: Path, files: Path, *, jobs: int, dry_run: bool
-) -> int:
+def missing(configs: Sequence[RunConfig], seeds: Sequence[int], folder: Path) -> list[str]:
+    """The names of the runs that are not done, seed after seed."""
+    return [f"{config.name}-{seed}" for config, seed in _unfinished(configs, seeds, folder)]
+
+
+def train_missing(configs: Sequence[RunConfig], seeds: Sequence[int], folder: Path, files: Path, *, jobs: int) -> int:
     """Train what is not done, seed after seed, so that one seed of everything is there first. Returns the worst exit code.
 
-    files: the folder that gets the configurations. dry_run: only print the names of the runs.
+    files: the folder that gets the configurations.
     """
-    runs = [(config, seed) for seed in seeds for config in configs]
-    missing = [(config, seed) for config, seed in runs if not finished(config, [seed], folder)]
-    logger.info("%d runs, %d of them done", len(runs), len(runs) - len(missing))
-    if dry_run:
-        print("\n".join(f"{config.name}-{seed}" for config, seed in missing))
-        return 0
+    unfinished = _unfinished(configs, seeds, folder)
     for config in configs:
         atomic.write_text(files / f"{config.name}.toml", configuration.dump(config))
     if jobs <= 1:
-        return _train_here(missing, folder)
+        return _train_here(unfinished, folder)
     common = ["--output-dir", str(folder), "--resume"]
-    return start_many([["train", str(files / f"{c.name}.toml"), "--seed", str(s), *common] for c, s in missing], jobs)
+    return start_many([["train", str(files / f"{c.name}.toml"), "--seed", str(s), *common] for c, s in unfinished], jobs)
+
+
+def _unfinished(configs: Sequence[RunConfig], seeds: Sequence[int], folder: Path) -> list[tuple[RunConfig, int]]:
+    runs = [(config, seed) for seed in seeds for config in configs]
+    unfinished = [(config, seed) for config, seed in runs if not finished(config, [seed], folder)]
+    logger.info("%d runs, %d of them done", len(runs), len(runs) - len(unfinished))
+    return unfinished
 
 
 def _train_here(runs: Iterable[tuple[RunConfig, int]], folder: Path) -> int:

@@ -7,8 +7,8 @@ shards in hand, and the same command goes on from there. The files depend on the
 import gc
 import hashlib
 import json
+import logging
 import shutil
-import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, as_completed
@@ -24,6 +24,8 @@ from dgl_treestack.generate import presets
 from dgl_treestack.generate.parts import StoredParts
 from dgl_treestack.generate.presets import Options, Row, Shard
 from dgl_treestack.processes import workers
+
+logger = logging.getLogger(__name__)
 
 MANIFEST = "manifest.json"
 MOST = {"train_size": 10_000_000, "equations": 10_000_000, "max_depth": 100}
@@ -54,7 +56,7 @@ def produce(name: str, options: Options, folder: Path, jobs: int = 1, progress: 
         manifest = {**settings, "files": files, "notes": product.notes}
         atomic.write_text(folder / MANIFEST, json.dumps(manifest, indent=1) + "\n")
     except KeyboardInterrupt:
-        print(f"Stopped. {_kept(parts)}", file=sys.stderr)
+        logger.warning("Stopped. %s", _kept(parts))
         raise
     except OutputError as error:
         raise OutputError(f"{error} {_kept(parts)}") from None

@@ -1,10 +1,13 @@
 """Trees and other graphs of operators and leaves, laid out and drawn with NetworkX."""
 
+import io
+from pathlib import Path
 from typing import Any
 
 import networkx as nx
 from matplotlib.figure import Figure
 
+from dgl_treestack import atomic
 from dgl_treestack.errors import DataError, GraphError
 from dgl_treestack.expression import Expression
 from dgl_treestack.expression.networkx import write
@@ -130,3 +133,10 @@ def _check_size(count: int) -> None:
 def shortened(text: str, most: int = 160) -> str:
     """A text that fits over a picture."""
     return text if len(text) <= most else text[: most - 3] + "..."
+
+
+def save(figure: Figure, output: Path) -> None:
+    """Write a picture in the format that the file's suffix names."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format=output.suffix[1:], dpi=figure.dpi)
+    atomic.write_bytes(output, buffer.getvalue())

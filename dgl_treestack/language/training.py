@@ -23,6 +23,7 @@ from dgl_treestack.training.interruption import Watch, watch_signals
 from dgl_treestack.training.random import torch_generator
 
 logger = logging.getLogger("dgl_treestack")
+Row = tuple[str, dict[str, float]]
 ENOUGH = 0.9999  # an entropy is better when it is below so much of the best
 _MOST_ENTROPY = 500.0  # natural logarithm: beyond, a perplexity is no number
 
@@ -129,17 +130,18 @@ class Run:
         atomic.write_text(self.done, "")
 
 
-def train(configs: list[LanguageConfig], data: Path, output_dir: Path, seeds: list[int], *, resume: bool, quiet: bool) -> None:
-    """Train every configuration with every seed on the text of a folder, and print perplexities beside those of n-grams.
-
-    Raises DataError for what is no such text, ConfigurationError, Interrupted.
+def train(
+    configs: list[LanguageConfig], data: Path, output_dir: Path, seeds: list[int], *, resume: bool, quiet: bool
+) -> list[Row]:
+    """Train every configuration with every seed on the text of a folder. Returns the perplexities of n-grams and of every run,
+    valid and test by label. Raises DataError for what is no such text, ConfigurationError, Interrupted.
     """
     corpus = Corpus.read(data)
     logger.info("%s: %d words, %s", data, len(corpus.words), {part: len(tokens) for part, tokens in corpus.parts.items()})
     torch.set_num_threads(1)
     pairs = [(config, seed) for config in configs for seed in seeds]
     runs = [Run(output_dir / f"{c.name}-{seed}", c, corpus, seed, resume=resume, quiet=quiet) for c, seed in pairs]
-    grams, rows = KneserNey(corpus.parts["train"], len(corpus.words)), []
+    grams, rows = KneserNey(corpus.parts["train"], len(corpus.words)), list[Row]()
     for label, cache in (("5-gram", False), ("5-gram with cache", True)):
         rows.append((label, {part: grams.perplexity(corpus.parts[part], cache=cache) for part in ("valid", "test")}))
         logger.info("%s: perplexity valid %.2f", label, rows[-1][1]["valid"])
@@ -148,6 +150,4 @@ def train(configs: list[LanguageConfig], data: Path, output_dir: Path, seeds: li
         if not run.done.exists():
             run.train()
         rows.append((run.folder.name, json.loads((run.folder / "result.json").read_text())))
-    print(f"{'perplexity':<40}{'valid':>10}{'test':>10}")
-    for label, result in rows:
-        print(f"{label:<40}{result['valid']:>10.2f}{result['test']:>10.2f}")
+    return rows

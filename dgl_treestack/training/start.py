@@ -228,7 +228,7 @@ def start_many(commands: Sequence[Sequence[str]], jobs: int) -> int:
             process = subprocess.Popen(command, env=settings, stderr=subprocess.PIPE, text=True)
             running.append(process)
             for line in process.stderr or ():
-                print(line, end="", file=sys.stderr, flush=True)
+                logger.info(line.rstrip("\n"))
             return process.wait()
 
         with ThreadPoolExecutor(jobs) as pool:

@@ -9,14 +9,13 @@ import pytest
 import torch
 from stack_rnn_golden import GOLDEN, of_the_program
 
-from dgl_treestack.algorithmic import experiment, testing
+from dgl_treestack.algorithmic import experiment, tables, testing
 from dgl_treestack.algorithmic.experiment import Extent
 from dgl_treestack.algorithmic.learner import Net
 from dgl_treestack.algorithmic.models import NetModel, models
 from dgl_treestack.algorithmic.tasks import tasks
 from dgl_treestack.algorithmic.training import Recipe, entropy, new_net, train
 from dgl_treestack.data import records
-from dgl_treestack.experiments import algorithmic
 from dgl_treestack.sequence import ListRNN, StackRNN
 
 TRAINED = GOLDEN["trained_anbn"]
@@ -111,23 +110,17 @@ def test_what_a_run_depends_on_is_in_its_name():
     assert len(names) == 5
 
 
-def test_table_and_figures(tmp_path, monkeypatch, capsys):
+def test_table_and_figures(tmp_path, monkeypatch):
     extent = Extent(restarts=2, share=0.001, largest=4, far=(5,), repeats=1, streamed=1)
-    monkeypatch.setitem(algorithmic.EXTENTS, "tiny", extent)
+    monkeypatch.setitem(tables.EXTENTS, "tiny", extent)
     few = {name: task for name, task in tasks().items() if name in ("anb2n", "memorization")}
-    monkeypatch.setattr(algorithmic, "tasks", lambda: few)
+    monkeypatch.setattr(tables, "tasks", lambda: few)
     one_size = {name: [dataclasses.replace(m, sizes=m.sizes[:1]) for m in models(task)] for name, task in few.items()}
-    monkeypatch.setattr(algorithmic, "models", lambda task: one_size[task.name])
-    algorithmic.reproduce(tmp_path, "tiny", 0)
-    assert algorithmic.missing(tmp_path, "tiny", 0) == [] and len(algorithmic.missing(tmp_path, "smoke", 0)) == 8, (
-        "another extent"
-    )
+    monkeypatch.setattr(tables, "models", lambda task: one_size[task.name])
+    shown = tables.reproduce(tmp_path, "tiny", 0)
+    assert tables.missing(tmp_path, "tiny", 0) == [] and len(tables.missing(tmp_path, "smoke", 0)) == 8, "another extent"
     text = (tmp_path / "table.md").read_text()
-    assert (
-        text.count("\n| a^n b^2n |") == 6
-        and "treestack reproduce algorithmic --scale tiny" in text
-        and text in capsys.readouterr().out
-    )
+    assert text.count("\n| a^n b^2n |") == 6 and "treestack reproduce algorithmic --scale tiny" in text and text == shown
     line = next(line for line in text.splitlines() if line.startswith("| a^n b^2n | Stack RNN 40+10, rounded | 100 |"))
     (folder,) = (tmp_path / "runs").glob("anb2n-stack_rnn_40-10-*-0")
     rows = records.read(folder / "records.jsonl")
@@ -149,7 +142,7 @@ def test_table_and_figures(tmp_path, monkeypatch, capsys):
 
     left, only = tmp_path / "left", next((tmp_path / "runs").glob("anb2n-rnn-*"))
     shutil.copytree(only, left / "runs" / only.name)
-    algorithmic.reproduce(left, "tiny", 0, training=False)
+    tables.reproduce(left, "tiny", 0, training=False)
     assert {path.name for path in left.iterdir()} == {"runs", "table.md", "table.csv"}, "no curve, no trace"
 
 

@@ -2,8 +2,8 @@ import json
 
 import pytest
 
-from dgl_treestack.audit.command import explain_equation
 from dgl_treestack.audit.explanation import describe, explain, number
+from dgl_treestack.cli.audit import audit
 from dgl_treestack.data import formats
 from dgl_treestack.data.formats import Example
 from dgl_treestack.errors import DataError
@@ -76,17 +76,17 @@ def test_by_id_in_every_file_that_has_it(tmp_path, capsys):
     names = [str(tmp_path / "a.jsonl"), str(tmp_path / "b.json")]
     formats.write(names[0], [TRUE, Example(Equation.parse("x = y"), 1, "0-0")])
     formats.write(names[1], [Example(Equation.parse("sin(x) = sin(x)"), 1)])
-    assert explain_equation(names, "t", as_json=False) == 0
-    assert explain_equation(names, "0-0", as_json=True) == 1
+    assert audit(names, explain="t") == 0
+    assert audit(names, explain="0-0", json=True) == 1
     (found,) = json.loads(capsys.readouterr().out.split("y + sin(x)\n")[-1])
     assert found["contradicted"] is True
-    assert explain_equation(names, f"{names[0]}:2", as_json=False) == 1  # by line
+    assert audit(names, explain=f"{names[0]}:2") == 1  # by line
     with pytest.raises(DataError, match=r"No equation has the id 'u'. The first ids are 't', '0-0', '2-0'"):
-        explain_equation(names, "u", as_json=False)
+        audit(names, explain="u")
 
 
 def test_the_bundled_equations(capsys):
     name = "bundled:quickstart/validation"
     for example in list(formats.read(find_data(name)))[40:44]:
-        assert explain_equation([name], example.id, as_json=False) == 0
+        assert audit([name], explain=example.id) == 0
         assert example.certificate["verdict"] in capsys.readouterr().out

@@ -5,10 +5,10 @@ import json
 import pytest
 
 from dgl_treestack.audit import tables
-from dgl_treestack.audit.command import audit_files, is_contradicted
 from dgl_treestack.audit.corpus import CorpusBuilder
 from dgl_treestack.audit.leakage import Fit
 from dgl_treestack.audit.report import TOGETHER, Options, audit, fill, load
+from dgl_treestack.cli.audit import audit as command
 from dgl_treestack.data import formats
 from dgl_treestack.data.formats import Example
 from dgl_treestack.errors import ConfigurationError, DataError
@@ -58,8 +58,9 @@ def test_verdicts_by_depth_and_label(file):
 
 
 def test_screen_and_json(file, pairs, capsys):
-    report = audit_files([file, pairs], Options(fit=Fit(baselines=("tokens",))), as_json=True, progress=False)
-    assert json.loads(capsys.readouterr().out) == report and is_contradicted(report)
+    assert command((file, pairs), leakage=False, json=True) == 1, "a label is contradicted"
+    assert json.loads(capsys.readouterr().out) == audit([file, pairs], Options(leakage=False))
+    report = audit([file, pairs], Options(fit=Fit(baselines=("tokens",))))
     text = tables.describe(report)
     assert "1 label is contradicted: x = y\n" in text and "No label is contradicted." in text
     assert "depth 1-2: not measured, 3 correct and 1 incorrect equations; 20 of each are needed" in text

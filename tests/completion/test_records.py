@@ -7,7 +7,7 @@ import torch
 from every_cell import VOCABULARY
 
 from dgl_treestack.completion import questions
-from dgl_treestack.completion.command import fill
+from dgl_treestack.completion.answers import fill
 from dgl_treestack.completion.records import KINDS, make_records, table, within
 from dgl_treestack.data import formats
 from dgl_treestack.data.formats import Example

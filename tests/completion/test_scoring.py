@@ -9,7 +9,7 @@ from every_cell import VOCABULARY, every_engine
 from trees import random_equation
 
 from dgl_treestack.completion import scoring
-from dgl_treestack.completion.choices import choices
+from dgl_treestack.completion.answers import small_expressions
 from dgl_treestack.completion.graphs import BlankGraphs
 from dgl_treestack.completion.scoring import scores
 from dgl_treestack.data.formats import Example
@@ -85,7 +85,7 @@ def test_models_that_do_not_verify_and_unknown_leaves():
 
 
 def test_choices_are_distinct_and_shallow():
-    found = choices(["x", "y"], VOCABULARY)
+    found = small_expressions(["x", "y"], VOCABULARY)
     assert len(set(found)) == len(found) > 1000
     assert {str(one) for one in found} >= {"x", "0", "sin(x)", "x + y", "x**2", "cos(y)**2", "1/tan(x)", "-sin(x)"}
     assert max(one.depth for one in found) == 2

@@ -10,7 +10,7 @@ from dgl_treestack.data import records
 from dgl_treestack.errors import ConfigurationError, DataError
 from dgl_treestack.experiments import scales, tables
 from dgl_treestack.experiments.protocols import protocols
-from dgl_treestack.experiments.reproduce import configure, describe, reproduce
+from dgl_treestack.experiments.reproduce import configure, describe, missing, reproduce
 from dgl_treestack.experiments.scales import SCALES, Scale
 from dgl_treestack.resources import configs
 from dgl_treestack.results import metrics, run_result
@@ -45,6 +45,7 @@ class Apart:
     @staticmethod
     def reproduce(folder, scale, seed, jobs, training):
         (folder / f"{scale} {seed} {jobs} {training}").mkdir(parents=True)
+        return "a table"
 
 
 def shortened(protocol):
@@ -58,9 +59,9 @@ def rows_of(path):
         return list(csv.DictReader(file))
 
 
-def test_a_protocol_ends_in_a_table_and_a_figure(tiny, capsys):
-    output = tiny / "out"
-    assert reproduce(["productivity", "localism"], "tiny", output) == 0
+def test_a_protocol_ends_in_a_table_and_a_figure(tiny):
+    output, shown = tiny / "out", list[str]()
+    assert reproduce(["productivity", "localism"], "tiny", output, show=shown.append) == 0
     for name in ("productivity", "localism"):
         assert {path.name for path in (output / name).iterdir()} == {"table.md", "table.csv", "depth.svg", "depth.png"}
     found = {(row["model"], row["measured"]): row for row in rows_of(output / "productivity" / "table.csv")}
@@ -76,11 +77,12 @@ def test_a_protocol_ends_in_a_table_and_a_figure(tiny, capsys):
     text = (output / "localism" / "table.md").read_text()
     assert "Arabshahi 2020, Table 2" in text and "98.9 ± 0.1 / " in text
     assert "the most accurate on the test set, depths 1-4," in text
-    assert "treestack reproduce localism --scale tiny" in text and text in capsys.readouterr().out
+    assert "treestack reproduce localism --scale tiny" in text and text in shown
 
     assert reproduce(["localism"], "tiny", output, seeds=[0, 1, 7], train=False) == 0
     assert rows_of(output / "localism" / "table.csv")[0]["seeds"] == "0 1", "seed 7 is not there and was not made"
-    assert reproduce(["algorithmic"], "tiny", output, train=False) == 0
+    shown.clear()
+    assert reproduce(["algorithmic"], "tiny", output, train=False, show=shown.append) == 0 and shown == ["a table"]
     assert (output / "algorithmic" / "tiny 0 1 False").is_dir()
     with pytest.raises(ConfigurationError, match="each given once"):
         reproduce(["localism"], "tiny", output, seeds=[0, 0])
@@ -132,9 +134,8 @@ def test_every_protocol_runs(tiny):
     assert float(used["rows at depth 3"]) == pytest.approx(sum(rows) / len(rows)) and max(rows) <= 1
 
 
-def test_what_is_missing_is_listed(tiny, capsys):
-    reproduce(["all"], "tiny", tiny / "out", dry_run=True)
-    *listed, apart = capsys.readouterr().out.split()
+def test_what_is_missing_is_listed(tiny):
+    *listed, apart = missing(["all"], "tiny", tiny / "out")
     assert apart == "apart-0"
     assert len(listed) == len(set(listed)) > 20 and [name[-1] for name in listed] == sorted(name[-1] for name in listed)
     assert not (tiny / "out").exists()
@@ -166,14 +167,13 @@ def test_protocols_share_runs():
     assert rows["systematicity"] == rows["productivity"]
 
 
-def test_unknown_names_and_missing_data(tmp_path, monkeypatch, capsys):
+def test_unknown_names_and_missing_data(tmp_path, monkeypatch):
     with pytest.raises(ConfigurationError, match="Unknown protocol 'localisms'"):
         reproduce(["localisms"], "smoke", tmp_path)
     with pytest.raises(ConfigurationError, match="Unknown scale 'hour'"):
         reproduce(["localism"], "hour", tmp_path)
     monkeypatch.chdir(tmp_path)
-    assert reproduce(["algorithmic"], "day", tmp_path, dry_run=True) == 0, "it needs no data"
-    assert len(capsys.readouterr().out.split()) == 28
+    assert len(missing(["algorithmic"], "day", tmp_path)) == 28, "it needs no data"
     with pytest.raises(DataError, match="treestack generate paper --output-dir data/paper"):
         scales.check_data(SCALES["day"])
     for name in KINDS:

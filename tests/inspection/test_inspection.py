@@ -3,6 +3,7 @@ import struct
 
 import pytest
 
+from dgl_treestack.cli.inspect import inspect
 from dgl_treestack.data import formats
 from dgl_treestack.data.formats import Example
 from dgl_treestack.data.graph import from_expressions
@@ -11,7 +12,6 @@ from dgl_treestack.errors import ConfigurationError, DataError
 from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.expression.operators import Operator, Signature
 from dgl_treestack.inspection import drawing
-from dgl_treestack.inspection.command import inspect_file
 from dgl_treestack.inspection.summary import summarise, text
 
 TEXTS = ["sin(x)**2 + cos(x)**2 = 1", "x = y", "x + 0 = x"]
@@ -34,15 +34,15 @@ def test_counts():
 
 
 def test_command_prints_json_and_draws(file, tmp_path, capsys):
-    inspect_file(str(file), limit=2, chosen="e2", output=tmp_path / "t.svg", vocabulary="canonical", as_json=True)
+    inspect(str(file), limit=2, equation="e2", output=tmp_path / "t.svg", vocabulary="canonical", json=True)
     assert json.loads(capsys.readouterr().out)["graphs"] == 2
     assert "<svg" in (tmp_path / "t.svg").read_text()
-    inspect_file(str(file), limit=0, chosen="", output=tmp_path / "t.png", vocabulary="released", as_json=False)
+    inspect(str(file), limit=0, equation="", output=tmp_path / "t.png", vocabulary="released", json=False)
     assert (tmp_path / "t.png").read_bytes().startswith(b"\x89PNG")
     with pytest.raises(DataError, match="No equation has the id 'e9'"):
-        inspect_file(str(file), limit=2, chosen="e9", output=tmp_path / "t.svg", vocabulary="canonical", as_json=True)
+        inspect(str(file), limit=2, equation="e9", output=tmp_path / "t.svg", vocabulary="canonical", json=True)
     with pytest.raises(ConfigurationError, match=r"\.png or \.svg"):
-        inspect_file(str(file), limit=2, chosen="", output=tmp_path / "t.pdf", vocabulary="canonical", as_json=True)
+        inspect(str(file), limit=2, equation="", output=tmp_path / "t.pdf", vocabulary="canonical", json=True)
 
 
 def test_places_keep_the_order_of_children_and_overlap_nowhere():
@@ -60,19 +60,15 @@ def test_a_huge_tree_is_refused():
         drawing.draw(Expression.from_prefix("sin " * 600 + "Pi"))
 
 
-def inspect(file, **changes):
-    inspect_file(str(file), **{"limit": 2, "chosen": "", "output": None, "vocabulary": "canonical", "as_json": True} | changes)
-
-
 def test_wrong_arguments_are_refused_before_anything_is_printed(file, tmp_path, capsys):
     with pytest.raises(ConfigurationError, match="--limit -1 is negative"):
-        inspect(file, limit=-1)
+        inspect(str(file), json=True, limit=-1)
     with pytest.raises(DataError, match="No equation has the id 'e9'"):
-        inspect(file, chosen="e9")
+        inspect(str(file), json=True, equation="e9")
     with pytest.raises(ConfigurationError, match=r"\.png or \.svg"):
-        inspect(file, output=tmp_path / "t.pdf")
+        inspect(str(file), json=True, output=tmp_path / "t.pdf")
     assert capsys.readouterr().out == ""
-    inspect(file, chosen="e2", limit=1)
+    inspect(str(file), json=True, equation="e2", limit=1)
     assert json.loads(capsys.readouterr().out)["graphs"] == 1
 
 
@@ -81,9 +77,9 @@ def test_a_leaf_outside_the_vocabulary_is_named_with_file_and_line(tmp_path, tex
     path = tmp_path / "a.jsonl"
     formats.write(path, [Example(Equation.parse(t), None, f"e{i}") for i, t in enumerate(["x = x", text, "y = y"])])
     with pytest.raises(DataError, match=message) as caught:
-        inspect(path, limit=0)
+        inspect(str(path), limit=0)
     assert str(caught.value).startswith(f"{path}:2: ")
-    inspect(path, limit=1)
+    inspect(str(path), limit=1)
 
 
 def comb(count):
@@ -101,7 +97,7 @@ def test_saving_keeps_to_the_limit(tmp_path, monkeypatch):
     monkeypatch.setattr(drawing, "MAX_PIXELS", 600)
     equation = Equation.of(comb(20), Expression.parse("y"))
     formats.write(tmp_path / "a.jsonl", [Example(equation, 0, "comb")])
-    inspect(tmp_path / "a.jsonl", output=tmp_path / "t.png")
+    inspect(str(tmp_path / "a.jsonl"), output=tmp_path / "t.png")
     sides = struct.unpack(">II", (tmp_path / "t.png").read_bytes()[16:24])
     assert 590 <= max(sides) <= 600
 

@@ -6,10 +6,10 @@ import shutil
 
 import pytest
 
+from dgl_treestack.cli.inspect import inspect
 from dgl_treestack.data import formats
 from dgl_treestack.data.formats import Example
 from dgl_treestack.expression import Equation
-from dgl_treestack.inspection.command import inspect_runs
 from dgl_treestack.resources import find_data
 from dgl_treestack.runs.evaluation import evaluate
 from dgl_treestack.runs.pretrained import FOLDER
@@ -33,8 +33,8 @@ def made(tmp_path_factory):
     formats.write(folder / "some.jsonl", [*every[:SHALLOW], *deep, nasty])
     shutil.copytree(FOLDER, folder / "run")
     rows = evaluate(Run.open(folder / "run"), str(folder / "some.jsonl"))
-    options = {"limit": 0, "chosen": "", "output": None, "as_json": False}
-    inspect_runs(str(folder / "some.jsonl"), [folder / "run"], html=folder / "page.html", **options)
+    options = {"limit": 0, "equation": "", "output": None, "json": False}
+    inspect(str(folder / "some.jsonl"), run=(folder / "run",), html=folder / "page.html", **options)
     return folder / "page.html", {row["id"]: row for row in rows}, deep
 
 

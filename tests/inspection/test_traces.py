@@ -7,13 +7,13 @@ import pytest
 from small_runs import small_config
 
 from dgl_treestack import propagate
+from dgl_treestack.cli.inspect import inspect
 from dgl_treestack.data import formats, records
 from dgl_treestack.data.formats import Example
 from dgl_treestack.data.graph import from_expressions
 from dgl_treestack.errors import ConfigurationError, DataError
 from dgl_treestack.expression import Equation
 from dgl_treestack.inspection import outline, traces
-from dgl_treestack.inspection.command import inspect_runs
 from dgl_treestack.inspection.stack_drawing import draw_trace
 from dgl_treestack.runs.evaluation import evaluate
 from dgl_treestack.runs.pretrained import FOLDER
@@ -84,9 +84,9 @@ def test_models_that_read_different_trees_are_not_compared(tmp_path):
         runs.append(
             start(small_config(tmp_path / name, name=name, model=model, schedule={"epochs": 0}), 0, tmp_path, quiet=True)
         )
-    options = {"limit": 0, "chosen": "", "output": None, "html": None, "as_json": False}
+    options = {"limit": 0, "equation": "", "output": None, "html": None, "json": False}
     with pytest.raises(DataError, match=r"numeric.jsonl:1: .* do not read the same tree"):
-        inspect_runs(str(tmp_path / "numeric.jsonl"), [run.folder for run in runs], **options)
+        inspect(str(tmp_path / "numeric.jsonl"), run=tuple(run.folder for run in runs), **options)
 
 
 def test_difference_of_actions():
@@ -123,16 +123,16 @@ def test_a_picture_has_a_bar_and_a_map_for_every_operator(file):
 
 
 def test_command(file, other, tmp_path, capsys):
-    options = {"limit": 0, "chosen": "e2", "output": tmp_path / "t.png", "html": None}
-    inspect_runs(str(file), [FOLDER, other.folder], as_json=True, **options)
+    options = {"limit": 0, "equation": "e2", "output": tmp_path / "t.png", "html": None}
+    inspect(str(file), run=(FOLDER, other.folder), json=True, **options)
     said = json.loads(capsys.readouterr().out)
     assert said["text"] == TEXTS[2] and set(said["models"]) == {"tree_smu", "tree_rnn_stack_noop"}
     own = said["models"]["tree_smu"]
     assert len(own["gates"]["push"]) == len(own["rows"]) == len(said["nodes"]) == 7 and own["gates"]["push"][0] is None
     assert (tmp_path / "t.png").read_bytes().startswith(b"\x89PNG")
-    inspect_runs(str(file), [FOLDER], as_json=False, **{**options, "output": None, "chosen": ""})
+    inspect(str(file), run=(FOLDER,), json=False, **{**options, "output": None, "equation": ""})
     assert "3 equations with labels" in capsys.readouterr().out
     with pytest.raises(ConfigurationError, match="same name"):
-        inspect_runs(str(file), [FOLDER, FOLDER], as_json=False, **options)
+        inspect(str(file), run=(FOLDER, FOLDER), json=False, **options)
     with pytest.raises(DataError, match="No equation has the id 'e9'"):
-        inspect_runs(str(file), [FOLDER], as_json=False, **{**options, "chosen": "e9"})
+        inspect(str(file), run=(FOLDER,), json=False, **{**options, "equation": "e9"})

@@ -6,13 +6,13 @@ import pickle
 import pytest
 import torch
 
+from dgl_treestack.cli.verify import verify
 from dgl_treestack.data.formats import Example
 from dgl_treestack.errors import CheckpointError, ConfigurationError
 from dgl_treestack.expression import Equation
 from dgl_treestack.expression.operators import MATH
 from dgl_treestack.runs.import_authors import FAMILIES, import_checkpoint
 from dgl_treestack.runs.run import Run
-from dgl_treestack.training.command import ask
 
 HIDDEN = 3
 
@@ -71,13 +71,14 @@ def test_stack_size_can_be_chosen_and_is_recorded(tmp_path):
         import_checkpoint(tmp_path / "a.checkpoint", tmp_path / "run")
 
 
-def test_verify_asks_the_verification_head_even_about_numbers(tmp_path):
+def test_verify_asks_the_verification_head_even_about_numbers(tmp_path, capsys):
     torch.save(released(FAMILIES[1]), tmp_path / "a.checkpoint")
     run = import_checkpoint(tmp_path / "a.checkpoint", tmp_path / "run")
     equation = Equation.parse("sin(1.5) = 0.99")
     dataset = run.load_model().prepare([Example(equation, 1, "a")])
     assert dataset.task.tolist() == [0]  # function evaluation comes first
-    answer = ask(run, equation)
+    verify(str(equation), run=run.folder, json=True)
+    answer = json.loads(capsys.readouterr().out)
     assert answer["probability"] == pytest.approx(1 / (1 + math.exp(-answer["score"])))
 
 

@@ -49,10 +49,10 @@ def missing(folder: Path, scale_name: str, seed: int) -> list[str]:
     return [name for name in names if not (folder / "runs" / name / "DONE").exists()]
 
 
-def reproduce(folder: Path, scale_name: str, seed: int, *, jobs: int = 1, training: bool = True) -> None:
+def reproduce(folder: Path, scale_name: str, seed: int, *, jobs: int = 1, training: bool = True) -> str:
     """Train what is missing, then write `table.md`, `table.csv` and figures. Restarts take the place of seeds.
 
-    training: or else only from runs that are done; without any, nothing is written.
+    training: or else only from runs that are done; without any, nothing is written. Returns the text of the table, or ''.
     """
     extent = EXTENTS[scale_name]
     left = set() if training else set(missing(folder, scale_name, seed))
@@ -63,7 +63,7 @@ def reproduce(folder: Path, scale_name: str, seed: int, *, jobs: int = 1, traini
         if _filed(name, model, extent, seed) not in left
     ]
     if not work:
-        return
+        return ""
     if jobs > 1:
         with workers(jobs) as pool:
             done = list(pool.map(_run, [(name, number, extent, seed, folder) for name, number in work]))
@@ -76,7 +76,7 @@ def reproduce(folder: Path, scale_name: str, seed: int, *, jobs: int = 1, traini
     text = _markdown(lines, extent, f"treestack reproduce algorithmic --scale {scale_name}", seed)
     atomic.write_text(folder / "table.md", text)
     _draw(found, folder, extent, seed)
-    print(text)
+    return text
 
 
 def _run(work: tuple[str, int, Extent, int, Path]) -> list[Record]:

@@ -1,0 +1,56 @@
+"""`treestack`: one file per command. Only these print. Heavy imports happen inside a command, so that `--help` is quick."""
+
+import logging
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import tyro
+
+from dgl_treestack import __version__
+from dgl_treestack.cli.audit import audit
+from dgl_treestack.cli.cells import cells
+from dgl_treestack.cli.complete import complete
+from dgl_treestack.cli.doctor import doctor
+from dgl_treestack.cli.evaluate import evaluate
+from dgl_treestack.cli.generate import generate
+from dgl_treestack.cli.import_authors import import_authors
+from dgl_treestack.cli.inspect import inspect
+from dgl_treestack.cli.plot import plot
+from dgl_treestack.cli.report import report
+from dgl_treestack.cli.reproduce import reproduce
+from dgl_treestack.cli.sweep import sweep
+from dgl_treestack.cli.train import train
+from dgl_treestack.cli.verify import verify
+from dgl_treestack.errors import TreestackError
+
+DESCRIPTION = "Recursive neural networks with differentiable stacks, on batched DGL graphs of mathematical equations."
+COMMANDS: tuple[Callable[..., Any], ...] = (
+    *(doctor, cells, generate, audit, inspect, train, sweep, reproduce),
+    *(evaluate, verify, complete, import_authors, plot, report),
+)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Entry point. Exit codes: 0 done, 1 a check found something, 2 bad input, 130 and 143 stopped and saved."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments == ["--version"]:
+        print(__version__)
+        sys.exit(0)
+    logging.basicConfig(format="%(message)s", level=logging.INFO, stream=sys.stderr)
+    app = tyro.extras.SubcommandApp()
+    for command in COMMANDS:
+        app.command(name=command.__name__.replace("_", "-"))(command)
+    try:
+        sys.exit(app.cli(prog="treestack", description=DESCRIPTION, args=arguments))
+    except TreestackError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
+    except BrokenPipeError:
+        sys.exit(141)
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,41 @@
+"""`treestack audit`."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+from tyro.conf import Positional, arg
+
+from dgl_treestack.cli._arguments import Json, print_json
+
+
+def audit(
+    files: Annotated[Positional[tuple[str, ...]], arg(help="Files of equations, ours or the authors', or bundled:...")],
+    *,
+    verdicts: Annotated[bool, arg(help="Judge every equation numerically.")] = True,
+    duplicates: Annotated[bool, arg(help="Look for duplicates, neighbours, and overlap between files.")] = True,
+    leakage: Annotated[bool, arg(help="Fit models that can do no mathematics, per group of depths.")] = True,
+    together: Annotated[bool, arg(help="Take all files as one set instead of each by itself.")] = False,
+    sample: Annotated[int, arg(help="Fit them to so many equations per group of depths at most; 0 for all.")] = 20_000,
+    jobs: Annotated[int, arg(help="Processes that judge, threads that fit.")] = 1,
+    figure: Annotated[Path | None, arg(help="Also draw the audit; written as .svg and as .png.")] = None,
+    explain: Annotated[str, arg(help="Id of one equation: show its witness or derivation, and nothing else.")] = "",
+    json: Json = False,
+) -> int:
+    """Judge labels, find duplicates, measure what shortcuts reach. Exit code 1 when a label is contradicted."""
+    from dgl_treestack import plots
+    from dgl_treestack.audit import explanation, report, tables
+    from dgl_treestack.audit.leakage import Fit
+
+    if explain:
+        explanations = [explanation.explain(example) for example in explanation.find(files, explain)]
+        print_json(explanations) if json else print("\n\n".join(map(explanation.describe, explanations)))
+        return int(any(line["contradicted"] for line in explanations))
+    if figure:
+        plots.check_output(figure)
+    options = report.Options(verdicts, duplicates, leakage, together, Fit(sample=sample, jobs=jobs))
+    audited = report.audit(files, options, progress=sys.stderr.isatty())
+    print_json(audited) if json else print(tables.describe(audited))
+    for path in plots.plot_audit(audited, figure) if figure else ():
+        print(path, file=sys.stderr if json else sys.stdout)
+    return int(any(part["contradicted"] for part in audited["sets"].values()))

@@ -1,0 +1,67 @@
+"""`treestack complete`."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from tyro.conf import Positional, arg
+
+from dgl_treestack.cli._arguments import Json, OptionalRun, Precision, print_json
+
+
+def complete(
+    question: Annotated[
+        Positional[str],
+        arg(help='An equation with a blank, "sin(x)**2 + _ = 1", or a file of blanks, which is ranked: .jsonl, .json, .gz.'),
+    ],
+    *,
+    run: OptionalRun = None,
+    candidates: Annotated[
+        Path | None, arg(help="What may fill the blank. Default: for a file, the one that it names; else small expressions.")
+    ] = None,
+    top: Annotated[int, arg(help="How many fillers to show for an equation.")] = 10,
+    output: Annotated[Path | None, arg(help="For a file of blanks: also write the records here.")] = None,
+    precision: Precision = "float32",
+    json: Json = False,
+) -> None:
+    """Fill the blank of an equation with what a model finds likeliest, or see where it ranks the truth for a file of blanks."""
+    import torch
+
+    from dgl_treestack.completion.answers import fill
+    from dgl_treestack.completion.records import evaluate, table
+    from dgl_treestack.data import formats, records
+    from dgl_treestack.errors import ConfigurationError
+    from dgl_treestack.expression import Equation
+    from dgl_treestack.resources import BUNDLED
+    from dgl_treestack.runs.pretrained import open_run, trust
+
+    if top < 1:
+        raise ConfigurationError(f"--top {top} shows nothing. Give a number from 1 on.")
+    opened, dtype = open_run(run), getattr(torch, precision)
+    if question.startswith(BUNDLED) or question.endswith(formats.SUFFIXES):
+        rows = evaluate(opened, question, candidates, dtype=dtype, quiet=False)
+        if output:
+            records.write(output, rows)
+        shares = list(table(rows))
+        print_json(shares) if json else print(_columns(shares))
+        return
+    equation = Equation.parse(question)
+    answers = fill(opened.load_model(dtype), equation, candidates, top)
+    if json:
+        print_json(answers)
+        return
+    width = max(len(answer["filler"]) for answer in answers)
+    print(f"{equation}   (depth {equation.depth})\nrank  {'filler':<{width}}  P(correct)  numeric check")
+    for number, answer in enumerate(answers, 1):
+        print(f"{number:>4}  {answer['filler']:<{width}}  {answer['probability']:>10.3f}  {answer['verdict']}")
+    first = next((number for number, answer in enumerate(answers, 1) if answer["verdict"] == "holds"), None)
+    print(f"The first that holds is number {first}." if first else "None of these holds. Ask for more with --top.")
+    print(trust(opened, equation.depth))
+
+
+def _columns(rows: list[dict[str, Any]]) -> str:
+    """Rows with the same keys as right-aligned columns."""
+    names = list(rows[0])
+    lines = [names]
+    lines += [[f"{row[name]:.1f}" if isinstance(row[name], float) else str(row[name]) for name in names] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join("  ".join(text.rjust(width) for text, width in zip(line, widths, strict=True)) for line in lines)

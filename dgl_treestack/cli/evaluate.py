@@ -1,0 +1,44 @@
+"""`treestack evaluate`."""
+
+from pathlib import Path
+from typing import Annotated
+
+from tyro.conf import Positional, arg
+
+from dgl_treestack.cli._arguments import Engine, Json, Precision, print_json
+
+
+def evaluate(
+    run: Annotated[Positional[Path], arg(help="A run folder.")],
+    data: Annotated[
+        Positional[str], arg(help="A file of equations (.jsonl or the authors' .json, may be .gz), or bundled:...")
+    ],
+    *,
+    output: Annotated[Path | None, arg(help="Also write the records to this file.")] = None,
+    engine: Engine = "levels",
+    precision: Precision = "float32",
+    json: Json = False,
+) -> None:
+    """Score a data file with a run: one record per equation, in file order, into the run folder (and --output)."""
+    import torch
+
+    from dgl_treestack.data import records
+    from dgl_treestack.results.metrics import classification
+    from dgl_treestack.runs import evaluation
+    from dgl_treestack.runs.run import Run
+
+    rows = evaluation.evaluate(Run.open(run), data, output=output, engine=engine, dtype=getattr(torch, precision))
+    judged = [row for row in rows if row["correct"] is not None]
+    overall = classification(judged) if judged else {}
+    by_depth = {}
+    for depth, group in records.by_depth(judged).items():
+        majority = records.majority(group) if any(row["label"] is not None for row in group) else None
+        by_depth[depth] = {"count": len(group), "accuracy": records.accuracy(group), "majority": majority}
+    if json:
+        print_json({"equations": len(rows), **overall, "by_depth": by_depth})
+        return
+    print(f"{len(rows)} equations, {len(judged)} that can be judged")
+    print(", ".join(f"{name} {value:.1f} %" for name, value in overall.items()))
+    for depth, line in by_depth.items():
+        beside = "" if line["majority"] is None else f" (majority {line['majority']:.1f})"
+        print(f"  depth {depth:>3}: {line['count']:>6} equations, {line['accuracy']:5.1f} %{beside}")

@@ -1,0 +1,58 @@
+"""`treestack generate`."""
+
+import json
+import signal
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+from tyro.conf import Positional, arg
+
+
+def generate(
+    preset: Annotated[Positional[str], arg(help="Which data set to make; without it, the presets are listed.")] = "",
+    *,
+    output_dir: Annotated[Path | None, arg(help="Folder for the files; data/PRESET when it is not given.")] = None,
+    seed: Annotated[int | None, arg(help="The preset's own when it is not given.")] = None,
+    jobs: Annotated[int, arg(help="Processes; the files are the same for any number.")] = 1,
+    train_size: Annotated[int, arg(help="Equations of depth 1-7 in the training fold, for `paper`.")] = 0,
+    max_depth: Annotated[int, arg(help="Deepest equations, for `deep`.")] = 0,
+    equations: Annotated[int, arg(help="About so many in all, for a smaller set of the same make.")] = 0,
+) -> None:
+    """Make certified equations. Stopped work goes on where it was when the same command is given again."""
+    from dgl_treestack.generate import presets
+    from dgl_treestack.generate.production import MANIFEST, produce
+
+    if not preset:
+        for name in presets.names():
+            described = presets.find(name)
+            flags = "".join(f" --{option.replace('_', '-')}" for option in sorted(described.accepts))
+            print(f"{name:<16} {described.summary}\n{'':<16} seed {described.seed},{flags}")
+        return
+    signal.signal(signal.SIGTERM, _stop)
+    folder, seed = output_dir or Path("data") / preset, presets.find(preset).seed if seed is None else seed
+    options = presets.Options(seed, train_size=train_size, max_depth=max_depth, equations=equations)
+    manifest = produce(preset, options, folder, jobs, progress=sys.stderr.isatty())
+    for file, content in manifest["files"].items():
+        print(f"{folder / file}: {content['equations']} equations")
+        print("  by depth  " + "  ".join(f"{d}: {sum(n.values())}" for d, n in content["by depth and label"].items()))
+    for line in _notes(manifest["notes"]):
+        print(line)
+    print(f"{folder / MANIFEST}: counts by label, checksums, settings")
+
+
+def _notes(notes: dict[str, Any], indent: str = "") -> Iterable[str]:
+    for title, content in notes.items():
+        nested = isinstance(content, dict) and any(isinstance(value, dict) for value in content.values())
+        if nested:
+            yield f"{indent}{title}:"
+            yield from _notes(content, indent + "  ")
+        elif content not in ({}, []):
+            text = "  ".join(f"{key}: {value}" for key, value in content.items()) if isinstance(content, dict) else content
+            yield f"{indent}{title}:  {text if isinstance(text, str) else json.dumps(text)}"
+
+
+def _stop(*_: Any) -> NoReturn:
+    print("Stopped; finished shards are kept, and the same command goes on.", file=sys.stderr)
+    sys.exit(143)

@@ -1,0 +1,19 @@
+"""`treestack plot`."""
+
+from pathlib import Path
+from typing import Annotated
+
+from tyro.conf import Positional, arg
+
+
+def plot(
+    figure: Annotated[Positional[str], arg(help="Which figure: depth, epochs, learning_curve, or equations.")],
+    runs: Annotated[Positional[tuple[Path, ...]], arg(help="Run folders; for `equations`, folders of data.")],
+    *,
+    output: Annotated[Path, arg(help="Written as .svg and as .png.")],
+) -> None:
+    """Draw a figure from the records of runs."""
+    from dgl_treestack import plots
+
+    for path in plots.plot(figure, runs, output):
+        print(path)

@@ -1,0 +1,27 @@
+"""`treestack report`."""
+
+from pathlib import Path
+from typing import Annotated
+
+from tyro.conf import Positional, arg
+
+from dgl_treestack.cli._arguments import Json, print_json
+
+
+def report(
+    runs: Annotated[Positional[tuple[Path, ...]], arg(help="Run folders.")],
+    *,
+    metric: Annotated[str, arg(help="accuracy, precision, recall, f1, pairs or calibration.")] = "accuracy",
+    depths: Annotated[bool, arg(help="Also a column for every depth of the test set.")] = False,
+    output: Annotated[Path | None, arg(help="Also written as .md and as .csv.")] = None,
+    json: Json = False,
+) -> None:
+    """Print a table over runs: mean and sample standard deviation over seeds."""
+    from dgl_treestack import atomic
+    from dgl_treestack.results.report import csv, markdown, tabulate
+
+    rows = tabulate(runs, metric, depths=depths)
+    if output:
+        atomic.write_text(output.with_suffix(".md"), markdown(rows) + "\n")
+        atomic.write_text(output.with_suffix(".csv"), csv(rows))
+    print_json(rows) if json else print(markdown(rows))

@@ -1,0 +1,33 @@
+"""`treestack reproduce`."""
+
+from pathlib import Path
+from typing import Annotated
+
+from tyro.conf import Positional, arg
+
+from dgl_treestack.cli._arguments import Jobs
+
+
+def reproduce(
+    protocols: Annotated[
+        Positional[tuple[str, ...]], arg(help="Names of protocols, or all; without any, they are listed.")
+    ] = (),
+    *,
+    scale: Annotated[str, arg(help="smoke: minutes, to see it run; day: a day of two cores; paper: as the papers.")] = "smoke",
+    output_dir: Annotated[Path | None, arg(help="Runs, tables and figures go here; reproduced/SCALE when not given.")] = None,
+    seeds: Annotated[tuple[int, ...], arg(help="In place of the scale's own.")] = (),
+    jobs: Jobs = 1,
+    train: Annotated[bool, arg(help="Without it: tables and figures from the runs that are done.")] = True,
+    dry_run: Annotated[bool, arg(help="Only list the runs that are missing.")] = False,
+) -> int:
+    """Run the papers' experiments: tables with their numbers beside ours, figures. Runs that are done are not repeated."""
+    from dgl_treestack.experiments import reproduce as experiments
+
+    if not protocols:
+        print(experiments.describe())
+        return 0
+    folder = output_dir or Path("reproduced") / scale
+    if dry_run:
+        print("\n".join(experiments.missing(protocols, scale, folder, seeds=seeds)))
+        return 0
+    return experiments.reproduce(protocols, scale, folder, seeds=seeds, jobs=jobs, train=train, show=print)

@@ -1,0 +1,36 @@
+"""`treestack sweep`: all runs of a grid, those that are done left alone, and a table of them."""
+
+from pathlib import Path
+from typing import Annotated
+
+from tyro.conf import Positional, arg
+
+from dgl_treestack.cli._arguments import Jobs, Json, print_json
+
+
+def sweep(
+    file: Annotated[Positional[str], arg(help="A TOML file with base, seeds, set and grid; configs/sweep/ has the papers'.")],
+    *,
+    output_dir: Annotated[Path, arg(help="Run folders <name>-<hash>-<seed> are made here.")] = Path("runs"),
+    jobs: Jobs = 1,
+    dry_run: Annotated[bool, arg(help="Only list the runs that are missing.")] = False,
+    json: Json = False,
+) -> int:
+    """Train a grid of configurations and seeds. Given again, it skips what is done and goes on with what was stopped."""
+    from dgl_treestack.experiments import grid
+    from dgl_treestack.experiments.runs import missing, train_missing
+    from dgl_treestack.resources import find_sweep
+    from dgl_treestack.results import report
+
+    described = grid.load(find_sweep(file))
+    configs = [config for _, config in described.configs]
+    if dry_run:
+        print("\n".join(missing(configs, described.seeds, output_dir)))
+        return 0
+    code = train_missing(configs, described.seeds, output_dir, output_dir / "configs", jobs=jobs)
+    rows = grid.tabulate(described, output_dir)
+    if json:
+        print_json(rows)
+    else:
+        print(report.markdown(rows) if rows else "No run is done yet.")
+    return code

@@ -1,0 +1,127 @@
+"""`treestack train`."""
+
+import logging
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Literal
+
+from tyro.conf import Positional, arg
+
+from dgl_treestack.cli._arguments import Device, Jobs
+
+Compile = Literal["auto", "on", "off"]
+
+
+def train(
+    configs: Annotated[Positional[tuple[str, ...]], arg(help="TOML files, or names such as configs/quickstart/tree_smu.toml.")],
+    *,
+    output_dir: Annotated[Path, arg(help="Run folders <name>-<seed> are made here.")] = Path("runs"),
+    seed: int = 0,
+    seeds: Annotated[tuple[int, ...], arg(help="Several seeds, one run each; takes the place of --seed.")] = (),
+    set: Annotated[tuple[str, ...], arg(help="Replace values: schedule.epochs=3 model.settings.stack_size=2.")] = (),
+    device: Device = "cpu",
+    compile: Annotated[
+        Compile | None, arg(help="Native code: auto is for long runs. Default: what the configuration says.")
+    ] = None,
+    jobs: Jobs = 1,
+    stacked: Annotated[bool, arg(help="Compute the seeds of a tree model as one graph, for small batches on a GPU.")] = False,
+    data: Annotated[
+        Path | None, arg(help="For configs/language_model: the folder of the text, ptb.train.txt and the like in it.")
+    ] = None,
+    resume: Annotated[bool, arg(help="Go on with runs that were stopped; leave finished ones alone.")] = False,
+    quiet: Annotated[bool, arg(help="No progress bar and no log on the screen.")] = False,
+) -> int:
+    """Train models. Ctrl-C saves; --resume goes on to the same numbers as a run that was never stopped."""
+    from dgl_treestack.errors import ConfigurationError
+    from dgl_treestack.training.interruption import Interrupted
+    from dgl_treestack.training.start import check_seeds
+
+    if not configs:
+        example = "language_model/stack_rnn" if data else "quickstart/tree_smu"
+        raise ConfigurationError(f"Name at least one configuration, such as configs/{example}.toml.")
+    seeds = seeds or (seed,)
+    check_seeds(seeds)
+    try:
+        if data:
+            if device != "cpu" or compile or jobs > 1 or stacked:
+                raise ConfigurationError(
+                    "Language models train on the CPU, one after another: no --device, --compile, --jobs or --stacked."
+                )
+            _train_language(configs, data, output_dir, seeds, set, resume=resume, quiet=quiet)
+            return 0
+        assignments = (*set, *([f"compile={compile}"] if compile else []))
+        if stacked and jobs > 1:
+            raise ConfigurationError("Stacked seeds are one process: no --jobs with --stacked.")
+        return _train_trees(configs, output_dir, seeds, assignments, device, jobs, stacked=stacked, resume=resume, quiet=quiet)
+    except Interrupted as stop:
+        print(stop, file=sys.stderr)
+        return stop.exit_code
+
+
+def _train_trees(
+    names: Sequence[str],
+    output_dir: Path,
+    seeds: Sequence[int],
+    assignments: Sequence[str],
+    device: str,
+    jobs: int,
+    *,
+    stacked: bool,
+    resume: bool,
+    quiet: bool,
+) -> int:
+    """Train every configuration with every seed. Returns the exit code. Raises Interrupted."""
+    import torch
+
+    from dgl_treestack.processes import follow_parent
+    from dgl_treestack.resources import find_config
+    from dgl_treestack.runs import configuration
+    from dgl_treestack.training.start import check_stackable, start, start_many, start_stacked
+
+    follow_parent()
+    configs = {name: configuration.override(configuration.load(find_config(name)), assignments) for name in names}
+    for config in configs.values() if stacked else ():
+        check_stackable(config)
+    runs = [(name, seed) for name in names for seed in seeds]
+    if jobs > 1 and len(runs) > 1:
+        flags = ["--output-dir", str(output_dir), "--device", device]
+        flags += ["--set", *assignments] if assignments else []
+        flags += ["--resume"] * resume + ["--quiet"] * quiet
+        return start_many([["train", name, "--seed", str(seed), *flags] for name, seed in runs], jobs)
+    torch.set_num_threads(1)  # states are too small for a second thread to help, and runs share the machine
+    if quiet:
+        logging.getLogger().setLevel(logging.WARNING)
+        logging.getLogger("dgl_treestack").setLevel(logging.INFO)
+        logging.getLogger("dgl_treestack").propagate = False
+    if stacked:
+        for name in names:
+            start_stacked(configs[name], seeds, output_dir, device=device, resume=resume, quiet=quiet)
+        return 0
+    for name, seed in runs:
+        start(configs[name], seed, output_dir, device=device, resume=resume, quiet=quiet)
+    return 0
+
+
+def _train_language(
+    names: Sequence[str],
+    data: Path,
+    output_dir: Path,
+    seeds: Sequence[int],
+    assignments: Sequence[str],
+    *,
+    resume: bool,
+    quiet: bool,
+) -> None:
+    """Train language models on a text, and print perplexities beside those of n-grams."""
+    from dgl_treestack.errors import ConfigurationError
+    from dgl_treestack.language import configuration, training
+    from dgl_treestack.resources import find_config
+
+    configs = [configuration.load(find_config(name), assignments) for name in names]
+    if len({config.name for config in configs}) < len(configs):
+        raise ConfigurationError("Two configurations have the same name, which names their folders.")
+    perplexities = training.train(configs, data, output_dir, list(seeds), resume=resume, quiet=quiet)
+    print(f"{'perplexity':<40}{'valid':>10}{'test':>10}")
+    for label, result in perplexities:
+        print(f"{label:<40}{result['valid']:>10.2f}{result['test']:>10.2f}")

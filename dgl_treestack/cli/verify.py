@@ -1,0 +1,54 @@
+"""`treestack verify`."""
+
+from typing import TYPE_CHECKING, Annotated
+
+from tyro.conf import Positional, arg
+
+from dgl_treestack.cli._arguments import Json, OptionalRun, print_json
+
+if TYPE_CHECKING:
+    from dgl_treestack import truth
+
+
+def verify(
+    equation: Annotated[Positional[str], arg(help='Such as "sin(x)**2 + cos(x)**2 = 1"; after -- if it begins with a minus.')],
+    *,
+    run: OptionalRun = None,
+    json: Json = False,
+) -> None:
+    """Ask a model whether an equation holds, and check it numerically beside."""
+    from dgl_treestack import truth
+    from dgl_treestack.expression import Equation
+    from dgl_treestack.runs.pretrained import open_run, trust
+
+    tree, opened = Equation.parse(equation), open_run(run)
+    verdict = truth.judge(tree)
+    score = opened.load_model().score(tree, task="verification")[0]
+    probability = float(score.sigmoid())
+    holds = {"holds": True, "refuted": False}.get(verdict.verdict)
+    agree = None if holds is None else holds == (probability > 0.5)
+    if json:
+        answer = {"equation": str(tree), "score": score.item(), "probability": probability}
+        print_json({**answer, "verdict": verdict.verdict, "agree": agree})
+        return
+    print(f"{tree}   (depth {tree.depth})")
+    print(f"model    P(correct) = {probability:.3f}")
+    print(f"numeric  {_describe(verdict)}")
+    if agree is False:
+        print("The model and the numeric check disagree; believe the check.")
+    print(trust(opened, tree.depth))
+
+
+def _describe(verdict: "truth.Verdict") -> str:
+    """One line on a numeric verdict, with the witness against the equation when there is one."""
+
+    def shortened(value: complex) -> str:
+        return f"{value.real:.4g}" if value.imag == 0 else f"{value:.4g}"
+
+    line = f"{verdict.verdict}: {verdict.agreeing} of {verdict.points} defined points agree ({verdict.precision})"
+    witness = verdict.witness
+    if witness is None:
+        return line
+    point = ", ".join(f"{name} = {shortened(value)}" for name, value in witness.variables.items())
+    sides = f"the sides are {shortened(witness.left)} and {shortened(witness.right)}"
+    return f"{line}; {'at ' + point + ' ' if point else ''}{sides}"
