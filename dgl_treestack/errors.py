@@ -1,11 +1,11 @@
-"""Every error a user can cause, as one tree.
+"""The tree of errors that a user can cause.
 
     TreestackError            exit code 2 on the command line
     ├── ExpressionError       a text, prefix form or tree that is not a well-formed expression
-    ├── GraphError            a DGL graph that is no well-formed batch of trees
-    ├── VocabularyError       a leaf that no row of the vocabulary stands for
+    ├── GraphError            a DGL graph that is not a well-formed batch of trees
+    ├── VocabularyError       a leaf that has no row in the vocabulary
     ├── DataError             a file of equations, records or axioms that breaks its format
-    ├── ConfigurationError    a run that is described wrongly
+    ├── ConfigurationError    a wrong key, value, name or option of a run or command
     ├── CheckpointError       weights or run folders that cannot be read
     ├── OutputError           a file that cannot be written: no space, no permission, a folder in its place
     └── DivergenceError       training produced a number that is not finite
@@ -16,25 +16,34 @@ A message states the value given, the rule it broke and the remedy.
 import difflib
 from collections.abc import Iterable
 
+_WIDTH = 60  # characters of a text that are shown around an error
+
 
 class TreestackError(ValueError):
-    """Base of every error that the input, not the program, is to blame for."""
+    """Base of all errors caused by the input rather than by the program."""
 
 
 class ExpressionError(TreestackError):
-    """An expression that is not well formed. `column` (from 1) points into the text when there is one."""
+    """An expression that is not well formed.
+
+    text, column: the text that was read and the column (from 1) of the error in it, if known. The message then ends with two
+    lines that show the text around the column.
+    """
 
     def __init__(self, message: str, text: str | None = None, column: int | None = None):
         self.text, self.column = text, column
-        super().__init__(message + _pointer(text, column))
+        if text is not None and column is not None:
+            start = max(0, min(column - 1 - _WIDTH // 2, len(text) - _WIDTH))
+            message += f"\n  {text[start : start + _WIDTH]}\n  {' ' * (column - 1 - start)}^ column {column}"
+        super().__init__(message)
 
 
 class GraphError(TreestackError):
-    """A DGL graph that is no well-formed batch of trees; the message names the node."""
+    """A DGL graph that is not a well-formed batch of trees; the message names the node."""
 
 
 class VocabularyError(TreestackError):
-    """A leaf that the vocabulary does not know."""
+    """A leaf that has no row in the vocabulary."""
 
 
 class DataError(TreestackError):
@@ -42,12 +51,12 @@ class DataError(TreestackError):
 
     def __init__(self, message: str, path: object = None, line: int | None = None):
         self.path, self.line = path, line
-        where = "" if path is None else f"{path}: " if line is None else f"{path}:{line}: "
-        super().__init__(where + message)
+        prefix = "" if path is None else f"{path}: " if line is None else f"{path}:{line}: "
+        super().__init__(prefix + message)
 
 
 class ConfigurationError(TreestackError):
-    """A run described with a wrong key, value or name."""
+    """A wrong key, value, name or option of a run or command."""
 
 
 class CheckpointError(TreestackError):
@@ -59,20 +68,16 @@ class OutputError(TreestackError):
 
 
 class DivergenceError(TreestackError):
-    """The loss, a gradient or the validation loss is no longer a finite number."""
+    """The training loss, a gradient or the validation loss is no longer finite."""
 
 
-def _pointer(text: str | None, column: int | None, width: int = 60) -> str:
-    """Two lines that show where in a text the error is, the text cut to `width` around it."""
-    if text is None or column is None:
-        return ""
-    start = max(0, min(column - 1 - width // 2, len(text) - width))
-    return f"\n  {text[start : start + width]}\n  {' ' * (column - 1 - start)}^ column {column}"
+def unknown(kind: str, name: str, names: Iterable[str]) -> str:
+    """Return the message for a name that is not among `names`: the nearest of them first, then all in order.
 
-
-def unknown(kind: str, name: str, known: Iterable[str]) -> str:
-    """The message for a name that is not in a list: the nearest known name first, then all of them."""
-    known = sorted(known)
-    near = difflib.get_close_matches(name, known, n=1)
-    guess = f" Did you mean {near[0]!r}?" if near else ""
-    return f"Unknown {kind} {name!r}.{guess} Known: {', '.join(known)}."
+    >>> unknown("cell", "tree_rn", ["tree_rnn", "tree_lstm"])
+    "Unknown cell 'tree_rn'. Did you mean 'tree_rnn'? Known: tree_lstm, tree_rnn."
+    """
+    names = sorted(names)
+    nearest = difflib.get_close_matches(name, names, n=1)
+    guess = f" Did you mean {nearest[0]!r}?" if nearest else ""
+    return f"Unknown {kind} {name!r}.{guess} Known: {', '.join(names)}."

@@ -1,4 +1,4 @@
-"""Work in several processes, which end as one would expect, and do not get into each other's way."""
+"""Process pools, commands that end with the command that started them, and a lock on a folder."""
 
 import fcntl
 import logging
@@ -11,23 +11,24 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 from dgl_treestack.errors import OutputError
 
 logger = logging.getLogger(__name__)
 
-CHILD_OF = "TREESTACK_PARENT"  # in the environment of a command that another one has started: the number of its process
+CHILD_OF = "TREESTACK_PARENT"  # environment variable of a command started by another one: the process id of its parent
 
 
 @contextmanager
 def workers(jobs: int) -> Iterator[ProcessPoolExecutor]:
-    """So many worker processes. Whatever ends the work, what is in hand is finished and the rest is cancelled.
+    """Open a pool of `jobs` worker processes. On leaving it, running tasks are finished and queued ones are cancelled.
 
-    Ctrl-C reaches the parent alone, and where the parent is killed, so are its workers. Raises OutputError when a worker dies.
+    Ctrl-C reaches only the parent. When the parent is killed, its workers exit. Raises OutputError when a worker dies.
     """
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(jobs, mp_context=context, initializer=_start) as pool:
+    with ProcessPoolExecutor(jobs, mp_context=context, initializer=_start_worker) as pool:
         try:
             yield pool
         except BrokenProcessPool:
@@ -36,40 +37,44 @@ def workers(jobs: int) -> Iterator[ProcessPoolExecutor]:
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _start() -> None:
+def _start_worker() -> None:
+    """Initialize a worker: the parent alone reacts to Ctrl-C, and the worker ends with the parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_die_with_parent, daemon=True).start()
+    if (parent := multiprocessing.parent_process()) is not None:
+        threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
 
 
-def _die_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
+def follow_parent() -> None:
+    """Stop this command by SIGTERM, upon which it saves, when the command that started it (`CHILD_OF`) has ended."""
+    if CHILD_OF in os.environ:
+        threading.Thread(target=_end_with, args=(int(os.environ[CHILD_OF]),), daemon=True).start()
+
+
+def _end_with(parent: BaseProcess | int) -> None:
+    """Wait until the parent has ended, then end this process.
+
+    parent: the process that opened a pool, whose workers exit at once; or the id of the process that started a command, which
+    gets SIGTERM.
+    """
+    if isinstance(parent, int):
+        while os.getppid() == parent:
+            time.sleep(0.5)
+        os.kill(os.getpid(), signal.SIGTERM)
+    else:
         parent.join()
         os._exit(1)
 
 
-def follow_parent() -> None:
-    """For a command that may be another's child: it is stopped, and saves, when the other is gone, however that ended."""
-    if CHILD_OF in os.environ:
-        threading.Thread(target=_stop_without, args=(int(os.environ[CHILD_OF]),), daemon=True).start()
-
-
-def _stop_without(parent: int) -> None:
-    while os.getppid() == parent:
-        time.sleep(0.5)
-    os.kill(os.getpid(), signal.SIGTERM)
-
-
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """A folder for one process at a time; others wait."""
-    handle = os.open(folder, os.O_RDONLY)
+    """Lock a folder for this process; wait while another process holds the lock."""
+    descriptor = os.open(folder, os.O_RDONLY)
     try:
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             logger.info("another process works in %s; waiting for it", folder)
-            fcntl.flock(handle, fcntl.LOCK_EX)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:
-        os.close(handle)
+        os.close(descriptor)

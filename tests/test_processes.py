@@ -1,4 +1,4 @@
-"""Children that follow their parent, and folders for one process at a time."""
+"""Commands that end with their parent, and folders for one process at a time."""
 
 import os
 import signal
