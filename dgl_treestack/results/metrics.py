@@ -1,4 +1,4 @@
-"""Metrics over records: classification, pairs, calibration, and whether two models differ. Accuracy is in `data.records`."""
+"""Metrics over records: classification, pairs, calibration, differences between models. Accuracy is in `data.records`."""
 
 import math
 from collections import Counter, defaultdict
@@ -11,94 +11,101 @@ from dgl_treestack.data import records
 from dgl_treestack.data.records import Record
 from dgl_treestack.errors import DataError
 
+SMALLEST_CLASS = 5  # value classes with fewer expressions are left out of `clusters`
+
 
 def classification(rows: Sequence[Record]) -> dict[str, float]:
-    """Accuracy, precision, recall and F1 in percent; the positive class is a correct equation, as in the papers."""
+    """Return accuracy, precision, recall and F1 in per cent; the positive class is a correct equation, as in the papers.
+
+    Rows without labels, as of numeric tasks, have an accuracy only.
+    """
     from sklearn.metrics import precision_recall_fscore_support
 
     labelled = [record for record in rows if record["label"] is not None and record["correct"] is not None]
-    if not labelled:  # numbers to be met, without labels
+    if not labelled:
         return {"accuracy": records.accuracy(rows)}
-    truth = [record["label"] for record in labelled]
-    guess = [record["label"] if record["correct"] else 1 - record["label"] for record in labelled]
-    precision, recall, f1, _ = precision_recall_fscore_support(truth, guess, average="binary", zero_division=0.0)
+    labels = [record["label"] for record in labelled]
+    predictions = [record["label"] if record["correct"] else 1 - record["label"] for record in labelled]
+    precision, recall, f1, _ = precision_recall_fscore_support(labels, predictions, average="binary", zero_division=0.0)
     return {"accuracy": records.accuracy(rows), "precision": 100 * precision, "recall": 100 * recall, "f1": 100 * f1}
 
 
 def pair_accuracy(rows: Iterable[Record]) -> float:
-    """Per cent of matched pairs whose true member has the higher score; ties count half. NaN when there is no whole pair.
+    """Return the per cent of matched pairs whose correct member has the higher score; ties count half.
 
-    A model may be right about which of two is true without knowing where to draw the line.
+    A model can rank the members of a pair correctly without placing its decision threshold correctly. NaN without a complete
+    pair.
     """
-    pairs: defaultdict[str, dict[int, float]] = defaultdict(dict)
+    scores_of_pair: defaultdict[str, dict[int, float]] = defaultdict(dict)
     for row in rows:
         if row.get("pair") and row["label"] in (0, 1) and row["score"] is not None:
-            pairs[row["pair"]][row["label"]] = row["score"]
-    whole = [pair for pair in pairs.values() if len(pair) == 2]
-    if not whole:
+            scores_of_pair[row["pair"]][row["label"]] = row["score"]
+    complete = [scores for scores in scores_of_pair.values() if len(scores) == 2]
+    if not complete:
         return math.nan
-    return 100 * sum(1.0 if pair[1] > pair[0] else 0.5 if pair[1] == pair[0] else 0.0 for pair in whole) / len(whole)
+    points = [1.0 if scores[1] > scores[0] else 0.5 if scores[1] == scores[0] else 0.0 for scores in complete]
+    return 100 * sum(points) / len(complete)
 
 
-def calibration_error(rows: Sequence[Record]) -> float:
-    """The expected calibration error, in per cent; NaN without labelled scores."""
-    judged = [row for row in rows if row["label"] in (0, 1) and row["score"] is not None]
-    return 100 * calibration(judged).error if judged else math.nan
-
-
-def _of_classification(name: str) -> Callable[[Sequence[Record]], float]:
-    return lambda rows: classification(rows).get(name, math.nan)
-
-
-# What a table may show of records, in per cent, by name.
-METRICS: dict[str, Callable[[Sequence[Record]], float]] = {
-    **{name: _of_classification(name) for name in ("accuracy", "precision", "recall", "f1")},
-    "pairs": pair_accuracy,
-    "calibration": calibration_error,
-}
-
-
-def within(rows: Sequence[Record], kind: str, most: int) -> float:
-    """Per cent of blanks whose rank of a kind (raw, class, collapse) is at most so much; NaN without blanks."""
-    return 100 * sum(row[kind] <= most for row in rows) / len(rows) if rows else math.nan
+def within(rows: Sequence[Record], kind: str, limit: int) -> float:
+    """Return the per cent of blanks whose rank of a kind (raw, class, collapse) is at most `limit`; NaN without blanks."""
+    return 100 * sum(row[kind] <= limit for row in rows) / len(rows) if rows else math.nan
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """Equal bins of P(correct): what was said (mean probability), what was so (share that holds), equations.
+    """Predicted probabilities against observed frequencies, in equal bins of P(correct). Empty bins are left out.
 
-    error: the expected calibration error, the mean difference between the two weighted by equations.
+    predicted: mean probability of every bin. observed: share of its equations that are correct. equations: how many are in it.
+    error: the expected calibration error, the mean of |predicted - observed| weighted by equations, from 0 to 1.
     """
 
-    said: tuple[float, ...]
-    so: tuple[float, ...]
+    predicted: tuple[float, ...]
+    observed: tuple[float, ...]
     equations: tuple[int, ...]
     error: float
 
 
 def calibration(rows: Sequence[Record], bins: int = 10) -> Calibration:
-    """How far the probabilities sigma(score) can be believed. Raises DataError without labelled scores."""
-    judged = [row for row in rows if row["label"] in (0, 1) and row["score"] is not None]
-    if not judged:
+    """Compare the probabilities sigmoid(score) with labels. Raises DataError without labelled scores."""
+    labelled = [row for row in rows if row["label"] in (0, 1) and row["score"] is not None]
+    if not labelled:
         raise DataError("There are no labelled scores to calibrate.")
-    probability = 1 / (1 + np.exp(-np.clip([row["score"] for row in judged], -700, 700)))
-    label = np.array([row["label"] for row in judged], dtype=float)
-    place = np.minimum((probability * bins).astype(int), bins - 1)
-    count = np.bincount(place, minlength=bins)
+    probability = 1 / (1 + np.exp(-np.clip([row["score"] for row in labelled], -700, 700)))
+    label = np.array([row["label"] for row in labelled], dtype=float)
+    bin_of_row = np.minimum((probability * bins).astype(int), bins - 1)
+    count = np.bincount(bin_of_row, minlength=bins)
     filled = count > 0
-    said = np.bincount(place, probability, bins)[filled] / count[filled]
-    so = np.bincount(place, label, bins)[filled] / count[filled]
-    error = float((np.abs(said - so) * count[filled]).sum() / len(judged))
-    return Calibration(tuple(said.tolist()), tuple(so.tolist()), tuple(count[filled].tolist()), error)
+    predicted = np.bincount(bin_of_row, probability, bins)[filled] / count[filled]
+    observed = np.bincount(bin_of_row, label, bins)[filled] / count[filled]
+    error = float((np.abs(predicted - observed) * count[filled]).sum() / len(labelled))
+    return Calibration(tuple(predicted.tolist()), tuple(observed.tolist()), tuple(count[filled].tolist()), error)
+
+
+def calibration_error(rows: Sequence[Record]) -> float:
+    """Return the expected calibration error in per cent; NaN without labelled scores."""
+    has_labelled_score = any(row["label"] in (0, 1) and row["score"] is not None for row in rows)
+    return 100 * calibration(rows).error if has_labelled_score else math.nan
+
+
+# Metrics that a table can show, by name; all in per cent, NaN where records do not have what a metric needs.
+METRICS: dict[str, Callable[[Sequence[Record]], float]] = {
+    "accuracy": records.accuracy,
+    "precision": lambda rows: classification(rows).get("precision", math.nan),
+    "recall": lambda rows: classification(rows).get("recall", math.nan),
+    "f1": lambda rows: classification(rows).get("f1", math.nan),
+    "pairs": pair_accuracy,
+    "calibration": calibration_error,
+}
 
 
 @dataclass(frozen=True)
 class Difference:
-    """Of one model's accuracy from another's, in points, with two-sided p-values.
+    """How one model's accuracy differs from another's, in points, with two-sided p-values.
 
-    equations: a permutation test over matched pairs of equations (an equation without one counts alone), accuracies averaged
-    over seeds: would it be so on other equations? seeds: a paired t-test over seeds that both have, None with fewer than two:
-    would it be so with other initial values?
+    equations: p-value of a permutation test over matched pairs of equations (an equation without a pair counts alone), with
+    accuracies averaged over seeds; whether the difference would hold on other equations. seeds: p-value of a paired t-test over
+    the seeds that both models have, None with fewer than two; whether it would hold for other initial weights.
     """
 
     points: float
@@ -107,28 +114,41 @@ class Difference:
 
 
 def difference(
-    one: Mapping[int, Sequence[Record]], other: Mapping[int, Sequence[Record]], generator: np.random.Generator
+    first: Mapping[int, Sequence[Record]], second: Mapping[int, Sequence[Record]], generator: np.random.Generator
 ) -> Difference:
-    """Of two models on the same test set: records by seed. Raises DataError when their equations are not the same."""
+    """Compare two models on the same test set.
+
+    first, second: records by seed. generator: draws the signs of the permutation test.
+    Raises DataError when the records are of different equations.
+    """
     from scipy import stats
 
-    first, second = _right(one), _right(other)
-    if first.keys() != second.keys():
+    shares = []  # per model: id of an equation -> (its pair, share of seeds that judge it correctly)
+    for records_by_seed in (first, second):
+        verdicts: dict[str, tuple[str, list[bool]]] = {}
+        for rows in records_by_seed.values():
+            for row in rows:
+                if row["correct"] is not None:
+                    verdicts.setdefault(row["id"], (row.get("pair", ""), []))[1].append(row["correct"])
+        shares.append({key: (pair, sum(correct) / len(records_by_seed)) for key, (pair, correct) in verdicts.items()})
+    if shares[0].keys() != shares[1].keys():
         raise DataError("The records are of different equations. Evaluate both on the same file.")
-    by_pair: defaultdict[str, float] = defaultdict(float)
-    for key, (pair, right) in first.items():
-        by_pair[pair or key] += right - second[key][1]
-    gaps = np.array(list(by_pair.values()))
-    shared = sorted(one.keys() & other.keys())
-    accuracies = [np.array([records.accuracy(model[seed]) for seed in shared]) for model in (one, other)]
-    differs = len(shared) > 1 and np.ptp(accuracies[0] - accuracies[1]) > 0
-    p_of_seeds = float(stats.ttest_rel(*accuracies).pvalue) if differs else None
-    return Difference(100 * gaps.sum() / len(first), _by_chance(gaps, generator), p_of_seeds)
+    gap_by_pair: defaultdict[str, float] = defaultdict(float)
+    for key, (pair, share) in shares[0].items():
+        gap_by_pair[pair or key] += share - shares[1][key][1]
+    gaps = np.array(list(gap_by_pair.values()))
+    seeds = sorted(first.keys() & second.keys())
+    accuracies = [np.array([records.accuracy(model[seed]) for seed in seeds]) for model in (first, second)]
+    can_be_tested = len(seeds) > 1 and np.ptp(accuracies[0] - accuracies[1]) > 0
+    p_of_seeds = float(stats.ttest_rel(*accuracies).pvalue) if can_be_tested else None
+    return Difference(100 * gaps.sum() / len(shares[0]), _permutation_test(gaps, generator), p_of_seeds)
 
 
-def _by_chance(gaps: np.ndarray, generator: np.random.Generator, draws: int = 9999) -> float:
-    """How often a sum of gaps with random signs is as far from zero as their own. Gaps have few sizes; of those of one size as
-    many are positive as coins show heads."""
+def _permutation_test(gaps: np.ndarray, generator: np.random.Generator, draws: int = 9999) -> float:
+    """Return how often a sum of gaps with random signs is as far from zero as the sum of the gaps themselves.
+
+    Gaps take few absolute values, so the number of positive signs among equal ones is drawn from a binomial distribution.
+    """
     sums, gaps = np.zeros(draws), gaps.round(9)
     for size, count in zip(*np.unique(np.abs(gaps), return_counts=True), strict=True):
         sums += size * (2 * generator.binomial(count, 0.5, draws) - count)
@@ -136,25 +156,12 @@ def _by_chance(gaps: np.ndarray, generator: np.random.Generator, draws: int = 99
     return extreme / (draws + 1)
 
 
-def _right(by_seed: Mapping[int, Sequence[Record]]) -> dict[str, tuple[str, float]]:
-    """id -> (pair, share of seeds that are right)."""
-    found: dict[str, tuple[str, list[bool]]] = {}
-    for rows in by_seed.values():
-        for row in rows:
-            if row["correct"] is not None:
-                found.setdefault(row["id"], (row.get("pair", ""), []))[1].append(row["correct"])
-    return {key: (pair, sum(right) / len(by_seed)) for key, (pair, right) in found.items()}
-
-
-FEWEST_OF_A_CLASS = 5
-
-
 @dataclass(frozen=True)
 class Clusters:
-    """How representations of expressions lie by value class; only classes with at least five members count.
+    """How representations of expressions cluster by value class; only classes with at least five members count.
 
-    agreement: per cent of expressions whose nearest neighbour, by cosine, has the same value. chance: what that would be if
-    neighbours were drawn at random. silhouette: the mean over all, by cosine, -1 to 1. expressions, classes: how many.
+    agreement: per cent of expressions whose nearest neighbour, by cosine, has the same value. chance: the same for neighbours
+    drawn at random. silhouette: the mean silhouette score by cosine, -1 to 1. expressions, classes: how many.
     """
 
     agreement: float
@@ -165,7 +172,7 @@ class Clusters:
 
 
 def clusters(rows: Sequence[Record]) -> Clusters:
-    """Of records with `class` and `h`. NaN where there are no two classes of five."""
+    """Measure how records with `class` and `h` cluster. The measures are NaN with fewer than two classes of five members."""
     from sklearn.metrics import silhouette_score
     from sklearn.metrics.pairwise import cosine_similarity
 
@@ -174,15 +181,15 @@ def clusters(rows: Sequence[Record]) -> Clusters:
     if len(names) < 2:
         return Clusters(math.nan, math.nan, math.nan, len(rows), len(names))
     vectors, classes = np.array([row["h"] for row in rows]), np.array([row["class"] for row in rows])
-    near = cosine_similarity(vectors)
-    np.fill_diagonal(near, -np.inf)
-    agreement = float((classes[near.argmax(1)] == classes).mean())
+    similarity = cosine_similarity(vectors)
+    np.fill_diagonal(similarity, -np.inf)
+    agreement = float((classes[similarity.argmax(1)] == classes).mean())
     chance = float((sizes * (sizes - 1)).sum() / (len(rows) * (len(rows) - 1)))
     silhouette = float(silhouette_score(vectors, classes, metric="cosine"))
     return Clusters(100 * agreement, 100 * chance, silhouette, len(rows), len(names))
 
 
 def in_large_classes(rows: Sequence[Record]) -> list[Record]:
-    """The records whose class has at least five members."""
+    """Return the records whose class has at least five members."""
     count = Counter(row["class"] for row in rows)
-    return [row for row in rows if count[row["class"]] >= FEWEST_OF_A_CLASS]
+    return [row for row in rows if count[row["class"]] >= SMALLEST_CLASS]

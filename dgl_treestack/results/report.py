@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from dgl_treestack.data.records import Record
 from dgl_treestack.errors import ConfigurationError, unknown
 from dgl_treestack.results.metrics import METRICS
 from dgl_treestack.results.run_result import RunResult, by_config, read
@@ -17,74 +16,82 @@ Row = dict[str, Any]
 
 
 def tabulate(folders: Sequence[Path], metric: str = "accuracy", *, depths: bool = False) -> list[Row]:
-    """The rows of run folders. Raises ConfigurationError for an unknown metric."""
+    """Return the table of run folders, see `rows_of`."""
     return rows_of([read(folder) for folder in folders], metric, depths=depths)
 
 
 def rows_of(runs: Sequence[RunResult], metric: str = "accuracy", *, depths: bool = False) -> list[Row]:
-    """One row per configuration: training equations, seeds, best epoch, training accuracy, and of validation and test set a
-    metric out of `metrics.METRICS`, in percent as (mean, sample standard deviation or None). depths: also of every depth."""
+    """Return one row per configuration: its name, model, training equations and seeds, then numbers over seeds.
+
+    A number is a tuple of mean and sample standard deviation, the latter None for a single seed: best epoch, training accuracy,
+    and a metric of `metrics.METRICS` in per cent on the validation set and on the test set below, within and beyond the
+    training depths. depths: also on every depth of the test set. A number that is NaN for all seeds is left out.
+
+    Raises ConfigurationError for an unknown metric.
+    """
     if metric not in METRICS:
         raise ConfigurationError(unknown("metric", metric, METRICS))
-    return [_row(name, group, metric, depths) for name, group in by_config(runs).items()]
+    rows = []
+    for name, group in by_config(runs).items():
+        row: Row = {"run": name, "model": group[0].config.model.name, "equations": group[0].equations or None}
+        row["seeds"] = sorted(run.seed for run in group)
+        for title, values_with_nan in _values_by_column(group, metric, depths=depths).items():
+            values = [value for value in values_with_nan if not math.isnan(value)]
+            if values:
+                row[title] = (statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None)
+        rows.append(row)
+    return rows
 
 
-def _row(name: str, group: Sequence[RunResult], metric: str, every_depth: bool) -> Row:
+def _values_by_column(group: Sequence[RunResult], metric: str, *, depths: bool) -> dict[str, list[float]]:
+    """Return the numbers of runs of one configuration: title of a column -> a value per run that has one."""
     measure = METRICS[metric]
-    best = [max(run.rows, key=lambda row: row["validation_accuracy"]) for run in group if run.rows]
+    best_epochs = [max(run.rows, key=lambda row: row["validation_accuracy"]) for run in group if run.rows]
     columns: dict[str, list[float]] = {
-        "best epoch": [row["epoch"] for row in best],
-        "train": [row["train_accuracy"] for row in best],
+        "best epoch": [row["epoch"] for row in best_epochs],
+        "train": [row["train_accuracy"] for row in best_epochs],
         "validation": [measure(run.validation) for run in group if run.validation],
     }
-    present = sorted({record["depth"] for run in group for record in run.test})
-    single = [(str(depth), depth, depth) for depth in present] if every_depth else []
-    for title, low, high in [*_depths(group), *single]:
-        columns[title] = [measure(part) for part in (_within(run.test, low, high) for run in group) if part]
-    return {
-        "run": name,
-        "model": group[0].config.model.name,
-        "equations": group[0].equations or None,
-        "seeds": sorted(run.seed for run in group),
-        **{title: _spread(known) for title, values in columns.items() if (known := [v for v in values if not math.isnan(v)])},
-    }
-
-
-def _depths(group: Sequence[RunResult]) -> list[tuple[str, int, int]]:
-    """(title, from, to) of the depths below those of training, within, and beyond."""
-    trained, present = group[0].config.data.depths, [record["depth"] for run in group for record in run.test]
-    deepest = max(present)
-    parts = [(1, trained.start - 1), (max(1, trained.start), min(trained.stop - 1, deepest)), (trained.stop, deepest)]
-    return [(f"test, depth {low}-{high}", low, high) for low, high in parts if any(low <= depth <= high for depth in present)]
-
-
-def _within(rows: Sequence[Record], low: int, high: int) -> list[Record]:
-    return [row for row in rows if low <= row["depth"] <= high]
-
-
-def _spread(values: Sequence[float]) -> tuple[float, float | None]:
-    return statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None
+    trained, tested = group[0].config.data.depths, sorted({record["depth"] for run in group for record in run.test})
+    below = (1, trained.start - 1)
+    inside = (max(1, trained.start), min(trained.stop - 1, tested[-1]))
+    beyond = (trained.stop, tested[-1])
+    ranges = {f"test, depth {low}-{high}": (low, high) for low, high in (below, inside, beyond)}
+    ranges |= {str(depth): (depth, depth) for depth in tested if depths}
+    for title, (low, high) in ranges.items():
+        records_by_run = [[record for record in run.test if low <= record["depth"] <= high] for run in group]
+        columns[title] = [measure(records) for records in records_by_run if records]
+    return columns
 
 
 def markdown(rows: Sequence[Row]) -> str:
-    """The table as Markdown, accuracies as mean ± sample standard deviation."""
+    """Return a table as Markdown, numbers as mean ± sample standard deviation."""
     columns = list(dict.fromkeys(column for row in rows for column in row))
     return markdown_table([columns, *([_cell(row.get(column)) for column in columns] for row in rows)])
 
 
 def markdown_table(rows: Sequence[Sequence[str]]) -> str:
-    """Lines of cells, the first of them the titles."""
+    """Return rows of cells as a Markdown table; the first row has the titles."""
     lines = [rows[0], ["---"] * len(rows[0]), *rows[1:]]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 def csv(rows: Sequence[Row]) -> str:
-    """The table as CSV, the standard deviation of a column beside it."""
-    return csv_table([_flat(row) for row in rows])
+    """Return a table as CSV, with the standard deviation of a number in a column `<title> sd` beside it."""
+    flat_rows = []
+    for row in rows:
+        flat: Row = {}
+        for name, value in row.items():
+            if isinstance(value, tuple):
+                flat[name], flat[f"{name} sd"] = value
+            else:
+                flat[name] = _cell(value)
+        flat_rows.append(flat)
+    return csv_table(flat_rows)
 
 
 def csv_table(rows: Sequence[Row]) -> str:
-    """Plain rows as CSV, with all columns that one of them has."""
+    """Return rows of plain values as CSV; a column that only some rows have is empty in the others."""
     file = io.StringIO()
     names = list(dict.fromkeys(name for row in rows for name in row))
     writer = csv_format.DictWriter(file, names, lineterminator="\n")
@@ -93,18 +100,8 @@ def csv_table(rows: Sequence[Row]) -> str:
     return file.getvalue()
 
 
-def _flat(row: Row) -> Row:
-    found: Row = {}
-    for name, value in row.items():
-        if isinstance(value, tuple):
-            found[name], found[f"{name} sd"] = value
-        else:
-            found[name] = _cell(value)
-    return found
-
-
 def spread(mean: float, deviation: float | None) -> str:
-    """Mean ± standard deviation, if there is one."""
+    """Return mean ± standard deviation as text, the mean alone when there is no deviation."""
     return f"{mean:.1f}" if deviation is None else f"{mean:.1f} ± {deviation:.1f}"
 
 

@@ -1,4 +1,4 @@
-"""Finished runs as figures and tables see them: configuration, seed, metrics and records, grouped by configuration."""
+"""Finished runs as figures and tables read them: configuration, seed, metrics and records, grouped by configuration."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,9 +13,12 @@ from dgl_treestack.runs.folder import RunFolder
 
 @dataclass(frozen=True)
 class RunResult:
-    """A finished run. rows: one per epoch. validation: records up to the training depth, as selection saw them.
-    test: the records of its test sets. equations: how many it was trained on, 0 where the run does not say.
-    more: records of other kinds by name, where somebody made some, such as `blanks` of completion."""
+    """A finished run.
+
+    rows: metrics, one row per epoch. validation: records of the validation sets within the training depths, which the best
+    epoch was selected on. test: records of the test sets. equations: how many the run was trained on, 0 where the run does not
+    say. commit: of the program that trained it. more: records of other kinds by name, such as `blanks` of completion.
+    """
 
     folder: Path
     config: RunConfig
@@ -29,7 +32,10 @@ class RunResult:
 
 
 def read(folder: Path) -> RunResult:
-    """Read a run folder. Raises CheckpointError when it is none or damaged, DataError when it has no records."""
+    """Read a run folder.
+
+    Raises CheckpointError for a folder that holds no complete run, DataError for a run without test records.
+    """
     run = RunFolder(folder)
     run.check_complete()
     data = run.config.data
@@ -44,9 +50,9 @@ def read(folder: Path) -> RunResult:
 
 
 def by_config(runs: Sequence[RunResult]) -> dict[str, list[RunResult]]:
-    """Runs that differ only in their seed, together, by the name of their configuration.
+    """Group runs that differ only in their seed: name of the configuration -> runs.
 
-    Raises DataError for no runs at all, for one name with two configurations, and for one seed given twice.
+    Raises DataError for no runs at all, for two configurations of one name, and for a seed given twice.
     """
     if not runs:
         raise DataError("Name at least one run folder.")
@@ -54,8 +60,12 @@ def by_config(runs: Sequence[RunResult]) -> dict[str, list[RunResult]]:
     for run in runs:
         group = groups.setdefault(run.config.name, [])
         if group and group[0].config.hash != run.config.hash:
-            raise DataError(f"It is called {run.config.name!r} like {group[0].folder}, but differs.", run.folder)
-        if any(other.seed == run.seed for other in group):
+            raise DataError(
+                f"Its configuration is called {run.config.name!r} like that of {group[0].folder}, but differs from it. "
+                "Train one of the two under another name, or leave it out.",
+                run.folder,
+            )
+        if any(earlier.seed == run.seed for earlier in group):
             raise DataError(f"Seed {run.seed} of {run.config.name!r} is given twice.", run.folder)
         group.append(run)
     return groups

@@ -26,30 +26,30 @@ def test_calibration_is_that_of_scikit_learn():
     probability = rng.random(2000)
     label = (rng.random(2000) < probability**2).astype(int)
     rows = [record(i, int(y), float(np.log(p / (1 - p)))) for i, (p, y) in enumerate(zip(probability, label, strict=True))]
-    found = calibration(rows)
-    so, said = calibration_curve(label, probability, n_bins=10)
-    assert np.allclose(found.so, so) and np.allclose(found.said, said) and sum(found.equations) == 2000
-    assert 0.1 < found.error < 0.25
+    ours = calibration(rows)
+    observed, predicted = calibration_curve(label, probability, n_bins=10)
+    assert np.allclose(ours.observed, observed) and np.allclose(ours.predicted, predicted) and sum(ours.equations) == 2000
+    assert 0.1 < ours.error < 0.25
     assert calibration([record(i, 1, 50.0) for i in range(5)]).error == pytest.approx(0, abs=1e-9)
     with pytest.raises(DataError, match="no labelled scores"):
         calibration([])
 
 
 def model(right, pairs=0):
-    """Records by seed of a model that is right where it is said to be. pairs: so many equations of one pair each."""
+    """Records by seed of a model. right: seed -> a verdict per equation. pairs: how many of the equations form pairs of two."""
     return {
-        seed: [record(i, 1, 1.0 if yes else -1.0, f"p{i // 2}" if i < pairs else "") for i, yes in enumerate(rows)]
-        for seed, rows in right.items()
+        seed: [record(i, 1, 1.0 if verdict else -1.0, f"p{i // 2}" if i < pairs else "") for i, verdict in enumerate(verdicts)]
+        for seed, verdicts in right.items()
     }
 
 
 def test_a_clear_difference_and_none():
     generator = np.random.default_rng(0)
     good, bad = [True] * 90 + [False] * 10, [True] * 60 + [False] * 40
-    found = difference(model({0: good, 1: good[1:] + good[:1]}), model({0: bad, 1: [*bad[1:], False]}), generator)
-    assert found.points == pytest.approx(30.5) and found.equations < 0.001 and found.seeds is not None
-    none = difference(model({0: good}), model({0: good[::-1]}), generator)
-    assert none.points == 0 and none.equations > 0.5 and none.seeds is None
+    clear = difference(model({0: good, 1: good[1:] + good[:1]}), model({0: bad, 1: [*bad[1:], False]}), generator)
+    assert clear.points == pytest.approx(30.5) and clear.equations < 0.001 and clear.seeds is not None
+    same = difference(model({0: good}), model({0: good[::-1]}), generator)
+    assert same.points == 0 and same.equations > 0.5 and same.seeds is None
 
 
 def test_a_pair_counts_once():
@@ -66,17 +66,17 @@ def test_different_equations_are_refused():
 
 
 def test_chance_is_that_of_all_signs():
-    """p of few gaps, of two sizes and both signs, against every way to give them signs."""
-    rows = (
+    """The p-value of few gaps, of two sizes and both signs, against the exact test over all assignments of signs."""
+    verdicts = (
         {0: [True] * 9 + [False] * 2, 1: [True] * 6 + [False] * 5},
         {0: [False] * 7 + [True] * 4, 1: [False] * 4 + [True] * 7},
     )
-    one, other = (model(right) for right in rows)
-    gaps = [(a + b - c - d) / 2 for a, b, c, d in zip(*rows[0].values(), *rows[1].values(), strict=True)]
+    first, second = (model(right) for right in verdicts)
+    gaps = [(a + b - c - d) / 2 for a, b, c, d in zip(*verdicts[0].values(), *verdicts[1].values(), strict=True)]
     sums = [abs(sum(s * g for s, g in zip(signs, gaps, strict=True))) for signs in itertools.product((-1, 1), repeat=len(gaps))]
-    wanted = sum(total >= abs(sum(gaps)) - 1e-9 for total in sums) / len(sums)
-    assert 0.01 < wanted < 0.9
-    assert difference(one, other, np.random.default_rng(0)).equations == pytest.approx(wanted, abs=0.02)
+    exact = sum(total >= abs(sum(gaps)) - 1e-9 for total in sums) / len(sums)
+    assert 0.01 < exact < 0.9
+    assert difference(first, second, np.random.default_rng(0)).equations == pytest.approx(exact, abs=0.02)
 
 
 def test_neighbours_and_silhouette_of_two_classes():
@@ -84,12 +84,12 @@ def test_neighbours_and_silhouette_of_two_classes():
     angles = {"a": [0, 1, 2, 3, 4, 80], "b": [90, 91, 92, 93, 94, 20], "few": [180, 181, 182, 183]}
     rows = [
         {"class": name, "h": [math.cos(math.radians(angle)), math.sin(math.radians(angle))]}
-        for name, own in angles.items()
-        for angle in own
+        for name, angles_of_class in angles.items()
+        for angle in angles_of_class
     ]
-    found = clusters(rows)
-    assert (found.expressions, found.classes) == (12, 2)
-    assert found.agreement == pytest.approx(100 * 10 / 12), "all but the two that stray"
-    assert found.chance == pytest.approx(100 * 2 * 6 * 5 / (12 * 11))
-    assert 0.3 < found.silhouette < 0.8
+    measured = clusters(rows)
+    assert (measured.expressions, measured.classes) == (12, 2)
+    assert measured.agreement == pytest.approx(100 * 10 / 12), "all but the two that stray"
+    assert measured.chance == pytest.approx(100 * 2 * 6 * 5 / (12 * 11))
+    assert 0.3 < measured.silhouette < 0.8
     assert clusters([row for row in rows if row["class"] == "a"]).classes == 1
