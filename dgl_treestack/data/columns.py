@@ -1,10 +1,9 @@
-"""What is propagated, as arrays: a batched graph, or the forest that one would be made of, which takes longer than a plan.
+"""What is propagated, as arrays: the nodes of a batched graph, or of the forest that such a graph would be built from.
 
-A forest knows which of its subtrees are equal, and when each is computed. Of a graph both are found anew whenever it is read,
-from what it says now: its features and edges may be anybody's, and may have been changed since it was read before.
+A forest stores which of its subtrees are equal, and when each node is computed. For a graph both are computed anew at every
+call, from its current features and edges, because anybody may have built or changed it.
 """
 
-from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -35,9 +34,9 @@ class Columns(NamedTuple):
 
 
 def columns(source: Source, signature: Signature, tokens: int | None = None, *, checked: Checked | None = None) -> Columns:
-    """Of a forest as it stands, of a graph after it was checked. tokens: rows of the embedding table, if they are known.
-    checked: the graph, where that was done just now.
+    """The columns of a forest as it is, of a graph after a check that it is well formed.
 
+    tokens: rows of the embedding table, None if unknown. checked: the result of `check` for this graph, to skip the check.
     Raises GraphError for a graph that is not well formed.
     """
     if isinstance(source, Forest):
@@ -52,7 +51,7 @@ def size(source: Source) -> int:
 
 
 def feature(source: Source, name: str) -> Tensor:
-    """(N, ...) of all nodes of a graph. Raises ConfigurationError where there is none."""
+    """(N, ...) feature of all nodes of a graph. Raises ConfigurationError if the source is a forest or lacks the feature."""
     if isinstance(source, Forest) or name not in source.ndata:
         raise ConfigurationError(f"Nodes have no feature {name!r} here. Put it on the graph: graph.ndata[{name!r}] = tensor.")
     values: Tensor = source.ndata[name]
@@ -60,7 +59,10 @@ def feature(source: Source, name: str) -> Tensor:
 
 
 def _numbered_subtrees(nodes: Checked, signature: Signature) -> tuple[np.ndarray, np.ndarray]:
-    """turn and subtree (N,) by hash-consing, height by height: nodes are equal when operator and children's numbers are."""
+    """turn and subtree (N,) as in a `Forest`, by hash-consing, height by height.
+
+    Leaves are equal when their tokens and numbers are, operators when the operators and the subtrees of their children are.
+    """
     op, children, count = nodes.op, nodes.children, 0
     turn, subtree = np.zeros(len(op), dtype=np.int64), np.zeros(len(op), dtype=np.int64)
     arity = (children >= 0).sum(1)
@@ -72,39 +74,25 @@ def _numbered_subtrees(nodes: Checked, signature: Signature) -> tuple[np.ndarray
             keys = [op[frontier], *np.where(absent, 0, subtree[below] + 1).T]
         else:
             keys = [nodes.token[frontier] + 1, np.unique(nodes.number[frontier], return_inverse=True)[1]]
-        subtree[frontier] = count + _distinct(keys)
+        packed, bound = keys[0], int(keys[0].max()) + 1  # all keys as one integer, the digits of a number in mixed radix
+        for key in keys[1:]:
+            width = int(key.max()) + 1
+            if bound > _LARGEST // width:
+                packed, bound = np.unique(packed, return_inverse=True)[1], len(packed)
+            packed, bound = packed * width + key, bound * width
+        subtree[frontier] = count + np.unique(packed, return_inverse=True)[1]
         count = int(subtree[frontier].max()) + 1
-    return turn, _in_order_of_kind(op, turn, arity, subtree, count, signature)[subtree]
-
-
-def _distinct(keys: Sequence[np.ndarray]) -> np.ndarray:
-    """(n,) numbers from 0 on of n nodes, equal where all keys, numbers from 0 on, are equal."""
-    packed, bound = keys[0], int(keys[0].max()) + 1
-    for key in keys[1:]:
-        width = int(key.max()) + 1
-        if bound > _LARGEST // width:
-            packed, bound = np.unique(packed, return_inverse=True)[1], len(packed)
-        packed, bound = packed * width + key, bound * width
-    numbers: np.ndarray = np.unique(packed, return_inverse=True)[1]
-    return numbers
-
-
-def _in_order_of_kind(
-    op: np.ndarray, turn: np.ndarray, arity: np.ndarray, subtree: np.ndarray, count: int, signature: Signature
-) -> np.ndarray:
-    """(count,) what the number of every subtree becomes when they are counted as a `Forest` counts them."""
     node = np.zeros(count, dtype=np.int64)
-    node[subtree] = np.arange(len(subtree))  # any node of the subtree
+    node[subtree] = np.arange(len(subtree))  # any one node of every subtree
     root = signature.index[signature.root] if signature.root else NO_OPERATOR - 1
-    op, turn, arity = op[node], turn[node], arity[node]
-    rank = np.where(op == NO_OPERATOR, 0, np.where(op == root, 2, 1))
-    place = np.empty(count, dtype=np.int64)
-    place[np.lexsort((op, arity, turn, rank))] = np.arange(count)
-    return place
+    rank = np.where(op[node] == NO_OPERATOR, 0, np.where(op[node] == root, 2, 1))
+    renumbered = np.empty(count, dtype=np.int64)
+    renumbered[np.lexsort((op[node], arity[node], turn[node], rank))] = np.arange(count)
+    return turn, renumbered[subtree]
 
 
 def in_order_of_appearance(subtree: np.ndarray) -> np.ndarray:
-    """(N,) the same subtrees numbered from 0 on as they come first: the same numbers for a forest and for its graph."""
+    """(N,) the same subtrees numbered from 0 in order of first appearance; a forest and its graph then have equal numbers."""
     _, first, numbers = np.unique(subtree, return_index=True, return_inverse=True)
     renumbered = np.empty(len(first), dtype=np.int64)
     renumbered[first.argsort()] = np.arange(len(first))

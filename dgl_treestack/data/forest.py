@@ -1,6 +1,6 @@
 """A data set of trees in memory: flat arrays over all nodes, with offsets.
 
-Nodes of a tree are in pre-order. Batches are cut from the arrays without a Python loop over trees or nodes.
+The nodes of a tree are in pre-order. A batch is cut from the arrays without a Python loop over trees or nodes.
 """
 
 from collections.abc import Sequence
@@ -20,32 +20,32 @@ COLUMNS = ("op", "token", "number", "leaf", "parent", "slot", "height", "turn", 
 NODE = np.dtype([(name, np.float64 if name == "number" else np.int64) for name in COLUMNS])
 
 
+@dataclass(frozen=True)
 class _Column:
-    """A field of all nodes (N,), a view."""
+    """A column of `Forest.nodes` as an attribute of the forest: (N,), a view."""
 
-    def __set_name__(self, owner: type, name: str) -> None:
-        self.name = name
+    name: str
 
     def __get__(self, forest: "Forest", owner: type) -> np.ndarray:
-        found: np.ndarray = forest.nodes[self.name]
-        return found
+        values: np.ndarray = forest.nodes[self.name]
+        return values
 
 
 @dataclass(frozen=True, eq=False)
 class Forest:
-    """Trees as columns. N nodes in all, G trees.
+    """Trees as columns: G trees with N nodes in all.
 
-    nodes: (N,) records of the columns, so that a batch finds all of a tree in one place.
+    nodes: (N,) records of the columns, so that the data of a tree are contiguous in memory.
     offsets: (G + 1,) tree g is nodes offsets[g] : offsets[g + 1].
 
-    op: (N,) position of the operator in `signature`, -1 at leaves.
+    op: (N,) index of the operator in `signature`, -1 at leaves.
     token: (N,) row of the embedding table, -1 at operators and at leaves that go through the number encoder.
     number: (N,) value of the leaves that go through the number encoder, else 0.
-    leaf: (N,) position in `leaves` of the leaf as it was written, -1 at operators.
-    parent: (N,) parent, counted within the tree, -1 at the root.  slot: (N,) which argument of the parent, 0 at the root.
+    leaf: (N,) index in `leaves` of the leaf as it was written, -1 at operators.
+    parent: (N,) index of the parent within the tree, -1 at the root.  slot: (N,) argument index in the parent, 0 at the root.
     height: (N,) depth of the subtree.  turn: (N,) see `turn_after`, 0 at leaves.
-    subtree: (N,) number of the subtree, the same wherever the same subtree stands, of whatever tree. Leaves have the smallest
-    numbers, then operators by turn, arity and operator, then equations.
+    subtree: (N,) number of the subtree; equal subtrees have equal numbers, in whatever tree they are. Leaves have the smallest
+    numbers, then operators ordered by turn, arity and operator, then equations.
     """
 
     signature: Signature
@@ -53,33 +53,44 @@ class Forest:
     nodes: np.ndarray
     offsets: np.ndarray
 
-    op, token, number, leaf, parent, slot, height, turn, subtree = (_Column() for _ in COLUMNS)
+    op, token, number, leaf, parent, slot, height, turn, subtree = map(_Column, COLUMNS)
 
     @classmethod
     def build(cls, trees: Sequence[Expression], vocabulary: Vocabulary, signature: Signature = MATH) -> "Forest":
-        """The columns of trees. Raises VocabularyError for a leaf that the vocabulary has no row for."""
-        table: dict[tuple[str, str], tuple[int, int, float]] = {}  # leaf -> position, token, number
-        subtrees = _Subtrees(signature)
+        """The columns of trees. Equal subtrees are found by hash-consing.
+
+        Raises VocabularyError for a leaf that the vocabulary has no row for.
+        """
+        codes = _leaf_codes(trees, vocabulary)
+        numbers: dict[tuple, int] = {}  # operator and numbers of the children, or token and number of a leaf -> subtree
+        kinds: list[tuple[int, int, int, int]] = []  # per subtree: 0 leaf, 1 operator or 2 equation; turn; arity; operator
         rows: list[tuple] = []
         offsets = [0]
         for tree in trees:
-            parents, slots = _places(tree)
-            places: list[tuple[int, int, float, int]] = []  # op, token, number, leaf
-            for name, text in zip(tree.names, tree.texts, strict=True):
+            encoded: list[tuple] = [()] * tree.size
+            parents, slots, turns, subtrees = [-1] * tree.size, [0] * tree.size, [0] * tree.size, [0] * tree.size
+            for node in range(tree.size - 1, -1, -1):  # pre-order reversed: children before parents
+                name, text, children = tree.names[node], tree.texts[node], tree.children(node)
                 if text is None:
-                    places.append((signature.index[name], NO_TOKEN, 0.0, -1))
-                    continue
-                if (name, text) not in table:
-                    table[name, text] = (len(table), *_encode(vocabulary, name, text))
-                position, token, number = table[name, text]
-                places.append((NO_OPERATOR, token, number, position))
-            turns = _turns(tree)
-            of_tree = parents, slots, tree.heights, turns, subtrees.add(tree, places, turns)
-            rows.extend(zip(*zip(*places, strict=True), *of_tree, strict=True))
+                    op, token, number, leaf = signature.index[name], NO_TOKEN, 0.0, -1
+                    turns[node] = turn_after(max(turns[child] for child in children), len(children))
+                    key: tuple = (op, *(subtrees[child] for child in children))
+                else:
+                    op, (leaf, token, number) = NO_OPERATOR, codes[name, text]
+                    key = (op, token, number)
+                for slot, child in enumerate(children):
+                    parents[child], slots[child] = node, slot
+                if key not in numbers:
+                    numbers[key] = len(numbers)
+                    rank = 0 if op == NO_OPERATOR else 2 if name == signature.root else 1
+                    kinds.append((rank, turns[node], len(children), op))
+                encoded[node], subtrees[node] = (op, token, number, leaf), numbers[key]
+            rows.extend(zip(*zip(*encoded, strict=True), parents, slots, tree.heights, turns, subtrees, strict=True))
             offsets.append(len(rows))
-        nodes = np.array(rows, dtype=NODE)
-        nodes["subtree"] = subtrees.in_order()[nodes["subtree"]]
-        return cls(signature, tuple(table), nodes, np.array(offsets, dtype=np.int64))
+        nodes, renumbered = np.array(rows, dtype=NODE), np.empty(len(kinds), dtype=np.int64)
+        renumbered[np.lexsort(np.array(kinds, dtype=np.int64).reshape(-1, 4).T[::-1])] = np.arange(len(kinds))
+        nodes["subtree"] = renumbered[nodes["subtree"]]
+        return cls(signature, tuple(codes), nodes, np.array(offsets, dtype=np.int64))
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -95,7 +106,7 @@ class Forest:
         return self.height[self.offsets[:-1]]
 
     def select(self, trees: np.ndarray | Sequence[int]) -> "Forest":
-        """The forest of the given trees, in that order; a tree may be given more than once."""
+        """The forest of the given trees, in the given order; a tree may be given more than once."""
         trees = np.asarray(trees, dtype=np.int64)
         sizes = self.sizes[trees]
         offsets = np.zeros(len(trees) + 1, dtype=np.int64)
@@ -104,25 +115,21 @@ class Forest:
         return Forest(self.signature, self.leaves, self.nodes.take(nodes), offsets)
 
     def child_table(self) -> np.ndarray:
-        """(N, A) the child of every node in every slot, counted over all nodes, or -1; A is the largest arity."""
+        """(N, A) child of every node in every slot, as an index into all nodes, or -1; A is the largest arity."""
         children = np.flatnonzero(self.parent >= 0)
-        table = np.full((len(self.parent), int(self.slot.max(initial=0)) + 1), -1, dtype=np.int64)
-        table[self.parents.take(children), self.slot.take(children)] = children
+        parents = self.parent.take(children) + np.repeat(self.offsets[:-1], self.sizes - 1)  # one root per tree
+        table = np.full((len(self.nodes), int(self.slot.max(initial=0)) + 1), -1, dtype=np.int64)
+        table[parents, self.slot.take(children)] = children
         return table
-
-    @property
-    def parents(self) -> np.ndarray:
-        """(N,) parents, counted over all nodes; at roots, something else."""
-        return self.parent + np.repeat(self.offsets[:-1], self.sizes)
 
     @cached_property
     def sides(self) -> np.ndarray:
-        """(G, 2) the first two children of every root, counted within the tree, or -1."""
-        found = np.full((len(self), 2), -1, dtype=np.int64)
+        """(G, 2) first two children of every root, as indices within the tree, or -1."""
+        sides = np.full((len(self), 2), -1, dtype=np.int64)
         children = np.flatnonzero((self.parent == 0) & (self.slot < 2))
         tree = np.searchsorted(self.offsets, children, side="right") - 1
-        found[tree, self.slot[children]] = children - self.offsets[tree]
-        return found
+        sides[tree, self.slot[children]] = children - self.offsets[tree]
+        return sides
 
     def expression(self, i: int) -> Expression:
         """Tree i, as it was written."""
@@ -136,67 +143,24 @@ class Forest:
         return Expression.from_nodes(nodes, self.signature)
 
 
-class _Subtrees:
-    """Hash-consing: a number for every distinct subtree."""
-
-    def __init__(self, signature: Signature):
-        self.root = signature.index[signature.root] if signature.root else NO_OPERATOR
-        self.numbers: dict[tuple, int] = {}
-        self.kinds: list[tuple[int, int, int, int]] = []  # per subtree: 0 leaf, 1 operator or 2 equation; turn, arity, op
-
-    def add(self, tree: Expression, places: Sequence[tuple[int, int, float, int]], turns: Sequence[int]) -> list[int]:
-        """The numbers of all nodes of a tree, counted as they are first seen."""
-        found = [0] * tree.size
-        for node in range(tree.size - 1, -1, -1):  # pre-order backwards: children before parents
-            op, token, number, _ = places[node]
-            below = tuple(found[child] for child in tree.children(node))
-            key = (op, *below) if op != NO_OPERATOR else (op, token, number)
-            if key not in self.numbers:
-                self.numbers[key] = len(self.numbers)
-                rank = 0 if op == NO_OPERATOR else 2 if op == self.root else 1
-                self.kinds.append((rank, turns[node], len(below), op))
-            found[node] = self.numbers[key]
-        return found
-
-    def in_order(self) -> np.ndarray:
-        """What every number becomes when subtrees are counted by kind."""
-        kinds = np.array(self.kinds, dtype=np.int64).reshape(-1, 4)
-        places = np.empty(len(kinds), dtype=np.int64)
-        places[np.lexsort(kinds.T[::-1])] = np.arange(len(kinds))
-        return places
-
-
 def turn_after(latest: Any, arity: Any) -> Any:
-    """When an operator is computed whose last child is computed at turn `latest`; numbers, or arrays of them.
+    """Return the turn of an operator whose last child is computed at turn `latest`; numbers, or arrays of numbers.
 
-    Operators of odd and of even arity take turns: each has the next turn of its kind. So a batch has fewer turns than twice its
-    levels, and at a turn more operators are alike.
+    Operators of odd and of even arity are computed at alternate turns, each at the next turn of its parity. A batch then has
+    fewer turns than twice its levels, and more operators of a turn have the same arity.
     """
     return latest + 1 + (latest + 1 - arity) % 2
 
 
-def _turns(tree: Expression) -> list[int]:
-    """Per node, when it is computed."""
-    found = [0] * tree.size
-    for node in range(tree.size - 1, -1, -1):  # pre-order backwards: children before parents
-        if tree.arities[node]:
-            found[node] = turn_after(max(found[child] for child in tree.children(node)), tree.arities[node])
-    return found
-
-
-def _places(tree: Expression) -> tuple[list[int], list[int]]:
-    """Per node, its parent (-1 at the root) and its slot."""
-    parents, slots = [-1] * tree.size, [0] * tree.size
-    for node in range(tree.size):
-        for slot, child in enumerate(tree.children(node)):
-            parents[child], slots[child] = node, slot
-    return parents, slots
-
-
-def _encode(vocabulary: Vocabulary, kind: str, text: str) -> tuple[int, float]:
-    row = vocabulary.row(kind, text)
-    if row is not None:
-        return row, 0.0
-    value = leaf_value(kind, text)
-    assert value is not None  # the vocabulary has refused everything else
-    return NO_TOKEN, float(value)
+def _leaf_codes(trees: Sequence[Expression], vocabulary: Vocabulary) -> dict[tuple[str, str], tuple[int, int, float]]:
+    """Encode every distinct leaf, in order of first appearance: (class, text) -> index, token, number."""
+    codes: dict[tuple[str, str], tuple[int, int, float]] = {}
+    for tree in trees:
+        for name, text in zip(tree.names, tree.texts, strict=True):
+            if text is None or (name, text) in codes:
+                continue
+            row = vocabulary.row(name, text)
+            value = leaf_value(name, text) if row is None else 0.0
+            assert value is not None  # `Vocabulary.row` refuses leaves that have neither a row nor a value
+            codes[name, text] = len(codes), NO_TOKEN if row is None else row, float(value)
+    return codes

@@ -129,5 +129,5 @@ def test_batch_information_is_restored_where_trees_stand_together():
     mixed = _dgl.graph((child[order], parent[order]), num_nodes=batch.num_nodes())
     mixed.ndata.update(batch.ndata)
     mixed.edata["slot"] = batch.edata["slot"][order]
-    with pytest.raises(GraphError, match="The edges of a tree do not stand together"):
+    with pytest.raises(GraphError, match="The edges of a tree are not contiguous"):
         graph.restore_batch(mixed)
