@@ -1,10 +1,12 @@
 """Figures, one file each. A figure reads records of runs, never a model, and imports no torch.
 
-A file's name is the figure's name. `draw(runs) -> Figure` draws runs, `draw_groups(groups) -> Figure` runs by label, for the
-papers' protocols. `audit` is drawn from an audit's report, `equations` from the manifests of generated data.
+A file's name is the figure's name. `draw(runs) -> Figure` draws runs grouped by configuration, `draw_groups(groups) -> Figure`
+runs grouped by a label, `draw_data(data) -> Figure` plain data. `audit` is drawn from the report of an audit, `equations` from
+the manifests of generated data.
 """
 
 import importlib
+import io
 import pkgutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,60 +14,68 @@ from typing import Any
 
 from dgl_treestack.errors import ConfigurationError, unknown
 
-# They need more than the records of a test set.
+# Figures that need more than run folders, so `treestack plot` does not offer them.
 _NOT_OF_RUNS = ("audit", "completion", "substitutivity", "usage", "algorithmic", "actions")
 _OF_MANIFESTS = ("equations",)
 
 
 def figures() -> list[str]:
-    """Names of the figures that `plot` draws, from the files of this folder."""
+    """Return the names of the figures that `plot` draws, from the files of this folder."""
     names = (info.name for info in pkgutil.iter_modules(__path__) if not info.name.startswith("_"))
     return sorted(name for name in names if name not in _NOT_OF_RUNS)
 
 
 def plot(name: str, folders: Sequence[Path], output: Path) -> list[Path]:
-    """Draw a figure from run folders, or folders of generated data, and save it as SVG and PNG. Returns the files written.
+    """Draw a figure from run folders, or from folders of generated data, and save it. Returns the paths written.
 
-    Raises ConfigurationError for an unknown figure, DataError for a folder without records or manifest.
+    output: a path with suffix .svg, .png or none; both files are written beside each other.
+    Raises ConfigurationError for an unknown figure or suffix, DataError for a folder without records or manifest.
     """
     from dgl_treestack.generate.production import read_manifest
-    from dgl_treestack.plots import _style
     from dgl_treestack.results import run_result
 
     if name not in figures():
         raise ConfigurationError(unknown("figure", name, figures()))
-    draw = importlib.import_module(f"{__name__}.{name}").draw
     read = read_manifest if name in _OF_MANIFESTS else run_result.read
-    with _style.applied():
-        return _style.save(draw([read(folder) for folder in folders]), output)
+    return _draw_and_save(name, "draw", [read(folder) for folder in folders], output)
 
 
 def draw_groups(name: str, groups: Mapping[str, Sequence[Any]], output: Path) -> list[Path]:
-    """Draw a figure of runs (`results.run_result.RunResult`) by label and save it as SVG and PNG. Returns the files written."""
-    from dgl_treestack.plots import _style
-
-    with _style.applied():
-        return _style.save(importlib.import_module(f"{__name__}.{name}").draw_groups(groups), output)
+    """Draw a figure of runs (`results.run_result.RunResult`) by label and save it as SVG and PNG. Returns the paths written."""
+    return _draw_and_save(name, "draw_groups", groups, output)
 
 
 def draw_data(name: str, data: Any, output: Path) -> list[Path]:
-    """Draw a figure of plain data and save it as SVG and PNG. Returns the files written."""
-    from dgl_treestack.plots import _style
-
-    with _style.applied():
-        return _style.save(importlib.import_module(f"{__name__}.{name}").draw_data(data), output)
+    """Draw a figure of plain data and save it as SVG and PNG. Returns the paths written."""
+    return _draw_and_save(name, "draw_data", data, output)
 
 
 def plot_audit(report: Mapping[str, Any], output: Path) -> list[Path]:
-    """Draw the report of an audit (`audit.report.audit`) and save it as SVG and PNG. Returns the files written."""
-    from dgl_treestack.plots import _style, audit
-
-    with _style.applied():
-        return _style.save(audit.draw(report), output)
+    """Draw the report of an audit (`audit.report.audit`) and save it as SVG and PNG. Returns the paths written."""
+    return _draw_and_save("audit", "draw", report, output)
 
 
 def check_output(output: Path) -> None:
-    """Raise ConfigurationError when no figure can be written under this name."""
+    """Raise ConfigurationError when the suffix of a path is neither .svg nor .png nor absent."""
+    if output.suffix not in ("", ".svg", ".png"):
+        raise ConfigurationError(f"Figures are written as SVG and PNG; {output.suffix!r} is neither.")
+
+
+def _draw_and_save(name: str, function: str, data: Any, output: Path) -> list[Path]:
+    """Call a function of a figure's file in the common style, and write the figure atomically as SVG and PNG."""
+    import matplotlib
+
+    from dgl_treestack import atomic
     from dgl_treestack.plots import _style
 
-    _style.check_output(output)
+    with matplotlib.rc_context(_style.SETTINGS):
+        figure = getattr(importlib.import_module(f"{__name__}.{name}"), function)(data)
+        check_output(output)
+        written = []
+        for suffix, metadata in ((".svg", {"Date": None}), (".png", {"Software": None})):
+            buffer = io.BytesIO()
+            figure.savefig(buffer, format=suffix[1:], metadata=metadata)
+            path = output.with_suffix(suffix)
+            atomic.write_bytes(path, buffer.getvalue())
+            written.append(path)
+    return written

@@ -8,10 +8,13 @@ from dgl_treestack.plots import _style
 
 
 def draw_data(curves: Mapping[str, Mapping[str, Mapping[int, float]]]) -> Figure:
-    """curves: task -> model -> size -> per cent of sequences that are right."""
+    """Draw a line per model in a panel per task.
+
+    curves: task -> model -> size of the sequence -> per cent of sequences that are right.
+    """
     figure = Figure(figsize=(4.8 * len(curves), 3.8), layout="constrained")
     panels = figure.subplots(1, len(curves), sharey=True, squeeze=False)[0]
-    labels = list(dict.fromkeys(label for models in curves.values() for label in models))  # one look in every panel
+    labels = list(dict.fromkeys(label for models in curves.values() for label in models))  # same style in every panel
     for axes, (task, models) in zip(panels, curves.items(), strict=True):
         for label, curve in models.items():
             axes.plot(list(curve), list(curve.values()), **_style.line(labels.index(label)), markersize=3, label=label)

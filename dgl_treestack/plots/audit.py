@@ -1,4 +1,4 @@
-"""What is in files of equations, and what shortcuts reach: a row of two panels per set. Drawn from the report of an audit."""
+"""The report of an audit: verdicts and labels by depth, and the accuracy of baselines that can do no mathematics."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from dgl_treestack.plots import _style
 
-# verdict -> how its share of a bar is filled; "not judged" where an audit ran without verdicts
+# verdict -> fill of its part of a bar; "not judged" is for audits without verdicts
 _FILLS: dict[str, dict[str, Any]] = {
     "holds": {"color": "#0072B2"},
     "refuted": {"color": "#E69F00"},
@@ -21,86 +21,75 @@ _FILLS: dict[str, dict[str, Any]] = {
 
 
 def draw(report: Mapping[str, Any]) -> Figure:
-    """A row per set of the report. Left: equations per depth by verdict, correct ones upwards, incorrect ones downwards. Right,
-    where leakage was measured: per cent right per depth group and baseline, with one standard error, above the majority."""
+    """Draw a row of panels per set of a report of `audit.report.audit`.
+
+    Left: equations per depth by verdict, correct ones upwards, incorrect ones downwards. Right, where leakage was measured:
+    accuracy in per cent per depth group and baseline, with one standard error, against the share of the commoner label.
+    """
     sets = report["sets"]
-    columns = 2 if any(_measured(found) for found in sets.values()) else 1
+    leakage = {name: [row for row in audited.get("leakage", ()) if "skipped" not in row] for name, audited in sets.items()}
+    columns = 2 if any(leakage.values()) else 1
     figure = Figure(figsize=(5.2 * columns, 3.5 * len(sets)), layout="constrained")
     grid = figure.subplots(len(sets), columns, squeeze=False, width_ratios=[1, 1.15][:columns])
-    for axes, (name, found) in zip(grid, sets.items(), strict=True):
-        axes[0].set_title(f"{name}: {found['equations']:,} equations", loc="left", fontsize=10)
-        _draw_counts(axes[0], found["verdicts"])
-        if _measured(found):
+    for axes, (name, audited) in zip(grid, sets.items(), strict=True):
+        axes[0].set_title(f"{name}: {audited['equations']:,} equations", loc="left", fontsize=10)
+        _draw_counts(axes[0], audited["verdicts"])
+        if leakage[name]:
             axes[1].set_title("leakage, five-fold by pair", loc="left", fontsize=10)
-            _draw_leakage(axes[1], _measured(found))
+            _draw_leakage(axes[1], leakage[name])
         elif columns == 2:
             axes[1].set_axis_off()
     return figure
 
 
-def _measured(found: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    return [row for row in found.get("leakage", ()) if "skipped" not in row]
-
-
 def heights(rows: Sequence[Mapping[str, Any]]) -> dict[str, Counter[tuple[int, int]]]:
-    """Verdict -> (direction, depth) -> equations; direction -1 for those labelled incorrect, 1 for all others."""
-    found: dict[str, Counter[tuple[int, int]]] = {verdict: Counter() for verdict in _FILLS}
+    """Return verdict -> (direction, depth) -> equations; direction -1 for those labelled incorrect, 1 for all others."""
+    counts: dict[str, Counter[tuple[int, int]]] = {verdict: Counter() for verdict in _FILLS}
     for row in rows:
-        place = (-1 if row["label"] == 0 else 1, row["depth"])
-        rest = row["equations"]
+        bar = (-1 if row["label"] == 0 else 1, row["depth"])
         for verdict in _FILLS:
-            found[verdict][place] += row.get(verdict, 0)
-            rest -= row.get(verdict, 0)
-        found["not judged"][place] += rest
-    return {verdict: counts for verdict, counts in found.items() if counts.total()}
+            counts[verdict][bar] += row.get(verdict, 0)
+        counts["not judged"][bar] += row["equations"] - sum(row.get(verdict, 0) for verdict in _FILLS)
+    return {verdict: by_bar for verdict, by_bar in counts.items() if by_bar.total()}
 
 
 def _draw_counts(axes: Axes, rows: Sequence[Mapping[str, Any]]) -> None:
-    start: Counter[tuple[int, int]] = Counter()
+    """Draw stacked bars by depth, away from zero in both directions, with room for the legend above them."""
+    base: Counter[tuple[int, int]] = Counter()
     for verdict, counts in heights(rows).items():
-        places = [place for place in sorted(counts) if counts[place]]
+        bars = [bar for bar in sorted(counts) if counts[bar]]
         axes.bar(
-            [depth for _, depth in places],
-            [direction * counts[direction, depth] for direction, depth in places],
-            bottom=[direction * start[direction, depth] for direction, depth in places],
+            [depth for _, depth in bars],
+            [direction * counts[direction, depth] for direction, depth in bars],
+            bottom=[direction * base[direction, depth] for direction, depth in bars],
             width=0.8, linewidth=0.6, label=verdict, **_FILLS[verdict],
         )  # fmt: skip
-        start.update(counts)
+        base.update(counts)
     axes.set_axisbelow(True)
     axes.axhline(0, color="black", linewidth=0.8)
-    depths = [row["depth"] for row in rows]
+    depths, labels = [row["depth"] for row in rows], {row["label"] for row in rows}
     axes.set_xlim(min(depths) - 0.7, max(depths) + 0.7)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=20, min_n_ticks=1))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{abs(value):,.0f}"))
     axes.grid(axis="x", visible=False)
     axes.set_xlabel("depth of the equation")
-    axes.set_ylabel(_directions({row["label"] for row in rows}))
+    below = "incorrect" if 0 in labels else ""
+    above = " and ".join(word for label, word in ((1, "correct"), (None, "unlabelled")) if label in labels)
+    axes.set_ylabel("equations: " + "  |  ".join(filter(None, (below, above))))
     axes.margins(y=0.12)
     axes.legend(fontsize=8, loc="upper left", ncols=2)
-    _leave_room(axes)
-
-
-def _directions(labels: set[int | None]) -> str:
-    """What is above the line and what below."""
-    above = " and ".join(word for value, word in ((1, "correct"), (None, "unlabelled")) if value in labels)
-    words = [*(["incorrect"] if 0 in labels else []), *([above] if above else [])]
-    return "equations: " + "  |  ".join(words)
-
-
-def _leave_room(axes: Axes) -> None:
-    """A fifth more above the bars, for the legend."""
     low, high = axes.get_ylim()
     axes.set_ylim(low, high + 0.2 * (high - low))
 
 
 def _draw_leakage(axes: Axes, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Draw a point with its standard error per depth group and baseline; a dashed line is the share of the commoner label."""
     names = list(rows[0]["baselines"])
     for i, name in enumerate(names):
         scores = [row["baselines"][name] for row in rows]
-        places = [x + 0.15 * (i - (len(names) - 1) / 2) for x in range(len(rows))]
         style = _style.line(i)
         axes.errorbar(
-            places,
+            [x + 0.15 * (i - (len(names) - 1) / 2) for x in range(len(rows))],
             [score["accuracy"] for score in scores],
             yerr=[score["standard_error"] for score in scores],
             color=style["color"], marker=style["marker"], linestyle="none", markersize=5, capsize=2, linewidth=1, label=name,

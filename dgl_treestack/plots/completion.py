@@ -9,30 +9,29 @@ from dgl_treestack.plots import _style
 from dgl_treestack.results.metrics import within
 from dgl_treestack.results.run_result import RunResult
 
-PANELS = (("class", 1, "top-1"), ("collapse", 5, "top-5"))  # rank, at most, title
+PANELS = (("class", 1, "top-1"), ("collapse", 5, "top-5"))  # kind of rank, largest rank that counts, title
 SETS = {"blanks": "", "deep blanks": ", deep blanks"}  # extra -> what is added to the title
 
 
 def draw_groups(groups: Mapping[str, Sequence[RunResult]]) -> Figure:
-    """A row of panels per set of blanks, a line per model: mean over seeds, a band of one sample standard deviation.
+    """Draw a row of panels per set of blanks, a line per model: mean over seeds, a band of one sample standard deviation.
 
-    Top-1 is whether the best candidate is right; top-5 counts value classes, of which the best candidate stands for each.
+    Top-1 is whether the best candidate is right; top-5 ranks value classes, each by its best candidate.
     """
     sets = [name for name in SETS if all(name in run.more for runs in groups.values() for run in runs)]
     figure = Figure(figsize=(9.0, 3.6 * len(sets)), layout="constrained")
     panels = figure.subplots(len(sets), len(PANELS), sharey="row", squeeze=False)
     for row, name in zip(panels, sets, strict=True):
-        for axes, (kind, most, title) in zip(row, PANELS, strict=True):
-            for i, (label, runs) in enumerate(groups.items()):
-                _style.draw_seeds(axes, [_shares(run.more[name], kind, most) for run in runs], label, i)
-            axes.set_xticks(sorted({blank["depth"] for runs in groups.values() for run in runs for blank in run.more[name]}))
+        blanks_by_depth = {label: [records.by_depth(run.more[name]) for run in runs] for label, runs in groups.items()}
+        depths = sorted({depth for by_depths in blanks_by_depth.values() for by_depth in by_depths for depth in by_depth})
+        for axes, (kind, limit, title) in zip(row, PANELS, strict=True):
+            for i, (label, by_depths) in enumerate(blanks_by_depth.items()):
+                curves = [{d: within(blanks, kind, limit) for d, blanks in by_depth.items()} for by_depth in by_depths]
+                _style.draw_seeds(axes, curves, label, i)
+            axes.set_xticks(depths)
             axes.set_title(title + SETS[name])
             axes.set_xlabel("depth of the equation")
         row[0].set_ylabel("blanks filled (%)")
         row[0].set_ylim(bottom=0)
     panels[0][-1].legend(fontsize=8)
     return figure
-
-
-def _shares(blanks: Sequence[records.Record], kind: str, most: int) -> dict[int, float]:
-    return {depth: within(rows, kind, most) for depth, rows in records.by_depth(blanks).items()}

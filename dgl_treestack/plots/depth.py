@@ -1,4 +1,4 @@
-"""Accuracy against depth, inside and beyond the training depths: the figure the papers are about."""
+"""Accuracy against depth, inside and beyond the training depths: the main figure of the papers."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -15,61 +15,61 @@ MIN_EQUATIONS = 30  # a depth with fewer is not drawn: its standard error is abo
 
 
 def draw(runs: Sequence[RunResult]) -> Figure:
-    """A line per configuration: mean over seeds, a band of one sample standard deviation; training depths are shaded.
+    """Draw a line per configuration: mean over seeds, a band of one sample standard deviation; training depths are shaded.
 
     Raises DataError when there are no runs, or no depth with enough equations.
     """
     groups = by_config(runs)
-    short = len(groups) > 1 and len({name.split("-")[0] for name in groups}) == 1  # what they have in common says nothing
-    return draw_groups({name.split("-", 1)[-1] if short else name: group for name, group in groups.items()})
+    # A prefix that all names share, as in quickstart-tree_smu and quickstart-tree_lstm, is left out of the labels.
+    shorten = len(groups) > 1 and len({name.split("-")[0] for name in groups}) == 1
+    return draw_groups({name.split("-", 1)[-1] if shorten else name: group for name, group in groups.items()})
 
 
 def draw_groups(groups: Mapping[str, Sequence[RunResult]]) -> Figure:
-    """The same for runs that are grouped already, label -> runs that differ in their seed."""
-    deeper = all("deep" in run.more for group in groups.values() for run in group)
-    figure = Figure(figsize=(11.0 if deeper else 7.2, 4.2), layout="constrained")
-    panels = figure.subplots(1, 1 + deeper, sharey=True, squeeze=False)[0]
+    """Draw the figure for runs that are grouped already: label -> runs that differ in their seed.
+
+    A second panel has the deeper test set when all runs have records of it.
+    """
+    has_deep = all("deep" in run.more for group in groups.values() for run in group)
+    figure = Figure(figsize=(11.0 if has_deep else 7.2, 4.2), layout="constrained")
+    panels = figure.subplots(1, 1 + has_deep, sharey=True, squeeze=False)[0]
     _draw_panel(panels[0], groups)
     panels[0].set_ylabel("accuracy (%)")
     panels[0].legend(fontsize=8)
-    if deeper:
-        _draw_panel(panels[1], {name: [_on_deeper(run) for run in group] for name, group in groups.items()})
+    if has_deep:
+        deep = {name: [replace(run, test=run.more["deep"]) for run in group] for name, group in groups.items()}
+        _draw_panel(panels[1], deep)
         panels[1].set_title("deeper test set")
     return figure
 
 
-def _on_deeper(run: RunResult) -> RunResult:
-    return replace(run, test=run.more["deep"])
-
-
-def _draw_panel(axes: Axes, groups: Mapping[str, Sequence[RunResult]]) -> None:
-    runs = [run for group in groups.values() for run in group]
-    for i, (name, group) in enumerate(groups.items()):
-        _style.draw_seeds(axes, [accuracy_by_depth(run) for run in group], name, i)
-    majority = {depth: records.majority(rows) for run in reversed(runs) for depth, rows in _drawn(run).items()}
-    depths = sorted(majority)
-    axes.plot(depths, [majority[d] for d in depths], color="0.45", linewidth=1.2, linestyle=(0, (1, 1)), label="majority class")
-    axes.set_xticks(depths)
-    axes.set_xlim(depths[0] - 0.5, depths[-1] + 0.5)
-    _shade(axes, runs[0].config.data.depths)
-    axes.set_xlabel("depth of the equation")
-
-
 def accuracy_by_depth(run: RunResult) -> dict[int, float]:
-    """Depth -> accuracy in percent on the test records, depths with too few equations left out."""
-    return {depth: records.accuracy(rows) for depth, rows in _drawn(run).items()}
+    """Return depth -> accuracy in per cent on the test records, depths with too few equations left out."""
+    return {depth: records.accuracy(rows) for depth, rows in _large_depths(run).items()}
 
 
-def _drawn(run: RunResult) -> dict[int, list[records.Record]]:
+def _large_depths(run: RunResult) -> dict[int, list[records.Record]]:
+    """Return the test records of every depth with at least MIN_EQUATIONS. Raises DataError when there is none."""
     groups = {depth: rows for depth, rows in records.by_depth(run.test).items() if len(rows) >= MIN_EQUATIONS}
     if not groups:
         raise DataError(f"No depth of its test set has the {MIN_EQUATIONS} equations that a point needs.", run.folder)
     return groups
 
 
-def _shade(axes: Axes, trained: range) -> None:
-    left, right = axes.get_xlim()
+def _draw_panel(axes: Axes, groups: Mapping[str, Sequence[RunResult]]) -> None:
+    """Draw the curves of all groups, the share of the commoner label, and the shade over the training depths."""
+    for i, (name, group) in enumerate(groups.items()):
+        _style.draw_seeds(axes, [accuracy_by_depth(run) for run in group], name, i)
+    runs = [run for group in groups.values() for run in group]
+    # Where test sets differ, a depth has the majority of the first run that has it.
+    majority = {depth: records.majority(rows) for run in reversed(runs) for depth, rows in _large_depths(run).items()}
+    depths = sorted(majority)
+    axes.plot(depths, [majority[d] for d in depths], color="0.45", linewidth=1.2, linestyle=(0, (1, 1)), label="majority class")
+    axes.set_xticks(depths)
+    axes.set_xlim(depths[0] - 0.5, depths[-1] + 0.5)
+    trained, (left, right) = runs[0].config.data.depths, axes.get_xlim()
     start, stop = max(left, trained.start - 0.5), min(right, trained.stop - 0.5)
     if (start, stop) != (left, right):
         axes.axvspan(start, stop, color="0.92", zorder=0)
         axes.text(stop - 0.1, axes.get_ylim()[1], "training depths", ha="right", va="top", fontsize=8, color="0.35")
+    axes.set_xlabel("depth of the equation")

@@ -9,12 +9,12 @@ from dgl_treestack.results.run_result import RunResult, by_config
 
 
 def draw(runs: Sequence[RunResult]) -> Figure:
-    """A line per configuration: mean over seeds, a band of one sample standard deviation."""
+    """Draw a line per configuration: mean over seeds, a band of one sample standard deviation."""
     return draw_groups(by_config(runs))
 
 
 def draw_groups(groups: Mapping[str, Sequence[RunResult]]) -> Figure:
-    """The same for runs that are grouped already, label -> runs that differ in their seed."""
+    """Draw the figure for runs that are grouped already: label -> runs that differ in their seed."""
     figure = Figure(figsize=(7.2, 4.2), layout="constrained")
     axes = figure.add_subplot()
     for i, (label, runs) in enumerate(groups.items()):

@@ -1,5 +1,6 @@
-"""Equations by depth: the histogram of the papers beside that of a data set that was made."""
+"""Equations by depth: the histogram of the papers beside those of generated data sets."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,23 +10,23 @@ from dgl_treestack.generate.presets.paper import COUNTS
 from dgl_treestack.plots import _style
 
 PAPERS = "Mali et al. 2021, Table 1"
-_EDGES = ("//", "", "\\\\", "..")
+_HATCHES = ("//", "", "\\\\", "..")
 
 
 def draw(manifests: Sequence[Mapping[str, Any]]) -> Figure:
-    """Bars per depth for the papers' set and for each manifest of `generate.production`, all its files together."""
-    histograms = [(PAPERS, dict(COUNTS)), *((manifest["preset"], _by_depth(manifest)) for manifest in manifests)]
+    """Draw bars per depth for the papers' set and for each manifest of `generate.production`, all its files together."""
+    histograms = [(PAPERS, dict(COUNTS)), *((manifest["preset"], _count_by_depth(manifest)) for manifest in manifests)]
     figure = Figure(figsize=(7.2, 3.8), layout="constrained")
     axes = figure.add_subplot()
     width = 0.85 / len(histograms)
     for i, (name, counts) in enumerate(histograms):
-        places = [depth + (i - (len(histograms) - 1) / 2) * width for depth in counts]
+        centres = [depth + (i - (len(histograms) - 1) / 2) * width for depth in counts]
         style: dict[str, Any] = {
             "color": _style.COLOURS[i % len(_style.COLOURS)],
-            "hatch": _EDGES[i % len(_EDGES)],
+            "hatch": _HATCHES[i % len(_HATCHES)],
             "edgecolor": "white",
         }
-        axes.bar(places, list(counts.values()), width, linewidth=0, label=f"{name} ({sum(counts.values()):,})", **style)
+        axes.bar(centres, list(counts.values()), width, linewidth=0, label=f"{name} ({sum(counts.values()):,})", **style)
     axes.set_xticks(sorted({depth for _, counts in histograms for depth in counts}))
     axes.set_xlabel("depth of the equation")
     axes.set_ylabel("equations")
@@ -34,10 +35,10 @@ def draw(manifests: Sequence[Mapping[str, Any]]) -> Figure:
     return figure
 
 
-def _by_depth(manifest: Mapping[str, Any]) -> dict[int, int]:
-    found: dict[int, int] = {}
+def _count_by_depth(manifest: Mapping[str, Any]) -> dict[int, int]:
+    """Return depth -> labelled equations over all files; unlabelled rows are completion candidates, not equations."""
+    counts: Counter[int] = Counter()
     for file in manifest["files"].values():
-        for depth, labels in file["by depth and label"].items():
-            labelled = sum(count for label, count in labels.items() if label in "01")  # candidates are no equations
-            found[int(depth)] = found.get(int(depth), 0) + labelled
-    return {depth: count for depth, count in sorted(found.items()) if count}
+        for depth, count_by_label in file["by depth and label"].items():
+            counts[int(depth)] += sum(count for label, count in count_by_label.items() if label in "01")
+    return {depth: count for depth, count in sorted(counts.items()) if count}

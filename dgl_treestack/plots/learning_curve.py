@@ -1,65 +1,62 @@
 """Accuracy against the number of training equations: how much data a model needs, and whether more would still help."""
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from dgl_treestack.errors import DataError
 from dgl_treestack.plots import _style
-from dgl_treestack.results.report import Row, rows_of
+from dgl_treestack.results.report import rows_of
 from dgl_treestack.results.run_result import RunResult
 
 _NOT_DRAWN = ("best epoch", "train")
-NEAR = 1.3  # times: sizes nearer to each other would be written over each other
+MIN_RATIO = 1.3  # a size is written below the axis when the next larger one is at least so many times as large
 
 
 def draw(runs: Sequence[RunResult]) -> Figure:
-    """A line per part of the data, for several models a panel per part and a line per model. A point is the mean over seeds,
-    its bar one sample standard deviation.
+    """Draw a line per part of the data; for several models a panel per part and a line per model.
 
-    Raises DataError when a run does not say how many equations it was trained on.
+    A part is a column of `results.report.rows_of`, such as validation. A point is the mean over seeds, its bar one sample
+    standard deviation. Raises DataError when a run does not say how many equations it was trained on.
     """
     for run in runs:
         if not run.equations:
             raise DataError("The run does not say how many equations it was trained on. Train it anew.", run.folder)
     rows = sorted(rows_of(runs), key=lambda row: row["equations"])
     models = list(dict.fromkeys(row["model"] for row in rows))
-    parts = list(dict.fromkeys(part for row in rows for part in _parts(row)))
-    panels = [[part] for part in parts] if len(models) > 1 else [parts]
-    figure = Figure(figsize=(1.6 + 4.6 * len(panels), 4.0), layout="constrained")
-    for axes, shown in zip(figure.subplots(1, len(panels), sharey=True, squeeze=False)[0], panels, strict=True):
-        for i, (model, part) in enumerate((model, part) for model in models for part in shown):
-            found = [row for row in rows if row["model"] == model and part in row]
-            _draw_line(axes, found, part, model if len(models) > 1 else part, _style.line(i))
+    columns = [name for row in rows for name, value in row.items() if isinstance(value, tuple) and name not in _NOT_DRAWN]
+    parts = list(dict.fromkeys(columns))
+    parts_of_panels = [[part] for part in parts] if len(models) > 1 else [parts]
+    figure = Figure(figsize=(1.6 + 4.6 * len(parts_of_panels), 4.0), layout="constrained")
+    panels = figure.subplots(1, len(parts_of_panels), sharey=True, squeeze=False)[0]
+    for axes, parts_of_panel in zip(panels, parts_of_panels, strict=True):
+        for i, (model, part) in enumerate(itertools.product(models, parts_of_panel)):
+            points = [row for row in rows if row["model"] == model and part in row]
+            means, deviations = zip(*(row[part] for row in points), strict=True)
+            style: dict[str, Any] = {**_style.line(i), "markersize": 4.5, "capsize": 2}
+            label = model if len(models) > 1 else part
+            axes.errorbar([row["equations"] for row in points], means, [d or 0.0 for d in deviations], **style, label=label)
         axes.axhline(50, color="0.45", linewidth=1.2, linestyle=(0, (1, 1)), label="chance")
-        axes.set_title(shown[0] if len(models) > 1 else "")
+        axes.set_title(parts_of_panel[0] if len(models) > 1 else "")
         _mark_sizes(axes, sorted({row["equations"] for row in rows}))
     figure.axes[0].set_ylabel("accuracy (%)")
     figure.axes[0].legend()
     return figure
 
 
-def _mark_sizes(axes: Axes, sizes: Sequence[int]) -> None:
-    """A logarithmic axis with the sizes written below it, where there is room for them."""
-    axes.set_xscale("log")
-    written = [size for size, larger in zip(sizes, [*sizes[1:], math.inf], strict=True) if larger > NEAR * size]
-    axes.set_xticks(written, [f"{size / 1000:.3g}k" if size >= 1000 else str(size) for size in written])
-    axes.minorticks_off()
-    axes.set_xlabel("training equations")
-
-
 def draw_groups(groups: Mapping[str, Sequence[RunResult]]) -> Figure:
-    """The same for runs by label; a model is known by its name, whatever the labels."""
+    """Draw the figure for runs by label. Lines are named after models, whatever the labels."""
     return draw([run for runs in groups.values() for run in runs])
 
 
-def _parts(row: Row) -> list[str]:
-    return [name for name, value in row.items() if isinstance(value, tuple) and name not in _NOT_DRAWN]
-
-
-def _draw_line(axes: Axes, rows: Sequence[Row], part: str, label: str, line: dict[str, str]) -> None:
-    means, spreads = zip(*(row[part] for row in rows), strict=True)
-    sizes, bars = [row["equations"] for row in rows], [spread or 0.0 for spread in spreads]
-    axes.errorbar(sizes, means, bars, **line, markersize=4.5, capsize=2, label=label)  # type: ignore[arg-type]
+def _mark_sizes(axes: Axes, sizes: Sequence[int]) -> None:
+    """Make the axis logarithmic and write the sizes below it; of sizes that would overlap, the largest."""
+    axes.set_xscale("log")
+    written = [size for size, larger in zip(sizes, [*sizes[1:], math.inf], strict=True) if larger > MIN_RATIO * size]
+    axes.set_xticks(written, [f"{size / 1000:.3g}k" if size >= 1000 else str(size) for size in written])
+    axes.minorticks_off()
+    axes.set_xlabel("training equations")

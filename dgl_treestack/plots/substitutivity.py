@@ -1,4 +1,4 @@
-"""t-SNE of what models make of expressions, coloured by their value (Arabshahi 2020, Figures 5 and 7)."""
+"""t-SNE of models' representations of expressions, coloured by their value (Arabshahi 2020, Figures 5 and 7)."""
 
 import math
 from collections import Counter
@@ -14,25 +14,26 @@ from dgl_treestack.plots import _style
 from dgl_treestack.results import metrics
 from dgl_treestack.results.run_result import RunResult
 
-SHOWN = 5  # classes with a colour of their own, the largest; the others are grey
+SHOWN = 5  # the largest classes have a colour each; the other classes are grey
 PERPLEXITY, SEED, COLUMNS = 30.0, 0, 3
 
 
 def draw_groups(groups: Mapping[str, Sequence[RunResult]]) -> Figure:
-    """A panel per model, of its first seed, with the settings of the t-SNE the same for all.
+    """Draw a panel per model, of the first of its runs, all with the same t-SNE settings.
 
+    The runs have records of `inspection.representations` as `more["expressions"]`.
     Raises DataError with fewer than two value classes of five expressions.
     """
     rows = math.ceil(len(groups) / COLUMNS)
-    width = min(COLUMNS, len(groups))
-    figure = Figure(figsize=(3.3 * width, 3.2 * rows + 0.5), layout="constrained")
-    panels = figure.subplots(rows, width, squeeze=False).flatten()
+    columns = min(COLUMNS, len(groups))
+    figure = Figure(figsize=(3.3 * columns, 3.2 * rows + 0.5), layout="constrained")
+    panels = figure.subplots(rows, columns, squeeze=False).flatten()
     for axes, (label, runs) in zip(panels, groups.items(), strict=False):
-        found = metrics.in_large_classes(runs[0].more["expressions"])
-        if len({row["class"] for row in found}) < 2:
+        expressions = metrics.in_large_classes(runs[0].more["expressions"])
+        if len({row["class"] for row in expressions}) < 2:
             raise DataError("There are no two value classes of five expressions to show.", runs[0].folder)
-        _draw_panel(axes, found)
-        clusters = metrics.clusters(found)
+        _draw_panel(axes, expressions)
+        clusters = metrics.clusters(expressions)
         axes.set_title(f"{label}\nneighbour {clusters.agreement:.0f} %, silhouette {clusters.silhouette:.2f}", fontsize=9)
     for axes in panels[len(groups) :]:
         axes.axis("off")
@@ -42,31 +43,25 @@ def draw_groups(groups: Mapping[str, Sequence[RunResult]]) -> Figure:
 
 
 def _draw_panel(axes: Axes, rows: Sequence[Record]) -> None:
-    places = embed(rows)
+    """Draw the points of one model. A class is named after its simplest expression: fewest minus signs, then shortest."""
+    points = embed(rows)
     classes = np.array([row["class"] for row in rows])
     largest = [name for name, _ in Counter(classes.tolist()).most_common(SHOWN)]
-    others = ~np.isin(classes, largest)
-    axes.scatter(places[others, 0], places[others, 1], s=6, color="0.8", label="other values", linewidths=0)
+    rest = points[~np.isin(classes, largest)]
+    axes.scatter(rest[:, 0], rest[:, 1], s=6, color="0.8", label="other values", linewidths=0)
     for i, name in enumerate(largest):
-        style = _style.line(i)
-        chosen = classes == name
-        axes.scatter(
-            places[chosen, 0], places[chosen, 1], s=14, color=style["color"], marker=style["marker"], label=value_of(rows, name)
-        )
+        texts = [row["text"] for row in rows if row["class"] == name]
+        simplest = min(texts, key=lambda text: (text.count("-"), len(text), text))
+        style, (x, y) = _style.line(i), points[classes == name].T
+        axes.scatter(x, y, s=14, color=style["color"], marker=style["marker"], label=f"value of {simplest}")
     axes.set_xticks([])
     axes.set_yticks([])
 
 
 def embed(rows: Sequence[Record]) -> np.ndarray:
-    """(rows, 2) places by t-SNE, perplexity 30 or a third of the rows where they are fewer, the same for the same rows."""
+    """Return (rows, 2) t-SNE coordinates, perplexity 30 or a third of the rows if that is less. Deterministic."""
     from sklearn.manifold import TSNE
 
     vectors = np.array([row["h"] for row in rows])
     perplexity = min(PERPLEXITY, (len(rows) - 1) / 3)
     return TSNE(init="pca", learning_rate="auto", perplexity=perplexity, random_state=SEED).fit_transform(vectors)
-
-
-def value_of(rows: Sequence[Record], name: str) -> str:
-    """The shortest way of writing a class that is there, with as few signs as can be."""
-    texts = (row["text"] for row in rows if row["class"] == name)
-    return "value of " + min(texts, key=lambda text: (text.count("-"), len(text), text))

@@ -11,16 +11,24 @@ from dgl_treestack.plots import _style
 from dgl_treestack.plots.depth import MIN_EQUATIONS
 from dgl_treestack.results.run_result import RunResult
 
-PANELS = (("usage", "mean over operators"), ("top", "at the two sides"))
+PANELS = (("usage", "mean over operators"), ("top", "at the two sides"))  # key of a record, title
 
 
 def draw_groups(groups: Mapping[str, Sequence[RunResult]]) -> Figure:
-    """A line per model: mean over seeds, a band of one sample standard deviation; depths with too few equations left out."""
+    """Draw a line per model: mean over seeds, a band of one sample standard deviation; depths with too few equations left out.
+
+    The runs have records of `inspection.usage` as `more["usage"]`.
+    """
     figure = Figure(figsize=(9.0, 3.8), layout="constrained")
     panels = figure.subplots(1, len(PANELS), sharey=True)
-    for axes, (column, title) in zip(panels, PANELS, strict=True):
+    for axes, (key, title) in zip(panels, PANELS, strict=True):
         for i, (label, runs) in enumerate(groups.items()):
-            _style.draw_seeds(axes, [_by_depth(run, column) for run in runs], label, i)
+            curves = []
+            for run in runs:
+                by_depth = records.by_depth(run.more["usage"])
+                large = {depth: rows for depth, rows in by_depth.items() if len(rows) >= MIN_EQUATIONS}
+                curves.append({depth: fmean(row[key] for row in rows) for depth, rows in large.items()})
+            _style.draw_seeds(axes, curves, label, i)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.set_title(title)
         axes.set_xlabel("depth of the equation")
@@ -28,8 +36,3 @@ def draw_groups(groups: Mapping[str, Sequence[RunResult]]) -> Figure:
     panels[0].set_ylim(bottom=0)
     panels[0].legend(fontsize=8)
     return figure
-
-
-def _by_depth(run: RunResult, column: str) -> dict[int, float]:
-    groups = records.by_depth(run.more["usage"])
-    return {depth: fmean(row[column] for row in rows) for depth, rows in groups.items() if len(rows) >= MIN_EQUATIONS}

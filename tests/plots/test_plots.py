@@ -99,16 +99,16 @@ def test_every_configuration_has_a_line_of_its_own(tmp_path, folders):
         (("smu-0a1b",), ("smu-0a1b",)),
     ]:
         renamed = [dataclasses.replace(config, name=name, batch_size=8 + i) for i, name in enumerate(names)]
-        made = [fake_run(tmp_path / f"{'-'.join(names)}-{i}", one, 0, 1.0, 400) for i, one in enumerate(renamed)]
-        (axes,) = depth.draw([read(folder) for folder in made]).axes
+        run_folders = [fake_run(tmp_path / f"{'-'.join(names)}-{i}", c, 0, 1.0, 400) for i, c in enumerate(renamed)]
+        (axes,) = depth.draw([read(folder) for folder in run_folders]).axes
         assert {line.get_label().removesuffix(" (1 seed)") for line in axes.get_lines()} == {*labels, "majority class"}
 
 
 def test_the_learning_curve_has_a_point_per_size(tmp_path, folders):
     config = configuration.load(folders[0] / "config.toml")
     larger = dataclasses.replace(config, name="larger")
-    more = [fake_run(tmp_path / f"larger-{seed}", larger, seed, 1.0, 400) for seed in (0, 1)]
-    runs = [read(folder) for folder in (*more, *folders[:3])]
+    larger_folders = [fake_run(tmp_path / f"larger-{seed}", larger, seed, 1.0, 400) for seed in (0, 1)]
+    runs = [read(folder) for folder in (*larger_folders, *folders[:3])]
     (axes,) = learning_curve.draw(runs).axes
     lines = {line.get_label(): line for line in axes.get_lines()}
     drawn = {bar.get_label(): bar[0] for bar in axes.containers}
@@ -153,12 +153,12 @@ def test_two_sets_of_one_preset_and_candidates_that_are_no_equations(tmp_path):
 def test_a_table_shows_any_metric_and_every_depth(folders, metric):
     (row,) = report.tabulate(folders[:3], metric, depths=True)
     runs = [read(folder) for folder in folders[:3]]
-    for level in {record["depth"] for run in runs for record in run.test}:
-        values = [METRICS[metric]([record for record in run.test if record["depth"] == level]) for run in runs]
-        known = [value for value in values if not math.isnan(value)]
-        assert (str(level) in row) == bool(known)
-        if known:
-            assert row[str(level)][0] == pytest.approx(statistics.fmean(known))
+    for depth_of_column in {record["depth"] for run in runs for record in run.test}:
+        values = [METRICS[metric]([record for record in run.test if record["depth"] == depth_of_column]) for run in runs]
+        numbers = [value for value in values if not math.isnan(value)]
+        assert (str(depth_of_column) in row) == bool(numbers)
+        if numbers:
+            assert row[str(depth_of_column)][0] == pytest.approx(statistics.fmean(numbers))
 
 
 def test_a_table_as_csv_and_an_unknown_metric(folders):
