@@ -33,44 +33,44 @@ def some_trees(seed=3, count=8):
 
 
 def assert_equals_oracle(cell, trees, batch, inputs=None, noise=None):
-    """h, every other field and every signal of every node."""
+    """Compare h, every other field and every signal of every node with those of the recursion."""
     start = 0
     for tree in trees:
         visited: dict = {}
         span = slice(start, start + tree.size)
-        own_noise = {field: factors[span] for field, factors in (noise or {}).items()}
-        own_inputs = None if inputs is None else inputs[span]
-        recurse(cell, tree, VOCABULARY, inputs=own_inputs, noise=own_noise, visited=visited)
+        noise_of_tree = {field: factors[span] for field, factors in (noise or {}).items()}
+        inputs_of_tree = None if inputs is None else inputs[span]
+        recurse(cell, tree, VOCABULARY, inputs=inputs_of_tree, noise=noise_of_tree, visited=visited)
         for node, (state, signals) in visited.items():
             for field, shape in cell.fields.items():
-                found = batch.ndata[field][start + node]
-                expected = state[field].flatten() if state else torch.zeros_like(found)
-                assert torch.allclose(found, expected, rtol=1e-10, atol=1e-10), (tree, node, field, shape)
+                result = batch.ndata[field][start + node]
+                expected = state[field].flatten() if state else torch.zeros_like(result)
+                assert torch.allclose(result, expected, rtol=1e-10, atol=1e-10), (tree, node, field, shape)
             for signal in cell.signals:
-                found = batch.ndata[f"signal/{signal}"][start + node]
+                result = batch.ndata[f"signal/{signal}"][start + node]
                 if signal in signals:
-                    assert torch.allclose(found[: signals[signal].shape[1]], signals[signal][0], rtol=1e-10, atol=1e-10)
+                    assert torch.allclose(result[: signals[signal].shape[1]], signals[signal][0], rtol=1e-10, atol=1e-10)
                 else:
-                    assert not found.any()
+                    assert not result.any()
         start += tree.size
 
 
 def gradients(cell, batch, engine, noise, signals):
-    """Those of all parameters, and of external input if there is any, of a scalar of all states and signals."""
+    """The gradients of a scalar function of all states and signals: of all parameters, and of external input if there is any."""
     cell.zero_grad(set_to_none=True)
     if cell.input_size:
         batch.ndata["input"] = batch.ndata["input"].detach().requires_grad_()
     propagate(batch, cell, engine=engine, signals=signals, noise=noise)
     shown = [*cell.fields, *(f"signal/{name}" for name in signals)]
     sum((batch.ndata[name] * torch.linspace(0.5, 1.5, batch.ndata[name].shape[-1])).sin().sum() for name in shown).backward()
-    found = {name: parameter.grad for name, parameter in cell.named_parameters()}
-    return {**found, "external input": batch.ndata["input"].grad} if cell.input_size else found
+    by_name = {name: parameter.grad for name, parameter in cell.named_parameters()}
+    return {**by_name, "external input": batch.ndata["input"].grad} if cell.input_size else by_name
 
 
 def assert_same_gradients(cell, batch, engine, noise=None, signals=()):
-    wanted, found = (gradients(cell, batch, one, noise, signals) for one in ("topo", engine))
-    for parameter, gradient in wanted.items():
+    expected, results = (gradients(cell, batch, name, noise, signals) for name in ("topo", engine))
+    for parameter, gradient in expected.items():
         if gradient is None:
-            assert found[parameter] is None, parameter
+            assert results[parameter] is None, parameter
         else:
-            assert torch.allclose(found[parameter], gradient, rtol=1e-10, atol=1e-10), parameter
+            assert torch.allclose(results[parameter], gradient, rtol=1e-10, atol=1e-10), parameter

@@ -1,4 +1,4 @@
-"""What an engine must equal: the recursion, one node at a time, in ten lines."""
+"""The reference for all engines: the recursion, one node at a time, in ten lines."""
 
 from collections.abc import Mapping
 
@@ -10,7 +10,7 @@ from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.expression import Expression
 
 
-class _One:
+class _OneOperator:
     def __init__(self, cell: Cell, operator: str):
         self.cell, self.operator = cell, operator
 
@@ -46,9 +46,9 @@ def recurse(
             state = {}
         else:
             children = {field: torch.stack([state[field] for state in below], 1) for field in cell.fields}
-            own_input = None if inputs is None else inputs[node : node + 1]
-            own_noise = {field: factors[node : node + 1] for field, factors in (noise or {}).items()}
-            state, signals = cell.node(_One(cell, name), children, own_input, own_noise)
+            input_of_node = None if inputs is None else inputs[node : node + 1]
+            noise_of_node = {field: factors[node : node + 1] for field, factors in (noise or {}).items()}
+            state, signals = cell.node(_OneOperator(cell, name), children, input_of_node, noise_of_node)
     if visited is not None:
         visited[node] = (state, signals)
     return state

@@ -1,7 +1,22 @@
-"""The contract of a cell: one step of the recursion, children's states in, parent's state out.
+"""The contract of a cell. A cell is one step of the recursion: children's states in, parent's state out.
 
-A cell never sees a graph, a loss or a file. What depends on the operator is `ops.linear(product, x)` alone; everything
-else in a step is pointwise along nodes. `propagate` runs any cell; `tests/cells` checks every file of this folder.
+A cell never sees a graph, a loss or a file. `propagate` runs any cell over a graph; `tests/cells` checks the cell of every
+file of this folder. A cell of your own is a class derived from `Cell`:
+
+    @register_cell("my_tree_rnn")
+    class MyTreeRNN(Cell):
+        def __init__(self, *sizes, **common):
+            super().__init__(*sizes, **common)
+            self.signals = {"gate": (self.hidden,)}                        # what `node` reports, here one gate per element
+            self.noise = {"h": (self.hidden,)}                             # what dropout multiplies
+            self.add_product("state", self.joined(self.hidden), (self.hidden, 0))      # W, b per operator
+            self.add_product("gate", self.joined(self.hidden), (self.hidden, 0))       # V, c per operator
+
+        def node(self, ops, children, inputs, noise):
+            x = self.join(children["h"], inputs)                           # x = [h_1; ...; h_A; inputs]
+            gate = torch.sigmoid(ops.linear("gate", x))                    # g = sigma(V x + c)
+            h = gate * torch.tanh(ops.linear("state", x))                  # h = g * tanh(W x + b)
+            return {"h": dropped(h, noise, "h")}, {"gate": gate}
 """
 
 import abc
@@ -24,7 +39,7 @@ Signals = dict[str, Tensor]
 Noise = Mapping[str, Tensor]
 Shape = tuple[int, ...]
 FORMS = ("nary", "child_sum")
-PER_CHILD = -1  # in the shape of a signal: one entry per child
+PER_CHILD = -1  # in the shape of a signal: a dimension with one entry per child
 
 
 @runtime_checkable
@@ -32,27 +47,35 @@ class Ops(Protocol):
     """The operators of a frontier, as a cell sees them."""
 
     def linear(self, product: str, x: Tensor) -> Tensor:
-        """Weight and bias of every node's own operator applied to its row of x, (nodes, ..., in) -> (nodes, ..., out)."""
+        """Apply a product to x (nodes, ..., in), each node with the weight and bias of its own operator: (nodes, ..., out)."""
         ...
 
 
 def dropped(x: Tensor, noise: Noise, name: str) -> Tensor:
-    """x with the dropout of a noise field applied, or x itself when there is none."""
+    """Apply the dropout factors of a noise field to x; return x itself where there are none, as outside training."""
     return x * noise[name] if name in noise else x
 
 
 class Cell(nn.Module, abc.ABC):
     """Base of all recursive cells.
 
-    operators: those it has parameters for. tokens: rows of the embedding table. hidden: width H of a state.
-    dropout: probability that an entry of a `noise` field is dropped in training. input_size: width of the external input
-    of inner nodes, 0 for none. share: `operator`, a set of weights for every operator, or `all`, one set for every arity.
-    form: `nary`, children are told apart and their vectors concatenated, or `child_sum`, their vectors are summed, their
-    order is forgotten and an operator may take any number of them (Tai et al. 2015, sections 3.1 and 3.2).
+    operators: those the cell has parameters for. tokens: rows of the embedding table. hidden: width H of a node's state h.
+    dropout: probability that an entry of a noise field is dropped in training. input_size: width of the external input of
+    inner nodes, 0 for none. share: `operator`, weights of its own for every operator, or `all`, the same weights for all
+    operators (of one arity, where widths depend on it). form: `nary`, in which children are told apart and their vectors
+    concatenated (Tai et al. 2015, section 3.2), or `child_sum`, in which their vectors are summed, their order is forgotten and
+    an operator may have any number of children (section 3.1).
 
-    A subclass sets `fields` (what a node carries: name -> shape; tasks read `h`), `signals` (what it can show of itself),
-    `noise` (what dropout acts on) and `empty` (what a field of a leaf is filled with, where not zero), adds its products with
-    `add_product` and `add_map`, and defines `node`.
+    A subclass passes these on to `super().__init__`, takes settings of its own as keyword arguments, and then declares
+
+    - `fields`, what a node carries: name -> shape, without the dimension of nodes. `h` (H,) is always there; tasks read it.
+    - `signals`, what `node` reports beside the state, such as gates: name -> shape, with `PER_CHILD` for one entry per child.
+    - `noise`, the tensors that dropout multiplies: name -> shape.
+    - `empty`, what a field of a leaf is filled with: name -> number, 0 for fields that are not named. `h` is not filled.
+    - its weights, by `add_product`, `add_map` and `add_constants`.
+
+    It defines `node`, the step. `join`, `map` and `constants` apply weights so that one `node` serves both forms.
+    Parameters are uninitialised until `reset_parameters` or `load_state_dict`. Raises ConfigurationError for a bad setting.
     """
 
     def __init__(
@@ -90,71 +113,93 @@ class Cell(nn.Module, abc.ABC):
         share: str = "",
         draw: Draw = draw_linear,
     ) -> None:
-        """A per-operator linear map. `inputs` and `outputs` are (a, b) for a width of a + b * arity; without inputs it is a
-        bias alone. share: where not the cell's. draw: fills weight and bias at the start."""
+        """Add a linear map with weights per operator, which `ops.linear(name, x)` applies.
+
+        inputs, outputs: widths, as (a, b) for a + b * arity. `self.joined(W)` gives the inputs of what `join` returns; inputs
+        (0, 0) make the map a bias alone. share: in place of the cell's. draw: fills weight and bias with initial values.
+        """
         self.products[name] = OperatorLinear(self.operators, inputs, outputs, bias=bias, share=share or self.share, draw=draw)
 
     def joined(self, size: int, external: bool = True) -> tuple[int, int]:
-        """Width, as `add_product` takes it, of what `join` makes of children's vectors of a size (and external input)."""
+        """Return the width, as `add_product` takes it, of what `join` makes of children's vectors of width `size`.
+
+        external: whether `join` is given the external input, too.
+        """
         extra = self.input_size if external else 0
         return (extra, size) if self.form == "nary" else (extra + size, 0)
 
     def join(self, vectors: Tensor, inputs: Tensor | None = None) -> Tensor:
-        """[v_1; ...; v_A; input], or [v_1 + ... + v_A; input] in the child-sum form: (nodes, A, ..., W) -> (nodes, ..., in).
+        """Join children's vectors (nodes, A, ..., W) and external input to one vector per node (nodes, ..., in).
 
-        Of children's h and with external input it is eq. 1 of Arabshahi 2019.
+        [v_1; ...; v_A; input], which is eq. 1 of Arabshahi 2019 where v is h; [v_1 + ... + v_A; input] in the child-sum form.
         """
         joined = vectors.movedim(1, -2).flatten(-2) if self.form == "nary" else vectors.sum(1)
         return joined if inputs is None else torch.cat([joined, inputs], dim=-1)
 
-    def add_map(self, name: str, own: int, *, external: bool = True, bias: bool = True) -> None:
-        """Linear maps of children's h-like vectors to `own` vectors per node and one per child; see `map`.
+    def add_map(self, name: str, per_node: int, *, external: bool = True, bias: bool = True) -> None:
+        """Add linear maps, which `map` applies, of children's vectors (H,) to `per_node` vectors (H,) and one per child.
 
-        Every one sees all children in the n-ary form; in the child-sum form a child's own sees that child alone.
+        In the n-ary form every result sees all children; in the child-sum form the one of a child sees that child alone.
+        external: whether `map` is given the external input, too.
         """
-        rows, columns = self.joined(self.hidden, external), own * self.hidden
+        inputs, columns = self.joined(self.hidden, external), per_node * self.hidden
         if self.form == "nary":
-            self.add_product(name, rows, (columns, self.hidden), bias=bias)
+            self.add_product(name, inputs, (columns, self.hidden), bias=bias)
             return
-        self.add_product(f"{name}_child", rows, (self.hidden, 0), bias=bias)
-        if own:
-            self.add_product(name, rows, (columns, 0), bias=bias)
+        self.add_product(f"{name}_child", inputs, (self.hidden, 0), bias=bias)
+        if per_node:
+            self.add_product(name, inputs, (columns, 0), bias=bias)
 
     def map(self, ops: Ops, name: str, vectors: Tensor, inputs: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Vectors per node (nodes, own, H) and per child (nodes, A, H) of children's vectors (nodes, A, H); see `add_map`."""
+        """Apply the maps of `add_map` to children's vectors (nodes, A, H): vectors (nodes, per_node, H) and (nodes, A, H)."""
         if self.form == "nary":
-            found = ops.linear(name, self.join(vectors, inputs)).unflatten(1, (-1, self.hidden))
-            split = cast(OperatorLinear, self.products[name]).outputs[0] // self.hidden
-            return found[:, :split], found[:, split:]
-        every = [vectors] if inputs is None else [vectors, inputs.unsqueeze(1).expand(-1, vectors.shape[1], -1)]
-        per_child = ops.linear(f"{name}_child", torch.cat(every, dim=-1))
+            results = ops.linear(name, self.join(vectors, inputs)).unflatten(1, (-1, self.hidden))
+            per_node = cast(OperatorLinear, self.products[name]).outputs[0] // self.hidden
+            return results[:, :per_node], results[:, per_node:]
+        parts = [vectors] if inputs is None else [vectors, inputs.unsqueeze(1).expand(-1, vectors.shape[1], -1)]
+        per_child = ops.linear(f"{name}_child", torch.cat(parts, dim=-1))
         if name not in self.products:
             return per_child[:, :0], per_child
         return ops.linear(name, self.join(vectors, inputs)).unflatten(1, (-1, self.hidden)), per_child
 
-    def add_constants(self, name: str, own: Sequence[float], child: float | None = None) -> None:
-        """Learned vectors per operator, `own` per node and perhaps one per child, with their values at the start."""
-        values = [value for value in own for _ in range(self.hidden)]
-        per_child = self.hidden if child is not None else 0
-        width = (len(values), per_child) if self.form == "nary" else (len(values) + per_child, 0)
-        self.add_product(name, (0, 0), width, draw=Constants(tuple(values), child or 0.0))
+    def add_constants(self, name: str, per_node: Sequence[float], per_child: float | None = None) -> None:
+        """Add learned vectors (H,) per operator, which `constants` returns.
+
+        per_node: the initial value of each. per_child: that of one further vector per child in the n-ary form, of one further
+        vector in the child-sum form; None for no further ones.
+        """
+        values = [value for value in per_node for _ in range(self.hidden)]
+        further = self.hidden if per_child is not None else 0
+        width = (len(values), further) if self.form == "nary" else (len(values) + further, 0)
+        self.add_product(name, (0, 0), width, draw=Constants(tuple(values), per_child or 0.0))
 
     def constants(self, ops: Ops, name: str, like: Tensor) -> Tensor:
-        """The vectors of `add_constants` for nodes (nodes, ...), (nodes, own [+ A or 1], H)."""
+        """Return the vectors of `add_constants` for the nodes of a tensor (nodes, ...): (nodes, per_node [+ A or 1], H)."""
         return ops.linear(name, like.flatten(1)[:, :0]).unflatten(1, (-1, self.hidden))
 
     def leaf(self, token: Tensor, number: Tensor) -> State:
-        """States of leaves: token (N,) rows of the table, or -1 and a value in number (N,). Every field but h is empty."""
+        """Return the states of N leaves: h from table or number encoder, all other fields empty.
+
+        token: (N,) rows of the table, -1 for a leaf whose value is in number (N,).
+        """
         h = self.leaves(token, number)
         empty = {name: h.new_full((len(h), *shape), self.empty.get(name, 0.0)) for name, shape in self.fields.items()}
         return {**empty, "h": h}
 
     @abc.abstractmethod
     def node(self, ops: Ops, children: State, inputs: Tensor | None, noise: Noise) -> tuple[State, Signals]:
-        """One step for a frontier of nodes of one arity A. It may be taken again, with the same arguments and parameters.
+        """Compute one step for a frontier: nodes of the same arity A, whose operators may differ.
 
-        children: field -> (nodes, A, *shape). inputs: (nodes, input_size) or None. noise: field -> (nodes, *shape) factors
-        for dropout, empty outside training. Returns the state, field -> (nodes, *shape), and the signals.
+        children: field -> (nodes, A, *shape). inputs: external input (nodes, input_size), or None. noise: noise field ->
+        factors (nodes, *shape), empty outside training; apply them with `dropped`.
+        Returns the state, field -> (nodes, *shape), and the signals, name -> (nodes, *shape).
+
+        It is ordinary torch code, under three rules that let every engine trace, compile and recompute it:
+
+        - What depends on the operator goes through `ops.linear`, `map` or `constants`. Everything else is pointwise along
+          nodes: no node sees another one.
+        - The result depends on arguments and parameters alone, and the arguments are not changed in place.
+        - The operations do not depend on the values of tensors: no `if` and no loop over them.
         """
 
     @torch.no_grad()
@@ -173,11 +218,14 @@ class Cell(nn.Module, abc.ABC):
 
 @dataclass(frozen=True)
 class CellSpec:
-    """What a model name stands for. cell: the class. settings: its keyword arguments beyond size, dropout and sharing.
-    paper, equations: the source. adds: one phrase on what it adds to what stands before it."""
+    """A row of the table of models: what a model name stands for.
+
+    cell: the class. paper, equations: the source. adds: one phrase on what it adds to the model before it. settings: keyword
+    arguments of the class, beside sizes, dropout, input_size and share.
+    """
 
     cell: type[Cell]
-    paper: str
-    equations: str
-    adds: str
+    paper: str = "-"
+    equations: str = "-"
+    adds: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""The external stack of Mali 2021, which any of that paper's cells can be given."""
+"""The external stack of Mali 2021, which any cell of that paper may have."""
 
 import abc
 from typing import Any
@@ -29,9 +29,9 @@ class MayHaveStack(Cell):
     Shapes: stack (stack_size, H), P, D (H, H), A (3, H), G_k (H, A H). The paper prints A as 2 x 2n, D as 1 x m, and eq. 18 for
     every child's stack, where a node has one; it does not say how children's stacks are combined.
     Child-sum: x = h_1 + ... + h_A, and g_k = sigma(G h_k + b_g) sees its child alone.
-    Settings, where it can be read otherwise (LOG.md has the table): `noop=False` leaves two actions, as eq. 16 has;
-    `controller="x"` lets x decide on the actions; `combine` is `gates`, `sum` or `mean`; `empty` is what the rows of a leaf
-    hold and what is popped in at the bottom.
+    Settings for other readings of the paper (table in docs/log/2026-11-21.md): `noop=False` leaves two actions, as eq. 16 has;
+    `controller="x"` computes the actions from x; `combine` is `gates`, `sum` or `mean`; `empty` is the content of the rows of
+    a leaf and of the row that a pop brings in at the bottom.
     """
 
     def __init__(
@@ -49,42 +49,39 @@ class MayHaveStack(Cell):
         self.controller = one_of(CONTROLLERS, controller, "controller")
         self.combine = one_of(COMBINATIONS, combine, "combine")
         self.bottom = number(empty, "empty")
-        if stack_size:
-            self._add_stack()
-        elif (noop, controller, combine, empty) != (True, "h", "gates", 0.0):
-            raise ConfigurationError("noop, controller, combine and empty belong to a stack. Set stack_size to at least 1.")
-
-    def _add_stack(self) -> None:
-        self.fields["stack"], self.empty["stack"] = (self.stack_size, self.hidden), self.bottom
+        if not stack_size:
+            if (noop, controller, combine, empty) != (True, "h", "gates", 0.0):
+                raise ConfigurationError("noop, controller, combine and empty belong to a stack. Set stack_size to at least 1.")
+            return
+        self.fields["stack"], self.empty["stack"] = (stack_size, self.hidden), self.bottom
         self.signals.update(dict.fromkeys(self.actions, (1,)))
         self.noise["v"] = (self.hidden,)
-        one, x = (self.hidden, 0), self.joined(self.hidden)
-        self.add_product("read", one, one, bias=False)
-        self.add_product("actions", x if self.controller == "x" else one, (len(self.actions), 0))
-        self.add_product("value", one, one, bias=False)
-        if self.combine == "gates":
+        h, x = (self.hidden, 0), self.joined(self.hidden)
+        self.add_product("read", h, h, bias=False)
+        self.add_product("actions", x if controller == "x" else h, (len(self.actions), 0))
+        self.add_product("value", h, h, bias=False)
+        if combine == "gates":
             self.signals["combine"] = (PER_CHILD, self.hidden)
             self.add_map("combine", 0)
 
     @abc.abstractmethod
     def step(self, ops: Ops, x: Tensor, z: Tensor, children: State, noise: Noise) -> tuple[State, Signals]:
-        """State and signals from the input x (nodes, in), the children's states z (nodes, A, H) and what else they carry."""
+        """Compute state and signals, without the stack, from x (nodes, in), z (nodes, A, H) and the children's other fields."""
 
     def node(self, ops: Ops, children: State, inputs: Tensor | None, noise: Noise) -> tuple[State, Signals]:
         x, z = self.join(children["h"], inputs), children["h"]
         if not self.stack_size:
             return self.step(ops, x, z, children, noise)
-        state, signals = self.step(ops, x, z + ops.linear("read", children["stack"][:, :, 0]), children, noise)
-        combined, gates = self._combined(ops, children, inputs)
+        z = z + ops.linear("read", children["stack"][:, :, 0])
+        state, signals = self.step(ops, x, z, children, noise)
+        gates: Signals = {}
+        if self.combine == "gates":
+            gates["combine"] = torch.sigmoid(self.map(ops, "combine", children["h"], inputs)[1])
+            combined = (gates["combine"].unsqueeze(2) * children["stack"]).sum(1)
+        else:
+            combined = children["stack"].sum(1) if self.combine == "sum" else children["stack"].mean(1)
         h = state["h"]
         actions = torch.softmax(ops.linear("actions", x if self.controller == "x" else h), 1).unsqueeze(2).unbind(1)
         value = dropped(torch.sigmoid(ops.linear("value", h)), noise, "v")
         memory = stack.update(combined, value, *actions, empty=self.bottom)
         return {**state, "stack": memory}, {**signals, **dict(zip(self.actions, actions, strict=True)), **gates}
-
-    def _combined(self, ops: Ops, children: State, inputs: Tensor | None) -> tuple[Tensor, Signals]:
-        """The children's stacks as one, and the gates that did it, if gates did."""
-        if self.combine != "gates":
-            return (children["stack"].sum(1) if self.combine == "sum" else children["stack"].mean(1)), {}
-        gates = torch.sigmoid(self.map(ops, "combine", children["h"], inputs)[1])
-        return (gates.unsqueeze(2) * children["stack"]).sum(1), {"combine": gates}

@@ -1,4 +1,4 @@
-"""Leaves: a table for symbols, a two-layer network for numbers."""
+"""States of leaves: an embedding table for symbols, a two-layer network for numbers."""
 
 from collections.abc import Callable
 
@@ -15,6 +15,8 @@ class LeafEncoder(nn.Module):
 
     symbol    h = row of the table
     number v  h = sigma(W2 sigma(W1 v + b1) + b2)      sigma the logistic function, or ReLU
+
+    tokens: rows of the table. hidden: width H of h. activation: sigma.
     """
 
     def __init__(self, tokens: int, hidden: int, activation: Callable[[Tensor], Tensor] = torch.sigmoid):
@@ -25,16 +27,16 @@ class LeafEncoder(nn.Module):
         self.number2 = nn.Linear(hidden, hidden)
 
     def forward(self, token: Int[Tensor, " N"], number: Float[Tensor, " N"]) -> Float[Tensor, "N H"]:
-        """token: row of the table, or -1 where `number` is to be encoded."""
+        """Return h of N leaves. token: row of the table, or -1 for a leaf whose value in `number` is to be encoded."""
         encoded = torch.nonzero(token < 0).squeeze(1)
-        if len(encoded) == 0:  # so that the encoder's gradient stays None until a number is seen
+        if len(encoded) == 0:  # without numbers the gradient of the network stays None
             return functional.embedding(token, self.table)
         h = functional.embedding(token.clamp(min=0), self.table)
         values = number[encoded].to(h.dtype).unsqueeze(1)
         return h.index_copy(0, encoded, self.activation(self.number2(self.activation(self.number1(values)))))
 
     def reset_parameters(self, generator: torch.Generator) -> None:
-        """Table N(0, 1), layers uniform within 1 / sqrt(inputs): the framework's defaults, as in the authors' code."""
+        """Draw the table from N(0, 1) and the layers from U(-1 / sqrt(in), 1 / sqrt(in)), as torch and the authors' code do."""
         nn.init.normal_(self.table, generator=generator)
         for layer in (self.number1, self.number2):
             draw_linear(layer.weight, layer.bias, generator)

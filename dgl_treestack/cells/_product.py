@@ -1,4 +1,4 @@
-"""A linear map with weights per operator: the one place where a cell depends on the operator."""
+"""A linear map with weights per operator: the only part of a cell that depends on the operator."""
 
 from collections.abc import Sequence
 
@@ -14,11 +14,16 @@ SHARES = ("operator", "all")
 
 
 class OperatorLinear(nn.Module):
-    """y = W_op x + b_op, one weight and one bias per operator, called `weight_<operator>` and `bias_<operator>`.
+    """y = W_op x + b_op, with one weight and one bias per operator.
 
-    inputs, outputs: (a, b) for a width of a + b * arity; without inputs there is a bias alone. share: `operator`, or `all` for
-    one set, called `weight_all`, and where widths depend on the arity one per arity, `weight_arity<n>`. draw: fills weight and
-    bias. A parameter that no node used has gradient None.
+    operators: those the map has parameters for. inputs, outputs: widths, as (a, b) for a + b * arity of the operator; with
+    inputs (0, 0) the map is a bias alone. bias: whether there is a bias. share: `operator`, a set of parameters for every
+    operator, or `all`, one set for all of them; where a width depends on the arity, one set per arity. draw: fills a weight
+    and a bias with initial values.
+
+    Parameters are named `weight_<key>` and `bias_<key>`; the key is the operator's name or, with share="all", `all` or
+    `arity<n>`. The gradient of a parameter that no node used is None.
+    Raises ConfigurationError for an operator of any arity where a width depends on the arity.
     """
 
     def __init__(
@@ -35,25 +40,25 @@ class OperatorLinear(nn.Module):
         if share not in SHARES:
             raise ConfigurationError(unknown("way to share weights", share, SHARES))
         self.inputs, self.outputs, self.bias, self.draw, self.share = inputs, outputs, bias, draw, share
-        self.keys = {operator.name: operator.name for operator in operators}
+        self.keys: dict[str, str] = {}
+        by_arity = bool(inputs[1] or outputs[1])
         for operator in operators:
-            if operator.arity is None and (inputs[1] or outputs[1]):
+            if operator.arity is None and by_arity:
                 raise ConfigurationError(
                     f"{operator.name!r} takes any number of children, but a weight of this cell depends on the number. "
                     f"Use the form child_sum or give the operator a fixed arity."
                 )
             arity = operator.arity or 1
-            if share == "all":
-                self.keys[operator.name] = f"arity{arity}" if inputs[1] or outputs[1] else "all"
-            self._create(self.keys[operator.name], inputs[0] + inputs[1] * arity, outputs[0] + outputs[1] * arity)
-
-    def _create(self, key: str, width_in: int, width_out: int) -> None:
-        if f"weight_{key}" not in self._parameters:
+            shared_key = f"arity{arity}" if by_arity else "all"
+            key = self.keys[operator.name] = shared_key if share == "all" else operator.name
+            if f"weight_{key}" in self._parameters:
+                continue
+            width_in, width_out = inputs[0] + inputs[1] * arity, self.width(arity)
             self.register_parameter(f"weight_{key}", nn.Parameter(torch.empty(width_out, width_in)) if width_in else None)
-            self.register_parameter(f"bias_{key}", nn.Parameter(torch.empty(width_out)) if self.bias else None)
+            self.register_parameter(f"bias_{key}", nn.Parameter(torch.empty(width_out)) if bias else None)
 
     def forward(self, operator: str, x: Tensor) -> Tensor:
-        """The map of one operator, (..., in) -> (..., out)."""
+        """Apply the map of one operator, (..., in) -> (..., out)."""
         weight, bias = self.pair(operator)
         if weight is None:
             assert bias is not None
@@ -61,16 +66,16 @@ class OperatorLinear(nn.Module):
         return functional.linear(x, weight, bias)
 
     def pair(self, operator: str) -> tuple[Tensor | None, Tensor | None]:
-        """Weight (out, in) and bias (out,) of an operator, as far as they exist."""
+        """Return weight (out, in) and bias (out,) of an operator, None for one that the map does not have."""
         key = self.keys[operator]
         return self._parameters[f"weight_{key}"], self._parameters[f"bias_{key}"]
 
     def tensors(self) -> list[Tensor]:
-        """All weights and biases; `parameters` takes ten times as long."""
-        return [own for own in self._parameters.values() if own is not None]
+        """Return all weights and biases, ten times as fast as `parameters`."""
+        return [parameter for parameter in self._parameters.values() if parameter is not None]
 
     def width(self, arity: int) -> int:
-        """Of what comes out, for an operator of this arity."""
+        """Return the output width for an operator of this arity."""
         return self.outputs[0] + self.outputs[1] * arity
 
     def reset_parameters(self, generator: torch.Generator) -> None:
@@ -79,8 +84,5 @@ class OperatorLinear(nn.Module):
             self.draw(self._parameters[f"weight_{key}"], self._parameters[f"bias_{key}"], generator)
 
     def extra_repr(self) -> str:
-        return f"{len(set(self.keys.values()))} weights, in={_width(self.inputs)}, out={_width(self.outputs)}"
-
-
-def _width(terms: tuple[int, int]) -> str:
-    return f"{terms[0]} + {terms[1]} * arity" if terms[1] else str(terms[0])
+        inputs, outputs = (f"{a} + {b} * arity" if b else str(a) for a, b in (self.inputs, self.outputs))
+        return f"{len(set(self.keys.values()))} weights, in={inputs}, out={outputs}"

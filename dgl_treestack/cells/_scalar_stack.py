@@ -9,9 +9,10 @@ from dgl_treestack.cells.memory import stack
 
 
 class ScalarStack:
-    """A field of a cell, (stack_size, 1), and the products that move it; eq. 3-7 of the note, and 14-23 alike.
+    """A stack of scalars, a field (stack_size, 1) of a cell, with its products: eq. 3-7 of the note, and likewise 14-23.
 
-    controller: width, as `add_product` takes it, of what decides on push and pop and is pushed.
+    cell: gets the field and the products, whose names begin with that of the field. controller: width, as `add_product` takes
+    it, of the vector from which actions and the pushed value are computed. top_k, printed: as in the cells that have it.
     """
 
     def __init__(self, cell: Cell, field: str, controller: tuple[int, int], stack_size: int, top_k: int, printed: bool):
@@ -24,15 +25,15 @@ class ScalarStack:
         cell.add_product(f"{field}_read", cell.joined(self.top_k, external=False), (cell.hidden, 0), bias=False)
 
     def read(self, ops: Ops, children: State) -> Tensor:
-        """P [s_1[0 : k]; ...; s_A[0 : k]], (nodes, H)."""
+        """Return P [s_1[0 : k]; ...; s_A[0 : k]], (nodes, H)."""
         return ops.linear(f"{self.field}_read", self.join(children[self.field][:, :, : self.top_k, 0]))
 
     def update(self, ops: Ops, children: State, controller: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """The new stack (nodes, stack_size, 1), and push and pop (nodes, 1)."""
+        """Return the new stack (nodes, stack_size, 1) and the actions push and pop (nodes, 1). controller: (nodes, width)."""
         actions = torch.softmax(ops.linear(f"{self.field}_actions", controller), 1).unsqueeze(2).unbind(1)
         pushed, popped = ops.linear(f"{self.field}_rows", self.join(children[self.field])).split(1, 2)
         smooth = torch.sigmoid(popped)
-        if self.printed:  # row 1, which pops to the top, goes through sigma in eq. 4, the rows below do not in eq. 5
+        if self.printed:  # sigma is around row 1, which is popped to the top, in eq. 4, but not around lower rows in eq. 5
             smooth = torch.cat([smooth[:, :2], popped[:, 2:]], dim=1)
         value = torch.sigmoid(ops.linear(f"{self.field}_value", controller))
-        return stack.update_each([torch.sigmoid(pushed), smooth], value, *actions), actions
+        return stack.update([torch.sigmoid(pushed), smooth], value, *actions), actions

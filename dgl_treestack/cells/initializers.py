@@ -6,12 +6,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-# Fills a weight (out, in) and a bias (out,), either of which may be absent.
+# Fills a weight (out, in) and a bias (out,), either of which may be None.
 Draw = Callable[[Tensor | None, Tensor | None, torch.Generator], None]
 
 
 def draw_linear(weight: Tensor | None, bias: Tensor | None, generator: torch.Generator) -> None:
-    """Uniform within 1 / sqrt(in): the framework's defaults, as in the authors' code. A bias alone is zero."""
+    """Draw from U(-1 / sqrt(in), 1 / sqrt(in)), as torch and the authors' code do. A bias without a weight is zero."""
     bound = 0.0 if weight is None else weight.shape[1] ** -0.5
     for tensor in (weight, bias):
         if tensor is not None:
@@ -19,7 +19,7 @@ def draw_linear(weight: Tensor | None, bias: Tensor | None, generator: torch.Gen
 
 
 def draw_summed(weight: Tensor, generator: torch.Generator) -> None:
-    """The sum of three numbers, uniform within 0.1: every weight of Joulin & Mikolov's program."""
+    """Fill a weight with sums of three draws from U(-0.1, 0.1), as Joulin & Mikolov's program does."""
     draws = torch.empty(3, *weight.shape).uniform_(-0.1, 0.1, generator=generator)
     with torch.no_grad():
         weight.copy_(draws.sum(0))
@@ -27,7 +27,10 @@ def draw_summed(weight: Tensor, generator: torch.Generator) -> None:
 
 @dataclass(frozen=True)
 class SecondOrder:
-    """N(0, (3 gain / in)^2) for the weights of a product of two states, which grow or die with depth otherwise; no bias."""
+    """Draws from N(0, (3 gain / in)^2), for the weight of a product of two states; there is no bias.
+
+    With a larger deviation states grow with depth, with a smaller one they vanish.
+    """
 
     gain: float = 1.0
 
@@ -38,7 +41,7 @@ class SecondOrder:
 
 @dataclass(frozen=True)
 class Factor:
-    """N(0, (2 gain)^2 / in) for a layer whose output is multiplied by another's; no bias."""
+    """Draws from N(0, (2 gain)^2 / in), for a layer whose output is multiplied by that of another; there is no bias."""
 
     gain: float = 1.0
 
@@ -49,7 +52,7 @@ class Factor:
 
 @dataclass(frozen=True)
 class Constants:
-    """Fills a bias with given numbers, and what is left of it with one."""
+    """Sets the first entries of a bias to `first` and all further ones to `rest`; there is no weight."""
 
     first: tuple[float, ...]
     rest: float = 0.0

@@ -1,25 +1,16 @@
 """MI-Tree-LSTM: a Tree-LSTM whose gates multiply what comes from the input and from the children."""
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from dgl_treestack.cells._contract import CellSpec, Noise, Ops, Signals, State
+from dgl_treestack.cells._contract import PER_CHILD, CellSpec, Noise, Ops, Signals, State, dropped
 from dgl_treestack.cells._external_stack import MayHaveStack
-from dgl_treestack.cells._lstm import add_memory, open_gates, remember
-from dgl_treestack.cells._settings import choose
+from dgl_treestack.cells._settings import one_of
 
 GATES = 4  # i, o, u, f
-
-
-def _general(a: Tensor, b: Tensor, alpha: Tensor, beta1: Tensor, beta2: Tensor) -> Tensor:
-    return alpha * a * b + beta1 * b + beta2 * a
-
-
-# MI(a, b) with what is learned for it: alpha, beta_1 (of b) and beta_2 (of a), or nothing.
-INTEGRATIONS: dict[str, Callable[..., Tensor]] = {"general": _general, "printed": torch.mul, "first_order": torch.add}
+INTEGRATIONS = ("general", "printed", "first_order")
 
 
 class MITreeLSTM(MayHaveStack):
@@ -44,8 +35,9 @@ class MITreeLSTM(MayHaveStack):
 
     def __init__(self, *sizes: Any, integration: str = "general", **settings: Any):
         super().__init__(*sizes, **settings)
-        self.integrate = choose(INTEGRATIONS, integration, "integration")
-        add_memory(self)
+        self.integration = one_of(INTEGRATIONS, integration, "integration")
+        self.fields["c"] = self.noise["u"] = (self.hidden,)
+        self.signals.update({"input": (self.hidden,), "output": (self.hidden,), "forget": (PER_CHILD, self.hidden)})
         self.add_product("gates_x", self.joined(self.hidden), (GATES * self.hidden, 0), bias=False)
         self.add_map("gates_z", GATES - 1, external=False, bias=False)
         self.add_constants("bias", [0.0] * (GATES - 1), 1.0 if integration == "general" else 0.0)
@@ -54,18 +46,23 @@ class MITreeLSTM(MayHaveStack):
             self.add_constants(name, [value] * GATES)
 
     def step(self, ops: Ops, x: Tensor, z: Tensor, children: State, noise: Noise) -> tuple[State, Signals]:
-        own_z, f_z = self.map(ops, "gates_z", z)
-        own_x, f_x = _parted(ops.linear("gates_x", x).unflatten(1, (GATES, self.hidden)))
-        own_b, f_b = _parted(self.constants(ops, "bias", x))
-        learned = [_parted(self.constants(ops, name, x)) for name in self.learned]
-        own = self.integrate(own_x, own_z, *[part for part, _ in learned]) + own_b
-        i, f, o, u = open_gates(own, self.integrate(f_x, f_z, *[part for _, part in learned]) + f_b, noise)
-        return remember(i, f, o, u, children["c"]), {"input": i, "output": o, "forget": f}
-
-
-def _parted(vectors: Tensor) -> tuple[Tensor, Tensor]:
-    """Those of i, o, u, and those of the forget gates."""
-    return vectors[:, : GATES - 1], vectors[:, GATES - 1 :]
+        parts_of_z = self.map(ops, "gates_z", z)
+        vectors = [ops.linear("gates_x", x).unflatten(1, (GATES, self.hidden))]
+        vectors += [self.constants(ops, name, x) for name in ("bias", *self.learned)]
+        parts = [(vector[:, : GATES - 1], vector[:, GATES - 1 :]) for vector in vectors]  # of i, o, u, and of the forget gates
+        preactivations = []
+        for b, a, bias, *learned in zip(parts_of_z, *parts, strict=True):
+            if self.integration == "general":
+                alpha, beta1, beta2 = learned
+                integrated = alpha * a * b + beta1 * b + beta2 * a
+            else:
+                integrated = a * b if self.integration == "printed" else a + b
+            preactivations.append(integrated + bias)
+        gates, f = preactivations
+        i, o, f = torch.sigmoid(gates[:, 0]), torch.sigmoid(gates[:, 1]), torch.sigmoid(f)
+        u = dropped(torch.tanh(gates[:, 2]), noise, "u")
+        c = i * u + (f * children["c"]).sum(1)
+        return {"h": o * torch.tanh(c), "c": c}, {"input": i, "output": o, "forget": f}
 
 
 MODELS = {

@@ -1,4 +1,4 @@
-"""Multiplicative Tree-RNN: a product where the second-order one has a tensor."""
+"""Multiplicative Tree-RNN: a product of two layers in place of the tensor of the second-order Tree-RNN."""
 
 from typing import Any
 
@@ -18,8 +18,8 @@ class MTreeRNN(MayHaveStack):
         h      = tanh((W x) * (R sum_k z_k) + b)
 
     Shapes: h (H,), W (H, A H), R (H, H), b (H,); the stack's as in `MayHaveStack`. No bias is printed; b starts at zero.
-    Initial values: W, R ~ N(0, 4 gain^2 / inputs): drawn like other layers, the product of two dies within a few levels. With
-    gain 1 a state stays alive however deep, and training stays at chance; with 0.3 it learns (LOG.md).
+    Initial values: W, R ~ N(0, 4 gain^2 / inputs); drawn like other layers, their product vanishes within a few levels. With
+    gain 1 states do not vanish at any depth, but training stays at chance; with gain 0.3 it learns (docs/log/2026-11-21.md).
     Child-sum: x = h_1 + ... + h_A, W (H, H). Dropout acts on h; the paper does not say where.
     """
 

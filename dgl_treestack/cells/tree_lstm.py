@@ -2,10 +2,10 @@
 
 from typing import Any
 
+import torch
 from torch import Tensor
 
-from dgl_treestack.cells._contract import Cell, CellSpec, Noise, Ops, Signals, State
-from dgl_treestack.cells._lstm import add_memory, open_gates, remember
+from dgl_treestack.cells._contract import PER_CHILD, Cell, CellSpec, Noise, Ops, Signals, State, dropped
 
 
 class TreeLSTM(Cell):
@@ -25,13 +25,16 @@ class TreeLSTM(Cell):
 
     def __init__(self, *sizes: Any, **common: Any):
         super().__init__(*sizes, **common)
-        add_memory(self)
+        self.fields["c"] = self.noise["u"] = (self.hidden,)
+        self.signals = {"input": (self.hidden,), "output": (self.hidden,), "forget": (PER_CHILD, self.hidden)}
         self.add_map("gates", 3)
 
     def node(self, ops: Ops, children: State, inputs: Tensor | None, noise: Noise) -> tuple[State, Signals]:
-        own, f = self.map(ops, "gates", children["h"], inputs)
-        inp, f, o, u = open_gates(own, f, noise)
-        return remember(inp, f, o, u, children["c"]), {"input": inp, "output": o, "forget": f}
+        gates, f = self.map(ops, "gates", children["h"], inputs)
+        inp, o, f = torch.sigmoid(gates[:, 0]), torch.sigmoid(gates[:, 1]), torch.sigmoid(f)
+        u = dropped(torch.tanh(gates[:, 2]), noise, "u")
+        c = inp * u + (f * children["c"]).sum(1)
+        return {"h": o * torch.tanh(c), "c": c}, {"input": inp, "output": o, "forget": f}
 
 
 MODELS = {

@@ -5,8 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dgl_treestack.cells._contract import Cell, CellSpec, Noise, Ops, Signals, State
-from dgl_treestack.cells._lstm import add_memory, open_gates
+from dgl_treestack.cells._contract import PER_CHILD, Cell, CellSpec, Noise, Ops, Signals, State, dropped
 from dgl_treestack.cells._scalar_stack import ScalarStack
 from dgl_treestack.cells.memory import stack
 
@@ -26,21 +25,23 @@ class TreeLSTMTwoStacks(Cell):
     prints D_x as 2 x m, which does not give a scalar, and a node's own stacks on the right of eq. 16-19, where those of the
     children are defined and meant. One bias per forget gate, where eq. 9 prints one for all.
     Order: c, then h, from the children's stacks; then the node's stacks from c and h.
-    Eq. 17 and 19 print no sigma at D_xpop; eq. 16 and 18 do, and so do we (`printed=True` leaves it out below the top).
+    Eq. 17 and 19 print no sigma at D_xpop; eq. 16 and 18 do, and this cell has it (`printed=True` leaves it out below the top).
     Child-sum (eq. 2-8 of Tai et al. 2015): sums in place of concatenations, f_k from h_k alone.
     Dropout acts on u, as in the authors' Tree-LSTM.
     """
 
     def __init__(self, *sizes: Any, stack_size: int = 5, top_k: int = 1, printed: bool = False, **common: Any):
         super().__init__(*sizes, **common)
-        add_memory(self)
+        self.fields["c"] = self.noise["u"] = (self.hidden,)
+        self.signals = {"input": (self.hidden,), "output": (self.hidden,), "forget": (PER_CHILD, self.hidden)}
         self.stacks = {x: ScalarStack(self, f"{x}_stack", (self.hidden, 0), stack_size, top_k, printed) for x in ("c", "h")}
         self.signals.update({f"{x}_{action}": (1,) for x in self.stacks for action in stack.ACTIONS[:2]})
         self.add_map("gates", 3)
 
     def node(self, ops: Ops, children: State, inputs: Tensor | None, noise: Noise) -> tuple[State, Signals]:
-        own, f = self.map(ops, "gates", children["h"], inputs)
-        i, f, o, u = open_gates(own, f, noise)
+        gates, f = self.map(ops, "gates", children["h"], inputs)
+        i, o, f = torch.sigmoid(gates[:, 0]), torch.sigmoid(gates[:, 1]), torch.sigmoid(f)
+        u = dropped(torch.tanh(gates[:, 2]), noise, "u")
         c = i * u + (f * children["c"]).sum(1) + torch.sigmoid(self.stacks["c"].read(ops, children))
         h = o * torch.tanh(c) + torch.sigmoid(self.stacks["h"].read(ops, children))
         state, signals = {"h": h, "c": c}, {"input": i, "output": o, "forget": f}

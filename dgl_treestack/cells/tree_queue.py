@@ -1,4 +1,4 @@
-"""Tree-SMU with a queue in place of the stack: what Arabshahi 2020 argues against."""
+"""Tree-SMU with a queue in place of the stack, the alternative that Arabshahi 2020 argues against."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -22,7 +22,7 @@ class TreeQueue(TreeSMU):
         h        = o * tanh(Q[0])                             the front, which is the oldest; gates and u as in Tree-SMU
 
     Shapes: h (H,), stack Q and filled t (stack_size, H); row stack_size is zero. The rest as in Tree-SMU.
-    How a queue is made soft is ours: the paper gives no equation.
+    The soft queue is ours; the paper gives no equation for it.
     """
 
     def __init__(self, *sizes: Any, **settings: Any):
@@ -32,10 +32,10 @@ class TreeQueue(TreeSMU):
         self.fields["filled"] = self.fields["stack"]
 
     def write(self, f: Tensor, children: State, u: Tensor, actions: Sequence[Tensor]) -> State:
-        """The children's queues combined by the gates f (nodes, A, H), then updated."""
+        """Return all fields but h: the children's queues combined by the gates f (nodes, A, H), then updated."""
         combined = (f.unsqueeze(2) * children["stack"]).sum(1)
-        taken = 1 - (1 - children["filled"]).prod(1)
-        rows, filled = queue.update(combined, taken, u, *actions)
+        filled = 1 - (1 - children["filled"]).prod(1)
+        rows, filled = queue.update(combined, filled, u, *actions)
         return {"stack": rows, "filled": filled}
 
 

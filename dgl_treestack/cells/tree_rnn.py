@@ -5,7 +5,7 @@ from typing import Any
 from torch import Tensor
 
 from dgl_treestack.cells._contract import Cell, CellSpec, Noise, Ops, Signals, State, dropped
-from dgl_treestack.cells._settings import ACTIVATIONS, choose, whole
+from dgl_treestack.cells._settings import ACTIVATIONS, one_of, whole
 
 
 class TreeRNN(Cell):
@@ -22,7 +22,7 @@ class TreeRNN(Cell):
 
     def __init__(self, *sizes: Any, layers: int = 1, activation: str = "sigmoid", **common: Any):
         super().__init__(*sizes, **common)
-        self.activation = choose(ACTIVATIONS, activation, "activation")
+        self.activation = ACTIVATIONS[one_of(ACTIVATIONS, activation, "activation")]
         self.noise = {"h": (self.hidden,)}
         self.add_product("state", self.joined(self.hidden), (self.hidden, 0))
         self.further = [f"layer{i}" for i in range(2, whole(layers, "layers", 1) + 1)]

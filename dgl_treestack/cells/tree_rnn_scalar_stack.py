@@ -6,7 +6,7 @@ from torch import Tensor
 
 from dgl_treestack.cells._contract import Cell, CellSpec, Noise, Ops, Signals, State, dropped
 from dgl_treestack.cells._scalar_stack import ScalarStack
-from dgl_treestack.cells._settings import ACTIVATIONS, choose
+from dgl_treestack.cells._settings import ACTIVATIONS, one_of
 from dgl_treestack.cells.memory import stack
 
 
@@ -20,8 +20,8 @@ class TreeRNNScalarStack(Cell):
         s[i]   = a_push sigma(D_push s_C[i-1])  + a_pop sigma(D_pop s_C[i+1])
 
     Shapes: O = h (H,), stack s (stack_size, 1), A (2, A H), D (1, A H), D_push, D_pop (1, A), P (H, A k). No biases but b.
-    Eq. 5 prints no sigma at D_pop; eq. 4 does, and so do we (`printed=True` leaves it out below the top).
-    Beyond the bottom stands zero. Child-sum: sums in place of both concatenations.
+    Eq. 5 prints no sigma at D_pop; eq. 4 does, and this cell has it (`printed=True` leaves it out below the top).
+    Row stack_size, below the bottom, is zero. Child-sum: sums in place of both concatenations.
     Dropout acts on h; the note does not say where.
     """
 
@@ -35,7 +35,7 @@ class TreeRNNScalarStack(Cell):
         **common: Any,
     ):
         super().__init__(*sizes, **common)
-        self.activation = choose(ACTIVATIONS, activation, "activation")
+        self.activation = ACTIVATIONS[one_of(ACTIVATIONS, activation, "activation")]
         self.noise = {"h": (self.hidden,)}
         self.stack = ScalarStack(self, "stack", self.joined(self.hidden), stack_size, top_k, printed)
         self.signals = dict.fromkeys(stack.ACTIONS[:2], (1,))

@@ -1,6 +1,5 @@
 """Second-order Tree-RNN: a tensor per operator multiplies children's states with each other."""
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -8,21 +7,11 @@ from torch import Tensor
 
 from dgl_treestack.cells._contract import CellSpec, Noise, Ops, Signals, State, dropped
 from dgl_treestack.cells._external_stack import MayHaveStack
-from dgl_treestack.cells._settings import choose, number, switch
+from dgl_treestack.cells._settings import number, one_of, switch
 from dgl_treestack.cells.initializers import SecondOrder
 from dgl_treestack.errors import ConfigurationError
 
-
-def _sum(x: Tensor, h: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
-    return z.sum(1), x
-
-
-def _bilinear(x: Tensor, h: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
-    return z[:, :-1].sum(1) if z.shape[1] > 1 else z[:, 0], h[:, -1]
-
-
-# The two factors (nodes, H) and (nodes, in), from x and the children's states without (h) and with (z) their stacks.
-FACTORS: dict[str, Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]] = {"sum": _sum, "bilinear": _bilinear}
+FACTORS = ("sum", "bilinear")
 
 
 class TreeRNNSecondOrder(MayHaveStack):
@@ -32,17 +21,17 @@ class TreeRNNSecondOrder(MayHaveStack):
         h[l]   = tanh(sum_ab W[l, a, b] z[a] x[b] + b[l])
 
     Shapes: h (H,), W (H, H, A H), b (H,); the stack's as in `MayHaveStack`.
-    `linear=True` adds V x, with V (H, A H). `factors="bilinear"`: z_1^T W h_2 with W (H, H, H), the second factor being the
-    input and thus without a stack; of more children the last is the second factor and the sum of the others the first, a single
-    child is both; external input e enters as E e. Child-sum: x = h_1 + ... + h_A, W (H, H, H).
-    Initial values: W ~ N(0, (3 gain / inputs)^2) and b = 0. With gain 1 states neither die nor saturate with depth, and
-    training stays at chance; with 0.1 and a learning rate of 1e-4 it learns (LOG.md).
+    `linear=True` adds V x, with V (H, A H). `factors="bilinear"`: z_1^T W h_2 with W (H, H, H); the second factor is the input
+    and thus without a stack. Of more than two children, it is the last one, and the first factor is the sum of the others; a
+    single child is both. External input e enters as E e. Child-sum: x = h_1 + ... + h_A, W (H, H, H).
+    Initial values: W ~ N(0, (3 gain / inputs)^2) and b = 0. With gain 1 states neither vanish nor saturate with depth, but
+    training stays at chance; with gain 0.1 and a learning rate of 1e-4 it learns (docs/log/2026-11-21.md).
     Dropout acts on h; the paper does not say where.
     """
 
     def __init__(self, *sizes: Any, linear: bool = False, factors: str = "sum", gain: float = 1.0, **settings: Any):
         super().__init__(*sizes, **settings)
-        self.factors = choose(FACTORS, factors, "factors")
+        self.factors = one_of(FACTORS, factors, "factors")
         if factors == "bilinear" and self.form == "child_sum":
             raise ConfigurationError("The setting factors='bilinear' tells children apart; the form child_sum does not.")
         self.noise["h"] = (self.hidden,)
@@ -56,7 +45,10 @@ class TreeRNNSecondOrder(MayHaveStack):
         self.add_constants("bias", [0.0])
 
     def step(self, ops: Ops, x: Tensor, z: Tensor, children: State, noise: Noise) -> tuple[State, Signals]:
-        first, second = self.factors(x, children["h"], z)
+        if self.factors == "sum":
+            first, second = z.sum(1), x
+        else:
+            first, second = z[:, :-1].sum(1) if z.shape[1] > 1 else z[:, 0], children["h"][:, -1]
         matrix = ops.linear("tensor", second).unflatten(1, (self.hidden, self.hidden))
         product = (matrix * first.unsqueeze(1)).sum(2)
         rest = self.constants(ops, "bias", x)[:, 0]

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from dgl_treestack.cells._contract import Cell, CellSpec, Noise, Ops, Signals, State, dropped
-from dgl_treestack.cells._settings import ACTIVATIONS, choose, switch, whole
+from dgl_treestack.cells._settings import ACTIVATIONS, one_of, switch, whole
 from dgl_treestack.cells.memory import stack
 
 
@@ -24,7 +24,7 @@ class TreeRNNStack(Cell):
 
     Shapes: h (H,), stack S (stack_size, H), U_x (H, A H), U_p (k, A H); the paper prints U_p as k x n.
     W and U_u are stacked in one matrix.
-    Row stack_size of S_pop, beyond the bottom, is zero, as the paper says. Eq. 10 is used for k = 1 as well.
+    Row stack_size of S_pop, below the bottom, is zero, as the paper says. Eq. 10 is used for k = 1 as well.
     Child-sum: sums in place of both concatenations.
     Dropout acts on u; the paper does not say where.
     """
@@ -34,7 +34,7 @@ class TreeRNNStack(Cell):
     ):
         super().__init__(*sizes, **common)
         self.actions = stack.ACTIONS if switch(noop, "noop") else stack.ACTIONS[:2]
-        self.activation = choose(ACTIVATIONS, activation, "activation")
+        self.activation = ACTIVATIONS[one_of(ACTIVATIONS, activation, "activation")]
         self.fields["stack"] = (whole(stack_size, "stack_size", 1), self.hidden)
         self.signals = dict.fromkeys(self.actions, (1,))
         self.noise = {"u": (self.hidden,)}
@@ -47,12 +47,12 @@ class TreeRNNStack(Cell):
     def node(self, ops: Ops, children: State, inputs: Tensor | None, noise: Noise) -> tuple[State, Signals]:
         x = self.join(children["h"], inputs)
         actions = torch.softmax(ops.linear("actions", x), 1).unsqueeze(2).unbind(1)
-        own, u = ops.linear("state", x).chunk(2, 1)
+        state, u = ops.linear("state", x).chunk(2, 1)
         u = dropped(torch.sigmoid(u), noise, "u")
         rows = torch.sigmoid(ops.linear("rows", self.join(children["stack"]))).chunk(len(self.actions), 2)
-        memory = stack.update_each(rows, u, *actions)
+        memory = stack.update(rows, u, *actions)
         top = stack.read(memory, torch.sigmoid(ops.linear("read", x)))
-        return {"h": self.activation(own + top), "stack": memory}, dict(zip(self.actions, actions, strict=True))
+        return {"h": self.activation(state + top), "stack": memory}, dict(zip(self.actions, actions, strict=True))
 
 
 MODELS = {

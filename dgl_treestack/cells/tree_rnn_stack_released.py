@@ -7,7 +7,7 @@ from torch import Tensor
 
 from dgl_treestack.cells._contract import Cell, CellSpec, Noise, Ops, Signals, State, dropped
 from dgl_treestack.cells._leaf import LeafEncoder
-from dgl_treestack.cells._settings import ACTIVATIONS, choose, switch, whole
+from dgl_treestack.cells._settings import ACTIVATIONS, one_of, switch, whole
 from dgl_treestack.cells.memory import stack
 
 
@@ -18,12 +18,12 @@ class TreeRNNStackReleased(Cell):
         h       = f(W i + b + V [S_1[0 : k]; ...; S_A[0 : k]])
         a       = softmax(A i + b_a)             push, pop; with noop=True no-op
         u       = sigma(U_u i + b_u)
-        S_x[r]  = sigma(U_x S_c[r] + b_x)        S_c is zero beyond the bottom, so sigma(b_pop) is popped in there
+        S_x[r]  = sigma(U_x S_c[r] + b_x)        S_c is zero below the bottom, so a pop brings in sigma(b_pop)
         S[0]    = a_push u           + a_pop S_pop[1]    (+ a_noop S_noop[0])
         S[r]    = a_push S_push[r-1] + a_pop S_pop[r+1]  (+ a_noop S_noop[r])
 
-    and in A, U_u, U_x, which all operators of one arity share, in the child-sum form all operators (W, b and V are an
-    operator's own), and in leaves of numbers, whose network has ReLU in place of the sigmoid.
+    It also differs in A, U_u and U_x, which all operators of one arity share, in the child-sum form all operators (W, b and V
+    are per operator), and in leaves of numbers, whose network has ReLU in place of the sigmoid.
 
     Shapes: h (H,), stack S (stack_size, H), W (H, A H), V (H, A k H), U_x (H, A H).
     Child-sum, which the authors do not have: sums in place of all concatenations over children.
@@ -37,7 +37,8 @@ class TreeRNNStackReleased(Cell):
         self.leaves = LeafEncoder(len(self.leaves.table), self.hidden, torch.relu)
         self.actions = stack.ACTIONS if switch(noop, "noop") else stack.ACTIONS[:2]
         self.fields["stack"] = (whole(stack_size, "stack_size", 1), self.hidden)
-        self.activation, self.top_k = choose(ACTIVATIONS, activation, "activation"), whole(top_k, "top_k", 1, stack_size)
+        self.activation = ACTIVATIONS[one_of(ACTIVATIONS, activation, "activation")]
+        self.top_k = whole(top_k, "top_k", 1, stack_size)
         self.signals, self.noise = dict.fromkeys(self.actions, (1,)), {"h": (self.hidden,)}
         count, rows = len(self.actions), self.joined(self.hidden, external=False)
         self.add_product("state", self.joined(self.hidden), (self.hidden, 0))
@@ -54,7 +55,7 @@ class TreeRNNStackReleased(Cell):
         below = torch.cat([children["stack"], torch.zeros_like(children["stack"][:, :, :1])], dim=2)
         rows = torch.sigmoid(ops.linear("rows", self.join(below))).chunk(len(self.actions), 2)
         u = torch.sigmoid(ops.linear("value", x))
-        memory = stack.update_each(rows, u, *actions)[:, :-1]
+        memory = stack.update(rows, u, *actions)[:, :-1]
         return {"h": dropped(h, noise, "h"), "stack": memory}, dict(zip(self.actions, actions, strict=True))
 
 

@@ -1,31 +1,16 @@
 """Tree-SMU, the stack-augmented Tree-LSTM: a stack in place of the memory cell."""
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from dgl_treestack.cells._contract import PER_CHILD, Cell, CellSpec, Noise, Ops, Signals, State, dropped
-from dgl_treestack.cells._settings import ACTIVATIONS, choose, switch, whole
+from dgl_treestack.cells._settings import ACTIVATIONS, one_of, switch, whole
 from dgl_treestack.cells.memory import stack
 
-
-def _as_they_are(gates: Tensor) -> Tensor:
-    return gates
-
-
-def _divided_by_sum(gates: Tensor) -> Tensor:
-    return gates / gates.sum(1, keepdim=True).clamp_min(1e-30)
-
-
-# How the gates (nodes, actions, H) are made to sum to one over the actions, element by element.
-NORMALISATIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "none": _as_they_are,
-    "sum": _divided_by_sum,
-    "softmax": partial(torch.softmax, dim=1),
-}
+NORMALISATIONS = ("none", "sum", "softmax")
 
 
 class TreeSMU(Cell):
@@ -63,8 +48,8 @@ class TreeSMU(Cell):
         super().__init__(*sizes, **common)
         hidden = self.hidden
         self.actions = stack.ACTIONS if switch(noop, "noop") else stack.ACTIONS[:2]
-        self.normalise = choose(NORMALISATIONS, normalise, "normalise")
-        self.activation = choose(ACTIVATIONS, activation, "activation")
+        self.normalise = one_of(NORMALISATIONS, normalise, "normalise")
+        self.activation = ACTIVATIONS[one_of(ACTIVATIONS, activation, "activation")]
         self.fields["stack"] = (whole(stack_size, "stack_size", 1), hidden)
         self.top_k = whole(top_k, "top_k", 1, stack_size)
         self.signals = {**dict.fromkeys(self.actions, (hidden,)), "output": (hidden,), "forget": (PER_CHILD, hidden)}
@@ -74,19 +59,23 @@ class TreeSMU(Cell):
             self.add_product("read", self.joined(hidden), (top_k, 0))
 
     def node(self, ops: Ops, children: State, inputs: Tensor | None, noise: Noise) -> tuple[State, Signals]:
-        own, f = self.map(ops, "gates", children["h"], inputs)
-        u = dropped(self.activation(own[:, 0]), noise, "u")
-        o, f, gates = torch.sigmoid(own[:, 1]), torch.sigmoid(f), torch.sigmoid(own[:, 2:])
-        actions = self.normalise(gates).unbind(1)
+        vectors, f = self.map(ops, "gates", children["h"], inputs)
+        u = dropped(self.activation(vectors[:, 0]), noise, "u")
+        o, f, gates = torch.sigmoid(vectors[:, 1]), torch.sigmoid(f), torch.sigmoid(vectors[:, 2:])
+        if self.normalise == "sum":
+            gates = gates / gates.sum(1, keepdim=True).clamp_min(1e-30)
+        elif self.normalise == "softmax":
+            gates = torch.softmax(gates, dim=1)
+        actions = gates.unbind(1)
         memory = self.write(f, children, u, actions)
-        rows, top = memory["stack"], memory["stack"][:, 0]
+        top = memory["stack"][:, 0]
         if self.top_k > 1:
-            top = stack.read(rows, torch.sigmoid(ops.linear("read", self.join(children["h"], inputs))))
+            top = stack.read(memory["stack"], torch.sigmoid(ops.linear("read", self.join(children["h"], inputs))))
         signals = {**dict(zip(self.actions, actions, strict=True)), "output": o, "forget": f}
         return {"h": o * self.activation(top), **memory}, signals
 
     def write(self, f: Tensor, children: State, u: Tensor, actions: Sequence[Tensor]) -> State:
-        """The children's stacks combined by the gates f (nodes, A, H), then updated."""
+        """Return all fields but h: the children's stacks combined by the gates f (nodes, A, H), then updated."""
         combined = (f.unsqueeze(2) * children["stack"]).sum(1)
         return {"stack": stack.update(combined, u, *actions)}
 

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from dgl_treestack.cells.memory.stack import mixed
+from dgl_treestack.cells.memory.stack import weighted_sum
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.sequence._acting import EMPTY, ActingCell, sigmoid
 from dgl_treestack.sequence._contract import Signals, State
@@ -79,5 +79,5 @@ class ListRNN(ActingCell):
         actions = self.act(h)
         flat, value = cells.flatten(0, -3), sigmoid(h @ self.D.mT).flatten().unsqueeze(1)
         outcomes = (insert(flat, value), left(flat, empty), right(flat, empty), flat)[: len(actions)]
-        moved = mixed(outcomes, [gate.flatten()[:, None, None] for gate in actions])
+        moved = weighted_sum(outcomes, [gate.flatten()[:, None, None] for gate in actions])
         return {"h": h, "list": moved.unflatten(0, cells.shape[:-2])}, dict(zip(self.actions, actions, strict=True))

@@ -5,6 +5,7 @@ papers and the class's docstring, one child and one row at a time, on weights re
 the file of the class, its keyword arguments are the class's settings with their defaults, and it returns state and signals.
 """
 
+import inspect
 from dataclasses import dataclass
 from math import prod
 
@@ -13,7 +14,7 @@ import torch
 from torch import Tensor, cat, nn, sigmoid, softmax, stack, tanh
 
 from dgl_treestack import cells
-from dgl_treestack.cells import COMMON, FORMS, Cell, _settings_of
+from dgl_treestack.cells import COMMON, FORMS, Cell
 from dgl_treestack.expression.operators import Operator, Signature
 
 THREE = Signature("three", tuple(Operator(f"f{arity}", arity) for arity in (1, 2, 3)))
@@ -72,11 +73,11 @@ class Node:
         return f"{product}_child", cat([vectors[k], extra]), 0
 
     def _weights(self, product, block, shared=False):
-        found = dict(self.cell.products[product].named_parameters())
+        parameters = dict(self.cell.products[product].named_parameters())
         keys = ("all", f"arity{self.operator.arity}") if shared or self.cell.share == "all" else (self.operator.name,)
         rows = slice(None) if block is None else slice(block * HIDDEN, (block + 1) * HIDDEN)
-        every = [[found[f"{kind}_{key}"][rows] for key in keys if f"{kind}_{key}" in found] for kind in ("weight", "bias")]
-        return [one[0] if one else None for one in every]
+        names = [[f"{kind}_{key}" for key in keys if f"{kind}_{key}" in parameters] for kind in ("weight", "bias")]
+        return [parameters[candidates[0]][rows] if candidates else None for candidates in names]
 
 
 def updated(a, value, pushed, popped, kept, beyond):
@@ -286,7 +287,8 @@ TOPS = [{"stack_size": size, "top_k": k} for size in (1, 2, 5) for k in (1, 2, 3
 SCALARS = [{**tops, "printed": printed} for tops in TOPS for printed in (False, True)]
 ROWS = [*TOPS, *grid(noop=(False, True), activation=ACTIVATIONS)]
 NORMALISED = [{"normalise": choice, "noop": noop} for choice in ("sum", "softmax") for noop in (False, True)]
-BESIDE = [{"stack_size": 5, **one} for one in grid(combine=("sum", "mean"), controller=("x",), noop=(False,), empty=(-1.0,))]
+READINGS = grid(combine=("sum", "mean"), controller=("x",), noop=(False,), empty=(-1.0,))
+BESIDE = [{"stack_size": 5, **reading} for reading in READINGS]
 BESIDE += [{"stack_size": size, "empty": -1.0} for size in (1, 2)]
 FURTHER = {  # model -> settings beside those of model names
     "mi_tree_lstm": [*BESIDE, {"integration": "printed", "stack_size": 5}],
@@ -294,7 +296,7 @@ FURTHER = {  # model -> settings beside those of model names
     "mtree_rnn": [*BESIDE, {"gain": 0.3}],
     "tree_lstm_two_stacks": SCALARS,
     "tree_queue": [*ROWS, *NORMALISED],
-    "tree_rnn": [{"layers": 3, **one} for one in grid(activation=ACTIVATIONS)],
+    "tree_rnn": [{"layers": 3, **choice} for choice in grid(activation=ACTIVATIONS)],
     "tree_rnn_scalar_stack": [*SCALARS, *grid(activation=ACTIVATIONS)],
     "tree_rnn_second_order": [*BESIDE, {"gain": 0.3}, {"linear": True, "stack_size": 5}],
     "tree_rnn_second_order_bilinear": [{"linear": True}, {"stack_size": 5}],
@@ -307,12 +309,12 @@ NAMED = {name: [{}] for name in sorted(cells.models())}
 
 def in_each_form(cases):
     """Every model with its settings in both forms, but for factors that are told apart and cannot be summed."""
-    found = []
-    for name, settings in ((name, settings) for name, every in cases.items() for settings in every):
+    parameters = []
+    for name, settings in ((name, settings) for name, choices in cases.items() for settings in choices):
         label = ",".join([name, *(f"{key}={value}" for key, value in settings.items())])
         forms = FORMS[:1] if cells.models()[name].settings.get("factors") == "bilinear" else FORMS
-        found += [pytest.param(name, {**settings, "form": form}, id=f"{label}-{form}") for form in forms]
-    return pytest.mark.parametrize(("name", "settings"), found)
+        parameters += [pytest.param(name, {**settings, "form": form}, id=f"{label}-{form}") for form in forms]
+    return pytest.mark.parametrize(("name", "settings"), parameters)
 
 
 class Ops:
@@ -351,21 +353,22 @@ def file_of(cell):
 
 def assert_follows(name, settings, dropout=False):
     generator = torch.Generator().manual_seed(1)
-    own = {key: x for key, x in {**cells.models()[name].settings, **settings}.items() if key not in (*COMMON, "form")}
+    all_settings = {**cells.models()[name].settings, **settings}
+    settings_of_class = {key: x for key, x in all_settings.items() if key not in (*COMMON, "form")}
     for width in WIDTHS:
         cell = make(name, width, settings, generator)
         file = file_of(type(cell))
         assert file in EQUATIONS, f"No equations of {file}.py: add a function {file} to tests/cells/test_equations.py"
         for operator in THREE.inner:
             children, inputs, noise = frontier(cell, operator.arity, width, generator, dropout)
-            found = cell.node(Ops(cell, operator), children, inputs if width else None, noise if dropout else {})
+            results = cell.node(Ops(cell, operator), children, inputs if width else None, noise if dropout else {})
             for i in range(NODES):
                 below = [{field: x[i, k] for field, x in children.items()} for k in range(operator.arity)]
                 node = Node(cell, operator, below, inputs[i], {field: x[i] for field, x in noise.items()})
-                for got, expected in zip(found, EQUATIONS[file](node, **own), strict=True):
-                    assert set(got) == set(expected)
+                for result, expected in zip(results, EQUATIONS[file](node, **settings_of_class), strict=True):
+                    assert set(result) == set(expected)
                     for key, x in expected.items():
-                        torch.testing.assert_close(got[key][i], x, rtol=EXACT, atol=EXACT, msg=f"{key} of {operator.name}")
+                        torch.testing.assert_close(result[key][i], x, rtol=EXACT, atol=EXACT, msg=f"{key} of {operator.name}")
 
 
 @in_each_form(NAMED)
@@ -383,10 +386,16 @@ def test_dropout_acts_where_the_docstring_says(name, settings):
     assert_follows(name, settings, dropout=True)
 
 
+def settings_of(cell):
+    """The keyword arguments of a class and its bases."""
+    signatures = [inspect.signature(base.__init__) for base in cell.__mro__ if issubclass(base, Cell)]
+    return {p.name for signature in signatures for p in signature.parameters.values() if p.kind is p.KEYWORD_ONLY}
+
+
 def test_every_setting_of_every_class_is_tried():
     models = cells.models()
-    tried = {(models[name].cell, setting) for name, every in FURTHER.items() for settings in every for setting in settings}
+    tried = {(models[name].cell, setting) for name, choices in FURTHER.items() for settings in choices for setting in settings}
     tried |= {(model.cell, setting) for model in models.values() for setting in model.settings}
-    settings = {(model.cell, key) for model in models.values() for key in _settings_of(model.cell)}
+    settings = {(model.cell, key) for model in models.values() for key in settings_of(model.cell)}
     assert {key for key in settings - tried if key[1] not in (*COMMON, "form")} == set()
     assert set(EQUATIONS) == {file_of(model.cell) for model in models.values()}

@@ -55,11 +55,11 @@ def test_a_file_is_short(path):
 
 
 def test_no_six_lines_stand_in_two_files():
-    found: dict[tuple[str, ...], str] = {}
+    file_of_run: dict[tuple[str, ...], str] = {}
     for path in FILES:
         lines = code_lines(path)
         for run in {tuple(lines[i : i + RUN]) for i in range(len(lines) - RUN + 1)}:
-            assert found.setdefault(run, path.name) == path.name, "\n".join(run)
+            assert file_of_run.setdefault(run, path.name) == path.name, "\n".join(run)
 
 
 def test_a_new_cell_is_one_file(tmp_path):

@@ -58,13 +58,13 @@ def is_refused(name, form):
 def test_equals_the_recursion(name, form, engine):
     if is_refused(name, form):
         return
-    cell, some = make(name, FIVE, form, input_size=3), trees(FIVE)
-    assert {arity for expression in some for arity in expression.arities} == {0, 1, 2, 3, 4, 5}
-    batch = graph.from_expressions(some, VOCABULARY, FIVE)
+    cell, expressions = make(name, FIVE, form, input_size=3), trees(FIVE)
+    assert {arity for expression in expressions for arity in expression.arities} == {0, 1, 2, 3, 4, 5}
+    batch = graph.from_expressions(expressions, VOCABULARY, FIVE)
     batch.ndata["input"] = torch.randn(batch.num_nodes(), 3, dtype=torch.float64, generator=torch.Generator().manual_seed(5))
     with torch.no_grad():
         propagate(batch, cell, engine=engine, signature=FIVE, signals=list(cell.signals))
-        assert_equals_oracle(cell, some, batch, inputs=batch.ndata["input"])
+        assert_equals_oracle(cell, expressions, batch, inputs=batch.ndata["input"])
 
 
 @every_form
@@ -77,9 +77,9 @@ def test_order_of_children_matters_unless_they_are_summed(name, form):
     orders = [children, children[::-1], [children[i] for i in (2, 0, 1, 4, 3)]]
     batch = graph.from_expressions([Expression.node("f5", *order) for order in orders], VOCABULARY, FIVE)
     with torch.no_grad():
-        first, *others = propagate(batch, cell, signature=FIVE)[graph.roots(batch)]
-    for other in others:
-        assert torch.allclose(first, other, rtol=1e-10, atol=1e-12) == (form == "child_sum")
+        first, *reordered = propagate(batch, cell, signature=FIVE)[graph.roots(batch)]
+    for h in reordered:
+        assert torch.allclose(first, h, rtol=1e-10, atol=1e-12) == (form == "child_sum")
 
 
 @every_model
@@ -88,12 +88,12 @@ def test_an_operator_of_any_arity_needs_the_child_sum_form(name):
         return
     with pytest.raises(ConfigurationError, match="form child_sum"):
         make(name, ANY, "nary")
-    cell, some = make(name, ANY, "child_sum", input_size=2), trees(ANY)
-    batch = graph.from_expressions(some, VOCABULARY, ANY)
+    cell, expressions = make(name, ANY, "child_sum", input_size=2), trees(ANY)
+    batch = graph.from_expressions(expressions, VOCABULARY, ANY)
     batch.ndata["input"] = torch.randn(batch.num_nodes(), 2, dtype=torch.float64, generator=torch.Generator().manual_seed(5))
     with torch.no_grad():
         propagate(batch, cell, signature=ANY, signals=list(cell.signals))
-        assert_equals_oracle(cell, some, batch, inputs=batch.ndata["input"])
+        assert_equals_oracle(cell, expressions, batch, inputs=batch.ndata["input"])
 
 
 def test_an_unknown_form_is_an_error():

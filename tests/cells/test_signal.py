@@ -37,15 +37,15 @@ BUSHY = {
 
 def deep_tree(rng):
     """A path of 20 operators, whose other children are of depth 0 to 3."""
-    found = Expression.leaf(*rng.choice(LEAVES))
+    path = Expression.leaf(*rng.choice(LEAVES))
     for _ in range(DEPTH):
         if rng.random() < 0.4:
-            found = Expression.node(rng.choice(UNARY), found)
+            path = Expression.node(rng.choice(UNARY), path)
             continue
-        sides = [found, random_tree(rng, min(found.depth, rng.randrange(4)), unary=UNARY, binary=BINARY, leaves=LEAVES)]
+        sides = [path, random_tree(rng, min(path.depth, rng.randrange(4)), unary=UNARY, binary=BINARY, leaves=LEAVES)]
         rng.shuffle(sides)
-        found = Expression.node(rng.choice(BINARY), *sides)
-    return found
+        path = Expression.node(rng.choice(BINARY), *sides)
+    return path
 
 
 @pytest.fixture(scope="module")

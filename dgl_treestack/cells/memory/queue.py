@@ -1,7 +1,7 @@
-"""A differentiable queue as pure functions of tensors: (N, S, H), row 0 the front, with a table of which rows are taken.
+"""A differentiable queue as a pure function of tensors: (N, S, H), N nodes, S rows of width H, row 0 the front.
 
-`filled` has the queue's shape, each element from 0, free, to 1, taken, and the taken ones come first. The queue has a fixed
-size: what is put into a full one is lost, and leaving an empty one brings nothing.
+A second tensor of the same shape, `filled`, says how far each row is occupied, from 0 to 1; occupied rows come first. The
+queue has a fixed size: a value that joins a full queue is lost, and what leaves an empty queue is zero.
 """
 
 import torch
@@ -11,25 +11,20 @@ from torch import Tensor
 from dgl_treestack.cells.memory import stack
 
 
-def first_free(filled: Float[Tensor, "N S H"]) -> Float[Tensor, "N S H"]:
-    """How much of every row is the first free one: free itself, with every row before it taken."""
-    before = torch.cumprod(filled, dim=1)
-    ahead = torch.cat([torch.ones_like(filled[:, :1]), before[:, :-1]], dim=1)
-    return ahead * (1 - filled)
-
-
 def update(
     queue: Float[Tensor, "N S H"],
     filled: Float[Tensor, "N S H"],
     value: Float[Tensor, "N H"],
     *gates: Float[Tensor, "N #H"],
 ) -> tuple[Float[Tensor, "N S H"], Float[Tensor, "N S H"]]:
-    """The soft update of a queue and of what is taken in it: `value` joins at the end, row 0 leaves, or nothing happens.
+    """Return queue and `filled` after a soft action: `value` joins at the end, row 0 leaves, or nothing happens.
 
-    gates: of joining, leaving and, if there is one, no-op; one number per node, (N, 1), or one per element, (N, H).
+    gates: weights of joining, leaving and, optionally, the no-op: one number per node, (N, 1), or one per element, (N, H).
     """
-    end = first_free(filled)
+    occupied_to_here = torch.cumprod(filled, dim=1)
+    occupied_before = torch.cat([torch.ones_like(filled[:, :1]), occupied_to_here[:, :-1]], dim=1)
+    end = occupied_before * (1 - filled)  # how far each row is the first free one
+    queues = (queue + end * value.unsqueeze(1), stack.pop(queue), queue)[: len(gates)]
+    fillings = (filled + end, stack.pop(filled), filled)[: len(gates)]
     weights = [gate.unsqueeze(1) for gate in gates]
-    rows = (queue + end * value.unsqueeze(1), stack.pop(queue), queue)[: len(gates)]
-    taken = (filled + end, stack.pop(filled), filled)[: len(gates)]
-    return stack.mixed(rows, weights), stack.mixed(taken, weights)
+    return stack.weighted_sum(queues, weights), stack.weighted_sum(fillings, weights)

@@ -16,7 +16,7 @@ def one_hot(action):
 
 def test_shapes_are_checked_here():
     with pytest.raises(jaxtyping.TypeCheckError):
-        stack.keep(torch.zeros(2, H))  # of which torch would not complain
+        stack.pop(torch.zeros(2, H))  # torch itself would accept it
 
 
 @given(st.lists(st.sampled_from(["push", "pop", "noop"]), max_size=12), st.integers(1, 6), st.floats(-1, 1))
@@ -59,11 +59,11 @@ def test_gates_per_element_and_mixture():
 @pytest.mark.parametrize("size", [1, 2, 3, 7])
 def test_row_by_row_and_as_a_whole_give_the_same_numbers(size, actions, monkeypatch):
     stacks, value, gates = torch.randn(actions, 4, size, H), torch.randn(4, H), torch.rand(actions, 4, H)
-    found = []
+    results = []
     for few in (0, 100):
         monkeypatch.setattr(stack, "FEW_ROWS", few)
-        found.append(stack.update_each(list(stacks), value, *gates, empty=-0.5))
-    assert torch.equal(*found)
+        results.append(stack.update(list(stacks), value, *gates, empty=-0.5))
+    assert torch.equal(*results)
 
 
 def test_read_is_a_weighted_sum_of_the_top_rows():
