@@ -1,4 +1,4 @@
-"""Models that cannot do mathematics, as a table. What a network reaches beyond them it did not get from local statistics."""
+"""Models that cannot do mathematics, as a table. Accuracy of a network beyond theirs does not come from local statistics."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -6,53 +6,66 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 
-from dgl_treestack.audit import counts
 from dgl_treestack.audit.corpus import Corpus
+from dgl_treestack.audit.counts import REPETITION, SHAPE, columns, pair_counts, side_differences, token_counts
 
 C_GRID = (0.001, 0.01, 0.1, 1.0, 10.0)
 LEAVES = (1, 10)  # fewest equations in a leaf
 TREES = 200
 STEPS = {"100 steps of 0.1": (100, 0.1), "300 steps of 0.05": (300, 0.05)}
+MAX_DENSE = 600  # columns of a dense matrix: those that are not zero in most equations
+
+Settings = Mapping[str, Mapping[str, Any]]
+_REGRESSIONS: Settings = {f"C={strength:g}": {"C": strength, "solver": "liblinear", "max_iter": 300} for strength in C_GRID}
+_FORESTS: Settings = {f"leaves of {leaf}": {"min_samples_leaf": leaf, "random_state": 0} for leaf in LEAVES}
+_BOOSTINGS: Settings = {
+    name: {"max_iter": steps, "learning_rate": rate, "early_stopping": False, "random_state": 0}
+    for name, (steps, rate) in STEPS.items()
+}
 
 
 @dataclass(frozen=True)
 class Baseline:
-    """features: what is seen of the equations. settings: name -> a model not yet fitted, given the number of jobs.
-    title: as it stands at the head of a column."""
+    """A kind of model and the counts that it sees.
+
+    title: head of its column in a table. counts: functions of `audit.counts`, whose matrices are put side by side.
+    model: the scikit-learn class. settings: name -> its keyword arguments.
+    """
 
     title: str
-    features: Callable[[Corpus, np.ndarray], Any]
-    settings: Mapping[str, Callable[[int], Any]]
+    counts: tuple[Callable[[Corpus, np.ndarray], sparse.csr_matrix], ...]
+    model: type
+    settings: Settings
+
+    def features(self, corpus: Corpus, rows: np.ndarray) -> Any:
+        """Return what the model sees of n equations, (n, features): sparse for a regression, else dense (fullest columns)."""
+        matrices = [count(corpus, rows) for count in self.counts]
+        matrix = sparse.hstack(matrices).tocsr() if len(matrices) > 1 else matrices[0]
+        if self.model is LogisticRegression:
+            return matrix
+        filled = np.bincount(matrix.indices, minlength=matrix.shape[1])
+        fullest = np.sort(np.argsort(-filled, kind="stable")[:MAX_DENSE])
+        return matrix[:, fullest].toarray()
+
+    def build(self, setting: str, jobs: int) -> Any:
+        """Return a model that is not yet fitted. jobs: threads of a random forest."""
+        if self.model is RandomForestClassifier:
+            return RandomForestClassifier(TREES, n_jobs=jobs, **self.settings[setting])
+        return self.model(**self.settings[setting])
 
 
-def _regression(strength: float, jobs: int) -> LogisticRegression:
-    return LogisticRegression(C=strength, solver="liblinear", max_iter=300)
-
-
-def _forest(leaf: int, jobs: int) -> RandomForestClassifier:
-    return RandomForestClassifier(TREES, min_samples_leaf=leaf, n_jobs=jobs, random_state=0)
-
-
-def _boosting(steps: int, rate: float, jobs: int) -> HistGradientBoostingClassifier:
-    return HistGradientBoostingClassifier(max_iter=steps, learning_rate=rate, early_stopping=False, random_state=0)
-
-
-def _dense(features: Callable, corpus: Corpus, rows: np.ndarray) -> np.ndarray:
-    return counts.dense(features(corpus, rows))
-
-
-_REGRESSIONS = {f"C={strength:g}": partial(_regression, strength) for strength in C_GRID}
-_FORESTS = {f"leaves of {leaf}": partial(_forest, leaf) for leaf in LEAVES}
-_BOOSTINGS = {name: partial(_boosting, *steps) for name, steps in STEPS.items()}
+_SHAPES, _REPETITIONS = partial(columns, names=SHAPE), partial(columns, names=REPETITION)
+_ALL = (_SHAPES, _REPETITIONS, pair_counts, side_differences)
 
 BASELINES = {
-    "size and depth": Baseline("size, depth", partial(_dense, counts.shapes), _FORESTS),
-    "repetition": Baseline("repetition", partial(_dense, counts.repetition), _FORESTS),
-    "tokens": Baseline("tokens", counts.token_counts, _REGRESSIONS),
-    "parent-child pairs": Baseline("parent-child", counts.pair_counts, _REGRESSIONS),
-    "side differences": Baseline("left - right", partial(_dense, counts.side_differences), _FORESTS),
-    "boosting on all": Baseline("boosting", partial(_dense, counts.everything), _BOOSTINGS),
+    "size and depth": Baseline("size, depth", (_SHAPES,), RandomForestClassifier, _FORESTS),
+    "repetition": Baseline("repetition", (_REPETITIONS,), RandomForestClassifier, _FORESTS),
+    "tokens": Baseline("tokens", (token_counts,), LogisticRegression, _REGRESSIONS),
+    "parent-child pairs": Baseline("parent-child", (pair_counts,), LogisticRegression, _REGRESSIONS),
+    "side differences": Baseline("left - right", (side_differences,), RandomForestClassifier, _FORESTS),
+    "boosting on all": Baseline("boosting", _ALL, HistGradientBoostingClassifier, _BOOSTINGS),
 }

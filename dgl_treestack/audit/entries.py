@@ -1,7 +1,8 @@
-"""In which ways two equations can be alike. An equation makes entries with a key; it is like another that has an equal key."""
+"""Kinds of likeness between equations. An equation has entries, each with a key; equations with an equal key are alike."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -13,7 +14,11 @@ NODES_AT_A_TIME = 4_000_000
 
 @dataclass(frozen=True, eq=False)
 class Entries:
-    """row: (E,) the equation of an entry. key: (E,) its digest. apart: columns (E,) in all of which two entries must differ."""
+    """Entries of equations: E of them.
+
+    row: (E,) the equation. key: (E,) the digest by which equations are compared.
+    apart: columns (E,); two entries with the same key make their equations alike only if they differ in all of these.
+    """
 
     row: np.ndarray
     key: np.ndarray
@@ -21,7 +26,7 @@ class Entries:
 
 
 def mix(*columns: np.ndarray) -> np.ndarray:
-    """One digest of 64 bits per row of some integer columns (the finalizer of splitmix64, applied column after column)."""
+    """Return one digest of 64 bits per row of integer columns (the finalizer of splitmix64, applied column after column)."""
     mixed = np.zeros(len(columns[0]), np.uint64)
     for column in columns:
         mixed = mixed * np.uint64(0x9E3779B97F4A7C15) + column.astype(np.uint64) + np.uint64(0x632BE59BD9B4E019)
@@ -31,57 +36,52 @@ def mix(*columns: np.ndarray) -> np.ndarray:
     return mixed
 
 
-def _texts(corpus: Corpus, rows: np.ndarray) -> Iterator[Entries]:
-    yield Entries(rows, corpus["text"][rows], (rows,))
-
-
-def _keys(corpus: Corpus, rows: np.ndarray) -> Iterator[Entries]:
-    yield Entries(rows, corpus["key"][rows], (rows,))
+def _whole(corpus: Corpus, rows: np.ndarray, column: str) -> Iterator[Entries]:
+    """One entry per equation: a digest of all of it."""
+    yield Entries(rows, corpus[column][rows], (rows,))
 
 
 def _sides(corpus: Corpus, rows: np.ndarray) -> Iterator[Entries]:
-    both = np.concatenate([rows, rows])
+    """One entry per side that is deep enough; members of a pair are not compared."""
+    row = np.concatenate([rows, rows])
     key = np.concatenate([corpus["left"][rows], corpus["right"][rows]])
-    there = key != NO_SIDE
-    yield Entries(both[there], key[there], (corpus["pair"][both[there]],))
+    row, key = row[key != NO_SIDE], key[key != NO_SIDE]
+    yield Entries(row, key, (corpus["pair"][row],))
 
 
-def _edits(corpus: Corpus, rows: np.ndarray) -> Iterator[Entries]:
-    """Per node, what the equation is when that node's token is not looked at: equal, with another token there, is one apart.
+def _masked(corpus: Corpus, rows: np.ndarray) -> Iterator[Entries]:
+    """One entry per node: the equation with the token of this node masked; members of a pair are not compared.
 
-    Only trees of one shape can be; they are taken together, some shapes at a time.
+    An equation with an equal key and another token at the node is one label apart. Its tree has the same shape; therefore
+    trees of a shape are taken together, as many shapes at a time as have `NODES_AT_A_TIME` nodes.
     """
-    _, inverse, counts = np.unique(corpus["shape"][rows], return_inverse=True, return_counts=True)
-    several = counts[inverse] > 1
-    order = np.argsort(inverse[several], kind="stable")
-    rows, shapes = rows[several][order], inverse[several][order]
+    _, shapes, counts = np.unique(corpus["shape"][rows], return_inverse=True, return_counts=True)
+    is_shared = counts[shapes] > 1
+    order = np.argsort(shapes[is_shared], kind="stable")
+    rows, shapes = rows[is_shared][order], shapes[is_shared][order]
     total = np.cumsum(corpus["size"][rows].astype(np.int64))
     last_of_shape = np.flatnonzero(np.diff(shapes, append=-1))
     start = 0
     while start < len(rows):
-        used = total[start - 1] if start else 0
-        fitting = last_of_shape[(last_of_shape >= start) & (total[last_of_shape] <= used + NODES_AT_A_TIME)]
-        end = 1 + int(fitting[-1] if len(fitting) else last_of_shape[last_of_shape >= start][0])
-        yield _edits_of(corpus, rows[start:end])
-        start = end
+        limit = NODES_AT_A_TIME + (total[start - 1] if start else 0)
+        ends = last_of_shape[last_of_shape >= start]
+        fitting = int(np.searchsorted(total[ends], limit, side="right"))
+        end = 1 + int(ends[max(fitting, 1) - 1])
+        part, start = rows[start:end], end
+        position, index, node = corpus.nodes(part)
+        token = corpus.token[node]
+        word = mix(token, index)
+        whole = np.zeros(len(part), np.uint64)
+        np.add.at(whole, position, word)  # a sum of digests, from which the digest of one node can be subtracted
+        key = mix(whole[position] - word, index, corpus["shape"][part][position])
+        row = part[position]
+        yield Entries(row, key, (token, corpus["pair"][row]))
 
 
-def _edits_of(corpus: Corpus, rows: np.ndarray) -> Entries:
-    position, place = corpus.nodes(rows)
-    token = corpus.token[corpus.offsets[rows][position] + place]
-    word = mix(token, place)
-    whole = np.zeros(len(rows), np.uint64)
-    np.add.at(whole, position, word)  # a sum of digests, so that one can be taken out again
-    masked = mix(whole[position] - word, place, corpus["shape"][rows][position])
-    row = rows[position]
-    return Entries(row, masked, (token, corpus["pair"][row]))
-
-
-# name -> entries. The same equation is one of the same `folds.canonical_key`; a shared side is a whole one. Members of a pair
-# are meant to be alike: they do not count as neighbours, nor for a shared side.
+# name -> entries. "same equation" and "shared side" compare by `folds.canonical_key`.
 KINDS: dict[str, Callable[[Corpus, np.ndarray], Iterator[Entries]]] = {
-    "same text": _texts,
-    "same equation": _keys,
-    "one label apart": _edits,
+    "same text": partial(_whole, column="text"),
+    "same equation": partial(_whole, column="key"),
+    "one label apart": _masked,
     "shared side": _sides,
 }

@@ -1,11 +1,11 @@
-"""What an audit finds out about one equation by itself, in this process or in several."""
+"""Examination of single equations, in this process or in a process pool."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from hashlib import blake2b
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from dgl_treestack.data.formats import Example
 from dgl_treestack.errors import DataError, ExpressionError
@@ -18,24 +18,29 @@ SIDE_DEPTH = 2  # a side of less depth, such as `sin(x)`, is shared by chance
 NO_SIDE = 0
 MOST_DECIMALS = 20
 _CHUNK = 64
-_CHUNKS_AHEAD = 4  # per process: enough to keep it busy, little enough to keep a large file out of memory
+_CHUNKS_AHEAD = 4  # per process: enough to keep it busy, few enough to keep a large file out of memory
 
-Tree = tuple[tuple[str, ...], tuple[str | None, ...], tuple[int, ...], int | None]
+# names, texts and arities of an equation, and the decimals of a rounded number in it, unchecked
+Tree = tuple[tuple[str, ...], tuple[str | None, ...], tuple[int, ...], Any]
 
 
-class Wanted(NamedTuple):
-    """The costly parts of an examination."""
+class Parts(NamedTuple):
+    """The costly parts of an examination. verdict: judge the equation. keys: compute digests of the equation and its sides."""
 
     verdict: bool = True
     keys: bool = True
 
 
-EVERYTHING = Wanted()
+ALL_PARTS = Parts()
 
 
 class Examination(NamedTuple):
-    """verdict: as in `truth`, "" when not asked for. key, left, right: digests of 64 bits of the equation and its sides up to
-    order and names (`folds.canonical_key`); `NO_SIDE` for a side of depth below `SIDE_DEPTH`, and when not asked for."""
+    """The result of an examination.
+
+    verdict: as in `truth`, "" when not judged.
+    key, left, right: digests of 64 bits of the equation and its sides, up to the order of terms and the names of variables
+    (`folds.canonical_key`); `NO_SIDE` for a side of depth below `SIDE_DEPTH`; 0 when not computed.
+    """
 
     verdict: str
     key: int
@@ -43,84 +48,81 @@ class Examination(NamedTuple):
     right: int
 
 
-def examine(equation: Expression, wanted: Wanted = EVERYTHING, decimals: int | None = None) -> Examination:
-    """Examine one equation. decimals: of a number in it that is rounded.
+def examine(equation: Expression, parts: Parts = ALL_PARTS, decimals: Any = None) -> Examination:
+    """Examine one equation. decimals: see `judged`.
 
-    Raises ExpressionError when it is none, nests equations or has a blank.
+    Raises ExpressionError for an expression that is not an equation, nests equations or has a blank.
     """
     if equation.names[0] != equation.signature.root:
         raise ExpressionError(f"Only equations can be audited; {equation.names[0]!r} is the root of this expression.")
-    verdict = judged(equation, decimals).verdict if wanted.verdict else ""
-    if not wanted.keys:
+    verdict = judged(equation, decimals).verdict if parts.verdict else ""
+    if not parts.keys:
         return Examination(verdict, 0, NO_SIDE, NO_SIDE)
-    sides = [_side_key(equation, i) for i in (1, equation.ends[1])]
-    return Examination(verdict, _key(equation), *sides)
+    left, right = (
+        digest(canonical_key(equation.subtree(i)).encode()) if equation.heights[i] >= SIDE_DEPTH else NO_SIDE
+        for i in (1, equation.ends[1])
+    )
+    return Examination(verdict, digest(canonical_key(equation).encode()), left, right)
 
 
-def judged(equation: Expression, decimals: int | None) -> Verdict:
-    """The verdict on an equation, in which a number may be rounded to so many decimals."""
-    return judge(equation) if decimals is None else judge_rounded(equation, decimals)
+def judged(equation: Expression, decimals: Any) -> Verdict:
+    """Return the verdict on an equation.
 
-
-def decimals_of(example: Example) -> int | None:
-    """The decimals that the certificate says a number was rounded to."""
-    decimals = (example.certificate or {}).get("rounded")
-    return decimals if type(decimals) is int and 0 <= decimals <= MOST_DECIMALS else None
-
-
-def _side_key(equation: Expression, i: int) -> int:
-    return _key(equation.subtree(i)) if equation.heights[i] >= SIDE_DEPTH else NO_SIDE
-
-
-def _key(expression: Expression) -> int:
-    return digest(canonical_key(expression).encode())
+    decimals: of a rounded number in it, as its certificate states them under `rounded`; anything but a number of decimals
+    counts as not rounded.
+    """
+    is_rounded = type(decimals) is int and 0 <= decimals <= MOST_DECIMALS
+    return judge_rounded(equation, decimals) if is_rounded else judge(equation)
 
 
 def digest(content: bytes) -> int:
-    """64 bits of a text; never `NO_SIDE`."""
+    """Return 64 bits that identify a text; never `NO_SIDE`."""
     return int.from_bytes(blake2b(content, digest_size=8).digest(), "big") | 1
 
 
-def examine_all(examples: Iterable[Example], wanted: Wanted, jobs: int = 1) -> Iterator[tuple[Example, Examination]]:
-    """Every example with its examination, in order; `jobs` processes. Raises DataError with file and line."""
-    chunks = _chunks(examples)
-    results = map(lambda chunk: (chunk, _examine_chunk(_trees(chunk), wanted)), chunks) if jobs == 1 else None
-    for chunk, found in results or _in_processes(chunks, wanted, jobs):
-        for example, result in zip(chunk, found, strict=True):
+def examine_all(examples: Iterable[Example], parts: Parts, jobs: int = 1) -> Iterator[tuple[Example, Examination]]:
+    """Yield every example with its examination, in order, from a pool of `jobs` processes if there is more than one.
+
+    Raises DataError with file and line for an equation that cannot be examined.
+    """
+    chunks = _read_chunks(examples)
+    in_process = ((chunk, _examine_trees(trees, parts)) for chunk, trees in chunks)
+    for chunk, results in in_process if jobs == 1 else _examine_in_pool(chunks, parts, jobs):
+        for example, result in zip(chunk, results, strict=True):
             if isinstance(result, str):
                 raise DataError(result, example.source or None)
             yield example, result
 
 
-def _chunks(examples: Iterable[Example]) -> Iterator[list[Example]]:
+def _read_chunks(examples: Iterable[Example]) -> Iterator[tuple[list[Example], list[Tree]]]:
+    """Yield chunks of examples, and their equations as plain tuples, since the functions of a signature cannot be pickled."""
     rest = iter(examples)
     while chunk := list(islice(rest, _CHUNK)):
-        yield chunk
+        trees: list[Tree] = []
+        for example in chunk:
+            tree, certificate = example.equation, example.certificate or {}
+            trees.append((tree.names, tree.texts, tree.arities, certificate.get("rounded")))
+        yield chunk, trees
 
 
-def _trees(chunk: Sequence[Example]) -> list[Tree]:
-    """Plain arrays and the decimals of a rounded number: a signature holds functions, which do not travel between processes."""
-    return [(e.equation.names, e.equation.texts, e.equation.arities, decimals_of(e)) for e in chunk]
-
-
-def _examine_chunk(trees: Sequence[Tree], wanted: Wanted) -> list[Examination | str]:
-    """Per tree, what was found, or what is wrong with it."""
-    found: list[Examination | str] = []
+def _examine_trees(trees: Sequence[Tree], parts: Parts) -> list[Examination | str]:
+    """Return for each tree its examination, or the message of the error that it raises."""
+    results: list[Examination | str] = []
     for names, texts, arities, decimals in trees:
         try:
-            found.append(examine(Expression(names, texts, arities), wanted, decimals))
+            results.append(examine(Expression(names, texts, arities), parts, decimals))
         except ExpressionError as error:
-            found.append(str(error))
-    return found
+            results.append(str(error))
+    return results
 
 
-def _in_processes(
-    chunks: Iterator[list[Example]], wanted: Wanted, jobs: int
+def _examine_in_pool(
+    chunks: Iterable[tuple[list[Example], list[Tree]]], parts: Parts, jobs: int
 ) -> Iterator[tuple[list[Example], list[Examination | str]]]:
     pending: deque[tuple[list[Example], Future]] = deque()
     with workers(jobs) as pool:
-        for chunk in chunks:
-            pending.append((chunk, pool.submit(_examine_chunk, _trees(chunk), wanted)))
+        for chunk, trees in chunks:
+            pending.append((chunk, pool.submit(_examine_trees, trees, parts)))
             if len(pending) >= _CHUNKS_AHEAD * jobs:
                 first, future = pending.popleft()
                 yield first, future.result()

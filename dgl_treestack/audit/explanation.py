@@ -3,86 +3,82 @@
 from collections.abc import Sequence
 from typing import Any
 
-from dgl_treestack.audit.examination import decimals_of, judged
-from dgl_treestack.audit.verdicts import LABELS, contradicts
+from dgl_treestack.audit.examination import judged
+from dgl_treestack.audit.verdicts import EXPECTED, LABELS
 from dgl_treestack.data import formats
 from dgl_treestack.data.formats import Example
 from dgl_treestack.errors import ConfigurationError, DataError, ExpressionError
 from dgl_treestack.generate.derivation import replay
 from dgl_treestack.resources import find_data
-from dgl_treestack.truth import POINTS, Verdict
+from dgl_treestack.truth import POINTS
 
 
-def find(names: Sequence[str], wanted_id: str) -> list[Example]:
-    """The examples of some files that have an id, or stand in a line `file:line`. Raises ConfigurationError, DataError."""
+def find(names: Sequence[str], example_id: str) -> list[Example]:
+    """Return the examples of some files that have an id, or stand in a line `file:line`.
+
+    names: paths or `bundled:` names. Raises ConfigurationError without files, DataError when no example has the id.
+    """
     if not names:
         raise ConfigurationError("Name at least one file, such as bundled:quickstart/train.")
     examples, first_ids = list[Example](), list[str]()
     for name in names:
         for example in formats.read(find_data(name)):
-            if wanted_id in (example.id, example.source):
+            if example_id in (example.id, example.source):
                 examples.append(example)
             elif len(first_ids) < 3:
                 first_ids.append(example.id or example.source)
     if not examples:
         hint = f"The first ids are {', '.join(map(repr, first_ids))}." if first_ids else "The file is empty."
-        raise DataError(f"No equation has the id {wanted_id!r}. {hint}", names[0])
+        raise DataError(f"No equation has the id {example_id!r}. {hint}", names[0])
     return examples
 
 
 def explain(example: Example) -> dict[str, Any]:
-    """What is known of an example, judged anew: `verdict`, `contradicted`, `witness` when a point disagrees, `style` and
-    `derivation` when the certificate has them. Raises DataError when it cannot be judged, or its derivation not replayed."""
+    """Judge an example anew and collect what is known of it.
+
+    Returns among others `verdict`, `contradicted` (the label, by the verdict), `witness` when a point disagrees, `style` and
+    `derivation` when the certificate has them. Raises DataError when the example cannot be judged, or its derivation is not
+    one of the equation.
+    """
+    certificate = example.certificate or {}
+    derivation = certificate.get("derivation")
     try:
-        found = judged(example.equation, decimals_of(example))
-        steps = _steps(example)
+        verdict = judged(example.equation, certificate.get("rounded"))
+        steps = list(replay(derivation)) if derivation else []
+        if steps and steps[-1][1] != example.equation:
+            raise DataError(
+                f"The derivation of {example.id!r} leads to {steps[-1][1]}, not to the equation. One of them was changed."
+            )
     except (ExpressionError, DataError) as error:
         raise DataError(str(error), example.source or None) from None
-    certificate = example.certificate or {}
+    witness = None
+    if verdict.witness is not None:
+        witness = {
+            "point": verdict.witness.point,
+            "variables": {name: number(value) for name, value in verdict.witness.variables.items()},
+            "left": number(verdict.witness.left),
+            "right": number(verdict.witness.right),
+        }
     return {
         "id": example.id,
         "source": example.source,
         "equation": str(example.equation),
         "depth": example.equation.depth,
         "label": example.label,
-        "verdict": found.verdict,
-        "points": found.points,
-        "agreeing": found.agreeing,
-        "gap": found.gap,
-        "precision": found.precision,
-        "contradicted": contradicts(example.label, found.verdict),
-        "witness": _witness(found),
+        "verdict": verdict.verdict,
+        "points": verdict.points,
+        "agreeing": verdict.agreeing,
+        "gap": verdict.gap,
+        "precision": verdict.precision,
+        "contradicted": example.label is not None and verdict.verdict == EXPECTED[1 - example.label],
+        "witness": witness,
         "style": certificate.get("style"),
-        "derivation": steps,
-    }
-
-
-def _steps(example: Example) -> list[dict[str, str]]:
-    derivation = (example.certificate or {}).get("derivation")
-    if not derivation:
-        return []
-    steps = list(replay(derivation))
-    if steps[-1][1] != example.equation:
-        raise DataError(
-            f"The derivation of {example.id!r} leads to {steps[-1][1]}, not to the equation. One of them was changed."
-        )
-    return [{"step": step, "equation": str(equation)} for step, equation in steps]
-
-
-def _witness(found: Verdict) -> dict[str, Any] | None:
-    if found.witness is None:
-        return None
-    variables = {name: number(value) for name, value in found.witness.variables.items()}
-    return {
-        "point": found.witness.point,
-        "variables": variables,
-        "left": number(found.witness.left),
-        "right": number(found.witness.right),
+        "derivation": [{"step": step, "equation": str(equation)} for step, equation in steps],
     }
 
 
 def number(value: complex) -> str:
-    """A complex number as a person writes it.
+    """Return a complex number as a person writes it.
 
     >>> number(0.25 - 2j), number(3 + 0j), number(1j)
     ('0.25 - 2 i', '3', '1 i')
@@ -95,40 +91,35 @@ def number(value: complex) -> str:
     return f"{value.real:.12g} {'+' if value.imag > 0 else '-'} {imaginary}"
 
 
-def describe(found: dict[str, Any]) -> str:
-    """An explanation as text."""
+def describe(explanation: dict[str, Any]) -> str:
+    """Return the result of `explain` as text."""
+    e = explanation
+    if e["contradicted"]:
+        agreement = "the verdict CONTRADICTS the label"
+    elif e["label"] is None:
+        agreement = "there is no label to compare with"
+    elif e["verdict"] in EXPECTED.values():
+        agreement = "the verdict agrees with the label"
+    else:
+        agreement = "the verdict decides nothing about the label"
     lines = [
-        f"{found['source']}: {found['id']}".removesuffix(": "),
-        f"  {found['equation']}",
+        f"{e['source']}: {e['id']}".removesuffix(": "),
+        f"  {e['equation']}",
         "",
-        f"label       {LABELS[found['label']]}, depth {found['depth']}",
-        f"verdict     {found['verdict']}: {found['agreeing']} of {found['points']} defined points agree ({POINTS} tried), "
-        f"largest relative gap {found['gap']:.3g}, {found['precision']}",
-        f"together    {_agreement(found)}",
+        f"label       {LABELS[e['label']]}, depth {e['depth']}",
+        f"verdict     {e['verdict']}: {e['agreeing']} of {e['points']} defined points agree ({POINTS} tried), "
+        f"largest relative gap {e['gap']:.3g}, {e['precision']}",
+        f"together    {agreement}",
     ]
-    if found["witness"]:
-        lines += _describe_witness(found["witness"])
-    if found["style"]:
-        lines.append(f"made by     {found['style']}")
-    if found["derivation"]:
+    if witness := e["witness"]:
+        values = {**witness["variables"], "left side": witness["left"], "right side": witness["right"]}
+        width = max(map(len, values))
+        lines.append(f"witness     point {witness['point']}, where the sides differ most")
+        lines += [f"  {name:<{width}} = {value}" for name, value in values.items()]
+    if e["style"]:
+        lines.append(f"made by     {e['style']}")
+    if e["derivation"]:
         lines.append("derivation")
-        for i, step in enumerate(found["derivation"]):
+        for i, step in enumerate(e["derivation"]):
             lines += [f"  {i:>3}  {step['step']}", f"       {step['equation']}"]
     return "\n".join(lines)
-
-
-def _agreement(found: dict[str, Any]) -> str:
-    if found["contradicted"]:
-        return "the verdict CONTRADICTS the label"
-    if found["label"] is None:
-        return "there is no label to compare with"
-    decides = found["verdict"] in ("holds", "refuted")
-    return "the verdict agrees with the label" if decides else "the verdict decides nothing about the label"
-
-
-def _describe_witness(witness: dict[str, Any]) -> list[str]:
-    names = [*witness["variables"], "left side", "right side"]
-    values = [*witness["variables"].values(), witness["left"], witness["right"]]
-    width = max(map(len, names))
-    lines = [f"  {name:<{width}} = {value}" for name, value in zip(names, values, strict=True)]
-    return [f"witness     point {witness['point']}, where the sides differ most", *lines]

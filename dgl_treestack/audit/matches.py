@@ -5,101 +5,88 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dgl_treestack.audit.corpus import UNKNOWN, Corpus
+from dgl_treestack.audit.corpus import Corpus
 from dgl_treestack.audit.entries import KINDS, Entries, mix
 
 EXAMPLES = 5
-MOST_PAIRED = 4  # files; beyond, overlap is with all the others
+MOST_PAIRED = 4  # with more files, overlap is counted with all the other files at once
 OTHERS = "the other files"
 _SURPLUS = {"same text": "text", "same equation": "key"}
 
 
 class Matches(NamedTuple):
-    """found, opposite: (n,) bool over the corpus: has an equation like it, has one with the opposite label."""
+    """Masks over the corpus, (n,) bool: the equations that are like another one, and those like one with the opposite label."""
 
-    found: np.ndarray
+    alike: np.ndarray
     opposite: np.ndarray
 
 
 def find(corpus: Corpus, kind: str, of: np.ndarray, among: np.ndarray) -> Matches:
-    """Which equations `of` one set are like another `among` a second (or the same) set, in the way `kind` of `KINDS`.
+    """Find the equations `of` one set that are like another equation `among` a second (or the same) set.
 
-    of, among: (n,) bool.
+    kind: of likeness, a name of `KINDS`. of, among: masks (n,) bool.
     """
-    found, opposite = np.zeros(len(corpus), bool), np.zeros(len(corpus), bool)
+    matches = Matches(np.zeros(len(corpus), bool), np.zeros(len(corpus), bool))
     label = corpus["label"]
     for entries in KINDS[kind](corpus, np.flatnonzero(of | among)):
-        inside = of[entries.row]
-        found[entries.row[inside & (_count_alike(entries, among[entries.row]) > 0)]] = True
+        row, inside = entries.row, of[entries.row]
+        matches.alike[row[inside & (_count_alike(entries, among[row]) > 0)]] = True
         for value in (0, 1):
-            others = _count_alike(entries, (among & (label == 1 - value))[entries.row])
-            opposite[entries.row[inside & (label[entries.row] == value) & (others > 0)]] = True
-    return Matches(found, opposite)
+            contrary = _count_alike(entries, (among & (label == 1 - value))[row])
+            matches.opposite[row[inside & (label[row] == value) & (contrary > 0)]] = True
+    return matches
 
 
 def _count_alike(entries: Entries, among: np.ndarray) -> np.ndarray:
-    """Per entry, the number of entries `among` with the same key that differ from it in every column of `apart`.
+    """Count for each entry the entries `among` with the same key that differ from it in every column of `apart`.
 
-    By inclusion and exclusion, so that no pair of entries is ever formed and the work stays linear.
+    By inclusion and exclusion, so that no pair of entries is formed and the work stays linear.
     """
     total = np.zeros(len(among), np.int64)
     for size in range(len(entries.apart) + 1):
-        for equal in combinations(entries.apart, size):
-            total += (-1) ** size * _count(mix(entries.key, *equal), among)
+        for equal_columns in combinations(entries.apart, size):
+            group = np.unique(mix(entries.key, *equal_columns), return_inverse=True)[1]
+            total += (-1) ** size * np.bincount(group[among], minlength=len(among))[group]
     return total
 
 
-def _count(key: np.ndarray, among: np.ndarray) -> np.ndarray:
-    inverse = np.unique(key, return_inverse=True)[1]
-    return np.bincount(inverse[among], minlength=len(key))[inverse]
-
-
 def count_duplicates(corpus: Corpus, rows: np.ndarray) -> dict[str, dict[str, Any]]:
-    """Within a set, per kind: `equations` that have another like them, their share in per cent, how many of them have one
-    with the `opposite` label, ids of a few of those, and, for real duplicates, the `surplus` to be dropped."""
-    inside = _mask(corpus, rows)
-    result = {}
-    for kind in KINDS:
-        matches = find(corpus, kind, inside, inside)
-        result[kind] = _summary(corpus, matches, rows)
-        if kind in _SURPLUS:
-            result[kind]["surplus"] = len(rows) - len(np.unique(corpus[_SURPLUS[kind]][rows]))
-    return result
+    """Count, for each kind of likeness, the `equations` of a set that are like another one of it.
+
+    rows: positions of the set. Beside the count: their share in per cent, how many are like one with the `opposite` label, ids
+    of a few of those, and, for real duplicates, the `surplus` that could be dropped.
+    """
+    inside = np.zeros(len(corpus), bool)
+    inside[rows] = True
+    duplicates = {kind: _count_matches(corpus, kind, inside, inside) for kind in KINDS}
+    for kind, column in _SURPLUS.items():
+        duplicates[kind]["surplus"] = len(rows) - len(np.unique(corpus[column][rows]))
+    return duplicates
 
 
 def count_overlap(corpus: Corpus) -> list[dict[str, Any]]:
-    """Per ordered pair of files and kind, the equations `of` one that have one like them `in` the other.
+    """Count, for each ordered pair of files and kind of likeness, the equations `of` one that are like one `in` the other.
 
     With more than `MOST_PAIRED` files, all the others are taken together, so that the work stays linear in their number.
     """
-    result = []
-    for of, name in enumerate(corpus.files):
-        mask = corpus.rows_of(of)
-        others = {other: corpus.rows_of(i) for i, other in enumerate(corpus.files) if i != of}
-        if len(corpus.files) > MOST_PAIRED:
-            others = {OTHERS: ~mask}
-        for other, among in others.items():
-            found = {kind: _summary(corpus, find(corpus, kind, mask, among), np.flatnonzero(mask)) for kind in KINDS}
-            result.append({"of": name, "in": other, "equations": int(mask.sum()), "alike": found})
-    return result
+    rows = []
+    masks = {name: corpus["file"] == file for file, name in enumerate(corpus.files)}
+    for name, mask in masks.items():
+        targets = {target: among for target, among in masks.items() if target != name}
+        if len(masks) > MOST_PAIRED:
+            targets = {OTHERS: ~mask}
+        for target, among in targets.items():
+            alike = {kind: _count_matches(corpus, kind, mask, among) for kind in KINDS}
+            rows.append({"of": name, "in": target, "equations": int(mask.sum()), "alike": alike})
+    return rows
 
 
-def _summary(corpus: Corpus, matches: Matches, rows: np.ndarray) -> dict[str, Any]:
-    number = int(matches.found.sum())
+def _count_matches(corpus: Corpus, kind: str, of: np.ndarray, among: np.ndarray) -> dict[str, Any]:
+    matches = find(corpus, kind, of, among)
+    number = int(matches.alike.sum())
     return {
         "equations": number,
-        "share": round(100 * number / len(rows), 2),
+        "share": round(100 * number / int(of.sum()), 2),
         "opposite": int(matches.opposite.sum()),
-        "examples of opposite": corpus.names(np.flatnonzero(matches.opposite)[:EXAMPLES], rows),
+        "examples of opposite": corpus.names(np.flatnonzero(matches.opposite)[:EXAMPLES], np.flatnonzero(of)),
     }
-
-
-def _mask(corpus: Corpus, rows: np.ndarray) -> np.ndarray:
-    mask = np.zeros(len(corpus), bool)
-    mask[rows] = True
-    return mask
-
-
-def is_labelled(corpus: Corpus) -> np.ndarray:
-    """(n,) bool: which equations have a label."""
-    return corpus["label"] != UNKNOWN

@@ -1,6 +1,6 @@
 """An audit as text for people."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from dgl_treestack.audit.baselines import BASELINES
@@ -19,15 +19,23 @@ NOTE = (
 
 
 def describe(report: dict[str, Any]) -> str:
-    """The whole report: set after set, then the overlap between files."""
-    parts = [_describe_set(name, found, report["sample"]) for name, found in report["sets"].items()]
+    """Return the whole report of `report.audit` as text: set after set, then the overlap between files."""
+    sections = []
+    for name, audited in report["sets"].items():
+        title = f"{name}: {audited['equations']:,} equations"
+        parts = [f"{title}\n{'=' * len(title)}", _verdicts(audited)]
+        if "duplicates" in audited:
+            parts.append(_duplicates(audited["duplicates"]))
+        if "leakage" in audited:
+            parts.append(_leakage(audited["leakage"], report["sample"]))
+        sections.append("\n\n".join(parts))
     if report["overlap"]:
-        parts.append(_overlap(report["overlap"]))
-    return "\n\n\n".join(parts)
+        sections.append(_overlap(report["overlap"]))
+    return "\n\n\n".join(sections)
 
 
 def align(rows: Sequence[Sequence[str]], left: int = 1) -> str:
-    """Rows of cells as lines; the first `left` columns start at the left, the others end at the right."""
+    """Return rows of cells as lines; the first `left` columns are aligned to the left, the others to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = []
     for row in rows:
@@ -36,102 +44,72 @@ def align(rows: Sequence[Sequence[str]], left: int = 1) -> str:
     return "\n".join(lines)
 
 
-def _describe_set(name: str, found: dict[str, Any], sample: int) -> str:
-    title = f"{name}: {found['equations']:,} equations"
-    parts = [title + "\n" + "=" * len(title), "\n".join(_verdicts(found))]
-    if "duplicates" in found:
-        parts.append(_duplicates(found["duplicates"]))
-    if "leakage" in found:
-        parts.append("\n".join(_leakage(found["leakage"], sample)))
-    return "\n\n".join(parts)
-
-
-def _verdicts(found: dict[str, Any]) -> Iterator[str]:
-    rows = found["verdicts"]
+def _verdicts(audited: dict[str, Any]) -> str:
+    rows, wrong = audited["verdicts"], audited["contradicted"]
     judged = any(row[verdict] for row in rows for verdict in VERDICTS)
     columns = ["equations", *(VERDICTS if judged else ())]
     table = [["depth", "label", *columns]]
-    table += [[str(row["depth"]), LABELS[row["label"]], *(_number(row[c]) for c in columns)] for row in rows]
-    table.append(["all", "", *(_number(sum(row[c] for row in rows)) for c in columns)])
-    yield "Verdicts by depth and label" if judged else "Equations by depth and label (not judged)"
-    yield align(table, left=2)
-    if wrong := found["contradicted"]:
-        what = "1 label is" if len(wrong) == 1 else f"{len(wrong):,} labels are"
-        yield f"{what} contradicted: {', '.join(wrong[:SHOWN])}{', ...' if len(wrong) > SHOWN else ''}"
+    table += [[str(row["depth"]), LABELS[row["label"]], *(f"{row[name]:,}" for name in columns)] for row in rows]
+    table.append(["all", "", *(f"{sum(row[name] for row in rows):,}" for name in columns)])
+    title = "Verdicts by depth and label" if judged else "Equations by depth and label (not judged)"
+    lines = [title, align(table, left=2)]
+    if wrong:
+        subject = "1 label is" if len(wrong) == 1 else f"{len(wrong):,} labels are"
+        lines.append(f"{subject} contradicted: {', '.join(wrong[:SHOWN])}{', ...' if len(wrong) > SHOWN else ''}")
     elif judged:
-        yield "No label is contradicted."
-
-
-def _duplicates(found: dict[str, dict[str, Any]]) -> str:
-    table = [["", "equations", "share", "opposite label", "surplus"]]
-    for kind, row in found.items():
-        surplus = _number(row["surplus"]) if "surplus" in row else ""
-        table.append([kind, _number(row["equations"]), f"{row['share']:.1f} %", _number(row["opposite"]), surplus])
-    lines = ["Equations that have another like them", align(table)]
-    for kind in SAME:
-        if found[kind]["opposite"]:
-            lines.append(f"LABEL CONFLICT, {kind}: {', '.join(found[kind]['examples of opposite'])}")
-    lines.append(NOTE)
+        lines.append("No label is contradicted.")
     return "\n".join(lines)
 
 
-def _leakage(rows: list[dict[str, Any]], sample: int) -> Iterator[str]:
+def _duplicates(duplicates: dict[str, dict[str, Any]]) -> str:
+    table = [["", "equations", "share", "opposite label", "surplus"]]
+    for kind, row in duplicates.items():
+        surplus = f"{row['surplus']:,}" if "surplus" in row else ""
+        table.append([kind, f"{row['equations']:,}", f"{row['share']:.1f} %", f"{row['opposite']:,}", surplus])
+    lines = ["Equations that have another like them", align(table)]
+    for kind in SAME:
+        if duplicates[kind]["opposite"]:
+            lines.append(f"LABEL CONFLICT, {kind}: {', '.join(duplicates[kind]['examples of opposite'])}")
+    return "\n".join([*lines, NOTE])
+
+
+def _leakage(rows: list[dict[str, Any]], sample: int) -> str:
+    """Two lines per depth group: the scores of the baselines, and the settings with which they were reached."""
     if not rows:
-        yield "Leakage: there are no labels."
-        return
+        return "Leakage: there are no labels."
     measured = [row for row in rows if "skipped" not in row]
-    yield f"Leakage: per cent right in {PARTS}-fold cross-validation by pair, fitted per depth group, best setting"
+    lines = [f"Leakage: per cent right in {PARTS}-fold cross-validation by pair, fitted per depth group, best setting"]
     if measured:
-        yield align([_heads(measured[0]), *(line for row in measured for line in _scores(row))])
-        yield "* more than two standard errors above the share of the commoner label"
+        table = [["depth", "equations", "majority", *(BASELINES[name].title for name in measured[0]["baselines"])]]
+        for row in measured:
+            scores = row["baselines"].values()
+            cells = [f"{s['accuracy']:.1f} ± {s['standard_error']:.1f}{'*' if s['above'] else ' '}" for s in scores]
+            table.append([row["depths"], f"{row['used']:,}", f"{row['majority']:.1f}", *cells])
+            table.append(["", "", "", *(f"{s['setting']} " for s in scores)])
+        lines += [align(table), "* more than two standard errors above the share of the commoner label"]
     for row in measured:
         if row["used"] < row["equations"]:
             counts = f"{row['used']:,} of {row['equations']:,} equations"
-            yield f"depth {row['depths']}: a sample of {counts} (--sample {sample}; 0 for all)"
-    for row in rows:
-        if "skipped" in row:
-            yield f"depth {row['depths']}: not measured, {row['skipped']}"
-
-
-def _heads(row: dict[str, Any]) -> list[str]:
-    return ["depth", "equations", "majority", *(BASELINES[name].title for name in row["baselines"])]
-
-
-def _scores(row: dict[str, Any]) -> list[list[str]]:
-    """Two lines: the scores, and below them the settings they were reached with."""
-    scores = row["baselines"].values()
-    cells = [f"{s['accuracy']:.1f} ± {s['standard_error']:.1f}{'*' if s['above'] else ' '}" for s in scores]
-    return [
-        [row["depths"], _number(row["used"]), f"{row['majority']:.1f}", *cells],
-        ["", "", "", *(f"{s['setting']} " for s in scores)],
-    ]
-
-
-def _overlap(rows: list[dict[str, Any]]) -> str:
-    short = _short_names([name for row in rows for name in (row["of"], row["in"])])
-    table = [["of", "in", *KINDS, "so, opposite label"]]
-    for row in rows:
-        cells = [f"{_number(found['equations'])}  {found['share']:4.1f} %" for found in row["alike"].values()]
-        table.append([short[row["of"]], short[row["in"]], *cells, _number(row["alike"]["one label apart"]["opposite"])])
-    lines = ["Equations of one file that have one like them in another", align([_edits_first(row) for row in table], left=2)]
-    for row in rows:
-        for kind in SAME:
-            if conflicts := row["alike"][kind]["opposite"]:
-                lines.append(f"LABEL CONFLICT, {kind}: {conflicts:,} of {row['of']} have the opposite label in {row['in']}")
+            lines.append(f"depth {row['depths']}: a sample of {counts} (--sample {sample}; 0 for all)")
+    lines += [f"depth {row['depths']}: not measured, {row['skipped']}" for row in rows if "skipped" in row]
     return "\n".join(lines)
 
 
-def _edits_first(row: list[str]) -> list[str]:
-    """The opposite labels, the last cell, go beside the edits that they are counted among."""
-    return [*row[:5], row[6], row[5]]
-
-
-def _short_names(names: Sequence[str]) -> dict[str, str]:
-    """Names without their folders, where that leaves them different."""
-    known = list(dict.fromkeys(names))
-    short = [name.replace("\\", "/").rsplit("/", 1)[-1] for name in known]
-    return dict(zip(known, short if len(set(short)) == len(short) else known, strict=True))
-
-
-def _number(value: int) -> str:
-    return f"{value:,}"
+def _overlap(rows: list[dict[str, Any]]) -> str:
+    """One line per pair of files, whose names are shown without folders where they still differ."""
+    names = list(dict.fromkeys(name for row in rows for name in (row["of"], row["in"])))
+    short = [name.replace("\\", "/").rsplit("/", 1)[-1] for name in names]
+    titles = dict(zip(names, short if len(set(short)) == len(short) else names, strict=True))
+    *kinds, last = KINDS  # the column of opposite labels stands beside that of the edits, which it counts
+    table = [["of", "in", *kinds, "so, opposite label", last]]
+    lines = ["Equations of one file that have one like them in another"]
+    conflicts = []
+    for row in rows:
+        alike = row["alike"]
+        cells = {kind: f"{alike[kind]['equations']:,}  {alike[kind]['share']:4.1f} %" for kind in alike}
+        opposite = f"{alike['one label apart']['opposite']:,}"
+        table.append([titles[row["of"]], titles[row["in"]], *(cells[kind] for kind in kinds), opposite, cells[last]])
+        for kind in SAME:
+            if count := alike[kind]["opposite"]:
+                conflicts.append(f"LABEL CONFLICT, {kind}: {count:,} of {row['of']} have the opposite label in {row['in']}")
+    return "\n".join([*lines, align(table, left=2), *conflicts])

@@ -19,12 +19,12 @@ FALSE = Example(Equation.parse("x = x + 1"), 0, "f", certificate={"verdict": "re
 
 
 def test_a_refuted_equation_has_a_witness_that_can_be_checked():
-    found = explain(FALSE)
-    assert (found["verdict"], found["contradicted"]) == ("refuted", False)
-    x = value_of("x", found["witness"]["point"])
-    assert found["witness"]["variables"] == {"x": number(x)}
-    assert (found["witness"]["left"], found["witness"]["right"]) == (number(x), number(x + 1))
-    text = describe(found)
+    explanation = explain(FALSE)
+    assert (explanation["verdict"], explanation["contradicted"]) == ("refuted", False)
+    x = value_of("x", explanation["witness"]["point"])
+    assert explanation["witness"]["variables"] == {"x": number(x)}
+    assert (explanation["witness"]["left"], explanation["witness"]["right"]) == (number(x), number(x + 1))
+    text = describe(explanation)
     assert f"  x          = {number(x)}\n  left side  = {number(x)}\n  right side = {number(x + 1)}" in text
     assert "the verdict agrees with the label" in text
 
@@ -35,25 +35,25 @@ def test_a_negative_names_its_style():
 
 
 @pytest.mark.parametrize(
-    ("text", "label", "said"),
+    ("text", "label", "statement"),
     [
         ("x = y", 1, "the verdict CONTRADICTS the label"),
         ("sqrt(x**2) = x", 1, "decides nothing"),
         ("x = y", None, "there is no label"),
     ],
 )
-def test_what_verdict_and_label_are_together(text, label, said):
-    assert said in describe(explain(Example(Equation.parse(text), label, "a")))
+def test_what_verdict_and_label_are_together(text, label, statement):
+    assert statement in describe(explain(Example(Equation.parse(text), label, "a")))
 
 
 def test_a_derivation_is_replayed_step_by_step():
-    found = explain(TRUE)
-    assert [step["equation"] for step in found["derivation"]] == [
+    explanation = explain(TRUE)
+    assert [step["equation"] for step in explanation["derivation"]] == [
         "sin(x) = sin(x)",
         "sin(x) + y = sin(x) + y",
         str(TRUE.equation),
     ]
-    text = describe(found)
+    text = describe(explanation)
     assert "    1  Add with y on both sides\n       sin(x) + y = sin(x) + y" in text and "witness" not in text
     assert text.endswith("x + y -> y + x (ring:1) on the right: sin(x) + y\n       sin(x) + y = y + sin(x)")
 
@@ -78,8 +78,8 @@ def test_by_id_in_every_file_that_has_it(tmp_path, capsys):
     formats.write(names[1], [Example(Equation.parse("sin(x) = sin(x)"), 1)])
     assert audit(names, explain="t") == 0
     assert audit(names, explain="0-0", json=True) == 1
-    (found,) = json.loads(capsys.readouterr().out.split("y + sin(x)\n")[-1])
-    assert found["contradicted"] is True
+    (explanation,) = json.loads(capsys.readouterr().out.split("y + sin(x)\n")[-1])
+    assert explanation["contradicted"] is True
     assert audit(names, explain=f"{names[0]}:2") == 1  # by line
     with pytest.raises(DataError, match=r"No equation has the id 'u'. The first ids are 't', '0-0', '2-0'"):
         audit(names, explain="u")

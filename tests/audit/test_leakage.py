@@ -1,12 +1,14 @@
 from functools import partial
 
 import numpy as np
+import plain_features
 import pytest
-from plain_features import shape, token_counts
+from sklearn.ensemble import RandomForestClassifier
 
-from dgl_treestack.audit import baselines, counts
-from dgl_treestack.audit.baselines import BASELINES
+from dgl_treestack.audit import baselines
+from dgl_treestack.audit.baselines import BASELINES, Baseline
 from dgl_treestack.audit.corpus import Corpus, CorpusBuilder
+from dgl_treestack.audit.counts import SHAPE, columns, pair_counts, side_differences, token_counts
 from dgl_treestack.audit.leakage import Fit, count_fits, measure, sampled
 from dgl_treestack.audit.report import Options, fill
 from dgl_treestack.data.formats import Example
@@ -19,10 +21,10 @@ UNEXAMINED = Options(verdicts=False, duplicates=False)
 
 @pytest.fixture(autouse=True)
 def few_trees(monkeypatch):
-    """Forests of twenty trees, for time; what is planted here is not hidden."""
+    """Forests of twenty trees and twenty steps of boosting, for time; the planted leaks are easy to see."""
     monkeypatch.setattr(baselines, "TREES", 20)
-    for name in baselines.STEPS:
-        monkeypatch.setitem(baselines._BOOSTINGS, name, partial(baselines._boosting, 20, 0.3))
+    for name, settings in baselines._BOOSTINGS.items():
+        monkeypatch.setitem(baselines._BOOSTINGS, name, {**settings, "max_iter": 20, "learning_rate": 0.3})
 
 
 def corpus(examples) -> Corpus:
@@ -37,9 +39,9 @@ def examples(true: str, false: str, count: int = 60) -> list[Example]:
     return [Example(Equation.parse(text), label, str(n), pair=str(n // 2)) for n, (text, label) in enumerate(texts)]
 
 
-def leakage(listed, *baselines, **fit):
-    made = corpus(listed)
-    return measure(made, np.arange(len(made)), Fit(baselines=baselines or tuple(BASELINES), **{"groups": ALL, **fit}))
+def leakage(examples, *names, **fit):
+    equations = corpus(examples)
+    return measure(equations, np.arange(len(equations)), Fit(baselines=names or tuple(BASELINES), **{"groups": ALL, **fit}))
 
 
 @pytest.mark.parametrize(
@@ -61,61 +63,61 @@ def test_a_planted_leak_is_found_by_the_baseline_that_can_see_it(true, false, se
 
 def test_labels_without_a_pattern_are_at_chance():
     rng = np.random.default_rng(0)
-    made = examples("sin({}*x) = y", "cos({}*x) = y", 150)
+    pairs = examples("sin({}*x) = y", "cos({}*x) = y", 150)
     flips = np.repeat(rng.random(150) < 0.5, 2)
-    relabelled = [Example(e.equation, e.label ^ int(f), e.id, pair=e.pair) for e, f in zip(made, flips, strict=True)]
+    relabelled = [Example(e.equation, e.label ^ int(f), e.id, pair=e.pair) for e, f in zip(pairs, flips, strict=True)]
     (row,) = leakage(relabelled)
-    for found in row["baselines"].values():
-        assert found["accuracy"] == pytest.approx(50, abs=10)
-        p = found["accuracy"] / 100
-        assert found["standard_error"] == pytest.approx(100 * np.sqrt(p * (1 - p) / 300), abs=0.01)
+    for score in row["baselines"].values():
+        assert score["accuracy"] == pytest.approx(50, abs=10)
+        p = score["accuracy"] / 100
+        assert score["standard_error"] == pytest.approx(100 * np.sqrt(p * (1 - p) / 300), abs=0.01)
 
 
 def test_chance_is_the_commoner_label():
-    made = [e for e in examples("sin({}*x) = y", "sin(x*{}) = y") if e.label == 1 or int(e.pair) < 30]
-    (row,) = leakage(made, "tokens")
+    mostly_correct = [e for e in examples("sin({}*x) = y", "sin(x*{}) = y") if e.label == 1 or int(e.pair) < 30]
+    (row,) = leakage(mostly_correct, "tokens")
     assert row["majority"] == pytest.approx(100 * 60 / 90, abs=0.01)
     assert not row["baselines"]["tokens"]["above"]
 
 
 def test_members_of_a_pair_are_never_on_both_sides():
     """The token that gives a pair away says the opposite in every other pair: only a divided pair could use it."""
-    made = [
+    pairs = [
         Example(Equation.parse(f"sin(v{i}) = {'x' if label else 'y'}"), label ^ (i % 2), f"{i}{label}", pair=str(i))
         for i in range(60)
         for label in (0, 1)
     ]
-    (row,) = leakage(made, "tokens", "boosting on all")
-    assert all(found["accuracy"] <= 60 for found in row["baselines"].values())
+    (row,) = leakage(pairs, "tokens", "boosting on all")
+    assert all(score["accuracy"] <= 60 for score in row["baselines"].values())
 
 
 def test_groups_are_fitted_apart_and_small_ones_are_named():
     shallow, deep = examples("x = {}", "{} = x", 20), examples("sin(sin(x)) = {}", "{} = sin(sin(x))", 20)
     mixed = shallow + [Example(e.equation, e.label, "d" + e.id, pair="d" + e.pair) for e in deep]
     mixed.append(Example(Equation.parse("sin(sin(sin(sin(sin(x))))) = x"), 1, "lonely"))
-    made = corpus(mixed)
-    rows = measure(made, np.arange(len(made)), Fit(baselines=("size and depth",)))
+    equations = corpus(mixed)
+    rows = measure(equations, np.arange(len(equations)), Fit(baselines=("size and depth",)))
     assert [row["depths"] for row in rows] == ["1-2", "3-4", "5-7"]
     assert rows[2]["skipped"].startswith("1 correct and 0 incorrect")
     assert rows[1]["baselines"]["size and depth"]["accuracy"] == 100  # which side is deeper
     assert rows[0]["baselines"]["size and depth"]["accuracy"] <= 60
-    assert count_fits(made, np.arange(len(made)), Fit(baselines=("size and depth",))) == 2 * 5 * 2
+    assert count_fits(equations, np.arange(len(equations)), Fit(baselines=("size and depth",))) == 2 * 5 * 2
 
 
 def test_every_fit_is_a_step():
     steps = []
-    made = corpus(examples("x = {}", "{} = x", 20))
+    equations = corpus(examples("x = {}", "{} = x", 20))
     fit = Fit(baselines=("tokens",), groups=ALL)
-    measure(made, np.arange(len(made)), fit, steps.append)
-    assert sum(steps) == count_fits(made, np.arange(len(made)), fit) == 25
+    measure(equations, np.arange(len(equations)), fit, steps.append)
+    assert sum(steps) == count_fits(equations, np.arange(len(equations)), fit) == 25
 
 
 def test_a_sample_has_whole_pairs_and_is_always_the_same():
-    made = corpus(examples("x = {}", "{} = x"))
-    rows = sampled(made, np.arange(120), 51)
-    assert len(rows) == 50 and set(np.bincount(made["pair"][rows])) == {0, 2}
-    assert rows.tolist() == sorted(rows) == sampled(made, np.arange(120), 51).tolist()
-    assert len(sampled(made, np.arange(120), 0)) == len(sampled(made, np.arange(120), 120)) == 120
+    equations = corpus(examples("x = {}", "{} = x"))
+    rows = sampled(equations, np.arange(120), 51)
+    assert len(rows) == 50 and set(np.bincount(equations["pair"][rows])) == {0, 2}
+    assert rows.tolist() == sorted(rows) == sampled(equations, np.arange(120), 51).tolist()
+    assert len(sampled(equations, np.arange(120), 0)) == len(sampled(equations, np.arange(120), 120)) == 120
     (row,) = leakage(examples("x = {}", "{} = x"), "tokens", sample=60)
     assert (row["equations"], row["used"]) == (120, 60)
 
@@ -129,23 +131,24 @@ def dictionaries(matrix):
 
 
 @pytest.mark.parametrize(
-    ("columns", "one_by_one"),
+    ("matrix", "of_one_expression"),
     [
-        (counts.token_counts, token_counts),
-        (counts.pair_counts, features.pair_counts),
-        (counts.side_differences, features.side_difference),
-        (counts.shapes, shape),
+        (token_counts, plain_features.token_counts),
+        (pair_counts, features.pair_counts),
+        (side_differences, features.side_difference),
+        (partial(columns, names=SHAPE), plain_features.shape),
     ],
 )
-def test_matrices_count_what_the_features_of_the_generator_count(columns, one_by_one):
+def test_matrices_count_what_the_features_of_the_generator_count(matrix, of_one_expression):
     texts = ["sin(x) + x = 2*x", "x = y", "x**2 + y*sin(x + 1) = log(x, 2)", "2*(x + y) = 2*x + 2*y"]
-    made = corpus(Example(Equation.parse(text), 1, text) for text in texts)
+    equations = corpus(Example(Equation.parse(text), 1, text) for text in texts)
     rows = np.array([3, 0, 2])
-    expected = [sorted(v for v in one_by_one(Equation.parse(texts[row])).values() if v) for row in rows]
-    assert dictionaries(columns(made, rows)) == expected
+    expected = [sorted(v for v in of_one_expression(Equation.parse(texts[row])).values() if v) for row in rows]
+    assert dictionaries(matrix(equations, rows)) == expected
 
 
 def test_a_dense_matrix_keeps_the_fullest_columns(monkeypatch):
-    monkeypatch.setattr(counts, "MAX_DENSE", 2)
-    made = corpus(Example(Equation.parse(text), 1, text) for text in ("x + y = x", "sin(x) = x"))
-    assert counts.dense(counts.token_counts(made, np.arange(2))).tolist() == [[1, 2], [1, 2]]  # = and x
+    monkeypatch.setattr(baselines, "MAX_DENSE", 2)
+    equations = corpus(Example(Equation.parse(text), 1, text) for text in ("x + y = x", "sin(x) = x"))
+    baseline = Baseline("tokens", (token_counts,), RandomForestClassifier, {})
+    assert baseline.features(equations, np.arange(2)).tolist() == [[1, 2], [1, 2]]  # = and x

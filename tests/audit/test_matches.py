@@ -16,8 +16,8 @@ def corpus(*files):
     """Files of (text, label) or (text, label, pair)."""
     builder = CorpusBuilder([f"file {i}" for i in range(len(files))])
     for i, file in enumerate(files):
-        made = [Example(Equation.parse(text), label, text, pair="".join(pair)) for text, label, *pair in file]
-        fill(builder, i, made, Options(verdicts=False))
+        examples = [Example(Equation.parse(text), label, text, pair="".join(pair)) for text, label, *pair in file]
+        fill(builder, i, examples, Options(verdicts=False))
     return builder.corpus()
 
 
@@ -25,27 +25,27 @@ def duplicates(*rows):
     return count_duplicates(corpus(rows), np.arange(len(rows)))
 
 
-def numbers(found, kind):
-    return tuple(found[kind].get(key) for key in ("equations", "opposite", "surplus"))
+def numbers(counts, kind):
+    return tuple(counts[kind].get(key) for key in ("equations", "opposite", "surplus"))
 
 
 def test_equations_without_relations():
-    found = duplicates(("x + y = y + x", 1), ("sin(x) = cos(y)", 0), ("tan(x)**2 = x", 0))
-    assert all(row["equations"] == row["opposite"] == row.get("surplus", 0) == 0 for row in found.values())
+    counts = duplicates(("x + y = y + x", 1), ("sin(x) = cos(y)", 0), ("tan(x)**2 = x", 0))
+    assert all(row["equations"] == row["opposite"] == row.get("surplus", 0) == 0 for row in counts.values())
 
 
 def test_same_text_and_same_equation():
-    found = duplicates(("x + 1 = y", 1), ("x + 1 = y", 1), ("a = 1 + b", 1), ("x + 1 = sin(y)", 0))
-    assert numbers(found, "same text") == (2, 0, 1)
-    assert numbers(found, "same equation") == (3, 0, 2)
-    assert found["same equation"]["share"] == 75
+    counts = duplicates(("x + 1 = y", 1), ("x + 1 = y", 1), ("a = 1 + b", 1), ("x + 1 = sin(y)", 0))
+    assert numbers(counts, "same text") == (2, 0, 1)
+    assert numbers(counts, "same equation") == (3, 0, 2)
+    assert counts["same equation"]["share"] == 75
 
 
 def test_label_conflicts_are_found_and_named():
-    found = duplicates(("x + 1 = y", 1), ("a = 1 + b", 0), ("sin(x) = x", 0))
-    assert numbers(found, "same text") == (0, 0, 0)
-    assert numbers(found, "same equation") == (2, 2, 1)
-    assert found["same equation"]["examples of opposite"] == ["x + 1 = y", "a = 1 + b"]
+    counts = duplicates(("x + 1 = y", 1), ("a = 1 + b", 0), ("sin(x) = x", 0))
+    assert numbers(counts, "same text") == (0, 0, 0)
+    assert numbers(counts, "same equation") == (2, 2, 1)
+    assert counts["same equation"]["examples of opposite"] == ["x + 1 = y", "a = 1 + b"]
 
 
 def test_an_unknown_label_is_no_conflict():
@@ -65,8 +65,8 @@ def test_an_unknown_label_is_no_conflict():
     ],
 )
 def test_one_edit_is_one_label(other, near):
-    found = duplicates(("sin(x) + 1 = cos(y)", 1), (other, 0))
-    assert numbers(found, "one label apart")[:2] == ((2, 2) if near else (0, 0))
+    counts = duplicates(("sin(x) + 1 = cos(y)", 1), (other, 0))
+    assert numbers(counts, "one label apart")[:2] == ((2, 2) if near else (0, 0))
 
 
 def test_the_own_pair_is_no_neighbour_and_no_shared_side():
@@ -78,8 +78,8 @@ def test_the_own_pair_is_no_neighbour_and_no_shared_side():
 
 
 def test_shared_sides_are_whole_deep_and_up_to_names():
-    found = duplicates(("sin(x + 1) = y", 1), ("cos(z) = sin(1 + a)", 0), ("cos(a) = x", 1), ("tan(sin(x + 1)) = 2", 1))
-    assert numbers(found, "shared side")[:2] == (2, 2)  # neither cos(z), of depth 1, nor a part of a side
+    counts = duplicates(("sin(x + 1) = y", 1), ("cos(z) = sin(1 + a)", 0), ("cos(a) = x", 1), ("tan(sin(x + 1)) = 2", 1))
+    assert numbers(counts, "shared side")[:2] == (2, 2)  # neither cos(z), of depth 1, nor a part of a side
 
 
 def reference(rows, of, among):
@@ -91,9 +91,9 @@ def reference(rows, of, among):
         differing = sum(a != b for a, b in zip(words[i], words[j], strict=True)) if trees[i].arities == trees[j].arities else 0
         return differing == 1 and rows[i][2] != rows[j][2]
 
-    found = [any(near(i, j) for j in among) for i in of]
+    alike = [any(near(i, j) for j in among) for i in of]
     opposite = [any(near(i, j) and rows[i][1] == 1 - rows[j][1] for j in among) for i in of]
-    return found, opposite
+    return alike, opposite
 
 
 @pytest.mark.parametrize("nodes_at_a_time", [1, 50, 10**6])
@@ -106,14 +106,14 @@ def test_neighbours_are_those_that_comparing_all_with_all_finds(monkeypatch, nod
         pattern = rng.choice(patterns)
         words = [rng.choice(("sin", "cos", "tan")), *(rng.choice("xyz12") for _ in range(pattern.count("{}") - 1))]
         rows.append((pattern.format(*words), rng.randrange(2), str(rng.randrange(40))))
-    made = corpus(rows)
+    equations = corpus(rows)
     of, among = list(range(0, 120, 2)), list(range(30, 120))
-    masks = [np.isin(np.arange(120), which) for which in (of, among)]
-    matches = find(made, "one label apart", *masks)
-    found, opposite = reference(rows, of, among)
-    assert 5 < sum(opposite) < sum(found) < 60
-    assert matches.found[of].tolist() == found and matches.opposite[of].tolist() == opposite
-    assert not matches.found[~masks[0]].any()
+    masks = [np.isin(np.arange(120), positions) for positions in (of, among)]
+    matches = find(equations, "one label apart", *masks)
+    alike, opposite = reference(rows, of, among)
+    assert 5 < sum(opposite) < sum(alike) < 60
+    assert matches.alike[of].tolist() == alike and matches.opposite[of].tolist() == opposite
+    assert not matches.alike[~masks[0]].any()
 
 
 def test_overlap_of_each_file_in_the_other():

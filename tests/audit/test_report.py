@@ -4,11 +4,11 @@ import json
 
 import pytest
 
+from dgl_treestack import cli
 from dgl_treestack.audit import tables
 from dgl_treestack.audit.corpus import CorpusBuilder
 from dgl_treestack.audit.leakage import Fit
 from dgl_treestack.audit.report import TOGETHER, Options, audit, fill, load
-from dgl_treestack.cli.audit import audit as command
 from dgl_treestack.data import formats
 from dgl_treestack.data.formats import Example
 from dgl_treestack.errors import ConfigurationError, DataError
@@ -26,39 +26,39 @@ def file(tmp_path):
 @pytest.fixture
 def pairs(tmp_path):
     """60 pairs that the tokens give away."""
-    made = [
+    examples = [
         Example(Equation.parse(f"{name}(x) + {i} = {i} + sin(x)"), label, f"{i}{label}", pair=str(i))
         for i in range(1, 61)
         for name, label in (("sin", 1), ("cos", 0))
     ]
-    formats.write(tmp_path / "pairs.jsonl", made)
+    formats.write(tmp_path / "pairs.jsonl", examples)
     return str(tmp_path / "pairs.jsonl")
 
 
 def test_a_rounded_number_is_judged_as_one(tmp_path):
     certificate = {"rounded": 2}
-    made = [
+    examples = [
         Example(Equation.parse("sin(0.5) = 0.48"), 1, "right", certificate=certificate),
         Example(Equation.parse("sin(0.5) = 0.6"), 0, "wrong", certificate=certificate),
         Example(Equation.parse("sin(0.5) = 0.49"), 1, "off", certificate=certificate),
         Example(Equation.parse("sin(0.5) = 0.48"), 1, "not said to be rounded"),
     ]
-    formats.write(tmp_path / "n.jsonl", made)
+    formats.write(tmp_path / "n.jsonl", examples)
     name = str(tmp_path / "n.jsonl")
     assert audit([name])["sets"][name]["contradicted"] == ["off", "not said to be rounded"]
 
 
 def test_verdicts_by_depth_and_label(file):
-    found = audit([file])["sets"][file]
-    assert found["equations"] == 6 and found["contradicted"] == ["x = y"]
-    rows = {(row["depth"], row["label"]): row for row in found["verdicts"]}
+    audited = audit([file])["sets"][file]
+    assert audited["equations"] == 6 and audited["contradicted"] == ["x = y"]
+    rows = {(row["depth"], row["label"]): row for row in audited["verdicts"]}
     assert list(rows) == [(1, 1), (2, 1), (2, 0), (2, None), (3, 1)]
     assert (rows[2, 1]["holds"], rows[2, 1]["undefined"], rows[2, 1]["equations"]) == (1, 1, 2)
     assert rows[2, 0]["refuted"] == rows[2, None]["refuted"] == rows[1, 1]["refuted"] == rows[3, 1]["conditional"] == 1
 
 
 def test_screen_and_json(file, pairs, capsys):
-    assert command((file, pairs), leakage=False, json=True) == 1, "a label is contradicted"
+    assert cli.audit((file, pairs), leakage=False, json=True) == 1, "a label is contradicted"
     assert json.loads(capsys.readouterr().out) == audit([file, pairs], Options(leakage=False))
     report = audit([file, pairs], Options(fit=Fit(baselines=("tokens",))))
     text = tables.describe(report)
@@ -72,15 +72,15 @@ def test_screen_and_json(file, pairs, capsys):
 
 def test_costly_parts_can_be_left_out(file):
     report = audit([file], Options(verdicts=False, duplicates=False, leakage=False))
-    found = report["sets"][file]
-    assert set(found) == {"equations", "verdicts", "contradicted"} and report["overlap"] == []
+    assert set(report["sets"][file]) == {"equations", "verdicts", "contradicted"} and report["overlap"] == []
     assert "not judged" in tables.describe(report) and "holds" not in tables.describe(report)
 
 
 def test_files_together_are_one_set(file, pairs):
     report = audit([file, pairs], Options(together=True, leakage=False))
-    (found,) = [report["sets"][TOGETHER]]
-    assert found["equations"] == 126 and found["contradicted"] == [f"{file}:x = y"]
+    (audited,) = report["sets"].values()
+    assert audited is report["sets"][TOGETHER]
+    assert audited["equations"] == 126 and audited["contradicted"] == [f"{file}:x = y"]
     assert len(report["overlap"]) == 2
 
 
@@ -92,15 +92,15 @@ def test_a_sample_is_announced(pairs):
 def test_both_formats_give_the_same(file, tmp_path):
     formats.write(tmp_path / "theirs.json.gz", formats.read(file))
     theirs = str(tmp_path / "theirs.json.gz")
-    ours, found = audit([file])["sets"][file], audit([theirs])["sets"][theirs]
-    assert (found["verdicts"], found["duplicates"]) == (ours["verdicts"], ours["duplicates"])
-    assert found["contradicted"] == ["1-0"]
+    first, second = audit([file])["sets"][file], audit([theirs])["sets"][theirs]
+    assert (second["verdicts"], second["duplicates"]) == (first["verdicts"], first["duplicates"])
+    assert second["contradicted"] == ["1-0"]
 
 
 def test_processes_find_what_one_process_finds(pairs):
-    alone, several = (load([pairs], Options(fit=Fit(jobs=jobs))) for jobs in (1, 2))
-    assert alone.ids == several.ids
-    assert all((alone[name] == several[name]).all() for name in alone.columns)
+    sequential, parallel = (load([pairs], Options(fit=Fit(jobs=jobs))) for jobs in (1, 2))
+    assert sequential.ids == parallel.ids
+    assert all((sequential[name] == parallel[name]).all() for name in sequential.columns)
 
 
 def test_ids_that_are_missing_are_lines(tmp_path):
@@ -111,12 +111,12 @@ def test_ids_that_are_missing_are_lines(tmp_path):
 
 def test_the_authors_blanks(authors):
     files = [str(path) for path in sorted((authors / "blanks").iterdir())]
-    found = audit(files, Options(together=True))["sets"][TOGETHER]
-    eight, nine = found["verdicts"]
+    audited = audit(files, Options(together=True))["sets"][TOGETHER]
+    eight, nine = audited["verdicts"]
     assert (eight["depth"], eight["equations"], nine["depth"], nine["equations"]) == (8, 1909, 9, 30)
     assert eight["holds"] > 1500 and eight["refuted"] > 50 and eight["conditional"] > 50 and eight["undefined"] > 0
-    assert len(found["contradicted"]) == eight["refuted"] + nine["refuted"]
-    assert found["leakage"] == [
+    assert len(audited["contradicted"]) == eight["refuted"] + nine["refuted"]
+    assert audited["leakage"] == [
         {"depths": "8-13", "equations": 1939, "skipped": "1939 correct and 0 incorrect equations; 20 of each are needed"}
     ]
 
