@@ -44,4 +44,4 @@ def small_config(folder: Path, *, unary: bool = True, **changes: object) -> RunC
         "checkpoint_steps": 2,
         **changes,
     }
-    return configuration.from_dict(described)
+    return configuration.build(RunConfig, described)

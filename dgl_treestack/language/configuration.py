@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -59,7 +59,6 @@ def load(path: Path, assignments: Sequence[str] = ()) -> LanguageConfig:
     """The configuration in a TOML file, values replaced by KEY=VALUE. Raises ConfigurationError that names the file."""
 
     def build(data: dict[str, Any]) -> LanguageConfig:
-        found = configuration.build(LanguageConfig, data)
-        return configuration.build(LanguageConfig, configuration.assigned(asdict(found), assignments)) if assignments else found
+        return configuration.override(configuration.build(LanguageConfig, data), assignments)
 
     return configuration.read_toml(path, build)

@@ -36,8 +36,7 @@ def read(folder: Path) -> RunResult:
 
     Raises CheckpointError for a folder that holds no complete run, DataError for a run without test records.
     """
-    run = RunFolder(folder)
-    run.check_complete()
+    run = RunFolder.open(folder)
     data = run.config.data
     validation = [record for name in data.validation for record in run.read_records(name)]
     test = [record for name in data.test for record in run.read_records(name)]

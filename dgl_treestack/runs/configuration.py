@@ -1,6 +1,5 @@
-"""What a run is: one TOML file, read into frozen dataclasses. Unknown keys and wrong types are errors."""
+"""The configuration of a run: one TOML file, read into frozen dataclasses. Unknown keys and wrong types are errors."""
 
-import dataclasses
 import hashlib
 import json
 import math
@@ -8,17 +7,17 @@ import re
 import sys
 import tomllib
 import types
-import typing
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
 
 import tomli_w
 
 from dgl_treestack.errors import ConfigurationError, unknown
 
-# key, least value, first value beyond
+# key, least value, first value that is too large
 _RANGES: tuple[tuple[str, float, float], ...] = (
     ("batch_size", 1, math.inf),
     ("checkpoint_steps", 1, math.inf),
@@ -38,17 +37,19 @@ _RANGES: tuple[tuple[str, float, float], ...] = (
     ("schedule.early_stopping", 0, math.inf),
 )
 
-
-Built = typing.TypeVar("Built")
+Built = TypeVar("Built")
 NAME = r"[A-Za-z0-9_][A-Za-z0-9._-]*"  # of a run: it names a folder
 _NOT_SETTINGS = ("name", "hidden", "dropout", "masks", "share", "vocabulary", "tasks", "operators", "tokens", "input_size")
 
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """name: a model of `treestack cells`. tasks: a model answers with the first that accepts an equation.
-    masks: dropout is drawn for every node of a batch, or for every distinct subtree, which is then computed once.
-    settings: what the model's class takes beyond the common ones, such as stack_size."""
+    """The model of a run.
+
+    name: a model of `treestack cells`. masks: whether dropout is drawn for every node of a batch, or for every distinct
+    subtree, which is then computed once. tasks: an equation goes to the first that accepts it. settings: arguments of the
+    model's class beyond the common ones, such as stack_size.
+    """
 
     name: str
     hidden: int = 50
@@ -67,25 +68,33 @@ class ModelConfig:
 
 @dataclass(frozen=True)
 class DataConfig:
-    """Files of equations, or `bundled:...` for those in the package. Test sets are evaluated by the best weights at the end."""
+    """The data of a run: files of equations, or `bundled:...` for those in the package.
+
+    train, validation, test: training files, files that select the best weights, files that these are evaluated on at the end.
+    max_depth, min_depth: depths of the training and validation equations; a max_depth of 0 is no limit. percent: of the
+    training equations, by pair; a larger share contains every smaller one.
+    """
 
     train: tuple[str, ...] = ()
     validation: tuple[str, ...] = ()
     test: tuple[str, ...] = ()
-    max_depth: int = 0  # of training and validation equations; 0 for no limit
-    min_depth: int = 0  # likewise
-    percent: float = 100.0  # of the training equations, by pair; what a smaller share has, a larger one has too
+    max_depth: int = 0
+    min_depth: int = 0
+    percent: float = 100.0
 
     @property
     def depths(self) -> range:
-        """Of training and validation equations."""
+        """The depths of training and validation equations."""
         return range(self.min_depth, self.max_depth + 1 if self.max_depth else sys.maxsize)
 
 
 @dataclass(frozen=True)
 class OptimizerConfig:
-    """Adam, with weight decay added to the gradient. gradients: whether zeroing sets a gradient to `none` (an operator that
-    is not in the batch stays as it is) or to `zeros` (once used, it is updated at every step, as in the authors' training)."""
+    """Adam, with weight decay added to the gradient.
+
+    gradients: whether zeroing sets a gradient to `none`, so that the parameters of an operator that is not in the batch stay
+    unchanged, or to `zeros`, so that a parameter, once used, is updated at every step, as in the authors' training.
+    """
 
     learning_rate: float = 1e-3
     beta1: float = 0.9
@@ -97,8 +106,11 @@ class OptimizerConfig:
 
 @dataclass(frozen=True)
 class ScheduleConfig:
-    """Epochs and learning rate. plateau: after that many epochs without a better validation accuracy the rate is multiplied by
-    factor; early_stopping: after that many, training ends. 0 switches either off (as Arabshahi; Mali halves on a plateau)."""
+    """Epochs and learning rate.
+
+    plateau: after this many epochs without a better validation accuracy, the learning rate is multiplied by factor.
+    early_stopping: after this many, training ends. 0 switches either off (as in Arabshahi; Mali halves on a plateau).
+    """
 
     epochs: int = 100
     plateau: int = 0
@@ -108,7 +120,11 @@ class ScheduleConfig:
 
 @dataclass(frozen=True)
 class RunConfig:
-    """One complete run, but for the seed."""
+    """The complete configuration of a run, except for its seed.
+
+    compile: native code for the engine `levels`; `auto` is for long runs, where there is a compiler. checkpoint_steps: steps
+    between checkpoints, besides those at the end of every epoch.
+    """
 
     name: str
     model: ModelConfig
@@ -117,8 +133,8 @@ class RunConfig:
     schedule: ScheduleConfig = ScheduleConfig()
     batch_size: int = 32
     engine: Literal["levels", "topo"] = "levels"
-    compile: Literal["auto", "on", "off"] = "auto"  # native code for `levels`; auto: for long runs, where there is a compiler
-    checkpoint_steps: int = 500  # a checkpoint at least every so many steps, besides one at every epoch
+    compile: Literal["auto", "on", "off"] = "auto"
+    checkpoint_steps: int = 500
 
     def __post_init__(self) -> None:
         if not re.fullmatch(NAME, self.name):
@@ -132,17 +148,17 @@ class RunConfig:
 
     @property
     def hash(self) -> str:
-        """The same for runs that differ only in their seed."""
-        return hashlib.sha256(json.dumps(dataclasses.asdict(self), sort_keys=True).encode()).hexdigest()[:12]
+        """A hash of all values, the same for runs that differ only in their seed."""
+        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:12]
 
 
 def load(path: Path) -> RunConfig:
-    """The configuration in a TOML file. Raises ConfigurationError that names the file."""
-    return read_toml(path, from_dict)
+    """Return the configuration in a TOML file. Raises ConfigurationError that names the file."""
+    return read_toml(path, partial(build, RunConfig))
 
 
 def read_toml(path: Path, build: Callable[[dict[str, Any]], Built]) -> Built:
-    """What is built from a TOML file. Raises ConfigurationError that names the file."""
+    """Return what `build` makes of the content of a TOML file. Raises ConfigurationError that names the file."""
     try:
         return build(tomllib.loads(path.read_text()))
     except OSError as error:
@@ -151,82 +167,35 @@ def read_toml(path: Path, build: Callable[[dict[str, Any]], Built]) -> Built:
         raise ConfigurationError(f"{path}: {error}") from None
 
 
-def from_dict(data: dict[str, Any]) -> RunConfig:
-    """The configuration of plain data. Raises ConfigurationError."""
-    if isinstance(data.get("model"), str):
-        raise ConfigurationError("It describes a language model. Give the folder of its text with --data.")
-    return _build(RunConfig, data, "")
+def build(cls: type[Built], data: dict[str, Any], prefix: str = "") -> Built:
+    """Build a dataclass, nested ones included, from plain data; every key and type is checked. Raises ConfigurationError.
 
-
-def build(cls: type[Built], data: dict[str, Any]) -> Built:
-    """A dataclass from plain data, every key and type checked. Raises ConfigurationError."""
-    return typing.cast(Built, _build(cls, data, ""))
-
-
-def dump(config: RunConfig) -> str:
-    """The configuration as TOML, fully resolved; `load` reads it back."""
-    return tomli_w.dumps(_plain(dataclasses.asdict(config)))
-
-
-def override(config: RunConfig, assignments: typing.Iterable[str]) -> RunConfig:
-    """The configuration with some values replaced: `schedule.epochs=3`, `model.settings.stack_size=2`.
-
-    Raises ConfigurationError for anything that is not KEY=VALUE with a TOML value (a bare word is taken as text).
+    prefix: of the keys in errors.
     """
-    return from_dict(assigned(_plain(dataclasses.asdict(config)), assignments))
-
-
-def assigned(data: dict[str, Any], assignments: typing.Iterable[str]) -> dict[str, Any]:
-    """Plain data with values replaced by KEY=VALUE, where dots in the key lead into tables. Raises ConfigurationError."""
-    for assignment in assignments:
-        key, equals, value = assignment.partition("=")
-        if not equals:
-            raise ConfigurationError(f"{assignment!r} is not KEY=VALUE, such as schedule.epochs=3.")
-        *tables, last = key.split(".")
-        table = data
-        for name in tables:
-            table = table.setdefault(name, {})
-            if not isinstance(table, dict):
-                raise ConfigurationError(f"{key!r}: {name!r} is no table.")
-        table[last] = _value(value)
-    return data
-
-
-def _value(text: str) -> Any:
-    try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        return text
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _plain(entry) for key, entry in value.items()}
-    return [_plain(entry) for entry in value] if isinstance(value, tuple | list) else value
-
-
-def _build(cls: type, data: dict[str, Any], prefix: str) -> Any:
-    fields = {entry.name: entry for entry in dataclasses.fields(cls)}
-    hints = typing.get_type_hints(cls)
+    if cls is RunConfig and isinstance(data.get("model"), str):
+        raise ConfigurationError("It describes a language model. Give the folder of its text with --data.")
+    fields_by_name = {entry.name: entry for entry in fields(cast(Any, cls))}
     for key in data:
-        if key not in fields:
-            raise ConfigurationError(unknown("key", prefix + key, [prefix + name for name in fields]))
-    for name, entry in fields.items():
-        if name not in data and entry.default is dataclasses.MISSING and entry.default_factory is dataclasses.MISSING:
+        if key not in fields_by_name:
+            raise ConfigurationError(unknown("key", prefix + key, [prefix + name for name in fields_by_name]))
+    for name, entry in fields_by_name.items():
+        if name not in data and entry.default is MISSING and entry.default_factory is MISSING:
             raise ConfigurationError(f"The key {prefix + name!r} is missing.")
-    return cls(**{key: _convert(hints[key], value, prefix + key) for key, value in data.items()})
+    kinds = get_type_hints(cls)
+    return cls(**{key: _convert(kinds[key], value, prefix + key) for key, value in data.items()})
 
 
 def _convert(kind: Any, value: Any, key: str) -> Any:
-    if dataclasses.is_dataclass(kind) and isinstance(value, dict):
-        return _build(typing.cast(type, kind), value, key + ".")
-    if typing.get_origin(kind) is Literal:
-        if value not in typing.get_args(kind):
-            raise ConfigurationError(unknown(f"value for {key!r}:", str(value), typing.get_args(kind)))
+    """Return a value of plain data as the type of its field. Raises ConfigurationError that names the key."""
+    if is_dataclass(kind) and isinstance(value, dict):
+        return build(cast(type, kind), value, key + ".")
+    if get_origin(kind) is Literal:
+        if value not in get_args(kind):
+            raise ConfigurationError(unknown(f"value for {key!r}:", str(value), get_args(kind)))
         return value
     if kind == tuple[str, ...]:
         entries = [value] if isinstance(value, str) else value
-        if isinstance(entries, list) and all(isinstance(entry, str) for entry in entries):
+        if isinstance(entries, list | tuple) and all(isinstance(entry, str) for entry in entries):
             return tuple(entries)
     elif isinstance(kind, types.GenericAlias):
         if isinstance(value, dict):
@@ -236,3 +205,32 @@ def _convert(kind: Any, value: Any, key: str) -> Any:
     elif type(value) is kind:
         return value
     raise ConfigurationError(f"{key!r} is {value!r}; expected {getattr(kind, '__name__', kind)}.")
+
+
+def dump(config: RunConfig) -> str:
+    """Return the configuration as TOML, fully resolved; `load` reads it back."""
+    return tomli_w.dumps(asdict(config))
+
+
+def override(config: Built, assignments: Iterable[str]) -> Built:
+    """Return a configuration with values replaced by KEY=VALUE, such as `schedule.epochs=3`; dots in a key lead into tables.
+
+    VALUE is TOML; anything else is taken as text. Raises ConfigurationError for an assignment without `=`, an unknown key or a
+    wrong value.
+    """
+    data = asdict(cast(Any, config))
+    for assignment in assignments:
+        key, equals, text = assignment.partition("=")
+        if not equals:
+            raise ConfigurationError(f"{assignment!r} is not KEY=VALUE, such as schedule.epochs=3.")
+        *tables, last = key.split(".")
+        table = data
+        for name in tables:
+            table = table.setdefault(name, {})
+            if not isinstance(table, dict):
+                raise ConfigurationError(f"{key!r}: {name!r} is no table.")
+        try:
+            table[last] = tomllib.loads(f"value = {text}")["value"]
+        except tomllib.TOMLDecodeError:
+            table[last] = text
+    return build(type(config), data)

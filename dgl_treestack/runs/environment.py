@@ -1,4 +1,4 @@
-"""What a run was made with."""
+"""What a run was made with: versions, machine, device, commit."""
 
 import platform
 import subprocess
@@ -16,43 +16,36 @@ PACKAGES = (
 
 
 def versions() -> dict[str, str]:
-    """Installed versions of the packages the project stands on; `missing` where one is not there."""
-    found = {"dgl-treestack": __version__, "python": platform.python_version()}
+    """Return the installed versions of this package, Python and the packages it builds on; `missing` for an absent one."""
+    version_of = {"dgl-treestack": __version__, "python": platform.python_version()}
     for package in PACKAGES:
         try:
-            found[package] = metadata.version(package)
+            version_of[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
-            found[package] = "missing"
-    return found
-
-
-def commit() -> str | None:
-    """The commit of the checkout the package runs from, with `-dirty` after it; None outside of one."""
-    folder = Path(__file__).parent
-    try:
-        tracked = ["git", "-C", str(folder), "ls-files", "--error-unmatch", Path(__file__).name]
-        subprocess.run(tracked, capture_output=True, check=True, timeout=10)
-        described = subprocess.run(
-            ["git", "-C", str(folder), "describe", "--always", "--dirty", "--abbrev=12"],
-            capture_output=True,
-            check=True,
-            text=True,
-            timeout=10,
-        )
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return described.stdout.strip()
+            version_of[package] = "missing"
+    return version_of
 
 
 def describe(device: str) -> dict[str, Any]:
-    """Versions, machine, device, commit: what goes into `environment.json`."""
+    """Return the content of `environment.json`: versions, machine, device, commit, command line.
+
+    commit: of the checkout that the package runs from, ending in `-dirty` after changes; None outside of a checkout.
+    """
     import torch
 
+    git = ["git", "-C", str(Path(__file__).parent)]
+    commit = None
+    try:
+        subprocess.run([*git, "ls-files", "--error-unmatch", Path(__file__).name], capture_output=True, check=True, timeout=10)
+        describing = [*git, "describe", "--always", "--dirty", "--abbrev=12"]
+        commit = subprocess.run(describing, capture_output=True, check=True, text=True, timeout=10).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        pass
     return {
         "versions": {**versions(), "torch": torch.__version__},
         "platform": platform.platform(),
         "device": torch.cuda.get_device_name() if device.startswith("cuda") else device,
         "threads": torch.get_num_threads(),
-        "commit": commit(),
+        "commit": commit,
         "arguments": sys.argv[1:],
     }

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from dgl_treestack.data import formats, records
+from dgl_treestack.data.formats import Example
 from dgl_treestack.data.records import Record
 from dgl_treestack.errors import DataError
 from dgl_treestack.model.dataset import Dataset
@@ -28,64 +29,55 @@ class Score:
     accuracy: float
 
 
-def read_examples(names: Sequence[str]) -> list[formats.Example]:
-    """The examples of data files by path or bundled name."""
-    return [example for name in names for example in formats.read(find_data(name))]
+def read_examples(names: Sequence[str], percent: float = 100.0) -> list[Example]:
+    """Return the examples of data files, by path or bundled name, in file order.
+
+    percent: about so many per cent of them. A hash of the pair's name decides, so pairs stay together, every run takes the same
+    examples, and a larger share contains every smaller one.
+    """
+    examples = [example for name in names for example in formats.read(find_data(name))]
+    if percent >= 100:
+        return examples
+    return [example for example in examples if 100 * zlib.crc32((example.pair or example.id).encode()) / 2**32 < percent]
 
 
 @torch.no_grad()
-def outputs(model: Model, dataset: Dataset, engine: str = "levels") -> Iterator[tuple[int, float, float, bool]]:
-    """(position, output, loss, right) of every example, in order, in evaluation mode."""
-    model.eval()
-    device = next(model.parameters()).device
-    i = 0
-    for batch in dataset.batches(BATCH, device):
-        output = model(batch, engine)
-        columns = (output, model.losses(output, batch), model.correct(output, batch))
-        for row in zip(*(column.tolist() for column in columns), strict=True):
-            yield i, row[0], row[1], bool(row[2])
-            i += 1
-
-
-def read_share(names: Sequence[str], percent: float) -> list[formats.Example]:
-    """About so many per cent of the examples, pairs together, chosen by their names."""
-    found = read_examples(names)
-    return found if percent >= 100 else [example for example in found if _place(example) < percent]
-
-
-def _place(example: formats.Example) -> float:
-    """Where a pair stands from 0 to 100, the same in every run."""
-    return 100 * zlib.crc32((example.pair or example.id).encode()) / 2**32
-
-
 def score(model: Model, dataset: Dataset, engine: str = "levels") -> Score:
-    """Loss and accuracy over a labelled data set."""
-    losses, right = [], []
-    for _, _, loss, correct in outputs(model, dataset, engine):
-        losses.append(loss)
-        right.append(correct)
-    return Score(sum(losses) / max(len(losses), 1), 100 * sum(right) / max(len(right), 1))
+    """Return loss and accuracy over a labelled data set, in evaluation mode."""
+    model.eval()
+    losses: list[float] = []
+    verdicts: list[bool] = []
+    for batch in dataset.batches(BATCH, next(model.parameters()).device):
+        output = model(batch, engine)
+        losses += model.losses(output, batch).tolist()
+        verdicts += model.correct(output, batch).tolist()
+    return Score(sum(losses) / max(len(losses), 1), 100 * sum(verdicts) / max(len(verdicts), 1))
 
 
+@torch.no_grad()
 def make_records(model: Model, dataset: Dataset, engine: str = "levels") -> Iterator[Record]:
-    """One record per example, in order."""
-    for i, output, _, correct in outputs(model, dataset, engine):
-        example = dataset.examples[i]
-        known = not np.isnan(dataset.targets[i])
-        own: Record = {"pair": example.pair} if example.pair else {}
-        own |= {**_without_infinities(model.record(dataset, i, output)), "correct": correct if known else None}
-        yield records.of_example(example, **own)
+    """Yield one record per example, in order, from the model in evaluation mode.
 
-
-def _without_infinities(row: Record) -> Record:
-    """JSON has no infinity and no NaN: a number that is not finite becomes None."""
-    return {key: None if isinstance(value, float) and not math.isfinite(value) else value for key, value in row.items()}
+    JSON has no infinity and no NaN: a number that is not finite becomes None.
+    """
+    model.eval()
+    i = 0
+    for batch in dataset.batches(BATCH, next(model.parameters()).device):
+        output = model(batch, engine)
+        for value, correct in zip(output.tolist(), model.correct(output, batch).tolist(), strict=True):
+            example = dataset.examples[i]
+            row: Record = {"pair": example.pair} if example.pair else {}
+            for name, entry in model.record(dataset, i, value).items():
+                row[name] = None if isinstance(entry, float) and not math.isfinite(entry) else entry
+            row["correct"] = None if np.isnan(dataset.targets[i]) else bool(correct)
+            yield records.of_example(example, **row)
+            i += 1
 
 
 def evaluate(
     run: Run, data: str, *, output: Path | None = None, engine: str = "levels", dtype: torch.dtype = torch.float32
 ) -> list[Record]:
-    """Evaluate a run's best weights on a data file; records go into the run, and to `output` if given.
+    """Evaluate a run's best weights on a data file; the records go into the run, and to the file `output`.
 
     Raises DataError for a file without equations.
     """

@@ -1,4 +1,4 @@
-"""A run folder as everybody reads it: description, metrics, records. No model and no torch.
+"""A run folder as readers see it: description, metrics, records. Without the model, and without torch.
 
 config.toml         fully resolved; runs that differ only in their seed share its hash
 environment.json    versions, device, commit, seed, checksums and sizes of the data
@@ -10,10 +10,10 @@ DONE                written last
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from dgl_treestack import atomic
 from dgl_treestack.data import records
@@ -27,7 +27,7 @@ DESCRIPTION = ("config.toml", "environment.json", "vocabulary.json")
 
 
 class RunFolder:
-    """Paths and contents of a run folder. Raises CheckpointError for what is missing or damaged."""
+    """Paths and contents of a run folder, which may not exist yet. Raises CheckpointError for what is missing or damaged."""
 
     def __init__(self, folder: Path | str):
         self.folder = Path(folder)
@@ -38,24 +38,27 @@ class RunFolder:
         self.done = self.folder / "DONE"
         self.sources = self.folder / "records" / "sources.json"
 
-    def is_complete(self) -> bool:
-        """Whether the description of a run is there; it is written before anything else."""
-        return all((self.folder / name).is_file() for name in DESCRIPTION)
-
-    def check_complete(self) -> None:
-        """Raise CheckpointError when this is no run folder."""
+    @classmethod
+    def open(cls, folder: Path | str) -> Self:
+        """Return an existing run folder. Raises CheckpointError when it is not one."""
+        run = cls(folder)
         for name in DESCRIPTION:
-            if not (self.folder / name).is_file():
-                raise CheckpointError(
-                    f"{self.folder} is not a run folder: it has no {name}. Give the folder that `train` made."
-                )
+            if not (run.folder / name).is_file():
+                raise CheckpointError(f"{run.folder} is not a run folder: it has no {name}. Give the folder that `train` made.")
+        return run
+
+    def is_complete(self) -> bool:
+        """Return whether the description of a run is there; it is written before anything else."""
+        return all((self.folder / name).is_file() for name in DESCRIPTION)
 
     @cached_property
     def config(self) -> RunConfig:
+        """The configuration of the run."""
         return configuration.load(self.folder / "config.toml")
 
     @cached_property
     def environment(self) -> dict[str, Any]:
+        """What the run was made with, see `runs.environment`, and its seed and data."""
         environment = self.read_json("environment.json")
         if not isinstance(environment.get("seed"), int):
             raise CheckpointError(f"{self.folder / 'environment.json'} names no seed. The run is damaged; train anew.")
@@ -63,10 +66,11 @@ class RunFolder:
 
     @property
     def seed(self) -> int:
+        """The seed of the run."""
         return int(self.environment["seed"])
 
     def read_json(self, name: str) -> dict[str, Any]:
-        """A JSON object in the folder."""
+        """Return a JSON object out of a file of the folder."""
         try:
             data = json.loads((self.folder / name).read_text())
         except (OSError, ValueError) as error:
@@ -75,14 +79,8 @@ class RunFolder:
             raise CheckpointError(f"{self.folder / name} holds no JSON object. The run is damaged; train anew.")
         return data
 
-    # Metrics
-
-    def write_metrics(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        """One row per epoch."""
-        atomic.write_text(self.metrics, "".join(json.dumps(row, allow_nan=False) + "\n" for row in rows))
-
     def read_metrics(self) -> list[dict[str, Any]]:
-        """The rows, none before the first epoch is over."""
+        """Return the rows of metrics.jsonl, one per finished epoch."""
         if not self.metrics.exists():
             return []
         try:
@@ -91,11 +89,14 @@ class RunFolder:
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise CheckpointError(f"{self.metrics} is damaged ({error!r}). Resume the run to write it again.") from None
 
-    # Records, filed by the name of their data file; a second file of the same name gets its checksum appended
-
     def write_records(self, data: str, rows: Iterable[Record], kind: str = "") -> Path:
-        """File the records of a data file, and note what file they are of. kind: of what else than an evaluation."""
-        sources = self._sources()
+        """Write the records of a data file and note the file's name and checksum. Returns the path of the records.
+
+        Records are named after their data file; for a second file of that name, its checksum is appended.
+
+        kind: what the records are of, when they are not of an evaluation.
+        """
+        sources = self._read_sources()
         checksum = sha256(find_data(data))
         name = records.stem(data)
         if not name:
@@ -106,37 +107,42 @@ class RunFolder:
         path = self.folder / "records" / f"{name}.jsonl"
         records.write(path, rows)
         source = {"data": data, "sha256": checksum} | ({"kind": kind} if kind else {})
-        sources.setdefault(name, source)  # the name it first had, as the configuration has it
+        sources.setdefault(name, source)  # data read by another path keep their first name, which the configuration has
         atomic.write_text(self.sources, json.dumps(sources, indent=1) + "\n")
         return path
 
     def read_records(self, data: str, kind: str = "") -> list[Record]:
-        """The records of a data file, by the name it has in the configuration: of the file as it is now, where there are such,
-        else the last that were made. Raises DataError when there are none."""
-        found = self._filed(data, kind)
-        if not found:
+        """Return the records of a data file, by its name in the configuration.
+
+        Where several files had that name, those of the file as it is now, or else the last that were made. Raises DataError
+        when there are none.
+        """
+        names = {
+            source["sha256"]: name
+            for name, source in self._read_sources().items()
+            if source["data"] == data and source.get("kind", "") == kind
+        }
+        if not names:
             raise DataError(f"The run has no records of {data}. Finish it with `treestack train ... --resume`.", self.folder)
         path = find_data(data)
-        name = found.get(sha256(path) if path.is_file() else "", list(found.values())[-1])
+        name = names.get(sha256(path) if path.is_file() else "", list(names.values())[-1])
         return records.read(self.folder / "records" / f"{name}.jsonl")
 
     def has_records(self, data: str, kind: str = "") -> bool:
-        """Whether there are records of a data file as it is now."""
-        return sha256(find_data(data)) in self._filed(data, kind)
-
-    def _filed(self, data: str, kind: str) -> dict[str, str]:
-        """Checksum of a file of that name -> what its records are filed under."""
-        sources = self._sources().items()
-        return {one["sha256"]: name for name, one in sources if one["data"] == data and one.get("kind", "") == kind}
+        """Return whether there are records of a data file as it is now."""
+        described = (data, sha256(find_data(data)), kind)
+        sources = self._read_sources().values()
+        return any((source["data"], source["sha256"], source.get("kind", "")) == described for source in sources)
 
     def read_records_by_checksum(self, checksum: str) -> list[Record]:
-        """The records of a data file, whatever its name, none when there are none."""
-        for name, source in self._sources().items():
+        """Return the records of the data file with a SHA-256, whatever its name; none when there are none."""
+        for name, source in self._read_sources().items():
             if source["sha256"] == checksum and "kind" not in source:
                 return records.read(self.folder / "records" / f"{name}.jsonl")
         return []
 
-    def _sources(self) -> dict[str, dict[str, str]]:
+    def _read_sources(self) -> dict[str, dict[str, str]]:
+        """Return sources.json: name of records -> name, checksum and kind of their data."""
         sources = self.read_json("records/sources.json") if self.sources.exists() else {}
         if not all(isinstance(source, dict) and {"data", "sha256"} <= source.keys() for source in sources.values()):
             raise CheckpointError(f"{self.sources} is damaged. Delete the records folder and evaluate again.")

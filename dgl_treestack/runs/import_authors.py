@@ -1,7 +1,7 @@
-"""The authors' released weights as an ordinary run folder.
+"""Import of the authors' released weights as an ordinary run folder.
 
-A checkpoint of theirs is a legacy pickle of tensors without a configuration. The class and the sizes are read off its keys and
-shapes; the stack size and the activations are not in the file, so a preset by name supplies them, the one of their scripts.
+A released checkpoint is a legacy pickle of tensors without a configuration. Class and sizes are read off its keys and shapes;
+stack size and activations are not in the file, so a named preset supplies those of the authors' scripts.
 This is the only module that calls `torch.load`, always with `weights_only=True`.
 """
 
@@ -39,7 +39,10 @@ LEAF_AND_HEADS = {
 
 @dataclass(frozen=True)
 class Block:
-    """A block of rows of one of our products: the authors' matrices side by side (one, or one per child) and their bias."""
+    """Rows of one of our fused matrices, by the authors' names, in which `{0}` stands for the operator.
+
+    weights: their matrices, side by side: one, or one per child. bias: their bias.
+    """
 
     weights: Sequence[str]
     bias: str
@@ -47,7 +50,11 @@ class Block:
 
 @dataclass(frozen=True)
 class Family:
-    """One class of the authors: the key that gives it away, our model, the product, and its blocks by arity, in our order."""
+    """One of the authors' classes.
+
+    mark: the key that only its checkpoints have. model: our model. product: its product. blocks: the rows of the product by
+    arity, in our order.
+    """
 
     mark: str
     model: str
@@ -56,12 +63,8 @@ class Family:
 
 
 def _linear(module: str) -> Block:
+    """Return the block of one of their linear modules."""
     return Block([f"{module}.weight"], f"{module}.bias")
-
-
-def _by_child(name: str, bias: str) -> Block:
-    sides = ("by_left", "by_right") if name.startswith("forget") else ("left", "right")
-    return Block([f"{{0}}.{name}_{side}.weight" for side in sides], f"{{0}}.{bias}")
 
 
 _SMU = [
@@ -70,6 +73,11 @@ _SMU = [
     _linear("{0}_stack.push_gate_linear"),
     _linear("{0}_stack.pop_gate_linear"),
     _linear("{0}_stack.no_op_gate_linear"),
+]
+_SIDES = ("left", "right")
+_LSTM_BINARY = [
+    *(Block([f"{{0}}.{gate}_{side}.weight" for side in _SIDES], f"{{0}}.{gate}_bias") for gate in ("data", "output", "input")),
+    *(Block([f"{{0}}.forget_{gate}_by_{side}.weight" for side in _SIDES], f"{{0}}.forget_bias_{gate}") for gate in _SIDES),
 ]
 FAMILIES = (
     Family(
@@ -85,13 +93,7 @@ FAMILIES = (
         "sin.data.weight",
         "tree_lstm_released",
         "gates",
-        {
-            1: [_linear(f"{{0}}.{gate}") for gate in ("data", "output", "input", "forget")],
-            2: [
-                *(_by_child(gate, f"{gate}_bias") for gate in ("data", "output", "input")),
-                *(_by_child(f"forget_{side}", f"forget_bias_{side}") for side in ("left", "right")),
-            ],
-        },
+        {1: [_linear(f"{{0}}.{gate}") for gate in ("data", "output", "input", "forget")], 2: _LSTM_BINARY},
     ),
     Family(
         "sin.linear.weight",
@@ -101,7 +103,7 @@ FAMILIES = (
     ),
 )
 
-# What the files do not say. The scripts of the release train with a stack of 5, tanh in stack models, sigmoid in Tree-RNN.
+# Settings that are not in the files. The authors' scripts train with a stack of 5, tanh in stack models, sigmoid in Tree-RNN.
 PRESETS: dict[str, dict[str, dict[str, Any]]] = {
     "scripts": {
         "tree_smu_released": {"stack_size": 5, "activation": "tanh"},
@@ -112,16 +114,21 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
 
 
 def import_checkpoint(checkpoint: Path, folder: Path, preset: str = "scripts", stack_size: int | None = None) -> Run:
-    """Make a run folder of a released model. `stack_size` replaces the preset's; both are recorded.
+    """Make a run folder of a released model.
 
-    Raises CheckpointError for a file that is no such model, ConfigurationError for an unknown preset or a folder in use.
+    preset: settings that the file does not contain, by name in `PRESETS`. stack_size: in place of the preset's. Both are
+    recorded. Raises CheckpointError for a file that is no released model, ConfigurationError for an unknown preset or a folder
+    in use.
     """
     if preset not in PRESETS:
         raise ConfigurationError(unknown("preset", preset, PRESETS))
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigurationError(f"{folder} exists and is not empty. Choose another --output-dir.")
     released = read_checkpoint(checkpoint)
-    family = _family(released, checkpoint)
+    family = next((family for family in FAMILIES if family.mark in released and "Symbol.weight" in released), None)
+    if family is None:
+        marks = ", ".join(family.mark for family in FAMILIES)
+        raise CheckpointError(f"{checkpoint} is none of the released classes; none of {marks} is in it.")
     hidden = released["Symbol.weight"].shape[1]
     settings = dict(PRESETS[preset][family.model])
     if stack_size is not None and "stack_size" in settings:
@@ -139,7 +146,7 @@ def import_checkpoint(checkpoint: Path, folder: Path, preset: str = "scripts", s
         "preset": preset,
     }
     tensors = translate(released, family)
-    weights.load_into(build_model(model), tensors, checkpoint)  # says so when something does not fit
+    weights.load_into(build_model(model), tensors, checkpoint)  # raises when a tensor does not fit
     config = RunConfig(f"released-{family.model}", model)
     run = Run.create(folder, config, 0, {**environment.describe("cpu"), **origin})
     weights.write(run.best, tensors, {"epoch": None, **origin})
@@ -148,15 +155,15 @@ def import_checkpoint(checkpoint: Path, folder: Path, preset: str = "scripts", s
 
 
 def read_checkpoint(path: Path) -> dict[str, Tensor]:
-    """The tensors of a legacy checkpoint, by their released names. Raises CheckpointError; no code in the file is run."""
+    """Return the tensors of a legacy checkpoint, by their released names; run no code in it. Raises CheckpointError."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of pickle protocols; what cannot be read safely is an error below
+            warnings.simplefilter("ignore")  # about pickle protocols; a file that cannot be read safely raises below
             loaded = torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError:
         raise CheckpointError(f"{path} does not exist.") from None
     except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, KeyError, OSError) as error:
-        # torch's own message advises to load without the safeguard; nobody should
+        # torch's own message recommends loading without the safeguard, so it is not repeated
         raise CheckpointError(
             f"{path} is refused: it is not a plain file of weights ({type(error).__name__}), and nothing in it was run. "
             f"Give a released `-model-` file."
@@ -166,29 +173,17 @@ def read_checkpoint(path: Path) -> dict[str, Tensor]:
     return dict(loaded)
 
 
-def _family(released: Mapping[str, Tensor], path: Path) -> Family:
-    for family in FAMILIES:
-        if family.mark in released and "Symbol.weight" in released:
-            return family
-    raise CheckpointError(
-        f"{path} is none of the released classes; none of {', '.join(family.mark for family in FAMILIES)} is in it."
-    )
-
-
 def translate(released: Mapping[str, Tensor], family: Family) -> dict[str, Tensor]:
-    """Our tensors by our names. Raises CheckpointError for a missing one."""
+    """Return the released tensors joined to ours, by our names. Raises CheckpointError for a missing one."""
     try:
         tensors = {ours: released[theirs] for theirs, ours in LEAF_AND_HEADS.items()}
         for operator in MATH.inner:
             blocks = family.blocks[operator.arity or 1]
-            names = [[name.format(operator.name) for name in block.weights] for block in blocks]
+            rows = [torch.cat([released[name.format(operator.name)] for name in block.weights], 1) for block in blocks]
+            biases = [released[block.bias.format(operator.name)] for block in blocks]
             prefix = f"cell.products.{family.product}"
-            tensors[f"{prefix}.weight_{operator.name}"] = torch.cat(
-                [torch.cat([released[name] for name in side_by_side], 1) for side_by_side in names]
-            )
-            tensors[f"{prefix}.bias_{operator.name}"] = torch.cat(
-                [released[block.bias.format(operator.name)] for block in blocks]
-            )
+            tensors[f"{prefix}.weight_{operator.name}"] = torch.cat(rows)
+            tensors[f"{prefix}.bias_{operator.name}"] = torch.cat(biases)
     except KeyError as error:
         raise CheckpointError(f"The checkpoint has no tensor {error}.") from None
     return tensors

@@ -1,6 +1,6 @@
-"""The model that comes with the package: a run folder like any other, without its records, and what is known of it.
+"""The pretrained model of the package: a run folder like any other, without its records, and a description of the model.
 
-`card.json`: what it was trained on, its accuracy by depth on the test set, and the checksum of its weights. `MODEL_CARD.md` is
+`card.json`: what it was trained on, its accuracy by depth on the test set, and the checksum of its weights. `MODEL_CARD.md`:
 the same for people.
 """
 
@@ -20,11 +20,35 @@ from dgl_treestack.runs.run import Run
 
 FOLDER = resources.FOLDER / "models" / "tree_smu"
 KEPT = ("seed", "config", "versions", "commit", "kernels", "data", "equations")  # of a run's environment
-FEWEST = 100  # equations of a depth, for its accuracy to be told
+FEWEST = 100  # equations of a depth that an accuracy in the card needs
+
+MODEL_CARD = """# The model of the package
+
+The model `{summary}.
+Hidden {model.hidden}, vocabulary `{model.vocabulary}`, seed {seed}, {epochs} epochs, of which the one
+with the best validation accuracy. Commit {commit}.
+
+Asked by `treestack verify` and `treestack complete` when no `--run` is given. It says how likely an equation over the 29
+operators of the papers is to hold. It is a guess from the form of the equation: it has seen matched pairs of true and false
+equations made from axioms, not mathematics as people write it. Believe the numeric check that is printed beside it.
+
+| depth | test equations | right, per cent |
+|---|---|---|
+{depths}
+
+Half of the equations of every depth hold, so 50 is chance. Depths above {max_depth} were not trained on.
+
+Weights: `{weights[file]}`, SHA-256 `{weights[sha256]}`.
+Data: `treestack generate paper --train-size ...`; checksums in `environment.json`. Made by `python -m
+dgl_treestack.runs.pretrained RUN`.
+"""
 
 
 def open_run(folder: Path | None) -> Run:
-    """A run folder, or the model of the package. Raises CheckpointError when the latter's weights are not what they were."""
+    """Return a run folder, or the model of the package for None.
+
+    Raises CheckpointError for a folder that is not a run, and when the weights of the package's model have changed.
+    """
     if folder is not None:
         return Run.open(folder)
     run = Run.open(FOLDER)
@@ -34,12 +58,12 @@ def open_run(folder: Path | None) -> Run:
 
 
 def pretrained() -> dict[str, str]:
-    """The models that come with the package: name -> what it is, a line each. `load` takes the names."""
+    """Return the models of the package, name -> description in one line. `load` takes the names."""
     return {FOLDER.name: card()["summary"]}
 
 
 def load(run: Path | str, dtype: torch.dtype = torch.float32) -> Model:
-    """The model of a run folder, with its best weights, or a model of the package by name, in evaluation mode.
+    """Return the model of a run folder with its best weights, or a model of the package by name, in evaluation mode.
 
     Raises CheckpointError for a folder that is no run, and for an unknown name.
 
@@ -53,76 +77,61 @@ def load(run: Path | str, dtype: torch.dtype = torch.float32) -> Model:
 
 
 def is_pretrained(run: Run) -> bool:
-    """Whether a run is the model of the package."""
+    """Return whether a run is the model of the package."""
     return run.folder == FOLDER
 
 
 @cache
 def card() -> dict[str, Any]:
-    """What is known of the model of the package."""
+    """Return the description of the package's model, `card.json`."""
     return json.loads((FOLDER / "card.json").read_text())
 
 
 def trust(run: Run, depth: int) -> str:
-    """One line on what a model was trained on and how often it is right at a depth, as far as that is known."""
+    """Return one line on what a model was trained on and, for the package's model, how often it is right at a depth."""
     if not is_pretrained(run):
         names = ", ".join(run.config.data.train)
         limit = f" up to depth {run.config.data.max_depth}" if run.config.data.max_depth else ""
         return f"The model was trained on {names}{limit}; `treestack report {run.folder}` shows how often it is right."
-    known = card()
-    deepest = max(map(int, known["accuracy"]))
-    measured = known["accuracy"].get(str(depth))
-    often = (
-        f"right for {measured['percent']:.0f} % of {measured['equations']:,} test equations of depth {depth}"
-        if measured
-        else f"not measured at depth {depth} (from 3 to {deepest} it was)"
-    )
-    return f"The package's model: {known['summary']}; {often}. A guess, no proof."
+    accuracies = card()["accuracy"]
+    if measured := accuracies.get(str(depth)):
+        often = f"right for {measured['percent']:.0f} % of {measured['equations']:,} test equations of depth {depth}"
+    else:
+        often = f"not measured at depth {depth} (from 3 to {max(map(int, accuracies))} it was)"
+    return f"The package's model: {card()['summary']}; {often}. A guess, no proof."
 
 
 def pack(run: Run, folder: Path = FOLDER) -> None:
     """Make a finished run the model of the package: `python -m dgl_treestack.runs.pretrained RUN`."""
-    config, count = run.config, run.environment["equations"]["train"]
-    rows = [row for name in config.data.test for row in run.read_records(name)]
-    groups = {depth: group for depth, group in records.by_depth(rows).items() if len(group) >= FEWEST}
-    accuracy = {str(d): {"equations": len(g), "percent": round(records.accuracy(g), 1)} for d, g in groups.items()}
+    config, environment = run.config, run.environment
+    groups = records.by_depth(row for name in config.data.test for row in run.read_records(name))
+    accuracies = {
+        str(depth): {"equations": len(group), "percent": round(records.accuracy(group), 1)}
+        for depth, group in groups.items()
+        if len(group) >= FEWEST
+    }
+    trained = f"{environment['equations']['train']:,} certified equations of depth 1-{config.data.max_depth}"
     described: dict[str, Any] = {
-        "summary": f"{config.model.name}, trained on {count:,} certified equations of depth 1-{config.data.max_depth}",
-        "accuracy": accuracy,
+        "summary": f"{config.model.name}, trained on {trained}",
+        "accuracy": accuracies,
         "weights": {"file": "checkpoints/best.safetensors", "sha256": sha256(run.best)},
     }
     for name in ("config.toml", "vocabulary.json"):
         atomic.write_bytes(folder / name, (run.folder / name).read_bytes())
-    environment = {name: run.environment[name] for name in KEPT}
-    atomic.write_text(folder / "environment.json", json.dumps(environment, indent=1) + "\n")
+    atomic.write_text(folder / "environment.json", json.dumps({name: environment[name] for name in KEPT}, indent=1) + "\n")
     atomic.write_bytes(folder / described["weights"]["file"], run.best.read_bytes())
     atomic.write_text(folder / "card.json", json.dumps(described, indent=1) + "\n")
-    atomic.write_text(folder / "MODEL_CARD.md", _card_for_people(run, described))
-
-
-def _card_for_people(run: Run, described: dict[str, Any]) -> str:
-    model, environment = run.config.model, run.environment
-    depths = [f"| {depth} | {cell['equations']:,} | {cell['percent']} |" for depth, cell in described["accuracy"].items()]
-    return f"""# The model of the package
-
-The model `{described["summary"].replace(",", "`,", 1)}.
-Hidden {model.hidden}, vocabulary `{model.vocabulary}`, seed {run.seed}, {run.config.schedule.epochs} epochs, of which the one
-with the best validation accuracy. Commit {environment["commit"]}.
-
-Asked by `treestack verify` and `treestack complete` when no `--run` is given. It says how likely an equation over the 29
-operators of the papers is to hold. It is a guess from the form of the equation: it has seen matched pairs of true and false
-equations made from axioms, not mathematics as people write it. Believe the numeric check that is printed beside it.
-
-| depth | test equations | right, per cent |
-|---|---|---|
-{chr(10).join(depths)}
-
-Half of the equations of every depth hold, so 50 is chance. Depths above {run.config.data.max_depth} were not trained on.
-
-Weights: `{described["weights"]["file"]}`, SHA-256 `{described["weights"]["sha256"]}`.
-Data: `treestack generate paper --train-size ...`; checksums in `environment.json`. Made by `python -m
-dgl_treestack.runs.pretrained RUN`.
-"""
+    text = MODEL_CARD.format(
+        summary=described["summary"].replace(",", "`,", 1),
+        model=config.model,
+        seed=run.seed,
+        epochs=config.schedule.epochs,
+        commit=environment["commit"],
+        depths="\n".join(f"| {depth} | {a['equations']:,} | {a['percent']} |" for depth, a in accuracies.items()),
+        max_depth=config.data.max_depth,
+        weights=described["weights"],
+    )
+    atomic.write_text(folder / "MODEL_CARD.md", text)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +16,14 @@ from dgl_treestack.runs.folder import RunFolder
 
 
 class Run(RunFolder):
-    """A run folder, there or to be made.
+    """A run folder, existing or to be created, with its model.
 
     >>> Run.open("runs/quickstart-tree_smu-0").load_model()  # doctest: +SKIP
     """
 
     @classmethod
     def create(cls, folder: Path, config: RunConfig, seed: int, environment: Mapping[str, Any]) -> "Run":
-        """A new folder with the description of a run. Raises OutputError."""
+        """Create a folder with the description of a run. Raises OutputError."""
         vocabulary = Vocabulary.preset(config.model.vocabulary)
         described = {"seed": seed, "config": config.hash, **environment}
         atomic.write_text(folder / "config.toml", configuration.dump(config))
@@ -32,27 +31,16 @@ class Run(RunFolder):
         atomic.write_text(folder / "environment.json", json.dumps(described, indent=1) + "\n")
         return cls(folder)
 
-    @classmethod
-    def open(cls, folder: Path | str) -> "Run":
-        """A folder that is there. Raises CheckpointError when it is no run folder."""
-        run = cls(folder)
-        run.check_complete()
-        return run
-
-    @cached_property
-    def vocabulary(self) -> Vocabulary:
-        return Vocabulary.from_dict(self.read_json("vocabulary.json"))
-
     def load_model(self, dtype: torch.dtype = torch.float32) -> Model:
-        """The model with the best weights, in evaluation mode. Raises CheckpointError."""
+        """Return the model with the best weights, in evaluation mode. Raises CheckpointError."""
         tensors, _ = weights.read(self.best)
-        model = build_model(self.config.model, self.vocabulary)
+        model = build_model(self.config.model, Vocabulary.from_dict(self.read_json("vocabulary.json")))
         weights.load_into(model, tensors, self.best)
         return model.to(dtype).eval()
 
 
 def build_model(config: ModelConfig, vocabulary: Vocabulary | None = None) -> Model:
-    """The model of a configuration, parameters uninitialised. Raises ConfigurationError, VocabularyError."""
+    """Return the model of a configuration, its parameters uninitialised. Raises ConfigurationError, VocabularyError."""
     return Model.build(
         config.name,
         config.hidden,

@@ -1,4 +1,4 @@
-"""Tensors in files: safetensors with a JSON description, written atomically. Nothing here can run code."""
+"""Tensors in files: safetensors with a JSON description, written atomically. No content of a file can run code."""
 
 import json
 from collections.abc import Mapping
@@ -14,13 +14,13 @@ from dgl_treestack.errors import CheckpointError
 
 
 def write(path: Path, tensors: Mapping[str, Tensor], description: Mapping[str, Any]) -> None:
-    """One file with all tensors; the description travels in its header."""
+    """Write tensors to one file, with the description in its header."""
     contiguous = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     atomic.write_bytes(path, safetensors.torch.save(contiguous, {"description": json.dumps(description)}))
 
 
 def read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """The tensors and the description of a file. Raises CheckpointError."""
+    """Return the tensors and the description of a file. Raises CheckpointError."""
     try:
         with safetensors.safe_open(path, framework="pt") as file:
             description = json.loads((file.metadata() or {}).get("description", "{}"))
@@ -32,11 +32,16 @@ def read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
 
 
 def load_into(module: Any, tensors: Mapping[str, Tensor], origin: Path) -> None:
-    """Put tensors into a module by name. Raises CheckpointError that names what does not fit."""
-    wanted = {name: tuple(tensor.shape) for name, tensor in module.state_dict().items()}
-    given = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+    """Load tensors into a module by name. Raises CheckpointError that names the tensors that do not fit.
+
+    origin: the file that the tensors come from, for the error.
+    """
+    expected = {name: tuple(tensor.shape) for name, tensor in module.state_dict().items()}
+    shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
     wrong = [
-        f"{name} {given.get(name, 'missing')}" for name in sorted({*wanted, *given}) if wanted.get(name) != given.get(name)
+        f"{name} {shapes.get(name, 'missing')}"
+        for name in sorted({*expected, *shapes})
+        if expected.get(name) != shapes.get(name)
     ]
     if wrong:
         raise CheckpointError(f"{origin} does not fit the model of its configuration: {', '.join(wrong[:5])}.")

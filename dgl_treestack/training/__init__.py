@@ -1,1 +1,1 @@
-"""Training: configuration, the loop, checkpoints, run folders, and the authors' weights as a run."""
+"""Training: the loop, the optimizer, checkpoints, signals, random streams, and starting and resuming runs."""

@@ -1,4 +1,4 @@
-"""The state of a training in one file: weights, Adam's moments, and where the run stands. Written atomically."""
+"""The state of a training in one file, written atomically: weights, Adam's moments, and how far the run has got."""
 
 import dataclasses
 from dataclasses import dataclass, field
@@ -14,7 +14,13 @@ from dgl_treestack.training.optimizer import NamedAdam
 
 @dataclass
 class Progress:
-    """Where a run stands: finished epochs, finished steps of the next one, and what is known so far."""
+    """How far a run has got.
+
+    epoch: finished epochs. step: finished steps of the epoch that has begun. loss_sum, right, seen: over the examples of these
+    steps, the sum of losses, the number of correct answers, the number of examples. best_accuracy, best_epoch: on the
+    validation set. stale: epochs since the best one. plateau: epochs since the best one or since the learning rate last fell.
+    rows: one per finished epoch, as in metrics.jsonl.
+    """
 
     epoch: int = 0
     step: int = 0
@@ -23,8 +29,8 @@ class Progress:
     seen: int = 0
     best_accuracy: float = -1.0
     best_epoch: int = 0
-    stale: int = 0  # epochs since the best one
-    plateau: int = 0  # epochs since the best one or since the learning rate fell
+    stale: int = 0
+    plateau: int = 0
     rows: list[dict[str, Any]] = field(default_factory=list)
 
 
@@ -37,7 +43,7 @@ def save(path: Path, model: nn.Module, adam: NamedAdam, progress: Progress) -> N
 
 
 def load(path: Path, model: nn.Module, adam: NamedAdam) -> Progress:
-    """Put a checkpoint into model and optimizer, and return where the run stood. Raises CheckpointError."""
+    """Restore model and optimizer from a checkpoint and return the run's progress. Raises CheckpointError."""
     tensors, description = weights.read(path)
     device = next(model.parameters()).device
     parts: dict[str, dict[str, Tensor]] = {"model": {}, "adam": {}}
@@ -45,10 +51,10 @@ def load(path: Path, model: nn.Module, adam: NamedAdam) -> Progress:
         for name, tensor in tensors.items():
             part, _, key = name.partition("/")
             parts[part][key] = tensor.to(device)
-        progress, rate = Progress(**description["progress"]), float(description["learning_rate"])
+        progress, learning_rate = Progress(**description["progress"]), float(description["learning_rate"])
     except (KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"{path} is no checkpoint of a training ({error!r}). Train anew.") from None
     weights.load_into(model, parts["model"], path)
     adam.restore(parts["adam"])
-    adam.learning_rate = rate
+    adam.learning_rate = learning_rate
     return progress

@@ -1,4 +1,4 @@
-"""Adam as the papers use it, with its state by parameter name, and both conventions of zeroing gradients."""
+"""Adam as in the papers, with its state by parameter name and both conventions of zeroing gradients."""
 
 from collections.abc import Mapping
 
@@ -11,13 +11,13 @@ _STATE = ("exp_avg", "exp_avg_sq", "step")
 
 
 class NamedAdam:
-    """Adam over the parameters of a module, which are of one type and on one device.
+    """Adam over the parameters of a module, which have one dtype and one device.
 
-    With gradients `zeros`, a parameter that was ever used keeps a gradient of zeros and is updated at every step (its momentum
-    and weight decay go on); with `none` it is left alone while its operator is absent.
+    With gradients `zeros`, a parameter that was ever used keeps a gradient of zeros and is updated at every step, so momentum
+    and weight decay continue; with `none` it stays unchanged while its operator is absent.
 
-    The update is the fused one of `torch.optim.Adam`, which takes as long again for what is around it: at every step it goes
-    through all its options, and counts steps with an operation for every parameter.
+    The update is the fused kernel of `torch.optim.Adam`. That class doubles the cost: at every step it checks all its options,
+    and increments the step count of every parameter in an operation of its own.
     """
 
     def __init__(self, module: nn.Module, config: OptimizerConfig):
@@ -29,6 +29,7 @@ class NamedAdam:
         self.step_of = self.steps.unbind()
 
     def zero(self) -> None:
+        """Zero all gradients, by the convention of the configuration."""
         for parameter in self.parameters:
             if self.config.gradients == "none":
                 parameter.grad = None
@@ -37,6 +38,7 @@ class NamedAdam:
 
     @torch.no_grad()
     def step(self) -> None:
+        """Update every parameter that has a gradient."""
         gradients = {i: parameter.grad for i, parameter in enumerate(self.parameters) if parameter.grad is not None}
         if not gradients:
             return
@@ -62,7 +64,7 @@ class NamedAdam:
         )
 
     def tensors(self) -> dict[str, Tensor]:
-        """The state: `<moment>/<parameter>` for every parameter that was ever updated."""
+        """Return the state: `<moment>/<parameter>` for every parameter that was ever updated."""
         return {
             f"{kind}/{name}": tensor
             for name, moments, step in zip(self.names, self.moments, self.step_of, strict=True)
@@ -71,7 +73,7 @@ class NamedAdam:
         }
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
-        """Take up a saved state, gradients of zeros included where the convention has them."""
+        """Load a saved state; with gradients `zeros`, parameters that were ever updated get their gradient of zeros back."""
         for i, (name, parameter) in enumerate(self.names.items()):
             if f"step/{name}" in tensors:
                 first, second, step = (tensors[f"{kind}/{name}"].clone() for kind in _STATE)

@@ -1,6 +1,6 @@
-"""Random streams: every draw of a run is a function of the seed, what it is for, and where in the run it happens.
+"""Random streams: every draw of a run is a function of the seed, its purpose and its position in the run.
 
-No state has to be saved for a resumed run to draw the same numbers.
+A resumed run draws the same numbers without any saved state.
 """
 
 import zlib
@@ -9,16 +9,12 @@ import numpy as np
 import torch
 
 
-def _sequence(seed: int, purpose: str, *place: int) -> np.random.SeedSequence:
-    return np.random.SeedSequence([seed, zlib.crc32(purpose.encode()), *place])
+def numpy_generator(seed: int, purpose: str, *position: int) -> np.random.Generator:
+    """Return the NumPy generator of a purpose at a position, such as ("order", epoch)."""
+    return np.random.default_rng([seed, zlib.crc32(purpose.encode()), *position])
 
 
-def numpy_generator(seed: int, purpose: str, *place: int) -> np.random.Generator:
-    """A NumPy generator for a purpose at a place, such as ("order", epoch)."""
-    return np.random.default_rng(_sequence(seed, purpose, *place))
-
-
-def torch_generator(seed: int, purpose: str, *place: int) -> torch.Generator:
-    """A torch generator for a purpose at a place, such as ("dropout", epoch, step)."""
-    state = int(_sequence(seed, purpose, *place).generate_state(1, np.uint64)[0] >> np.uint64(1))
-    return torch.Generator().manual_seed(state)
+def torch_generator(seed: int, purpose: str, *position: int) -> torch.Generator:
+    """Return the torch generator of a purpose at a position, such as ("dropout", epoch, step)."""
+    sequence = np.random.SeedSequence([seed, zlib.crc32(purpose.encode()), *position])
+    return torch.Generator().manual_seed(int(sequence.generate_state(1, np.uint64)[0] >> np.uint64(1)))

@@ -2,7 +2,6 @@
 
 import logging
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +21,7 @@ from dgl_treestack.runs.configuration import RunConfig
 from dgl_treestack.runs.folder import RunFolder
 from dgl_treestack.runs.run import Run, build_model
 from dgl_treestack.training.interruption import watch_signals
-from dgl_treestack.training.loop import Given, Training
+from dgl_treestack.training.loop import DataSets, Training
 from dgl_treestack.training.together import train_together
 
 logger = logging.getLogger("dgl_treestack")
@@ -36,15 +35,16 @@ def start(
     device: str = "cpu",
     resume: bool = False,
     quiet: bool = False,
-    data: Given | None = None,
+    data: DataSets | None = None,
 ) -> Run:
-    """Train one run in `output_dir/<name>-<seed>`, or take it up where it stopped.
+    """Train one run in `output_dir/<name>-<seed>`, or resume it where it stopped.
 
-    data: training and validation set in place of the files of the configuration, of whose trees those with a label and a depth
-    within the configuration's are taken; the same ones have to be given to go on.
-    The folder is made only when data and model are there; where another process trains in it, this one waits. Raises
-    ConfigurationError when it exists and `resume` is off, or when it holds a run of another configuration or of data that has
-    changed since.
+    data: training and validation set in place of the configuration's files, of which the trees with a label and a depth within
+    the configuration's are taken; a run that began with them is resumed with the same ones.
+
+    The folder is created once data and model are ready. While another process trains in it, this one waits. Raises
+    ConfigurationError when the folder exists and `resume` is off, or when it holds a run of another configuration or of data
+    that has changed since.
     """
     with _opened(config, seed, output_dir, device=device, resume=resume, quiet=quiet, data=data) as (run, training):
         if training:
@@ -55,21 +55,21 @@ def start(
 def start_stacked(
     config: RunConfig, seeds: Sequence[int], output_dir: Path, *, device: str = "cpu", resume: bool = False, quiet: bool = False
 ) -> list[Run]:
-    """`start` for several seeds in step, computed as one. Each run is what it is by itself, up to rounding.
+    """Do what `start` does for several seeds, computed as one graph. Each run equals a run by itself, up to rounding.
 
-    Raises ConfigurationError as `start` does, and for what is no tree model.
+    Raises ConfigurationError as `start` does, and for a model that is not a tree model.
     """
     check_stackable(config)
     runs = [Run(output_dir / f"{config.name}-{seed}") for seed in seeds]
-    for run, seed in zip(runs, seeds, strict=True):  # all, before there is any folder
+    for run, seed in zip(runs, seeds, strict=True):  # check all of them before any folder is created
         if run.is_complete():
             check_resumable(run, config, seed, resume)
     trainings: list[Training] = []
     with ExitStack() as opened:
-        for seed in sorted(seeds):  # two processes that lock the same folders do so in the same order
-            like, silent = (trainings[0], True) if trainings else (None, quiet)  # one bar for all
-            one = _opened(config, seed, output_dir, device=device, resume=resume, quiet=silent, like=like)
-            _, training = opened.enter_context(one)
+        for seed in sorted(seeds):  # processes that lock the same folders lock them in the same order
+            like, silent = (trainings[0], True) if trainings else (None, quiet)  # one progress bar for all
+            context = _opened(config, seed, output_dir, device=device, resume=resume, quiet=silent, like=like)
+            _, training = opened.enter_context(context)
             trainings += [training] if training else []
         if trainings:
             train_together(trainings)
@@ -77,7 +77,7 @@ def start_stacked(
 
 
 def check_stackable(config: RunConfig) -> None:
-    """Raise ConfigurationError unless a configuration is of a tree model, whose seeds can be computed as one."""
+    """Raise ConfigurationError unless the configuration has a tree model, whose seeds can be computed as one graph."""
     if isinstance(build_model(config.model).cell, Encoder):
         raise ConfigurationError(f"--stacked is for tree models; {config.model.name!r} in {config.name!r} is none.")
 
@@ -92,100 +92,102 @@ def _opened(
     resume: bool,
     quiet: bool,
     like: Training | None = None,
-    data: Given | None = None,
+    data: DataSets | None = None,
 ) -> Iterator[tuple[Run, Training | None]]:
-    """A run's folder, for this process alone, and its training; None when that is done."""
-    check_device(device, config.engine)
+    """Yield a run, its folder locked, with its training, or with None when it is done; log into the run's file meanwhile."""
+    fingerprints = _check_inputs(config, device, data or {})
     run = Run(output_dir / f"{config.name}-{seed}")
     training = None
-    _check_data(config, data or {})
-    fingerprints = {f"given {kind} set": one.fingerprint for kind, one in (data or {}).items()}
     if run.is_complete():
-        check_resumable(run, config, seed, resume)
-        _check_given(run, fingerprints)
+        check_resumable(run, config, seed, resume, fingerprints)
         if not run.done.exists():
             _warn_of_other_versions(run)
     else:
         training = Training(run, config, seed, device=device, quiet=quiet, like=like, data=data)
-        sizes = {"train": len(training.train_set), "validation": len(training.validation_set)}
-        kernels = "compiled" if training.engine == "levels/compiled" else "as they are"
-        origin = {"kernels": kernels, "data": checksums(config) | fingerprints, "equations": sizes}
+        files = dict.fromkeys((*config.data.train, *config.data.validation, *config.data.test))
+        origin = {
+            "kernels": "compiled" if training.engine == "levels/compiled" else "as they are",
+            "data": {name: sha256(find_data(name)) for name in files} | fingerprints,
+            "equations": {"train": len(training.train_set), "validation": len(training.validation_set)},
+        }
         Run.create(run.folder, config, seed, {**environment.describe(device), **origin})
     with locked(run.folder):
         if run.done.exists():
             logger.info("%s is done already", run.folder, extra={"run": run.folder.name})
             yield run, None
             return
-        if training is None or run.last.exists():  # another process may have begun it meanwhile
+        if training is None or run.last.exists():  # another process may have trained it meanwhile
             training = Training(run, config, seed, device=device, quiet=quiet, like=like, data=data)
-        with _logged(run):
+        handler = logging.FileHandler(run.log)
+        handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+        handler.addFilter(lambda record: getattr(record, "run", run.folder.name) == run.folder.name)
+        logger.addHandler(handler)
+        try:
             yield run, training
+        finally:
+            logger.removeHandler(handler)
+            handler.close()
 
 
-@contextmanager
-def _logged(run: Run) -> Iterator[None]:
-    """What is logged goes into the run's file as well, but for what is of another run."""
-    name = run.folder.name
-    handler = logging.FileHandler(run.log)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
-    handler.addFilter(lambda record: getattr(record, "run", name) == name)
-    logger.addHandler(handler)
-    try:
-        yield
-    finally:
-        logger.removeHandler(handler)
-        handler.close()
+def _check_inputs(config: RunConfig, device: str, data: DataSets) -> dict[str, str]:
+    """Return fingerprints of the data sets that were passed in.
 
+    Raises ConfigurationError for data sets that a run cannot take, for a device that is not available, and for a GPU with the
+    engine `topo` and a DGL without CUDA.
+    """
+    if device != "cpu":
+        from dgl_treestack import _dgl
 
-def check_resumable(run: Run, config: RunConfig, seed: int, resume: bool) -> None:
-    """Raise ConfigurationError unless the folder may be gone on with: same configuration, same seed, same data."""
-    if not resume:
-        raise ConfigurationError(f"{run.folder} exists. Go on with --resume, or choose another --output-dir.")
-    if run.config.hash != config.hash or run.seed != seed:
-        raise ConfigurationError(f"{run.folder} holds a run of another configuration. Choose another --output-dir.")
-    check_unchanged(run)
-
-
-def _check_data(config: RunConfig, data: Given) -> None:
-    """Raise ConfigurationError for data sets that a run cannot take."""
+        if not (device.startswith("cuda") and torch.cuda.is_available()):
+            raise ConfigurationError(f"The device {device!r} is not available here. Use --device cpu.")
+        if config.engine == "topo" and not _dgl.has_cuda():
+            raise ConfigurationError(
+                f"DGL {_dgl.VERSION} is built without CUDA, which engine = 'topo' needs on a GPU. Take engine = 'levels'."
+            )
     for kind, dataset in data.items():
         if kind not in ("train", "validation") or not isinstance(dataset, TreeDataset):
             raise ConfigurationError(f"data[{kind!r}] is no use: give TreeDatasets as 'train' and 'validation'.")
     if data and config.data.percent < 100:
         raise ConfigurationError("'data.percent' is of a configuration's files. Give the share as a TreeDataset of its own.")
+    return {f"given {kind} set": dataset.fingerprint for kind, dataset in data.items()}
 
 
-def _check_given(run: RunFolder, fingerprints: Mapping[str, str]) -> None:
-    """Raise ConfigurationError unless the data sets that are given are those that a run was begun with."""
+def check_resumable(
+    run: Run, config: RunConfig, seed: int, resume: bool, fingerprints: Mapping[str, str] | None = None
+) -> None:
+    """Raise ConfigurationError unless a run can be resumed: `resume` is on; configuration, seed and data are the same.
+
+    fingerprints: of the data sets that were passed in, by their names in environment.json; None to leave them unchecked.
+    """
+    if not resume:
+        raise ConfigurationError(f"{run.folder} exists. Go on with --resume, or choose another --output-dir.")
+    if run.config.hash != config.hash or run.seed != seed:
+        raise ConfigurationError(f"{run.folder} holds a run of another configuration. Choose another --output-dir.")
+    check_unchanged(run)
     recorded = {name: value for name, value in run.environment.get("data", {}).items() if name.startswith("given ")}
-    if recorded != fingerprints:
+    if fingerprints is not None and recorded != fingerprints:
         raise ConfigurationError(f"{run.folder} was begun with other data sets. Give the same ones, or take another folder.")
 
 
-def _warn_of_other_versions(run: RunFolder) -> None:
-    """Numbers are the same to the bit only with what a run was begun with."""
-    now, begun = (
-        {"commit": one.get("commit"), **one.get("versions", {})} for one in (environment.describe("cpu"), run.environment)
-    )
-    other = [f"{name} {begun[name]}, now {now[name]}" for name in now if name in begun and begun[name] != now[name]]
-    if other:
-        logger.warning(
-            "%s was begun with %s: numbers may differ from those of a run of one piece", run.folder, "; ".join(other)
-        )
-
-
 def check_unchanged(run: RunFolder) -> None:
-    """Raise ConfigurationError when a data file of a run has changed since. Files that are gone are not looked for."""
+    """Raise ConfigurationError when a data file of a run has changed since. Files that no longer exist are ignored."""
     for name, checksum in run.environment.get("data", {}).items():
         path = find_data(name)
         if path.is_file() and sha256(path) != checksum:
             raise ConfigurationError(f"{name} has changed since {run.folder} was started. Choose another --output-dir.")
 
 
-def checksums(config: RunConfig) -> dict[str, str]:
-    """SHA-256 of every data file of a configuration, by the name it has there."""
-    data = config.data
-    return {name: sha256(find_data(name)) for name in dict.fromkeys((*data.train, *data.validation, *data.test))}
+def _warn_of_other_versions(run: RunFolder) -> None:
+    """Warn when commit or versions differ from those that the run began with: numbers are then not equal to the bit."""
+    now, before = (
+        {"commit": origin.get("commit"), **origin.get("versions", {})}
+        for origin in (environment.describe("cpu"), run.environment)
+    )
+    changes = [f"{name} {before[name]}, now {now[name]}" for name in now if name in before and before[name] != now[name]]
+    if changes:
+        logger.warning(
+            "%s was begun with %s: numbers may differ from those of a run of one piece", run.folder, "; ".join(changes)
+        )
 
 
 def check_seeds(seeds: Sequence[int]) -> None:
@@ -194,31 +196,11 @@ def check_seeds(seeds: Sequence[int]) -> None:
         raise ConfigurationError(f"Seeds are whole numbers from 0 on, each given once; found {', '.join(map(str, seeds))}.")
 
 
-def check_device(device: str, engine: str) -> None:
-    """Raise ConfigurationError unless the device is there, and for `topo` a DGL that is built for it."""
-    if device == "cpu":
-        return
-    from dgl_treestack import _dgl
-
-    if not (device.startswith("cuda") and torch.cuda.is_available()):
-        raise ConfigurationError(f"The device {device!r} is not available here. Use --device cpu.")
-    if engine == "topo" and not _dgl.has_cuda():
-        raise ConfigurationError(
-            f"DGL {_dgl.VERSION} is built without CUDA, which engine = 'topo' needs on a GPU. Take engine = 'levels'."
-        )
-
-
 def start_many(commands: Sequence[Sequence[str]], jobs: int) -> int:
     """Run `treestack train ...` commands as processes of one thread each, `jobs` at a time. Returns the worst exit code."""
     settings = {**os.environ, "OMP_NUM_THREADS": "1", CHILD_OF: str(os.getpid())}
-    running: list[subprocess.Popen[str]] = []
-
-    def pass_on(number: int) -> None:
-        if number == signal.SIGTERM:  # Ctrl-C reaches the children by itself
-            for process in running:
-                process.terminate()
-
-    with watch_signals(pass_on) as watch:
+    children: list[subprocess.Popen[str]] = []
+    with watch_signals(children) as watch:
 
         def run(command: Sequence[str]) -> int:
             if watch.number:
@@ -226,7 +208,7 @@ def start_many(commands: Sequence[Sequence[str]], jobs: int) -> int:
             # through a pipe, so that the children log whole lines instead of drawing bars over each other
             command = [sys.executable, "-m", "dgl_treestack", *command]
             process = subprocess.Popen(command, env=settings, stderr=subprocess.PIPE, text=True)
-            running.append(process)
+            children.append(process)
             for line in process.stderr or ():
                 logger.info(line.rstrip("\n"))
             return process.wait()

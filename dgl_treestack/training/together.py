@@ -1,6 +1,6 @@
 """Several seeds of one configuration in step, every step computed as one; see `dgl_treestack.model.stacked`."""
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 import torch
@@ -9,53 +9,47 @@ from dgl_treestack.errors import TreestackError
 from dgl_treestack.model.dataset import Batch
 from dgl_treestack.model.stacked import Stacked
 from dgl_treestack.training.interruption import Interrupted, watch_signals
-from dgl_treestack.training.loop import Training, data_left_alone
-
-Drawn = tuple[Batch, torch.Generator]
+from dgl_treestack.training.loop import Training, frozen_heap
 
 
 def train_together(trainings: Sequence[Training]) -> None:
-    """`Training.train` of several at a time, each to its own end from wherever it stands; those with the same engine as one.
+    """Run `Training.train` of several trainings side by side, each from its own progress to its own end.
 
-    Raises what any of them raises, after saving the others.
+    In every round each training advances by one batch, and trainings with the same engine compute their batches as one graph.
+    Raises the first error of any training, after saving the other ones.
     """
-    stacked: dict[tuple[Training, ...], Stacked] = {}
-    with watch_signals() as watch, data_left_alone():
-        going = {training: training.course(watch) for training in trainings}
+    stacks: dict[tuple[Training, ...], Stacked] = {}
+    with watch_signals() as watch, frozen_heap():
+        running = {training: training.steps(watch) for training in trainings}
         try:
-            while drawn := _drawn(going):
-                for engine in sorted({training.engine for training in drawn}):
-                    alike = tuple(training for training in drawn if training.engine == engine)
-                    if alike not in stacked:
-                        stacked[alike] = Stacked([training.model for training in alike])
-                    _step(stacked[alike], {training: drawn[training] for training in alike}, engine)
+            while running:
+                pending: dict[Training, tuple[Batch, torch.Generator]] = {}
+                for training in list(running):
+                    steps = running.pop(training)  # a training that ends or raises in `next` has saved what it needs
+                    if (step := next(steps, None)) is not None:
+                        pending[training], running[training] = step, steps
+                for engine in sorted({training.engine for training in pending}):
+                    group = tuple(training for training in pending if training.engine == engine)
+                    if group not in stacks:
+                        stacks[group] = Stacked([training.model for training in group])
+                    _step(stacks[group], {training: pending[training] for training in group}, engine)
         except (Interrupted, TreestackError):
-            for training in going:
-                with suppress(TreestackError):  # one is enough; such a run goes on from its last checkpoint
+            for training in running:
+                with suppress(TreestackError):  # the error above is raised; this training resumes from an older checkpoint
                     training.save()
             raise
         finally:
-            for course in going.values():
-                course.close()
+            for steps in running.values():
+                steps.close()
 
 
-def _drawn(going: dict[Training, Generator[Drawn]]) -> dict[Training, Drawn]:
-    """The next batch of each. Who has come to an end, good or bad, is dropped, having seen to itself."""
-    found = {}
-    for training in list(going):
-        course = going.pop(training)
-        drawn = next(course, None)
-        if drawn is not None:
-            found[training], going[training] = drawn, course
-    return found
-
-
-def _step(stacked: Stacked, drawn: Mapping[Training, Drawn], engine: str) -> None:
-    batches, generators = zip(*drawn.values(), strict=True)
-    outputs = stacked(batches, engine, generators)
-    losses = [training.model.losses(*one) for training, one in zip(drawn, zip(outputs, batches, strict=True), strict=True)]
-    for training in drawn:
+def _step(stack: Stacked, pending: Mapping[Training, tuple[Batch, torch.Generator]], engine: str) -> None:
+    """Take one step of all trainings: one forward and backward pass for all, an optimizer step for each."""
+    batches, generators = zip(*pending.values(), strict=True)
+    outputs = stack(batches, engine, generators)
+    losses = [training.model.losses(output, batch) for training, output, batch in zip(pending, outputs, batches, strict=True)]
+    for training in pending:
         training.adam.zero()
-    torch.stack([own.mean() for own in losses]).sum().backward()
-    for training, output, own, batch in zip(drawn, outputs, losses, batches, strict=True):
-        training.learn(output, own, batch)
+    torch.stack([losses_of_run.mean() for losses_of_run in losses]).sum().backward()
+    for training, output, losses_of_run, batch in zip(pending, outputs, losses, batches, strict=True):
+        training.learn(output, losses_of_run, batch)

@@ -7,6 +7,7 @@ from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.experiments import grid
 from dgl_treestack.resources import sweeps
 from dgl_treestack.runs import configuration
+from dgl_treestack.runs.configuration import RunConfig
 
 BASE = "configs/quickstart/tree_smu.toml"
 
@@ -28,7 +29,7 @@ def test_every_combination_is_a_configuration_of_its_own(tmp_path):
     again = described(tmp_path, f'base = "{BASE}"\n[set]\n"schedule.epochs" = 2\n{grid.replace("[8, 16]", "[16]")}')
     assert {config.name for _, config in again.configs} < set(names), "the same in a smaller sweep"
     for _, config in found.configs:
-        assert configuration.from_dict(tomllib.loads(configuration.dump(config))) == config
+        assert configuration.build(RunConfig, tomllib.loads(configuration.dump(config))) == config
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from dgl_treestack.experiments.reproduce import configure, describe, missing, re
 from dgl_treestack.experiments.scales import SCALES, Scale
 from dgl_treestack.resources import configs
 from dgl_treestack.results import metrics, run_result
+from dgl_treestack.runs.evaluation import read_examples
 from dgl_treestack.runs.run import build_model
 
 KINDS = ("train", "validation", "test")
@@ -185,9 +186,7 @@ def test_unknown_names_and_missing_data(tmp_path, monkeypatch):
 
 
 def test_shares_of_the_training_data_are_nested_and_keep_pairs():
-    from dgl_treestack.runs.evaluation import read_share
-
-    half, most = (read_share(["bundled:quickstart/train"], percent) for percent in (50, 80))
+    half, most = (read_examples(["bundled:quickstart/train"], percent) for percent in (50, 80))
     ids = [{example.id for example in share} for share in (half, most)]
     assert ids[0] < ids[1] and 0.48 < len(half) / 7408 < 0.52 and 0.78 < len(most) / 7408 < 0.82
     pairs = [example.pair for example in half if example.pair]

@@ -15,6 +15,7 @@ from dgl_treestack.data import formats, graph
 from dgl_treestack.errors import ConfigurationError, DataError, GraphError
 from dgl_treestack.expression import Equation
 from dgl_treestack.runs import configuration
+from dgl_treestack.runs.configuration import RunConfig
 from dgl_treestack.tasks import Item
 from dgl_treestack.tasks.verification import Verification
 from dgl_treestack.training.random import numpy_generator
@@ -199,7 +200,7 @@ def test_a_plain_loop_has_the_losses_of_the_packages_loop(dropout, tmp_path):
 def test_a_run_goes_on_with_the_data_sets_it_was_begun_with_only(tmp_path, file):
     config = small_config(tmp_path)
     described = json.loads(json.dumps({"train": [], "validation": [], "test": []}))
-    config = configuration.from_dict({"name": "given", "model": {"name": "tree_rnn", "hidden": 4}, "data": described})
+    config = configuration.build(RunConfig, {"name": "given", "model": {"name": "tree_rnn", "hidden": 4}, "data": described})
     sets = {"train": TreeDataset(file, save_dir=tmp_path), "validation": TreeDataset(file, save_dir=tmp_path)}
     config = configuration.override(config, ["schedule.epochs=1"])
     run = start(config, 0, tmp_path / "runs", quiet=True, data=sets)

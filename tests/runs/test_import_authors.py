@@ -53,7 +53,7 @@ def test_class_and_sizes_are_read_off_the_file(tmp_path, family):
     assert (run.config.model.name, run.config.model.hidden) == (family.model, HIDDEN)
     assert run.environment["imported_from"] == "a.checkpoint"
     assert run.environment["preset"] == "scripts"
-    assert len(run.vocabulary) == 34
+    assert len(run.load_model().vocabulary) == 34
     assert run.load_model().cell.leaves.table.shape == (34, HIDDEN)
     assert run.config.model.settings.get("stack_size", 5) == 5
 
