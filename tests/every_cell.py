@@ -56,7 +56,7 @@ def assert_equals_oracle(cell, trees, batch, inputs=None, noise=None):
 
 
 def gradients(cell, batch, engine, noise, signals):
-    """The gradients of a scalar function of all states and signals: of all parameters, and of external input if there is any."""
+    """The gradients of a scalar function of all states and signals: of all parameters, and of external input."""
     cell.zero_grad(set_to_none=True)
     if cell.input_size:
         batch.ndata["input"] = batch.ndata["input"].detach().requires_grad_()

@@ -1,4 +1,4 @@
-"""What the authors' program of the Stack RNN computes, and its nets as cells."""
+"""Golden numbers of the authors' Stack RNN program, and its nets as cells."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Sequence cells, one file each: a cell is a step from one token to the next; `unroll` takes it over a sequence."""
+"""Sequence cells, one file each: a cell is a step from one token to the next, and `unroll` runs it over a sequence."""
 
 from dgl_treestack.sequence._acting import ActingCell as ActingCell
 from dgl_treestack.sequence._contract import SequenceCell as SequenceCell

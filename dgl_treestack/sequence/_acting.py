@@ -1,4 +1,4 @@
-"""What cells have in common whose memories are moved by actions: their shares, rounding, sizes and initial values."""
+"""The base of cells with external memories, which actions move: actions, sizes and initial values."""
 
 from typing import Any, ClassVar
 
@@ -9,22 +9,25 @@ from dgl_treestack.cells.initializers import draw_summed
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.sequence._contract import SequenceCell
 
-EMPTY = -1.0  # what an empty cell of a memory holds, in the authors' program
+EMPTY = -1.0  # content of an empty cell of a memory in the authors' program
+LARGEST = 50.0  # size of what the authors' sigmoids see
 
 
 class ActingCell(SequenceCell):
-    """Base of cells with M memories of C cells of width W, on each of which a little of every action a is done:
+    """Base of cells with M memories of C cells of width W, each moved by a soft action, a mixture of `actions`:
 
-        a^m = softmax(beta A_m h_t)
+        a^m = softmax(beta A_m h_t)        the share of every action
+        v^m = sigma(D_m h_t)               the value to write
 
-    h sees `depth` cells. An empty cell holds `empty`. Attributes: `beta`, 1, is raised by rounding (Joulin & Mikolov 2015,
-    section 3.2); with `hard` the likeliest action is taken alone. A subclass names its `memory` and its actions,
-    and adds A (M a, H).
+    memories: M. width: W. depth: number of cells that h sees. empty: content of an empty cell. capacity: C, see `resize`.
+    Attributes: `beta`, 1, is raised by rounding (Joulin & Mikolov 2015, section 3.2); with `hard` the likeliest action is taken
+    alone. A subclass names its `memory`, and adds A (M a, H) for a actions and D (M W, H).
     """
 
     A: nn.Parameter
+    D: nn.Parameter
     memory: ClassVar[str]
-    sides: ClassVar[int] = 1  # cells that a symbol takes at most: 2 where it may come to lie on either side of a head
+    sides: ClassVar[int] = 1  # cells to provide per symbol: 2 for a memory that grows to either side of its head
 
     def __init__(
         self,
@@ -50,23 +53,22 @@ class ActingCell(SequenceCell):
         self.resize(capacity)
 
     def resize(self, capacity: int) -> None:
-        """Other numbers of cells from the next start on: tests may be longer than training. No weight depends on them."""
+        """Set the number of cells per memory from the next `start` on: tests may be longer than training.
+
+        No weight depends on it.
+        """
         self.capacity = capacity
         self.fields[self.memory] = (self.memories, capacity or self.depth, self.width)
 
-    def act(self, h: Tensor) -> tuple[Tensor, ...]:
-        """The actions' shares, (R, B, M) each."""
+    def act(self, total: Tensor) -> tuple[Tensor, tuple[Tensor, ...], Tensor]:
+        """Return h = sigma(total), (R, B, H), the shares of the actions, (R, B, M) each, and the values (R, B, M W)."""
+        h = torch.sigmoid(total.clamp(-LARGEST, LARGEST))
         shares = torch.softmax(self.beta * (h @ self.A.mT).unflatten(-1, (self.memories, -1)), dim=-1)
         if self.hard:
             shares = nn.functional.one_hot(shares.argmax(-1), len(self.actions)).to(shares)
-        return shares.unbind(-1)
+        return h, shares.unbind(-1), torch.sigmoid((h @ self.D.mT).clamp(-LARGEST, LARGEST))
 
     def reset_parameters(self, generator: torch.Generator) -> None:
-        """As the authors' program."""
+        """Draw all initial values as the authors' program does."""
         for parameter in self.parameters():
             draw_summed(parameter, generator)
-
-
-def sigmoid(x: Tensor) -> Tensor:
-    """The logistic function of at most 50 in size."""
-    return torch.sigmoid(x.clamp(-50, 50))

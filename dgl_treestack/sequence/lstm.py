@@ -1,4 +1,4 @@
-"""The LSTM, torch's own where gradients need no clipping on their way."""
+"""The LSTM: torch's own kernel, or a custom autograd function where gradients are clipped."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from dgl_treestack.errors import ConfigurationError
-from dgl_treestack.sequence._contract import SequenceCell, Signals, State, of_weight, tokens_times
+from dgl_treestack.sequence._contract import SequenceCell, Signals, State
 
 
 class LSTM(SequenceCell):
@@ -17,8 +17,9 @@ class LSTM(SequenceCell):
         c_t = sigma(f) * c_{t-1} + sigma(i) * tanh(u)
         h_t = sigma(o) * tanh(c_t)
 
-    Shapes: h, c (H,), U (4 H, E), R (4 H, H), b (4 H,). Of several layers, x_t of the second is h_t of the first, and so on:
-    weights U2, R2, b2 and fields h2, c2; the field h is the last layer's, h1 then the first one's. Signals are the last's.
+    Shapes: h, c (H,), U (4 H, E), R (4 H, H), b (4 H,). With several layers, x_t of a layer is h_t of the layer below. The
+    second layer has weights U2, R2, b2, and so on; the last layer has the fields h and c, the others h1, c1, h2, c2 and so on.
+    Signals are those of the last layer.
     """
 
     U: nn.Parameter
@@ -29,95 +30,102 @@ class LSTM(SequenceCell):
         super().__init__(inputs, hidden, **common)
         if layers < 1:
             raise ConfigurationError(f"'layers' is {layers}; it must be at least 1.")
-        self.names = [
+        # For every layer, the suffix of its weights and that of its fields.
+        self.suffixes = [
             ("" if layer == 1 else f"{layer}", "" if layer == layers else f"{layer}") for layer in range(1, layers + 1)
         ]
-        self.fields |= {f"{field}{own}": (hidden,) for _, own in self.names for field in "hc"}
+        self.fields |= {f"{field}{of_fields}": (hidden,) for _, of_fields in self.suffixes for field in "hc"}
         self.signals = dict.fromkeys(("input", "forget", "output"), (hidden,))
-        for layer, _ in self.names:
-            self.add(f"U{layer}", 4 * hidden, hidden if layer else inputs)
-            self.add(f"R{layer}", 4 * hidden, hidden)
-            self.add(f"b{layer}", 1, 4 * hidden)
+        for of_weights, _ in self.suffixes:
+            self.add(f"U{of_weights}", 4 * hidden, hidden if of_weights else inputs)
+            self.add(f"R{of_weights}", 4 * hidden, hidden)
+            self.add(f"b{of_weights}", 1, 4 * hidden)
 
     def step(self, drive: Tensor, state: State) -> tuple[State, Signals]:
         after: State = {}
         h = drive
-        for layer, own in self.names:
-            U, R, b = self.weights(layer)
-            below = h @ U.mT if layer else drive
-            i, f, u, o = (below + state[f"h{own}"] @ R.mT + b).chunk(4, dim=-1)
+        for of_weights, of_fields in self.suffixes:
+            U, R, b = (self.get_parameter(f"{name}{of_weights}") for name in "URb")
+            driven = h @ U.mT if of_weights else drive
+            i, f, u, o = (driven + state[f"h{of_fields}"] @ R.mT + b).chunk(4, dim=-1)
             i, f, o = torch.sigmoid(i), torch.sigmoid(f), torch.sigmoid(o)
-            c = f * state[f"c{own}"] + i * torch.tanh(u)
+            c = f * state[f"c{of_fields}"] + i * torch.tanh(u)
             h = o * torch.tanh(c)
-            after |= {f"h{own}": h, f"c{own}": c}
+            after |= {f"h{of_fields}": h, f"c{of_fields}": c}
         return after, {"input": i, "forget": f, "output": o}
-
-    def weights(self, layer: str) -> tuple[nn.Parameter, nn.Parameter, nn.Parameter]:
-        """U, R and b of a layer, by the name of its weights."""
-        U, R, b = (self.get_parameter(f"{name}{layer}") for name in "URb")
-        return U, R, b
 
     def unroll(self, x: Tensor, state: State | None = None) -> tuple[Tensor, State]:
         if self.restarts is not None or not x.is_floating_point():
             return super().unroll(x, state)
         before = self.start(x.shape[1]) if state is None else state
         weights = []
-        for layer, _ in self.names:
-            U, R, b = self.weights(layer)
+        for of_weights, _ in self.suffixes:
+            U, R, b = (self.get_parameter(f"{name}{of_weights}") for name in "URb")
             weights += [U, R, b[0], torch.zeros_like(b[0])]
-        pair = tuple(torch.stack([before[f"{field}{own}"] for _, own in self.names]) for field in "hc")
-        found, *after = torch.lstm(x, pair, weights, True, len(self.names), 0.0, self.training, False, False)
-        last = {f"{field}{own}": after[i][n] for i, field in enumerate("hc") for n, (_, own) in enumerate(self.names)}
-        return found, last
+        h_and_c = tuple(torch.stack([before[f"{field}{of_fields}"] for _, of_fields in self.suffixes]) for field in "hc")
+        outputs, *after = torch.lstm(x, h_and_c, weights, True, len(self.suffixes), 0.0, self.training, False, False)
+        last = {
+            f"{field}{of_fields}": values[layer]
+            for field, values in zip("hc", after, strict=True)
+            for layer, (_, of_fields) in enumerate(self.suffixes)
+        }
+        return outputs, last
 
     def window(self, driven: Tensor, state: State, clip: float) -> Tensor:
         h = driven
-        for layer, own in self.names:
-            U, R, b = self.weights(layer)
-            below = (tokens_times(h, U) if layer else driven) + b
-            h = _Window.apply(below, R, state[f"h{own}"], state[f"c{own}"], clip)
+        for of_weights, of_fields in self.suffixes:
+            U, R, b = (self.get_parameter(f"{name}{of_weights}") for name in "URb")
+            if of_weights:  # U h of all tokens (T, R, B, H) as one product
+                of_all_tokens = h.movedim(0, -3).flatten(-3, -2) @ U.mT
+                driven = of_all_tokens.unflatten(-2, (len(h), h.shape[-2])).movedim(-3, 0)
+            h = _Window.apply(driven + b, R, state[f"h{of_fields}"], state[f"c{of_fields}"], clip)
         return h
 
 
 class _Window(torch.autograd.Function):
-    """A layer over a window and back by hand, from what is added to its four vectors at every token (T, R, B, 4 H)."""
+    """A layer over a window, with a backward pass that clips gradients.
+
+    driven: U x_t + b of every token (T, R, B, 4 H). h, c: the state before the window, which gets no gradient.
+    """
 
     @staticmethod
     def forward(ctx: Any, driven: Tensor, R: Tensor, h: Tensor, c: Tensor, clip: float) -> Tensor:
         size = h.shape[-1]
         gates, weight = driven.clone(memory_format=torch.contiguous_format), R.mT.contiguous()
         h, c = (torch.cat([x.unsqueeze(0), x.new_empty(len(driven), *x.shape)]) for x in (h, c))
-        squashed = torch.empty_like(h[1:])
+        all_tanh_c = torch.empty_like(h[1:])
         i, f, u, o = (gate.unbind(0) for gate in gates.split(size, -1))
         hs, cs = h.unbind(0), c.unbind(0)
-        for t, (all_four, tanh_c) in enumerate(zip(gates.unbind(0), squashed.unbind(0), strict=True)):
+        for t, (all_four, tanh_c) in enumerate(zip(gates.unbind(0), all_tanh_c.unbind(0), strict=True)):
             all_four += hs[t] @ weight
             for gate, function in ((i, torch.sigmoid_), (f, torch.sigmoid_), (u, torch.tanh_), (o, torch.sigmoid_)):
                 function(gate[t])
             torch.mul(f[t], cs[t], out=cs[t + 1]).addcmul_(i[t], u[t])
             torch.tanh(cs[t + 1], out=tanh_c)
             torch.mul(o[t], tanh_c, out=hs[t + 1])
-        ctx.save_for_backward(gates, squashed, h, c, R)
+        ctx.save_for_backward(gates, all_tanh_c, h, c, R)
         ctx.clip = clip
         return h[1:]
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, arriving: Tensor) -> tuple[Tensor | None, ...]:
-        gates, squashed, h, c, R = ctx.saved_tensors
+    def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor | None, ...]:
+        gates, tanh_c, h, c, R = ctx.saved_tensors
         i, f, u, o = gates.split(h.shape[-1], -1)
-        to_c = o * (1 - squashed * squashed)
-        # what a gradient of c is multiplied with for i, f and u, and one of h for o
-        slopes = torch.stack([u * i * (1 - i), c[:-1] * f * (1 - f), i * (1 - u * u), squashed * o * (1 - o)], -2)
-        gradients = torch.empty_like(slopes)
-        of_h, of_c = torch.zeros_like(h[0]), torch.zeros_like(c[0])
-        for own, through, slope, forget, gradient in zip(
-            *(reversed(x.unbind(0)) for x in (arriving, to_c, slopes, f, gradients)), strict=True
+        dh_dc = o * (1 - tanh_c * tanh_c)
+        # Derivatives of c by the preactivations of i, f and u, and of h by that of o
+        slopes = torch.stack([u * i * (1 - i), c[:-1] * f * (1 - f), i * (1 - u * u), tanh_c * o * (1 - o)], -2)
+        grad_driven = torch.empty_like(slopes)
+        grad_h, grad_c = torch.zeros_like(h[0]), torch.zeros_like(c[0])
+        for grad_output_t, dh_dc_t, slopes_t, f_t, grad_driven_t in zip(
+            *(reversed(x.unbind(0)) for x in (grad_output, dh_dc, slopes, f, grad_driven)), strict=True
         ):
-            of_h = (own + of_h).clamp_(-ctx.clip, ctx.clip)
-            of_c = of_c.addcmul(of_h, through).clamp_(-ctx.clip, ctx.clip)
-            torch.mul(of_c.unsqueeze(-2), slope[..., :3, :], out=gradient[..., :3, :])
-            torch.mul(of_h, slope[..., 3, :], out=gradient[..., 3, :])
-            of_h, of_c = gradient.flatten(-2) @ R, of_c * forget
-        gradients = gradients.flatten(-2)
-        return gradients, of_weight(gradients, h[:-1]), None, None, None
+            grad_h = (grad_output_t + grad_h).clamp_(-ctx.clip, ctx.clip)
+            grad_c = grad_c.addcmul(grad_h, dh_dc_t).clamp_(-ctx.clip, ctx.clip)
+            torch.mul(grad_c.unsqueeze(-2), slopes_t[..., :3, :], out=grad_driven_t[..., :3, :])
+            torch.mul(grad_h, slopes_t[..., 3, :], out=grad_driven_t[..., 3, :])
+            grad_h, grad_c = grad_driven_t.flatten(-2) @ R, grad_c * f_t
+        grad_driven = grad_driven.flatten(-2)
+        # One product for all tokens: (R, 4 H, T B) times (R, T B, H)
+        grad_R = grad_driven.movedim(0, -3).flatten(-3, -2).mT @ h[:-1].movedim(0, -3).flatten(-3, -2)
+        return grad_driven, grad_R, None, None, None

@@ -1,4 +1,4 @@
-"""The simple recurrent net (Elman)."""
+"""The simple recurrent net (Elman): torch's own kernel, or a custom autograd function where gradients are clipped."""
 
 import itertools
 from typing import Any
@@ -8,10 +8,10 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from dgl_treestack.errors import ConfigurationError, unknown
-from dgl_treestack.sequence._contract import SequenceCell, Signals, State, of_weight
+from dgl_treestack.sequence._contract import SequenceCell, Signals, State
 
 ACTIVATIONS = {"tanh": torch.tanh, "sigmoid": torch.sigmoid}
-SLOPES = {"tanh": lambda y: 1 - y * y, "sigmoid": lambda y: y * (1 - y)}  # by what the function gives
+SLOPES = {"tanh": lambda y: 1 - y * y, "sigmoid": lambda y: y * (1 - y)}  # derivatives in terms of the function's value
 
 
 class RNN(SequenceCell):
@@ -44,36 +44,43 @@ class RNN(SequenceCell):
             return super().unroll(x, state)
         h = (self.start(x.shape[1]) if state is None else state)["h"]
         weights = [self.U, self.R, self.b[0], torch.zeros_like(self.b[0])]
-        found, last = torch.rnn_tanh(x, h.unsqueeze(0), weights, True, 1, 0.0, self.training, False, False)
-        return found, {"h": last[0]}
+        outputs, last = torch.rnn_tanh(x, h.unsqueeze(0), weights, True, 1, 0.0, self.training, False, False)
+        return outputs, {"h": last[0]}
 
     def window(self, driven: Tensor, state: State, clip: float) -> Tensor:
-        found: Tensor = _Window.apply(driven + self.b, self.R, state["h"], self.activation, clip)
-        return found
+        h: Tensor = _Window.apply(driven + self.b, self.R, state["h"], self.activation, clip)
+        return h
 
 
 class _Window(torch.autograd.Function):
-    """h_t = f(d_t + R h_{t-1}) over a window, and back by hand."""
+    """h_t = f(d_t + R h_{t-1}) over a window, with a backward pass that clips gradients.
+
+    driven: d_t = U x_t + b of every token (T, R, B, H). before: h before the window, which gets no gradient.
+    """
 
     @staticmethod
     def forward(ctx: Any, driven: Tensor, R: Tensor, before: Tensor, activation: str, clip: float) -> Tensor:
         h = torch.cat([before.unsqueeze(0), driven])
-        rows, weight = h.unbind(0), R.mT.contiguous()
-        for last, own in itertools.pairwise(rows):
-            own += last @ weight
-            ACTIVATIONS[activation](own, out=own)
+        weight = R.mT.contiguous()
+        for last, row in itertools.pairwise(h.unbind(0)):
+            row += last @ weight
+            ACTIVATIONS[activation](row, out=row)
         ctx.save_for_backward(h, R)
         ctx.slope, ctx.clip = SLOPES[activation], clip
         return h[1:]
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, arriving: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor | None, ...]:
         h, R = ctx.saved_tensors
-        gradients, slopes = torch.empty_like(arriving), ctx.slope(h[1:])
-        later = torch.zeros_like(h[0])
-        for own, slope, gradient in zip(*(reversed(x.unbind(0)) for x in (arriving, slopes, gradients)), strict=True):
-            later = (own + later).clamp_(-ctx.clip, ctx.clip)
-            torch.mul(later, slope, out=gradient)
-            later = gradient @ R
-        return gradients, of_weight(gradients, h[:-1]), None, None, None
+        grad_driven, slopes = torch.empty_like(grad_output), ctx.slope(h[1:])
+        grad_h = torch.zeros_like(h[0])
+        for grad_output_t, slope_t, grad_driven_t in zip(
+            *(reversed(x.unbind(0)) for x in (grad_output, slopes, grad_driven)), strict=True
+        ):
+            grad_h = (grad_output_t + grad_h).clamp_(-ctx.clip, ctx.clip)
+            torch.mul(grad_h, slope_t, out=grad_driven_t)
+            grad_h = grad_driven_t @ R
+        # One product for all tokens: (R, H, T B) times (R, T B, H)
+        grad_R = grad_driven.movedim(0, -3).flatten(-3, -2).mT @ h[:-1].movedim(0, -3).flatten(-3, -2)
+        return grad_driven, grad_R, None, None, None

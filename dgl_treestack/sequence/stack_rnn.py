@@ -1,4 +1,4 @@
-"""Stack RNN: a recurrent net whose memory are stacks that it pushes to and pops from, a little of everything at once."""
+"""Stack RNN: a recurrent net with stacks, each moved by a mixture of push, pop and no-op."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from dgl_treestack.cells.memory import stack
 from dgl_treestack.errors import ConfigurationError, unknown
-from dgl_treestack.sequence._acting import EMPTY, ActingCell, sigmoid
+from dgl_treestack.sequence._acting import EMPTY, ActingCell
 from dgl_treestack.sequence._contract import Signals, State
 
 RECURRENCES = ("none", "stacks", "full")
@@ -23,14 +23,14 @@ class StackRNN(ActingCell):
         S^s[i] = a_push S^s[i-1] + a_pop S^s[i+1] + a_noop S^s[i]
 
     Shapes: h (H,), stack (M, C, W), U (H, E), R (H, H), P (H, M k W), A (M a, H) for a actions, D (M W, H). No biases.
-    recurrence: `stacks` has no R, `full` has it, `none` has neither R nor P. An empty cell holds `empty`. capacity: C rows;
-    what is pushed off the bottom is lost; 0 for stacks that grow by a row with every token, so that nothing is. Attributes:
-    `beta`, 1, is raised by rounding (section 3.2); with `hard` the likeliest action is taken alone.
-    Deviations of the authors' program from the paper, taken over: the no-op acts on all rows; sigmoids see at most 50.
+    recurrence: `stacks` has no R, `full` has it, `none` has neither R nor P. empty: content of an empty cell. capacity: C
+    rows, the bottom one of which a push loses; 0 for stacks that grow by a row with every token and lose nothing.
+    Attributes: `beta`, 1, is raised by rounding (section 3.2); with `hard` the likeliest action is taken alone.
+    Two deviations from the paper are those of the authors' program: the no-op acts on all rows, and what a sigmoid sees is
+    clamped to [-50, 50].
     """
 
     U: nn.Parameter
-    D: nn.Parameter
     P: nn.Parameter
     R: nn.Parameter
     memory, positive = "stack", True
@@ -66,21 +66,16 @@ class StackRNN(ActingCell):
             self.add("R", hidden, hidden)
 
     def step(self, drive: Tensor, state: State) -> tuple[State, Signals]:
-        h = sigmoid(self.read(drive, state))
-        actions = self.act(h)
-        value = sigmoid(h @ self.D.mT).unflatten(-1, (self.stacks, self.width))
-        rows = state["stack"] if self.capacity else self._grown(state["stack"])
-        gates = (gate.flatten().unsqueeze(1) for gate in actions)
+        total, rows = drive, state["stack"]
+        if self.recurrence != "none":
+            total = total + rows[..., : self.depth, :].flatten(-3) @ self.P.mT
+        if self.recurrence == "full":
+            total = total + state["h"] @ self.R.mT
+        h, actions, value = self.act(total)
+        if not self.capacity:
+            rows = torch.cat([rows, torch.full_like(rows[..., :1, :], self.empty["stack"])], dim=-2)
+        value = value.unflatten(-1, (self.stacks, self.width))
+        gates = (share.flatten().unsqueeze(1) for share in actions)
         moved = stack.update(rows.flatten(0, -3), value.flatten(0, -2), *gates, empty=self.empty["stack"])
         signals = dict(zip(self.actions, actions, strict=True))
         return {"h": h, "stack": moved.unflatten(0, rows.shape[:-2])}, signals
-
-    def read(self, drive: Tensor, state: State) -> Tensor:
-        """What h is the sigmoid of."""
-        if self.recurrence == "none":
-            return drive
-        found = drive + state["stack"][..., : self.depth, :].flatten(-3) @ self.P.mT
-        return found + state["h"] @ self.R.mT if self.recurrence == "full" else found
-
-    def _grown(self, rows: Tensor) -> Tensor:
-        return torch.cat([rows, torch.full_like(rows[..., :1, :], self.empty["stack"])], dim=-2)

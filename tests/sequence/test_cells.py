@@ -9,9 +9,10 @@ from stack_rnn_golden import GOLDEN, of_the_program
 from dgl_treestack.data import graph
 from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.errors import ConfigurationError
+from dgl_treestack.expression import Expression
 from dgl_treestack.propagate import propagate
-from dgl_treestack.sequence import LSTM, RNN, ListRNN, SequenceCell, StackRNN, list_rnn
-from dgl_treestack.sequence.chain import SEQUENCE, Chain, chain
+from dgl_treestack.sequence import LSTM, RNN, ListRNN, SequenceCell, StackRNN
+from dgl_treestack.sequence.chain import SEQUENCE, Chain
 
 CELLS = {
     "rnn": lambda **more: RNN(3, 4, **more),
@@ -39,13 +40,13 @@ def test_stack_rnn_is_the_authors_program(case):
     state = cell.start(1)
     for token, step in zip(case["tokens"], case["steps"], strict=True):
         state, signals = cell.step(cell.drive(torch.tensor([token])), state)
-        found = {
+        results = {
             "h": state["h"][0],
             "a": torch.stack([signals[name][0] for name in cell.actions], dim=-1),
             "stack": state["stack"][0, :, :, 0],
             "y": torch.softmax(state["h"][0] @ output.T, -1),
         }
-        for name, value in found.items():
+        for name, value in results.items():
             torch.testing.assert_close(value.detach(), torch.tensor(step[name], dtype=torch.float64), atol=1e-6, rtol=0)
 
 
@@ -58,18 +59,18 @@ def test_windows_by_hand_are_what_autograd_finds(name, clip, restarts):
     x = torch.randn(7, *cell.prefix, 5, 3, generator=generator).double()
     state = {field: torch.rand(value.shape, generator=generator).double() for field, value in cell.start(5).items()}
     factors = torch.randn(7, *cell.prefix, 5, 4, generator=generator).double()
-    found = []
+    results = []
     for window in (cell.window, lambda *arguments: SequenceCell.window(cell, *arguments)):
         driven = cell.drive(x).detach().requires_grad_()
         h = window(driven, state, clip)
-        found.append(
+        results.append(
             [h, *torch.autograd.grad((h * factors).sum(), [driven, *(p for n, p in cell.named_parameters() if n != "U")])]
         )
-    for by_hand, recorded in zip(*found, strict=True):
+    for by_hand, recorded in zip(*results, strict=True):
         torch.testing.assert_close(by_hand, recorded, rtol=1e-12, atol=1e-12)
     if clip < 1:
         free = torch.autograd.grad((cell.window(driven, state, 1e30) * factors).sum(), driven)[0]
-        assert not torch.allclose(found[0][1], free, rtol=1e-3)
+        assert not torch.allclose(results[0][1], free, rtol=1e-3)
 
 
 def test_growing_stacks_lose_nothing():
@@ -77,28 +78,30 @@ def test_growing_stacks_lose_nothing():
     small.reset_parameters(torch.Generator().manual_seed(0))
     large.load_state_dict(small.state_dict())
     x = torch.randint(3, (12, 2))
-    (h, state), (wanted, full) = small.unroll(x), large.unroll(x)
-    torch.testing.assert_close(h, wanted)
+    (h, state), (expected, full) = small.unroll(x), large.unroll(x)
+    torch.testing.assert_close(h, expected)
     assert state["stack"].shape[2] == 14
     torch.testing.assert_close(state["stack"], full["stack"][:, :, :14])
 
 
-def test_list_actions_are_those_of_a_list():
+def test_list_actions_are_those_of_a_list(monkeypatch):
     """One-hot actions against a Python list with a head: here the head stays and the list moves below it."""
     rng, steps = random.Random(0), 150
-    items, place = [-1.0] * (4 * steps + 1), 2 * steps
-    cells = torch.full((1, len(items), 1), -1.0)
-    head = cells.shape[1] // 2
+    items, position = [-1.0] * (4 * steps + 1), 2 * steps
+    cell = ListRNN(3, 4, lists=1, capacity=len(items), noop=True)
+    cell.reset_parameters(torch.Generator().manual_seed(0))
+    state, head = cell.start(1), len(items) // 2
     for i in range(steps):
-        action = rng.choice(["insert", "insert", "left", "right"])
+        action = rng.choice(["insert", "insert", "left", "right", "noop"])
+        shares = tuple(torch.full((1, 1), float(name == action)) for name in cell.actions)
+        monkeypatch.setattr(cell, "act", lambda total: (total, shares, torch.tensor([[float(i)]])))  # noqa: B023
+        state, _ = cell.step(torch.zeros(1, 4), state)
         if action == "insert":
-            cells = list_rnn.insert(cells, torch.tensor([[float(i)]]))
-            place += 1
-            items.insert(place, float(i))  # right of the head, which moves onto it
+            position += 1
+            items.insert(position, float(i))  # right of the head, which moves onto it
         else:
-            cells = getattr(list_rnn, action)(cells, -1.0)
-            place += {"left": -1, "right": 1}[action]
-        assert cells[0, head - 20 : head + 21, 0].tolist() == items[place - 20 : place + 21]
+            position += {"left": -1, "right": 1, "noop": 0}[action]
+        assert state["list"][0, 0, head - 20 : head + 21, 0].tolist() == items[position - 20 : position + 21]
     assert len(items) > 4 * steps + 50
 
 
@@ -107,21 +110,22 @@ def test_a_chain_in_a_dgl_graph_is_the_unroll(name):
     cell = built(name)
     lengths = (1, 4, 7)
     x = torch.randn(max(lengths), len(lengths), 3, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
-    wanted, _ = cell.unroll(x)
-    batch = graph.from_expressions([chain(length) for length in lengths], Vocabulary.preset("canonical"), SEQUENCE)
-    inputs, places = torch.zeros(batch.num_nodes(), 3, dtype=torch.float64), []
+    expected, _ = cell.unroll(x)
+    chains = [Expression.from_prefix("next " * length + "Integer:0", SEQUENCE) for length in lengths]
+    batch = graph.from_expressions(chains, Vocabulary.preset("canonical"), SEQUENCE)
+    inputs, tokens = torch.zeros(batch.num_nodes(), 3, dtype=torch.float64), []
     start = 0
     for i, length in enumerate(lengths):
         for t in range(length):
-            places.append((start + length - 1 - t, t, i))  # pre-order: the last token is the first node
+            tokens.append((start + length - 1 - t, t, i))  # pre-order: the last token is the first node
         start += length + 1
-    for node, t, i in places:
+    for node, t, i in tokens:
         inputs[node] = x[t, i]
     batch.ndata["input"] = inputs
-    nodes, times, rows = (list(column) for column in zip(*places, strict=True))
+    nodes, times, rows = (list(column) for column in zip(*tokens, strict=True))
     for engine in ("topo", "levels"):
         h = propagate(batch, Chain(cell).double(), engine=engine, signature=SEQUENCE)
-        torch.testing.assert_close(h[nodes], wanted[times, rows])
+        torch.testing.assert_close(h[nodes], expected[times, rows])
 
 
 @pytest.mark.parametrize("name", CELLS)
@@ -133,9 +137,9 @@ def test_restarts_are_nets_of_their_own(name):
         single = CELLS[name]().double()
         single.load_state_dict({key: value[net] for key, value in cell.state_dict().items()})
         vectors = torch.nn.functional.one_hot(x[:, net], 3).double()
-        for given in (x[:, net], vectors):
-            own, last = single.unroll(given)
-            torch.testing.assert_close(h[:, net], own)
+        for inputs in (x[:, net], vectors):
+            h_of_net, last = single.unroll(inputs)
+            torch.testing.assert_close(h[:, net], h_of_net)
             for field, value in last.items():
                 torch.testing.assert_close(state[field][net], value)
 
