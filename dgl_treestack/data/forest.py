@@ -61,12 +61,17 @@ class Forest:
 
         Raises VocabularyError for a leaf that the vocabulary has no row for.
         """
-        codes = _leaf_codes(trees, vocabulary)
+        codes: dict[tuple[str, str], tuple[int, int, float]] = {}  # leaf -> its index, token and number
         numbers: dict[tuple, int] = {}  # operator and numbers of the children, or token and number of a leaf -> subtree
         kinds: list[tuple[int, int, int, int]] = []  # per subtree: 0 leaf, 1 operator or 2 equation; turn; arity; operator
         rows: list[tuple] = []
         offsets = [0]
         for tree in trees:
+            for _, kind, written in tree.leaves():
+                if (kind, written) not in codes:
+                    row = vocabulary.row(kind, written)
+                    value = leaf_value(kind, written) if row is None else None
+                    codes[kind, written] = len(codes), NO_TOKEN if row is None else row, float(value or 0)
             encoded: list[tuple] = [()] * tree.size
             parents, slots, turns, subtrees = [-1] * tree.size, [0] * tree.size, [0] * tree.size, [0] * tree.size
             for node in range(tree.size - 1, -1, -1):  # pre-order reversed: children before parents
@@ -150,17 +155,3 @@ def turn_after(latest: Any, arity: Any) -> Any:
     fewer turns than twice its levels, and more operators of a turn have the same arity.
     """
     return latest + 1 + (latest + 1 - arity) % 2
-
-
-def _leaf_codes(trees: Sequence[Expression], vocabulary: Vocabulary) -> dict[tuple[str, str], tuple[int, int, float]]:
-    """Encode every distinct leaf, in order of first appearance: (class, text) -> index, token, number."""
-    codes: dict[tuple[str, str], tuple[int, int, float]] = {}
-    for tree in trees:
-        for name, text in zip(tree.names, tree.texts, strict=True):
-            if text is None or (name, text) in codes:
-                continue
-            row = vocabulary.row(name, text)
-            value = leaf_value(name, text) if row is None else 0.0
-            assert value is not None  # `Vocabulary.row` refuses leaves that have neither a row nor a value
-            codes[name, text] = len(codes), NO_TOKEN if row is None else row, float(value)
-    return codes

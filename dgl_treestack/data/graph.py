@@ -124,25 +124,24 @@ def node_names(graph: DGLGraph, signature: Signature = MATH, vocabulary: Vocabul
         )
     rows, index = torch.unique(values, dim=0, return_inverse=True)
     texts = [bytes(row.tolist()).rstrip(b"\0") for row in rows]
-    columns_of_text = zip(checked.op.tolist(), index.tolist(), strict=True)
-    return [_checked_name(node, op, texts[i], signature) for node, (op, i) in enumerate(columns_of_text)]
-
-
-def _checked_name(node: int, op: int, text: bytes, signature: Signature) -> str:
-    """Decode the text of a node. Raises GraphError if it is cut, is not UTF-8, or contradicts `op`."""
-    if text[-1:] == bytes([CUT]):
-        raise GraphError(f"The text of node {node} is cut: it had more than {TEXT_BYTES} bytes. Shorten the name of the leaf.")
-    try:
-        name = text.decode()
-    except UnicodeDecodeError:
-        raise GraphError(f"The text of node {node}, {text!r}, is no UTF-8. Set it with `encode_texts`.") from None
-    if (":" not in name) if op < 0 else (name != signature.names[op]):
-        expected = "a leaf, such as 'Symbol:x'" if op < 0 else repr(signature.names[op])
-        raise GraphError(
-            f"Node {node} has op = {op}, which is {expected} in {signature.name!r}, and the text {name!r}. "
-            "After a change of `op`, set `text` with `dgl_treestack.data.graph.encode_texts`."
-        )
-    return name
+    names = []
+    for node, (op, text) in enumerate(zip(checked.op.tolist(), (texts[i] for i in index.tolist()), strict=True)):
+        if text[-1:] == bytes([CUT]):
+            raise GraphError(
+                f"The text of node {node} is cut: it had more than {TEXT_BYTES} bytes. Shorten the name of the leaf."
+            )
+        try:
+            name = text.decode()
+        except UnicodeDecodeError:
+            raise GraphError(f"The text of node {node}, {text!r}, is no UTF-8. Set it with `encode_texts`.") from None
+        if (":" not in name) if op < 0 else (name != signature.names[op]):
+            expected = "a leaf, such as 'Symbol:x'" if op < 0 else repr(signature.names[op])
+            raise GraphError(
+                f"Node {node} has op = {op}, which is {expected} in {signature.name!r}, and the text {name!r}. "
+                "After a change of `op`, set `text` with `dgl_treestack.data.graph.encode_texts`."
+            )
+        names.append(name)
+    return names
 
 
 def roots(graph: DGLGraph) -> Tensor:

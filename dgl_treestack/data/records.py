@@ -1,7 +1,7 @@
 """Records: one row per evaluated equation. Every table and every curve is a group-by over them.
 
-A row is plain data: `schema`, `id`, `split`, `depth`, `label`, `score`, `correct` (None without a label), and what the task
-adds.
+A row is plain data: `schema`, `id`, `split`, `depth`, `label`, `score`, `correct` (None without a label), and the columns
+that the task adds.
 """
 
 import json
@@ -22,19 +22,19 @@ Record = dict[str, Any]
 
 
 def stem(data: Path | str) -> str:
-    """The name under which the records of a data file are kept: `bundled:quickstart/test` -> `test`."""
+    """The file name, without suffix, of the records about a data file: `bundled:quickstart/test` -> `test`."""
     name = Path(str(data).removeprefix("bundled:")).name
     return name.removesuffix(".gz").removesuffix(".jsonl").removesuffix(".json")
 
 
 def of_example(example: Example, **more: Any) -> Record:
-    """A row about a labelled equation or an expression: no score and no verdict, unless `more` has them."""
-    own = {"schema": SCHEMA, "id": example.id, "split": example.fold, "depth": example.equation.depth, "label": example.label}
-    return {**own, "score": None, "correct": None, **more}
+    """The record of an example with additional columns. `score` and `correct` are None unless given in `more`."""
+    columns = {"schema": SCHEMA, "id": example.id, "split": example.fold, "depth": example.equation.depth}
+    return {**columns, "label": example.label, "score": None, "correct": None, **more}
 
 
 def write(path: Path | str, records: Iterable[Record]) -> None:
-    """Write records as JSON Lines, atomically, in the order given."""
+    """Write records as JSON Lines, atomically, in their order."""
     atomic.write_text(path, "".join(json.dumps(record, allow_nan=False) + "\n" for record in records))
 
 
@@ -46,25 +46,24 @@ def read(path: Path | str) -> list[Record]:
         raise DataError(f"Cannot be read: {error.strerror}.", path) from None
     except UnicodeDecodeError:
         raise DataError("Not text. Evaluate the run again.", path) from None
-    return [_record(line, path, number) for number, line in enumerate(lines, 1)]
-
-
-def _record(line: str, path: Path | str, number: int) -> Record:
-    try:
-        record = json.loads(line)
-    except ValueError as error:
-        raise DataError(f"Not a complete JSON object ({error}). Evaluate the run again.", path, number) from None
-    if not isinstance(record, dict) or not set(REQUIRED) <= record.keys() or record["schema"] != SCHEMA:
-        raise DataError(f"Not a record of schema {SCHEMA}. Evaluate the run again.", path, number)
-    if type(record["depth"]) is not int:
-        raise DataError(f"'depth' is {record['depth']!r}, not a whole number. Evaluate the run again.", path, number)
-    return record
+    records: list[Record] = []
+    for number, line in enumerate(lines, 1):
+        try:
+            record = json.loads(line)
+        except ValueError as error:
+            raise DataError(f"Not a complete JSON object ({error}). Evaluate the run again.", path, number) from None
+        if not isinstance(record, dict) or not set(REQUIRED) <= record.keys() or record["schema"] != SCHEMA:
+            raise DataError(f"Not a record of schema {SCHEMA}. Evaluate the run again.", path, number)
+        if type(record["depth"]) is not int:
+            raise DataError(f"'depth' is {record['depth']!r}, not a whole number. Evaluate the run again.", path, number)
+        records.append(record)
+    return records
 
 
 def accuracy(records: Iterable[Record]) -> float:
-    """Share of labelled records that are right, in percent; NaN when there are none."""
-    verdicts = [record["correct"] for record in records if record["correct"] is not None]
-    return 100 * sum(verdicts) / len(verdicts) if verdicts else math.nan
+    """Share of correct records among the labelled ones, in percent; NaN when there are none."""
+    correct = [record["correct"] for record in records if record["correct"] is not None]
+    return 100 * sum(correct) / len(correct) if correct else math.nan
 
 
 def by_depth(records: Iterable[Record]) -> dict[int, list[Record]]:
@@ -76,6 +75,6 @@ def by_depth(records: Iterable[Record]) -> dict[int, list[Record]]:
 
 
 def majority(records: Sequence[Record]) -> float:
-    """Accuracy of always giving the more frequent label, in percent; NaN without labels."""
+    """Accuracy of always predicting the more frequent label, in percent; NaN without labels."""
     labels = [record["label"] for record in records if record["label"] is not None]
     return 100 * max(labels.count(0), labels.count(1)) / len(labels) if labels else math.nan

@@ -1,11 +1,10 @@
-"""Vocabularies: which row of the embedding table stands for a leaf.
+"""Vocabularies: which row of the embedding table a leaf reads.
 
 Two presets. `released` is the table of the authors' code: 34 rows, where only `One` and `Rational 0` are unified with the
 integers 1 and 0 (so `Half` and `Rational 1/2` differ). `canonical` has one row per value. In both, a number that has no row
 goes through the number encoder, and a variable or symbol that has no row is an error.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -13,44 +12,18 @@ from dgl_treestack.errors import VocabularyError, unknown
 from dgl_treestack.expression import LEAF_CLASSES, leaf_value
 
 VARIABLES = tuple(f"var_{i}" for i in range(10))
-# The letters people write, in the order of the authors' variables (they define the first four).
+# Letter -> the authors' name of the variable, in their order (they define the first four).
 LETTERS = dict(zip("xyzwuvtabc", VARIABLES, strict=True))
 
-MAX_NUMBER = 1e18  # of the number encoder: its square must be far from the end of float32
-
-Key = tuple[str, str]
-
-
-def variable_name(text: str) -> str:
-    """The authors' name of a variable: `x` is `var_0`; other names stay."""
-    return LETTERS.get(text, text)
-
-
-def _released_key(kind: str, text: str) -> Key | None:
-    if kind == "Symbol":
-        return kind, variable_name(text)
-    if kind == "One" or (kind, text) == ("Rational", "0"):
-        return "Integer", "1" if kind == "One" else "0"
-    if kind == "Number":
-        return None
-    return kind, LEAF_CLASSES[kind] or text
-
-
-def _canonical_key(kind: str, text: str) -> Key | None:
-    if kind == "Symbol":
-        return kind, variable_name(text)
-    value = leaf_value(kind, text)
-    return (kind, "") if value is None else ("value", str(value))
-
-
-_KEYS: dict[str, Callable[[str, str], Key | None]] = {"released": _released_key, "canonical": _canonical_key}
+MAX_NUMBER = 1e18  # of the number encoder, because the square of a number must stay far below the largest float32
+RULES = ("released", "canonical")
 
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Leaves in the order of the rows of an embedding table, and the rule that says which leaves share a row.
+    """Leaves in the order of the rows of an embedding table, and the rule by which leaves share a row.
 
-    unify: `released` or `canonical`, see the module. leaves: one (leaf class, text) per row.
+    unify: the rule, `released` or `canonical`; see the module. leaves: one (leaf class, text) per row.
 
     >>> Vocabulary.preset("released").row("One", "1") == Vocabulary.preset("released").row("Integer", "1")
     True
@@ -60,8 +33,8 @@ class Vocabulary:
     leaves: tuple[tuple[str, str], ...]
 
     def __post_init__(self) -> None:
-        if self.unify not in _KEYS:
-            raise VocabularyError(unknown("vocabulary rule", self.unify, _KEYS))
+        if self.unify not in RULES:
+            raise VocabularyError(unknown("vocabulary rule", self.unify, RULES))
 
     @staticmethod
     def preset(name: str) -> "Vocabulary":
@@ -73,14 +46,25 @@ class Vocabulary:
     def __len__(self) -> int:
         return len(self.leaves)
 
+    def _key(self, kind: str, text: str) -> tuple[str, str] | None:
+        """The key that all leaves of a row share, None for a leaf that is always encoded as a number."""
+        if kind == "Symbol":
+            return kind, LETTERS.get(text, text)
+        if self.unify == "canonical":
+            value = leaf_value(kind, text)
+            return (kind, "") if value is None else ("value", str(value))
+        if kind == "One" or (kind, text) == ("Rational", "0"):
+            return "Integer", "1" if kind == "One" else "0"
+        return None if kind == "Number" else (kind, LEAF_CLASSES[kind] or text)
+
     @cached_property
-    def _rows(self) -> dict[Key | None, int]:
-        # the first row of a key wins: in `released`, rows 25 and 32 (Rational 0 and One) are never read
-        return {_KEYS[self.unify](*leaf): i for i, leaf in reversed(list(enumerate(self.leaves)))}
+    def _rows(self) -> dict[tuple[str, str] | None, int]:
+        # The first row of a key is read: in `released`, rows 25 and 32 (Rational 0 and One) never are.
+        return {self._key(*leaf): i for i, leaf in reversed(list(enumerate(self.leaves)))}
 
     def row(self, kind: str, text: str) -> int | None:
         """The row of a leaf, or None when the number encoder embeds it. Raises VocabularyError when neither can."""
-        key = _KEYS[self.unify](kind, text)
+        key = self._key(kind, text)
         if key in self._rows and key is not None:
             return self._rows[key]
         value = leaf_value(kind, text)
@@ -101,6 +85,7 @@ class Vocabulary:
 
     @classmethod
     def from_dict(cls, data: dict) -> "Vocabulary":
+        """The vocabulary that `to_dict` described. Raises VocabularyError for other data."""
         try:
             return cls(data["unify"], tuple((str(kind), str(text)) for kind, text in data["leaves"]))
         except (KeyError, TypeError, ValueError) as error:

@@ -58,7 +58,7 @@ def check(graph: DGLGraph, signature: Signature, tokens: int | None = None) -> C
     except _dgl.DGLError:
         raise GraphError("The graph does not know the order of its edges. Take graph.formats(['coo', 'csr', 'csc']).") from None
     arity = np.bincount(parent, minlength=len(op))
-    _check_nodes(op, token, number, arity, signature, tokens)
+    _check_nodes(op, token, number, arity, child, signature, tokens)
     _check_edges(op, arity, child, parent, slot, signature)
     children = np.full((len(op), int(arity.max(initial=1))), -1, dtype=np.int64)
     children[parent, slot] = child
@@ -123,9 +123,15 @@ def _feature(graph: DGLGraph, home: str, name: str, *, whole: bool = False) -> n
 
 
 def _check_nodes(
-    op: np.ndarray, token: np.ndarray, number: np.ndarray, arity: np.ndarray, signature: Signature, tokens: int | None
+    op: np.ndarray,
+    token: np.ndarray,
+    number: np.ndarray,
+    arity: np.ndarray,
+    child: np.ndarray,
+    signature: Signature,
+    tokens: int | None,
 ) -> None:
-    """Check operators, and of leaves that they have no children, a token of the table or -1, and a finite number."""
+    """Check that operators and tokens exist, leaves have no children and finite numbers, and equations no parents."""
     wrong = np.flatnonzero((op < NO_OPERATOR) | (op >= len(signature.operators)))
     if len(wrong):
         raise GraphError(
@@ -133,22 +139,29 @@ def _check_nodes(
             f"0 to {len(signature.operators) - 1}, or -1 at a leaf."
         )
     is_leaf = op == NO_OPERATOR
-    _refuse(np.flatnonzero(is_leaf & (arity > 0)), "is a leaf (op = -1) and has children. Give it an operator.")
     highest = np.iinfo(np.int64).max if tokens is None else tokens
     wrong = np.flatnonzero(is_leaf & ((token < NO_TOKEN) | (token >= highest)))
     if len(wrong):
         rows = "row from 0 on" if tokens is None else f"row of the vocabulary: 0 to {tokens - 1}"
         raise GraphError(f"Node {wrong[0]} has token = {token[wrong[0]]}, which is no {rows}, or -1 where `number` is read.")
-    _refuse(
-        np.flatnonzero(is_leaf & (token == NO_TOKEN) & ~np.isfinite(number)),
-        "is a leaf with token = -1, whose number is not finite. Give it a finite number, or the token of a symbol.",
-    )
+    root = NO_OPERATOR - 1 if signature.root is None else signature.index[signature.root]
+    for nodes, fault in (
+        (np.flatnonzero(is_leaf & (arity > 0)), "is a leaf (op = -1) and has children. Give it an operator."),
+        (
+            np.flatnonzero(is_leaf & (token == NO_TOKEN) & ~np.isfinite(number)),
+            "is a leaf with token = -1, whose number is not finite. Give it a finite number, or the token of a symbol.",
+        ),
+        (child[op[child] == root], f"is {signature.root!r} and has a parent; {signature.root!r} stands at a root only."),
+    ):
+        if len(nodes):
+            more = f" So are {len(nodes) - 1} more nodes." if len(nodes) > 1 else ""
+            raise GraphError(f"Node {nodes.min()} {fault}{more}")
 
 
 def _check_edges(
     op: np.ndarray, arity: np.ndarray, child: np.ndarray, parent: np.ndarray, slot: np.ndarray, signature: Signature
 ) -> None:
-    """Check that A children have the slots 0 to A - 1, that the operator takes A children, and that equations are roots."""
+    """Check that A children have the slots 0 to A - 1 and that the operator takes A children."""
     outside = (slot < 0) | (slot >= arity[parent])
     index = (arity.cumsum() - arity)[parent] + np.where(outside, 0, slot)  # one per node and slot
     uses = np.bincount(index[~outside], minlength=len(child))
@@ -167,16 +180,6 @@ def _check_edges(
         node = wrong[0]
         takes = "at least 1" if expected[node] < 0 else str(expected[node])
         raise GraphError(f"Node {node} has {arity[node]} children; {signature.names[op[node]]!r} takes {takes}.")
-    if signature.root is not None:
-        root = signature.index[signature.root]
-        _refuse(child[op[child] == root], f"is {signature.root!r} and has a parent; {signature.root!r} stands at a root only.")
-
-
-def _refuse(nodes: np.ndarray, fault: str) -> None:
-    """Raise GraphError for the first of the nodes, if there are any."""
-    if len(nodes):
-        more = f" So are {len(nodes) - 1} more nodes." if len(nodes) > 1 else ""
-        raise GraphError(f"Node {nodes.min()} {fault}{more}")
 
 
 def _node_of_cycle(children: np.ndarray) -> int:

@@ -4,6 +4,7 @@ Both are read as a stream of `Example`; every error names the file and the line.
 """
 
 import gzip
+import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -22,24 +23,21 @@ def read(path: Path | str, signature: Signature = MATH) -> Iterator[Example]:
 
     Raises DataError with file and line.
     """
-    path = _checked(path)
+    path = Path(path)
     return authors.read(path) if _is_authors(path) else lines.read(path, signature)
 
 
 def write(path: Path | str, examples: Iterable[Example]) -> int:
     """Write examples atomically and return their number; the same examples give the same bytes."""
-    path, examples = _checked(path), list(examples)
-    content = (authors if _is_authors(path) else lines).write(examples).encode()
+    path, examples = Path(path), list(examples)
+    text = authors.write(examples) if _is_authors(path) else "".join(json.dumps(to_dict(e)) + "\n" for e in examples)
+    content = text.encode()
     atomic.write_bytes(path, gzip.compress(content, mtime=0) if path.suffix == ".gz" else content)
     return len(examples)
 
 
-def _checked(path: Path | str) -> Path:
-    path = Path(path)
+def _is_authors(path: Path) -> bool:
+    """Whether the suffix is that of the authors' JSON. Raises DataError for a suffix of neither format."""
     if not path.name.endswith(SUFFIXES):
         raise DataError(f"A file of equations ends in one of {', '.join(SUFFIXES)}.", path)
-    return path
-
-
-def _is_authors(path: Path) -> bool:
     return path.name.removesuffix(".gz").endswith(".json")

@@ -1,4 +1,4 @@
-"""What is known of one equation."""
+"""One equation with its label and the facts that files store about it."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -8,12 +8,12 @@ from dgl_treestack.expression import Expression
 
 @dataclass(frozen=True)
 class Example:
-    """One equation (or expression, in a file of candidates) with what is known of it.
+    """One equation (or expression, in a file of candidates) with the facts about it.
 
     label: 1 correct, 0 incorrect, None unknown. fold: train, validation or test. pair: shared by the two members of a
-    matched pair. family: the root derivation it stems from. certificate: how the label was certified.
-    blank: the node that is to be guessed (the truth is still in place), if any. value_class: equivalence class of a candidate.
-    source: `path:line` where it was read, for messages; it is neither written to files nor part of equality.
+    matched pair. family: the root derivation it was grown from. certificate: how the label was certified.
+    blank: the node to be predicted (the equation still holds the true subtree there), if any. value_class: equivalence class
+    of a candidate. source: `path:line` where it was read, for messages; it is neither written to files nor part of equality.
     """
 
     equation: Expression

@@ -14,41 +14,7 @@ from dgl_treestack.expression.operators import MATH, Signature
 MAX_INFIX_DEPTH = 60  # deeper trees are written in prefix form
 
 _VERDICT_OF_LABEL = {1: "holds", 0: "refuted"}
-
-
-def read(path: Path, signature: Signature = MATH) -> Iterator[Example]:
-    """The examples of a file, one at a time. Raises DataError with file and line."""
-    seen: dict[str, int] = {}
-    for number, line in enumerate(read_lines(path), 1):
-        if not line.strip():
-            continue
-        try:
-            example = from_dict(_loads(line), f"{path}:{number}", signature)
-        except (DataError, ExpressionError) as error:
-            raise DataError(str(error), path, number) from None
-        if example.id in seen:
-            raise DataError(f"The id {example.id!r} stands in line {seen[example.id]} already; ids are unique.", path, number)
-        if example.id:
-            seen[example.id] = number
-        yield example
-
-
-def _loads(line: str) -> dict[str, Any]:
-    def refuse(word: str) -> None:
-        raise DataError(f"{word} is not allowed in JSON. Write a finite number.")
-
-    try:
-        data = json.loads(line, parse_constant=refuse)
-    except DataError:
-        raise
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"Not a complete JSON object ({fault(error)}). One line holds one equation.") from None
-    if not isinstance(data, dict):
-        raise DataError(f"Expected a JSON object, found {type(data).__name__}. One line holds one equation.")
-    return data
-
-
-_KEYS: dict[str, tuple[type, ...]] = {
+_TYPES: dict[str, tuple[type, ...]] = {
     "id": (str,),
     "label": (int, type(None)),
     "depth": (int,),
@@ -64,9 +30,49 @@ _KEYS: dict[str, tuple[type, ...]] = {
 }
 
 
+def read(path: Path, signature: Signature = MATH) -> Iterator[Example]:
+    """The examples of a file, one at a time. Raises DataError with file and line."""
+    line_of_id: dict[str, int] = {}
+    for number, line in enumerate(read_lines(path), 1):
+        if not line.strip():
+            continue
+        try:
+            example = from_dict(_decode(line), f"{path}:{number}", signature)
+        except (DataError, ExpressionError) as error:
+            raise DataError(str(error), path, number) from None
+        if example.id in line_of_id:
+            message = f"The id {example.id!r} stands in line {line_of_id[example.id]} already; ids are unique."
+            raise DataError(message, path, number)
+        if example.id:
+            line_of_id[example.id] = number
+        yield example
+
+
+def _decode(line: str) -> dict[str, Any]:
+    """The JSON object of a line, its keys and the types of its values checked. Raises DataError."""
+
+    def refuse(word: str) -> None:
+        raise DataError(f"{word} is not allowed in JSON. Write a finite number.")
+
+    try:
+        data = json.loads(line, parse_constant=refuse)
+    except DataError:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"Not a complete JSON object ({fault(error)}). One line holds one equation.") from None
+    if not isinstance(data, dict):
+        raise DataError(f"Expected a JSON object, found {type(data).__name__}. One line holds one equation.")
+    for key, value in data.items():
+        if key not in _TYPES:
+            raise DataError(unknown("key", key, _TYPES))
+        if not isinstance(value, _TYPES[key]) or isinstance(value, bool):
+            expected = " or ".join("null" if kind is type(None) else kind.__name__ for kind in _TYPES[key])
+            raise DataError(f"{key!r} must be {expected}, found {value!r}.")
+    return data
+
+
 def from_dict(data: dict[str, Any], source: str = "", signature: Signature = MATH) -> Example:
-    """One line of our format. Raises DataError or ExpressionError; the caller adds file and line."""
-    _check_keys(data)
+    """The example of one line, from values of the right types. Raises DataError or ExpressionError, without file and line."""
     if ("text" in data) == ("prefix" in data):
         raise DataError("Exactly one of the keys 'text' and 'prefix' gives the equation.")
     if data.get("signature", MATH.name) != signature.name:
@@ -86,7 +92,11 @@ def from_dict(data: dict[str, Any], source: str = "", signature: Signature = MAT
     if not 0 <= data.get("blank", 0) < tree.size:
         raise DataError(f"'blank' is node {data['blank']} of a tree with {tree.size} nodes.")
     label, certificate = data.get("label"), data.get("certificate")
-    _check_label(label, certificate)
+    if label not in (0, 1, None):
+        raise DataError(f"'label' is {label}; write 1 for correct, 0 for incorrect, null for unknown.")
+    verdict = None if label is None else _VERDICT_OF_LABEL[label]
+    if verdict and certificate and certificate.get("verdict", verdict) != verdict:
+        raise DataError(f"'label' is {label} but the certificate says {certificate['verdict']!r}. One of them is wrong.")
     return Example(
         equation=tree,
         label=label,
@@ -101,39 +111,16 @@ def from_dict(data: dict[str, Any], source: str = "", signature: Signature = MAT
     )
 
 
-def _check_keys(data: dict[str, Any]) -> None:
-    for key, value in data.items():
-        if key not in _KEYS:
-            raise DataError(unknown("key", key, _KEYS))
-        if not isinstance(value, _KEYS[key]) or isinstance(value, bool):
-            wanted = " or ".join("null" if kind is type(None) else kind.__name__ for kind in _KEYS[key])
-            raise DataError(f"{key!r} must be {wanted}, found {value!r}.")
-
-
-def _check_label(label: int | None, certificate: dict[str, Any] | None) -> None:
-    if label not in (0, 1, None):
-        raise DataError(f"'label' is {label}; write 1 for correct, 0 for incorrect, null for unknown.")
-    if label is None or certificate is None or "verdict" not in certificate:
-        return
-    if certificate["verdict"] != _VERDICT_OF_LABEL[label]:
-        raise DataError(f"'label' is {label} but the certificate says {certificate['verdict']!r}. One of them is wrong.")
-
-
-def write(examples: list[Example]) -> str:
-    """The text of a file with these examples."""
-    return "".join(json.dumps(to_dict(example)) + "\n" for example in examples)
-
-
 def to_dict(example: Example) -> dict[str, Any]:
     """One line of our format as plain data; empty fields are left out."""
     tree = example.equation
     is_math = tree.signature.name == MATH.name
-    written = {"text": str(tree)} if is_math and tree.depth <= MAX_INFIX_DEPTH else {"prefix": tree.prefix()}
+    notation = {"text": str(tree)} if is_math and tree.depth <= MAX_INFIX_DEPTH else {"prefix": tree.prefix()}
     line = {
         "id": example.id,
         "label": example.label,
         "depth": tree.depth,
-        **written,
+        **notation,
         "signature": "" if is_math else tree.signature.name,
         "fold": example.fold,
         "pair": example.pair,
