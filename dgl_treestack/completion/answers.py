@@ -1,7 +1,7 @@
-"""The best fillers for the blank of one equation, from given candidates or from small expressions."""
+"""The best fillers for the blank of one equation, from a file of candidates or from small expressions."""
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,9 @@ COMMUTATIVE = ("Add", "Mul")
 
 
 def fill(model: Model, equation: Equation, candidates: Path | None = None, top: int = 10) -> list[dict[str, Any]]:
-    """The best candidates for the blank `_` of an equation: filler, score, probability, and the numeric verdict on each.
+    """Return the best `top` candidates for the blank `_` of an equation, best first.
+
+    Each is a dictionary of `filler`, `score`, `probability`, and `verdict`: the numeric verdict on the filled equation.
 
     candidates: a file of them; without it, `small_expressions`. Raises ExpressionError unless there is exactly one blank.
     """
@@ -43,28 +45,23 @@ def fill(model: Model, equation: Equation, candidates: Path | None = None, top: 
 
 
 def small_expressions(variables: Sequence[str], vocabulary: Vocabulary) -> list[Expression]:
-    """The variables, the vocabulary's constants, every operator once over these (arguments of sums and products in one order
-    only), and the square, reciprocal and negative of every function of a variable."""
+    """Return candidates for equations with some variables.
+
+    They are the variables, the constants of the vocabulary, every operator applied to these (arguments of sums and products in
+    one order only), and the square, reciprocal and negative of every function of a variable.
+    """
     symbols = [Expression.leaf("Symbol", name) for name in variables]
     leaves = [*symbols, *(Expression.leaf(*leaf) for leaf in vocabulary.leaves if leaf[0] not in NO_VALUES)]
-    return [*leaves, *_above(leaves), *_of_functions(symbols)]
-
-
-def _above(leaves: Sequence[Expression]) -> Iterator[Expression]:
+    candidates = [*leaves]
     for operator in MATH.inner:
         arguments: Iterable[tuple[Expression, ...]] = itertools.product(leaves, repeat=operator.arity or 1)
         if operator.name in COMMUTATIVE:
             arguments = itertools.combinations_with_replacement(leaves, 2)
-        yield from (Expression.node(operator.name, *chosen) for chosen in arguments)
-
-
-def _of_functions(symbols: Sequence[Expression]) -> Iterator[Expression]:
+        candidates += [Expression.node(operator.name, *children) for children in arguments]
     minus, two = Expression.leaf("NegativeOne"), Expression.leaf("Integer", "2")
     for operator, symbol in itertools.product(MATH.inner, symbols):
         if operator.arity == 1:
             value = Expression.node(operator.name, symbol)
-            yield from (
-                Expression.node("Pow", value, two),
-                Expression.node("Pow", value, minus),
-                Expression.node("Mul", minus, value),
-            )
+            for name, *children in (("Pow", value, two), ("Pow", value, minus), ("Mul", minus, value)):
+                candidates.append(Expression.node(name, *children))
+    return candidates

@@ -1,7 +1,7 @@
 """Files of blanks with their candidates.
 
-A blank of ours names its file of candidates in its certificate (beside its own file), or has `candidates.jsonl.gz` beside it;
-a blank of the authors has the file that is named on the command line.
+A blank of ours names its file of candidates in its certificate (relative to its own file), or has `candidates.jsonl.gz` beside
+it; a blank of the authors has the file that is named on the command line.
 """
 
 from collections.abc import Sequence
@@ -26,9 +26,13 @@ class Candidates:
 
 @dataclass(frozen=True)
 class Question:
-    """A blank. place: of the example in its file. truth: the candidate that was blanked. right, doubtful: classes."""
+    """A blank.
 
-    place: int
+    index: of the example in its file. truth: index of the blanked expression among the candidates.
+    right, doubtful: value classes with which the equation holds, and those that are left out.
+    """
+
+    index: int
     example: Example
     truth: int
     right: frozenset[str]
@@ -36,28 +40,34 @@ class Question:
 
     @property
     def blank(self) -> tuple[Expression, int]:
-        """For `scoring.scores`."""
-        assert self.example.blank is not None  # `_question` has seen to it
+        """The equation and the node that is to be guessed, for `scoring.scores`."""
+        assert self.example.blank is not None  # `read` has checked it
         return self.example.equation, self.example.blank
 
 
 def read(blanks: Path, candidates: Path | None = None) -> list[tuple[Candidates, list[Question]]]:
-    """The questions of a file, those with the same candidates together. Raises DataError."""
-    groups: dict[Path, list[tuple[int, Example]]] = {}
-    for place, example in enumerate(formats.read(blanks)):
+    """Read the questions of a file, grouped by their candidates.
+
+    candidates: the file of candidates for all of them. Raises DataError.
+    """
+    examples_by_path: dict[Path, list[tuple[int, Example]]] = {}
+    for index, example in enumerate(formats.read(blanks)):
         if example.blank is None:
             raise DataError("It has no blank. Give a file of equations with blanks.", example.source or blanks)
-        groups.setdefault(candidates or _named(blanks, example), []).append((place, example))
-    found = []
-    for path, examples in groups.items():
-        known = read_candidates(path)
-        index = {expression: i for i, expression in reversed(list(enumerate(known.expressions)))}
-        found.append((known, [_question(place, example, known, index, path) for place, example in examples]))
-    return found
+        path = candidates or blanks.parent / str((example.certificate or {}).get("candidates", BESIDE))
+        if not candidates and not path.is_file():
+            raise DataError(f"Its candidates, {path.name}, are not beside it. Name their file with --candidates.", blanks)
+        examples_by_path.setdefault(path, []).append((index, example))
+    groups = []
+    for path, examples in examples_by_path.items():
+        choices = read_candidates(path)
+        positions = {expression: i for i, expression in reversed(list(enumerate(choices.expressions)))}
+        groups.append((choices, [_question(index, example, choices, positions, path) for index, example in examples]))
+    return groups
 
 
 def read_candidates(path: Path) -> Candidates:
-    """A file of expressions with classes. Raises DataError."""
+    """Read a file of expressions with value classes. Raises DataError."""
     examples = list(formats.read(path))
     for example in examples:
         if not example.value_class:
@@ -67,23 +77,17 @@ def read_candidates(path: Path) -> Candidates:
     return Candidates(tuple(example.equation for example in examples), tuple(example.value_class for example in examples))
 
 
-def _named(blanks: Path, example: Example) -> Path:
-    path = blanks.parent / str((example.certificate or {}).get("candidates", BESIDE))
-    if not path.is_file():
-        raise DataError(f"Its candidates, {path.name}, are not beside it. Name their file with --candidates.", blanks)
-    return path
-
-
-def _question(place: int, example: Example, known: Candidates, index: dict[Expression, int], path: Path) -> Question:
+def _question(index: int, example: Example, choices: Candidates, positions: dict[Expression, int], path: Path) -> Question:
+    """Return the question of an example. positions: of the candidates, the first where some are equal. path: of their file."""
     source, blanked = example.source or None, example.equation.subtree(example.blank or 0)
-    if blanked not in index:
+    if blanked not in positions:
         raise DataError(f"What was blanked, {blanked}, is not among the candidates of {path.name}.", source)
-    truth, certificate = index[blanked], example.certificate or {}
-    right = frozenset(_classes(certificate, "right", source) or [known.classes[truth]])
+    truth, certificate = positions[blanked], example.certificate or {}
+    right = frozenset(_classes(certificate, "right", source) or [choices.classes[truth]])
     doubtful = frozenset(_classes(certificate, "doubtful", source))
-    if known.classes[truth] not in right - doubtful:
-        raise DataError(f"The class of what was blanked, {known.classes[truth]!r}, is not among the right ones.", source)
-    return Question(place, example, truth, right, doubtful)
+    if choices.classes[truth] not in right - doubtful:
+        raise DataError(f"The class of what was blanked, {choices.classes[truth]!r}, is not among the right ones.", source)
+    return Question(index, example, truth, right, doubtful)
 
 
 def _classes(certificate: dict, key: str, source: str | None) -> Sequence[str]:

@@ -1,8 +1,8 @@
-"""Where the truth stands among candidates that are ordered by score.
+"""Ranks of the truth among candidates that are ordered by score.
 
-    raw       the place of what was blanked itself
-    class     the place of the first candidate that is right
-    collapse  the same where only the best of every value class counts: the place of the first right class
+    raw       rank of the blanked expression itself
+    class     rank of the first candidate that is right
+    collapse  rank of the first right value class, where only the best candidate of each class counts
 
 Ties keep the order of the candidates. A value class is right when it has the value of what was blanked; our own files also
 list other classes with which the equation holds, and doubtful ones, which are left out. Source: the authors' released code.
@@ -16,7 +16,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Ranks:
-    """From 1 on. class_ is `class`. best: the candidate with the highest score."""
+    """Ranks from 1 on; class_ is `class`. best: index of the candidate with the highest score."""
 
     raw: int
     class_: int
@@ -27,7 +27,9 @@ class Ranks:
 def rank(
     scores: np.ndarray, classes: Sequence[str], truth: int, right: Collection[str], doubtful: Collection[str] = ()
 ) -> Ranks:
-    """scores, classes: of every candidate (C,). truth: the candidate that was blanked. right, doubtful: classes.
+    """Rank the truth.
+
+    scores, classes: of every candidate (C,). truth: index of the blanked expression. right, doubtful: value classes.
 
     Raises ValueError when the truth is doubtful, or its class not right.
     """

@@ -4,10 +4,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from tqdm.auto import tqdm
 
 from dgl_treestack.completion import questions
+from dgl_treestack.completion.questions import Candidates, Question
 from dgl_treestack.completion.ranking import rank
 from dgl_treestack.completion.scoring import scores
 from dgl_treestack.data import records
@@ -18,63 +20,68 @@ from dgl_treestack.results.metrics import within
 from dgl_treestack.runs.pretrained import is_pretrained
 from dgl_treestack.runs.run import Run
 
-Group = tuple[questions.Candidates, list[questions.Question]]
+Group = tuple[Candidates, list[Question]]
 KINDS = ("raw", "class", "collapse")
-COMPLETION = "completion"  # what its records are filed under in a run
+COMPLETION = "completion"  # the name under which a run files these records
 
 
 def evaluate(
     run: Run, data: str, candidates: Path | None = None, *, dtype: torch.dtype = torch.float32, quiet: bool = True
 ) -> list[Record]:
-    """A record per blank of a file by a run's best weights, in file order; they also go into the run. Raises DataError."""
+    """Evaluate the best weights of a run on a file of blanks; return a record per blank, in file order.
+
+    The records are also written into the run, unless it is a pretrained one, which is part of the package. Raises DataError.
+    """
     rows = make_records(run.load_model(dtype), find_data(data), candidates, quiet=quiet)
-    if not is_pretrained(run):  # the package is not to be written to
-        others = f"-{sha256(candidates)[:8]}" if candidates else ""
-        run.write_records(data, rows, f"{COMPLETION}{others}")
+    if not is_pretrained(run):
+        suffix = f"-{sha256(candidates)[:8]}" if candidates else ""
+        run.write_records(data, rows, f"{COMPLETION}{suffix}")
     return rows
 
 
 def make_records(
     model: Model, blanks: Path, candidates: Path | None = None, *, engine: str = "levels", quiet: bool = True
 ) -> list[Record]:
-    """A record per blank of a file, in file order. Raises DataError."""
+    """Return a record per blank of a file, in file order. Raises DataError."""
     return fill(model, questions.read(blanks, candidates), engine=engine, quiet=quiet)
 
 
 def fill(model: Model, groups: Sequence[Group], *, engine: str = "levels", quiet: bool = True) -> list[Record]:
-    """A record per blank of groups that `questions.read` has read, by their places in the file."""
-    found: dict[int, Record] = {}
-    with tqdm(total=sum(len(asked) for _, asked in groups), desc="blanks", disable=quiet or None, leave=False) as bar:
-        for known, asked in groups:
-            every = scores(model, [question.blank for question in asked], known.expressions, engine=engine)
-            for question, found_scores in zip(asked, every, strict=True):
-                found[question.place] = _record(question, known, found_scores)
+    """Return a record per blank of groups that `questions.read` has read, in file order."""
+    record_by_index: dict[int, Record] = {}
+    total = sum(len(group) for _, group in groups)
+    with tqdm(total=total, desc="blanks", disable=quiet or None, leave=False) as bar:
+        for candidates, group in groups:
+            blanks = [question.blank for question in group]
+            rows = scores(model, blanks, candidates.expressions, engine=engine)
+            for question, row in zip(group, rows, strict=True):
+                record_by_index[question.index] = _record(question, candidates, row)
                 bar.update()
-    return [found[place] for place in sorted(found)]
+    return [record_by_index[index] for index in sorted(record_by_index)]
 
 
-def _record(question: questions.Question, known: questions.Candidates, found: Any) -> Record:
-    """`correct`: whether the best candidate is right. `blank_depth`: of what was blanked."""
-    ranks = rank(found, known.classes, question.truth, question.right, question.doubtful)
-    blanked = known.expressions[question.truth]
-    own = {
+def _record(question: Question, candidates: Candidates, candidate_scores: np.ndarray) -> Record:
+    """Return the record of a blank. `correct`: whether the best candidate is right. `blank_depth`: of what was blanked."""
+    ranks = rank(candidate_scores, candidates.classes, question.truth, question.right, question.doubtful)
+    blanked = candidates.expressions[question.truth]
+    columns: dict[str, Any] = {
         "label": None,
-        "score": float(found[question.truth]),
+        "score": float(candidate_scores[question.truth]),
         "correct": ranks.class_ == 1,
         "task": "completion",
         "blank_depth": blanked.depth,
-        "candidates": len(found),
+        "candidates": len(candidate_scores),
         "raw": ranks.raw,
         "class": ranks.class_,
         "collapse": ranks.collapse,
         "answer": str(blanked),
-        "best": str(known.expressions[ranks.best]),
+        "best": str(candidates.expressions[ranks.best]),
     }
-    return records.of_example(question.example, **own)
+    return records.of_example(question.example, **columns)
 
 
 def table(rows: Sequence[Record]) -> Iterator[dict[str, Any]]:
-    """A row per depth of the equation, and one for all: blanks, top-1 and top-5 of every kind of rank, in per cent."""
+    """Yield a row per depth of the equation, and one for all: blanks, top-1 and top-5 of every kind of rank, in per cent."""
     for depth, group in [*records.by_depth(rows).items(), ("all", list(rows))]:
         shares = {f"{kind} top-{most}": within(group, kind, most) for kind in KINDS for most in (1, 5)}
         yield {"depth": depth, "blanks": len(group), **shares}

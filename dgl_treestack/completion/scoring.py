@@ -5,14 +5,12 @@ from functools import partial
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from dgl_treestack.completion.graphs import Blank, BlankGraphs
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.expression import Expression
 from dgl_treestack.model.model import Model
 from dgl_treestack.propagate import compute
-from dgl_treestack.tasks import Task
 
 TASK = "verification"
 MOST_NODES = 60_000  # of a graph
@@ -22,22 +20,17 @@ MOST_NODES = 60_000  # of a graph
 def scores(
     model: Model, blanks: Sequence[Blank], candidates: Sequence[Expression], *, engine: str = "levels"
 ) -> Iterator[np.ndarray]:
-    """(C,) the score of every candidate, blank after blank: the higher, the likelier that the equation holds with it.
+    """Yield for each blank the scores (C,) of all candidates: the higher, the likelier that the equation holds with it.
 
-    Raises ConfigurationError when the model does not verify or is no tree model, VocabularyError for a leaf without a row.
+    Raises ConfigurationError when the model does not verify or is not a tree model, VocabularyError for a leaf without a row.
     """
-    head = _head(model)
+    if TASK not in model.heads:
+        raise ConfigurationError(f"The model was made for {', '.join(model.heads)}; blanks are filled by one for {TASK}.")
     model.eval()
     graphs = BlankGraphs(blanks, candidates, model.vocabulary, model.signature)
     for batch, sides in graphs.batches(MOST_NODES):
         states = compute(batch, model.tree_cell, engine=engine, signature=model.signature)
         pairs = torch.from_numpy(sides).flatten(0, 1)
-        found: Tensor = head(partial(states.of, "h"), pairs[:, 0], pairs)
-        for row in found.unflatten(0, sides.shape[:2]).cpu().numpy():
+        scores_of_pairs = model.heads[TASK](partial(states.of, "h"), pairs[:, 0], pairs)
+        for row in scores_of_pairs.unflatten(0, sides.shape[:2]).cpu().numpy():
             yield row[graphs.distinct]
-
-
-def _head(model: Model) -> Task:
-    if TASK not in model.heads:
-        raise ConfigurationError(f"The model was made for {', '.join(model.heads)}; blanks are filled by one for {TASK}.")
-    return model.heads[TASK]  # type: ignore[return-value]

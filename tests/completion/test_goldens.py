@@ -25,14 +25,14 @@ def test_ranks_of_the_released_checkpoints(authors, checkpoint, tmp_path):
     asked = []
     for number in range(7):
         path = authors / "blanks" / f"40k_test_blank_{number}.json.gz"
-        ((known, found),) = questions.read(path, authors / "candidate_classes.json.gz")
-        asked += [(number, question) for question in found]
+        ((candidates, group),) = questions.read(path, authors / "candidate_classes.json.gz")
+        asked += [(number, question) for question in group]
     assert len(asked) == len(goldens) == 1939
     asked = asked[::EVERY]
-    every = scores(model, [question.blank for _, question in asked], known.expressions)
-    for (number, question), found in zip(asked, every, strict=True):
-        ranks = rank(found, known.classes, question.truth, question.right)
-        wanted = goldens[number, question.example.id]
+    rows = scores(model, [question.blank for _, question in asked], candidates.expressions)
+    for (number, question), row in zip(asked, rows, strict=True):
+        ranks = rank(row, candidates.classes, question.truth, question.right)
+        expected = goldens[number, question.example.id]
         # the goldens were made in float32, which takes scores as close as this for equal
-        tied = (abs(found - found[question.truth]) < 2e-6).sum() > 1
-        assert (ranks.raw, ranks.class_, ranks.collapse) == wanted or tied, question.example.id
+        tied = (abs(row - row[question.truth]) < 2e-6).sum() > 1
+        assert (ranks.raw, ranks.class_, ranks.collapse) == expected or tied, question.example.id

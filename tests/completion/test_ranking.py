@@ -9,8 +9,8 @@ CLASSES = ["a", "b", "b", "c", "d"]
 
 
 def test_the_three_ranks():
-    found = rank(np.array([1.0, 9.0, 8.0, 2.0, 5.0]), CLASSES, 3, {"c"})
-    assert found == Ranks(raw=4, class_=4, collapse=3, best=1)  # before it: b, b and d
+    ranks = rank(np.array([1.0, 9.0, 8.0, 2.0, 5.0]), CLASSES, 3, {"c"})
+    assert ranks == Ranks(raw=4, class_=4, collapse=3, best=1)  # before it: b, b and d
 
 
 def test_another_member_of_the_class_counts():
@@ -33,13 +33,13 @@ def test_a_truth_that_is_not_right_is_refused():
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.sampled_from("abc")), min_size=1, max_size=12), st.data())
-def test_ranks_by_counting(given_candidates, data):
-    """raw: who is better, or equal and earlier. class: the best place in the class. collapse: better classes."""
-    scores, classes = np.array([s for s, _ in given_candidates], float), [c for _, c in given_candidates]
+def test_ranks_by_counting(candidates, data):
+    """raw: who is better, or equal and earlier. class: the best rank in the class. collapse: better classes."""
+    scores, classes = np.array([s for s, _ in candidates], float), [c for _, c in candidates]
     truth = data.draw(st.integers(0, len(classes) - 1))
-    places = {i: 1 + sum((scores[j], -j) > (scores[i], -i) for j in range(len(classes))) for i in range(len(classes))}
-    best = {c: min(places[i] for i in places if classes[i] == c) for c in set(classes)}
-    found = rank(scores, classes, truth, {classes[truth]})
-    own = best[classes[truth]]
-    assert (found.raw, found.class_, places[found.best]) == (places[truth], own, 1)
-    assert found.collapse == 1 + sum(place < own for c, place in best.items() if c != classes[truth])
+    raw = {i: 1 + sum((scores[j], -j) > (scores[i], -i) for j in range(len(classes))) for i in range(len(classes))}
+    best = {c: min(raw[i] for i in raw if classes[i] == c) for c in set(classes)}
+    ranks = rank(scores, classes, truth, {classes[truth]})
+    best_right = best[classes[truth]]
+    assert (ranks.raw, ranks.class_, raw[ranks.best]) == (raw[truth], best_right, 1)
+    assert ranks.collapse == 1 + sum(first < best_right for c, first in best.items() if c != classes[truth])

@@ -51,11 +51,11 @@ def test_a_record_per_blank(folder, model):
 
 def test_shares_by_depth(folder, model):
     rows = make_records(model, folder / "blanks.jsonl")
-    found = list(table(rows))
-    assert [row["depth"] for row in found] == [2, "all"] and found[-1]["blanks"] == 2
+    shares = list(table(rows))
+    assert [row["depth"] for row in shares] == [2, "all"] and shares[-1]["blanks"] == 2
     for kind in KINDS:
-        assert found[-1][f"{kind} top-5"] == within(rows, kind, 5) == 100
-        assert found[-1][f"{kind} top-1"] == 50 * sum(row[kind] == 1 for row in rows)
+        assert shares[-1][f"{kind} top-5"] == within(rows, kind, 5) == 100
+        assert shares[-1][f"{kind} top-1"] == 50 * sum(row[kind] == 1 for row in rows)
 
 
 @pytest.mark.parametrize(

@@ -26,13 +26,13 @@ def make(name="tree_smu", tasks=("verification",)):
     return model.double().eval()
 
 
-def one_by_one(model, tree, place):
-    data = model.prepare([Example(tree.replace(place, candidate), id=str(i)) for i, candidate in enumerate(CANDIDATES)])
+def scores_of_filled(model, tree, blank):
+    data = model.prepare([Example(tree.replace(blank, candidate), id=str(i)) for i, candidate in enumerate(CANDIDATES)])
     with torch.no_grad():
         return model(data.batch(np.arange(len(CANDIDATES)))).numpy()
 
 
-def some_blanks(count=12):
+def random_blanks(count=12):
     """Random equations, every depth of a blank down to whole sides."""
     rng = random.Random(5)
     trees = [random_equation(rng, rng.randrange(1, 6)) for _ in range(count)]
@@ -42,15 +42,15 @@ def some_blanks(count=12):
 @every_engine
 @pytest.mark.parametrize("name", ["tree_smu", "mtree_lstm", "tree_lstm_child_sum"])
 def test_scores_are_those_of_the_filled_equations(name, engine):
-    model, blanks = make(name), some_blanks()
-    found = list(scores(model, blanks, CANDIDATES, engine=engine))
-    assert len(found) == len(blanks)
-    for (tree, place), row in zip(blanks, found, strict=True):
-        assert np.allclose(row, one_by_one(model, tree, place), rtol=1e-10, atol=1e-10)
+    model, blanks = make(name), random_blanks()
+    rows = list(scores(model, blanks, CANDIDATES, engine=engine))
+    assert len(rows) == len(blanks)
+    for (tree, blank), row in zip(blanks, rows, strict=True):
+        assert np.allclose(row, scores_of_filled(model, tree, blank), rtol=1e-10, atol=1e-10)
 
 
 def test_graphs_are_cut_by_size(monkeypatch):
-    model, blanks = make(), some_blanks()
+    model, blanks = make(), random_blanks()
     whole = list(scores(model, blanks, CANDIDATES))
     monkeypatch.setattr(scoring, "MOST_NODES", 40)
     assert np.allclose(whole, list(scores(model, blanks, CANDIDATES)), rtol=1e-12)
@@ -58,35 +58,44 @@ def test_graphs_are_cut_by_size(monkeypatch):
 
 def test_only_what_lies_above_a_blank_is_there_once_per_candidate():
     tree = Equation.parse("cos(x*y)*exp(_ + x*y) = cos(x*y)")
-    (place,) = tree.blanks
-    ((batch, sides),) = BlankGraphs([(tree.replace(place, CANDIDATES[0]), place)], CANDIDATES, VOCABULARY).batches(10**6)
-    fillers, others, above = {"x", "2", "sin(x)", "x + 2", "sin(2)", "sin(2)*x", "1.29", "1"}, {"y", "x*y", "cos(x*y)"}, 3
-    assert batch.num_nodes() == len(fillers | others) + above * 7
+    (blank,) = tree.blanks
+    ((batch, sides),) = BlankGraphs([(tree.replace(blank, CANDIDATES[0]), blank)], CANDIDATES, VOCABULARY).batches(10**6)
+    fillers, repeated, above = {"x", "2", "sin(x)", "x + 2", "sin(2)", "sin(2)*x", "1.29", "1"}, {"y", "x*y", "cos(x*y)"}, 3
+    assert batch.num_nodes() == len(fillers | repeated) + above * 7
     assert sides.shape == (1, 7, 2) and len(set(sides[0, :, 0])) == 7 and len(set(sides[0, :, 1])) == 1
 
 
 def test_what_a_model_cannot_tell_apart_is_tied():
-    first, *_, again, one = next(scores(make(), some_blanks()[:1], CANDIDATES))
-    assert first == again != one
+    first, *_, again, last = next(scores(make(), random_blanks()[:1], CANDIDATES))
+    assert first == again != last
 
 
 def test_a_deep_equation_needs_no_recursion():
     tree = Expression(("sin",) * 3000 + ("Symbol",), (None,) * 3000 + ("x",), (1,) * 3000 + (0,))
     model, equation = make("tree_rnn"), Equation.of(tree, Expression.leaf("Symbol", "y"))
-    (found,) = scores(model, [(equation, 3001)], CANDIDATES[:3])
-    assert np.isfinite(found).all()
+    (row,) = scores(model, [(equation, 3001)], CANDIDATES[:3])
+    assert np.isfinite(row).all()
 
 
 def test_models_that_do_not_verify_and_unknown_leaves():
     with pytest.raises(ConfigurationError, match="function_evaluation; blanks are filled by one for verification"):
-        next(scores(make(tasks=("function_evaluation",)), some_blanks(), CANDIDATES))
+        next(scores(make(tasks=("function_evaluation",)), random_blanks(), CANDIDATES))
     with pytest.raises(VocabularyError, match="no row for Symbol"):
-        next(scores(make(), some_blanks(), [Expression.leaf("Symbol", "unheard")]))
+        next(scores(make(), random_blanks(), [Expression.leaf("Symbol", "unheard")]))
 
 
 def test_choices_are_distinct_and_shallow():
-    found = small_expressions(["x", "y"], VOCABULARY)
-    assert len(set(found)) == len(found) > 1000
-    assert {str(one) for one in found} >= {"x", "0", "sin(x)", "x + y", "x**2", "cos(y)**2", "1/tan(x)", "-sin(x)"}
-    assert max(one.depth for one in found) == 2
-    assert not any("var_9" in one.texts for one in found)
+    candidates = small_expressions(["x", "y"], VOCABULARY)
+    assert len(set(candidates)) == len(candidates) > 1000
+    assert {str(candidate) for candidate in candidates} >= {
+        "x",
+        "0",
+        "sin(x)",
+        "x + y",
+        "x**2",
+        "cos(y)**2",
+        "1/tan(x)",
+        "-sin(x)",
+    }
+    assert max(candidate.depth for candidate in candidates) == 2
+    assert not any("var_9" in candidate.texts for candidate in candidates)
