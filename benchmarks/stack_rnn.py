@@ -14,13 +14,13 @@ import torch
 import tyro
 
 from benchmarks.common import Row, in_turn, show, start
-from dgl_treestack.algorithmic.learner import AutogradLearner, Learner, Net
+from dgl_treestack.algorithmic.learner import AutogradLearner, Net
 from dgl_treestack.algorithmic.stack_learner import StackLearner
 from dgl_treestack.algorithmic.stream import Streams
 from dgl_treestack.algorithmic.tasks import tasks
 from dgl_treestack.sequence import StackRNN
 
-WAYS = {"by hand": StackLearner, "autograd": AutogradLearner}
+LEARNERS: dict[str, type[AutogradLearner] | type[StackLearner]] = {"by hand": StackLearner, "autograd": AutogradLearner}
 
 
 @dataclass
@@ -38,10 +38,10 @@ class Settings:
 
 
 def measure(settings: Settings, restarts: int, new: int) -> list[Row]:
-    """A row per way of going back."""
-    ways = {name: _updates(kind, settings, restarts, new) for name, kind in WAYS.items()}
+    """Return a row per learner."""
+    updates = {name: _updates(kind, settings, restarts, new) for name, kind in LEARNERS.items()}
     calls = {"by hand": settings.updates, "autograd": max(1, settings.updates // 3)}
-    seconds = in_turn(ways, calls)
+    seconds = in_turn(updates, calls)
     rows = []
     for name, taken in seconds.items():
         row: Row = {"cell": "stack_rnn", "engine": name, "restarts": restarts, "new": new, "ms_per_update": 1e3 * taken}
@@ -49,7 +49,7 @@ def measure(settings: Settings, restarts: int, new: int) -> list[Row]:
     return rows
 
 
-def _updates(kind: type[Learner], settings: Settings, restarts: int, new: int):  # type: ignore[no-untyped-def]
+def _updates(kind: type[AutogradLearner] | type[StackLearner], settings: Settings, restarts: int, new: int):  # type: ignore[no-untyped-def]
     shape = {"stacks": settings.stacks, "capacity": settings.capacity, "noop": settings.noop}
     net = Net(StackRNN(2, settings.hidden, restarts=restarts, **shape))
     net.reset_parameters(torch.Generator().manual_seed(0))

@@ -1,4 +1,5 @@
-"""Algorithmic patterns (Joulin & Mikolov 2015): sequences whose end is determined by their beginning, and nets that find out.
+"""Algorithmic patterns (Joulin & Mikolov 2015): sequences whose end is determined by their beginning, and nets that learn them.
 
-Many nets with weights of their own, restarts, are trained side by side: which of them finds the algorithm is a matter of luck.
+Many nets with weights of their own, called restarts, are trained side by side, because whether a net finds the algorithm
+depends on its initial values.
 """

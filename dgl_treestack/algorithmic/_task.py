@@ -8,19 +8,24 @@ import numpy as np
 
 
 class Task(abc.ABC):
-    """A language. A sequence has a size n; its tokens are positions in `symbols`.
+    """A language whose sequences have a size n; their tokens are indices of `symbols`.
 
-    name, title: for programs and for people. place: in tables. smallest: the least n. next_is_scored: whether the first token
-    of the sequence that follows is determined as well, and has to be right. only_scored: whether nets are trained on the scored
-    tokens alone. remembers: whether words of any kind have to be kept, for which nets are larger and trained longer. noop:
-    whether nets may leave their memories as they are. patient: whether sizes grow only as fast as a net learns them. varied:
-    whether sequences of one size differ.
+    name: as used in files and on the command line. title: as shown in tables. position: in the order of the tables.
+    start: the token read before the first sequence, as if another sequence had just ended.
+    determined_after: all tokens after the first one of this value are determined by those before them.
+    smallest: the least n. varied: whether sequences of one size differ.
+    next_is_scored: whether the first token of the following sequence is determined as well, and has to be predicted.
+    only_scored: whether nets are trained on the scored tokens alone.
+    remembers: whether arbitrary words have to be stored, for which nets are larger and trained longer.
+    noop: whether nets may leave their memories unchanged. patient: whether sizes grow only as fast as a net learns them.
     """
 
     name: ClassVar[str]
     title: ClassVar[str]
     symbols: ClassVar[str]
-    place: ClassVar[int]
+    position: ClassVar[int]
+    start: ClassVar[int]
+    determined_after: ClassVar[int] = 1
     smallest: ClassVar[int] = 2
     next_is_scored: ClassVar[bool] = True
     only_scored: ClassVar[bool] = False
@@ -29,33 +34,21 @@ class Task(abc.ABC):
     patient: ClassVar[bool] = False
     varied: ClassVar[bool] = True
 
-    @property
-    def start(self) -> int:
-        """What is read before the first sequence, as if another had just ended: the last symbol."""
-        return len(self.symbols) - 1
-
     @abc.abstractmethod
     def draw(self, n: int, generator: np.random.Generator) -> list[int]:
-        """The tokens of a sequence of size n."""
+        """Draw the tokens of a sequence of size n."""
 
-    @abc.abstractmethod
     def scored(self, tokens: Sequence[int]) -> list[bool]:
-        """Per token, whether it is determined by those before it."""
+        """Return for every token of a sequence whether it is determined by those before it."""
+        first = list(tokens).index(self.determined_after)
+        return [position > first for position in range(len(tokens))]
 
 
 class Blocks(Task):
-    """Symbols one after another, each repeated: from the second occurrence of `known_from` on, the rest is determined."""
+    """Symbols in their order, symbol i repeated multiples[i] * n times: determined from the second symbol 1 on."""
 
-    known_from: ClassVar[int] = 1
+    multiples: ClassVar[tuple[int, ...]]
     varied = False
 
-    @abc.abstractmethod
-    def counts(self, n: int, generator: np.random.Generator) -> Sequence[int]:
-        """How often every symbol comes, in their order."""
-
     def draw(self, n: int, generator: np.random.Generator) -> list[int]:
-        return [symbol for symbol, count in enumerate(self.counts(n, generator)) for _ in range(count)]
-
-    def scored(self, tokens: Sequence[int]) -> list[bool]:
-        first = list(tokens).index(self.known_from)
-        return [place > first for place in range(len(tokens))]
+        return [symbol for symbol, multiple in enumerate(self.multiples) for _ in range(multiple * n)]

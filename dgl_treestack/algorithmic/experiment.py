@@ -1,7 +1,7 @@
-"""One model on one task: train restarts, test, round, take away unused stacks, test again, and keep everything in a folder.
+"""One model on one task: train restarts, test, round, remove unused stacks, test again, and save everything in a folder.
 
-records.jsonl       one row per restart, way of testing and size
-trace.jsonl         of the chosen Stack RNN after rounding: what it does in a sequence
+records.jsonl       one row per restart, test and size
+trace.jsonl         of the chosen Stack RNN after rounding: its actions in a sequence
 nets.safetensors    the weights of all restarts, after training and, where there is one, after rounding and pruning
 summary.json        the recipe, entropies, stacks that are left, times
 DONE                written last
@@ -9,6 +9,7 @@ DONE                written last
 
 import dataclasses
 import hashlib
+import itertools
 import json
 import logging
 import time
@@ -24,19 +25,24 @@ from dgl_treestack.algorithmic import testing, training
 from dgl_treestack.algorithmic._task import Task
 from dgl_treestack.algorithmic.learner import CLIP, WINDOW, Net
 from dgl_treestack.algorithmic.models import NetModel
-from dgl_treestack.algorithmic.training import Recipe, entropy, new_net, train
+from dgl_treestack.algorithmic.training import Recipe, entropy, train
 from dgl_treestack.data import records
 from dgl_treestack.data.records import Record
 from dgl_treestack.runs import weights
 from dgl_treestack.sequence import ActingCell, StackRNN
+from dgl_treestack.training.random import torch_generator
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Extent:
-    """How much is done: restarts, the share of the recipes' updates, sizes that are tested, far sizes, sequences per size
-    (`repeats`, from empty memories, where they differ), in streams and at far sizes (`streamed`)."""
+    """The scale of an experiment.
+
+    restarts: nets side by side. share: of the recipes' updates. largest: the largest of the consecutive sizes that are tested.
+    far: further sizes. repeats: sequences per size, from empty memories, where sequences of a size differ. streamed: sequences
+    per size in streams and at far sizes.
+    """
 
     restarts: int = 32
     share: float = 1.0
@@ -47,28 +53,32 @@ class Extent:
 
 
 def run(task: Task, model: NetModel, extent: Extent, seed: int, folder: Path) -> list[Record]:
-    """Records of all restarts, from the folder if it is done."""
+    """Return the records of all restarts, from the folder if the run is done."""
     done = folder / "DONE"
     if done.exists():
         return records.read(folder / "records.jsonl")
-    extent = replace(extent, restarts=min(extent.restarts, model.most))
-    started = time.process_time()
-    net, least, size = _trained(task, model, extent, seed)
+    started, extent = time.process_time(), replace(extent, restarts=min(extent.restarts, model.most))
+    recipe, *rounding = (
+        replace(recipe, updates=max(1, round(recipe.updates * extent.share)))
+        for recipe in (model.recipe, model.rounding)
+        if recipe is not None
+    )
+    net, least, size = _trained(task, model, recipe, extent.restarts, seed)
     summary: dict[str, Any] = {"task": task.name, "model": model.label, "size": dict(size), "seed": seed}
-    summary |= {"restarts": extent.restarts, "recipe": _described(model.recipe, extent), "entropy": least.tolist()}
-    rows = list(_tested(task, net, extent, seed, rounding=False))
+    summary |= {"restarts": extent.restarts, "recipe": dataclasses.asdict(recipe), "entropy": least.tolist()}
+    rows = list(_tested(task, net, extent, seed, rounded=False))
     tensors = {f"trained.{name}": value.clone() for name, value in net.state_dict().items()}
-    if model.rounding is not None:
-        train(task, net, _shortened(model.rounding, extent), seed)
+    if rounding:
+        train(task, net, rounding[0], seed)
         least = entropy(task, net, seed)
-        summary["rounding"] = _described(model.rounding, extent)
+        summary["rounding"] = dataclasses.asdict(rounding[0])
         if isinstance(net.cell, StackRNN):
             summary["stacks left"] = testing.prune(task, net, seed).tolist()
             least = entropy(task, net, seed)
             lines = testing.trace(task, net, int(least.argmin()), seed)
             atomic.write_text(folder / "trace.jsonl", "".join(f"{json.dumps(line)}\n" for line in lines))
         summary["entropy after rounding"] = least.tolist()
-        rows += _tested(task, net, extent, seed, rounding=True)
+        rows += _tested(task, net, extent, seed, rounded=True)
         tensors |= {f"rounded.{name}": value for name, value in net.state_dict().items()}
     summary["seconds of one core"] = round(time.process_time() - started, 1)
     records.write(folder / "records.jsonl", rows)
@@ -78,79 +88,60 @@ def run(task: Task, model: NetModel, extent: Extent, seed: int, folder: Path) ->
     return rows
 
 
-def _trained(task: Task, model: NetModel, extent: Extent, seed: int) -> tuple[Net, Tensor, Mapping[str, int]]:
-    """The nets of the size whose best restart has the least entropy, their entropies, and that size."""
-    best: tuple[Net, Tensor, Mapping[str, int]] | None = None
+def _trained(task: Task, model: NetModel, recipe: Recipe, restarts: int, seed: int) -> tuple[Net, Tensor, Mapping[str, int]]:
+    """Train nets of every size of a model; return those whose best restart has the least entropy, their entropies and size."""
+    trained = []
     for size in model.sizes:
-        described = ", ".join(f"{name} {value}" for name, value in size.items())
-        logger.info("%s, %s, %s: %d restarts", task.title, model.label, described, extent.restarts)
-        net = new_net(Net(model.build(len(task.symbols), restarts=extent.restarts, **size)), seed)
-        train(task, net, _shortened(model.recipe, extent), seed, quiet=False)
-        least = entropy(task, net, seed)
-        if best is None or least.min() < best[1].min():
-            best = net, least, size
-    assert best is not None  # every model has a size
-    return best
+        settings = ", ".join(f"{name} {value}" for name, value in size.items())
+        logger.info("%s, %s, %s: %d restarts", task.title, model.label, settings, restarts)
+        net = Net(model.build(len(task.symbols), restarts=restarts, **size))
+        net.reset_parameters(torch_generator(seed, "restarts"))
+        train(task, net, recipe, seed, quiet=False)
+        trained.append((net, entropy(task, net, seed), size))
+    return min(trained, key=lambda candidate: candidate[1].min().item())
+
+
+def _tested(task: Task, net: Net, extent: Extent, seed: int, *, rounded: bool) -> Iterator[Record]:
+    """Generate a record per restart, test and size: the share of sequences that are right.
+
+    Tests are soft and, for nets that take actions, hard; entropies are those of the same kind of actions.
+    """
+    near = range(max(task.smallest, 2), extent.largest + 1)
+    tests: list[tuple[str, Sequence[int], int]] = []  # protocol, sizes, sequences per size
+    for protocol in testing.PROTOCOLS:
+        tests.append((protocol, near, extent.streamed if protocol == "stream" else extent.repeats if task.varied else 1))
+    tests += [("emptied", [far], extent.streamed if task.varied else 1) for far in extent.far]
+    capacity = len(task.symbols) + 1  # rows per size: the symbols of a sequence, and what a stream may leave behind
+    for hard in (False, True) if isinstance(net.cell, ActingCell) else (False,):
+        with testing.tested_as(net, hard=hard, capacity=capacity * extent.largest):
+            least = entropy(task, net, seed).tolist()
+        for protocol, sizes, repeats in tests:
+            with testing.tested_as(net, hard=hard, capacity=capacity * max(sizes)):
+                shares = testing.right(task, net, sizes, protocol, seed, repeats=repeats).tolist()
+            for restart, (column, size) in itertools.product(range(len(shares)), enumerate(sizes)):
+                share = shares[restart][column]
+                yield {
+                    "schema": records.SCHEMA,
+                    "id": f"{restart}-{protocol}-{'hard' if hard else 'soft'}-{'rounded' if rounded else 'trained'}-{size}",
+                    "split": "test",
+                    "depth": size,
+                    "label": None,
+                    "score": share,
+                    "correct": share == 1.0,
+                    "task": task.name,
+                    "restart": restart,
+                    "protocol": protocol,
+                    "hard": hard,
+                    "rounded": rounded,
+                    "entropy": least[restart],
+                }
 
 
 def fingerprint(model: NetModel, extent: Extent) -> str:
-    """Of everything but task and seed that a run depends on."""
+    """Return a hash of everything but task and seed that a run depends on."""
     rounding = dataclasses.asdict(model.rounding) if model.rounding else None
     build = getattr(model.build, "func", model.build).__name__, getattr(model.build, "keywords", {})
     constants = WINDOW, CLIP, list(training.VALIDATED), testing.TOLERANCE
     recipes = [dataclasses.asdict(model.recipe), rounding]
-    described = [model.label, model.sizes, model.most, build, constants, recipes, dataclasses.asdict(extent)]
-    return hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()[:12]
-
-
-def _shortened(recipe: Recipe, extent: Extent) -> Recipe:
-    return replace(recipe, updates=max(1, round(recipe.updates * extent.share)))
-
-
-def _described(recipe: Recipe, extent: Extent) -> dict[str, Any]:
-    return dataclasses.asdict(_shortened(recipe, extent))
-
-
-def _tested(task: Task, net: Net, extent: Extent, seed: int, *, rounding: bool) -> Iterator[Record]:
-    """A record per restart, way of testing and size, far sizes among them: the share of sequences that are right. Entropies
-    are those of the actions that are tested, soft or hard."""
-    sizes = range(max(task.smallest, 2), extent.largest + 1)
-    for hard in (False, True) if isinstance(net.cell, ActingCell) else (False,):
-        with testing.tested_as(net, hard=hard, capacity=_capacity(task, extent.largest)):
-            least = entropy(task, net, seed)
-            for protocol in testing.PROTOCOLS:
-                repeats = extent.streamed if protocol == "stream" else extent.repeats if task.varied else 1
-                found = testing.right(task, net, sizes, protocol, seed, repeats=repeats)
-                yield from _rows(task, found, sizes, least, protocol, hard=hard, rounding=rounding)
-        for far in extent.far:
-            with testing.tested_as(net, hard=hard, capacity=_capacity(task, far)):
-                repeats = extent.streamed if task.varied else 1
-                found = testing.right(task, net, [far], "emptied", seed, repeats=repeats)
-                yield from _rows(task, found, [far], least, "emptied", hard=hard, rounding=rounding)
-
-
-def _capacity(task: Task, size: int) -> int:
-    """Rows for sequences of a size: as many as a sequence has symbols, and what a stream may leave behind."""
-    return (len(task.symbols) + 1) * size
-
-
-def _rows(
-    task: Task, found: Tensor, sizes: Sequence[int], least: Tensor, protocol: str, *, hard: bool, rounding: bool
-) -> Iterator[Record]:
-    for restart, shares in enumerate(found.tolist()):
-        for size, share in zip(sizes, shares, strict=True):
-            yield {
-                "schema": records.SCHEMA,
-                "id": f"{restart}-{protocol}-{'hard' if hard else 'soft'}-{'rounded' if rounding else 'trained'}-{size}",
-                "split": "test",
-                "depth": size,
-                "label": None,
-                "score": share,
-                "correct": share == 1.0,
-                "task": task.name,
-                "restart": restart,
-                "protocol": protocol,
-                "hard": hard,
-                "rounded": rounding,
-                "entropy": least[restart].item(),
-            }
+    settings = [model.label, model.sizes, model.most, build, constants, recipes, dataclasses.asdict(extent)]
+    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:12]

@@ -13,9 +13,12 @@ CAPACITY = 80  # rows in training: sequences of size 19 push at most 76 symbols
 
 @dataclass(frozen=True)
 class NetModel:
-    """sizes: settings that are tried one after another; those whose best restart has the least entropy are taken. build:
-    (symbols, restarts=, **size) -> cell. rounding: what follows training, if the model takes actions. most: restarts at
-    most, fewer for nets whose restarts do not differ much and are slow."""
+    """A model of the tables and how its restarts are trained.
+
+    sizes: settings that are tried one after another; those whose best restart has the least entropy are used. build:
+    (symbols, restarts=, **size) -> cell. rounding: a second training towards hard actions, for models that take actions.
+    most: the maximum number of restarts, lower for nets that are slow and whose restarts differ little.
+    """
 
     label: str
     sizes: tuple[Mapping[str, int], ...]
@@ -32,7 +35,7 @@ COUNTING: Mapping[str, Recipe] = {
     "List RNN": replace(_LONGER, optimizer="adam", rate=1e-2),
     "Stack RNN": Recipe(),
 }
-# Words of any kind take longer than counting, need small steps, and a slow curriculum (LOG.md).
+# Storing arbitrary words takes longer to learn than counting, and needs small steps and a slow curriculum (docs/log).
 _SLOW = Recipe(updates=9000, tokens=25, optimizer="adam", rate=3e-3, curriculum=0.8, steady=0.65)
 REMEMBERING: Mapping[str, Recipe] = {
     "RNN": replace(_SLOW, updates=4000, optimizer="sgd", rate=0.1),
@@ -40,7 +43,7 @@ REMEMBERING: Mapping[str, Recipe] = {
     "List RNN": _SLOW,
     "Stack RNN": _SLOW,
 }
-# Carrying is learned at small sizes first, and a net that is taken further before that never learns it.
+# Carrying is learned at small sizes first; a net that meets larger sizes before that never learns it.
 _PATIENT = replace(_SLOW, updates=30_000, goal=0.06, steady=0.8)
 _GENTLE = replace(ROUNDING, tokens=25, optimizer="adam", rate=3e-4, beta=40.0)
 _RNN = tuple({"hidden": hidden} for hidden in (40, 100, 500))
@@ -48,7 +51,7 @@ _LSTM = tuple({"hidden": hidden, "layers": layers} for layers in (1, 2) for hidd
 
 
 def models(task: Task) -> list[NetModel]:
-    """The models of a task in the sizes of the paper, in the order of its Table 2."""
+    """Return the models of a task in the sizes of the paper, in the order of its Table 2."""
     recipes, rounding = (REMEMBERING, _GENTLE) if task.remembers else (COUNTING, ROUNDING)
     hidden, lists = (100, 10) if task.remembers else (40, 5)
     list_rnn = partial(ListRNN, lists=lists, noop=task.noop, capacity=2 * CAPACITY)

@@ -1,160 +1,146 @@
-"""The Stack RNN's window, forward and backward by hand: what autograd does, some three times as fast.
+"""A learner for Stack RNNs with forward and backward written by hand: the gradients of autograd, some three times as fast.
 
-Activations of the window are kept, so that q new tokens cost q steps forward and `window` steps back. They were made with the
-weights of their time, a little old, as in the authors' program; with nothing but new tokens in the window the gradients are
-autograd's. Nets without R, cells of width 1; two actions are computed as one number and its complement.
+Activations of the window are stored, so that q new tokens cost q steps forward and `window` steps backward. Stored activations
+were computed with slightly older weights, as in the authors' program; when all tokens of the window are new, the gradients
+equal those of autograd. Nets without R and cells of width 1 only; two actions are computed as one number and its complement.
 
-A stack lies in a padded buffer (R, M, C + 2): place 0 has the value that is pushed, the last one what an empty cell holds. Then
-the stack after a push is buffer[: C], and after a pop buffer[2 :].
+A stack lies in a padded buffer (R, M, C + 2): index 0 has the value that is pushed, the last index the content of an empty
+cell. The stack after a push is then buffer[: C], and after a pop buffer[2 :].
 """
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from dgl_treestack.algorithmic.learner import CLIP, WINDOW, Learner, Net
+from dgl_treestack.algorithmic.learner import CLIP, WINDOW, Net
 from dgl_treestack.algorithmic.stream import Chunk
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.sequence import StackRNN
 
 
-class StackLearner(Learner):
-    """For restarts of a Stack RNN, one stream each. Raises ConfigurationError for a net that it has no backward for."""
+class StackLearner:
+    """A learner for restarts of a Stack RNN, one stream each. Raises ConfigurationError for a net without a backward here.
+
+    Buffers have window + 1 slots. `length` is the number of tokens in the window; slot `length` of `rows` has the stacks
+    that the next token sees.
+    """
 
     def __init__(self, net: Net, window: int = WINDOW):
-        super().__init__(net, window)
         cell = net.cell
         if not isinstance(cell, StackRNN) or cell.recurrence != "stacks" or cell.width != 1 or not cell.capacity:
             raise ConfigurationError(
-                "By hand only Stack RNNs with recurrence through stacks, width 1 and a capacity are trained."
+                "A backward by hand exists only for Stack RNNs with recurrence through stacks, width 1 and a capacity. "
+                "Train other cells with AutogradLearner."
             )
         if cell.restarts is None:
-            raise ConfigurationError("Nets are trained as restarts; give at least one.")
-        self.cell: StackRNN = cell
+            raise ConfigurationError("The cell has no restarts. Give 'restarts', at least 1.")
+        self.net, self.window, self.cell = net, window, cell
         shape = (window + 1, cell.restarts, cell.stacks)
-        like = cell.U
-        self.rows = like.new_empty((*shape, cell.capacity + 2))
-        self.h = like.new_empty((window + 1, cell.restarts, 1, cell.hidden))
-        self.gates = like.new_empty((*shape, len(cell.actions)))
-        self.values = like.new_empty(shape)
+        self.rows = cell.U.new_empty((*shape, cell.capacity + 2))
+        self.h = cell.U.new_empty((window + 1, cell.restarts, 1, cell.hidden))
+        self.shares = cell.U.new_empty((*shape, len(cell.actions)))
+        self.values = cell.U.new_empty(shape)
         self.inputs = torch.zeros(window + 1, cell.restarts, dtype=torch.int64)
         self.begin()
 
     def begin(self) -> None:
-        """Slot `at` of the buffers has the stacks that the next token will see."""
-        self.at = 0
+        """Empty the stacks and the window."""
+        self.length = 0
         self.rows.fill_(self.cell.empty["stack"])
 
     @torch.no_grad()
     def learn(self, chunk: Chunk) -> Tensor:
-        new = len(chunk.inputs)
+        """Set the gradients of a chunk; return its loss (R,)."""
+        cell, new, two_actions = self.cell, len(chunk.inputs), len(self.cell.actions) == 2
         if new > self.window:
             raise ConfigurationError(f"{new} new tokens do not fit into a window of {self.window}.")
-        self._make_room(new)
-        self._forward(chunk.inputs)
-        h = self.h[self.at - new : self.at]
+        surplus = self.length + new - self.window
+        if surplus > 0:  # drop the oldest tokens, so that the new ones end the window
+            self.length -= surplus
+            for buffer in (self.rows, self.h, self.shares, self.values, self.inputs):
+                buffer[: self.length + 1] = buffer[surplus : surplus + self.length + 1].clone()
+        action = cell.A.unflatten(1, (cell.stacks, -1))
+        logits = action[:, :, :1] - action[:, :, 1:] if two_actions else action
+        write = torch.cat([cell.D, logits.flatten(1, 2)], dim=1).mT.contiguous()  # (R, H, columns): values, then logits
+        self._forward(chunk.inputs, write)
+
+        h = self.h[self.length - new : self.length]
         logits = self.net.read(h).squeeze(2)
-        chances = torch.softmax(logits, -1)
-        losses = functional.cross_entropy(logits.flatten(0, 1), chunk.targets.flatten(), reduction="none").view_as(
-            chunk.weights
-        )
-        errors = (chances - functional.one_hot(chunk.targets, chances.shape[-1])) * chunk.weights.unsqueeze(-1)
+        losses = functional.cross_entropy(logits.flatten(0, 1), chunk.targets.flatten(), reduction="none")
+        errors = torch.softmax(logits, -1) - functional.one_hot(chunk.targets, logits.shape[-1])
+        errors = errors * chunk.weights.unsqueeze(-1)
         self.net.V.grad = errors.movedim(0, 2) @ h.squeeze(2).movedim(0, 1)
-        self._backward((errors.unsqueeze(2) @ self.net.V), new)
-        return (losses * chunk.weights).sum(0)
 
-    def _make_room(self, new: int) -> None:
-        """Move what is kept of the past to the start of the buffers, so that the new tokens fill the window's end."""
-        surplus = self.at + new - self.window
-        if surplus > 0:
-            kept = self.at - surplus
-            for buffer in (self.rows, self.h, self.gates, self.values, self.inputs):
-                buffer[: kept + 1] = buffer[surplus : self.at + 1].clone()
-            self.at = kept
+        from_write, from_h = self._backward(errors.unsqueeze(2) @ self.net.V, write)
+        tops = self.rows[: self.length, :, :, 1 : 1 + cell.depth].flatten(2)
+        symbols = functional.one_hot(self.inputs[: self.length], cell.inputs).to(from_h)
+        cell.P.grad = from_h.movedim(0, 2) @ tops.movedim(0, 1)
+        cell.U.grad = from_h.movedim(0, 2) @ symbols.movedim(0, 1)
+        written = from_write.movedim(0, 2) @ self.h[: self.length].squeeze(2).movedim(0, 1)
+        cell.D.grad, logits = written[:, : cell.stacks].contiguous(), written[:, cell.stacks :]
+        cell.A.grad = torch.stack([logits, -logits], dim=2).flatten(1, 2) if two_actions else logits.contiguous()
+        return (losses.view_as(chunk.weights) * chunk.weights).sum(0)
 
-    def _forward(self, inputs: Tensor) -> None:
-        cell, size, depth = self.cell, self.cell.capacity, self.cell.depth
-        drives = cell.drive(inputs.unsqueeze(-1))
-        read, write = cell.P.mT.contiguous(), self._written()
-        self.inputs[self.at : self.at + len(inputs)] = inputs
-        for drive in drives:
-            at, rows = self.at, self.rows[self.at]
+    def _forward(self, inputs: Tensor, write: Tensor) -> None:
+        """Compute the new tokens (T, R) and append their activations to the window. write: the weights (R, H, columns) by which
+        h is multiplied for the values and the logits of the actions, for two actions the difference of their logits."""
+        cell, size, depth, stacks = self.cell, self.cell.capacity, self.cell.depth, self.cell.stacks
+        read = cell.P.mT.contiguous()
+        self.inputs[self.length : self.length + len(inputs)] = inputs
+        for drive in cell.drive(inputs.unsqueeze(-1)):
+            t, rows = self.length, self.rows[self.length]
             top = rows[:, :, 1 : 1 + depth].flatten(1).unsqueeze(1)
-            h = torch.baddbmm(drive, top, read, out=self.h[at]).clamp_(-50, 50).sigmoid_()
-            found = torch.bmm(h, write).squeeze(1)
-            value = torch.sigmoid(found[:, : cell.stacks].clamp(-50, 50), out=self.values[at])
-            shares = self._shares(found[:, cell.stacks :])
-            self.gates[at] = shares
-            rows[:, :, 0] = value
-            moved = self.rows[at + 1][:, :, 1 : size + 1]
-            torch.lerp(rows[:, :, 2:], rows[:, :, :size], shares[:, :, :1], out=moved)
-            if shares.shape[2] > 2:  # lerp has given push and the rest; the no-op's share of the rest is what is still to come
-                moved.add_(shares[:, :, 2:] * (rows[:, :, 1 : size + 1] - rows[:, :, 2:]))
-            self.at = at + 1
-
-    def _written(self) -> Tensor:
-        """(R, H, columns) what h is multiplied by: D, then the actions' logits, for two actions their difference."""
-        action = self.cell.A.unflatten(1, (self.cell.stacks, -1))
-        logits = action[:, :, :1] - action[:, :, 1:] if action.shape[2] == 2 else action
-        return torch.cat([self.cell.D, logits.flatten(1, 2)], dim=1).mT.contiguous()
-
-    def _shares(self, logits: Tensor) -> Tensor:
-        """(R, M, actions) of what `_written` gives."""
-        if len(self.cell.actions) == 2:
-            push = torch.sigmoid(self.cell.beta * logits).unsqueeze(2)
-            return torch.cat([push, 1 - push], dim=2)
-        return torch.softmax(self.cell.beta * logits.unflatten(1, (self.cell.stacks, -1)), dim=2)
-
-    def _backward(self, from_output: Tensor, new: int) -> None:
-        """from_output: (new, R, 1, H) errors of h."""
-        cell, steps, size, depth = self.cell, self.at, self.cell.capacity, self.cell.depth
-        restarts, stacks, actions = cell.prefix[0], cell.stacks, len(cell.actions)
-        rows, gates, values = self.rows, self.gates, self.values
-        back = self._written().mT.contiguous()
-        error = rows.new_zeros(restarts, stacks, size + 2)  # of the stacks after the step, padded with zeros
-        before = torch.zeros_like(error)
-        found = rows.new_empty(steps, restarts, 1, back.shape[1])  # errors of values and logits before their functions
-        hidden = rows.new_empty(steps, restarts, 1, cell.hidden)
-        curved = self.h[:steps] * (1 - self.h[:steps])
-        slopes = values[:steps] * (1 - values[:steps])
-        two = actions == 2
-        bend = cell.beta * gates[:steps, :, :, 0] * gates[:steps, :, :, 1] if two else None
-        for t in range(steps - 1, -1, -1):
-            inner, own, share = error[:, :, 1 : size + 1], rows[t], gates[t]
-            pushed, popped = own[:, :, :size], own[:, :, 2:]
-            own_found = found[t].squeeze(1)
-            own_found[:, :stacks] = (share[:, :, 0] * inner[:, :, 0] * slopes[t]).clamp_(-CLIP, CLIP)
-            if bend is not None:
-                own_found[:, stacks:] = (torch.linalg.vecdot(inner, pushed - popped).clamp_(-CLIP, CLIP) * bend[t]).clamp_(
-                    -CLIP, CLIP
-                )
+            h = torch.baddbmm(drive, top, read, out=self.h[t]).clamp_(-50, 50).sigmoid_()
+            products = torch.bmm(h, write).squeeze(1)
+            rows[:, :, 0] = torch.sigmoid(products[:, :stacks].clamp(-50, 50), out=self.values[t])
+            logits = cell.beta * products[:, stacks:]
+            if len(cell.actions) == 2:
+                push = torch.sigmoid(logits).unsqueeze(2)
+                shares = torch.cat([push, 1 - push], dim=2)
             else:
-                kept = own[:, :, 1 : size + 1]
-                told = torch.stack([torch.linalg.vecdot(inner, one) for one in (pushed, popped, kept)], dim=2).clamp_(
-                    -CLIP, CLIP
-                )
-                logits = cell.beta * share * (told - (share * told).sum(2, keepdim=True))
-                own_found[:, stacks:] = logits.clamp_(-CLIP, CLIP).flatten(1)
-            h = torch.bmm(found[t], back, out=hidden[t])
-            if t >= steps - new:
-                h += from_output[t - (steps - new)]
-            h.clamp_(-CLIP, CLIP).mul_(curved[t])
+                shares = torch.softmax(logits.unflatten(1, (stacks, -1)), dim=2)
+            self.shares[t] = shares
+            moved = self.rows[t + 1][:, :, 1 : size + 1]
+            torch.lerp(rows[:, :, 2:], rows[:, :, :size], shares[:, :, :1], out=moved)
+            if shares.shape[2] > 2:  # lerp gave the no-op's share to the pop
+                moved.add_(shares[:, :, 2:] * (rows[:, :, 1 : size + 1] - rows[:, :, 2:]))
+            self.length = t + 1
+
+    def _backward(self, from_output: Tensor, write: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the gradients of the products h write (T, R, columns) and of the input of h (T, R, H), for all T tokens of the
+        window. from_output: the gradients (new, R, 1, H) of h from the loss of the new tokens."""
+        cell, steps, size, depth = self.cell, self.length, self.cell.capacity, self.cell.depth
+        stacks, first_new, two_actions = cell.stacks, steps - len(from_output), len(cell.actions) == 2
+        restarts, read = len(write), write.mT.contiguous()
+        after = self.rows.new_zeros(restarts, stacks, size + 2)  # gradients of the stacks after a step, padded with zeros
+        before = torch.zeros_like(after)
+        from_write = self.rows.new_empty(steps, restarts, 1, read.shape[1])
+        from_h = self.rows.new_empty(steps, restarts, 1, cell.hidden)
+        slopes_of_h = self.h[:steps] * (1 - self.h[:steps])
+        slopes_of_values = self.values[:steps] * (1 - self.values[:steps])
+        slopes_of_push = cell.beta * self.shares[:steps, :, :, 0] * self.shares[:steps, :, :, 1]  # for two actions
+        for t in range(steps - 1, -1, -1):
+            inner, rows, share, products = after[:, :, 1 : size + 1], self.rows[t], self.shares[t], from_write[t].squeeze(1)
+            pushed, popped = rows[:, :, :size], rows[:, :, 2:]
+            products[:, :stacks] = (share[:, :, 0] * inner[:, :, 0] * slopes_of_values[t]).clamp_(-CLIP, CLIP)
+            if two_actions:
+                from_push = torch.linalg.vecdot(inner, pushed - popped).clamp_(-CLIP, CLIP)
+                products[:, stacks:] = (from_push * slopes_of_push[t]).clamp_(-CLIP, CLIP)
+            else:
+                stacks_after = (pushed, popped, rows[:, :, 1 : size + 1])
+                from_share = torch.stack([torch.linalg.vecdot(inner, moved) for moved in stacks_after], dim=2)
+                from_share.clamp_(-CLIP, CLIP)
+                logits = cell.beta * share * (from_share - (share * from_share).sum(2, keepdim=True))
+                products[:, stacks:] = logits.clamp_(-CLIP, CLIP).flatten(1)
+            h = torch.bmm(from_write[t], read, out=from_h[t])
+            if t >= first_new:
+                h += from_output[t - first_new]
+            h.clamp_(-CLIP, CLIP).mul_(slopes_of_h[t])
             inside = before[:, :, 1 : size + 1]
-            torch.lerp(error[:, :, :size], error[:, :, 2:], share[:, :, :1], out=inside)
-            if not two:
-                inside.add_(share[:, :, 2:] * (inner - error[:, :, :size]))
+            torch.lerp(after[:, :, :size], after[:, :, 2:], share[:, :, :1], out=inside)
+            if not two_actions:
+                inside.add_(share[:, :, 2:] * (inner - after[:, :, :size]))
             inside[:, :, :depth] += torch.bmm(h, cell.P).view(restarts, stacks, depth)
             inside.clamp_(-CLIP, CLIP)
-            error, before = before, error
-        self._collect(found.squeeze(2), hidden.squeeze(2), steps)
-
-    def _collect(self, found: Tensor, hidden: Tensor, steps: int) -> None:
-        """Gradients of weights: products over the window."""
-        cell, depth = self.cell, self.cell.depth
-        tops = self.rows[:steps, :, :, 1 : 1 + depth].flatten(2)
-        cell.P.grad = hidden.movedim(0, 2) @ tops.movedim(0, 1)
-        written = found.movedim(0, 2) @ self.h[:steps].squeeze(2).movedim(0, 1)
-        cell.D.grad, logits = written[:, : cell.stacks].contiguous(), written[:, cell.stacks :]
-        cell.A.grad = torch.stack([logits, -logits], dim=2).flatten(1, 2) if len(cell.actions) == 2 else logits.contiguous()
-        hot = functional.one_hot(self.inputs[:steps], cell.inputs).to(hidden)
-        cell.U.grad = hidden.movedim(0, 2) @ hot.movedim(0, 1)
+            after, before = before, after
+        return from_write.squeeze(2), from_h.squeeze(2)

@@ -1,10 +1,11 @@
-"""Joulin & Mikolov's tables and figures: every model on every task, chosen restarts beside the distribution over all."""
+"""Joulin & Mikolov's tables and figures: all models on all tasks, the chosen restart beside the distribution over all."""
 
 import itertools
 import json
 import logging
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import torch
 
 from dgl_treestack import atomic, plots
 from dgl_treestack.algorithmic.experiment import Extent, fingerprint, run
-from dgl_treestack.algorithmic.models import NetModel, models
+from dgl_treestack.algorithmic.models import models
 from dgl_treestack.algorithmic.tasks import tasks
 from dgl_treestack.algorithmic.testing import PROTOCOLS
 from dgl_treestack.data import records
@@ -43,92 +44,85 @@ Line = dict[str, Any]
 
 
 def missing(folder: Path, scale_name: str, seed: int) -> list[str]:
-    """The names of the runs that are not done."""
-    extent = EXTENTS[scale_name]
-    names = [_filed(name, model, extent, seed) for name, task in tasks().items() for model in models(task)]
-    return [name for name in names if not (folder / "runs" / name / "DONE").exists()]
+    """Return the names of the runs that are not done."""
+    return [path.name for path in _runs(folder, EXTENTS[scale_name], seed) if not (path / "DONE").exists()]
 
 
 def reproduce(folder: Path, scale_name: str, seed: int, *, jobs: int = 1, training: bool = True) -> str:
-    """Train what is missing, then write `table.md`, `table.csv` and figures. Restarts take the place of seeds.
+    """Train missing runs, then write `table.md`, `table.csv` and figures, with restarts in the role of seeds.
 
-    training: or else only from runs that are done; without any, nothing is written. Returns the text of the table, or ''.
+    training: if false, only runs that are done are used; without any, nothing is written. Returns the text of the table, or ''.
     """
     extent = EXTENTS[scale_name]
-    left = set() if training else set(missing(folder, scale_name, seed))
-    work = [
-        (name, number)
-        for name, task in tasks().items()
-        for number, model in enumerate(models(task))
-        if _filed(name, model, extent, seed) not in left
-    ]
+    runs = _runs(folder, extent, seed)
+    work = [(*runs[path], extent, seed, path) for path in runs if training or (path / "DONE").exists()]
     if not work:
         return ""
     if jobs > 1:
         with workers(jobs) as pool:
-            done = list(pool.map(_run, [(name, number, extent, seed, folder) for name, number in work]))
+            finished = list(pool.map(_run, work))
     else:
         torch.set_num_threads(1)
-        done = [_run((name, number, extent, seed, folder)) for name, number in work]
-    found = {(name, models(tasks()[name])[number].label): rows for (name, number), rows in zip(work, done, strict=True)}
-    lines = [line for key, rows in found.items() for line in _lines(*key, rows, extent)]
+        finished = list(map(_run, work))
+    rows_of_run = {
+        (name, models(tasks()[name])[number].label): rows for (name, number, *_), rows in zip(work, finished, strict=True)
+    }
+    lines = [line for key, rows in rows_of_run.items() for line in _lines(*key, rows, extent)]
     atomic.write_text(folder / "table.csv", report.csv_table(lines))
     text = _markdown(lines, extent, f"treestack reproduce algorithmic --scale {scale_name}", seed)
     atomic.write_text(folder / "table.md", text)
-    _draw(found, folder, extent, seed)
+    traces = [path / "trace.jsonl" for path, (name, _) in runs.items() if name == TRACED]
+    _draw(rows_of_run, [path for path in traces if path.exists()], folder, extent)
     return text
 
 
+def _runs(folder: Path, extent: Extent, seed: int) -> dict[Path, tuple[str, int]]:
+    """Return the folders of all runs, each with the name of its task and the number of its model."""
+    runs = {}
+    for name, task in tasks().items():
+        for number, model in enumerate(models(task)):
+            label = model.label.lower().replace(" ", "_").replace("+", "-")
+            runs[folder / "runs" / f"{name}-{label}-{fingerprint(model, extent)}-{seed}"] = name, number
+    return runs
+
+
 def _run(work: tuple[str, int, Extent, int, Path]) -> list[Record]:
-    """One model on one task, in a process of its own or not."""
+    """Run one model on one task, in this process or a worker."""
     name, number, extent, seed, folder = work
     torch.set_num_threads(1)
     logging.getLogger("dgl_treestack").setLevel(logging.INFO)
     task = tasks()[name]
-    model = models(task)[number]
-    return run(task, model, extent, seed, folder / "runs" / _filed(name, model, extent, seed))
-
-
-def _filed(task: str, model: NetModel, extent: Extent, seed: int) -> str:
-    """The name of a run's folder."""
-    label = model.label.lower().replace(" ", "_").replace("+", "-")
-    return f"{task}-{label}-{fingerprint(model, extent)}-{seed}"
+    return run(task, models(task)[number], extent, seed, folder)
 
 
 def _lines(task: str, label: str, rows: Sequence[Record], extent: Extent) -> Iterator[Line]:
-    """A line before rounding and, where there is one, one after: per cent of sizes that the chosen restart is right on, by way
-    of testing, and how many restarts are right on all."""
+    """Generate a line before rounding and, where there is one, one after.
+
+    Per protocol and kind of actions: the per cent of sizes on which the chosen restart, that of least entropy, is right, and
+    how many restarts are right on all.
+    """
     for rounded in sorted({row["rounded"] for row in rows}):
-        own = [row for row in rows if row["rounded"] == rounded]
-        restarts = {row["restart"] for row in own}
-        name = f"{label}, rounded" if rounded else label
-        printed = PAPER.get(name, ())
-        line: Line = {"task": task, "model": name, "restarts": len(restarts)}
-        line["paper"] = printed[COUNTING.index(task)] if printed and task in COUNTING else None
-        for protocol, hard in itertools.product(PROTOCOLS, sorted({row["hard"] for row in own})):
-            way = [row for row in own if (row["protocol"], row["hard"]) == (protocol, hard)]
-            near = [row for row in way if row["depth"] <= extent.largest]
-            mine = [row for row in way if row["restart"] == _chosen(way)]
+        name, printed = f"{label}, rounded" if rounded else label, None
+        if name in PAPER and task in COUNTING:
+            printed = PAPER[name][COUNTING.index(task)]
+        restarts = sorted({row["restart"] for row in rows if row["rounded"] == rounded})
+        line: Line = {"task": task, "model": name, "restarts": len(restarts), "paper": printed}
+        modes = sorted({row["hard"] for row in rows if row["rounded"] == rounded})
+        for protocol, hard in itertools.product(PROTOCOLS, modes):
+            tests = [row for row in rows if (row["rounded"], row["protocol"], row["hard"]) == (rounded, protocol, hard)]
+            near = [row for row in tests if row["depth"] <= extent.largest]
+            shares = [records.accuracy(row for row in near if row["restart"] == restart) for restart in restarts]
+            best = min(tests, key=itemgetter("entropy"))
             column = f"{protocol}, {'hard' if hard else 'soft'}"
-            of_restarts = [records.accuracy(row for row in near if row["restart"] == one) for one in sorted(restarts)]
-            line[column] = of_restarts[_chosen(way)]
-            line[f"{column}: restarts"] = sum(share == 100.0 for share in of_restarts)
+            line[column] = shares[best["restart"]]
+            line[f"{column}: restarts"] = sum(share == 100.0 for share in shares)
             if protocol == "emptied":
-                line |= {f"{column}: {what} restart": found(of_restarts) for what, found in _SPREAD.items()}
-                line[f"entropy, {column}"] = mine[0]["entropy"]
-                line[f"{column}: holds to"] = _holds_to(mine)
+                line |= {f"{column}: {rank} restart": statistic(shares) for rank, statistic in _SPREAD.items()}
+                line[f"entropy, {column}"] = best["entropy"]
+                by_size = sorted((row for row in tests if row["restart"] == best["restart"]), key=itemgetter("depth"))
+                right = itertools.takewhile(itemgetter("correct"), by_size)
+                line[f"{column}: holds to"] = max((row["depth"] for row in right), default=0)
         yield line
-
-
-def _holds_to(rows: Sequence[Record]) -> int:
-    """The largest size up to which every size that was tested is right, 0 when the first is not."""
-    right = itertools.takewhile(lambda row: row["correct"], sorted(rows, key=lambda row: row["depth"]))
-    return max((row["depth"] for row in right), default=0)
-
-
-def _chosen(rows: Sequence[Record]) -> int:
-    """The restart of least entropy on sequences of the sizes it was trained on."""
-    return int(min(rows, key=lambda row: row["entropy"])["restart"])
 
 
 _CAPTION = (
@@ -148,14 +142,17 @@ _RECIPES = (
 
 
 def _markdown(lines: Sequence[Line], extent: Extent, command: str, seed: int) -> str:
-    ways = ("emptied, soft", "emptied, hard", "stream, soft", "stream, hard")
-    rows = [["task", "model", "paper", *ways, "restarts: worst, middle, best", "holds to n"]]
+    columns = ("emptied, soft", "emptied, hard", "stream, soft", "stream, hard")
+    rows = [["task", "model", "paper", *columns, "restarts: worst, middle, best", "holds to n"]]
     for line in lines:
-        cells = [f"{line[way]:.1f} ({line[f'{way}: restarts']}/{line['restarts']})" if way in line else "-" for way in ways]
+        cells = [
+            f"{line[column]:.1f} ({line[f'{column}: restarts']}/{line['restarts']})" if column in line else "-"
+            for column in columns
+        ]
         paper = "-" if line["paper"] is None else f"{line['paper']:g}"
-        emptied = [way for way in ways[:2] if way in line]
-        spread = "; ".join(", ".join(f"{line[f'{way}: {what} restart']:.0f}" for what in _SPREAD) for way in emptied)
-        holds = "; ".join(str(line[f"{way}: holds to"]) for way in emptied)
+        emptied = [column for column in columns[:2] if column in line]
+        spread = "; ".join(", ".join(f"{line[f'{column}: {rank} restart']:.0f}" for rank in _SPREAD) for column in emptied)
+        holds = "; ".join(str(line[f"{column}: holds to"]) for column in emptied)
         rows.append([tasks()[line["task"]].title, line["model"], paper, *cells, spread, holds])
     return "\n\n".join(
         [
@@ -169,12 +166,20 @@ def _markdown(lines: Sequence[Line], extent: Extent, command: str, seed: int) ->
     )
 
 
-def _draw(found: Mapping[tuple[str, str], Sequence[Record]], folder: Path, extent: Extent, seed: int) -> None:
-    """Accuracy against length (Figure 2), and what a net does (Table 3, Figure 3)."""
+def _draw(
+    rows_of_run: Mapping[tuple[str, str], Sequence[Record]], traces: Sequence[Path], folder: Path, extent: Extent
+) -> None:
+    """Draw accuracy against length (Figure 2), and the actions of a net (Table 3, Figure 3).
+
+    A curve has the per cent of sequences of a size that the chosen restart is right on: as trained, from empty memories.
+    """
     curves: dict[str, dict[str, dict[int, float]]] = {}
-    for (name, label), rows in found.items():
+    for (name, label), rows in rows_of_run.items():
         if name in SHOWN_BY_LENGTH:
-            curves.setdefault(tasks()[name].title, {})[label] = _by_length(rows, extent)
+            tests = [row for row in rows if not row["rounded"] and not row["hard"] and row["protocol"] == "emptied"]
+            best = min(tests, key=itemgetter("entropy"))
+            shown = [row for row in tests if row["restart"] == best["restart"] and row["depth"] <= extent.largest]
+            curves.setdefault(tasks()[name].title, {})[label] = {row["depth"]: 100 * row["score"] for row in shown}
     if curves:
         points = [
             {"task": task, "model": label, "n": n, "per cent": share}
@@ -184,14 +189,5 @@ def _draw(found: Mapping[tuple[str, str], Sequence[Record]], folder: Path, exten
         ]
         atomic.write_text(folder / "length.csv", report.csv_table(points))
         plots.draw_data("algorithmic", curves, folder / "length")
-    for model in models(tasks()[TRACED]) if TRACED in tasks() else ():
-        path = folder / "runs" / _filed(TRACED, model, extent, seed) / "trace.jsonl"
-        if path.exists():
-            plots.draw_data("actions", [json.loads(line) for line in path.read_text().splitlines()], folder / "actions")
-
-
-def _by_length(rows: Sequence[Record], extent: Extent) -> dict[int, float]:
-    """Per cent of sequences of a size that the chosen restart is right on: as trained, from empty memories."""
-    own = [row for row in rows if not row["rounded"] and not row["hard"] and row["protocol"] == "emptied"]
-    chosen = _chosen(own)
-    return {row["depth"]: 100 * row["score"] for row in own if row["restart"] == chosen and row["depth"] <= extent.largest}
+    for path in traces:
+        plots.draw_data("actions", [json.loads(line) for line in path.read_text().splitlines()], folder / "actions")

@@ -14,12 +14,14 @@ from dgl_treestack.sequence import ActingCell, StackRNN
 from dgl_treestack.training.random import numpy_generator
 
 PROTOCOLS = ("emptied", "stream")
-TOLERANCE = 1.01  # a stack is unused when the entropy without it is at most so many times what it was
+TOLERANCE = 1.01  # a stack is unused when the entropy without it is at most this multiple of the entropy with it
+TRACED = 6  # size of the sequence that is traced
 
 
 @contextmanager
 def tested_as(net: Net, *, hard: bool, capacity: int) -> Iterator[None]:
-    """Within, the likeliest actions are taken alone, or all as they are, and memories have other sizes."""
+    """Give memories another capacity within the context, and take only the most probable action if hard. Other cells than
+    acting ones stay as they are."""
     cell = net.cell
     if not isinstance(cell, ActingCell):
         yield
@@ -36,95 +38,88 @@ def tested_as(net: Net, *, hard: bool, capacity: int) -> Iterator[None]:
 
 @torch.no_grad()
 def right(task: Task, net: Net, sizes: Sequence[int], protocol: str, seed: int, *, repeats: int = 1) -> Tensor:
-    """(R, sizes) the share of sequences of a size whose scored tokens are all predicted, `repeats` of every size.
+    """Return the share (R, sizes) of sequences of a size whose scored tokens are all predicted, among `repeats` of every size.
 
-    emptied: memories are emptied before every sequence, before whose first symbol the task's `start` is read. stream: all
-    sequences one after another, from the smallest size on, memories emptied once.
+    emptied: memories are emptied before every sequence, and the task's `start` is read before its first symbol. stream: all
+    sequences follow one another, from the smallest size on, and memories are emptied once.
     """
     generator = numpy_generator(seed, f"{task.name}, test, {protocol}")
     drawn = [[task.draw(n, generator) for _ in range(repeats)] for n in sizes]
     if protocol == "emptied":
-        return torch.stack([_emptied(task, net, sequences) for sequences in drawn], dim=1)
-    return _streamed(task, net, drawn)
+        alone = [_predicted(task, net, [[sequence] for sequence in sequences]) for sequences in drawn]
+        return torch.stack(alone, dim=1).double().mean(2)
+    stream = [sequence for sequences in drawn for sequence in sequences]
+    return _predicted(task, net, [stream]).unflatten(1, (len(drawn), -1)).double().mean(2)
 
 
-def _emptied(task: Task, net: Net, sequences: Sequence[Sequence[int]]) -> Tensor:
-    """(R,) the share of some sequences, side by side."""
-    longest = max(map(len, sequences))
-    tokens = torch.zeros(longest + 2, len(sequences), dtype=torch.int64)
-    scored = torch.zeros(longest + 2, len(sequences), dtype=torch.bool)
-    for column, sequence in enumerate(sequences):
-        tokens[: len(sequence) + 1, column] = torch.tensor([task.start, *sequence])
-        scored[1 : len(sequence) + 1, column] = torch.tensor(task.scored(sequence))
-        scored[len(sequence) + 1, column] = task.next_is_scored
-    return _all_right(net, tokens, scored).double().mean(1)
+def _predicted(task: Task, net: Net, streams: Sequence[Sequence[Sequence[int]]]) -> Tensor:
+    """Return whether every scored token of a sequence is the most probable one, (R, sequences) in the order of the streams.
 
-
-def _all_right(net: Net, tokens: Tensor, scored: Tensor) -> Tensor:
-    """(R, B) whether every scored token (T, B) is the likeliest given those before it."""
-    found = torch.ones(net.cell.restarts or 1, tokens.shape[1], dtype=torch.bool)
+    Streams of sequences are read side by side. Where the task scores the first token after a sequence, that token counts for
+    the sequence before it; after the last sequence of a stream it is symbol 0.
+    """
+    length = max(sum(map(len, stream)) for stream in streams) + 2
+    tokens = torch.zeros(length, len(streams), dtype=torch.int64)
+    counts_for = torch.full((length, len(streams)), -1)  # the number of the sequence, -1 for tokens that are not scored
+    count = 0
+    for column, stream in enumerate(streams):
+        tokens[0, column], end = task.start, 1
+        for sequence in stream:
+            begin, end = end, end + len(sequence)
+            tokens[begin:end, column] = torch.tensor(sequence)
+            counts_for[begin:end, column][torch.tensor(task.scored(sequence))] = count
+            if task.next_is_scored:
+                counts_for[end, column] = count
+            count += 1
+    predicted = torch.ones(net.cell.restarts or 1, count, dtype=torch.bool)
     for t, h in enumerate(states(net, tokens[:-1])):
-        found &= (net.read(h).argmax(-1) == tokens[t + 1]) | ~scored[t + 1]
-    return found
-
-
-def _streamed(task: Task, net: Net, drawn: Sequence[Sequence[Sequence[int]]]) -> Tensor:
-    tokens, scored, owner = [task.start], [False], [0]
-    every = [sequence for sequences in drawn for sequence in sequences]
-    for number, sequence in enumerate(every):
-        begins = task.next_is_scored and number > 0
-        marks = task.scored(sequence)
-        tokens += sequence
-        scored += [begins or marks[0], *marks[1:]]
-        owner += [number - begins, *[number] * (len(sequence) - 1)]
-    tokens.append(0)
-    scored.append(task.next_is_scored)
-    owner.append(len(every) - 1)
-    found = torch.ones(net.cell.restarts or 1, len(every), dtype=torch.bool)
-    for t, h in enumerate(states(net, torch.tensor(tokens[:-1]).unsqueeze(1))):
-        if scored[t + 1]:
-            found[:, owner[t + 1]] &= net.read(h)[:, 0].argmax(-1) == tokens[t + 1]
-    return found.unflatten(1, (len(drawn), -1)).double().mean(2)
+        columns = torch.nonzero(counts_for[t + 1] >= 0).flatten()
+        if len(columns):
+            hits = net.read(h).argmax(-1) == tokens[t + 1]
+            predicted[:, counts_for[t + 1, columns]] &= hits[:, columns]
+    return predicted
 
 
 @torch.no_grad()
 def prune(task: Task, net: Net, seed: int) -> Tensor:
-    """Take away stacks that a net can do without, one after another in their order (the paper searches all subsets), as long as
-    its entropy does not rise by more than a per cent: what is read of them becomes nothing. Returns how many are left (R,)."""
+    """Remove stacks that a net does not need, by setting to zero the weights that read them. Returns the stacks left (R,).
+
+    Stacks are tried one after another in their order (the paper searches all subsets); a stack is removed when the entropy of
+    its net rises by at most one per cent.
+    """
     cell = net.cell
     assert isinstance(cell, StackRNN)
     columns = cell.P.unflatten(2, (cell.stacks, -1))
     least = entropy(task, net, seed)
     left = torch.full(cell.prefix, cell.stacks)
     for number in range(cell.stacks):
-        kept = columns[:, :, number].clone()
+        weights = columns[:, :, number].clone()
         columns[:, :, number] = 0
-        found = entropy(task, net, seed)
-        needed = ~(found <= TOLERANCE * least)
-        columns[needed, :, number] = kept[needed]
+        needed = ~(entropy(task, net, seed) <= TOLERANCE * least)
+        columns[needed, :, number] = weights[needed]
         left -= (~needed).long()
     return left
 
 
-TRACED = 6  # size of the sequence that is traced
-
-
 @torch.no_grad()
 def trace(task: Task, net: Net, restart: int, seed: int) -> list[dict[str, Any]]:
-    """What a restart does in a sequence of size 6, memories emptied before: per input the symbol, the likeliest next one, and
-    per stack that is read the shares of its actions and the value on its top after them."""
+    """Return what a restart does in a sequence of size 6, starting from empty memories.
+
+    Per input: the symbol, the most probable next one, and per stack that is read the shares of its actions and the value on its
+    top after them.
+    """
     cell = net.cell
     assert isinstance(cell, StackRNN)
     tokens = [task.start, *task.draw(TRACED, numpy_generator(seed, f"{task.name}, trace"))]
-    reads = cell.P[restart].unflatten(1, (cell.stacks, -1)).abs().sum((0, 2)) > 0
-    found, state = [], cell.start(1)
+    is_read = cell.P[restart].unflatten(1, (cell.stacks, -1)).abs().sum((0, 2)) > 0
+    lines, state = [], cell.start(1)
     for token in tokens:
         state, actions = cell.step(cell.drive(torch.full((*cell.prefix, 1), token)), state)
         stacks = []
-        for number in torch.nonzero(reads).flatten().tolist():
+        for number in torch.nonzero(is_read).flatten().tolist():
             shares = {name: round(actions[name][restart, 0, number].item(), 4) for name in cell.actions}
             top = round(state["stack"][restart, 0, number, 0, 0].item(), 4)
             stacks.append({"stack": number, **shares, "top": top})
-        likeliest = int(net.read(state["h"])[restart, 0].argmax())
-        found.append({"symbol": task.symbols[token], "next": task.symbols[likeliest], "stacks": stacks})
-    return found
+        predicted = int(net.read(state["h"])[restart, 0].argmax())
+        lines.append({"symbol": task.symbols[token], "next": task.symbols[predicted], "stacks": stacks})
+    return lines

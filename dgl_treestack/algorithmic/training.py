@@ -5,29 +5,28 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
 from tqdm.auto import tqdm
 
 from dgl_treestack.algorithmic._task import Task
-from dgl_treestack.algorithmic.curriculum import Curriculum
-from dgl_treestack.algorithmic.learner import AutogradLearner, Learner, Net
+from dgl_treestack.algorithmic.learner import AutogradLearner, Net
 from dgl_treestack.algorithmic.stack_learner import StackLearner
-from dgl_treestack.algorithmic.stream import Streams
+from dgl_treestack.algorithmic.stream import Curriculum, Streams
 from dgl_treestack.sequence import ActingCell, StackRNN
-from dgl_treestack.training.random import numpy_generator, torch_generator
+from dgl_treestack.training.random import numpy_generator
 
 
 @dataclass(frozen=True)
 class Recipe:
     """How restarts are trained.
 
-    updates: of `tokens` new tokens each. largest: sizes of sequences, reached after `curriculum` of the updates, linearly, or
-    with a `goal` as `Curriculum` says. rate: the learning rate, kept for `steady` of the updates, then falling to a hundredth.
-    segment: memories are emptied and new streams begin after so many updates. beta: rounding ends there, raised in `stages`
-    from 1.2.
+    updates: the number of updates, each with `tokens` new tokens. largest: the largest size of sequences, reached after a share
+    `curriculum` of the updates, linearly, or with a `goal` as `Curriculum` says. rate: the learning rate, constant for a share
+    `steady` of the updates, then falling to a hundredth. segment: the number of updates after which memories are emptied and
+    new streams begin. beta: the sharpness of actions at the end of rounding, raised in `stages` from 1.2, each a fixed factor
+    above the one before.
     """
 
     updates: int = 4000
@@ -49,80 +48,62 @@ NO_NUMBER = 99.0  # the entropy of nets that have diverged
 _FIRST_BETA, _LAST_RATE = 1.2, 0.01
 
 
-def learner_for(net: Net) -> Learner:
-    """The whole window by hand where that is known, else as the cell takes it back."""
-    cell = net.cell
-    known = isinstance(cell, StackRNN) and cell.recurrence == "stacks" and cell.width == 1 and cell.capacity
-    return StackLearner(net) if known else AutogradLearner(net)
-
-
 def train(task: Task, net: Net, recipe: Recipe, seed: int, *, quiet: bool = True) -> None:
     """Train restarts in place. The same seed draws the same sequences."""
-    streams = Streams(task, net.cell.restarts or 1, numpy_generator(seed, f"{task.name}, {recipe.beta}"))
-    learner = learner_for(net)
-    kind = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}[recipe.optimizer]
-    optimizer = kind(net.parameters(), lr=recipe.rate)
-    least, growing = max(task.smallest, 2), recipe.curriculum * recipe.updates
-    curriculum = Curriculum(least, recipe.largest, growing, net.cell.restarts or 1, recipe.goal)
+    cell, restarts = net.cell, net.cell.restarts or 1
+    by_hand = isinstance(cell, StackRNN) and cell.recurrence == "stacks" and cell.width == 1 and cell.capacity
+    learner = StackLearner(net) if by_hand else AutogradLearner(net)
+    generator = numpy_generator(seed, f"{task.name}, {recipe.beta}")
+    streams = Streams(task, restarts, generator)
+    growing = recipe.curriculum * recipe.updates
+    curriculum = Curriculum(max(task.smallest, 2), recipe.largest, growing, restarts, recipe.goal)
+    optimizer = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}[recipe.optimizer](net.parameters(), lr=recipe.rate)
+    rounded = cell if recipe.stages > 1 and isinstance(cell, ActingCell) else None
     for i in tqdm(range(recipe.updates), desc=task.title, disable=quiet or None, leave=False):
-        streams.largest = curriculum.sizes
-        _set_beta(net, recipe, i / recipe.updates)
-        optimizer.param_groups[0]["lr"] = _rate(recipe, i / recipe.updates)
+        progress = i / recipe.updates
+        if rounded is not None:
+            stage = min(recipe.stages - 1, math.floor(progress * recipe.stages))
+            rounded.beta = _FIRST_BETA * (recipe.beta / _FIRST_BETA) ** (stage / (recipe.stages - 1))
+        falling = max(0.0, (progress - recipe.steady) / (1 - recipe.steady))
+        optimizer.param_groups[0]["lr"] = recipe.rate * _LAST_RATE**falling
         if i % recipe.segment == 0:
-            streams.begin()
+            streams = Streams(task, restarts, generator)
             learner.begin()
+        streams.largest = curriculum.sizes
         chunk = streams.take(recipe.tokens)
         curriculum.note(learner.learn(chunk), chunk.weights.sum(0))
         optimizer.step()
-    _set_beta(net, recipe, 1.0)
-
-
-def _rate(recipe: Recipe, done: float) -> float:
-    falling = max(0.0, (done - recipe.steady) / (1 - recipe.steady))
-    return float(recipe.rate * _LAST_RATE**falling)
-
-
-def _set_beta(net: Net, recipe: Recipe, done: float) -> None:
-    """In stages from 1.2 to the recipe's, each a fixed factor above the one before."""
-    if recipe.stages > 1 and isinstance(net.cell, ActingCell):
-        stage = min(recipe.stages - 1, math.floor(done * recipe.stages))
-        net.cell.beta = _FIRST_BETA * (recipe.beta / _FIRST_BETA) ** (stage / (recipe.stages - 1))
-
-
-def new_net(net: Net, seed: int) -> Net:
-    """The same net with initial values of a seed."""
-    net.reset_parameters(torch_generator(seed, "restarts"))
-    return net
+    if rounded is not None:
+        rounded.beta = recipe.beta
 
 
 @torch.no_grad()
 def entropy(task: Task, net: Net, seed: int, *, streams: int = 16, sequences: int = 20) -> Tensor:
-    """(R,) mean of -log10 of the chance of the next token, over fresh streams of sequences of sizes 2 to 19; for a task of
-    which only scored tokens are trained, over those. NO_NUMBER where that is none."""
-    generator = numpy_generator(seed, f"{task.name}, validation")
-    drawn = [_sequences(task, generator, sequences) for _ in range(streams)]
-    length = min(len(tokens) for tokens, _ in drawn)
-    tokens = torch.tensor([tokens[:length] for tokens, _ in drawn]).T
-    weights = torch.tensor([weights[1:length] for _, weights in drawn], dtype=torch.float32).T
+    """Return the mean (R,) of -log10 of the probability of the next token, over fresh streams of sequences of sizes 2 to 19.
+
+    Only scored tokens count for a task of which only those are trained. NO_NUMBER stands for a mean that is not finite.
+    """
+    generator, drawn = numpy_generator(seed, f"{task.name}, validation"), list[tuple[list[int], list[bool]]]()
+    for _ in range(streams):
+        stream, counted = [task.start], [False]
+        for _ in range(sequences):
+            sequence = task.draw(int(generator.choice(VALIDATED)), generator)
+            stream += sequence
+            counted += task.scored(sequence) if task.only_scored else [True] * len(sequence)
+        drawn.append((stream, counted))
+    length = min(len(stream) for stream, _ in drawn)
+    tokens = torch.tensor([stream[:length] for stream, _ in drawn]).T
+    weights = torch.tensor([counted[1:length] for _, counted in drawn], dtype=torch.float32).T
     total = torch.zeros(net.cell.restarts or 1)
     for t, h in enumerate(states(net, tokens[:-1])):
-        chances = functional.log_softmax(net.read(h), -1)
-        targets = tokens[t + 1].expand(chances.shape[:-1]).unsqueeze(-1)
-        total -= (chances.gather(-1, targets).squeeze(-1) * weights[t]).sum(-1)
+        log_probabilities = functional.log_softmax(net.read(h), -1)
+        targets = tokens[t + 1].expand(log_probabilities.shape[:-1]).unsqueeze(-1)
+        total -= (log_probabilities.gather(-1, targets).squeeze(-1) * weights[t]).sum(-1)
     return (total / math.log(10) / weights.sum()).nan_to_num(NO_NUMBER, NO_NUMBER)
 
 
-def _sequences(task: Task, generator: np.random.Generator, count: int) -> tuple[list[int], list[bool]]:
-    tokens, weights = [task.start], [False]
-    for _ in range(count):
-        drawn = task.draw(int(generator.choice(VALIDATED)), generator)
-        tokens += drawn
-        weights += task.scored(drawn) if task.only_scored else [True] * len(drawn)
-    return tokens, weights
-
-
 def states(net: Net, tokens: Tensor) -> Iterator[Tensor]:
-    """h (R, B, H) after every token of streams that all restarts read alike: tokens (T, B)."""
+    """Generate h (R, B, H) after every token of B streams (T, B), which all restarts read alike."""
     cell = net.cell
     state = cell.start(tokens.shape[1])
     for row in tokens:

@@ -14,27 +14,27 @@ from dgl_treestack.sequence import LSTM, RNN, ListRNN, StackRNN
 RESTARTS = 3
 
 
-def net(seed=0, **settings):
-    made = Net(StackRNN(3, 6, stacks=2, capacity=12, restarts=RESTARTS, **settings)).double()
-    made.reset_parameters(torch.Generator().manual_seed(seed))
-    for parameter in made.parameters():
+def stack_net(seed=0, **settings):
+    net = Net(StackRNN(3, 6, stacks=2, capacity=12, restarts=RESTARTS, **settings)).double()
+    net.reset_parameters(torch.Generator().manual_seed(seed))
+    for parameter in net.parameters():
         parameter.data.mul_(6)
-    return made
+    return net
 
 
-def gradients(made):
-    return {name: parameter.grad.clone() for name, parameter in made.named_parameters()}
+def gradients(net):
+    return {name: parameter.grad.clone() for name, parameter in net.named_parameters()}
 
 
 @pytest.mark.parametrize("noop", [False, True])
 @pytest.mark.parametrize("beta", [1.0, 3.0])
 def test_by_hand_is_what_autograd_finds(noop, beta):
     """With weights that stay, activations kept from earlier are those of the window computed anew."""
-    made = net(noop=noop)
-    made.cell.beta = beta
+    net = stack_net(noop=noop)
+    net.cell.beta = beta
     streams = Streams(tasks()["anbmcnm"], RESTARTS, np.random.default_rng(1))
     streams.largest = [6] * len(streams.tokens)
-    hand, plain = StackLearner(made, window=20), AutogradLearner(made, window=20)
+    hand, plain = StackLearner(net, window=20), AutogradLearner(net, window=20)
     plain.begin()
     for length in (5, 10, 20):
         hand.begin()
@@ -43,30 +43,30 @@ def test_by_hand_is_what_autograd_finds(noop, beta):
             chunk = streams.take(length)
             chunk.weights[::2] *= 0.5
             loss = hand.learn(chunk)
-            found = gradients(made)
+            by_hand = gradients(net)
             torch.testing.assert_close(loss, plain.learn(chunk), atol=1e-10, rtol=1e-10)
-            for name, gradient in gradients(made).items():
-                torch.testing.assert_close(found[name], gradient, atol=1e-10, rtol=1e-8)
+            for name, gradient in gradients(net).items():
+                torch.testing.assert_close(by_hand[name], gradient, atol=1e-10, rtol=1e-8)
 
 
 def test_error_signals_are_clipped_by_both(monkeypatch):
-    made = net()
-    for parameter in made.parameters():
+    net = stack_net()
+    for parameter in net.parameters():
         parameter.data.mul_(8)
     chunk = Streams(tasks()["anbncn"], RESTARTS, np.random.default_rng(2)).take(30)
     chunk.weights.mul_(500)
-    hand, plain = StackLearner(made, window=30), AutogradLearner(made, window=30)
+    hand, plain = StackLearner(net, window=30), AutogradLearner(net, window=30)
     plain.begin()
     hand.learn(chunk)
-    clipped = {"hand": gradients(made)}
+    clipped = {"hand": gradients(net)}
     plain.learn(chunk)
-    clipped["plain"] = gradients(made)
+    clipped["plain"] = gradients(net)
     monkeypatch.setattr("dgl_treestack.algorithmic.stack_learner.CLIP", 1e30)
     monkeypatch.setattr("dgl_treestack.algorithmic.learner.CLIP", 1e30)
-    for name, one in (("hand", hand), ("plain", plain)):
-        one.begin()
-        one.learn(chunk)
-        free = gradients(made)
+    for name, learner in (("hand", hand), ("plain", plain)):
+        learner.begin()
+        learner.learn(chunk)
+        free = gradients(net)
         torch.testing.assert_close(clipped[name]["V"], free["V"], rtol=1e-8, atol=1e-8)
         for weight in ("cell.U", "cell.P"):
             assert clipped[name][weight].abs().max() < 0.7 * free[weight].abs().max(), f"{weight}, {name}"
@@ -74,11 +74,11 @@ def test_error_signals_are_clipped_by_both(monkeypatch):
 
 @pytest.mark.parametrize("make", [RNN, LSTM, lambda *sizes, **more: ListRNN(*sizes, lists=2, capacity=20, **more)])
 def test_other_cells_learn_by_autograd(make):
-    made = Net(make(2, 8, restarts=4))
-    made.reset_parameters(torch.Generator().manual_seed(0))
-    for parameter in made.parameters():
+    net = Net(make(2, 8, restarts=4))
+    net.reset_parameters(torch.Generator().manual_seed(0))
+    for parameter in net.parameters():
         parameter.data.mul_(3)
-    plain, adam = AutogradLearner(made, window=20), torch.optim.Adam(made.parameters(), 0.03)
+    plain, adam = AutogradLearner(net, window=20), torch.optim.Adam(net.parameters(), 0.03)
     streams = Streams(tasks()["anbn"], 4, np.random.default_rng(0))
     plain.begin()
     losses = []
@@ -113,9 +113,9 @@ def test_streams_are_sequences_without_gaps():
         inside = symbol == "=" or (inside and symbol != ".")
 
 
-def test_by_hand_takes_only_what_it_knows():
+def test_a_net_without_a_backward_by_hand_is_refused():
     for settings in ({"recurrence": "full"}, {"width": 2}, {"capacity": 0}):
-        with pytest.raises(ConfigurationError, match="By hand"):
+        with pytest.raises(ConfigurationError, match="by hand exists only"):
             StackLearner(Net(StackRNN(3, 4, **{"restarts": 2, **settings})))
     with pytest.raises(ConfigurationError, match="do not fit"):
-        StackLearner(net(), window=5).learn(Streams(tasks()["anbncn"], 3, np.random.default_rng(0)).take(6))
+        StackLearner(stack_net(), window=5).learn(Streams(tasks()["anbncn"], 3, np.random.default_rng(0)).take(6))

@@ -1,15 +1,16 @@
-"""What counts as right: a net that knows a^n b^n, but errs at one place of one size, is wrong there and nowhere else."""
+"""What counts as right: a net that knows a^n b^n, but errs at one token of one size, is wrong there and nowhere else."""
 
 import pytest
 import torch
 from torch import nn
 
 from dgl_treestack.algorithmic import testing
-from dgl_treestack.algorithmic.curriculum import Curriculum
 from dgl_treestack.algorithmic.learner import Net
+from dgl_treestack.algorithmic.stream import Curriculum
 from dgl_treestack.algorithmic.tasks import tasks
-from dgl_treestack.algorithmic.training import NO_NUMBER, entropy, new_net
+from dgl_treestack.algorithmic.training import NO_NUMBER, entropy
 from dgl_treestack.sequence import SequenceCell, StackRNN
+from dgl_treestack.training.random import torch_generator
 
 A, B = 0, 1
 
@@ -47,6 +48,12 @@ class Knows(nn.Module):
         return torch.stack([1 - says_b, says_b], -1)
 
 
+def untrained(symbols):
+    net = Net(StackRNN(symbols, 8, stacks=2, capacity=60, restarts=2))
+    net.reset_parameters(torch_generator(0, "restarts"))
+    return net
+
+
 @pytest.mark.parametrize("protocol", testing.PROTOCOLS)
 @pytest.mark.parametrize(
     ("errs", "wrong"),
@@ -60,25 +67,25 @@ class Knows(nn.Module):
     ],
 )
 def test_one_error_is_seen_where_it_is(protocol, errs, wrong):
-    found = testing.right(tasks()["anbn"], Knows(errs), range(2, 9), protocol, 0, repeats=2)
-    assert found.shape == (1, 7)
-    assert [n for n, share in zip(range(2, 9), found[0].tolist(), strict=True) if share < 1] == wrong
+    shares = testing.right(tasks()["anbn"], Knows(errs), range(2, 9), protocol, 0, repeats=2)
+    assert shares.shape == (1, 7)
+    assert [n for n, share in zip(range(2, 9), shares[0].tolist(), strict=True) if share < 1] == wrong
 
 
 @pytest.mark.parametrize("protocol", testing.PROTOCOLS)
 @pytest.mark.parametrize("name", sorted(tasks()))
 def test_an_untrained_net_is_wrong(name, protocol):
     task = tasks()[name]
-    net = new_net(Net(StackRNN(len(task.symbols), 8, stacks=2, capacity=60, restarts=2)), 0)
+    net = untrained(len(task.symbols))
     assert testing.right(task, net, range(6, 9), protocol, 0, repeats=8).max() < 0.5
 
 
 def test_nets_that_have_diverged_are_never_chosen():
     task = tasks()["anbn"]
-    net = new_net(Net(StackRNN(2, 8, stacks=2, capacity=60, restarts=2)), 0)
+    net = untrained(2)
     net.V.data[0] = float("nan")
-    found = entropy(task, net, 0)
-    assert found[0] == NO_NUMBER > found[1] and int(found.argmin()) == 1
+    entropies = entropy(task, net, 0)
+    assert entropies[0] == NO_NUMBER > entropies[1] and int(entropies.argmin()) == 1
 
 
 def test_sizes_grow_with_time_or_with_what_is_learned():
@@ -89,7 +96,7 @@ def test_sizes_grow_with_time_or_with_what_is_learned():
         sizes.append(linear.sizes[0])
     assert sizes == [2, 3, 4, 4, 4, 5, 6, 6, 6, 6]
     assert Curriculum(2, 6, 0, 2).sizes == [6, 6]
-    own = Curriculum(2, 3, 8, 3, goal=0.5)
+    by_goal = Curriculum(2, 3, 8, 3, goal=0.5)
     for _ in range(400):
-        own.note(torch.tensor([0.9, 1.1, 0.9]), torch.tensor([2.0, 2.0, 2.0]))
-    assert own.sizes == [3, 2, 3], "one a stretch, no further than the largest"
+        by_goal.note(torch.tensor([0.9, 1.1, 0.9]), torch.tensor([2.0, 2.0, 2.0]))
+    assert by_goal.sizes == [3, 2, 3], "one a stretch, no further than the largest"

@@ -14,11 +14,18 @@ from dgl_treestack.algorithmic.experiment import Extent
 from dgl_treestack.algorithmic.learner import Net
 from dgl_treestack.algorithmic.models import NetModel, models
 from dgl_treestack.algorithmic.tasks import tasks
-from dgl_treestack.algorithmic.training import Recipe, entropy, new_net, train
+from dgl_treestack.algorithmic.training import Recipe, entropy, train
 from dgl_treestack.data import records
 from dgl_treestack.sequence import ListRNN, StackRNN
+from dgl_treestack.training.random import torch_generator
 
 TRAINED = GOLDEN["trained_anbn"]
+
+
+def drawn_net(cell, seed):
+    net = Net(cell)
+    net.reset_parameters(torch_generator(seed, "restarts"))
+    return net
 
 
 @pytest.fixture(scope="module")
@@ -41,8 +48,8 @@ def authors_net():
 
 
 def test_the_authors_net_is_right_for_every_size_from_empty_stacks(authors_net):
-    found = testing.right(tasks()["anbn"], authors_net, range(2, 60), "emptied", 0)
-    assert found.tolist() == [[1.0] * 58]
+    shares = testing.right(tasks()["anbn"], authors_net, range(2, 60), "emptied", 0)
+    assert shares.tolist() == [[1.0] * 58]
 
 
 def test_it_is_right_in_a_stream_too(authors_net):
@@ -53,22 +60,22 @@ def test_it_is_right_in_a_stream_too(authors_net):
 def test_restarts_find_the_counter(tmp_path):
     """A small Stack RNN on a^n b^n, trained for n up to 8: after rounding, some are right far beyond."""
     task = tasks()["anbn"]
-    net = new_net(Net(StackRNN(2, 10, stacks=2, capacity=40, restarts=8)), 1)
+    net = drawn_net(StackRNN(2, 10, stacks=2, capacity=40, restarts=8), 1)
     train(task, net, Recipe(updates=700, largest=8), 1)
     before = entropy(task, net, 1)
     train(task, net, Recipe(updates=250, rate=0.02, largest=8, curriculum=0.0, beta=60.0, stages=20), 1)
     assert net.cell.beta == pytest.approx(60.0) and before.min() < 0.1
     for hard in (False, True):
         with testing.tested_as(net, hard=hard, capacity=100):
-            found = testing.right(task, net, range(2, 41), "emptied", 0)
+            shares = testing.right(task, net, range(2, 41), "emptied", 0)
         best = int(entropy(task, net, 1).argmin())
-        assert found[best].min() == 1.0 and net.cell.hard is False and net.cell.capacity == 40
+        assert shares[best].min() == 1.0 and net.cell.hard is False and net.cell.capacity == 40
     left = testing.prune(task, net, 1)
     with testing.tested_as(net, hard=True, capacity=100):
         assert left[best] in (1, 2) and testing.right(task, net, range(2, 41), "emptied", 0)[best].min() == 1.0
     (first, *rest) = testing.trace(task, net, best, 0)
     assert first["symbol"] == "b" and [row["symbol"] for row in rest] == list("aaaaaabbbbbb")
-    assert all(abs(one["push"] + one["pop"] - 1) < 1e-3 for row in rest for one in row["stacks"])
+    assert all(abs(stack["push"] + stack["pop"] - 1) < 1e-3 for row in rest for stack in row["stacks"])
     assert [row["next"] for row in rest[7:]] == list("bbbba") and len(rest[0]["stacks"]) == left[best]
 
 
@@ -99,12 +106,12 @@ def test_everything_is_kept_and_nothing_done_twice(tmp_path):
 def test_what_a_run_depends_on_is_in_its_name():
     task = tasks()["anbn"]
     model = next(model for model in models(task) if model.label == "Stack RNN 40+10")
-    others = [
+    changed = [
         dataclasses.replace(model, build=functools.partial(StackRNN, stacks=10, noop=True, capacity=80)),
         dataclasses.replace(model, build=functools.partial(ListRNN, lists=10, capacity=80)),
         dataclasses.replace(model, recipe=dataclasses.replace(model.recipe, goal=0.1)),
     ]
-    names = {experiment.fingerprint(one, Extent()) for one in (model, *others)} | {
+    names = {experiment.fingerprint(variant, Extent()) for variant in (model, *changed)} | {
         experiment.fingerprint(model, Extent(repeats=9))
     }
     assert len(names) == 5
@@ -133,7 +140,9 @@ def test_table_and_figures(tmp_path, monkeypatch):
     right = [row["depth"] for row in sorted(emptied, key=lambda row: row["depth"]) if row["restart"] == best and row["correct"]]
     holds = max((n for n in right if set(range(2, n + 1)) <= set(right)), default=0)
     assert line.split("|")[9].split(";")[0].strip() == str(holds)
-    of_restart = [sum(row["correct"] for row in emptied if row["restart"] == one and row["depth"] <= 4) for one in (0, 1)]
+    of_restart = [
+        sum(row["correct"] for row in emptied if row["restart"] == restart and row["depth"] <= 4) for restart in (0, 1)
+    ]
     worst, middle, best = (f"{100 * share / 3:.0f}" for share in (min(of_restart), sum(of_restart) / 2, max(of_restart)))
     assert line.split("|")[8].split(";")[0].strip() == f"{worst}, {middle}, {best}"
     assert {"length.csv", "length.svg", "length.png", "actions.svg", "actions.png"} <= {
@@ -147,7 +156,7 @@ def test_table_and_figures(tmp_path, monkeypatch):
 
 
 def test_initial_values_are_the_sum_of_three_draws():
-    net = new_net(Net(StackRNN(3, 40, restarts=16)), 0)
+    net = drawn_net(StackRNN(3, 40, restarts=16), 0)
     for parameter in net.parameters():
         assert parameter.abs().max() <= 0.3 and parameter.std().item() == pytest.approx(0.1, rel=0.1)
-    assert torch.equal(net.V, new_net(Net(StackRNN(3, 40, restarts=16)), 0).V)
+    assert torch.equal(net.V, drawn_net(StackRNN(3, 40, restarts=16), 0).V)

@@ -9,7 +9,7 @@ from dgl_treestack.algorithmic._task import Task
 
 @cache
 def tasks() -> dict[str, Task]:
-    """Every task by name, in the order of the papers' tables."""
+    """Return all tasks by name, in the order of the papers' tables."""
     modules = (importlib.import_module(f"{__name__}.{info.name}") for info in pkgutil.iter_modules(__path__))
-    found = sorted((module.TASK() for module in modules), key=lambda task: task.place)
-    return {task.name: task for task in found}
+    ordered = sorted((module.TASK() for module in modules), key=lambda task: task.position)
+    return {task.name: task for task in ordered}

@@ -1,19 +1,17 @@
-"""a^n b^m c^(n+m), where n + m is the size and m is drawn from 1 to it less one."""
-
-from collections.abc import Sequence
+"""a^n b^m c^(n+m), where n + m is the size and m is drawn from 1 to the size less one."""
 
 import numpy as np
 
-from dgl_treestack.algorithmic._task import Blocks
+from dgl_treestack.algorithmic._task import Task
 
 
-class Sum(Blocks):
-    name, title, symbols, place = "anbmcnm", "a^n b^m c^(n+m)", "abc", 4
-    known_from, varied = 2, True
+class Sum(Task):
+    name, title, symbols, position = "anbmcnm", "a^n b^m c^(n+m)", "abc", 4
+    start, determined_after = 2, 2
 
-    def counts(self, n: int, generator: np.random.Generator) -> Sequence[int]:
+    def draw(self, n: int, generator: np.random.Generator) -> list[int]:
         m = int(generator.integers(1, n))
-        return n - m, m, n
+        return [symbol for symbol, count in enumerate((n - m, m, n)) for _ in range(count)]
 
 
 TASK = Sum
