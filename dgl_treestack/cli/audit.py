@@ -13,16 +13,16 @@ def audit(
     files: Annotated[Positional[tuple[str, ...]], arg(help="Files of equations, ours or the authors', or bundled:...")],
     *,
     verdicts: Annotated[bool, arg(help="Judge every equation numerically.")] = True,
-    duplicates: Annotated[bool, arg(help="Look for duplicates, neighbours, and overlap between files.")] = True,
-    leakage: Annotated[bool, arg(help="Fit models that can do no mathematics, per group of depths.")] = True,
-    together: Annotated[bool, arg(help="Take all files as one set instead of each by itself.")] = False,
-    sample: Annotated[int, arg(help="Fit them to so many equations per group of depths at most; 0 for all.")] = 20_000,
-    jobs: Annotated[int, arg(help="Processes that judge, threads that fit.")] = 1,
+    duplicates: Annotated[bool, arg(help="Find duplicates, near duplicates, and overlap between files.")] = True,
+    leakage: Annotated[bool, arg(help="Measure how well models that can do no mathematics predict labels.")] = True,
+    together: Annotated[bool, arg(help="Audit all files as one set instead of each by itself.")] = False,
+    sample: Annotated[int, arg(help="Equations per group of depths to measure leakage on, at most; 0 for all.")] = 20_000,
+    jobs: Annotated[int, arg(help="Processes that judge equations, and threads that fit models.")] = 1,
     figure: Annotated[Path | None, arg(help="Also draw the audit; written as .svg and as .png.")] = None,
-    explain: Annotated[str, arg(help="Id of one equation: show its witness or derivation, and nothing else.")] = "",
+    explain: Annotated[str, arg(help="Id of an equation: only show its witness or derivation.")] = "",
     json: Json = False,
 ) -> int:
-    """Judge labels, find duplicates, measure what shortcuts reach. Exit code 1 when a label is contradicted."""
+    """Judge labels, find duplicates, measure leakage of labels. Exit code 1 when a label is contradicted."""
     from dgl_treestack import plots
     from dgl_treestack.audit import explanation, report, tables
     from dgl_treestack.audit.leakage import Fit

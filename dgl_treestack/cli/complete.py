@@ -16,14 +16,14 @@ def complete(
     *,
     run: OptionalRun = None,
     candidates: Annotated[
-        Path | None, arg(help="What may fill the blank. Default: for a file, the one that it names; else small expressions.")
+        Path | None, arg(help="A file of fillers. Default: the one that the file of blanks names; else small expressions.")
     ] = None,
-    top: Annotated[int, arg(help="How many fillers to show for an equation.")] = 10,
+    top: Annotated[int, arg(help="For an equation: how many fillers to show.")] = 10,
     output: Annotated[Path | None, arg(help="For a file of blanks: also write the records here.")] = None,
     precision: Precision = "float32",
     json: Json = False,
 ) -> None:
-    """Fill the blank of an equation with what a model finds likeliest, or see where it ranks the truth for a file of blanks."""
+    """Show the likeliest fillers for the blank of an equation, or the ranks of the right ones for a file of blanks."""
     import torch
 
     from dgl_treestack.completion.answers import fill
@@ -59,7 +59,7 @@ def complete(
 
 
 def _columns(rows: list[dict[str, Any]]) -> str:
-    """Rows with the same keys as right-aligned columns."""
+    """Return rows with the same keys as text in right-aligned columns."""
     names = list(rows[0])
     lines = [names]
     lines += [[f"{row[name]:.1f}" if isinstance(row[name], float) else str(row[name]) for name in names] for row in rows]

@@ -1,4 +1,4 @@
-"""`treestack doctor`: what is installed, what is missing, which DGL is used and on what device things can run."""
+"""`treestack doctor`."""
 
 import os
 from typing import Any
@@ -25,7 +25,7 @@ def doctor(json: Json = False) -> int:
 
 
 def examine() -> dict[str, Any]:
-    """Versions, DGL, device, threads, bundled resources, and a list of problems (empty when all is well)."""
+    """Return versions, DGL, device, threads, bundled resources, and a list of problems (empty when all is well)."""
     from dgl_treestack.resources import bundled, configs
     from dgl_treestack.runs import environment
 
@@ -35,7 +35,7 @@ def examine() -> dict[str, Any]:
         from dgl_treestack import _dgl
 
         dgl = {"works": True, "version": _dgl.VERSION, "graphbolt stand-in": _dgl.STAND_IN, "cuda": _dgl.has_cuda()}
-    except Exception as error:  # whatever a broken DGL raises belongs into the report
+    except Exception as error:  # a broken DGL can raise anything; the report has the message
         problems.append(f"DGL cannot be imported: {error}")
         dgl = {"works": False}
     try:

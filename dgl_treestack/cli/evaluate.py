@@ -19,7 +19,7 @@ def evaluate(
     precision: Precision = "float32",
     json: Json = False,
 ) -> None:
-    """Score a data file with a run: one record per equation, in file order, into the run folder (and --output)."""
+    """Score a data file with a run. Writes one record per equation, in file order, into the run folder."""
     import torch
 
     from dgl_treestack.data import records
@@ -40,5 +40,5 @@ def evaluate(
     print(f"{len(rows)} equations, {len(judged)} that can be judged")
     print(", ".join(f"{name} {value:.1f} %" for name, value in overall.items()))
     for depth, line in by_depth.items():
-        beside = "" if line["majority"] is None else f" (majority {line['majority']:.1f})"
-        print(f"  depth {depth:>3}: {line['count']:>6} equations, {line['accuracy']:5.1f} %{beside}")
+        baseline = "" if line["majority"] is None else f" (majority {line['majority']:.1f})"
+        print(f"  depth {depth:>3}: {line['count']:>6} equations, {line['accuracy']:5.1f} %{baseline}")

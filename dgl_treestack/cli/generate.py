@@ -11,16 +11,16 @@ from tyro.conf import Positional, arg
 
 
 def generate(
-    preset: Annotated[Positional[str], arg(help="Which data set to make; without it, the presets are listed.")] = "",
+    preset: Annotated[Positional[str], arg(help="The data set to generate. Without it, the presets are listed.")] = "",
     *,
-    output_dir: Annotated[Path | None, arg(help="Folder for the files; data/PRESET when it is not given.")] = None,
-    seed: Annotated[int | None, arg(help="The preset's own when it is not given.")] = None,
-    jobs: Annotated[int, arg(help="Processes; the files are the same for any number.")] = 1,
+    output_dir: Annotated[Path | None, arg(help="Folder for the files. Default: data/PRESET.")] = None,
+    seed: Annotated[int | None, arg(help="Default: the preset's own.")] = None,
+    jobs: Annotated[int, arg(help="How many processes to use; the files are the same for any number.")] = 1,
     train_size: Annotated[int, arg(help="Equations of depth 1-7 in the training fold, for `paper`.")] = 0,
-    max_depth: Annotated[int, arg(help="Deepest equations, for `deep`.")] = 0,
-    equations: Annotated[int, arg(help="About so many in all, for a smaller set of the same make.")] = 0,
+    max_depth: Annotated[int, arg(help="Depth of the deepest equations, for `deep`.")] = 0,
+    equations: Annotated[int, arg(help="About how many equations in all, for a smaller set of the same kind.")] = 0,
 ) -> None:
-    """Make certified equations. Stopped work goes on where it was when the same command is given again."""
+    """Generate certified equations. Run a command again to continue where it was stopped."""
     from dgl_treestack.generate import presets
     from dgl_treestack.generate.production import MANIFEST, produce
 
@@ -36,13 +36,15 @@ def generate(
     manifest = produce(preset, options, folder, jobs, progress=sys.stderr.isatty())
     for file, content in manifest["files"].items():
         print(f"{folder / file}: {content['equations']} equations")
-        print("  by depth  " + "  ".join(f"{d}: {sum(n.values())}" for d, n in content["by depth and label"].items()))
+        by_depth = content["by depth and label"].items()
+        print("  by depth  " + "  ".join(f"{depth}: {sum(by_label.values())}" for depth, by_label in by_depth))
     for line in _notes(manifest["notes"]):
         print(line)
     print(f"{folder / MANIFEST}: counts by label, checksums, settings")
 
 
 def _notes(notes: dict[str, Any], indent: str = "") -> Iterable[str]:
+    """Yield the notes of a manifest as lines; dictionaries of dictionaries are indented."""
     for title, content in notes.items():
         nested = isinstance(content, dict) and any(isinstance(value, dict) for value in content.values())
         if nested:
@@ -54,5 +56,6 @@ def _notes(notes: dict[str, Any], indent: str = "") -> Iterable[str]:
 
 
 def _stop(*_: Any) -> NoReturn:
+    """Handle SIGTERM."""
     print("Stopped; finished shards are kept, and the same command goes on.", file=sys.stderr)
     sys.exit(143)

@@ -10,7 +10,7 @@ def import_authors(
     checkpoint: Annotated[Positional[Path], arg(help="A released file <name>-model-<epoch>.checkpoint.")],
     *,
     output_dir: Annotated[Path, arg(help="The run folder to make.")],
-    preset: Annotated[str, arg(help="Supplies what the file does not say: stack size and activations.")] = "scripts",
+    preset: Annotated[str, arg(help="Supplies the stack size and activations, which the file does not state.")] = "scripts",
     stack_size: Annotated[int | None, arg(help="Use this stack size instead of the preset's 5.")] = None,
 ) -> None:
     """Turn the authors' released weights into an ordinary run folder."""

@@ -10,7 +10,7 @@ def plot(
     figure: Annotated[Positional[str], arg(help="Which figure: depth, epochs, learning_curve, or equations.")],
     runs: Annotated[Positional[tuple[Path, ...]], arg(help="Run folders; for `equations`, folders of data.")],
     *,
-    output: Annotated[Path, arg(help="Written as .svg and as .png.")],
+    output: Annotated[Path, arg(help="Where to write the figure, as .svg and as .png.")],
 ) -> None:
     """Draw a figure from the records of runs."""
     from dgl_treestack import plots

@@ -12,8 +12,8 @@ def report(
     runs: Annotated[Positional[tuple[Path, ...]], arg(help="Run folders.")],
     *,
     metric: Annotated[str, arg(help="accuracy, precision, recall, f1, pairs or calibration.")] = "accuracy",
-    depths: Annotated[bool, arg(help="Also a column for every depth of the test set.")] = False,
-    output: Annotated[Path | None, arg(help="Also written as .md and as .csv.")] = None,
+    depths: Annotated[bool, arg(help="Add a column for every depth of the test set.")] = False,
+    output: Annotated[Path | None, arg(help="Also write the table to this path, as .md and as .csv.")] = None,
     json: Json = False,
 ) -> None:
     """Print a table over runs: mean and sample standard deviation over seeds."""

@@ -14,10 +14,10 @@ def reproduce(
     ] = (),
     *,
     scale: Annotated[str, arg(help="smoke: minutes, to see it run; day: a day of two cores; paper: as the papers.")] = "smoke",
-    output_dir: Annotated[Path | None, arg(help="Runs, tables and figures go here; reproduced/SCALE when not given.")] = None,
-    seeds: Annotated[tuple[int, ...], arg(help="In place of the scale's own.")] = (),
+    output_dir: Annotated[Path | None, arg(help="Folder for runs, tables and figures. Default: reproduced/SCALE.")] = None,
+    seeds: Annotated[tuple[int, ...], arg(help="Seeds to use instead of those of the scale.")] = (),
     jobs: Jobs = 1,
-    train: Annotated[bool, arg(help="Without it: tables and figures from the runs that are done.")] = True,
+    train: Annotated[bool, arg(help="Train missing runs. With --no-train: only tables and figures of finished runs.")] = True,
     dry_run: Annotated[bool, arg(help="Only list the runs that are missing.")] = False,
 ) -> int:
     """Run the papers' experiments: tables with their numbers beside ours, figures. Runs that are done are not repeated."""

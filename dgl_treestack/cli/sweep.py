@@ -1,4 +1,4 @@
-"""`treestack sweep`: all runs of a grid, those that are done left alone, and a table of them."""
+"""`treestack sweep`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -11,12 +11,12 @@ from dgl_treestack.cli._arguments import Jobs, Json, print_json
 def sweep(
     file: Annotated[Positional[str], arg(help="A TOML file with base, seeds, set and grid; configs/sweep/ has the papers'.")],
     *,
-    output_dir: Annotated[Path, arg(help="Run folders <name>-<hash>-<seed> are made here.")] = Path("runs"),
+    output_dir: Annotated[Path, arg(help="Where the run folders <name>-<hash>-<seed> go.")] = Path("runs"),
     jobs: Jobs = 1,
     dry_run: Annotated[bool, arg(help="Only list the runs that are missing.")] = False,
     json: Json = False,
 ) -> int:
-    """Train a grid of configurations and seeds. Given again, it skips what is done and goes on with what was stopped."""
+    """Train a grid of configurations and seeds, and print a table. Run it again to continue; finished runs are skipped."""
     from dgl_treestack.experiments import grid
     from dgl_treestack.experiments.runs import missing, train_missing
     from dgl_treestack.resources import find_sweep

@@ -16,9 +16,9 @@ Compile = Literal["auto", "on", "off"]
 def train(
     configs: Annotated[Positional[tuple[str, ...]], arg(help="TOML files, or names such as configs/quickstart/tree_smu.toml.")],
     *,
-    output_dir: Annotated[Path, arg(help="Run folders <name>-<seed> are made here.")] = Path("runs"),
+    output_dir: Annotated[Path, arg(help="Where the run folders <name>-<seed> go.")] = Path("runs"),
     seed: int = 0,
-    seeds: Annotated[tuple[int, ...], arg(help="Several seeds, one run each; takes the place of --seed.")] = (),
+    seeds: Annotated[tuple[int, ...], arg(help="Several seeds, one run each, instead of --seed.")] = (),
     set: Annotated[tuple[str, ...], arg(help="Replace values: schedule.epochs=3 model.settings.stack_size=2.")] = (),
     device: Device = "cpu",
     compile: Annotated[
@@ -29,10 +29,10 @@ def train(
     data: Annotated[
         Path | None, arg(help="For configs/language_model: the folder of the text, ptb.train.txt and the like in it.")
     ] = None,
-    resume: Annotated[bool, arg(help="Go on with runs that were stopped; leave finished ones alone.")] = False,
+    resume: Annotated[bool, arg(help="Continue runs that were stopped; skip finished ones.")] = False,
     quiet: Annotated[bool, arg(help="No progress bar and no log on the screen.")] = False,
 ) -> int:
-    """Train models. Ctrl-C saves; --resume goes on to the same numbers as a run that was never stopped."""
+    """Train models. Ctrl-C saves a checkpoint; --resume continues to the same numbers as a run that was never stopped."""
     from dgl_treestack.errors import ConfigurationError
     from dgl_treestack.training.interruption import Interrupted
     from dgl_treestack.training.start import check_seeds

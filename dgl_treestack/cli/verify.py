@@ -1,13 +1,10 @@
 """`treestack verify`."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from tyro.conf import Positional, arg
 
 from dgl_treestack.cli._arguments import Json, OptionalRun, print_json
-
-if TYPE_CHECKING:
-    from dgl_treestack import truth
 
 
 def verify(
@@ -16,7 +13,7 @@ def verify(
     run: OptionalRun = None,
     json: Json = False,
 ) -> None:
-    """Ask a model whether an equation holds, and check it numerically beside."""
+    """Ask a model whether an equation holds, and check it numerically."""
     from dgl_treestack import truth
     from dgl_treestack.expression import Equation
     from dgl_treestack.runs.pretrained import open_run, trust
@@ -31,24 +28,16 @@ def verify(
         answer = {"equation": str(tree), "score": score.item(), "probability": probability}
         print_json({**answer, "verdict": verdict.verdict, "agree": agree})
         return
+    numeric = f"{verdict.verdict}: {verdict.agreeing} of {verdict.points} defined points agree ({verdict.precision})"
+    if witness := verdict.witness:
+        values = [*witness.variables.values(), witness.left, witness.right]
+        *point, left, right = [f"{value.real:.4g}" if value.imag == 0 else f"{value:.4g}" for value in values]
+        assignments = [f"{name} = {value}" for name, value in zip(witness.variables, point, strict=True)]
+        at_point = f"at {', '.join(assignments)} " if assignments else ""
+        numeric += f"; {at_point}the sides are {left} and {right}"
     print(f"{tree}   (depth {tree.depth})")
     print(f"model    P(correct) = {probability:.3f}")
-    print(f"numeric  {_describe(verdict)}")
+    print(f"numeric  {numeric}")
     if agree is False:
         print("The model and the numeric check disagree; believe the check.")
     print(trust(opened, tree.depth))
-
-
-def _describe(verdict: "truth.Verdict") -> str:
-    """One line on a numeric verdict, with the witness against the equation when there is one."""
-
-    def shortened(value: complex) -> str:
-        return f"{value.real:.4g}" if value.imag == 0 else f"{value:.4g}"
-
-    line = f"{verdict.verdict}: {verdict.agreeing} of {verdict.points} defined points agree ({verdict.precision})"
-    witness = verdict.witness
-    if witness is None:
-        return line
-    point = ", ".join(f"{name} = {shortened(value)}" for name, value in witness.variables.items())
-    sides = f"the sides are {shortened(witness.left)} and {shortened(witness.right)}"
-    return f"{line}; {'at ' + point + ' ' if point else ''}{sides}"

@@ -1,1 +1,1 @@
-"""What is in a batch, and what an equation looks like."""
+"""Look into batches and models: tables, drawings and files of graphs, and what a model computes at every node."""

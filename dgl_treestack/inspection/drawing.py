@@ -14,54 +14,23 @@ from dgl_treestack.expression.networkx import write
 from dgl_treestack.expression.operators import MATH, Signature
 
 MAX_NODES = 500
-# The resolution is lowered for a wide or deep tree until neither side of its picture has more than MAX_PIXELS.
+# Dots per inch; fewer for a tree so wide or deep that a side of its picture would have more than MAX_PIXELS.
 RESOLUTION, MAX_PIXELS = 150, 8000
+SPACING = 0.75  # inches from level to level
 
-# Two shades that also differ in grey.
+# Two colours that also differ in grey.
 OPERATOR_COLOUR, LEAF_COLOUR = "#cfe0f3", "#fbf2d5"
 
 
 def layout(network: "nx.DiGraph[Any]") -> dict[Any, tuple[float, int]]:
-    """(x, level) of every node of a graph with edges child -> parent that have a `slot`, or a list of slots.
+    """Return (x, level) of every node of a graph with edges child -> parent; no two nodes have the same position.
 
-    Leaves stand side by side in the order of slots, tree after tree, an operator above the middle of its children; the level is
-    the longest way down from a root. A node with several parents stands below the first of them alone, and an operator whose
-    children all stand elsewhere has a place like a leaf's, so that no two nodes share a place.
+    network: its edges have a `slot`, or a list of slots. The level of a node is the length of the longest path from a root down
+    to it. Leaves stand side by side in the order of slots, tree after tree; an operator stands above the middle of its
+    children. A child of several parents counts for the first of them only; an operator whose children all count for other
+    parents gets a column of its own, as a leaf does.
     Raises GraphError for a cycle.
     """
-    levels, below = _levels(network), _first_children(network)
-    columns, free = dict[Any, float](), 0
-    for node, children in below.items():
-        if not children:
-            columns[node], free = float(free), free + 1
-    for node in reversed(below):
-        if children := below[node]:
-            columns[node] = (columns[children[0]] + columns[children[-1]]) / 2
-    return {node: (columns[node], levels[node]) for node in network}
-
-
-def _first_children(network: "nx.DiGraph[Any]") -> dict[Any, list]:
-    """Nodes on the way down from the roots, each with those of its children that are met first below it, by slot."""
-    below: dict[Any, list] = {}
-    pending = [(node, None) for node in reversed([node for node, degree in network.out_degree() if not degree])]
-    while pending:
-        node, parent = pending.pop()
-        if node in below:
-            continue
-        below[node] = []
-        if parent is not None:
-            below[parent].append(node)
-        children = sorted(network.predecessors(node), key=lambda child: _first_slot(network.edges[child, node]))
-        pending.extend((child, node) for child in reversed(children))
-    return below
-
-
-def _first_slot(edge: dict[str, Any]) -> int:
-    slot = edge["slot"]
-    return int(slot[0] if isinstance(slot, (list, tuple)) else slot)
-
-
-def _levels(network: "nx.DiGraph[Any]") -> dict[Any, int]:
     try:
         parents_first = list(nx.topological_sort(network))[::-1]
     except nx.NetworkXUnfeasible:
@@ -70,51 +39,84 @@ def _levels(network: "nx.DiGraph[Any]") -> dict[Any, int]:
     for node in parents_first:
         for child in network.predecessors(node):
             levels[child] = max(levels[child], levels[node] + 1)
-    return levels
+    children_of = _first_children(network)
+    columns = dict[Any, float]()
+    for node, children in children_of.items():
+        if not children:
+            columns[node] = float(len(columns))
+    for node, children in reversed(children_of.items()):
+        if children:
+            columns[node] = (columns[children[0]] + columns[children[-1]]) / 2
+    return {node: (columns[node], levels[node]) for node in network}
+
+
+def _first_children(network: "nx.DiGraph[Any]") -> dict[Any, list]:
+    """Return the nodes in pre-order from the roots, each with those of its children, by slot, that are reached through it."""
+    children_of: dict[Any, list] = {}
+    pending = [(node, None) for node in reversed([node for node, degree in network.out_degree() if not degree])]
+    while pending:
+        node, parent = pending.pop()
+        if node in children_of:
+            continue
+        children_of[node] = []
+        if parent is not None:
+            children_of[parent].append(node)
+        slots = {child: network.edges[child, node]["slot"] for child in network.predecessors(node)}
+        first_slot = {child: int(slot[0] if isinstance(slot, (list, tuple)) else slot) for child, slot in slots.items()}
+        children = sorted(first_slot, key=lambda child: first_slot[child])
+        pending.extend((child, node) for child in reversed(children))
+    return children_of
 
 
 def place(tree: Expression) -> list[tuple[float, int]]:
-    """(x, y) of every node: leaves side by side, an operator above the middle of its children, y the level below the root."""
-    places = layout(write(tree))
-    return [places[node] for node in range(tree.size)]
+    """Return (x, level) of every node in pre-order: leaves side by side, an operator above the middle of its children."""
+    positions = layout(write(tree))
+    return [positions[node] for node in range(tree.size)]
 
 
-def label(tree: Expression, node: int) -> str:
-    """What is written into a node: an operator's sign or name, a leaf's text."""
-    return _label(tree.names[node], tree.texts[node], tree.signature)
+def label(name: str, text: str | None, signature: Signature) -> str:
+    """Return what a picture shows in a node: a leaf's text, an operator's sign, or its name where it has no sign.
 
-
-def _label(name: str, text: str | None, signature: Signature) -> str:
+    name, text: of the node, as in `Expression.names` and `Expression.texts`.
+    """
     if text is not None:
         return text
     return (signature[name].symbol if name in signature else "") or name
 
 
-def draw(tree: Expression, title: str = "", *, room: float = 0.75) -> Figure:
-    """A tree, under its text if there is no title: see `draw_network`."""
-    _check_size(tree.size)
-    return draw_network(write(tree), title or shortened(str(tree)), tree.signature, room=room)
+def draw(tree: Expression, title: str = "", *, spacing: float = SPACING) -> Figure:
+    """Draw a tree, see `draw_network`. The title is the tree's text by default."""
+    return draw_network(write(tree), title or shortened(str(tree)), tree.signature, spacing=spacing)
 
 
-def draw_network(network: "nx.DiGraph[Any]", title: str = "", signature: Signature = MATH, *, room: float = 0.75) -> Figure:
-    """A graph with its roots on top, at most 8000 pixels wide and high when saved with the figure's own resolution.
+def draw_network(
+    network: "nx.DiGraph[Any]", title: str = "", signature: Signature = MATH, *, spacing: float = SPACING
+) -> Figure:
+    """Draw a graph with its roots on top, at most 8000 pixels wide and high when saved with the figure's own resolution.
 
-    network: nodes with `name` and `text`, edges child -> parent with `slot`. signature: has the signs of operators. room:
-    inches from level to level. Raises DataError for no node and beyond 500 nodes, which no page holds, GraphError for a cycle.
+    network: nodes with `name` and `text`, edges child -> parent with `slot`. signature: has the signs of operators. spacing:
+    inches from level to level.
+    Raises DataError for no node and for more than 500, GraphError for a cycle.
     """
-    _check_size(network.number_of_nodes())
-    places = layout(network)
-    width, depth = 1 + max(x for x, _ in places.values()), max(level for _, level in places.values())
-    inches = max(4.0, 0.62 * width + 0.8), max(2.5, room * (depth + 1) + 0.6)
+    if network.number_of_nodes() > MAX_NODES:
+        raise DataError(f"A tree of {network.number_of_nodes()} nodes is too large to draw; the limit is {MAX_NODES}.")
+    if not network:
+        raise DataError("There is no node to draw. Give a graph with nodes.")
+    positions = layout(network)
+    width, depth = 1 + max(x for x, _ in positions.values()), max(level for _, level in positions.values())
+    inches = max(4.0, 0.62 * width + 0.8), max(2.5, spacing * (depth + 1) + 0.6)
     figure = Figure(figsize=inches, dpi=min(RESOLUTION, MAX_PIXELS / max(inches)), layout="constrained")
     axes = figure.add_subplot()
-    nx.draw_networkx_edges(network, places, ax=axes, arrows=False, edge_color="0.6", width=1, node_size=0)
+    nx.draw_networkx_edges(network, positions, ax=axes, arrows=False, edge_color="0.6", width=1, node_size=0)
     for is_leaf, shape, colour in ((False, "circle", OPERATOR_COLOUR), (True, "round", LEAF_COLOUR)):
-        chosen = [(node, data) for node, data in network.nodes(data=True) if (data["text"] is not None) == is_leaf]
-        labels = {node: _label(data["name"], data["text"], signature) for node, data in chosen}
+        labels = {
+            node: label(data["name"], data["text"], signature)
+            for node, data in network.nodes(data=True)
+            if (data["text"] is not None) == is_leaf
+        }
         box = {"boxstyle": f"{shape},pad=0.3", "facecolor": colour, "edgecolor": "0.35", "linewidth": 0.8}
-        drawn = nx.draw_networkx_labels(network, places, labels, font_size=9, bbox=box, ax=axes, clip_on=False)
-        for text in drawn.values():
+        texts = nx.draw_networkx_labels(network, positions, labels, font_size=9, bbox=box, ax=axes, clip_on=False)
+        for text in texts.values():
             text.set(parse_math=False, zorder=2)
     axes.set_xlim(-0.8, width - 0.2)
     axes.set_ylim(depth + 0.6, -0.6)
@@ -123,20 +125,13 @@ def draw_network(network: "nx.DiGraph[Any]", title: str = "", signature: Signatu
     return figure
 
 
-def _check_size(count: int) -> None:
-    if count > MAX_NODES:
-        raise DataError(f"A tree of {count} nodes is too large to draw; the limit is {MAX_NODES}.")
-    if not count:
-        raise DataError("There is no node to draw. Give a graph with nodes.")
-
-
-def shortened(text: str, most: int = 160) -> str:
-    """A text that fits over a picture."""
-    return text if len(text) <= most else text[: most - 3] + "..."
+def shortened(text: str, limit: int = 160) -> str:
+    """Return a text of at most `limit` characters, for a title."""
+    return text if len(text) <= limit else text[: limit - 3] + "..."
 
 
 def save(figure: Figure, output: Path) -> None:
-    """Write a picture in the format that the file's suffix names."""
+    """Write a picture in the format that the path's suffix names, atomically."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format=output.suffix[1:], dpi=figure.dpi)
     atomic.write_bytes(output, buffer.getvalue())

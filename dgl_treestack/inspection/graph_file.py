@@ -1,7 +1,7 @@
-"""Saved DGL graphs, read without harm.
+"""Reading files of DGL graphs safely.
 
-DGL's loader trusts what a file says of itself: a damaged file ends the whole process. So a child process loads the file and
-writes edges and features in a form that can be read safely; only that is read here.
+DGL's loader trusts the sizes that a file states, so a damaged file can end the whole process. Therefore a child process loads
+the file and writes edges and features as safetensors, and this process reads only those.
 """
 
 import faulthandler
@@ -21,13 +21,13 @@ from dgl_treestack import _dgl
 from dgl_treestack._dgl import DGLGraph
 from dgl_treestack.errors import DataError
 
-LONGEST = 300  # seconds for the child
+TIME_LIMIT = 300  # seconds for the child
 MIXED = 3  # exit code of the child for graphs with several types of nodes or edges
 DAMAGED = "This is no whole file of DGL graphs. Write it anew with `dgl.save_graphs`."
 
 
 def read(file: Path | str) -> DGLGraph:
-    """The graphs of a file that `dgl.save_graphs` wrote, as one batch.
+    """Return the graphs of a file that `dgl.save_graphs` wrote, as one batch.
 
     Raises DataError for a file that is missing or damaged, and for graphs that do not go into one batch.
     """
@@ -41,22 +41,28 @@ def read(file: Path | str) -> DGLGraph:
             raise DataError("A batch of trees has one type of node and one type of edge. Save such graphs.", path)
         if code != 0:
             raise DataError(DAMAGED, path)
-        tensors = load_file(unpacked)
-    graphs = _graphs(tensors, path)
-    if not graphs:
+        tensors_of_graph: dict[int, dict[str, Tensor]] = {}
+        for name, values in load_file(unpacked).items():
+            number, _, name_in_graph = name.partition("/")
+            tensors_of_graph.setdefault(int(number), {})[name_in_graph] = values
+    if not tensors_of_graph:
         raise DataError("There are no graphs in the file. Save some.", path)
+    try:
+        graphs = [_build_graph(tensors_of_graph[i]) for i in range(len(tensors_of_graph))]
+    except (_dgl.DGLError, ValueError):
+        raise DataError(DAMAGED, path) from None
     _check_alike(graphs, path)
     return graphs[0] if len(graphs) == 1 else _dgl.batch(graphs)
 
 
 def _run_child(path: Path, target: Path) -> int | None:
-    """The exit code of a process that unpacks the file; negative or None where something ended it."""
+    """Unpack the file in a child process. Returns its exit code, negative or None when it was ended from outside."""
     process = multiprocessing.get_context("fork").Process(target=_unpack, args=(path, target))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Python 3.12 warns of forks beside threads; the child starts none
         process.start()
     try:
-        process.join(LONGEST)
+        process.join(TIME_LIMIT)
         return process.exitcode
     finally:
         process.kill()
@@ -64,12 +70,16 @@ def _run_child(path: Path, target: Path) -> int | None:
 
 
 def _unpack(path: Path, target: Path) -> None:
-    _make_quiet_and_small(16 * path.stat().st_size + 2**30)
+    """Load the file with DGL and write it as safetensors: `<graph>/source`, `/target`, `/count`, `/nodes/...`, `/edges/...`.
+
+    Runs in the child.
+    """
+    _restrict_process(16 * path.stat().st_size + 2**30)
     tensors: dict[str, Tensor] = {}
     for i, graph in enumerate(_dgl.load_graphs(str(path))[0]):
         if len(graph.ntypes) != 1 or len(graph.etypes) != 1:
             sys.exit(MIXED)
-        source, parent, edge = graph.formats("coo").edges(form="all")  # other formats know other orders only
+        source, parent, edge = graph.formats("coo").edges(form="all")  # other formats cannot list edges by id
         order = edge.argsort()
         features = {f"nodes/{name}": values for name, values in graph.ndata.items()}
         features |= {f"edges/{name}": values for name, values in graph.edata.items()}
@@ -78,51 +88,44 @@ def _unpack(path: Path, target: Path) -> None:
     save_file(tensors, target)
 
 
-def _make_quiet_and_small(room: int) -> None:
-    """Let this process say nothing, start no threads and take `room` more bytes of memory at most."""
+def _restrict_process(extra_bytes: int) -> None:
+    """Silence this process, keep it to one thread, and limit its memory to `extra_bytes` more than it has now."""
     faulthandler.disable()
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, 1)
     os.dup2(null, 2)
-    sys.stdout = sys.stderr = os.fdopen(null, "w")  # which need not be files 1 and 2
+    sys.stdout = sys.stderr = os.fdopen(null, "w")  # Python's streams need not be file descriptors 1 and 2
     torch.set_num_threads(1)
-    taken = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    limit = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize() + extra_bytes
     hard = resource.getrlimit(resource.RLIMIT_AS)[1]
-    resource.setrlimit(resource.RLIMIT_AS, (taken + room if hard == resource.RLIM_INFINITY else min(taken + room, hard), hard))
+    resource.setrlimit(resource.RLIMIT_AS, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard))
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
 
 
-def _graphs(tensors: dict[str, Tensor], path: Path) -> list[DGLGraph]:
-    parts: dict[int, dict[str, Tensor]] = {}
-    for name, values in tensors.items():
-        number, _, rest = name.partition("/")
-        parts.setdefault(int(number), {})[rest] = values
-    try:
-        return [_graph(parts[i]) for i in range(len(parts))]
-    except (_dgl.DGLError, ValueError):
-        raise DataError(DAMAGED, path) from None
-
-
-def _graph(parts: dict[str, Tensor]) -> DGLGraph:
-    """Raises ValueError or DGLError where parts do not fit together."""
-    source, target, count = parts.pop("source"), parts.pop("target"), int(parts.pop("count"))
+def _build_graph(tensors: dict[str, Tensor]) -> DGLGraph:
+    """Build a graph from what `_unpack` wrote of it. Raises ValueError or DGLError where the tensors contradict each other."""
+    source, target, count = tensors.pop("source"), tensors.pop("target"), int(tensors.pop("count"))
     ends = torch.cat([source, target])
     if len(ends) and not 0 <= int(ends.min()) <= int(ends.max()) < count:
         raise ValueError("An edge has no node.")
     lengths = {"nodes": count, "edges": len(source)}
     graph = _dgl.graph((source, target), num_nodes=count)
-    for name, values in parts.items():
-        home, _, feature = name.partition("/")
-        if len(values) != lengths[home]:
+    for name, values in tensors.items():
+        frame, _, feature = name.partition("/")
+        if len(values) != lengths[frame]:
             raise ValueError(f"{name} has {len(values)} rows.")
-        (graph.ndata if home == "nodes" else graph.edata)[feature] = values
+        (graph.ndata if frame == "nodes" else graph.edata)[feature] = values
     return graph
 
 
 def _check_alike(graphs: list[DGLGraph], path: Path) -> None:
-    first = _kinds(graphs[0])
+    """Raise DataError unless all graphs have the same features, of the same types and shapes, and node numbers of one type."""
+    first: dict[str, str] = {}
     for i, graph in enumerate(graphs):
-        kinds = _kinds(graph)
+        kinds = {"the type of node numbers": str(graph.idtype)}
+        for frame, features in (("node feature", graph.ndata), ("edge feature", graph.edata)):
+            kinds |= {f"{frame} {name!r}": f"{values.dtype} {tuple(values.shape[1:])}" for name, values in features.items()}
+        first = first or kinds
         if kinds != first:
             name = min({name for name, _ in first.items() ^ kinds.items()})
             raise DataError(
@@ -130,10 +133,3 @@ def _check_alike(graphs: list[DGLGraph], path: Path) -> None:
                 f"{first.get(name, 'missing')}. Save graphs with the same features, or each into a file.",
                 path,
             )
-
-
-def _kinds(graph: DGLGraph) -> dict[str, str]:
-    """Type and shape of what every node and edge has."""
-    homes = {"node feature": graph.ndata, "edge feature": graph.edata}
-    kinds = {f"{home} {name!r}": f"{v.dtype} {tuple(v.shape[1:])}" for home, data in homes.items() for name, v in data.items()}
-    return kinds | {"the type of node numbers": str(graph.idtype)}

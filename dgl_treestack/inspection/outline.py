@@ -1,94 +1,89 @@
-"""Equations with what a model did in them, as text."""
+"""Equations with what models compute in them, as text."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
+from dgl_treestack.expression import Expression
 from dgl_treestack.inspection.drawing import label
 from dgl_treestack.inspection.traces import Trace, difference
 
 SHADES = " ▁▂▃▄▅▆▇█"
-KEPT = 40  # columns for the tree; a deeper one pushes its numbers to the right
+TREE_WIDTH = 40  # columns for the tree; a deeper one moves the numbers to the right
 
 
 def outline(traces: Mapping[str, Trace]) -> str:
-    """One equation as a tree with a line per node: push, pop and no-op of every model, and the lengths of its stack's rows."""
-    first = next(iter(traces.values()))
-    parts = [str(first.tree), *(f"  {name}: {verdict(trace)}" for name, trace in traces.items())]
-    lines = [f"{branch}{label(first.tree, node)}" for node, branch in _branches(first)]
-    width = max(KEPT, *(len(line) for line in lines))
-    apart = _most_apart(list(traces.values()))
-    longest = {id(trace): _longest_row(trace) for trace in traces.values()}
-    for node, line in enumerate(lines):
-        cells = [cell for trace in traces.values() if (cell := _cell(trace, node, longest[id(trace)]))]
-        mark = "  <- most apart" if node == apart else ""
-        parts.append(f"{line:<{width}}  {'  |  '.join(cells)}{mark}".rstrip())
-    return "\n".join(parts)
+    """Return one equation as a tree with a line per node, and beside it what every model does there.
 
-
-def verdict(trace: Trace) -> str:
-    """What a model says of an equation, and whether it is right."""
-    row = trace.record
-    said = f"score {row['score']:+.3f}" if row["score"] is not None else "no score"
-    if row.get("task") == "verification" and row["score"] is not None:
-        said += f", P(holds) {probability(row['score']):.3f}"
-    judged = {True: ", right", False: ", wrong", None: ""}[row["correct"]]
-    sides = "".join(f", {name} {value:.2f}" for name, value in trace.sides().items() if name in ("dot", "cosine"))
-    return f"{said}{judged}{sides}"
-
-
-def probability(score: float) -> float:
-    """sigma(score)."""
-    return float(1 / (1 + np.exp(-np.clip(score, -700, 700))))
-
-
-def verdicts(traces: Mapping[str, Sequence[Trace]]) -> str:
-    """How many equations every combination of right and wrong has."""
-    combined = zip(*([trace.record["correct"] for trace in own] for own in traces.values()), strict=True)
-    counts = Counter(row for row in combined if None not in row)
-    total = sum(counts.values())
-    lines = [f"{total} equations with labels, by who is right ({', '.join(traces)}):"]
-    for row, count in sorted(counts.items(), reverse=True):
-        said = ", ".join("right" if right else "wrong" for right in row)
-        lines.append(f"  {said:<{8 * len(row)}} {count:>7}  {100 * count / total:5.1f} %")
+    traces: model -> its trace of the equation. A line shows push, pop and no-op and, as blocks, the norms of the rows of the
+    stack. The node at which the first two models with actions differ most is marked.
+    """
+    tree = next(iter(traces.values())).tree
+    acting = [trace for trace in traces.values() if trace.actions]
+    gaps = difference(acting[0], acting[1]) if len(acting) > 1 else np.full(tree.size, np.nan)
+    most_apart = None if np.isnan(gaps).all() else int(np.nanargmax(gaps))
+    branches = [branch + label(tree.names[node], tree.texts[node], tree.signature) for node, branch in _branches(tree)]
+    width = max(TREE_WIDTH, *(len(branch) for branch in branches))
+    columns = [_node_texts(trace) for trace in traces.values()]
+    lines = [str(tree), *(f"  {name}: {verdict(trace)}" for name, trace in traces.items())]
+    for node, branch in enumerate(branches):
+        cells = "  |  ".join(column[node] for column in columns if column[node])
+        lines.append(f"{branch:<{width}}  {cells}{'  <- most apart' if node == most_apart else ''}".rstrip())
     return "\n".join(lines)
 
 
-def _branches(trace: Trace) -> Iterator[tuple[int, str]]:
-    """Every node in pre-order with the lines before it."""
+def verdict(trace: Trace) -> str:
+    """Return a model's score of an equation, whether it is right, and how the states of the two sides compare, as text."""
+    score, correct = trace.record["score"], trace.record["correct"]
+    text = f"score {score:+.3f}" if score is not None else "no score"
+    if trace.record.get("task") == "verification" and score is not None:
+        text += f", P(holds) {1 / (1 + np.exp(-np.clip(score, -700, 700))):.3f}"
+    if correct is not None:
+        text += ", right" if correct else ", wrong"
+    return text + "".join(f", {name} {value:.2f}" for name, value in trace.sides().items() if name in ("dot", "cosine"))
+
+
+def verdicts(traces: Mapping[str, Sequence[Trace]]) -> str:
+    """Return how many labelled equations every combination of right and wrong models has, as text.
+
+    traces: model -> its traces, of the same equations for every model.
+    """
+    verdicts_of_models = ([trace.record["correct"] for trace in traces_of_model] for traces_of_model in traces.values())
+    counts = Counter(row for row in zip(*verdicts_of_models, strict=True) if None not in row)
+    total = sum(counts.values())
+    lines = [f"{total} equations with labels, by who is right ({', '.join(traces)}):"]
+    for row, count in sorted(counts.items(), reverse=True):
+        text = ", ".join("right" if right else "wrong" for right in row)
+        lines.append(f"  {text:<{8 * len(row)}} {count:>7}  {100 * count / total:5.1f} %")
+    return "\n".join(lines)
+
+
+def _branches(tree: Expression) -> Iterator[tuple[int, str]]:
+    """Yield every node in pre-order with the lines that lead to it from its ancestors."""
     pending = [(0, "", "")]
     while pending:
-        node, own, below = pending.pop()
-        yield node, own
-        children = trace.tree.children(node)
+        node, branch, branch_of_children = pending.pop()
+        yield node, branch
+        children = tree.children(node)
         for child in reversed(children):
-            last = child == children[-1]
-            pending.append((child, below + ("└ " if last else "├ "), below + ("  " if last else "│ ")))
+            corner, continued = ("└ ", "  ") if child == children[-1] else ("├ ", "│ ")
+            pending.append((child, branch_of_children + corner, branch_of_children + continued))
 
 
-def _longest_row(trace: Trace) -> float:
-    return 0.0 if trace.stack is None else float(np.linalg.norm(trace.stack, axis=2).max(initial=0.0))
+def _node_texts(trace: Trace) -> list[str]:
+    """Return per node its actions and its stack as text, such as `push 0.72 pop 0.06 noop 0.22 [█▂   ]`, or "" without actions.
 
-
-def _cell(trace: Trace, node: int, longest: float) -> str:
-    gates = {name: values[node] for name, values in trace.actions.items()}
-    if not gates or np.isnan(next(iter(gates.values()))):
-        return ""
-    said = " ".join(f"{name} {value:.2f}" for name, value in gates.items())
-    return said if trace.stack is None else f"{said} [{_bars(np.linalg.norm(trace.stack[node], axis=1), longest)}]"
-
-
-def _bars(lengths: np.ndarray, longest: float) -> str:
-    """The lengths of rows, the top row first, a full block for the longest of the tree."""
-    places = np.ceil(lengths / max(longest, 1e-30) * (len(SHADES) - 1)).astype(int)
-    return "".join(SHADES[place] for place in places)
-
-
-def _most_apart(traces: Sequence[Trace]) -> int | None:
-    """The node at which the first two models that have actions differ most."""
-    acting = [trace for trace in traces if trace.actions]
-    if len(acting) < 2:
-        return None
-    gaps = difference(acting[0], acting[1])
-    return None if np.isnan(gaps).all() else int(np.nanargmax(gaps))
+    The stack is a block per row, the top row first; a full block is the largest norm in the tree.
+    """
+    stacks = [""] * trace.tree.size
+    if trace.stack is not None:
+        norms = np.linalg.norm(trace.stack, axis=2)
+        levels = np.ceil(norms / max(float(norms.max(initial=0.0)), 1e-30) * (len(SHADES) - 1)).astype(int)
+        stacks = [f" [{''.join(SHADES[level] for level in row)}]" for row in levels.tolist()]
+    texts = []
+    for node, stack in enumerate(stacks):
+        means = {name: values[node] for name, values in trace.actions.items()}
+        has_actions = bool(means) and not np.isnan(next(iter(means.values())))
+        texts.append(" ".join(f"{name} {mean:.2f}" for name, mean in means.items()) + stack if has_actions else "")
+    return texts

@@ -1,4 +1,4 @@
-"""What a model makes of expressions: their hidden states beside the value that they have (Arabshahi 2020, substitutivity)."""
+"""Representations of expressions: their hidden states beside the value that they have (Arabshahi 2020, substitutivity)."""
 
 from pathlib import Path
 
@@ -17,9 +17,11 @@ DEPTHS = range(1, 4)  # the paper's
 
 @torch.no_grad()
 def make_records(model: Model, file: Path, depths: range = DEPTHS) -> list[Record]:
-    """A record per expression of some depths in a file of expressions with value classes: `text`, `class` and `h`, a list.
+    """Return a record per expression of some depths: its `text`, its value `class`, and the hidden state `h` of its root.
 
-    Raises DataError when there are none, or one without a class, ConfigurationError when the model is no tree model.
+    file: expressions with value classes.
+    Raises DataError when the file has no expressions of these depths, or one without a class, ConfigurationError when the model
+    is not a tree model.
     """
     examples = [example for example in formats.read(file) if example.equation.depth in depths]
     for example in examples:

@@ -1,4 +1,4 @@
-"""What is in a batch: counts of graphs, nodes, edges, leaves, operators, depths and frontiers."""
+"""Counts over a batch: graphs, nodes, edges, leaves, operators, depths and frontiers."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,11 @@ from dgl_treestack.expression.operators import MATH, Signature
 
 @dataclass(frozen=True)
 class Summary:
-    """Counts over one batched graph. frontiers: nodes per step of the sweep, leaves first."""
+    """Counts over one batched graph.
+
+    operators, leaf_texts: name -> nodes, the most frequent first. depths: depth -> trees. frontiers: nodes that are computed in
+    one step of propagation, leaves first.
+    """
 
     graphs: int
     nodes: int
@@ -29,7 +33,7 @@ class Summary:
 def summarise(graph: DGLGraph, signature: Signature = MATH, vocabulary: Vocabulary | None = None) -> Summary:
     """Count what is in a batched graph; trees are counted by roots.
 
-    vocabulary: names the leaves of a graph without feature `text`.
+    signature: names the operators. vocabulary: names the leaves of a graph without feature `text`.
     Raises GraphError for a graph that is not well formed.
     """
     names = node_names(graph, signature, vocabulary)
@@ -49,11 +53,12 @@ def summarise(graph: DGLGraph, signature: Signature = MATH, vocabulary: Vocabula
 
 
 def _ranked(counts: Counter[str]) -> dict[str, int]:
+    """Return counts by falling frequency, equal ones by name."""
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
 def text(summary: Summary) -> str:
-    """The summary for people, with bars."""
+    """Return a summary as text with a bar chart per kind of count."""
     lines = [
         f"graphs {summary.graphs}, nodes {summary.nodes}, edges {summary.edges}, "
         f"leaves {summary.leaves}, operators {summary.nodes - summary.leaves}",
@@ -70,5 +75,6 @@ def text(summary: Summary) -> str:
 
 
 def _bars(counts: Mapping[str, int], width: int = 40) -> list[str]:
-    most = max(counts.values(), default=1)
-    return [f"  {name:<16}{count:>8} {'#' * round(width * count / most)}" for name, count in counts.items()]
+    """Return a line per count, the longest bar `width` characters wide."""
+    largest = max(counts.values(), default=1)
+    return [f"  {name:<16}{count:>8} {'#' * round(width * count / largest)}" for name, count in counts.items()]

@@ -1,4 +1,4 @@
-"""The nodes of a batched graph as a table: what stands where, and what a model left there."""
+"""The nodes of a batched graph as a table: their trees, names, children, and what a model left on them."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,7 +17,7 @@ from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.expression.operators import MATH, Signature
 
 OPERATOR = "operator"  # the kind of a node that is no leaf
-SIGNAL = "signal/"  # how the features begin that `propagate` leaves for signals
+SIGNAL = "signal/"  # prefix of the features that `propagate` writes for signals
 LINES = 60
 
 Row = dict[str, Any]
@@ -31,10 +31,21 @@ def describe(
     limit: int = LINES,
     file: TextIO | None = None,
 ) -> list[Row]:
-    """Print the nodes of a graph as a table, and return all rows: see `rows`.
+    """Print the nodes of a batched graph as a table, one line per node, and return the table.
 
-    limit: the most nodes that are printed, 0 for all. file: standard output when it is None.
-    Raises what `rows` raises, and ConfigurationError for a negative limit.
+    A line has the node's tree, number, name, kind, children and depth. After `propagate`, or a model, has run on the graph, it
+    also has the mean of every recorded signal (push, pop, forget gates and the like) and the norms of the hidden state and of
+    the rows of the stack. A dash stands for a value that the node does not have.
+
+    graph: a batch of trees, for example from `from_expressions` or a `TreeDataset`.
+    signature: names the operators; mathematics by default.
+    vocabulary: names the leaves. Needed only for a graph without the feature `text`, such as one built by hand.
+    limit: how many nodes to print, 0 for all. The returned table always has all of them.
+    file: where to print; standard output by default.
+
+    Returns a dict per node; `rows` lists the keys.
+    Raises GraphError for a graph that is not a batch of trees or whose leaves have no names, ConfigurationError for a negative
+    limit.
 
     >>> table = describe(from_expressions([Expression.parse("sin(x)")], vocabulary))
     tree  node  name  kind      children  depth
@@ -43,9 +54,9 @@ def describe(
     """
     if limit < 0:
         raise ConfigurationError(f"The limit {limit} is negative. Give the number of nodes to print, 0 for all.")
-    result = rows(graph, signature, vocabulary)
-    print(text(result, limit), file=file)
-    return result
+    table = rows(graph, signature, vocabulary)
+    print(text(table, limit), file=file)
+    return table
 
 
 def rows(
@@ -54,48 +65,57 @@ def rows(
     vocabulary: Vocabulary | None = None,
     nodes: Sequence[int] | np.ndarray | None = None,
 ) -> list[Row]:
-    """A row per node. vocabulary: names the leaves of a graph without feature `text`. nodes: only these, in this order.
+    """Return the table of `describe` without printing it. nodes: only these, in this order.
 
-    tree: counted by roots; of a node in several trees, the last of them. node: its number. name: of an operator, or a leaf's
-    text. kind: `operator`, or the leaf's class. children: by slot. depth: of the subtree, 0 at a leaf.
-    signals: name -> the mean of its elements, or a list of them per child for signals (N, A, H); None at leaves and at the root
-    of an equation, where nothing is computed.
-    h: its norm; stack: the norms of its rows, or of all where its width is no multiple of that of h. Both are absent where the
-    graph has no such feature.
+    Keys of a row:
+    - tree: which tree the node belongs to, counted by roots; the last of them for a node that several trees share.
+    - node: its number in the graph.
+    - name: the operator's name, or the leaf's text.
+    - kind: `operator`, or the leaf's class.
+    - children: node numbers in the order of slots.
+    - depth: of the subtree below the node, 0 at a leaf.
+    - signals: name -> the mean of its elements, or for a signal of shape (N, A, H) a list of means, one per child; None at
+      leaves and at the root of an equation, where nothing is computed.
+    - h: the norm of the hidden state, if the graph has the feature `h`.
+    - stack: a list of the norms of the stack's rows, if the graph has the feature `stack`; a single norm if its width is not a
+      multiple of that of `h`.
 
     Raises GraphError for a graph that is not well formed, or whose nodes have no readable names.
     """
     names = node_names(graph, signature, vocabulary)
     checked = check(graph, signature)
-    places = np.arange(len(names)) if nodes is None else np.asarray(nodes, dtype=np.int64)
-    silent = (checked.op == NO_OPERATOR) | (checked.op == signature.index.get(signature.root or "", NO_OPERATOR))
-    columns = [tree_of_node(checked), places, checked.children, checked.heights, silent]
-    columns = [column if column is places else column[places] for column in columns]
+    indices = np.arange(len(names)) if nodes is None else np.asarray(nodes, dtype=np.int64)
+    computes_nothing = (checked.op == NO_OPERATOR) | (checked.op == signature.index.get(signature.root or "", NO_OPERATOR))
     features = {
-        name: values.detach()[torch.from_numpy(places).to(values.device)].cpu().double()
+        name: values.detach()[torch.from_numpy(indices).to(values.device)].cpu().double()
         for name, values in sorted(graph.ndata.items())  # a file has them in another order
         if name in ("h", "stack") or name.startswith(SIGNAL)
     }
-    signals = {name.removeprefix(SIGNAL): _means(values) for name, values in features.items() if name.startswith(SIGNAL)}
+    means = {name.removeprefix(SIGNAL): _means(values) for name, values in features.items() if name.startswith(SIGNAL)}
     norms = _norms(features)
-    result = []
-    for i, (tree, node, below, depth, is_silent) in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
-        children = [child for child in below if child >= 0]
-        own_signals = {name: None if is_silent else _of_children(means[i], children) for name, means in signals.items()}
-        row = {"tree": tree, "node": node, **_name_and_kind(names[node], bool(children)), "children": children, "depth": depth}
-        result.append({**row, "signals": own_signals, **{name: values[i] for name, values in norms.items()}})
-    return result
+    columns = (indices, tree_of_node(checked)[indices], checked.heights[indices], checked.children[indices])
+    table = []
+    for i, (node, tree, depth, slots) in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
+        children = [child for child in slots if child >= 0]
+        kind, _, name = (OPERATOR, "", names[node]) if children else names[node].partition(":")
+        signals = {}
+        for signal, values in means.items():
+            mean = None if computes_nothing[node] else values[i]
+            signals[signal] = mean[: len(children)] if isinstance(mean, list) else mean
+        row = {"tree": tree, "node": node, "name": name, "kind": kind, "children": children, "depth": depth}
+        table.append({**row, "signals": signals, **{feature: values[i] for feature, values in norms.items()}})
+    return table
 
 
 def text(rows: Sequence[Row], limit: int = LINES) -> str:
-    """The rows as an aligned table of at most `limit` lines (0: all), and a line that says how many there are more."""
+    """Return a table as aligned text of at most `limit` rows (0: all), with a last line that says how many are left out."""
     shown = rows[:limit] if limit else rows
     signals = list(rows[0]["signals"]) if rows else []
     norms = [name for name in ("h", "stack") if rows and name in rows[0]]
     lines = [["tree", "node", "name", "kind", "children", "depth", *signals, *norms]]
     for row in shown:
-        start = [row[name] for name in ("tree", "node", "name", "kind", "children", "depth")]
-        lines.append([_cell(value) for value in (*start, *row["signals"].values(), *(row[name] for name in norms))])
+        fixed = [row[name] for name in ("tree", "node", "name", "kind", "children", "depth")]
+        lines.append([_cell(value) for value in (*fixed, *row["signals"].values(), *(row[name] for name in norms))])
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     table = ["  ".join(f"{cell:<{width}}" for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
     more = len(rows) - len(shown)
@@ -103,51 +123,41 @@ def text(rows: Sequence[Row], limit: int = LINES) -> str:
 
 
 def nodes_below(checked: Checked, tops: Iterable[int]) -> np.ndarray:
-    """Some nodes and all that is below them, in order."""
+    """Return the numbers of some nodes and of all nodes below them, in rising order."""
     is_below = np.zeros(len(checked.op), dtype=bool)
     is_below[list(tops)] = True
     for frontier in reversed(checked.frontiers):
-        below = checked.children[frontier[is_below[frontier]]]
-        is_below[below[below >= 0]] = True
+        children = checked.children[frontier[is_below[frontier]]]
+        is_below[children[children >= 0]] = True
     return np.flatnonzero(is_below)
 
 
-def _name_and_kind(name: str, is_operator: bool) -> dict[str, str]:
-    kind, _, written = (OPERATOR, "", name) if is_operator else name.partition(":")
-    return {"name": written, "kind": kind}
-
-
 def _means(values: Tensor) -> list:
-    """Per node, a number, or of a signal (n, A, H) a list of them per child."""
-    per_child = values.dim() > 2
-    means: list = (
-        (values.flatten(2).mean(2) if per_child else values.reshape(len(values), -1).mean(1)).tolist() if len(values) else []
-    )
+    """Return a number per node; for a signal of shape (n, A, H), a list of A numbers."""
+    if not len(values):
+        return []
+    means: list = (values.flatten(2).mean(2) if values.dim() > 2 else values.reshape(len(values), -1).mean(1)).tolist()
     return means
 
 
-def _of_children(mean: float | list[float], children: Sequence[int]) -> float | list[float]:
-    return mean[: len(children)] if isinstance(mean, list) else mean
-
-
 def _norms(features: Mapping[str, Tensor]) -> dict[str, list]:
-    """`h`, and `stack` by rows where it is made of rows as wide as h."""
+    """Return the norm of `h` per node, and of `stack` the norms of its rows if these are as wide as h."""
     flat = {
         name: features[name].flatten(1) if features[name].dim() > 1 else features[name][:, None]
         for name in ("h", "stack")
         if name in features
     }
-    result: dict[str, list] = {name: values.norm(dim=1).tolist() for name, values in flat.items()}
+    norms: dict[str, list] = {name: values.norm(dim=1).tolist() for name, values in flat.items()}
     width = flat["h"].shape[1] if "h" in flat else 0
     if "stack" in flat and width and flat["stack"].shape[1] % width == 0:
-        result["stack"] = flat["stack"].unflatten(1, (-1, width)).norm(dim=2).tolist()
-    return result
+        norms["stack"] = flat["stack"].unflatten(1, (-1, width)).norm(dim=2).tolist()
+    return norms
 
 
 def _cell(value: Any) -> str:
-    """A value in a table: numbers to four digits, lists with blanks between, `-` where there is nothing."""
+    """Return a value as text: numbers to four digits, lists separated by blanks, `-` for None and for an empty list."""
     if isinstance(value, list):
         return " ".join(map(_cell, value)) or "-"
     if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False)[1:-1]  # no line breaks
+        return json.dumps(value, ensure_ascii=False)[1:-1]  # escapes line breaks
     return "-" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)

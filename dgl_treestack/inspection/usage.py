@@ -17,9 +17,10 @@ BATCH = 256
 
 @torch.no_grad()
 def make_records(model: Model, dataset: Dataset, threshold: float = USED) -> Iterator[Record]:
-    """A record per equation, in order. `usage`: rows used, averaged over the operators of both sides; `top`: averaged over the
-    two sides themselves, which is what their comparison sees. The paper does not say over which nodes it averages.
+    """Yield a record per equation, in order, with the number of stack rows in use.
 
+    `usage` is averaged over the operators of both sides, `top` over the two topmost nodes of the sides, which verification
+    compares. The paper does not say over which nodes it averages.
     Raises ConfigurationError for a model without stacks.
     """
     if "stack" not in model.tree_cell.fields:
@@ -30,12 +31,12 @@ def make_records(model: Model, dataset: Dataset, threshold: float = USED) -> Ite
         model(batch, keep=True)
         stacks = batch.graph.ndata["stack"].unflatten(1, (rows, -1))
         used = (stacks.norm(dim=2) > threshold).sum(1).numpy()
-        inner = (batch.graph.ndata["op"] >= 0).numpy()
-        inner[batch.roots.numpy()] = False
+        is_inner = (batch.graph.ndata["op"] >= 0).numpy()
+        is_inner[batch.roots.numpy()] = False
         tree = np.repeat(np.arange(len(batch.roots)), batch.graph.batch_num_nodes().numpy())
-        count = np.bincount(tree[inner], minlength=len(batch.roots))
-        mean = np.bincount(tree[inner], used[inner], len(batch.roots)) / np.maximum(count, 1)
+        count = np.bincount(tree[is_inner], minlength=len(batch.roots))
+        usage = np.bincount(tree[is_inner], used[is_inner], len(batch.roots)) / np.maximum(count, 1)
         top = used[batch.sides.numpy()].mean(1)
-        for own_mean, own_top in zip(mean.tolist(), top.tolist(), strict=True):
-            yield records.of_example(dataset.examples[i], usage=own_mean, top=own_top)
+        for usage_of_tree, top_of_tree in zip(usage.tolist(), top.tolist(), strict=True):
+            yield records.of_example(dataset.examples[i], usage=usage_of_tree, top=top_of_tree)
             i += 1
