@@ -10,11 +10,11 @@ from torch.nn import functional
 
 from dgl_treestack.sequence import SequenceCell, State
 
-EVALUATED = 200  # tokens at a time
+EVALUATED = 200  # tokens per step of an evaluation
 
 
 class LanguageModel(nn.Module):
-    """p(w_{t+1}) = softmax(V h_t + b), x_t the word's row of a table of width H.
+    """p(w_{t+1}) = softmax(V h_t + b), where x_t, the input of the cell, is the word's row of a table of width H.
 
     In Joulin & Mikolov 2015 x_t is the word itself, so that the cell's U is the table, and there is no b.
     """
@@ -26,21 +26,21 @@ class LanguageModel(nn.Module):
         self.output = nn.Linear(cell.hidden, words)
 
     def reset_parameters(self, generator: torch.Generator) -> None:
-        """The cell's own rule; N(0, 0.1) for the table, nothing for the output, so that training starts from equal chances."""
+        """Initialise the cell by its own rule, the table from N(0, 0.1), the output with 0: all words are equally likely."""
         self.cell.reset_parameters(generator)
         nn.init.normal_(self.table, 0.0, 0.1, generator=generator)
         nn.init.zeros_(self.output.weight)
         nn.init.zeros_(self.output.bias)
 
     def losses(self, tokens: Tensor, targets: Tensor, state: State | None = None) -> tuple[Tensor, State]:
-        """(T, B) natural logarithm of one over the chance of targets (T, B) after tokens (T, B), and the last state."""
+        """Return -ln p (T, B) of the targets (T, B) after the tokens (T, B), and the last state."""
         h, state = self.cell.unroll(functional.embedding(tokens, self.table), state)
-        found = functional.cross_entropy(self.output(h).flatten(0, 1), targets.flatten(), reduction="none")
-        return found.view_as(targets), state
+        losses = functional.cross_entropy(self.output(h).flatten(0, 1), targets.flatten(), reduction="none")
+        return losses.view_as(targets), state
 
     @torch.no_grad()
     def perplexity(self, tokens: np.ndarray) -> float:
-        """Of a text read as one stream from an empty state, without learning from it; an end of sentence stands before it."""
+        """Return the perplexity of a text read as one stream, from an empty state and after an end of sentence."""
         self.eval()
         text = torch.from_numpy(np.concatenate([[0], tokens]).astype(np.int64))
         total, state = 0.0, None
@@ -51,14 +51,14 @@ class LanguageModel(nn.Module):
 
 
 def windows(text: Tensor, length: int) -> Iterator[tuple[Tensor, Tensor]]:
-    """Words (T, B) and those that follow them, so many at a time."""
+    """Generate pairs of words (T, B) and the words that follow them, at most `length` steps at a time."""
     for start in range(0, len(text) - 1, length):
         stop = min(start + length, len(text) - 1)
         yield text[start:stop], text[start + 1 : stop + 1]
 
 
 def streams(tokens: np.ndarray, count: int) -> Tensor:
-    """(T, B) a text cut into pieces of equal length, side by side; what is left over at the end is not used."""
+    """Cut a text into `count` streams of equal length, side by side (T, B); a remainder at the end is not used."""
     count = min(count, max(1, len(tokens) // 2))
     length = len(tokens) // count
     return torch.from_numpy(tokens[: length * count].astype(np.int64)).view(count, length).T.contiguous()

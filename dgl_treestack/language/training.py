@@ -1,4 +1,4 @@
-"""Training a language model: a folder per run, saved after every epoch, and taken up there."""
+"""Training a language model: a folder per run, saved after every epoch, from which a stopped run is resumed."""
 
 import dataclasses
 import json
@@ -24,61 +24,67 @@ from dgl_treestack.training.random import torch_generator
 
 logger = logging.getLogger("dgl_treestack")
 Row = tuple[str, dict[str, float]]
-ENOUGH = 0.9999  # an entropy is better when it is below so much of the best
-_MOST_ENTROPY = 500.0  # natural logarithm: beyond, a perplexity is no number
+ENOUGH = 0.9999  # a validation entropy is an improvement when it is below this multiple of the best
+_MOST_ENTROPY = 500.0  # natural logarithm; beyond it a perplexity is not a finite number
 
 
 class Run:
-    """A folder: config.toml, environment.json, words.json, metrics.jsonl, best and last.safetensors, result.json, DONE."""
+    """A run of a language model in a folder, new or resumed.
+
+    The folder has config.toml, environment.json, words.json, metrics.jsonl, best.safetensors, last.safetensors, result.json and
+    DONE. Raises ConfigurationError when it belongs to another run, or is there without `resume`.
+    """
 
     def __init__(self, folder: Path, config: LanguageConfig, corpus: Corpus, seed: int, *, resume: bool, quiet: bool):
         self.folder, self.config, self.corpus, self.seed, self.quiet = folder, config, corpus, seed, quiet
         self.model = LanguageModel(config.cell(), len(corpus.words))
         self.model.reset_parameters(torch_generator(seed, "initial values"))
         self.rate, self.stale, self.rows = config.learning_rate, 0, list[dict[str, Any]]()
-        self.best = math.inf  # validation perplexity of the weights that are kept
-        described = tomli_w.dumps(dataclasses.asdict(config))
-        if (folder / "config.toml").exists():
-            self._check(described, resume)
-            self._load()
+        self.best = math.inf  # validation perplexity of best.safetensors
+        config_text, last = tomli_w.dumps(dataclasses.asdict(config)), folder / "last.safetensors"
+        if not (folder / "config.toml").exists():
+            origin = {"seed": seed, "text": corpus.checksums, **environment.describe("cpu")}
+            atomic.write_text(folder / "words.json", json.dumps(corpus.words) + "\n")
+            atomic.write_text(folder / "environment.json", json.dumps(origin, indent=1) + "\n")
+            atomic.write_text(folder / "config.toml", config_text)
             return
-        origin = {"seed": seed, "text": corpus.checksums, **environment.describe("cpu")}
-        atomic.write_text(folder / "words.json", json.dumps(corpus.words) + "\n")
-        atomic.write_text(folder / "environment.json", json.dumps(origin, indent=1) + "\n")
-        atomic.write_text(folder / "config.toml", described)
-
-    def _check(self, described: str, resume: bool) -> None:
         if not resume:
-            raise ConfigurationError(f"{self.folder} exists. Give --resume to go on with it, or another --output-dir.")
-        if (self.folder / "config.toml").read_text() != described:
-            raise ConfigurationError(f"{self.folder} is a run of another configuration. Give another --output-dir.")
-        if json.loads((self.folder / "environment.json").read_text())["text"] != self.corpus.checksums:
-            raise ConfigurationError(f"{self.folder} is a run on another text. Give another --output-dir.")
-
-    def _load(self) -> None:
-        last = self.folder / "last.safetensors"
+            raise ConfigurationError(f"{folder} exists. Give --resume to go on with it, or another --output-dir.")
+        if (folder / "config.toml").read_text() != config_text:
+            raise ConfigurationError(f"{folder} is a run of another configuration. Give another --output-dir.")
+        if json.loads((folder / "environment.json").read_text())["text"] != corpus.checksums:
+            raise ConfigurationError(f"{folder} is a run on another text. Give another --output-dir.")
         if last.exists():
-            tensors, kept = weights.read(last)
+            tensors, state = weights.read(last)
             weights.load_into(self.model, tensors, last)
-            self.rate, self.stale, self.best, self.rows = kept["rate"], kept["stale"], kept["best"], kept["rows"]
+            self.rate, self.stale, self.best, self.rows = state["rate"], state["stale"], state["best"], state["rows"]
 
     @property
     def done(self) -> Path:
+        """The file that is written last."""
         return self.folder / "DONE"
 
     def train(self) -> None:
-        """To the end. Ctrl-C and SIGTERM end it after the epoch that was saved last; raises Interrupted."""
-        config = self.config
+        """Train to the end, then evaluate the best weights. Ctrl-C and SIGTERM stop the run, which resumes after the last saved
+        epoch; raises Interrupted."""
         with watch_signals() as watch:
-            while len(self.rows) < config.epochs and self.stale < config.patience:
+            while len(self.rows) < self.config.epochs and self.stale < self.config.patience:
                 self._epoch(watch)
                 watch.check()
-        self._finish()
+        best = self.folder / "best.safetensors"
+        if not best.exists():
+            raise CheckpointError(f"{best} is gone, and only it had the best weights. Train anew.")
+        tensors, _ = weights.read(best)
+        weights.load_into(self.model, tensors, best)
+        result = {part: self.model.perplexity(self.corpus.parts[part]) for part in ("valid", "test")}
+        atomic.write_text(self.folder / "result.json", json.dumps(result, indent=1) + "\n")
+        atomic.write_text(self.done, "")
 
     def _epoch(self, watch: Watch) -> None:
+        """Train on the text once, then close the epoch."""
         config, text = self.config, streams(self.corpus.parts["train"], self.config.streams)
-        kind = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}[config.optimizer]
-        optimizer = kind(self.model.parameters(), lr=self.rate)
+        optimizer_class = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}[config.optimizer]
+        optimizer = optimizer_class(self.model.parameters(), lr=self.rate)
         total, count, state = 0.0, 0, None
         self.model.train()
         steps = math.ceil((len(text) - 1) / config.window)
@@ -102,39 +108,31 @@ class Run:
             raise DivergenceError(f"The entropy is {entropy} in epoch {len(self.rows) + 1}. Lower learning_rate.")
 
     def _close(self, train: float) -> None:
-        """Validate, keep the best, lower the rate, save."""
+        """Validate, save the weights if they are the best, else return to the best ones with a lower rate; save the state."""
         valid = self.model.perplexity(self.corpus.parts["valid"])
         self._check_finite(math.log(valid))
         self.rows.append({"epoch": len(self.rows) + 1, "rate": self.rate, "train": train, "valid": valid})
         logger.info("%s epoch %d: perplexity train %.2f, valid %.2f", self.folder.name, len(self.rows), train, valid)
-        tensors = self.model.state_dict()
+        best = self.folder / "best.safetensors"
         if math.isinf(self.best) or math.log(valid) < ENOUGH * math.log(self.best):
-            weights.write(self.folder / "best.safetensors", tensors, {"epoch": len(self.rows)})
+            weights.write(best, self.model.state_dict(), {"epoch": len(self.rows)})
             self.best, self.stale = valid, 0
         else:
             self.rate, self.stale = self.rate * self.config.factor, self.stale + 1
-            best_tensors, _ = weights.read(self.folder / "best.safetensors")
-            weights.load_into(self.model, best_tensors, self.folder)
-        kept = {"rate": self.rate, "stale": self.stale, "best": self.best, "rows": self.rows}
-        weights.write(self.folder / "last.safetensors", self.model.state_dict(), kept)
+            tensors, _ = weights.read(best)
+            weights.load_into(self.model, tensors, self.folder)
+        state = {"rate": self.rate, "stale": self.stale, "best": self.best, "rows": self.rows}
+        weights.write(self.folder / "last.safetensors", self.model.state_dict(), state)
         atomic.write_text(self.folder / "metrics.jsonl", "".join(json.dumps(row) + "\n" for row in self.rows))
-
-    def _finish(self) -> None:
-        best = self.folder / "best.safetensors"
-        if not best.exists():
-            raise CheckpointError(f"{best} is gone, and only it had the best weights. Train anew.")
-        tensors, _ = weights.read(best)
-        weights.load_into(self.model, tensors, best)
-        result = {part: self.model.perplexity(self.corpus.parts[part]) for part in ("valid", "test")}
-        atomic.write_text(self.folder / "result.json", json.dumps(result, indent=1) + "\n")
-        atomic.write_text(self.done, "")
 
 
 def train(
     configs: list[LanguageConfig], data: Path, output_dir: Path, seeds: list[int], *, resume: bool, quiet: bool
 ) -> list[Row]:
-    """Train every configuration with every seed on the text of a folder. Returns the perplexities of n-grams and of every run,
-    valid and test by label. Raises DataError for what is no such text, ConfigurationError, Interrupted.
+    """Train every configuration with every seed on the text of a folder.
+
+    Returns the perplexities of n-grams and of every run: its label and the values of `valid` and `test`. Raises DataError for
+    malformed text, ConfigurationError, and Interrupted.
     """
     corpus = Corpus.read(data)
     logger.info("%s: %d words, %s", data, len(corpus.words), {part: len(tokens) for part, tokens in corpus.parts.items()})

@@ -123,7 +123,7 @@ def test_every_model_reads_a_stream_as_windows(name):
     tokens = np.random.default_rng(0).integers(0, 12, 461)
     whole, _ = model.losses(*next(windows(torch.from_numpy(np.concatenate([[0], tokens])).unsqueeze(1), 500)))
     assert model.perplexity(tokens) == pytest.approx(math.exp(whole.mean().item()), rel=1e-12), "three windows"
-    cut = [one.perplexity(part) for part in (tokens[:200], tokens[200:]) for one in (model,)]
+    cut = [model.perplexity(part) for part in (tokens[:200], tokens[200:])]
     assert math.exp((200 * math.log(cut[0]) + 261 * math.log(cut[1])) / 461) != pytest.approx(
         model.perplexity(tokens), rel=1e-9
     )
@@ -190,8 +190,8 @@ def test_a_stopped_run_goes_on_to_the_same_numbers(tmp_path, monkeypatch):
             training.train([config], folder, tmp_path / "stopped", [1], resume=False, quiet=True)
     training.train([config], folder, tmp_path / "stopped", [1], resume=True, quiet=True)
     for name in ("metrics.jsonl", "result.json"):
-        wanted, found = ((tmp_path / kind / "small-stack_rnn-1" / name).read_text() for kind in ("whole", "stopped"))
-        assert found == wanted
+        whole, stopped = ((tmp_path / kind / "small-stack_rnn-1" / name).read_text() for kind in ("whole", "stopped"))
+        assert stopped == whole
     for part in ("valid", "test"):
         (folder / f"our.{part}.txt").write_text("\n".join(sentences(12, 77)) + "\n")
     with pytest.raises(ConfigurationError, match="another text"):
