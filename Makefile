@@ -1,6 +1,7 @@
 # make quickstart   environment, three models on the bundled equations, table and figures/quickstart.svg
 # make test         environment, the whole suite
 # make check        style and types, then the suite
+# make docs         the documentation as a site, in build/site; a broken link is an error
 # make fuzz         2,000 graphs in place of 100 against topo, some minutes
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV ?= .venv
@@ -9,7 +10,7 @@ JOBS ?= 2
 MODELS = tree_smu tree_lstm tree_rnn
 export OMP_NUM_THREADS = 1
 
-.PHONY: quickstart test fuzz check environment
+.PHONY: quickstart test fuzz check docs environment
 .DEFAULT_GOAL = quickstart
 
 environment: $(VENV)/.installed
@@ -36,3 +37,7 @@ check: environment
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(MAKE) test
+
+docs: environment
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[docs]"
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

@@ -1,0 +1,185 @@
+"""Every command and every line of Python in the README and in docs/ is run, at a size that fits the suite.
+
+The bash and Python blocks of a page are run in their order, in an empty folder of the page. Commands of `treestack` run in
+this process, with the arguments of SMALL and SHORT. Python blocks without a command between them are one program.
+A comment before a block says what else becomes of it:
+
+    <!-- test: skip REASON -->   the block is not run
+    <!-- test: file NAME -->     the block is written to a file of this name
+    <!-- test: authors -->       the block is run where the authors' files are at hand
+"""
+
+import itertools
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from dgl_treestack.cli import main
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+COPIED = [*sorted((ROOT / "data").glob("[A-Za-z]*.md")), ROOT / "benchmarks" / "README.md"]  # pages of the site as they are
+FEW = ["bundled:quickstart/validation"]
+SMALL = {
+    "generate": ["--equations", "120"],
+    "audit": ["--no-verdicts", "--no-leakage"],  # test_bundled_data judges the labels and fits the baselines
+    "sweep": ["--dry-run"],  # tests/experiments trains a smaller one
+    "reproduce": ["--dry-run"],  # likewise
+}
+# Configurations of the package are trained with these values.
+SHORT = ["schedule.epochs=1", "model.hidden=8", "data.max_depth=3", f"data.train={FEW}", f"data.test={FEW}"]
+# What a page leaves in its folder, and what its Python prints.
+EXPECTED = {
+    "README.md": ({"depth.svg", "depth.png"}, "torch.Size([23, 50]) torch.Size([23, 250])"),
+    "docs/tutorial.md": ({"depth.svg", "table.md", "stack.png", "page.html"}, "refuted {'x': "),
+    "docs/own-data.md": ({"more.jsonl", "logic.jsonl", "scores.jsonl"}, "torch.Size([4])"),
+    "docs/own-cell.md": (set(), "levels and topo differ by at most "),
+    "docs/own-figure.md": ({"curves.png", "epochs.svg"}, "grad_fn"),
+    "docs/commands.md": (
+        {"audit.svg", "tree.png", "tree.graphml", "scores.jsonl", "ranks.jsonl", "page.html", "table.csv"},
+        "",
+    ),
+}
+BLOCK = re.compile(r"(?:<!-- test: (\w+) ?(.*?) -->\n\s*)?^( *)```(\w+)\n(.*?)^ *```$", re.DOTALL | re.MULTILINE)
+
+
+class Block(NamedTuple):
+    mark: str
+    argument: str
+    language: str
+    text: str
+
+
+def blocks(page):
+    return [Block(mark, argument, language, text) for mark, argument, _, language, text in BLOCK.findall(page.read_text())]
+
+
+def is_run(block):
+    return block.language in ("bash", "python") and block.mark not in ("skip", "authors")
+
+
+def name(page):
+    return str(page.relative_to(ROOT))
+
+
+def in_subprocess(command, folder):
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "MPLBACKEND": "agg", "DGL_DOWNLOAD_DIR": str(folder)}
+    result = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment, timeout=300)
+    assert result.returncode == 0, f"{command}\n{result.stdout}\n{result.stderr}"
+    return result.stdout
+
+
+def call(command, capsys):
+    """Run a command of `treestack` in this process, which has loaded the libraries already; return what it prints."""
+    program, name, *arguments = command
+    assert program == "treestack", command
+    if name == "train" and arguments[0].startswith("configs/"):
+        # --set stands last in a command, and of several values of a key the last one counts
+        arguments += SHORT if "--set" in arguments else ["--set", *SHORT]
+    if "--jobs" in arguments:
+        arguments[arguments.index("--jobs") + 1] = "1"  # test_processes starts several
+    with pytest.raises(SystemExit) as exit:
+        main([name, *arguments, *SMALL.get(name, [])])
+    printed = capsys.readouterr()
+    assert exit.value.code in (0, None), f"{command}\n{printed.out}\n{printed.err}"
+    return printed.out
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if any(map(is_run, blocks(page)))], ids=name)
+def test_a_page(page, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    printed = ""
+    for language, group in itertools.groupby(blocks(page), lambda block: block.language if is_run(block) else block.mark):
+        if language == "python":
+            Path("page.py").write_text("\n".join(block.text for block in group))
+            printed += in_subprocess([sys.executable, "page.py"], tmp_path)
+        elif language == "bash":
+            for command in (shlex.split(line, comments=True) for block in group for line in block.text.splitlines()):
+                if command[0] == "make":
+                    in_subprocess(["make", "--dry-run", "--directory", str(ROOT), *command[1:]], tmp_path)
+                else:
+                    call(command, capsys)
+        elif language == "file":
+            for block in group:
+                Path(block.argument).write_text(block.text)
+    files, text = EXPECTED.get(name(page), (set(), ""))
+    assert files <= {path.name for path in tmp_path.iterdir()}
+    assert text in printed
+
+
+def test_the_released_weights(authors, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for folder in ("checkpoints", "blanks"):
+        for path in (authors / folder).iterdir():
+            (tmp_path / path.name).symlink_to(path)
+    texts = [block.text for page in PAGES for block in blocks(page) if block.mark == "authors"]
+    assert texts
+    for line in itertools.chain.from_iterable(map(str.splitlines, texts)):
+        printed = call(shlex.split(line, comments=True), capsys)
+    assert "277 equations" in printed
+
+
+def test_blocks_that_are_not_run_say_why():
+    skipped = [(name(page), block) for page in PAGES for block in blocks(page) if block.mark == "skip"]
+    assert all(len(block.argument) > 20 for _, block in skipped)
+    assert len(skipped) <= 6
+    marks = {block.mark for page in PAGES for block in blocks(page)}
+    assert marks <= {"", "skip", "file", "authors"}
+    other_shell = re.compile(r"^ *```(sh|shell|console)?\n\s*(treestack|python|make|\$) ", re.MULTILINE)
+    assert [name(page) for page in PAGES if other_shell.search(page.read_text())] == [], "no test sees it: write ```bash"
+
+
+def anchors(page):
+    """The anchors of a page's headings, as MkDocs and code hosts make them."""
+    text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+    titles = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[\s-]+", "-", re.sub(r"[^\w\s-]", "", re.sub(r"[`*]", "", title)).strip().lower()) for title in titles}
+
+
+@pytest.mark.parametrize("page", [*PAGES, *COPIED], ids=name)
+def test_links_lead_somewhere(page):
+    text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+    for path, anchor in re.findall(r"\]\((?!\w+:)([^)#\s]*)(?:#([^)\s]*))?\)", text):
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), path
+        assert target.is_relative_to(ROOT), path
+        if anchor and target.suffix == ".md":
+            assert anchor in anchors(target), f"{path}#{anchor}"
+
+
+def test_every_page_is_in_the_navigation():
+    named = set(re.findall(r"[\w/-]+\.md", (ROOT / "mkdocs.yml").read_text()))
+    assert named == {str(page.relative_to(ROOT / "docs")) for page in PAGES[1:]}
+
+
+def test_every_command_has_an_example():
+    """Those that `treestack --help` lists, on the page of commands."""
+    from dgl_treestack import cli
+
+    text = (ROOT / "docs" / "commands.md").read_text()
+    files = {path.stem.replace("_", "-") for path in Path(cli.__file__).parent.glob("[a-z]*.py")}
+    assert {name for name in files if f"\ntreestack {name}" not in text} == set()
+
+
+def test_entries_of_the_python_pages_are_there():
+    """Every `::: name` of docs/api can be imported."""
+    import importlib
+
+    for page in sorted((ROOT / "docs" / "api").glob("*.md")):
+        for entry in re.findall(r"^::: (\S+)$", page.read_text(), re.MULTILINE):
+            try:
+                importlib.import_module(entry)
+            except ModuleNotFoundError:
+                module, _, attribute = entry.rpartition(".")
+                assert hasattr(importlib.import_module(module), attribute), entry
+
+
+def test_nothing_of_a_machine_stands_in_a_page():
+    for page in PAGES:
+        assert not re.search(r"(?<![\w.])/(home|root|tmp|work|usr|opt)/", page.read_text()), name(page)
