@@ -1,1 +1,1 @@
-"""Many runs and what comes of them: sweeps and the papers' protocols."""
+"""Experiments of many runs: grids, and the papers' protocols."""

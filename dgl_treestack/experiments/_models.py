@@ -1,13 +1,20 @@
 """The models of the papers under the labels of their tables, and the configurations that train them.
 
-Tree-RNN cells have tanh in place of the sigmoid of 2019, and Mali's cells learning rates that were searched for: with the
-printed ones they do not learn (LOG.md).
+Tree-RNN cells have tanh in place of the sigmoid of 2019, and Mali's cells have learning rates that were searched for: with the
+printed ones they do not learn (docs/log).
 """
 
 from collections.abc import Mapping
 
 from dgl_treestack.experiments._protocol import Paper, Row
 
+SEQUENCE_MODELS = {
+    "RNN": "rnn",
+    "LSTM": "lstm",
+    "Stack-RNN": "stack_rnn",
+    "Transformer": "transformer",
+    "Tree Transformer": "tree_transformer",
+}
 TREE_MODELS = {
     "Tree-RNN": "tree_rnn_tanh",
     "Tree-RNN+stack": "tree_rnn_stack-tanh",
@@ -24,27 +31,15 @@ TREE_MODELS = {
     "MI-Tree-LSTM+stack": "mi_tree_lstm_stack-searched",
     "M-Tree-LSTM+stack": "mtree_lstm_stack-searched",
 }
-SEQUENCE_MODELS = {
-    "RNN": "rnn",
-    "LSTM": "lstm",
-    "Stack-RNN": "stack_rnn",
-    "Transformer": "transformer",
-    "Tree Transformer": "tree_transformer",
-}
+ALL_MODELS = {**SEQUENCE_MODELS, **TREE_MODELS}
 SAME = "Tree-SMU is Tree-LSTM+stack+normalize+no-op with two rows of stack in place of five"
-MAIN = ("Tree-RNN", "Tree-LSTM", "Tree-SMU", "MI-Tree-LSTM+stack", "M-Tree-LSTM+stack")  # what figures show
+MAIN = ("Tree-RNN", "Tree-LSTM", "Tree-SMU", "MI-Tree-LSTM+stack", "M-Tree-LSTM+stack")  # drawn in figures
 
 
-def every_tree_model(paper: Mapping[str, Mapping[str, Paper]]) -> tuple[Row, ...]:
-    """A row per tree model. paper: what the paper has, by label and column; it names no model that is not there."""
-    return _rows(TREE_MODELS, paper)
+def model_rows(models: Mapping[str, str], paper: Mapping[str, Mapping[str, Paper]]) -> tuple[Row, ...]:
+    """Return a row per model.
 
-
-def every_model(paper: Mapping[str, Mapping[str, Paper]]) -> tuple[Row, ...]:
-    """A row per model, those that read sequences first."""
-    return _rows({**SEQUENCE_MODELS, **TREE_MODELS}, paper)
-
-
-def _rows(models: Mapping[str, str], paper: Mapping[str, Mapping[str, Paper]]) -> tuple[Row, ...]:
+    models: configurations by label. paper: the paper's numbers, by label and column; all of its labels are in `models`.
+    """
     assert paper.keys() <= models.keys()
     return tuple(Row(label, config, paper.get(label, {})) for label, config in models.items())

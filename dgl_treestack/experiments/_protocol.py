@@ -1,10 +1,9 @@
-"""What a protocol is: rows of models, columns of measurements, and the paper's numbers beside ours."""
+"""A protocol: rows of models, columns of measurements, and the paper's numbers to compare with."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from dgl_treestack.data import records
 from dgl_treestack.data.records import Record
 from dgl_treestack.results import metrics
 from dgl_treestack.results.run_result import RunResult
@@ -15,7 +14,7 @@ Paper = tuple[float, float | None]  # mean, standard deviation
 
 @dataclass(frozen=True)
 class Column:
-    """A measurement of a run, in per cent or whatever the title says; NaN where a run has none."""
+    """A measurement of a run, in per cent unless the title says otherwise; NaN where a run has none."""
 
     title: str
     measure: Measure
@@ -23,9 +22,10 @@ class Column:
 
 @dataclass(frozen=True)
 class Row:
-    """A model of a table. config: a name in configs/models. changes: what is replaced in it, key -> value.
+    """A model of a table.
 
-    paper: the paper's number by column, as far as it has one.
+    config: a name in configs/models. paper: the paper's numbers by title of column; columns that it does not report are absent.
+    changes: values replaced in the configuration, key -> value.
     """
 
     label: str
@@ -36,24 +36,25 @@ class Row:
 
 @dataclass(frozen=True)
 class Compared:
-    """Equations on which models are compared: of the test set or of an extra, depths from `low` to `high`."""
+    """Equations on which models are compared: of the test set, or of the extra that is named, depths from `low` to `high`."""
 
     low: int
     high: int
     extra: str = ""
 
     def of(self, run: RunResult) -> list[Record]:
-        """A run's records of them."""
+        """Return a run's records of these equations."""
         return [row for row in (run.more[self.extra] if self.extra else run.test) if self.low <= row["depth"] <= self.high]
 
 
 @dataclass(frozen=True)
 class Protocol:
-    """One experiment of the papers. source: paper and table. note: what is to be known of their numbers and ours. depths: of
-    training and validation, (from, to).
+    """One experiment of the papers.
 
-    extras: names out of `_extras.EXTRAS`, records that are needed beside those of the test set. figures: names of figures,
-    and drawn: labels of the rows in them, all when empty. unit: of the columns.
+    source: paper and table. depths: (lowest, highest) of training and validation. extras: names in `_extras.EXTRAS` of the
+    records that are needed besides those of the test set. figures: their names. drawn: labels of the rows in the figures, all
+    when empty. compared: sets of equations on which models are tested for a difference. unit: of the columns. note: what a
+    reader has to know about the paper's numbers and ours.
     """
 
     title: str
@@ -69,48 +70,42 @@ class Protocol:
     note: str = ""
 
 
-def train(run: RunResult) -> float:
-    """Training accuracy of the chosen epoch, while it was trained."""
-    return max(run.rows, key=lambda row: row["validation_accuracy"])["train_accuracy"]
-
-
-def validation(run: RunResult) -> float:
-    return records.accuracy(run.validation)
+def at_best_epoch(name: str) -> Measure:
+    """Measure a field of metrics.jsonl in the epoch of the best validation accuracy."""
+    return lambda run: max(run.rows, key=lambda row: row["validation_accuracy"])[name]
 
 
 def validated(metric: str) -> Measure:
-    """A metric of `metrics.METRICS` on validation equations of the training depths."""
+    """Measure a metric of `metrics.METRICS` on validation equations of the training depths."""
     return lambda run: metrics.METRICS[metric](run.validation)
 
 
-def best_epoch(run: RunResult) -> float:
-    return max(run.rows, key=lambda row: row["validation_accuracy"])["epoch"]
-
-
-def filled(kind: str, most: int, blanks: str = "blanks") -> Measure:
-    """Per cent of blanks whose rank of a kind (`completion.ranking`) is at most so much. blanks: the extra."""
-    return lambda run: metrics.within(run.more[blanks], kind, most)
-
-
 def tested(low: int, high: int, metric: str = "accuracy", *, extra: str = "") -> Measure:
-    """A metric of `metrics.METRICS` on test equations of some depths, or those of an extra; NaN where there are none."""
+    """Measure a metric of `metrics.METRICS` on test equations of some depths, or on those of an extra; NaN without any."""
+    equations = Compared(low, high, extra)
+    return lambda run: metrics.METRICS[metric](equations.of(run))
+
+
+def filled(kind: str, limit: int, blanks: str = "blanks") -> Measure:
+    """Measure the per cent of blanks whose rank of a kind (`completion.ranking`) is at most `limit`. blanks: the extra."""
+    return lambda run: metrics.within(run.more[blanks], kind, limit)
+
+
+def clustered(name: str, factor: float = 1.0) -> Measure:
+    """Measure a field of `metrics.Clusters` for the representations of expressions, times a factor."""
+    return lambda run: factor * getattr(metrics.clusters(run.more["expressions"]), name)
+
+
+def used(depth: int, name: str) -> Measure:
+    """Measure the rows of the stack in use in equations of a depth; NaN without any. name: the field, `usage` or `top`."""
 
     def measure(run: RunResult) -> float:
-        return metrics.METRICS[metric](Compared(low, high, extra).of(run))
-
-    return measure
-
-
-def clustered(what: str, factor: float = 1.0) -> Measure:
-    """A field of `metrics.Clusters` for the representations of expressions, times a factor."""
-    return lambda run: factor * getattr(metrics.clusters(run.more["expressions"]), what)
-
-
-def used(depth: int, where: str) -> Measure:
-    """Rows of the stack in use (`usage`) in equations of a depth; NaN where there are none. where: `usage` or `top`."""
-
-    def measure(run: RunResult) -> float:
-        rows = [row[where] for row in run.more["usage"] if row["depth"] == depth]
+        rows = [row[name] for row in run.more["usage"] if row["depth"] == depth]
         return sum(rows) / len(rows) if rows else float("nan")
 
     return measure
+
+
+train = at_best_epoch("train_accuracy")  # measured during the epoch, with dropout
+best_epoch = at_best_epoch("epoch")
+validation = validated("accuracy")

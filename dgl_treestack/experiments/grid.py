@@ -1,4 +1,4 @@
-"""A grid of runs: one folder per configuration and seed, told apart by the hash of the configuration.
+"""A grid of runs: one folder per configuration and seed, named by the hash of the configuration.
 
     base = "configs/paper/tree_smu.toml"     # what all have in common
     seeds = [0, 1, 2]
@@ -8,7 +8,7 @@
     "model.dropout" = [0.0, 0.1]
     "model.settings.stack_size" = [1, 2, 3]
 
-Given again, a sweep leaves finished runs alone and takes up those that were stopped.
+Started again, a sweep skips finished runs and resumes those that were stopped.
 """
 
 import itertools
@@ -31,18 +31,19 @@ KEYS = ("base", "seeds", "set", "grid")
 
 @dataclass(frozen=True)
 class Sweep:
-    """configs: by what they vary, key -> value. seeds: of every one."""
+    """configs: pairs of the values that the grid sets, key -> value, and the configuration. seeds: of every configuration."""
 
     configs: Sequence[tuple[Mapping[str, Any], RunConfig]]
     seeds: tuple[int, ...]
 
 
 def load(path: Path) -> Sweep:
-    """The sweep in a TOML file. Raises ConfigurationError that names the file."""
+    """Return the sweep in a TOML file. Raises ConfigurationError that names the file."""
     return configuration.read_toml(path, _sweep)
 
 
 def _sweep(data: dict[str, Any]) -> Sweep:
+    """Return the sweep in plain data. Raises ConfigurationError."""
     for key in data:
         if key not in KEYS:
             raise ConfigurationError(unknown("key of a sweep", key, KEYS))
@@ -57,27 +58,27 @@ def _sweep(data: dict[str, Any]) -> Sweep:
         if not isinstance(values, list) or not values:
             raise ConfigurationError(f"{key!r} in the grid is {values!r}; it lists values.")
     base = configuration.override(configuration.load(find_config(data["base"])), _assignments(data.get("set", {})))
-    combinations = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
-    configs = [(varied, _named(configuration.override(base, _assignments(varied)))) for varied in combinations]
+    configs = []
+    for combination in itertools.product(*grid.values()):
+        varied = dict(zip(grid, combination, strict=True))
+        config = configuration.override(base, _assignments(varied))
+        configs.append((varied, replace(config, name=f"{config.name}-{config.hash}")))
     if len({config.name for _, config in configs}) < len(configs):
         raise ConfigurationError("Two points of the grid are the same configuration. List every value once.")
     return Sweep(configs, tuple(seeds))
 
 
 def _assignments(values: Mapping[str, Any]) -> list[str]:
+    """Return values as assignments for `configuration.override`."""
     return [f"{key}={tomli_w.dumps({'value': value}).removeprefix('value = ').strip()}" for key, value in values.items()]
 
 
-def _named(config: RunConfig) -> RunConfig:
-    return replace(config, name=f"{config.name}-{config.hash}")
-
-
-def tabulate(described: Sweep, output_dir: Path) -> list[dict[str, Any]]:
-    """A row per configuration of which a run is done: what it varies, then what `treestack report` shows."""
+def tabulate(sweep: Sweep, output_dir: Path) -> list[dict[str, Any]]:
+    """Return a row per configuration with a finished run: the values that the grid sets, then what `treestack report` shows."""
     rows = []
-    for varied, config in described.configs:
-        done = finished(config, described.seeds, output_dir)
-        if done:
-            (row,) = report.tabulate(done)
+    for varied, config in sweep.configs:
+        folders = finished(config, sweep.seeds, output_dir)
+        if folders:
+            (row,) = report.tabulate(folders)
             rows.append({**{key.rpartition(".")[2]: value for key, value in varied.items()}, **row})
     return rows

@@ -1,4 +1,4 @@
-"""How large an experiment is: on what data, for how many epochs and seeds."""
+"""Scales of experiments: data, epochs, seeds."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -10,8 +10,11 @@ from dgl_treestack.resources import BUNDLED, find_data
 
 @dataclass(frozen=True)
 class Scale:
-    """data: files by kind. extras: the file of every extra (`_extras`). changes: what is replaced in every configuration.
-    narrow: the width of models that cannot have that of `changes`, by configuration."""
+    """The scale of an experiment.
+
+    data: files by kind (train, validation, test). extras: the file of every extra (`_extras.EXTRAS`). changes: values replaced
+    in every configuration. narrow: `model.hidden` of models that cannot have the width in `changes`, by configuration.
+    """
 
     summary: str
     data: Mapping[str, str]
@@ -52,9 +55,9 @@ SCALES = {
 
 
 def check_data(scale: Scale, extras: Iterable[str] = ()) -> None:
-    """Raise DataError when a file of a scale is not there."""
+    """Raise DataError when a file of a scale does not exist. extras: those whose files are needed too."""
     for name in (*scale.data.values(), *(scale.extras[extra] for extra in extras)):
         path = find_data(name)
         if not path.is_file():
-            made = f"treestack generate {path.parent.name} --output-dir {path.parent}"
-            raise DataError(f"It is not there. Make it with `{made}`, or take --scale smoke.", path)
+            command = f"treestack generate {path.parent.name} --output-dir {path.parent}"
+            raise DataError(f"It is not there. Make it with `{command}`, or take --scale smoke.", path)

@@ -1,4 +1,4 @@
-"""The models of Mali 2021, those on trees at learning rates at which they learn (configs ending in `-searched`, LOG.md)."""
+"""The models of Mali 2021; those on trees have learning rates at which they learn (configs ending in `-searched`, docs/log)."""
 
 from dgl_treestack.experiments._protocol import Column, Protocol, Row, tested, train, validated
 
@@ -86,20 +86,16 @@ PAPER = (
     ),
 )
 
-
-CHANGES = {"- no-op - normalize": {"model.settings.stack_size": 2}}  # as many rows as Tree-SMU has, of which it is a part
-
-
-def _row(label: str, config: str, training: float, validation: tuple, test: tuple) -> Row:
-    printed = {f"validation {name}": value for name, value in zip(METRICS, validation, strict=True)}
-    printed |= {f"test 8-13 {name}": value for name, value in zip(METRICS, test, strict=True)}
-    return Row(label, config, {"train": (training, None), **printed}, CHANGES.get(label, {}))
-
+CHANGES = {"- no-op - normalize": {"model.settings.stack_size": 2}}  # an ablation of Tree-SMU, with its number of rows
+COLUMNS = ("train", *(f"validation {name}" for name in METRICS), *(f"test 8-13 {name}" for name in METRICS))
 
 PROTOCOL = Protocol(
     "Second-order and multiplicative cells",
     "Mali 2021, Tables 2 and 3",
-    tuple(_row(*row) for row in PAPER),
+    tuple(
+        Row(label, config, dict(zip(COLUMNS, ((training, None), *validation, *test), strict=True)), CHANGES.get(label, {}))
+        for label, config, training, validation, test in PAPER
+    ),
     (
         Column("train", train),
         *(Column(f"validation {name}", validated(name)) for name in METRICS),

@@ -1,4 +1,4 @@
-"""A Tree-LSTM with as many parameters as Tree-SMU: is it the stack, or the size?"""
+"""Tree-SMU against a Tree-LSTM with as many parameters: the effect of the stack apart from that of size."""
 
 from dgl_treestack.experiments._protocol import Column, Protocol, Row, tested, validation
 

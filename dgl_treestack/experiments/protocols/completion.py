@@ -1,18 +1,16 @@
-"""Equation completion by models that were trained to verify: where do they rank what was blanked?"""
+"""Equation completion by models that were trained to verify: the rank of the expression that was blanked."""
 
-from dgl_treestack.experiments._models import MAIN, SAME, every_tree_model
+from dgl_treestack.experiments._models import MAIN, SAME, TREE_MODELS, model_rows
 from dgl_treestack.experiments._protocol import Column, Protocol, filled
 
 PROTOCOL = Protocol(
     "Completion",
     "Arabshahi 2020, Figure 4, and Mali 2021, Figure 3, which print no numbers",
-    every_tree_model({}),
+    model_rows(TREE_MODELS, {}),
     (
-        *(Column(f"{kind} top-{most}", filled(kind, most)) for kind in ("raw", "class", "collapse") for most in (1, 5)),
-        *(
-            Column(f"deep, {kind} top-{most}", filled(kind, most, "deep blanks"))
-            for kind, most in (("class", 1), ("collapse", 5))
-        ),
+        *(Column(f"{kind} top-{limit}", filled(kind, limit)) for kind in ("raw", "class", "collapse") for limit in (1, 5)),
+        Column("deep, class top-1", filled("class", 1, "deep blanks")),
+        Column("deep, collapse top-5", filled("collapse", 5, "deep blanks")),
     ),
     extras=("blanks", "deep blanks"),
     figures=("completion",),

@@ -1,6 +1,6 @@
 """Localism: trained on deep equations, tested on shallow ones."""
 
-from dgl_treestack.experiments._models import MAIN, SAME, every_tree_model
+from dgl_treestack.experiments._models import MAIN, SAME, TREE_MODELS, model_rows
 from dgl_treestack.experiments._protocol import Column, Compared, Protocol, tested, train, validation
 
 PAPER = {
@@ -12,7 +12,7 @@ PAPER = {
 PROTOCOL = Protocol(
     "Localism",
     "Arabshahi 2020, Table 2",
-    every_tree_model(PAPER),
+    model_rows(TREE_MODELS, PAPER),
     (Column("train", train), Column("validation", validation), Column("test 1-4", tested(1, 4))),
     depths=(5, 13),
     note=SAME,

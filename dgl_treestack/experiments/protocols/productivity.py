@@ -1,6 +1,6 @@
 """Productivity: trained on depths 1-7, tested on 1-7 and beyond."""
 
-from dgl_treestack.experiments._models import MAIN, SAME, every_model
+from dgl_treestack.experiments._models import ALL_MODELS, MAIN, SAME, model_rows
 from dgl_treestack.experiments._protocol import Column, Compared, Protocol, tested, train, validation
 
 COLUMNS = ("train", "validation", "test 1-7", "test 8-19", "precision 8-19", "recall 8-19")
@@ -17,7 +17,7 @@ PAPER = {label: dict(zip(COLUMNS, values, strict=True)) for label, values in PRI
 PROTOCOL = Protocol(
     "Productivity",
     "Arabshahi 2020, Tables 1 and 4",
-    every_model(PAPER),
+    model_rows(ALL_MODELS, PAPER),
     (
         Column("train", train),
         Column("validation", validation),

@@ -1,4 +1,4 @@
-"""How much data a model needs: trained on shares of the training equations."""
+"""Sample efficiency: trained on shares of the training equations."""
 
 from dgl_treestack.experiments._protocol import Column, Protocol, Row, tested, validation
 

@@ -1,12 +1,12 @@
-"""Substitutivity: do expressions of one value, however written, have one representation?"""
+"""Substitutivity: whether expressions of equal value have similar representations, however they are written."""
 
-from dgl_treestack.experiments._models import SAME, every_tree_model
+from dgl_treestack.experiments._models import SAME, TREE_MODELS, model_rows
 from dgl_treestack.experiments._protocol import Column, Protocol, clustered
 
 PROTOCOL = Protocol(
     "Substitutivity",
     "Arabshahi 2020, Figures 5 and 7, which print no numbers",
-    every_tree_model({}),
+    model_rows(TREE_MODELS, {}),
     (
         Column("neighbour", clustered("agreement")),
         Column("chance", clustered("chance")),

@@ -1,16 +1,16 @@
 """Systematicity: trained on depths 1-7, tested on other equations of the same depths. Its runs are those of productivity."""
 
-from dgl_treestack.experiments._models import MAIN, SAME, every_model
+from dgl_treestack.experiments._models import ALL_MODELS, MAIN, SAME, model_rows
 from dgl_treestack.experiments._protocol import Column, Compared, Protocol, tested, train, validation
 from dgl_treestack.experiments.protocols import productivity
 
 PRINTED = ("train", "validation", "test 1-7")
-PAPER = {label: {title: found[title] for title in PRINTED} for label, found in productivity.PAPER.items()}
+PAPER = {label: {title: numbers[title] for title in PRINTED} for label, numbers in productivity.PAPER.items()}
 
 PROTOCOL = Protocol(
     "Systematicity",
     "Arabshahi 2020, Table 1",
-    every_model(PAPER),
+    model_rows(ALL_MODELS, PAPER),
     (
         Column("train", train),
         Column("validation", validation),
