@@ -22,7 +22,7 @@ _EXACT.dps = 40
 _OPERATIONS = {"Add": _EXACT.fadd, "Mul": _EXACT.fmul, "Pow": _EXACT.power}
 BINARY = tuple(_OPERATIONS)
 _OPERATORS: dict[str, Callable] = {"Add": np.add, "Mul": np.multiply, "Pow": np.power}
-# Operator -> its first operand from the result and the second one, its second from the result and the first.
+# Operator -> the first operand as a function of the result and the second one, the second of the result and the first.
 _INVERSES: dict[str, tuple[Callable, Callable]] = {
     "Add": (np.subtract, np.subtract),
     "Mul": (np.divide, np.divide),
@@ -40,12 +40,12 @@ class Evaluation:
     result: int
 
     def error(self, result: int) -> mpmath.mpf:
-        """How far a printed result is from the value."""
+        """Return the distance of a printed result from the value."""
         return abs(self.value - _EXACT.mpf(result) / 100)
 
 
 def evaluate(name: str, *arguments: int) -> Evaluation | None:
-    """The evaluation, or None where the value is not real, too large or too close to a rounding tie."""
+    """Return the evaluation, or None where the value is not real, too large or too close to a rounding tie."""
     function = _OPERATIONS[name] if name in _OPERATIONS else getattr(_EXACT, name)
     try:
         value = function(*(_EXACT.mpf(argument) / 100 for argument in arguments))
@@ -61,14 +61,14 @@ def evaluate(name: str, *arguments: int) -> Evaluation | None:
 
 @lru_cache(maxsize=len(UNARY))
 def evaluations(name: str) -> tuple[Evaluation, ...]:
-    """Every evaluation of a unary function."""
-    found = (evaluate(name, argument) for argument in range(-LARGEST, LARGEST + 1))
-    return tuple(evaluation for evaluation in found if evaluation)
+    """Return all evaluations of a unary function."""
+    attempts = (evaluate(name, argument) for argument in range(-LARGEST, LARGEST + 1))
+    return tuple(evaluation for evaluation in attempts if evaluation)
 
 
 @lru_cache(maxsize=1)
 def curves() -> np.ndarray:
-    """Whether some unary function has a result at an argument: (argument, result) + LARGEST -> bool."""
+    """Return a table of (argument + LARGEST, result + LARGEST): whether some unary function has the result there."""
     table = np.zeros((2 * LARGEST + 1,) * 2, bool)
     for name in UNARY:
         for evaluation in evaluations(name):
@@ -76,44 +76,27 @@ def curves() -> np.ndarray:
     return table
 
 
-def tradable(found: Sequence[Evaluation]) -> np.ndarray:
-    """(i, j) -> whether i may take the result of j: it has the same sign and is wrong, but its numbers do not show that.
+def tradable(candidates: Sequence[Evaluation]) -> np.ndarray:
+    """Return a table (i, j): whether i may take the result of j, which must have the same sign and be wrong, but not evidently.
 
-    With a unary function some other function must have that result at the argument; otherwise what has no function at all
-    through it would be known to be wrong. With an operator each operand could be replaced by one that makes it right.
+    For a unary function some other function must have that result at the argument; otherwise a model could learn that no
+    function has it. For an operator, each operand must have a substitute of the same sign that makes the result right.
+    All candidates are of one operator or function.
     """
-    if not found:
+    if not candidates:
         return np.zeros((0, 0), bool)
-    values = np.array([float(100 * evaluation.value) for evaluation in found])
-    results = np.array([evaluation.result for evaluation in found])
-    alike = (results[:, None] < 0) == (results < 0)
-    wrong = np.abs(values[:, None] - results) >= NEAREST
-    arguments = np.array([evaluation.arguments for evaluation in found])
-    plausible = _plausible(found[0].name, arguments, results) if found[0].name in BINARY else _on_a_curve(arguments, results)
-    return alike & wrong & plausible
-
-
-def near(found: Sequence[Evaluation]) -> np.ndarray:
-    """(i, j) -> whether the results are close to one another."""
-    results = np.array([evaluation.result for evaluation in found], int)
-    return np.abs(results[:, None] - results) <= NEAR
-
-
-def _on_a_curve(arguments: np.ndarray, results: np.ndarray) -> np.ndarray:
-    return curves()[arguments + LARGEST, results + LARGEST]  # arguments are (n, 1), results (n,)
-
-
-def _plausible(name: str, arguments: np.ndarray, results: np.ndarray) -> np.ndarray:
-    operands, result = arguments.T[:, :, None] / 100, results / 100
-    fits = [_replaceable(name, operands, slot, result) for slot in (0, 1)]
-    return fits[0] & fits[1]
-
-
-def _replaceable(name: str, operands: np.ndarray, slot: int, result: np.ndarray) -> np.ndarray:
-    """(i, j) -> whether another number of the same sign, in place of one operand of i, gives the result of j."""
-    other = operands[1 - slot]
-    with np.errstate(all="ignore"):
-        wanted = np.round(_INVERSES[name][slot](result, other), 2)
-        pair = (wanted, other) if slot == 0 else (other, wanted)
-        close = np.abs(_OPERATORS[name](*pair) - result) <= 0.005
-    return close & (wanted != 0) & (np.abs(wanted) <= LARGEST / 100) & ((wanted < 0) == (operands[slot] < 0))
+    name, values = candidates[0].name, np.array([float(100 * evaluation.value) for evaluation in candidates])
+    results = np.array([evaluation.result for evaluation in candidates])
+    arguments = np.array([evaluation.arguments for evaluation in candidates])  # (n, arity)
+    allowed = ((results[:, None] < 0) == (results < 0)) & (np.abs(values[:, None] - results) >= NEAREST)
+    if name not in BINARY:
+        return allowed & curves()[arguments + LARGEST, results + LARGEST]
+    operands = arguments.T[:, :, None] / 100
+    for slot in (0, 1):
+        other = operands[1 - slot]
+        with np.errstate(all="ignore"):
+            substitute = np.round(_INVERSES[name][slot](results / 100, other), 2)
+            pair = (substitute, other) if slot == 0 else (other, substitute)
+            allowed &= np.abs(_OPERATORS[name](*pair) - results / 100) <= 0.005
+        allowed &= (substitute != 0) & (np.abs(substitute) <= LARGEST / 100) & ((substitute < 0) == (operands[slot] < 0))
+    return allowed

@@ -1,8 +1,8 @@
-"""The papers' way to a correct equation: what is known to be true is rewritten with what is known to be true.
+"""The papers' way to a correct equation: accepted equations are rewritten with each other.
 
-Every equation that is accepted becomes a rule in both directions. Nothing is verified: a rule that does not hold
-everywhere, or a rewrite into a division by zero, makes equations that are called correct and are not. Unlike the papers'
-matching, a variable that a rule repeats stands for one and the same subtree.
+Every accepted equation becomes a rule in both directions. Nothing is verified: a rule that does not hold everywhere, or a
+rewrite into a division by zero, makes equations that are called correct and are not. Unlike in the papers' matching, a
+variable that a rule repeats stands for one and the same subtree.
 """
 
 from collections.abc import Iterable
@@ -12,10 +12,10 @@ import numpy as np
 from dgl_treestack.expression import Equation
 from dgl_treestack.generate.axioms import Axiom
 from dgl_treestack.generate.nodes import Node, Pool, find, to_equation
-from dgl_treestack.generate.papers.mutation import BINARY, constant, fresh
+from dgl_treestack.generate.papers.mutation import BINARY, constant, fresh, pick
 from dgl_treestack.generate.rewrite import instantiate, match
 
-TRIES = 10  # nodes looked at for one that a rule fits
+TRIES = 10  # nodes examined until a rule fits one
 
 
 class Dictionary:
@@ -23,58 +23,50 @@ class Dictionary:
 
     def __init__(self, axioms: Iterable[Axiom], rng: np.random.Generator):
         self.rng, self.pool = rng, Pool()
-        self.known: list[Node] = []
+        self.equations: list[Equation] = []
         self._rules: dict[str, list[tuple[Node, Node]]] = {}  # label of a source's root -> source and target
         for axiom in axioms:
             self.learn(axiom.equation)
 
     def learn(self, equation: Equation) -> None:
-        """Take an equation for correct."""
-        root = self.pool.tree(equation)
-        self.known.append(root)
-        left, right = root.children
+        """Accept an equation as correct."""
+        self.equations.append(equation)
+        left, right = self.pool.tree(equation).children
         for source, target in ((left, right), (right, left)):
             if source is not target:
                 self._rules.setdefault("" if source.name == "Symbol" else source.label, []).append((source, target))
 
-    def drawn(self) -> Equation:
-        """A known equation."""
-        return to_equation(*self._pick().children)
-
     def step(self) -> Equation | None:
-        """A known equation, changed at a random node: the root by doing the same to both sides, any other by a rule."""
-        root = self._pick()
+        """Change an accepted equation at a random node: the root by an operator with the same operand on both sides, any other
+        node by a rule. Return None when no rule fits."""
+        root = self.pool.tree(pick(self.equations, self.rng))
         for _ in range(TRIES):
             index = int(self.rng.integers(root.size))
-            changed = self._same_to_both(root) if index == 0 else self._rewritten(root, index)
-            if changed:
+            if index:
+                changed = self._rewritten(root, index)
+                if changed is None:
+                    continue
                 return to_equation(*changed.children)
+            name = pick(BINARY, self.rng)
+            operand = self.pool.tree(constant(self.rng)) if self.rng.random() < 0.5 else self._fresh(root)
+            before = self.rng.random() < 0.5
+            pairs = [(operand, side) if before else (side, operand) for side in root.children]
+            return to_equation(*(self.pool.node(name, *pair) for pair in pairs))
         return None
 
-    def _pick(self) -> Node:
-        return self.known[int(self.rng.integers(len(self.known)))]
-
-    def _same_to_both(self, root: Node) -> Node:
-        name = BINARY[int(self.rng.integers(len(BINARY)))]
-        operand = self.pool.tree(constant(self.rng)) if self.rng.random() < 0.5 else self._fresh(root)
-        before = self.rng.random() < 0.5
-        sides = ((operand, side) if before else (side, operand) for side in root.children)
-        return self.pool.node("Equality", *(self.pool.node(name, *side) for side in sides))
-
     def _rewritten(self, root: Node, index: int) -> Node | None:
+        """Rewrite a node with one of the rules that fit it. Rules with a bare variable as source are only tried on leaves, as
+        trees would just grow otherwise."""
         node = find(root, index)
-        found = [(target, bound) for source, target in self._candidates(node) if (bound := match(source, node)) is not None]
-        if not found:
+        rules = self._rules.get(node.label, []) + ([] if node.children else self._rules.get("", []))
+        matches = [(target, bound) for source, target in rules if (bound := match(source, node)) is not None]
+        if not matches:
             return None
-        target, bindings = found[int(self.rng.integers(len(found)))]
+        target, bindings = pick(matches, self.rng)
         new = instantiate(self.pool, target, bindings, lambda: self._fresh(root))
         return self.pool.replace(root, index, new)
 
-    def _candidates(self, node: Node) -> list[tuple[Node, Node]]:
-        """Rules with the node's label at their root; a rule for a bare variable fits leaves only, or trees would just grow."""
-        rules = self._rules.get(node.label, [])
-        return rules if node.children else rules + self._rules.get("", [])
-
     def _fresh(self, root: Node) -> Node:
+        """Return a variable that the equation does not use, or any when it uses all."""
         used = [node.text for node in root.walk() if node.name == "Symbol" and node.text]
         return self.pool.leaf("Symbol", fresh(used, self.rng))

@@ -1,7 +1,7 @@
 """Equations with the labels that the papers would give them.
 
-What is grown by `dictionary` is called correct. A single mutation is called incorrect, unless `autoevaluation` finds it
-true; then it is correct, and a rule like any other. The same equation, as `folds` understands it, is not made twice.
+An equation grown by `dictionary` is called correct. A single mutation is called incorrect, unless `autoevaluation` finds it
+true; then it is correct, and becomes a rule like any other. No two equations have the same canonical key of `folds`.
 """
 
 from collections import Counter
@@ -14,17 +14,17 @@ from dgl_treestack.generate.axioms import Axiom
 from dgl_treestack.generate.folds import canonical_key
 from dgl_treestack.generate.papers.autoevaluation import evaluates_to_true
 from dgl_treestack.generate.papers.dictionary import Dictionary
-from dgl_treestack.generate.papers.mutation import single_mutation
+from dgl_treestack.generate.papers.mutation import pick, single_mutation
 
 LARGEST = 80  # nodes
-STEPS = 60  # attempts for each equation wanted
-STONES = 150  # equations of a depth that nobody wants, to grow deeper ones from
+STEPS = 60  # attempts per equation of the quota
+STONES = 150  # stepping stones: equations of a depth without quota, to grow deeper ones from
 
 Cell = tuple[int, int]  # depth and label
 
 
 class Unverified:
-    """Fills a quota from axioms: correct equations first, then mutants of what is known by then."""
+    """Fills a quota from axioms: correct equations first, then mutants of the equations accepted until then."""
 
     def __init__(self, axioms: Iterable[Axiom], quota: Mapping[Cell, int], rng: np.random.Generator):
         self.quota, self.rng = Counter(quota), rng
@@ -35,50 +35,47 @@ class Unverified:
         self.seen: set[str] = set()
 
     def run(self) -> Iterator[tuple[Equation, int]]:
-        """Equations with their labels."""
+        """Generate equations with their labels."""
         for axiom in self.axioms:
-            if self._is_new(axiom.equation) and self._takes(axiom.equation, 1):
+            if self._is_new(axiom.equation) and self._take(axiom.equation, 1):
                 yield axiom.equation, 1
-        yield from self._correct()
-        yield from self._mutants()
-
-    def _correct(self) -> Iterator[tuple[Equation, int]]:
         for _ in range(STEPS * sum(count for (_, label), count in self.quota.items() if label == 1)):
             if not any(count > 0 for (_, label), count in self.quota.items() if label == 1):
-                return
+                break
             equation = self.dictionary.step()
             if equation is None or not self._has_room(equation, 1) or not self._is_new(equation):
                 continue
             self.dictionary.learn(equation)
-            if self._takes(equation, 1):
+            if self._take(equation, 1):
                 yield equation, 1
             else:
                 self.stones[equation.depth] -= 1
-
-    def _mutants(self) -> Iterator[tuple[Equation, int]]:
         for _ in range(STEPS * sum(count for (_, label), count in self.quota.items() if label == 0)):
             if not any(count > 0 for count in self.quota.values()):
-                return
-            equation = single_mutation(self.dictionary.drawn(), self.rng)
-            if not (self._has_room(equation, 0) or self._has_room(equation, 1)) or not self._is_new(equation):
+                break
+            mutant = single_mutation(pick(self.dictionary.equations, self.rng), self.rng)
+            if not (self._has_room(mutant, 0) or self._has_room(mutant, 1)) or not self._is_new(mutant):
                 continue
-            label = int(evaluates_to_true(equation))
+            label = int(evaluates_to_true(mutant))
             if label:
-                self.dictionary.learn(equation)
-            if self._takes(equation, label):
-                yield equation, label
+                self.dictionary.learn(mutant)
+            if self._take(mutant, label):
+                yield mutant, label
 
     def _has_room(self, equation: Equation, label: int) -> bool:
+        """Return whether an equation is small enough, and is within the quota or may become a stepping stone."""
         small = equation.depth <= self.deepest and equation.size <= LARGEST
         return small and (self.quota[equation.depth, label] > 0 or (label == 1 and self.stones[equation.depth] > 0))
 
     def _is_new(self, equation: Equation) -> bool:
+        """Record the canonical key of an equation and return whether it was new."""
         key = canonical_key(equation)
         new = key not in self.seen
         self.seen.add(key)
         return new
 
-    def _takes(self, equation: Equation, label: int) -> bool:
+    def _take(self, equation: Equation, label: int) -> bool:
+        """Count an equation towards the quota of its cell; return False when that is full."""
         cell = equation.depth, label
         if self.quota[cell] <= 0:
             return False

@@ -1,6 +1,6 @@
 """Data sets that can be made by name, one file each: `paper_labels.py` defines `PRESET`, known as `paper-labels`.
 
-The table is put together by listing this folder; nothing else has to know of a preset.
+Presets are found by listing this folder; no other file has to name them.
 """
 
 import importlib
@@ -16,13 +16,13 @@ from dgl_treestack.generate.presets._contract import Shard as Shard
 
 
 def names() -> tuple[str, ...]:
-    """The names of all presets."""
+    """Return the names of all presets in alphabetical order of their files."""
     modules = sorted(info.name for info in pkgutil.iter_modules(__path__) if not info.name.startswith("_"))
     return tuple(module.replace("_", "-") for module in modules)
 
 
 def find(name: str) -> Preset:
-    """A preset by name. Raises ConfigurationError."""
+    """Return a preset by name. Raises ConfigurationError for an unknown name."""
     if name not in names():
         raise ConfigurationError(unknown("preset", name, names()))
     return importlib.import_module(f"{__name__}.{name.replace('-', '_')}").PRESET

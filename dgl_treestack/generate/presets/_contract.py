@@ -1,4 +1,4 @@
-"""What a preset is: shards of work that know nothing of each other, and a way to put them together."""
+"""The contract of a preset: shards of work that are made independently, and a last step that turns them into files."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,8 +12,8 @@ Row = dict[str, Any]  # plain data that JSON can hold
 class Options:
     """What a user may ask for; 0 stands for the preset's own value.
 
-    train_size: equations of depth 1-7 in the training fold. max_depth: deepest equations.
-    equations: about how many in all, for a smaller or larger set of the same make.
+    train_size: equations of depth 1-7 in the training fold. max_depth: depth of the deepest equations.
+    equations: approximate number of equations in all, for a smaller or larger set of the same composition.
     """
 
     seed: int
@@ -24,26 +24,27 @@ class Options:
 
 @dataclass(frozen=True)
 class Shard:
-    """A unit of work: `name` is that of its part, `work` all that it needs beside the options; both are plain data."""
+    """A unit of work. `name` is also the name of the part that stores its rows; `work` is plain data that holds everything
+    the shard needs besides the options."""
 
     name: str
     work: Row = field(default_factory=dict)
 
 
 class Parts(Protocol):
-    """The rows of the shards that are made."""
+    """The stored rows of the shards that have been made."""
 
     def names(self) -> Sequence[str]:
-        """The names of the parts there are, in alphabetical order."""
+        """Return the names of the stored parts in alphabetical order."""
 
     def rows(self, name: str) -> Iterator[Row]:
-        """The rows of a part, read from disk one at a time."""
+        """Read the rows of a part from disk, one at a time."""
 
 
 @dataclass
 class Product:
-    """What becomes files: file name -> lines in the schema of `data/README.md`, taken once and in order. `notes` is put
-    into the manifest and printed: what was dropped, what fell short."""
+    """The result of a preset. files: file name -> lines in the schema of `data/README.md`, consumed once and in order.
+    notes: entries for the manifest, also printed, such as the number of equations dropped or missing."""
 
     files: Mapping[str, Iterable[Row]]
     notes: Row = field(default_factory=dict)
@@ -52,10 +53,10 @@ class Product:
 class Preset(ABC):
     """A data set that can be made by name.
 
-    summary: one line for `treestack generate --help`. seed: where the user names none. accepts: the options, beside the
-    seed, that mean something here.
-    The same options give the same product: a shard draws from `np.random.SeedSequence` of the seed and of its own name, and
-    never sees another shard.
+    summary: one line for `treestack generate --help`. seed: the default seed. accepts: the options, besides the seed, that
+    the preset uses; all others are refused.
+    The same options give the same product: a shard draws its random numbers from `np.random.SeedSequence` of the seed and of
+    its own name, and never reads another shard.
     """
 
     summary: ClassVar[str]
@@ -64,12 +65,13 @@ class Preset(ABC):
 
     @abstractmethod
     def shards(self, options: Options, parts: Parts) -> list[Shard]:
-        """The shards to make. Asked again when they are there: more shards for what is still missing, or the same list."""
+        """Return the shards to make, those already made included. Called again once all of them are made, until it returns
+        no new shard."""
 
     @abstractmethod
     def make(self, options: Options, shard: Shard) -> Iterator[Row]:
-        """The rows of one shard; runs in a process of its own."""
+        """Generate the rows of one shard; may run in a process of its own."""
 
     @abstractmethod
     def finish(self, options: Options, parts: Parts) -> Product:
-        """The files, from all parts."""
+        """Build the files from all parts."""

@@ -1,4 +1,4 @@
-"""Presets that consist of matched pairs: what they share, from the plan to the files."""
+"""The base of presets of matched pairs: from a plan, through rounds of shards, to the files."""
 
 import math
 from collections import Counter
@@ -7,23 +7,26 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import ClassVar
 
+from dgl_treestack.data.formats import Example
+from dgl_treestack.data.formats.lines import to_dict
+from dgl_treestack.expression import Equation
 from dgl_treestack.generate.assembly import Assembler, Assembly, Cell, Memory
+from dgl_treestack.generate.features import difference
 from dgl_treestack.generate.folds import fold_of
 from dgl_treestack.generate.grow import Grower
-from dgl_treestack.generate.pairs import PairMaker
+from dgl_treestack.generate.pairs import Member, Pair, PairMaker
 from dgl_treestack.generate.pieces import Habits
 from dgl_treestack.generate.presets._contract import Options, Parts, Preset, Product, Row, Shard
-from dgl_treestack.generate.presets._rows import row_of
 from dgl_treestack.generate.random import stream
 
-FOLDS = ("test", "validation", "train")  # in the order in which they choose: what is evaluated on comes first
+FOLDS = ("test", "validation", "train")  # the order in which folds choose their pairs: evaluation folds first
 FILES = {fold: f"{fold}.jsonl.gz" for fold in ("train", "validation", "test")}
-NUMERIC_SHARE = 1 / 7  # of equations without variables, from depth 3 on; below there is hardly anything else
+NUMERIC_SHARE = 1 / 7  # of the pairs have no variables, from depth 3 on; shallower pairs may all be without
 SHARD = 400  # pairs
-CROWDED, CROWDED_SHARD = 3, 2500  # up to this depth shards would make the same pairs over and over
-ROUNDS = 12  # of making up for what was dropped
-WORTHWHILE = 0.3  # a cell is exhausted when fewer of its pairs are new
-TRIES = 30  # attempts per pair wanted
+CROWDED, CROWDED_SHARD = 3, 2500  # shards up to this depth are larger, as small ones would repeat each other's pairs
+ROUNDS = 12  # of shards; all but the first make up for dropped pairs
+WORTHWHILE = 0.3  # a cell is exhausted when a smaller share of its pairs is new
+TRIES = 30  # attempts per requested pair
 
 Plan = Mapping[Cell, int]  # pairs per cell
 
@@ -33,7 +36,7 @@ class Recipe:
     """How the pairs of a preset are made.
 
     styles: style of `corrupt` -> weight. partition: of the canonical keys, see `folds`. shares: fold -> share of the families.
-    surplus: raw pairs made for one that is wanted, up to a depth and beyond the last one named. tolerance: of the balance.
+    surplus: (last depth, raw pairs made per planned pair), by increasing depth. tolerance: of `balance`.
     """
 
     styles: Mapping[str, float]
@@ -44,71 +47,72 @@ class Recipe:
     tolerance: float = 1.5
 
 
+@dataclass(eq=False)
 class PairPreset(Preset):
-    """A preset of matched pairs. A subclass has a recipe and says how many pairs it wants of each cell."""
+    """A preset of matched pairs. A subclass defines a recipe and `plan`.
+
+    The assemblies of the last options are cached, because every round of shards and `finish` need them.
+    """
 
     recipe: ClassVar[Recipe]
-
-    def __init__(self) -> None:
-        self._asked: Options | None = None
-        self._assembled: dict[tuple[str, ...], Assembly] = {}
-        self._memory = Memory()
+    _cached_options: Options | None = field(default=None, init=False)
+    _assemblies: dict[tuple[str, ...], Assembly] = field(default_factory=dict, init=False)  # by the names of the shards
+    _memory: Memory = field(default_factory=Memory, init=False)
 
     def plan(self, options: Options) -> Plan:
-        """Pairs per cell, in the order in which cells choose."""
+        """Return the pairs per cell, in the order in which cells choose them."""
         raise NotImplementedError
 
     def shards(self, options: Options, parts: Parts) -> list[Shard]:
-        """Round by round: enough for the plan, then what the gates of `assembly` took, as long as there is more to find."""
-        plan = self.plan(options)
-        asked = {cell: pairs * self._surplus(cell.depth) for cell, pairs in plan.items()}
-        shards = _cut(asked, 0)
-        for round_number in range(1, ROUNDS):
+        """Return the shards of all rounds so far. The first round covers the plan with a surplus; later ones make up for the
+        pairs that the gates of `assembly` dropped, until the plan is met or the cells that fall short are exhausted."""
+        plan, shards = self.plan(options), list[Shard]()
+        surplus = {cell: next(factor for last, factor in self.recipe.surplus if cell.depth <= last) for cell in plan}
+        requested: dict[Cell, float] = {cell: pairs * surplus[cell] for cell, pairs in plan.items()}
+        for round_number in range(ROUNDS):
+            for cell, pairs in requested.items():
+                count = max(1, math.ceil(pairs / (SHARD if cell.depth > CROWDED else CROWDED_SHARD)))
+                for number in range(count):
+                    name = f"{cell.block:03d}-{cell.fold}-{cell.depth:02d}-{round_number}-{number:04d}"
+                    shards.append(Shard(name, {"cell": list(cell), "pairs": math.ceil(pairs / count)}))
             if not {shard.name for shard in shards} <= set(parts.names()):
                 return shards
-            asked = self._missing(plan, self.assembled(options, parts, shards))
-            if not asked:
-                return shards
-            shards = [*shards, *_cut(asked, round_number)]
+            assembly, requested = self._assembly(options, parts, shards), {}
+            for cell, planned in plan.items():
+                chosen, made = len(assembly.chosen[cell]), assembly.made[cell]
+                if chosen < planned and assembly.new[cell] > WORTHWHILE * made:
+                    shortage = 2 * (planned - chosen) + 0.02 * planned
+                    requested[cell] = min(3 * planned, shortage * made / max(1, chosen) + 40)
+            if not requested:
+                break
         return shards
 
-    def _missing(self, plan: Plan, found: Assembly) -> dict[Cell, float]:
-        """Raw pairs to make: cell -> how many, for the cells that fall short and are not exhausted."""
-        missing = {}
-        for cell, wanted in plan.items():
-            kept, made = len(found.chosen[cell]), found.made[cell]
-            if kept < wanted and found.new[cell] > WORTHWHILE * made:
-                missing[cell] = min(3 * wanted, (2 * (wanted - kept) + 0.02 * wanted) * made / max(1, kept) + 40)
-        return missing
-
-    def _surplus(self, depth: int) -> float:
-        return next(surplus for last, surplus in self.recipe.surplus if depth <= last)
-
-    def assembled(self, options: Options, parts: Parts, shards: list[Shard]) -> Assembly:
-        """What becomes of these shards' pairs; remembered, as every round and the end ask again."""
-        if options != self._asked:
-            self._asked, self._assembled, self._memory = options, {}, Memory()
+    def _assembly(self, options: Options, parts: Parts, shards: list[Shard]) -> Assembly:
+        """Return the pairs of these shards that pass the gates of `assembly`."""
+        if options != self._cached_options:
+            self._cached_options, self._assemblies, self._memory = options, {}, Memory()
         key = tuple(shard.name for shard in shards)
-        if key not in self._assembled:
-            plan, names = self.plan(options), _parts_of(shards)
-            assembler = Assembler(parts, options.seed, self.recipe.tolerance, self._memory)
+        if key not in self._assemblies:
+            names: dict[Cell, list[str]] = {}
+            for shard in shards:
+                names.setdefault(Cell(*shard.work["cell"]), []).append(shard.name)
+            plan, assembler = self.plan(options), Assembler(parts, options.seed, self.recipe.tolerance, self._memory)
             for block in dict.fromkeys(cell.block for cell in plan):
                 assembler.add(block, names, {cell: pairs for cell, pairs in plan.items() if cell.block == block})
-            self._assembled[key] = assembler.result
-        return self._assembled[key]
+            self._assemblies[key] = assembler.result
+        return self._assemblies[key]
 
     def make(self, options: Options, shard: Shard) -> Iterator[Row]:
-        """Raw pairs of one fold and depth."""
-        cell, wanted, recipe = Cell(*shard.work["cell"]), shard.work["pairs"], self.recipe
+        """Generate the raw pairs of one cell: a block, a fold and a depth."""
+        cell, requested, recipe = Cell(*shard.work["cell"]), shard.work["pairs"], self.recipe
         maker = PairMaker(Grower(stream(options.seed, shard.name), recipe.habits), recipe.styles, recipe.partition)
         if cell.depth == 1:
-            found = (pair for pair in maker.atoms() if fold_of(pair.family, recipe.shares) == cell.fold)
-            yield from map(row_of, islice(found, wanted))
+            atoms = (pair for pair in maker.atoms() if fold_of(pair.family, recipe.shares) == cell.fold)
+            yield from map(row_of, islice(atoms, requested))
             return
-        without_variables = 0
-        made = 0
-        for _ in range(wanted * TRIES):
-            numeric = cell.depth < 3 or without_variables < NUMERIC_SHARE * wanted
+        finished = without_variables = 0
+        for _ in range(requested * TRIES):
+            numeric = cell.depth < 3 or without_variables < NUMERIC_SHARE * requested
             start, family = maker.start(numeric)
             if fold_of(family, recipe.shares) != cell.fold:
                 continue
@@ -117,72 +121,77 @@ class PairPreset(Preset):
                 continue
             without_variables += not any(side.variables for side in pair.true.sides)
             yield row_of(pair)
-            made += 1
-            if made == wanted:
+            finished += 1
+            if finished == requested:
                 return
 
     def finish(self, options: Options, parts: Parts) -> Product:
-        """One file per fold; notes on what was made, dropped and missing."""
-        shards = self.shards(options, parts)
-        found, plan = self.assembled(options, parts, shards), self.plan(options)
+        """Build one file per fold, and notes on the pairs that were made, dropped and missing."""
+        plan, assembly = self.plan(options), self._assembly(options, parts, self.shards(options, parts))
+        made, dropped, short = Counter[int](), dict[str, dict[str, int]](), Counter[str]()
+        for cell, pairs in assembly.made.items():
+            made[cell.depth] += pairs
+        for (gate, depth), pairs in sorted(assembly.dropped.items()):
+            dropped.setdefault(gate, {})[str(depth)] = pairs
+        for cell, pairs in plan.items():
+            short[f"{cell.fold}, depth {cell.depth}"] += pairs - len(assembly.chosen[cell])
+        notes = {
+            "pairs made, by depth": {str(depth): made[depth] for depth in sorted(made)},
+            "pairs dropped, by gate and depth": dropped,
+            "pairs short of the plan": {name: pairs for name, pairs in short.items() if pairs},
+        }
         folds = [fold for fold in FILES if any(cell.fold == fold for cell in plan)]
-        return Product({FILES[fold]: _lines(fold, found, parts) for fold in folds}, _notes(plan, found))
+        return Product({FILES[fold]: _lines(fold, assembly, parts) for fold in folds}, notes)
 
 
 def scaled(plan: dict[Cell, int], equations: int) -> dict[Cell, int]:
-    """The plan with about so many equations in all, as it is for 0; no cell becomes empty."""
+    """Scale a plan to about so many equations in all, at least one pair per cell; 0 leaves it as it is."""
     if not equations:
         return plan
     factor = equations / (2 * sum(plan.values()))
     return {cell: max(1, round(factor * pairs)) for cell, pairs in plan.items()}
 
 
-def _cut(asked: Mapping[Cell, float], round_number: int) -> list[Shard]:
-    """Shards of about equal size for so many raw pairs per cell."""
-    shards = []
-    for cell, pairs in asked.items():
-        count = max(1, math.ceil(pairs / (SHARD if cell.depth > CROWDED else CROWDED_SHARD)))
-        for number in range(count):
-            name = f"{cell.block:03d}-{cell.fold}-{cell.depth:02d}-{round_number}-{number:04d}"
-            shards.append(Shard(name, {"cell": list(cell), "pairs": math.ceil(pairs / count)}))
-    return shards
+def row_of(pair: Pair) -> Row:
+    """Return a pair as plain data: the lines of its members, and the features that `assembly` reads.
+
+    The certificate of a member states what its verdict rests on; a witness is a point of `truth`, with the values of both
+    sides there.
+    """
+    members: tuple[tuple[Member, int, Row], ...] = (
+        (pair.true, 1, {"derivation": pair.derivation}),
+        (pair.false, 0, {"style": pair.style}),
+    )
+    lines, equations = list[Row](), list[Equation]()
+    for member, label, origin in members:
+        verdict, equation = member.verdict, member.equation
+        digits = 15 if verdict.precision == "float64" else int(verdict.precision.split()[0])
+        certificate: Row = {"verdict": verdict.verdict, "points": verdict.points, "digits": digits}
+        if verdict.witness is not None:
+            sides = (verdict.witness.left, verdict.witness.right)
+            left, right = ([float(f"{part:.6g}") for part in (side.real, side.imag)] for side in sides)
+            certificate["witness"] = {"point": verdict.witness.point, "left": left, "right": right}
+        lines.append(to_dict(Example(equation, label, family=pair.family[:12], certificate={**certificate, **origin})))
+        equations.append(equation)
+    features = difference(*equations)
+    return {
+        "members": lines,
+        "keys": [pair.true.key, pair.false.key],
+        "sides": sorted(pair.sides),
+        "difference": [[*features], [*features.values()]],
+    }
 
 
-def _parts_of(shards: list[Shard]) -> dict[Cell, list[str]]:
-    names: dict[Cell, list[str]] = {}
-    for shard in shards:
-        names.setdefault(Cell(*shard.work["cell"]), []).append(shard.name)
-    return names
-
-
-def _lines(fold: str, found: Assembly, parts: Parts) -> Iterator[Row]:
-    """The lines of a fold's file, block by block, shallow equations first."""
+def _lines(fold: str, assembly: Assembly, parts: Parts) -> Iterator[Row]:
+    """Generate the lines of a fold's file, block by block, shallow equations first."""
     number = 0
-    for cell in sorted(cell for cell in found.chosen if cell.fold == fold):
-        wanted: dict[str, set[int]] = {}
-        for place in found.chosen[cell]:
-            wanted.setdefault(place.part, set()).add(place.row)
-        for part, numbers in wanted.items():
-            for row in (row for i, row in enumerate(parts.rows(part)) if i in numbers):
+    for cell in sorted(cell for cell in assembly.chosen if cell.fold == fold):
+        chosen_rows: dict[str, set[int]] = {}
+        for place in assembly.chosen[cell]:
+            chosen_rows.setdefault(place.part, set()).add(place.row)
+        for part, indices in chosen_rows.items():
+            for row in (row for i, row in enumerate(parts.rows(part)) if i in indices):
                 name = f"{fold[:2]}{number}"
                 number += 1
                 for suffix, line in zip("tf", row["members"], strict=True):
                     yield {"id": name + suffix, **line, "fold": fold, "pair": name}
-
-
-def _notes(plan: Plan, found: Assembly) -> Row:
-    """What was made and dropped, in pairs, and the cells that fell short."""
-    dropped: dict[str, dict[str, int]] = {}
-    for (gate, depth), count in sorted(found.dropped.items()):
-        dropped.setdefault(gate, {})[str(depth)] = count
-    made: Counter[int] = Counter()
-    for cell, pairs in found.made.items():
-        made[cell.depth] += pairs
-    short: Counter[str] = Counter()
-    for cell, pairs in plan.items():
-        short[f"{cell.fold}, depth {cell.depth}"] += pairs - len(found.chosen[cell])
-    return {
-        "pairs made, by depth": {str(depth): made[depth] for depth in sorted(made)},
-        "pairs dropped, by gate and depth": dropped,
-        "pairs short of the plan": {name: count for name, count in short.items() if count},
-    }

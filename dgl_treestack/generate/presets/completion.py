@@ -1,22 +1,24 @@
 """Equation completion: true equations of depth 8 to 13 with a subtree of depth 0 to 2 blanked, and one set of candidates.
 
-Two files. `blanks.jsonl.gz` has the equations, the truth in place: `blank` is the node to guess and `class` the value class of
-what stands there. They are spread evenly over the depth of the equation, the depth of the blank and the side it is on, so that
-a figure for one depth is as sure as for another. `candidates.jsonl.gz` has what may be put there, each with its class: every
-leaf, every expression of depth 1 over the leaves, every truth of depth 2, and half as many near misses of those.
+There are two files. `blanks.jsonl.gz` has the equations with the truth in place: `blank` is the node to guess and `class` the
+value class of the subtree at that node. Blanks are spread evenly over the depth of the equation, the depth of the blank and
+the side it is on, so that results at all depths are equally precise. `candidates.jsonl.gz` has the expressions that may be put
+there, each with its class: every leaf, every expression of depth 1 over the leaves, every truth of depth 2, and half as many
+near misses of those.
 
-A candidate is right when the equation holds with it (`blanks.fills`). That is so for the whole class of the truth, and often
-for others, as with -x in `_**2 = x**2`: the certificate lists all classes that are right under `right`, and under `doubtful`
-those with which the equation holds at some points only or is undefined, which a ranking leaves out. All others are wrong.
+A candidate is right when the equation holds with it (`blanks.fills`). This is so for the whole class of the truth, and often
+for other classes, as with -x in `_**2 = x**2`. The certificate lists all classes that are right under `right`, and under
+`doubtful` those with which the equation holds at some points only or is undefined; a ranking leaves the latter out. All other
+classes are wrong.
 
-Three rounds of shards: equations, candidates from all truths, and then what fits where.
+Shards are made in three rounds: equations, candidates from all truths, and the fit of every candidate in every blank.
 """
 
 from collections import Counter
 from collections.abc import Iterator
 
 from dgl_treestack.expression import Equation, Expression
-from dgl_treestack.generate.completion.blanks import VARIABLES, TrueEquation, is_question, places_of_depth, true_equations
+from dgl_treestack.generate.completion.blanks import VARIABLES, is_question, places_of_depth, true_equations
 from dgl_treestack.generate.completion.candidates import CandidateSet
 from dgl_treestack.generate.completion.fillers import Filler
 from dgl_treestack.generate.completion.fitting import Fillings
@@ -28,10 +30,11 @@ from dgl_treestack.generate.random import stream
 EQUATIONS = 4000
 DEPTHS, BLANK_DEPTHS, SIDES = range(8, 14), (0, 1, 2), ("left", "right")
 CANDIDATES_FILE = "candidates.jsonl.gz"
-_CELLS = tuple((depth, side) for depth in BLANK_DEPTHS for side in SIDES)  # of one depth of equations
-_CHUNK = 30  # blanks of one cell in a shard
-_SURPLUS = 1.1  # made for one that is kept
-_ATTEMPTS = 15  # derivations for one blank
+_CELLS = tuple((depth, side) for depth in BLANK_DEPTHS for side in SIDES)  # at one depth of equations
+_CELL_NAME = "depth {}, blank of depth {}, {}"
+_CHUNK = 30  # blanks per cell in a shard
+_SURPLUS = 1.1  # blanks made per blank of the plan
+_ATTEMPTS = 15  # derivations per blank
 
 
 class Completion(Preset):
@@ -40,25 +43,28 @@ class Completion(Preset):
     accepts = frozenset({"equations"})
 
     def shards(self, options: Options, parts: Parts) -> list[Shard]:
-        equations, made = _equation_shards(options), set(parts.names())
-        if any(shard.name not in made for shard in equations):
+        (_, equations), present = _plan(options), set(parts.names())
+        if any(shard.name not in present for shard in equations):
             return equations
         truths = {row["truth"] for shard in equations for row in parts.rows(shard.name)}
         candidates = Shard("candidates", {"truths": sorted(truths)})
-        if candidates.name not in made:
+        if candidates.name not in present:
             return [*equations, candidates]
-        classes = list(parts.rows(candidates.name))
-        fits = [Shard(_fits_of(s.name), {"blanks": list(parts.rows(s.name)), "candidates": classes}) for s in equations]
+        rows, fits = list(parts.rows(candidates.name)), []
+        for shard in equations:
+            work = {"blanks": list(parts.rows(shard.name)), "candidates": rows}
+            fits.append(Shard(shard.name.replace("equations", "fits"), work))
         return [*equations, candidates, *fits]
 
     def make(self, options: Options, shard: Shard) -> Iterator[Row]:
         kind = shard.name.split("-")[0]
-        return {"equations": _make_blanks, "candidates": _make_candidates, "fits": _make_fits}[kind](options, shard)
+        return {"equations": _blanks, "candidates": _candidates, "fits": _fits}[kind](options, shard)
 
     def finish(self, options: Options, parts: Parts) -> Product:
-        wanted = {_cell(depth, *cell): _per_cell(options) for depth in DEPTHS for cell in _CELLS}
-        names = [_fits_of(shard.name) for shard in _equation_shards(options)]
-        lines, notes = chosen((row for name in names for row in parts.rows(name)), wanted)
+        per_cell, equations = _plan(options)
+        planned = {_CELL_NAME.format(depth, *cell): per_cell for depth in DEPTHS for cell in _CELLS}
+        names = [shard.name.replace("equations", "fits") for shard in equations]
+        lines, notes = chosen((row for name in names for row in parts.rows(name)), planned)
         candidates = list(parts.rows("candidates"))
         sizes = {
             "candidates by depth": counted(row["depth"] for row in candidates),
@@ -71,50 +77,37 @@ class Completion(Preset):
 PRESET = Completion()
 
 
-def _per_cell(options: Options) -> int:
-    return max(1, round((options.equations or EQUATIONS) / (len(DEPTHS) * len(_CELLS))))
-
-
-def _equation_shards(options: Options) -> list[Shard]:
-    wanted = _per_cell(options)
-    chunks = -(-wanted // _CHUNK)
-    work = {"wanted": int(_SURPLUS * wanted / chunks) + 1}
-    return [
-        Shard(f"equations-{depth:02d}-{chunk:03d}", {"depth": depth, **work}) for depth in DEPTHS for chunk in range(chunks)
+def _plan(options: Options) -> tuple[int, list[Shard]]:
+    """Return the blanks per depth and cell, and the shards that make them."""
+    per_cell = max(1, round((options.equations or EQUATIONS) / (len(DEPTHS) * len(_CELLS))))
+    chunks = -(-per_cell // _CHUNK)
+    blanks = int(_SURPLUS * per_cell / chunks) + 1
+    return per_cell, [
+        Shard(f"equations-{depth:02d}-{chunk:03d}", {"depth": depth, "blanks": blanks})
+        for depth in DEPTHS
+        for chunk in range(chunks)
     ]
 
 
-def _fits_of(name: str) -> str:
-    return name.replace("equations", "fits")
-
-
-def _make_blanks(options: Options, shard: Shard) -> Iterator[Row]:
-    """Blanks for every cell, the emptiest cell that an equation has a place for served first."""
+def _blanks(options: Options, shard: Shard) -> Iterator[Row]:
+    """Make blanks for every cell; an equation serves the emptiest cell that has a node in it."""
     rng, counts = stream(options.seed, shard.name), dict.fromkeys(_CELLS, 0)
-    wanted = shard.work["wanted"]
-    for found in true_equations(rng, shard.work["depth"], 200 + _ATTEMPTS * wanted * len(_CELLS)):
-        for cell in sorted((cell for cell in _CELLS if counts[cell] < wanted), key=counts.__getitem__):
-            places = places_of_depth(found.equation, *cell)
-            blank = places[int(rng.integers(len(places)))] if places else 0
-            if blank and is_question(found.equation, blank):
+    depth, full = shard.work["depth"], shard.work["blanks"]
+    for example in true_equations(rng, depth, 200 + _ATTEMPTS * full * len(_CELLS)):
+        for cell in sorted((cell for cell in _CELLS if counts[cell] < full), key=counts.__getitem__):
+            nodes = places_of_depth(example.equation, *cell)
+            blank = nodes[int(rng.integers(len(nodes)))] if nodes else 0
+            if blank and is_question(example.equation, blank):
                 counts[cell] += 1
-                yield _blank_row(found, blank, _cell(shard.work["depth"], *cell))
+                truth = example.equation.subtree(blank).prefix()
+                yield {**example.row(), "truth": truth, "blank": blank, "cell": _CELL_NAME.format(depth, *cell)}
                 break
-        if min(counts.values()) == wanted:
+        if min(counts.values()) == full:
             return
 
 
-def _blank_row(found: TrueEquation, blank: int, cell: str) -> Row:
-    truth = found.equation.subtree(blank).prefix()
-    return {**found.row(), "truth": truth, "blank": blank, "cell": cell}
-
-
-def _cell(depth: int, blank_depth: int, side: str) -> str:
-    return f"depth {depth}, blank of depth {blank_depth}, {side}"
-
-
-def _make_candidates(options: Options, shard: Shard) -> Iterator[Row]:
-    """Leaves, expressions of depth 1, truths and near misses; whatever comes first keeps its place in a conflict."""
+def _candidates(options: Options, shard: Shard) -> Iterator[Row]:
+    """Make the candidates: leaves, expressions of depth 1, truths, near misses. Earlier ones win a conflict of classes."""
     filler, candidates = Filler(VARIABLES, stream(options.seed, shard.name)), CandidateSet()
     truths = [filler.pool.tree(Expression.from_prefix(text)) for text in shard.work["truths"]]
     for node in (*filler.simple(), *truths):
@@ -124,18 +117,18 @@ def _make_candidates(options: Options, shard: Shard) -> Iterator[Row]:
     for _ in range(10 * len(deep)):
         if len(candidates) == full:
             break
-        missed = filler.near_miss(deep[int(filler.rng.integers(len(deep)))])
-        if missed is not None:
-            candidates.add(missed)
+        near_miss = filler.near_miss(deep[int(filler.rng.integers(len(deep)))])
+        if near_miss is not None:
+            candidates.add(near_miss)
     return candidates.rows("f")
 
 
-def _make_fits(options: Options, shard: Shard) -> Iterator[Row]:
-    """The lines of the blanks, with the classes that are right for them."""
+def _fits(options: Options, shard: Shard) -> Iterator[Row]:
+    """Generate the lines of the blanks, with the classes that are right for them."""
     pool = Pool()
-    nodes = {pool.tree(Expression.parse(row["text"])): row["class"] for row in shard.work["candidates"]}
-    fillings = Fillings(pool, {name: node for node, name in reversed(nodes.items())})
+    classes = {pool.tree(Expression.parse(row["text"])): row["class"] for row in shard.work["candidates"]}
+    fillings = Fillings(pool, {name: node for node, name in reversed(classes.items())})
     for row in shard.work["blanks"]:
-        value_class = nodes.get(pool.tree(Expression.from_prefix(row["truth"])), "")
+        value_class = classes.get(pool.tree(Expression.from_prefix(row["truth"])), "")
         fit = fillings.fit(Equation.from_prefix(row["equation"]), row["blank"])
         yield question(row, value_class, fit, CANDIDATES_FILE)

@@ -1,17 +1,18 @@
-"""The papers' second test set: as many equations at every depth up to 19, or deeper, grown with other habits than `paper`."""
+"""The papers' second test set: the same number of equations at every depth up to 19 or deeper, grown with other habits than
+`paper`."""
 
 from dgl_treestack.generate.pieces import Habits
 from dgl_treestack.generate.presets._contract import Options
 from dgl_treestack.generate.presets._pairs import Cell, PairPreset, Plan, Recipe, scaled
 
 PAIRS = 5000  # at each depth
-FEWER = {1: 3, 2: 70, 3: 2500}  # as far as there are distinct ones
+FEWER = {1: 3, 2: 70, 3: 2500}  # at shallow depths, which have fewer distinct equations
 DEPTH = 19
-BLOCK_STARTS = (5, 8, 14, 20, 30)  # depths up to 4 are one block, 5-7 the next, and so on
+BLOCK_STARTS = (5, 8, 14, 20, 30)  # depths 1-4 are one block, 5-7 the next, and so on
 
 
 class Deep(PairPreset):
-    """Tests only: no canonical key of an equation of `paper`, no family of its training fold."""
+    """For tests only: it shares no canonical key with `paper` and no family with the training fold of `paper`."""
 
     summary = "10,000 equations at every depth up to 19, for tests; --max-depth for deeper ones"
     seed = 2020
@@ -19,7 +20,7 @@ class Deep(PairPreset):
     recipe = Recipe(
         styles={"swap": 0.5, "buried": 0.2, "false rule": 0.3},
         partition="deep",
-        shares={"train": 0.6, "test": 0.4},  # what is `train` in `paper` is `train` here, and not used
+        shares={"train": 0.6, "test": 0.4},  # the families of the training fold of `paper` are `train` here, and unused
         habits=Habits(variables=(0.4, 0.4, 0.2), constant=0.3, decoy=0.35, expansion=0.05, steps=(0.66, 0.17, 0.17)),
     )
 

@@ -15,7 +15,7 @@ from dgl_treestack.generate.papers.autoevaluation import evaluates_to_true
 from dgl_treestack.generate.papers.dictionary import Dictionary
 from dgl_treestack.generate.papers.mutation import single_mutation
 from dgl_treestack.generate.presets import Options
-from dgl_treestack.generate.presets.paper_labels import AXIOMS, CORRECT, COUNTS, wanted
+from dgl_treestack.generate.presets.paper_labels import AXIOMS, CORRECT, COUNTS, target_counts
 from dgl_treestack.generate.production import produce
 from dgl_treestack.truth import judge
 
@@ -41,7 +41,7 @@ def test_the_axioms_hold_but_for_the_known_five():
 
 
 def test_the_whole_set_has_the_papers_counts():
-    quota = wanted(Options(seed=0))
+    quota = target_counts(Options(seed=0))
     assert sum(COUNTS.values()) == quota.total() == 41894
     assert all(abs(quota[depth, 1] - CORRECT[depth] * COUNTS[depth]) <= 0.5 for depth in COUNTS)
 
@@ -49,7 +49,7 @@ def test_the_whole_set_has_the_papers_counts():
 def test_counts_are_what_was_asked_for(manifest, examples):
     counts = Counter((example.equation.depth, example.label) for example in examples)
     short = sum(manifest[1]["notes"]["fell short"].values())
-    assert counts <= wanted(OPTIONS) and (wanted(OPTIONS) - counts).total() == short < 0.05 * len(examples)
+    assert counts <= target_counts(OPTIONS) and (target_counts(OPTIONS) - counts).total() == short < 0.05 * len(examples)
 
 
 def test_folds_are_by_depth(examples):
