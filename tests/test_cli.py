@@ -92,9 +92,9 @@ def test_version():
 
 
 def test_doctor():
-    found = json.loads(treestack("doctor", "--json"))
-    assert found["problems"] == []
-    assert found["dgl"]["works"] is True
+    report = json.loads(treestack("doctor", "--json"))
+    assert report["problems"] == []
+    assert report["dgl"]["works"] is True
     assert "all is well" in treestack("doctor")
 
 
@@ -181,9 +181,9 @@ def test_audit(folder):
 
 def test_audit_of_two_files_as_one(folder):
     options = ("--together", "--no-leakage", "--no-verdicts", "--jobs", 2, "--json")
-    found = json.loads(treestack("audit", "test.jsonl", "validation.jsonl", *options, folder=folder))
-    assert set(found["sets"]["all files together"]) == {"equations", "verdicts", "contradicted", "duplicates"}
-    assert [(row["of"], row["in"]) for row in found["overlap"]] == [
+    report = json.loads(treestack("audit", "test.jsonl", "validation.jsonl", *options, folder=folder))
+    assert set(report["sets"]["all files together"]) == {"equations", "verdicts", "contradicted", "duplicates"}
+    assert [(row["of"], row["in"]) for row in report["overlap"]] == [
         ("test.jsonl", "validation.jsonl"),
         ("validation.jsonl", "test.jsonl"),
     ]
@@ -199,8 +199,8 @@ def test_audit_of_a_false_label(folder):
 def test_audit_explains_an_equation(folder):
     text = treestack("audit", "test.jsonl", "--explain", "test0", folder=folder)
     assert "label " in text and "the verdict agrees with the label" in text
-    (found,) = json.loads(treestack("audit", "test.jsonl", "--explain", "test0", "--json", folder=folder))
-    assert found["id"] == "test0" and found["contradicted"] is False
+    (explanation,) = json.loads(treestack("audit", "test.jsonl", "--explain", "test0", "--json", folder=folder))
+    assert explanation["id"] == "test0" and explanation["contradicted"] is False
 
 
 @pytest.mark.parametrize(
@@ -248,10 +248,10 @@ def test_bad_input_is_one_clear_error_and_exit_code_2(folder, arguments, message
     monkeypatch.chdir(folder)
     with pytest.raises(SystemExit) as left:
         main([str(argument) for argument in arguments])
-    said = capsys.readouterr().err
+    printed = capsys.readouterr().err
     assert left.value.code == 2
-    assert said.count("error: ") == 1
-    assert message in said
+    assert printed.count("error: ") == 1
+    assert message in printed
     assert not (folder / "ran").exists()
 
 

@@ -23,8 +23,8 @@ def inspect(capsys, *arguments):
     """Exit code, standard output and standard error of the command."""
     with pytest.raises(SystemExit) as left:
         cli.main(["inspect", *map(str, arguments)])
-    said = capsys.readouterr()
-    return left.value.code or 0, said.out, said.err
+    captured = capsys.readouterr()
+    return left.value.code or 0, captured.out, captured.err
 
 
 @pytest.fixture
@@ -42,12 +42,12 @@ def test_command_counts_and_describes_a_file_of_graphs(file, tmp_path, capsys):
         line.rstrip() for line in printed(dgl.unbatch(batch)[0])[0].splitlines()[1:]
     ]
     code, out, _ = inspect(capsys, file, "--equation", 2, "--limit", 2, "--json", "--output", tmp_path / "t.graphml")
-    said = json.loads(out)
-    assert (code, said["graphs"]) == (0, 2)
-    assert said["rows"] == [row for row in rows(batch) if row["tree"] == 2]
+    answer = json.loads(out)
+    assert (code, answer["graphs"]) == (0, 2)
+    assert answer["rows"] == [row for row in rows(batch) if row["tree"] == 2]
     assert str(networkx.read(to_networkx(batch, nodes=nodes_of(batch, 2)))) == TEXTS[2]
     back = nx.read_graphml(tmp_path / "t.graphml", node_type=int)
-    assert sorted(back) == [row["node"] for row in said["rows"]]
+    assert sorted(back) == [row["node"] for row in answer["rows"]]
     assert inspect(capsys, file, "--output", tmp_path / "t.svg")[0] == 0
     assert "<svg" in (tmp_path / "t.svg").read_text()
 
@@ -129,10 +129,10 @@ def test_a_file_of_graphs_is_read_as_it_was_written(tmp_path, sparse, number):
     batch = batch_of(equations())
     parts = dgl.unbatch(batch if number is torch.int64 else batch.int())
     _dgl.save_graphs(str(tmp_path / "a.bin"), [part.formats(sparse) for part in parts])
-    wanted, read = dgl.batch(parts), graph_file.read(tmp_path / "a.bin")
-    assert read.idtype == number and read.batch_num_nodes().tolist() == wanted.batch_num_nodes().tolist()
-    for home in ("ndata", "edata"):
-        assert set(getattr(read, home)) == set(getattr(wanted, home))
-        for name, values in getattr(wanted, home).items():
-            assert values.dtype == getattr(read, home)[name].dtype and torch.equal(values, getattr(read, home)[name])
-    assert all(torch.equal(a, b) for a, b in zip(read.edges(order="eid"), wanted.edges(order="eid"), strict=True))
+    written, read = dgl.batch(parts), graph_file.read(tmp_path / "a.bin")
+    assert read.idtype == number and read.batch_num_nodes().tolist() == written.batch_num_nodes().tolist()
+    for frame in ("ndata", "edata"):
+        assert set(getattr(read, frame)) == set(getattr(written, frame))
+        for name, values in getattr(written, frame).items():
+            assert values.dtype == getattr(read, frame)[name].dtype and torch.equal(values, getattr(read, frame)[name])
+    assert all(torch.equal(a, b) for a, b in zip(read.edges(order="eid"), written.edges(order="eid"), strict=True))

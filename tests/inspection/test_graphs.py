@@ -161,21 +161,21 @@ def test_the_layout_of_trees_is_what_it_was():
 
 
 def test_the_layout_of_shared_nodes_and_of_several_trees():
-    places = drawing.layout(to_networkx(shared(), MATH, VOCABULARY))
-    assert places == {0: (0.5, 0), 1: (0, 1), 2: (1, 1), 3: (0, 2)}
-    both = to_networkx(dgl.batch([shared(), shared(same=True)]), MATH, VOCABULARY)
-    assert drawing.layout(both) == {**places, 4: (2, 0), 5: (2, 1)}
-    assert len(drawing.draw_network(both, "two").axes[0].texts) == 6
+    positions = drawing.layout(to_networkx(shared(), MATH, VOCABULARY))
+    assert positions == {0: (0.5, 0), 1: (0, 1), 2: (1, 1), 3: (0, 2)}
+    two_graphs = to_networkx(dgl.batch([shared(), shared(same=True)]), MATH, VOCABULARY)
+    assert drawing.layout(two_graphs) == {**positions, 4: (2, 0), 5: (2, 1)}
+    assert len(drawing.draw_network(two_graphs, "two").axes[0].texts) == 6
     rng = random.Random(1)
-    for _ in range(20):  # any graph with edges that rise: no two nodes in one place
+    for _ in range(20):  # any graph with edges that rise: no two nodes have the same position
         network = nx.DiGraph()
         network.add_nodes_from(range(30))
         for child in range(1, 30):
             parents = rng.sample(range(child), min(child, rng.randrange(3)))
             network.add_edges_from((child, parent, {"slot": child}) for parent in parents)
-        places = drawing.layout(network)
-        assert len(set(places.values())) == len(places) == 30
-        assert all(places[child][1] > places[parent][1] for child, parent in network.edges)
+        positions = drawing.layout(network)
+        assert len(set(positions.values())) == len(positions) == 30
+        assert all(positions[child][1] > positions[parent][1] for child, parent in network.edges)
     with pytest.raises(GraphError, match="cycle"):
         drawing.layout(nx.DiGraph([(0, 1, {"slot": 0}), (1, 0, {"slot": 0})]))
     assert drawing.layout(nx.DiGraph()) == {}

@@ -47,12 +47,12 @@ def test_command_prints_json_and_draws(file, tmp_path, capsys):
 
 def test_places_keep_the_order_of_children_and_overlap_nowhere():
     tree = Expression.parse("(x + y)*sin(z - 2)")
-    places = drawing.place(tree)
-    assert len(set(places)) == tree.size
+    positions = drawing.place(tree)
+    assert len(set(positions)) == tree.size
     for node in range(tree.size):
         children = tree.children(node)
-        assert [places[child][0] for child in children] == sorted(places[child][0] for child in children)
-        assert all(places[child][1] == places[node][1] + 1 for child in children)
+        assert [positions[child][0] for child in children] == sorted(positions[child][0] for child in children)
+        assert all(positions[child][1] == positions[node][1] + 1 for child in children)
 
 
 def test_a_huge_tree_is_refused():

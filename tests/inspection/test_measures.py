@@ -27,14 +27,14 @@ def test_stack_rows_in_use(tmp_path):
     model = Run.open(FOLDER).load_model()
     examples = list(formats.read(write_data(tmp_path / "a.jsonl", 30, 3)))
     # a threshold that some rows pass and others do not
-    found = list(usage.make_records(model, model.prepare(examples), threshold=0.5))
-    assert len({row["usage"] for row in found}) > 5
-    for example, row in zip(examples, found, strict=True):
+    rows = list(usage.make_records(model, model.prepare(examples), threshold=0.5))
+    assert len({row["usage"] for row in rows}) > 5
+    for example, row in zip(examples, rows, strict=True):
         stack = states(model, example.equation)["stack"].unflatten(1, (model.cell.fields["stack"][0], -1))
         used = [sum(float(entry.norm()) > 0.5 for entry in node) for node in stack]
         inner = [i for i in range(1, example.equation.size) if example.equation.texts[i] is None]
-        wanted = sum(used[i] for i in inner) / len(inner) if inner else 0
-        assert row["usage"] == pytest.approx(wanted)
+        mean = sum(used[i] for i in inner) / len(inner) if inner else 0
+        assert row["usage"] == pytest.approx(mean)
         assert row["top"] == sum(used[i] for i in example.equation.children(0)) / 2
         assert (row["id"], row["label"]) == (example.id, example.label)
     plain = build_model(small_config(tmp_path, model={"name": "tree_lstm", "hidden": 4}).model)
@@ -48,11 +48,11 @@ def test_representations_are_the_roots_states(tmp_path):
     formats.write(
         tmp_path / "e.jsonl", [Example(tree, None, f"e{i}", value_class=f"c{i // 2}") for i, tree in enumerate(trees)]
     )
-    found = representations.make_records(model, tmp_path / "e.jsonl")
-    assert [(row["text"], row["class"], row["depth"]) for row in found] == [
+    rows = representations.make_records(model, tmp_path / "e.jsonl")
+    assert [(row["text"], row["class"], row["depth"]) for row in rows] == [
         (str(tree), f"c{i // 2}", tree.depth) for i, tree in enumerate(trees) if 1 <= tree.depth <= 3
     ]
-    for row in found:
+    for row in rows:
         np.testing.assert_allclose(row["h"], states(model, Expression.parse(row["text"]))["h"][0], atol=2e-6)
     formats.write(tmp_path / "f.jsonl", [Example(trees[0], None, "e0")])
     with pytest.raises(DataError, match="value class"):

@@ -24,13 +24,13 @@ FLAGS = (
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
+def written(tmp_path_factory):
     """A page of shallow equations, some of depth 13 and one with a nasty name, and the records of the same run."""
     folder = tmp_path_factory.mktemp("page")
-    every = list(formats.read(find_data("bundled:quickstart/test")))
-    deep = [example for example in every if example.equation.depth == 13][:DEEP]
+    examples = list(formats.read(find_data("bundled:quickstart/test")))
+    deep = [example for example in examples if example.equation.depth == 13][:DEEP]
     nasty = Example(Equation.parse("x = x"), None, NASTY, "test")
-    formats.write(folder / "some.jsonl", [*every[:SHALLOW], *deep, nasty])
+    formats.write(folder / "some.jsonl", [*examples[:SHALLOW], *deep, nasty])
     shutil.copytree(FOLDER, folder / "run")
     rows = evaluate(Run.open(folder / "run"), str(folder / "some.jsonl"))
     options = {"limit": 0, "equation": "", "output": None, "json": False}
@@ -55,33 +55,33 @@ def browser():
 
 
 @pytest.fixture
-def page(browser, made):
+def page(browser, written):
     browser.get("about:blank")
-    browser.get(made[0].as_uri())
+    browser.get(written[0].as_uri())
     yield browser
     assert browser.get_log("browser") == [], "nothing in the console"
 
 
 def shown(page):
     return page.execute_script(
-        "return [...document.querySelectorAll('#list button')].map(one => DATA.equations[one.dataset.at].id)"
+        "return [...document.querySelectorAll('#list button')].map(button => DATA.equations[button.dataset.at].id)"
     )
 
 
-def test_it_needs_nothing_else(made, page):
-    text = made[0].read_text()
+def test_it_needs_nothing_else(written, page):
+    text = written[0].read_text()
     assert set(re.findall(r"https?://[^\"'\s]+", text)) == {"http://www.w3.org/2000/svg"} and "import(" not in text
     assert page.execute_script("return performance.getEntriesByType('resource').length") == 0
     assert page.execute_script("return window.hurt") is None and NASTY in shown(page)
 
 
-def test_its_numbers_are_those_of_the_records(made, page):
-    _, rows, _ = made
-    data = page.execute_script("return DATA.equations.map(one => [one.id, one.depth, one.label, one.models.tree_smu])")
+def test_its_numbers_are_those_of_the_records(written, page):
+    _, rows, _ = written
+    data = page.execute_script("return DATA.equations.map(item => [item.id, item.depth, item.label, item.models.tree_smu])")
     assert len(data) == len(rows) == SHALLOW + DEEP + 1
-    for name, depth, label, own in data:
+    for name, depth, label, model in data:
         row = rows[name]
-        assert (depth, label, own["score"], own["correct"]) == (row["depth"], row["label"], row["score"], row["correct"])
+        assert (depth, label, model["score"], model["correct"]) == (row["depth"], row["label"], row["score"], row["correct"])
     first = shown(page)[0]
     assert f"score {rows[first]['score']:.4f}" in page.find_element("id", "verdict").text
     counts = [int(cell.text) for cell in page.find_elements("css selector", "#mixes tr[data-mix] td:nth-child(2)")]
@@ -89,20 +89,21 @@ def test_its_numbers_are_those_of_the_records(made, page):
     assert sorted(counts) == sorted([1, right, len(rows) - 1 - right])
 
 
-def test_a_deep_equation_is_legible(made, page):
-    equation = made[2][0]
-    page.execute_script("open(DATA.equations.findIndex(one => one.id === arguments[0]))", equation.id)
+def test_a_deep_equation_is_legible(written, page):
+    equation = written[2][0]
+    page.execute_script("open(DATA.equations.findIndex(item => item.id === arguments[0]))", equation.id)
     assert page.find_element("id", "equation").text == str(equation.equation)
     boxes = page.execute_script(
-        "return [...document.querySelectorAll('.node')].map(one => { const box ="
-        " one.querySelector('.box').getBoundingClientRect(), text = one.querySelector('text').getBoundingClientRect();"
+        "return [...document.querySelectorAll('.node')].map(node => { const box ="
+        " node.querySelector('.box').getBoundingClientRect(), text = node.querySelector('text').getBoundingClientRect();"
         " return [box.left, box.top, box.right, box.bottom, text.left, text.right, text.height] })"
     )
     assert len(boxes) == equation.equation.size
     for i, (left, top, right, bottom, *text) in enumerate(boxes):
         assert text[0] >= left and text[1] <= right and text[2] >= 12, "labels lie in their boxes and are not small"
-        for other in boxes[:i]:
-            assert right <= other[0] or left >= other[2] or bottom <= other[1] or top >= other[3], "boxes do not overlap"
+        for earlier in boxes[:i]:
+            beside, above_or_below = right <= earlier[0] or left >= earlier[2], bottom <= earlier[1] or top >= earlier[3]
+            assert beside or above_or_below, "boxes do not overlap"
     page.find_element("id", "fit").click()
     width = page.execute_script(
         "return [document.getElementById('drawing').clientWidth, document.querySelector('main').clientWidth]"
@@ -110,40 +111,40 @@ def test_a_deep_equation_is_legible(made, page):
     assert width[0] <= width[1]
 
 
-def test_filters(made, page):
-    _, rows, _ = made
+def test_filters(written, page):
+    _, rows, _ = written
     low = page.find_element("id", "from")
     low.clear()
     low.send_keys("13")
     assert shown(page) == [name for name, row in rows.items() if row["depth"] >= 13]
     page.find_element("id", "all").click()
-    page.execute_script("const one = document.getElementById('verdict-0'); one.value = 'wrong'; one.onchange()")
+    page.execute_script("const list = document.getElementById('verdict-0'); list.value = 'wrong'; list.onchange()")
     assert shown(page) == [name for name, row in rows.items() if row["correct"] is False]
     page.find_element("css selector", "#mixes tr[data-mix='true']").click()
     assert shown(page) == [name for name, row in rows.items() if row["correct"]]
     page.find_element("id", "all").click()
     page.execute_script(
-        "const one = document.getElementById('order'); one.value = 'score'; one.dispatchEvent(new Event('input'))"
+        "const list = document.getElementById('order'); list.value = 'score'; list.dispatchEvent(new Event('input'))"
     )
     scores = [rows[name]["score"] for name in shown(page)]
     assert scores == sorted(scores, reverse=True)
 
 
-def test_walking_the_tree(made, page):
+def test_walking_the_tree(written, page):
     from selenium.webdriver import ActionChains, Keys
 
     data = json.loads(page.execute_script("return JSON.stringify(DATA.equations[state.at])"))
-    own = data["models"]["tree_smu"]
-    at = next(node for node, push in enumerate(own["gates"]["push"]) if push is not None)
+    model = data["models"]["tree_smu"]
+    at = next(node for node, push in enumerate(model["gates"]["push"]) if push is not None)
     page.find_element("css selector", f"[data-node='{at}']").click()
     assert data["nodes"][at]["label"] in page.find_element("css selector", "#detail h2").text
     gates = {row.get_attribute("data-gate"): float(row.text.split()[-1]) for row in page.find_elements("css selector", ".gate")}
-    assert all(gates[name] == pytest.approx(own["gates"][name][at], abs=6e-4) for name in ("push", "pop", "noop"))
+    assert all(gates[name] == pytest.approx(model["gates"][name][at], abs=6e-4) for name in ("push", "pop", "noop"))
     lengths = [float(item.text) for item in page.find_elements("css selector", ".heat ol li")]
-    assert lengths == pytest.approx(own["rows"][at], abs=6e-4)
+    assert lengths == pytest.approx(model["rows"][at], abs=6e-4)
     pixels = page.execute_script(
-        "const one = document.querySelector('canvas.map'); return [one.width, one.height,"
-        " new Set(one.getContext('2d').getImageData(0, 0, one.width, one.height).data).size]"
+        "const map = document.querySelector('canvas.map'); return [map.width, map.height,"
+        " new Set(map.getContext('2d').getImageData(0, 0, map.width, map.height).data).size]"
     )
     assert pixels[:2] == [50, 5] and pixels[2] > 20, "a map of five rows of fifty, in many colours"
     keys = ActionChains(page)

@@ -30,18 +30,18 @@ def file(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def other(tmp_path_factory):
+def rnn(tmp_path_factory):
     """A Tree-RNN with a stack of three rows, one gate per action."""
-    folder = tmp_path_factory.mktemp("other")
+    folder = tmp_path_factory.mktemp("rnn")
     model = {"name": "tree_rnn_stack_noop", "hidden": 4, "settings": {"stack_size": 3}}
     return start(small_config(folder, model=model, schedule={"epochs": 1}), 0, folder, quiet=True)
 
 
 def test_states_and_gates_are_those_of_a_sweep(file):
     run, examples = Run.open(FOLDER), list(formats.read(file))
-    found = traces.make(run, examples)
+    traces_of_run = traces.make(run, examples)
     model = run.load_model()
-    for trace, example in zip(found, examples, strict=True):
+    for trace, example in zip(traces_of_run, examples, strict=True):
         batch = from_expressions([example.equation], model.vocabulary)
         propagate.propagate(batch, model.cell, engine="topo", signals=["push", "forget"])
         np.testing.assert_allclose(trace.h, batch.ndata["h"].detach(), atol=1e-5)
@@ -58,22 +58,22 @@ def test_states_and_gates_are_those_of_a_sweep(file):
         assert trace.sides()["dot"] + bias == pytest.approx(trace.record["score"], abs=1e-4)
 
 
-def test_scores_are_those_of_the_records_of_the_same_file(file, other, tmp_path):
-    rows = evaluate(other, str(file))
-    assert [trace.record for trace in traces.make(other, list(formats.read(file)))] == rows
-    kept = other.folder / "records" / "a.jsonl"
-    records.write(kept, [{**row, "score": 7.5} for row in rows])
-    assert {trace.record["score"] for trace in traces.make(other, list(formats.read(file)))} == {7.5}
+def test_scores_are_those_of_the_records_of_the_same_file(file, rnn, tmp_path):
+    rows = evaluate(rnn, str(file))
+    assert [trace.record for trace in traces.make(rnn, list(formats.read(file)))] == rows
+    records.write(rnn.folder / "records" / "a.jsonl", [{**row, "score": 7.5} for row in rows])
+    assert {trace.record["score"] for trace in traces.make(rnn, list(formats.read(file)))} == {7.5}
     formats.write(tmp_path / "b.jsonl", list(formats.read(file))[:2])
-    assert [trace.record for trace in traces.make(other, list(formats.read(tmp_path / "b.jsonl")))] == rows[:2]
+    assert [trace.record for trace in traces.make(rnn, list(formats.read(tmp_path / "b.jsonl")))] == rows[:2]
 
 
-def test_equations_without_names_keep_their_own_scores(other, tmp_path):
+def test_equations_without_names_keep_their_own_scores(rnn, tmp_path):
     examples = [Example(Equation.parse(text), int(i != 1), "") for i, text in enumerate(TEXTS)]
     formats.write(tmp_path / "unnamed.jsonl", examples)
-    rows = evaluate(other, str(tmp_path / "unnamed.jsonl"))
-    found = traces.make(other, list(formats.read(tmp_path / "unnamed.jsonl")))
-    assert [trace.record["score"] for trace in found] == [row["score"] for row in rows] and len({r["score"] for r in rows}) == 3
+    rows = evaluate(rnn, str(tmp_path / "unnamed.jsonl"))
+    unnamed = traces.make(rnn, list(formats.read(tmp_path / "unnamed.jsonl")))
+    scores = [row["score"] for row in rows]
+    assert [trace.record["score"] for trace in unnamed] == scores and len(set(scores)) == 3
 
 
 def test_models_that_read_different_trees_are_not_compared(tmp_path):
@@ -92,26 +92,26 @@ def test_models_that_read_different_trees_are_not_compared(tmp_path):
 def test_difference_of_actions():
     tree, record = Equation.parse("x + 1 = x"), {}
     gates = {"push": np.array([np.nan, 0.5, np.nan, np.nan, np.nan]), "pop": np.array([np.nan, 0.5, np.nan, np.nan, np.nan])}
-    one = traces.Trace(tree, record, np.zeros((5, 2)), None, gates)
-    other = traces.Trace(tree, record, np.zeros((5, 2)), None, {**gates, "noop": np.array([np.nan, 1.0, 0, 0, 0])})
-    assert traces.difference(one, other)[1] == pytest.approx(0.5) and traces.difference(one, one)[1] == 0
+    first = traces.Trace(tree, record, np.zeros((5, 2)), None, gates)
+    second = traces.Trace(tree, record, np.zeros((5, 2)), None, {**gates, "noop": np.array([np.nan, 1.0, 0, 0, 0])})
+    assert traces.difference(first, second)[1] == pytest.approx(0.5) and traces.difference(first, first)[1] == 0
     without = traces.Trace(tree, record, np.zeros((5, 2)), None, {})
-    assert np.isnan(traces.difference(one, without)).all()
+    assert np.isnan(traces.difference(first, without)).all()
 
 
-def test_outline_has_a_line_per_node_and_says_where_models_part(file, other):
+def test_outline_has_a_line_per_node_and_says_where_models_part(file, rnn):
     examples = list(formats.read(file))
-    found = {"smu": traces.make(Run.open(FOLDER), examples), "rnn": traces.make(other, examples)}
-    text = outline.outline({name: own[0] for name, own in found.items()})
+    traces_of_model = {"smu": traces.make(Run.open(FOLDER), examples), "rnn": traces.make(rnn, examples)}
+    text = outline.outline({name: batch[0] for name, batch in traces_of_model.items()})
     lines = text.splitlines()
     assert lines[0] == "sin(x)**2 + cos(x)**2 = 1" and lines[1].startswith("  smu: score ") and "P(holds)" in lines[2]
     assert len(lines) == 3 + examples[0].equation.size and lines[3] == "=" and lines[-1].strip() == "└ 1"
     (apart,) = [line for line in lines if "most apart" in line]
-    gaps = traces.difference(found["smu"][0], found["rnn"][0])
+    gaps = traces.difference(traces_of_model["smu"][0], traces_of_model["rnn"][0])
     assert lines.index(apart) == 3 + np.nanargmax(gaps) and apart.count("push") == 2
-    said = outline.verdicts(found)
-    counts = [int(line.split()[-3]) for line in said.splitlines()[1:]]
-    assert said.startswith("3 equations with labels") and sum(counts) == 3
+    table = outline.verdicts(traces_of_model)
+    counts = [int(line.split()[-3]) for line in table.splitlines()[1:]]
+    assert table.startswith("3 equations with labels") and sum(counts) == 3
 
 
 def test_a_picture_has_a_bar_and_a_map_for_every_operator(file):
@@ -122,13 +122,13 @@ def test_a_picture_has_a_bar_and_a_map_for_every_operator(file):
     assert axes.images[0].get_array().shape == (5, 50)
 
 
-def test_command(file, other, tmp_path, capsys):
+def test_command(file, rnn, tmp_path, capsys):
     options = {"limit": 0, "equation": "e2", "output": tmp_path / "t.png", "html": None}
-    inspect(str(file), run=(FOLDER, other.folder), json=True, **options)
-    said = json.loads(capsys.readouterr().out)
-    assert said["text"] == TEXTS[2] and set(said["models"]) == {"tree_smu", "tree_rnn_stack_noop"}
-    own = said["models"]["tree_smu"]
-    assert len(own["gates"]["push"]) == len(own["rows"]) == len(said["nodes"]) == 7 and own["gates"]["push"][0] is None
+    inspect(str(file), run=(FOLDER, rnn.folder), json=True, **options)
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["text"] == TEXTS[2] and set(answer["models"]) == {"tree_smu", "tree_rnn_stack_noop"}
+    model = answer["models"]["tree_smu"]
+    assert len(model["gates"]["push"]) == len(model["rows"]) == len(answer["nodes"]) == 7 and model["gates"]["push"][0] is None
     assert (tmp_path / "t.png").read_bytes().startswith(b"\x89PNG")
     inspect(str(file), run=(FOLDER,), json=False, **{**options, "output": None, "equation": ""})
     assert "3 equations with labels" in capsys.readouterr().out
