@@ -9,10 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from dgl_treestack.data.columns import Columns, Source, columns
+from dgl_treestack.data.columns import Source, columns
 from dgl_treestack.data.forest import NO_OPERATOR, NO_TOKEN, Forest
-from dgl_treestack.encoders import _tokens as tokens
-from dgl_treestack.encoders._tokens import Trees
+from dgl_treestack.encoders._tokens import SIGNS, Trees
 from dgl_treestack.errors import ConfigurationError, DataError, GraphError
 from dgl_treestack.expression.operators import MATH, Signature
 
@@ -20,63 +19,70 @@ NO_ENCODER = "Sequence and attention models have no number encoder: leave such e
 
 
 class Encoder(nn.Module, abc.ABC):
-    """A vector of width H for a subtree. leaves: rows of the vocabulary. operators: how many the signature has. dropout: as a
-    subclass says."""
+    """Base of all encoders: a vector (H,) for a subtree.
+
+    leaves: rows of the vocabulary. operators: number of operators of the signature. hidden: H. dropout: probability; a
+    subclass says where it acts. A subclass defines `encode`.
+    Attributes: `table` (tokens, H), the embeddings of all tokens, and `signs`, the first token of a sign; see `_tokens`.
+    """
 
     def __init__(self, leaves: int, operators: int, hidden: int, *, dropout: float = 0.0):
         super().__init__()
         if hidden < 1 or not 0 <= dropout < 1:
             raise ConfigurationError(f"'hidden' is {hidden} and 'dropout' {dropout}; at least 1, and from 0 to below 1.")
-        self.leaves, self.tokens, self.hidden, self.dropout = leaves, tokens.count(leaves, operators), hidden, dropout
+        self.leaves, self.hidden, self.dropout = leaves, hidden, dropout
         self.signs = leaves + operators
+        self.tokens = self.signs + len(SIGNS)
         self.table = nn.Parameter(torch.empty(self.tokens, hidden))
 
     @abc.abstractmethod
     def encode(self, trees: Trees) -> Tensor:
-        """(K, H) for K trees."""
+        """Return the vectors (K, H) of K trees."""
 
     def forward(self, source: Source, nodes: Tensor, signature: Signature = MATH) -> Tensor:
-        """(..., H) for the trees below nodes (...) of a batch. Equal ones are read once, unless dropout makes them differ.
+        """Return the vectors (..., H) of the trees below nodes (...) of a batch.
 
+        Equal trees are encoded once, unless dropout makes them differ.
         Raises GraphError for a graph that is not well formed, or has a number without a row in the vocabulary.
         """
-        columns_of_batch = columns(source, signature, self.leaves)
-        self._check_numbers(columns_of_batch)
+        batch = columns(source, signature, self.leaves)
+        numbers = (batch.op == NO_OPERATOR) & (batch.token == NO_TOKEN)
+        if numbers.any():
+            node = int(numbers.argmax())
+            raise GraphError(f"Node {node} is the number {batch.number[node]:g} without a row in the vocabulary. {NO_ENCODER}")
         tops = nodes.flatten().cpu().numpy()
         if not len(tops):
             return self.table.new_zeros(*nodes.shape, self.hidden)
         if self.training and self.dropout:
-            return self.encode(Trees.below(columns_of_batch, tops, self.leaves)).unflatten(0, nodes.shape)
-        _, first, uses = np.unique(columns_of_batch.subtree[tops], return_index=True, return_inverse=True)
-        vectors = self.encode(Trees.below(columns_of_batch, tops[first], self.leaves))
-        return vectors[torch.from_numpy(uses).to(vectors.device)].unflatten(0, nodes.shape)
-
-    def _check_numbers(self, nodes: Columns) -> None:
-        numbers = (nodes.op == NO_OPERATOR) & (nodes.token == NO_TOKEN)
-        if numbers.any():
-            node = int(numbers.argmax())
-            raise GraphError(f"Node {node} is the number {nodes.number[node]:g} without a row in the vocabulary. {NO_ENCODER}")
+            return self.encode(Trees.below(batch, tops, self.leaves)).unflatten(0, nodes.shape)
+        _, first, position = np.unique(batch.subtree[tops], return_index=True, return_inverse=True)
+        vectors = self.encode(Trees.below(batch, tops[first], self.leaves))
+        return vectors[torch.from_numpy(position).to(vectors.device)].unflatten(0, nodes.shape)
 
     def check(self, forest: Forest, sources: Sequence[str]) -> None:
-        """Raise DataError for a number without a row in the vocabulary: an encoder embeds tokens alone. sources: of trees."""
+        """Raise DataError for a number without a row in the vocabulary, which an encoder cannot embed.
+
+        sources: file and line of every tree of the forest, or "".
+        """
         numbers = (forest.op < 0) & (forest.token < 0)
         if numbers.any():
             node = int(numbers.argmax())
             kind, text = forest.leaves[forest.leaf[node]]
             tree = int(np.searchsorted(forest.offsets, node, side="right")) - 1
-            raise DataError(
-                f"{kind} {text} has no row in the vocabulary. {NO_ENCODER}",
-                sources[tree] or None,
-            )
+            raise DataError(f"{kind} {text} has no row in the vocabulary. {NO_ENCODER}", sources[tree] or None)
 
     def reset_parameters(self, generator: torch.Generator) -> None:
-        """Draw all initial values: N(0, 1) for the table; a subclass draws its own."""
+        """Draw all initial values: N(0, 1) for the table. A subclass draws its own parameters after that."""
         nn.init.normal_(self.table, generator=generator)
 
 
 @dataclass(frozen=True)
 class EncoderSpec:
-    """A row of the table, as `cells.CellSpec` is for cells. adds: one phrase on what it is. hidden: the usual width."""
+    """A row of the table of models, as `cells.CellSpec` is for cells.
+
+    encoder: the class. paper, equations: the source. adds: one phrase on what it is. settings: keyword arguments of the class.
+    hidden: the usual width.
+    """
 
     encoder: type[Encoder]
     paper: str

@@ -1,4 +1,4 @@
-"""Sequence cells as baselines for equations: a side is read token by token, in prefix form with parentheses."""
+"""Sequence cells as encoders, which read a side token by token, in prefix form with parentheses."""
 
 from typing import Any
 
@@ -17,12 +17,15 @@ CELLS = {"rnn": RNN, "lstm": LSTM, "stack_rnn": StackRNN}
 
 class SequenceEncoder(Encoder):
     """h after the last token (Arabshahi 2019, section 4.2; Mali 2021, table 2); x_t is the token's row of the table.
-    Of a cell whose h are sigmoids it is 2 h - 1, since products of positive numbers differ too little, and initial values are
-    four times as large (Glorot & Bengio 2010), since else only the last tokens are felt; a Stack RNN stays at chance without.
 
-    cell: rnn, lstm or stack_rnn; what is left of the settings goes to it. Dropout acts on x_t. The authors' code lets
-    named constants share rows with operators, by mistake; here every token has its own. Theirs has one more sigmoid layer
-    after the RNN's last token, and dropout on the candidate of the LSTM in place of x_t.
+    For a cell whose h are sigmoids the vector is 2 h - 1, since products of positive numbers differ too little, and initial
+    values are four times as large (Glorot & Bengio 2010), since otherwise only the last tokens have an effect; without that a
+    Stack RNN stays at chance.
+
+    cell: rnn, lstm or stack_rnn. settings: of that cell. Dropout acts on x_t.
+    Deviations from the authors' code: every token has a row of its own, where by mistake theirs lets named constants share
+    rows with operators; theirs has one more sigmoid layer after the RNN's last token, and dropout on the candidate of the LSTM
+    in place of x_t.
     """
 
     def __init__(self, leaves: int, operators: int, hidden: int, *, cell: str, dropout: float = 0.0, **settings: Any):
@@ -42,6 +45,7 @@ class SequenceEncoder(Encoder):
         return 2 * last_h - 1 if self.cell.positive else last_h
 
     def reset_parameters(self, generator: torch.Generator) -> None:
+        """Draw the table from N(0, 1) and the cell's values as the cell does, times 4 where h are sigmoids."""
         super().reset_parameters(generator)
         self.cell.reset_parameters(generator)
         if self.cell.positive:

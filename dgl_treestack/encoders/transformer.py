@@ -1,4 +1,4 @@
-"""The Transformer: a side is read as a sequence in prefix form, all at once."""
+"""The Transformer, which reads a side as a sequence of tokens in prefix form."""
 
 import math
 
@@ -7,15 +7,14 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from dgl_treestack.encoders._contract import Encoder, EncoderSpec
-from dgl_treestack.encoders._positions import sinusoidal
 from dgl_treestack.encoders._tokens import Trees, prefix
 from dgl_treestack.errors import ConfigurationError
 
-GROUPS, ROWS = 4, 32  # a batch is taken in parts, by length: at least so many, of about so many rows where it is large
+GROUPS, ROWS = 4, 32  # a batch is computed in at least so many groups of sequences; a large one in groups of about so many
 
 
 class Layers(nn.Module):
-    """torch's encoder layers, normalised before attention and before the feed-forward part, and the mean over what is there."""
+    """torch's encoder layers, with normalisation before attention and before the feed-forward part, and a mean over tokens."""
 
     def __init__(self, hidden: int, layers: int, heads: int, feed_forward: int, dropout: float):
         super().__init__()
@@ -28,27 +27,19 @@ class Layers(nn.Module):
         self.stack = nn.TransformerEncoder(layer, layers, norm=nn.LayerNorm(hidden), enable_nested_tensor=False)
 
     def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
-        """x: (K, T, H), of which the first `lengths` (K,) count. Returns (K, H). Rows of similar lengths go together: else
-        more than half of what is computed would be padding."""
+        """Return the mean output (K, H) of the first `lengths` (K,) tokens of x (K, T, H).
+
+        Sequences of similar lengths are computed together; otherwise more than half of the work would be for padding.
+        """
         order = lengths.argsort()
-        parts = [
-            self._mean(x[rows, : int(lengths[rows].max())], lengths[rows])
-            for rows in order.chunk(max(GROUPS, len(order) // ROWS))
-        ]
-        return torch.cat(parts)[order.argsort()]
-
-    def _mean(self, x: Tensor, lengths: Tensor) -> Tensor:
-        absent = torch.arange(x.shape[1], device=x.device) >= lengths.unsqueeze(1)
-        found = self.stack(x, src_key_padding_mask=absent)
-        return found.masked_fill(absent.unsqueeze(-1), 0.0).sum(1) / lengths.unsqueeze(1)
-
-    def reset_parameters(self, generator: torch.Generator) -> None:
-        """Matrices by Glorot's uniform rule, biases 0, scales of normalisation 1."""
-        for name, parameter in self.named_parameters():
-            if parameter.dim() > 1:
-                nn.init.xavier_uniform_(parameter, generator=generator)
-            else:
-                nn.init.constant_(parameter, float("norm" in name and name.endswith("weight")))
+        means = []
+        for rows in order.chunk(max(GROUPS, len(order) // ROWS)):
+            length = lengths[rows]
+            tokens = x[rows, : int(length.max())]
+            padding = torch.arange(tokens.shape[1], device=x.device) >= length.unsqueeze(1)
+            output = self.stack(tokens, src_key_padding_mask=padding)
+            means.append(output.masked_fill(padding.unsqueeze(-1), 0.0).sum(1) / length.unsqueeze(1))
+        return torch.cat(means)[order.argsort()]
 
 
 class Transformer(Encoder):
@@ -57,8 +48,8 @@ class Transformer(Encoder):
         x_t = sqrt(H) table[token_t] + sinusoidal position of t
         the vector of a side = the mean over t of the layers' output, divided by H^(1/4)
 
-    The last, not in the papers, makes the product of two sides that of scaled attention; without it training begins at a loss
-    of 7 and stays at chance for epochs. Dropout acts on x and within the layers.
+    The division, which is not in the papers, makes the product of two sides that of scaled attention; without it training
+    begins at a loss of 7 and stays at chance for epochs. Dropout acts on x and within the layers.
     """
 
     def __init__(
@@ -77,19 +68,31 @@ class Transformer(Encoder):
 
     def encode(self, trees: Trees) -> Tensor:
         tokens, lengths = prefix(trees, self.signs)
-        places = sinusoidal(tokens.shape[1], self.hidden).to(self.table)
-        return self.read(torch.from_numpy(tokens), torch.from_numpy(lengths), places)
+        positions = sinusoidal(tokens.shape[1], self.hidden).to(self.table)
+        return self.read(torch.from_numpy(tokens), torch.from_numpy(lengths), positions)
 
-    def read(self, tokens: Tensor, lengths: Tensor, places: Tensor) -> Tensor:
-        """(K, H) for tokens (K, T), their lengths (K,) and the codes of their places (..., T, H)."""
-        x = math.sqrt(self.hidden) * functional.embedding(tokens.to(self.table.device), self.table) + places
+    def read(self, tokens: Tensor, lengths: Tensor, positions: Tensor) -> Tensor:
+        """Return vectors (K, H) for tokens (K, T), their lengths (K,) and the codes of their positions (..., T, H)."""
+        x = math.sqrt(self.hidden) * functional.embedding(tokens.to(self.table.device), self.table) + positions
         mean: Tensor = self.layers(functional.dropout(x, self.dropout, self.training), lengths.to(x.device))
         return mean / self.hidden**0.25
 
     def reset_parameters(self, generator: torch.Generator) -> None:
-        """N(0, 1 / H) for the table: times sqrt(H), tokens are then as large as positions are."""
+        """Draw the table from N(0, 1 / H), which makes tokens, times sqrt(H), as large as positions, and the matrices of the
+        layers by Glorot's uniform rule. Biases are 0, scales of normalisation 1."""
         nn.init.normal_(self.table, 0.0, self.hidden**-0.5, generator=generator)
-        self.layers.reset_parameters(generator)
+        for name, parameter in self.layers.named_parameters():
+            if parameter.dim() > 1:
+                nn.init.xavier_uniform_(parameter, generator=generator)
+            else:
+                nn.init.constant_(parameter, float("norm" in name and name.endswith("weight")))
+
+
+def sinusoidal(length: int, width: int) -> Tensor:
+    """Return codes (length, width): sine and cosine of position / 10000^(2 i / width) in turn (Vaswani et al. 2017, 3.5)."""
+    rates = torch.exp(-math.log(10_000.0) / width * torch.arange(0, width, 2))
+    angles = torch.arange(length).unsqueeze(1) * rates
+    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)[:, :width]
 
 
 MODELS = {"transformer": EncoderSpec(Transformer, "Arabshahi 2020", "-", "attention over prefix tokens", hidden=128)}

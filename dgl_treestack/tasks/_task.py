@@ -8,26 +8,28 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from dgl_treestack.cells.initializers import draw_linear
 from dgl_treestack.data.formats import Example
 from dgl_treestack.expression import Expression
 
-# The states h of nodes, by their numbers in the batch: (...) -> (..., H).
+# The states h of nodes, by their indices in the batch: (...) -> (..., H).
 NodeStates = Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True)
 class Item:
-    """What a model is given for one example: a tree, and the number that is wanted (NaN where unknown)."""
+    """What a model is given for one example: a tree, and the target of its output (NaN where unknown)."""
 
     tree: Expression
     target: float
 
 
 class Task(nn.Module, abc.ABC):
-    """A head over node states. `hidden` is the width of h.
+    """Base of all tasks: a head over node states, its loss, and what counts as right. `hidden` is the width H of h.
 
-    `name` is what configurations say. A model with several tasks gives an example to the first that accepts it.
-    `compares_sides`: whether the root has to be an equation's, because `forward` reads its two sides.
+    `name` stands for the task in configurations. A model with several tasks gives an example to the first that accepts it.
+    `compares_sides`: whether trees must be equations, because `forward` reads the two sides of the root.
+    A subclass defines `accepts`, `forward`, `loss` and `correct`, and the other methods where the defaults do not fit.
     """
 
     name: ClassVar[str]
@@ -35,29 +37,33 @@ class Task(nn.Module, abc.ABC):
 
     @abc.abstractmethod
     def accepts(self, example: Example) -> bool:
-        """Whether the example is one of this task."""
+        """Whether the example belongs to this task."""
 
-    @abc.abstractmethod
     def prepare(self, example: Example) -> Item:
-        """The tree to propagate and the number that is wanted."""
+        """Return the tree to propagate and the target: by default the whole tree and its label."""
+        return Item(example.equation, float("nan") if example.label is None else float(example.label))
 
     @abc.abstractmethod
     def forward(self, h: NodeStates, roots: Tensor, sides: Tensor) -> Tensor:
-        """The output for trees given by their root nodes (B,) and the first two children of these (B, 2), -1 where there are
-        none: (B,)."""
+        """Return one output per tree (B,).
+
+        roots: (B,) nodes. sides: (B, 2) the first two children of the roots, -1 where there are none.
+        """
 
     @abc.abstractmethod
     def loss(self, output: Tensor, target: Tensor) -> Tensor:
-        """(B,) loss of every output."""
+        """Return the loss of every output (B,)."""
 
     @abc.abstractmethod
     def correct(self, output: Tensor, target: Tensor) -> Tensor:
-        """(B,) whether every output is right."""
+        """Return whether every output is right (B,)."""
 
-    @abc.abstractmethod
     def record(self, example: Example, item: Item, output: float) -> dict[str, Any]:
-        """What goes into the record of an example besides its description: `score` and whatever else the task knows."""
+        """Return what the task adds to an example's record: `score`, by default the output, and anything else it knows."""
+        return {"score": output}
 
-    @abc.abstractmethod
     def reset_parameters(self, generator: torch.Generator) -> None:
-        """Draw the initial values."""
+        """Draw the initial values: linear layers by `draw_linear`. A subclass sets parameters of its own."""
+        for module in self.modules():
+            if isinstance(module, nn.Linear):
+                draw_linear(module.weight, module.bias, generator)

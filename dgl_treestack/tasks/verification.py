@@ -1,14 +1,12 @@
 """Verification: does an equation hold?"""
 
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from dgl_treestack.data.formats import Example
 from dgl_treestack.expression import Equation
-from dgl_treestack.tasks._task import Item, NodeStates, Task
+from dgl_treestack.tasks._task import NodeStates, Task
 
 
 class Verification(Task):
@@ -30,9 +28,6 @@ class Verification(Task):
     def accepts(self, example: Example) -> bool:
         return isinstance(example.equation, Equation)
 
-    def prepare(self, example: Example) -> Item:
-        return Item(example.equation, float("nan") if example.label is None else float(example.label))
-
     def forward(self, h: NodeStates, roots: Tensor, sides: Tensor) -> Tensor:
         left, right = h(sides).unbind(1)
         return (left * right).sum(1) + self.bias
@@ -42,9 +37,6 @@ class Verification(Task):
 
     def correct(self, output: Tensor, target: Tensor) -> Tensor:
         return torch.where(target > 0.5, output > 0, output < 0)
-
-    def record(self, example: Example, item: Item, output: float) -> dict[str, Any]:
-        return {"score": output}
 
     def reset_parameters(self, generator: torch.Generator) -> None:
         nn.init.zeros_(self.bias)

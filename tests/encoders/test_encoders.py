@@ -1,4 +1,4 @@
-"""Encoders: prefix tokens and ways through trees against plain recursion, the codes of places, and training."""
+"""Encoders: prefix tokens and paths in trees against plain recursion, the codes of positions, and training."""
 
 import random
 from pathlib import Path
@@ -16,7 +16,8 @@ from dgl_treestack.data.columns import columns
 from dgl_treestack.data.formats import Example
 from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.encoders import _tokens as tokens
-from dgl_treestack.encoders._positions import BranchCode, sinusoidal
+from dgl_treestack.encoders.transformer import sinusoidal
+from dgl_treestack.encoders.tree_transformer import BranchCode
 from dgl_treestack.errors import ConfigurationError, DataError
 from dgl_treestack.expression import Equation
 from dgl_treestack.expression.operators import MATH
@@ -47,17 +48,17 @@ def spelled(tree, node):
     children = tree.children(node)
     if not children:
         return [token(tree, node)]
-    found = [token(tree, node), SIGNS]
+    spelling = [token(tree, node), SIGNS]
     for i, child in enumerate(children):
-        found += ([SIGNS + 2] if i else []) + spelled(tree, child)
-    return [*found, SIGNS + 1]
+        spelling += ([SIGNS + 2] if i else []) + spelled(tree, child)
+    return [*spelling, SIGNS + 1]
 
 
-def walked(tree, node, way=()):
-    found = [(token(tree, node), way)]
+def walked(tree, node, path=()):
+    tokens_and_paths = [(token(tree, node), path)]
     for i, child in enumerate(tree.children(node)):
-        found += walked(tree, child, (i, *way))
-    return found
+        tokens_and_paths += walked(tree, child, (i, *path))
+    return tokens_and_paths
 
 
 def test_tokens_are_those_of_plain_recursion():
@@ -65,19 +66,18 @@ def test_tokens_are_those_of_plain_recursion():
     batch = columns(graph.from_expressions(trees, CANONICAL), MATH, len(CANONICAL))
     starts = np.cumsum([0, *(tree.size for tree in trees[:-1])])
     nodes = [(tree, node, start + node) for tree, start in zip(trees, starts, strict=True) for node in range(tree.size)]
-    chosen = tokens.Trees.below(batch, np.array([place for _, _, place in nodes]), len(CANONICAL))
+    chosen = tokens.Trees.below(batch, np.array([index for _, _, index in nodes]), len(CANONICAL))
     written, lengths = tokens.prefix(chosen, SIGNS)
-    visited, sizes, ways = tokens.preorder(chosen)
+    visited, sizes, paths = tokens.preorder(chosen)
     for i, (tree, node, _) in enumerate(nodes):
-        wanted = spelled(tree, node)
-        assert (
-            lengths[i] == len(wanted) and written[i, : len(wanted)].tolist() == wanted and not written[i, len(wanted) :].any()
-        )
-        wanted = walked(tree, node)
-        assert sizes[i] == len(wanted) and visited[i, : len(wanted)].tolist() == [one for one, _ in wanted]
-        for row, (_, way) in zip(ways[i], wanted, strict=False):
-            assert row[: len(way)].tolist() == list(way) and (row[len(way) :] == -1).all()
-    assert tokens.count(len(CANONICAL), len(MATH.operators)) == SIGNS + 3
+        spelling = spelled(tree, node)
+        length = len(spelling)
+        assert lengths[i] == length and written[i, :length].tolist() == spelling and not written[i, length:].any()
+        walk = walked(tree, node)
+        assert sizes[i] == len(walk) and visited[i, : len(walk)].tolist() == [expected for expected, _ in walk]
+        for row, (_, path) in zip(paths[i], walk, strict=False):
+            assert row[: len(path)].tolist() == list(path) and (row[len(path) :] == -1).all()
+    assert encoders.build("rnn", len(CANONICAL), len(MATH.operators), 2).tokens == SIGNS + 3
 
 
 def test_constants_and_operators_have_tokens_of_their_own():
@@ -91,17 +91,17 @@ def test_branch_codes_are_the_published_ones():
     code = BranchCode(golden["d_model"], branches=golden["n"], steps=golden["k"]).double()
     code.raw.data = torch.atanh(torch.tensor(golden["p"], dtype=torch.float64))
     for case in golden["cases"]:
-        way = list(reversed(case["path_root_to_node"]))
+        path = list(reversed(case["path_root_to_node"]))
         for padding in (0, 3):
-            found = code(torch.tensor([way + [-1] * padding], dtype=torch.int64).reshape(1, -1))
-            torch.testing.assert_close(found[0], torch.tensor(case["encoding"], dtype=torch.float64), atol=1e-6, rtol=0)
+            codes = code(torch.tensor([path + [-1] * padding], dtype=torch.int64).reshape(1, -1))
+            torch.testing.assert_close(codes[0], torch.tensor(case["encoding"], dtype=torch.float64), atol=1e-6, rtol=0)
 
 
 def test_sinusoidal_codes():
-    found = sinusoidal(40, 6)
-    assert found[0].tolist() == [0, 1] * 3
-    assert found[7, 4] == pytest.approx(np.sin(7 / 10_000 ** (4 / 6)), abs=1e-6)
-    assert found[7, 5] == pytest.approx(np.cos(7 / 10_000 ** (4 / 6)), abs=1e-6)
+    codes = sinusoidal(40, 6)
+    assert codes[0].tolist() == [0, 1] * 3
+    assert codes[7, 4] == pytest.approx(np.sin(7 / 10_000 ** (4 / 6)), abs=1e-6)
+    assert codes[7, 5] == pytest.approx(np.cos(7 / 10_000 ** (4 / 6)), abs=1e-6)
 
 
 @pytest.mark.parametrize("name", encoders.encoders())
@@ -131,7 +131,9 @@ def test_equal_sides_are_read_once_unless_dropout_makes_them_differ(monkeypatch)
     dataset = model.prepare([Example(tree, 1, str(i)) for i, tree in enumerate(pairs)])
     alone = torch.cat([model.eval()(dataset.batch(np.array([i]))) for i in range(4)])
     read, encode = [], type(model.cell).encode
-    monkeypatch.setattr(type(model.cell), "encode", lambda own, trees: read.append(len(trees.roots)) or encode(own, trees))
+    monkeypatch.setattr(
+        type(model.cell), "encode", lambda encoder, trees: read.append(len(trees.roots)) or encode(encoder, trees)
+    )
     together = model(dataset.batch(np.arange(4)))
     torch.testing.assert_close(together, alone)
     model.train()(dataset.batch(np.arange(4)))
@@ -144,16 +146,16 @@ def test_equal_sides_are_read_once_unless_dropout_makes_them_differ(monkeypatch)
 def test_a_run_stopped_and_resumed_equals_one_never_stopped(name, tmp_path, monkeypatch):
     data = small_config(tmp_path).data
     sizes = {"name": name, "hidden": SIZES.get(name, 6), "dropout": 0.1}
-    wanted = {"train": list(data.train), "validation": list(data.validation), "test": list(data.test), "max_depth": 3}
+    files = {"train": list(data.train), "validation": list(data.validation), "test": list(data.test), "max_depth": 3}
     for path in (*data.train, *data.validation, *data.test):  # 1.29 has no token
         Path(path).write_text(Path(path).read_text().replace("1.29", "2"))
-    config = small_config(tmp_path / "again", model=sizes, data=wanted)
+    config = small_config(tmp_path / "again", model=sizes, data=files)
     run = start(config, 0, tmp_path / "runs", quiet=True)
     rows, saved = run.read_metrics(), []
     assert len(rows) == 3
 
-    def stop_at_the_third(path, *given):
-        save(path, *given)
+    def stop_at_the_third(path, *arguments):
+        save(path, *arguments)
         saved.append(path)
         if len(saved) == 3:
             raise KeyboardInterrupt
@@ -174,7 +176,8 @@ def test_a_few_epochs_bring_it_away_from_chance(name):
     """Sixty equations by heart: with positive states, or products of sides that begin large, that takes far longer."""
     model = Model.build(name, max(32, SIZES.get(name, 0)), CANONICAL, ["verification"])
     model.reset_parameters(torch.Generator().manual_seed(0))
-    examples = [one for one in evaluation.read_examples(["bundled:quickstart/train"]) if one.equation.depth <= 4][:60]
+    every_example = evaluation.read_examples(["bundled:quickstart/train"])
+    examples = [example for example in every_example if example.equation.depth <= 4][:60]
     data, adam = model.prepare(examples), torch.optim.Adam(model.parameters(), lr=3e-3)
     for _ in range(30):
         for batch in data.batches(20):
@@ -183,7 +186,7 @@ def test_a_few_epochs_bring_it_away_from_chance(name):
             adam.step()
     (batch,) = model.eval().prepare(examples).batches(60)
     right = model.correct(model(batch), batch).float().mean()
-    assert np.mean([one.label for one in examples]) == 0.5 and right > 0.8
+    assert np.mean([example.label for example in examples]) == 0.5 and right > 0.8
 
 
 def test_what_an_encoder_cannot_read_or_be():
