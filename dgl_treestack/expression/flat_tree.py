@@ -19,7 +19,7 @@ class FlatTree:
     """Operators and leaves in pre-order: a node before its children, children in slot order.
 
     names: per node, an operator of `signature` or a leaf class of `LEAF_CLASSES`.
-    texts: per node, the text of a leaf as it was written (`"x"`, `"2/5"`, `"1.29"`), None at operators.
+    texts: per node, the text of a leaf as it was written (`"x"`, `"2/5"`, `"1.29"`), None for an operator.
     arities: per node, its number of children.
 
     Raises ExpressionError when the arrays do not describe exactly one tree over the signature.
@@ -36,26 +36,23 @@ class FlatTree:
                 f"names, texts and arities differ in length: {len(self.names)}, {len(self.texts)}, {len(self.arities)}."
             )
         for name, text, arity in zip(self.names, self.texts, self.arities, strict=True):
-            self._check_node(name, text, arity)
-        open_places = 1
+            if name in LEAF_CLASSES:
+                if arity:
+                    raise ExpressionError(f"The leaf class {name!r} takes no operands, found {arity}.")
+                check_leaf(name, text)
+            elif name in self.signature:
+                self.signature.check_arity(name, arity)
+                if text is not None:
+                    raise ExpressionError(f"The operator {name!r} carries no text, found {text!r}.")
+            else:
+                raise ExpressionError(unknown("operator or leaf class", name, [*self.signature.names, *LEAF_CLASSES]))
+        missing = 1  # operands that are still to come
         for i, arity in enumerate(self.arities):
-            if open_places == 0:
+            if missing == 0:
                 raise ExpressionError(f"The tree is complete before node {i} of {self.size}; drop what follows it.")
-            open_places += arity - 1
-        if open_places:
-            raise ExpressionError(f"The tree ends with {open_places} operand(s) missing.")
-
-    def _check_node(self, name: str, text: str | None, arity: int) -> None:
-        if name in LEAF_CLASSES:
-            if arity:
-                raise ExpressionError(f"The leaf class {name!r} takes no operands, found {arity}.")
-            check_leaf(name, text)
-        elif name in self.signature:
-            self.signature.check_arity(name, arity)
-            if text is not None:
-                raise ExpressionError(f"The operator {name!r} carries no text, found {text!r}.")
-        else:
-            raise ExpressionError(unknown("operator or leaf class", name, [*self.signature.by_name, *LEAF_CLASSES]))
+            missing += arity - 1
+        if missing:
+            raise ExpressionError(f"The tree ends with {missing} operand(s) missing.")
 
     def __len__(self) -> int:
         return len(self.names)
@@ -106,5 +103,5 @@ class FlatTree:
 
     @property
     def blanks(self) -> tuple[int, ...]:
-        """Nodes that are a blank `_`."""
+        """Indices of the nodes that are a blank `_`."""
         return tuple(i for i, name in enumerate(self.names) if name == "Blank")

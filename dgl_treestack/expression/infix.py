@@ -39,14 +39,30 @@ _ALIASES = {"arc" + name[1:]: name for name in _FUNCTIONS if name.startswith("a"
 _CALLABLE = [*_FUNCTIONS, *_ALIASES, "Add", "Mul", "Pow", "sqrt", "ln"]
 RESERVED = {*CONSTANTS, *_CALLABLE}
 
-_MINUS_ONE = ("NegativeOne", "-1", 0)
+_MINUS_ONE: Node = ("NegativeOne", "-1", 0)
 _BINARY = {ast.Add: "Add", ast.Mult: "Mul", ast.Pow: "Pow"}
 
 
 def read(text: str) -> list[Node]:
     """The nodes of an infix text, in pre-order. Raises ExpressionError that points at the column."""
     source, columns = _to_python(text)
-    return _Reader(text, source, columns).read()
+    nodes: list[Node] = []
+    pending: list[Node | ast.expr] = [_parse(text, source, columns)]
+    if isinstance(equation := pending[0], ast.Compare):
+        if len(equation.ops) > 1 or not isinstance(equation.ops[0], ast.Eq):
+            column = columns[min(equation.comparators[-1].col_offset, len(columns) - 1)]
+            raise ExpressionError("An equation has exactly one '=' and no other comparison.", text, column)
+        nodes, pending = [("Equality", None, 2)], [equation.comparators[0], equation.left]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, tuple):
+            nodes.append(item)
+            continue
+        try:
+            pending.extend(reversed(_expand(item, source)))
+        except ExpressionError as error:
+            raise ExpressionError(str(error), text, columns[min(item.col_offset, len(columns) - 1)]) from None
+    return nodes
 
 
 def _to_python(text: str) -> tuple[str, list[int]]:
@@ -70,122 +86,80 @@ def _to_python(text: str) -> tuple[str, list[int]]:
     return source.strip(), [*columns[lead:], len(text) + 1]
 
 
-class _Reader:
-    def __init__(self, text: str, source: str, columns: list[int]):
-        self.text, self.source, self.columns = text, source, columns
+def _parse(text: str, source: str, columns: list[int]) -> ast.expr:
+    """The syntax tree of the Python source of a text. Raises ExpressionError."""
+    if not source:
+        raise ExpressionError("The text is empty. Write an equation such as sin(x)**2 + cos(x)**2 = 1.")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # "1if" and the like; the whitelist refuses them anyway
+            return ast.parse(source, mode="eval").body
+    except SyntaxError as error:
+        # Python reports an unexpected end with offset 0
+        index = error.offset - 1 if error.offset else len(columns) - 1
+        raise ExpressionError(f"Not an expression: {error.msg}.", text, columns[min(index, len(columns) - 1)]) from None
+    except (RecursionError, MemoryError):
+        raise ExpressionError("The text nests too deeply for the infix form. Give it in prefix form.") from None
 
-    def read(self) -> list[Node]:
-        nodes: list[Node] = []
-        pending: list = [self._equation(self._parse())]
-        while pending:
-            item = pending.pop()
-            if isinstance(item, list):
-                pending.extend(reversed(item))
-            elif isinstance(item, tuple):
-                nodes.append(item)
-            else:
-                pending.extend(reversed(self._expand(item)))
-        return nodes
 
-    def _parse(self) -> ast.expr:
-        if not self.source:
-            raise ExpressionError("The text is empty. Write an equation such as sin(x)**2 + cos(x)**2 = 1.")
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # "1if" and the like; the whitelist refuses them anyway
-                return ast.parse(self.source, mode="eval").body
-        except SyntaxError as error:
-            # Python reports an unexpected end with offset 0
-            place = error.offset - 1 if error.offset else len(self.columns) - 1
-            column = self.columns[min(place, len(self.columns) - 1)]
-            raise ExpressionError(f"Not an expression: {error.msg}.", self.text, column) from None
-        except (RecursionError, MemoryError):
-            raise ExpressionError("The text nests too deeply for the infix form. Give it in prefix form.") from None
-
-    def _error(self, message: str, node: ast.expr) -> ExpressionError:
-        return ExpressionError(message, self.text, self.columns[min(node.col_offset, len(self.columns) - 1)])
-
-    def _equation(self, node: ast.expr) -> list:
-        if not isinstance(node, ast.Compare):
-            return [node]
-        if len(node.ops) > 1 or not isinstance(node.ops[0], ast.Eq):
-            raise self._error("An equation has exactly one '=' and no other comparison.", node.comparators[-1])
-        return [("Equality", None, 2), node.left, node.comparators[0]]
-
-    def _expand(self, node: ast.expr) -> Sequence:
-        """The pre-order pieces of one syntax node: finished nodes, and syntax nodes still to be expanded."""
-        handler = getattr(self, "_" + type(node).__name__.lower(), None)
-        if handler is None:
-            raise self._error(f"{type(node).__name__} is not part of an expression. Use + - * / ** and functions.", node)
-        return handler(node)
-
-    def _binop(self, node: ast.BinOp) -> Sequence:
-        left, right = node.left, node.right
-        if name := _BINARY.get(type(node.op)):
-            return [(name, None, 2), left, right]
-        if isinstance(node.op, ast.Sub):
+def _expand(node: ast.expr, source: str) -> Sequence[Node | ast.expr]:
+    """Replace a syntax node by nodes and syntax nodes, in pre-order. Raises ExpressionError for one outside the whitelist."""
+    match node:
+        case ast.BinOp(left, ast.Add() | ast.Mult() | ast.Pow() as sign, right):
+            return [(_BINARY[type(sign)], None, 2), left, right]
+        case ast.BinOp(left, ast.Sub(), right):
             return [("Add", None, 2), left, ("Mul", None, 2), _MINUS_ONE, right]
-        if isinstance(node.op, ast.Div):
-            inverse = [("Pow", None, 2), right, _MINUS_ONE]
-            return inverse if self._is_one(left) else [("Mul", None, 2), left, *inverse]
-        raise self._error(f"The operator {type(node.op).__name__} is unknown. Use + - * / **.", node)
-
-    def _unaryop(self, node: ast.UnaryOp) -> Sequence:
-        if isinstance(node.op, ast.UAdd):
-            return [node.operand]
-        if not isinstance(node.op, ast.USub):
-            raise self._error(f"The operator {type(node.op).__name__} is unknown. Use + - * / **.", node)
-        return [_MINUS_ONE] if self._is_one(node.operand) else [("Mul", None, 2), _MINUS_ONE, node.operand]
-
-    def _constant(self, node: ast.Constant) -> Sequence:
-        written = self._written(node)
-        kind = {int: "Integer", float: "Number"}.get(type(node.value))
-        if kind is None:
-            raise self._error(f"{written[:40]!r} is not a number of an expression. Write 3 or 1.29.", node)
-        return self._checked(kind, written, node)
-
-    def _name(self, node: ast.Name) -> Sequence:
-        kind = CONSTANTS.get(node.id)
-        if kind:
-            return [(kind, LEAF_CLASSES[kind], 0)]
-        if node.id in _CALLABLE:
-            raise self._error(f"The function {node.id!r} needs its argument in parentheses.", node)
-        return [("Symbol", node.id, 0)]
-
-    def _call(self, node: ast.Call) -> Sequence:
-        if not isinstance(node.func, ast.Name) or node.keywords or any(isinstance(a, ast.Starred) for a in node.args):
-            raise self._error("Only calls such as sin(x) are allowed.", node)
-        name = _ALIASES.get(node.func.id, node.func.id)
-        if name in LEAF_CLASSES:
-            return self._typed_leaf(name, node)
-        if name == "sqrt" and len(node.args) == 1:
-            return [("Pow", None, 2), node.args[0], ("Half", "1/2", 0)]
-        if name in ("ln", "log") and len(node.args) == 1:
-            return [("log", None, 2), node.args[0], ("Exp1", "E", 0)]
-        if name not in MATH or name == MATH.root:
-            raise self._error(unknown("function", name, _CALLABLE), node)
-        wanted = MATH[name].arity
-        if len(node.args) != wanted:
-            raise self._error(f"{name!r} takes {wanted} operand(s), found {len(node.args)}.", node)
-        return [(name, None, len(node.args)), *node.args]
-
-    def _typed_leaf(self, kind: str, node: ast.Call) -> Sequence:
-        if len(node.args) != 1:
-            raise self._error(f"{kind} takes the text of one leaf, as in Rational(2/5).", node)
-        return self._checked(kind, self._written(node.args[0]), node)
-
-    def _checked(self, kind: str, text: str, node: ast.expr) -> Sequence:
-        try:
+        case ast.BinOp(left, ast.Div(), right):
+            inverse: list[Node | ast.expr] = [("Pow", None, 2), right, _MINUS_ONE]
+            return inverse if _written(left, source) == "1" else [("Mul", None, 2), left, *inverse]
+        case ast.UnaryOp(ast.UAdd(), operand):
+            return [operand]
+        case ast.UnaryOp(ast.USub(), operand):
+            return [_MINUS_ONE] if _written(operand, source) == "1" else [("Mul", None, 2), _MINUS_ONE, operand]
+        case ast.BinOp(op=sign) | ast.UnaryOp(op=sign):
+            raise ExpressionError(f"The operator {type(sign).__name__} is unknown. Use + - * / **.")
+        case ast.Constant(value):
+            text = _written(node, source)
+            if type(value) not in (int, float):
+                raise ExpressionError(f"{text[:40]!r} is not a number of an expression. Write 3 or 1.29.")
+            kind = "Integer" if type(value) is int else "Number"
             check_leaf(kind, text)
-        except ExpressionError as error:
-            raise self._error(str(error), node) from None
-        return [(kind, text, 0)]
+            return [(kind, text, 0)]
+        case ast.Name(name) if name in CONSTANTS:
+            return [(CONSTANTS[name], LEAF_CLASSES[CONSTANTS[name]], 0)]
+        case ast.Name(name):
+            if name in _CALLABLE:
+                raise ExpressionError(f"The function {name!r} needs its argument in parentheses.")
+            return [("Symbol", name, 0)]
+        case ast.Call(ast.Name(name), arguments, []) if not any(isinstance(a, ast.Starred) for a in arguments):
+            return _expand_call(_ALIASES.get(name, name), arguments, source)
+        case ast.Call():
+            raise ExpressionError("Only calls such as sin(x) are allowed.")
+    raise ExpressionError(f"{type(node).__name__} is not part of an expression. Use + - * / ** and functions.")
 
-    def _written(self, node: ast.expr) -> str:
-        return self.source[node.col_offset : node.end_col_offset].replace(" ", "")
 
-    def _is_one(self, node: ast.expr) -> bool:
-        return isinstance(node, ast.Constant) and self._written(node) == "1"
+def _expand_call(name: str, arguments: list[ast.expr], source: str) -> Sequence[Node | ast.expr]:
+    """As `_expand`, for the call of a function or of a leaf class."""
+    if name in LEAF_CLASSES:
+        if len(arguments) != 1:
+            raise ExpressionError(f"{name} takes the text of one leaf, as in Rational(2/5).")
+        text = _written(arguments[0], source)
+        check_leaf(name, text)
+        return [(name, text, 0)]
+    if name == "sqrt" and len(arguments) == 1:
+        return [("Pow", None, 2), *arguments, ("Half", "1/2", 0)]
+    if name in ("ln", "log") and len(arguments) == 1:
+        return [("log", None, 2), *arguments, ("Exp1", "E", 0)]
+    if name not in MATH or name == MATH.root:
+        raise ExpressionError(unknown("function", name, _CALLABLE))
+    if len(arguments) != MATH[name].arity:
+        raise ExpressionError(f"{name!r} takes {MATH[name].arity} operand(s), found {len(arguments)}.")
+    return [(name, None, len(arguments)), *arguments]
+
+
+def _written(node: ast.expr, source: str) -> str:
+    """The source of a syntax node without spaces."""
+    return source[node.col_offset : node.end_col_offset].replace(" ", "")
 
 
 _SHORT = {
@@ -203,78 +177,55 @@ _SHORT = {
 def write(expression: FlatTree) -> str:
     """Infix text that `read` turns back into the same tree.
 
-    Precedence: 0 equality, 1 sum, 2 product, 3 sign, 4 power, 5 everything closed.
+    Precedence: 0 equality, 1 sum, 2 product, 3 sign, 4 power, 5 leaves, calls and parentheses.
     """
-    written: list[str] = []
-    pending: list = [(0, 0)]
+    texts: list[str] = []
+    pending: list = [(0, 0)]  # a text, or (node, precedence below which it is put in parentheses)
     while pending:
         item = pending.pop()
         if isinstance(item, str):
-            written.append(item)
+            texts.append(item)
             continue
         node, required = item
-        precedence, pieces = _form(expression, node)
-        pending.extend(reversed(["(", *pieces, ")"] if precedence < required else pieces))
-    return "".join(written)
+        precedence, parts = _layout(expression, node)
+        pending.extend(reversed(["(", *parts, ")"] if precedence < required else parts))
+    return "".join(texts)
 
 
-def _form(tree: FlatTree, i: int) -> tuple[int, list]:
-    """How node i is printed: its precedence and its pieces, texts or (child, precedence the child must have)."""
+def _layout(tree: FlatTree, i: int) -> tuple[int, list]:
+    """The precedence of node i and its parts: texts, or (child, precedence below which it is put in parentheses)."""
     name, children = tree.names[i], tree.children(i)
+    if name in _SHORT:
+        return 3 if name == "NegativeOne" else 5, [_SHORT[name]]
     if not children:
-        return _leaf_form(name, tree.texts[i] or "")
-    if name in _FORMS:
-        return _FORMS[name](tree, *children)
-    pieces: list = [name, "("]
-    for child in children:
-        pieces += [(child, 1), ", "]
-    return 5, [*pieces[:-1], ")"]
-
-
-def _leaf_form(kind: str, text: str) -> tuple[int, list]:
-    if kind in _SHORT:
-        return 3 if kind == "NegativeOne" else 5, [_SHORT[kind]]
-    plain = {
-        "Integer": text.isdigit(),
-        "Number": re.fullmatch(r"[0-9]+\.[0-9]*|\.[0-9]+", text) is not None,
-        "Symbol": text not in RESERVED and text not in LEAF_CLASSES,
-    }
-    return 5, [text if plain.get(kind) else f"{kind}({text})"]
-
-
-def _is_leaf(tree: FlatTree, i: int, kind: str, text: str) -> bool:
-    return tree.names[i] == kind and tree.texts[i] == text
-
-
-def _sum_form(tree: FlatTree, left: int, right: int) -> tuple[int, list]:
-    if tree.names[right] == "Mul":
-        factor, rest = tree.children(right)
-        if _is_leaf(tree, factor, "NegativeOne", "-1"):
-            return 1, [(left, 1), " - ", (rest, 2)]
-    return 1, [(left, 1), " + ", (right, 2)]
-
-
-def _product_form(tree: FlatTree, left: int, right: int) -> tuple[int, list]:
-    one = _is_leaf(tree, right, "Integer", "1")
-    if _is_leaf(tree, left, "NegativeOne", "-1") and not one:
+        text = tree.texts[i] or ""
+        is_plain = {
+            "Integer": text.isdigit(),
+            "Number": re.fullmatch(r"[0-9]+\.[0-9]*|\.[0-9]+", text) is not None,
+            "Symbol": text not in RESERVED and text not in LEAF_CLASSES,
+        }
+        return 5, [text if is_plain.get(name) else f"{name}({text})"]
+    if name not in ("Add", "Mul", "Pow", "Equality"):
+        parts = [part for child in children for part in (", ", (child, 1))]
+        return 5, [name, "(", *parts[1:], ")"]
+    left, right = children
+    operand = tree.names[right]
+    inner = tree.children(right)
+    is_one = [(tree.names[child], tree.texts[child]) == ("Integer", "1") for child in children]
+    if name == "Equality":
+        return 0, [(left, 1), " = ", (right, 1)]
+    if name == "Add" and operand == "Mul" and tree.names[inner[0]] == "NegativeOne":
+        return 1, [(left, 1), " - ", (inner[1], 2)]
+    if name == "Add":
+        return 1, [(left, 1), " + ", (right, 2)]
+    if name == "Pow" and operand == "Half":
+        return 5, ["sqrt(", (left, 1), ")"]
+    if name == "Pow" and operand == "NegativeOne":
+        return 2, ["1/", (left, 3)]
+    if name == "Pow":
+        return 4, [(left, 5), "**", (right, 5)]
+    if tree.names[left] == "NegativeOne" and not is_one[1]:
         return 3, ["-", (right, 3)]
-    if tree.names[right] == "Pow" and not _is_leaf(tree, left, "Integer", "1"):
-        base, exponent = tree.children(right)
-        if _is_leaf(tree, exponent, "NegativeOne", "-1"):
-            return 2, [(left, 2), "/", (base, 3)]
+    if operand == "Pow" and tree.names[inner[1]] == "NegativeOne" and not is_one[0]:
+        return 2, [(left, 2), "/", (inner[0], 3)]
     return 2, [(left, 2), "*", (right, 3)]
-
-
-def _power_form(tree: FlatTree, base: int, exponent: int) -> tuple[int, list]:
-    if _is_leaf(tree, exponent, "Half", "1/2"):
-        return 5, ["sqrt(", (base, 1), ")"]
-    if _is_leaf(tree, exponent, "NegativeOne", "-1"):
-        return 2, ["1/", (base, 3)]
-    return 4, [(base, 5), "**", (exponent, 5)]
-
-
-def _equality_form(tree: FlatTree, left: int, right: int) -> tuple[int, list]:
-    return 0, [(left, 1), " = ", (right, 1)]
-
-
-_FORMS = {"Add": _sum_form, "Mul": _product_form, "Pow": _power_form, "Equality": _equality_form}

@@ -5,7 +5,7 @@ A number's text is plain ASCII without leading zeros, so that it means the same 
     Integer   3, -2                Rational        2/5, -1/2, 0
     Float     0.7, -2.5, 3.        Number          the same as Float: 1.29, 2, 1e-5
 
-It has at most `MAX_CHARACTERS` characters. The truth layer calls values equal within 1e-33, which more digits could undercut.
+It has at most `MAX_CHARACTERS` characters: `truth` takes values within 1e-33 as equal, and more digits could differ by less.
 """
 
 import keyword
@@ -17,7 +17,7 @@ from dgl_treestack.errors import ExpressionError
 
 MAX_CHARACTERS = 30
 
-# Leaf class -> the text it always has, or None where every leaf brings its own.
+# Leaf class -> its fixed text, or None for a class whose leaves differ in their text.
 LEAF_CLASSES: dict[str, str | None] = {
     "Symbol": None,
     "Integer": None,
@@ -37,14 +37,14 @@ LEAF_CLASSES: dict[str, str | None] = {
 _INTEGER = r"(?:0|[1-9][0-9]*)"
 _DECIMAL = rf"[+-]?(?:{_INTEGER}(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{{1,3}})?"
 _RATIONAL = rf"-?{_INTEGER}(?:/[1-9][0-9]*)?"
-# Leaf class -> how its numbers are written, and examples for the message.
+# Leaf class -> the pattern of its numbers, and examples for the message; "" stands for any of these classes.
 _NUMBERS: dict[str, tuple[re.Pattern[str], str]] = {
+    "": (re.compile(f"{_RATIONAL}|{_DECIMAL}"), "3, -2, 2/5 or 1.29"),
     "Integer": (re.compile(rf"-?{_INTEGER}"), "3 or -2"),
     "Rational": (re.compile(_RATIONAL), "2/5, -1/2 or 0"),
     "Float": (re.compile(_DECIMAL), "0.7, -2.5 or 1e-5"),
     "Number": (re.compile(_DECIMAL), "1.29, -0.3 or 1e-5"),
 }
-_ANY_NUMBER = re.compile(f"{_RATIONAL}|{_DECIMAL}")
 
 
 @lru_cache(maxsize=4096)  # the same few leaves are read over and over
@@ -62,14 +62,22 @@ def check_leaf(kind: str, text: str | None) -> None:
                 f"{_shortened(text)} cannot name a variable. Use letters, digits and '_', not a Python keyword."
             )
     else:
-        _check_number(text, *_NUMBERS[kind], kind)
-        number_value(text)
+        number_value(text, kind)
 
 
 @lru_cache(maxsize=4096)
-def number_value(text: str) -> Fraction:
-    """The exact value of a number's text: `3`, `-2`, `2/5`, `1.29`. Raises ExpressionError."""
-    _check_number(text, _ANY_NUMBER, "3, -2, 2/5 or 1.29")
+def number_value(text: str, kind: str = "") -> Fraction:
+    """The exact value of a number's text: `3`, `-2`, `2/5`, `1.29`. kind: the leaf class whose notation is required.
+
+    Raises ExpressionError.
+    """
+    pattern, examples = _NUMBERS[kind]
+    if len(text) > MAX_CHARACTERS:
+        raise ExpressionError(
+            f"The number {_shortened(text)} is too long: {len(text)} characters, at most {MAX_CHARACTERS} are read. Round it."
+        )
+    if not pattern.fullmatch(text):
+        raise ExpressionError(f"{text!r} is not a number{kind and f' of class {kind!r}'}. Write {examples}.")
     value = Fraction(text)
     if abs(value) >= 10**300:
         raise ExpressionError(f"The number {text!r} is too large; its magnitude must be below 1e300.")
@@ -83,14 +91,6 @@ def leaf_value(kind: str, text: str) -> Fraction | None:
     return None
 
 
-def _check_number(text: str, pattern: re.Pattern[str], examples: str, kind: str = "") -> None:
-    if len(text) > MAX_CHARACTERS:
-        raise ExpressionError(
-            f"The number {_shortened(text)} is too long: {len(text)} characters, at most {MAX_CHARACTERS} are read. Round it."
-        )
-    if not pattern.fullmatch(text):
-        raise ExpressionError(f"{text!r} is not a number{kind and f' of class {kind!r}'}. Write {examples}.")
-
-
 def _shortened(text: str | None) -> str:
+    """The text in quotes, cut to the length of the longest leaf."""
     return repr(text) if text is None or len(text) <= MAX_CHARACTERS else f"{text[:MAX_CHARACTERS]!r}..."

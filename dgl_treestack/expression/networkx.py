@@ -22,50 +22,47 @@ def write(expression: Expression) -> "nx.DiGraph[int]":
 
 
 def read(graph: "nx.DiGraph[Any]") -> Expression:
-    """The tree of such a graph, whatever its nodes are called. Raises ExpressionError when it is no tree."""
+    """The tree of such a graph, whose nodes may be any objects. Raises ExpressionError when the graph is not such a tree."""
     if not graph.is_directed() or graph.is_multigraph():
         raise ExpressionError(f"A tree is read from a networkx.DiGraph, not from a {type(graph).__name__}.")
-    tops = [node for node, degree in graph.out_degree() if degree == 0]
-    if len(tops) != 1 or graph.number_of_edges() != graph.number_of_nodes() - 1:
+    roots = [node for node, degree in graph.out_degree() if degree == 0]
+    if len(roots) != 1 or graph.number_of_edges() != graph.number_of_nodes() - 1:
         raise ExpressionError(
-            f"Not a tree: {len(tops)} roots, {graph.number_of_nodes()} nodes, {graph.number_of_edges()} edges. "
+            f"Not a tree: {len(roots)} roots, {graph.number_of_nodes()} nodes, {graph.number_of_edges()} edges. "
             "Every node but one has exactly one edge to its parent."
         )
     nodes: list[Node] = []
-    pending = tops
+    pending = list(roots)
     while pending:
         node = pending.pop()
         children = _children(graph, node)
         pending.extend(reversed(children))
-        nodes.append((*_attributes(graph, node), len(children)))
+        attributes = graph.nodes[node]
+        for key, types in (("name", str), ("text", (str, type(None)))):
+            if key not in attributes or not isinstance(attributes[key], types):
+                raise ExpressionError(
+                    f"The node {node!r} has {f'the {key} {attributes[key]!r}' if key in attributes else f'no {key}'}. "
+                    "Set a name, and a text: a string at a leaf, None at an operator."
+                )
+        nodes.append((attributes["name"], attributes["text"], len(children)))
     if len(nodes) != graph.number_of_nodes():
         raise ExpressionError(
-            f"Not a tree: {graph.number_of_nodes()} nodes, {len(nodes)} on the way down from {tops}. Take the cycle out."
+            f"Not a tree: {len(nodes)} of {graph.number_of_nodes()} nodes are connected to the root {roots[0]!r}. "
+            "Take the cycle out."
         )
     return Expression.from_nodes(nodes)
 
 
 def _children(graph: "nx.DiGraph[Any]", node: Any) -> list:
     """The children of a node in the order of their slots, which must be 0, 1, ..."""
-    found: dict[int, Any] = {}
+    child_of_slot: dict[int, Any] = {}
     children = list(graph.predecessors(node))
     for child in children:
         slot = graph.edges[child, node].get("slot")
-        if not isinstance(slot, Integral) or int(slot) not in range(len(children)) or int(slot) in found:
+        if not isinstance(slot, Integral) or int(slot) not in range(len(children)) or int(slot) in child_of_slot:
             raise ExpressionError(
                 f"The edge {child!r} -> {node!r} has the slot {slot!r}; "
                 f"the slots of {len(children)} children are 0 to {len(children) - 1}, each once."
             )
-        found[int(slot)] = child
-    return [found[slot] for slot in range(len(children))]
-
-
-def _attributes(graph: "nx.DiGraph[Any]", node: Any) -> tuple[str, str | None]:
-    data = graph.nodes[node]
-    for key, kinds in (("name", str), ("text", (str, type(None)))):
-        if key not in data or not isinstance(data[key], kinds):
-            raise ExpressionError(
-                f"The node {node!r} has {f'the {key} {data[key]!r}' if key in data else f'no {key}'}. "
-                "Set a name, and a text: a string at a leaf, None at an operator."
-            )
-    return data["name"], data["text"]
+        child_of_slot[int(slot)] = child
+    return [child_of_slot[slot] for slot in range(len(children))]

@@ -1,4 +1,4 @@
-"""Operators: what may stand at an inner node of an expression.
+"""Operators: the names that inner nodes of an expression may have.
 
 A `Signature` is a table of operators by name. Weights, files and checkpoints refer to an operator by its name, never by
 its position. `MATH` is the signature of the papers: 25 unary functions, `Add`, `Mul`, `Pow`, `log` (argument, base) and
@@ -18,9 +18,9 @@ from dgl_treestack.errors import ExpressionError, unknown
 class Operator:
     """One operator.
 
-    name: how weights, files and checkpoints call it.
+    name: its name in weights, files and checkpoints.
     arity: number of children, or None for any number from one on.
-    symbol: the infix sign between two children (`+`), or nothing where it is printed as a function call.
+    symbol: the infix sign between two children (`+`), or empty for an operator that is printed as a function call.
     value: complex NumPy arrays of the children's values -> array of the operator's value (principal branch), or None.
     """
 
@@ -39,17 +39,13 @@ class Signature:
     root: str | None = None
 
     @cached_property
-    def by_name(self) -> dict[str, Operator]:
-        return {operator.name: operator for operator in self.operators}
-
-    @cached_property
     def names(self) -> tuple[str, ...]:
-        """By number."""
+        """Names of the operators, in order."""
         return tuple(operator.name for operator in self.operators)
 
     @cached_property
     def index(self) -> dict[str, int]:
-        """Operator name -> number used inside a batch. Never written to a file."""
+        """Operator name -> index in `operators`, which batches use. Never written to a file."""
         return {operator.name: i for i, operator in enumerate(self.operators)}
 
     @cached_property
@@ -59,41 +55,33 @@ class Signature:
 
     def __getitem__(self, name: str) -> Operator:
         try:
-            return self.by_name[name]
+            return self.operators[self.index[name]]
         except KeyError:
-            raise ExpressionError(unknown("operator", name, self.by_name)) from None
+            raise ExpressionError(unknown("operator", name, self.index)) from None
 
     def __contains__(self, name: object) -> bool:
-        return name in self.by_name
+        return name in self.index
 
     def check_arity(self, name: str, count: int) -> None:
         """Raise ExpressionError unless operator `name` takes `count` children."""
         arity = self[name].arity
         if count < 1 or (arity is not None and count != arity):
-            wanted = "at least one" if arity is None else str(arity)
+            expected = "at least one" if arity is None else str(arity)
             raise ExpressionError(
-                f"{name!r} takes {wanted} operand{'' if arity == 1 else 's'}, found {count}. "
+                f"{name!r} takes {expected} operand{'' if arity == 1 else 's'}, found {count}. "
                 f"Nest longer sums and products: Add(Add(x, 1), y)."
             )
 
 
-# Functions that can be pickled, so that processes can hand each other what has a signature.
+# Module-level functions, unlike lambdas, can be pickled, so that processes can send each other objects with a signature.
 
 
 def _reciprocal(function: Callable, x: np.ndarray) -> np.ndarray:
     return 1 / function(x)
 
 
-def _reciprocal_of(function: Callable) -> Callable:
-    return partial(_reciprocal, function)
-
-
 def _of_reciprocal(function: Callable, x: np.ndarray) -> np.ndarray:
     return function(1 / x)
-
-
-def _at_reciprocal(function: Callable) -> Callable:
-    return partial(_of_reciprocal, function)
 
 
 def _log(x: np.ndarray, base: np.ndarray) -> np.ndarray:
@@ -103,28 +91,28 @@ def _log(x: np.ndarray, base: np.ndarray) -> np.ndarray:
 _CIRCULAR_AND_HYPERBOLIC: dict[str, Callable] = {
     "sin": np.sin,
     "cos": np.cos,
-    "csc": _reciprocal_of(np.sin),
-    "sec": _reciprocal_of(np.cos),
+    "csc": partial(_reciprocal, np.sin),
+    "sec": partial(_reciprocal, np.cos),
     "tan": np.tan,
-    "cot": _reciprocal_of(np.tan),
+    "cot": partial(_reciprocal, np.tan),
     "asin": np.arcsin,
     "acos": np.arccos,
-    "acsc": _at_reciprocal(np.arcsin),
-    "asec": _at_reciprocal(np.arccos),
+    "acsc": partial(_of_reciprocal, np.arcsin),
+    "asec": partial(_of_reciprocal, np.arccos),
     "atan": np.arctan,
-    "acot": _at_reciprocal(np.arctan),
+    "acot": partial(_of_reciprocal, np.arctan),
     "sinh": np.sinh,
     "cosh": np.cosh,
-    "csch": _reciprocal_of(np.sinh),
-    "sech": _reciprocal_of(np.cosh),
+    "csch": partial(_reciprocal, np.sinh),
+    "sech": partial(_reciprocal, np.cosh),
     "tanh": np.tanh,
-    "coth": _reciprocal_of(np.tanh),
+    "coth": partial(_reciprocal, np.tanh),
     "asinh": np.arcsinh,
     "acosh": np.arccosh,
-    "acsch": _at_reciprocal(np.arcsinh),
-    "asech": _at_reciprocal(np.arccosh),
+    "acsch": partial(_of_reciprocal, np.arcsinh),
+    "asech": partial(_of_reciprocal, np.arccosh),
     "atanh": np.arctanh,
-    "acoth": _at_reciprocal(np.arctanh),
+    "acoth": partial(_of_reciprocal, np.arctanh),
     "exp": np.exp,
 }
 

@@ -30,25 +30,22 @@ def write(expression: FlatTree) -> str:
 
 def read(text: str, signature: Signature) -> list[Node]:
     """The nodes of a prefix text. Raises ExpressionError that points at the column of the wrong token."""
-    nodes, column = [], 1
+    nodes: list[Node] = []
+    column = 1
     for token in text.split(" "):
-        if token:
-            try:
-                nodes.append(_node(token, signature))
-            except ExpressionError as error:
-                raise ExpressionError(str(error), text, column) from None
+        kind, colon, text_of_leaf = token.partition(":")
+        name, slash, count = token.partition("/")
+        try:
+            if kind in LEAF_CLASSES:
+                nodes.append((kind, text_of_leaf if colon else LEAF_CLASSES[kind], 0))
+            elif slash and not _COUNT.fullmatch(count):
+                raise ExpressionError(f"{count[:30]!r} is not a number of operands. Write {name}/3.")
+            elif token:
+                arity = int(count) if slash else signature[name].arity
+                if arity is None:
+                    raise ExpressionError(f"{name!r} takes any number of operands. Say how many: {name}/3.")
+                nodes.append((name, None, arity))
+        except ExpressionError as error:
+            raise ExpressionError(str(error), text, column) from None
         column += len(token) + 1
     return nodes
-
-
-def _node(token: str, signature: Signature) -> Node:
-    name, colon, text = token.partition(":")
-    if name in LEAF_CLASSES:
-        return name, text if colon else LEAF_CLASSES[name], 0
-    name, slash, count = token.partition("/")
-    if slash and not _COUNT.fullmatch(count):
-        raise ExpressionError(f"{count[:30]!r} is not a number of operands. Write {name}/3.")
-    arity = int(count) if slash else signature[name].arity
-    if arity is None:
-        raise ExpressionError(f"{name!r} takes any number of operands. Say how many: {name}/3.")
-    return name, None, arity

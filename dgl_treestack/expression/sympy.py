@@ -1,6 +1,6 @@
 """SymPy objects, read and written. Nothing is evaluated or simplified on the way.
 
-SymPy itself walks trees recursively, so a depth of `MAX_DEPTH` is the limit here. It keeps one object per number: what was
+SymPy itself walks trees recursively, so a depth of `MAX_DEPTH` is the limit here. It has one object per number: a leaf
 `One` comes back as `Integer 1`, and `Rational`, `Half` and `NegativeOne` by value.
 """
 
@@ -34,22 +34,16 @@ def write(expression: FlatTree) -> sympy.Basic:
     built: list[Any] = [None] * expression.size
     for i in range(expression.size - 1, -1, -1):
         name, text = expression.names[i], expression.texts[i]
-        if text is not None:
-            built[i] = _leaf(name, text)
-        else:
+        if text is None:
             built[i] = _CLASSES[name](*(built[child] for child in expression.children(i)), evaluate=False)
+        elif name in ("Symbol", "Blank"):
+            built[i] = sympy.Symbol(text)
+        elif name in ("Float", "Number"):
+            built[i] = sympy.Float(text, "")
+        else:
+            value = leaf_value(name, text)
+            built[i] = _CONSTANTS[name] if value is None else sympy.Rational(value.numerator, value.denominator)
     return built[0]
-
-
-def _leaf(kind: str, text: str) -> Any:
-    if kind == "Symbol":
-        return sympy.Symbol(text)
-    if kind == "Blank":
-        return _BLANK
-    if kind in ("Float", "Number"):
-        return sympy.Float(text, "")
-    value = leaf_value(kind, text)
-    return _CONSTANTS[kind] if value is None else sympy.Rational(value.numerator, value.denominator)
 
 
 def read(value: sympy.Basic) -> list[Node]:
@@ -64,49 +58,39 @@ def read(value: sympy.Basic) -> list[Node]:
         if isinstance(item, tuple):
             nodes.append(item)
             continue
-        leaf = _leaf_of(item)
-        if leaf is None:
-            pending.extend(reversed(_expand(item)))
-        else:
+        leaf = _leaf(item)
+        if leaf is not None:
             nodes.append((*leaf, 0))
+            continue
+        name = _NAMES.get(type(item).__name__)
+        if name is None:
+            raise ExpressionError(unknown("SymPy function", type(item).__name__, _NAMES))
+        if name in ("Add", "Mul"):
+            expanded = [part for argument in item.args[:-1] for part in ((name, None, 2), argument)] + [item.args[-1]]
+        elif name == "log" and len(item.args) == 1:
+            expanded = [("log", None, 2), item.args[0], sympy.E]
+        else:
+            expanded = [(name, None, len(item.args)), *item.args]
+        pending.extend(reversed(expanded))
     return nodes
 
 
-def _expand(value: Any) -> list:
-    name = _NAMES.get(type(value).__name__)
-    if name is None:
-        raise ExpressionError(unknown("SymPy function", type(value).__name__, _NAMES))
-    if name == "log" and len(value.args) == 1:
-        return [("log", None, 2), value.args[0], sympy.E]
-    if name not in ("Add", "Mul"):
-        return [(name, None, len(value.args)), *value.args]
-    pieces: list = []
-    for argument in value.args[:-1]:
-        pieces += [(name, None, 2), argument]
-    return [*pieces, value.args[-1]]
-
-
-def _leaf_of(value: Any) -> tuple[str, str] | None:
+def _leaf(value: Any) -> tuple[str, str] | None:
+    """The class and text of a leaf, None for an operator."""
     for kind, constant in _CONSTANTS.items():
         if value is constant:
             return kind, LEAF_CLASSES[kind] or ""
-    if value == _BLANK:
-        return "Blank", "_"
     if isinstance(value, sympy.Symbol):
-        return "Symbol", value.name
-    if isinstance(value, sympy.Float):
-        return "Number", _printed(value)
-    if isinstance(value, sympy.Integer):
-        return ("NegativeOne", "-1") if value == -1 else ("Integer", _printed(value))
-    if isinstance(value, sympy.Rational):
-        return ("Half", "1/2") if value == sympy.S.Half else ("Rational", _printed(value))
-    return None
-
-
-def _printed(value: Any) -> str:
+        return ("Blank", "_") if value == _BLANK else ("Symbol", value.name)
     try:
-        return str(value)
+        if isinstance(value, sympy.Float):
+            return "Number", str(value)
+        if isinstance(value, sympy.Integer):
+            return ("NegativeOne", "-1") if value == -1 else ("Integer", str(value))
+        if isinstance(value, sympy.Rational):
+            return ("Half", "1/2") if value == sympy.S.Half else ("Rational", str(value))
     except ValueError:  # Python prints no integer beyond sys.get_int_max_str_digits()
         raise ExpressionError(
             f"The {type(value).__name__} has too many digits to be printed; a leaf holds {MAX_CHARACTERS} characters. Round it."
         ) from None
+    return None

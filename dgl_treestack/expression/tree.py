@@ -24,7 +24,7 @@ class Expression(FlatTree):
     (3, 6, '1 + tan(x)**2')
     """
 
-    # Making one
+    # Constructors
 
     @classmethod
     def leaf(cls, kind: str, text: str | None = None, signature: Signature = MATH) -> Self:
@@ -36,9 +36,9 @@ class Expression(FlatTree):
         """An operator over children: `Expression.node("Add", x, y)`."""
         signature = children[0].signature if children else MATH
         return cls(
-            (name, *(n for child in children for n in child.names)),
-            (None, *(t for child in children for t in child.texts)),
-            (len(children), *(a for child in children for a in child.arities)),
+            (name, *(inner for child in children for inner in child.names)),
+            (None, *(text for child in children for text in child.texts)),
+            (len(children), *(arity for child in children for arity in child.arities)),
             signature,
         )
 
@@ -55,7 +55,7 @@ class Expression(FlatTree):
 
     @classmethod
     def from_prefix(cls, text: str, signature: Signature = MATH) -> Self:
-        """Read the prefix form that `prefix` writes; it serves trees of any depth."""
+        """Read the prefix form, as `prefix` writes it, of a tree of any depth."""
         return cls.from_nodes(prefix.read(text, signature), signature)
 
     @classmethod
@@ -65,7 +65,7 @@ class Expression(FlatTree):
 
         return cls.from_nodes(read(value))
 
-    # Writing one
+    # Notations
 
     def __str__(self) -> str:
         return infix.write(self)
@@ -118,8 +118,10 @@ class Equation(Expression):
 
     @property
     def left(self) -> Expression:
+        """The left side."""
         return self.subtree(1)
 
     @property
     def right(self) -> Expression:
+        """The right side."""
         return self.subtree(self.ends[1])
