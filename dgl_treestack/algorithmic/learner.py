@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from dgl_treestack.algorithmic.stream import Chunk
 from dgl_treestack.cells.initializers import draw_summed
-from dgl_treestack.sequence import SequenceCell, State, detached
+from dgl_treestack.sequence import SequenceCell, State
 
 CLIP = 15.0  # bound of all error signals (Joulin & Mikolov 2015, section 5)
 WINDOW = 50  # tokens
@@ -45,7 +45,7 @@ class AutogradLearner:
 
     def begin(self) -> None:
         """Empty the memories and the window."""
-        self.state: State = detached(self.net.cell.start(1))
+        self.state: State = self.net.cell.start(1)
         self.past: deque[Tensor] = deque()  # inputs of the chunks in the window
 
     def learn(self, chunk: Chunk) -> Tensor:

@@ -18,7 +18,6 @@ from dgl_treestack.language.corpus import Corpus
 from dgl_treestack.language.model import LanguageModel, streams, windows
 from dgl_treestack.language.ngram import KneserNey
 from dgl_treestack.runs import environment, weights
-from dgl_treestack.sequence import detached
 from dgl_treestack.training.interruption import Watch, watch_signals
 from dgl_treestack.training.random import torch_generator
 
@@ -93,7 +92,7 @@ class Run:
         for inputs, targets in bar:
             watch.check()
             losses, last = self.model.losses(inputs, targets, state)
-            state = detached(last)
+            state = {name: value.detach() for name, value in last.items()}
             optimizer.zero_grad()
             (losses.sum() / (targets.shape[1] if config.optimizer == "sgd" else targets.numel())).backward()
             torch.nn.utils.clip_grad_value_(self.model.parameters(), config.clip)

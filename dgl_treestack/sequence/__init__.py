@@ -3,7 +3,6 @@
 from dgl_treestack.sequence._acting import ActingCell as ActingCell
 from dgl_treestack.sequence._contract import SequenceCell as SequenceCell
 from dgl_treestack.sequence._contract import State as State
-from dgl_treestack.sequence._contract import detached as detached
 from dgl_treestack.sequence.list_rnn import ListRNN as ListRNN
 from dgl_treestack.sequence.lstm import LSTM as LSTM
 from dgl_treestack.sequence.rnn import RNN as RNN

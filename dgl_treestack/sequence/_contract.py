@@ -6,7 +6,6 @@ E the width of an input, H that of the state h.
 """
 
 import abc
-from collections.abc import Mapping
 
 import torch
 from torch import Tensor, nn
@@ -88,7 +87,7 @@ class SequenceCell(nn.Module, abc.ABC):
 
         In the backward pass the gradient of every field at every token is clamped to [-clip, clip], and none reaches `state`.
         """
-        outputs, state = [], detached(state)
+        outputs, state = [], {name: value.detach() for name, value in state.items()}
         for drive in driven:
             state, _ = self.step(drive, state)
             for value in state.values():
@@ -104,8 +103,3 @@ class SequenceCell(nn.Module, abc.ABC):
 
     def extra_repr(self) -> str:
         return f"inputs={self.inputs}, hidden={self.hidden}, fields={self.fields}, restarts={self.restarts}"
-
-
-def detached(state: Mapping[str, Tensor]) -> State:
-    """Return a state with the same values and no gradient history."""
-    return {name: value.detach() for name, value in state.items()}
