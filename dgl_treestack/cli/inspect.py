@@ -103,7 +103,7 @@ def _inspect_runs(
     traces_of_run = {name: traces.make(run, examples) for name, run in runs.items()}
     for i, example in enumerate(examples):
         if len({traces_of_batch[i].tree for traces_of_batch in traces_of_run.values()}) > 1:
-            message = f"{', '.join(runs)} do not read the same tree of it: their tasks differ. Look at them one at a time."
+            message = f"{', '.join(runs)} do not read the same tree here, as their tasks differ. Inspect them one at a time."
             raise DataError(message, example.source or None)
     shown = {name: traces_of_batch[examples.index(chosen_example)] for name, traces_of_batch in traces_of_run.items()}
     tree = next(iter(shown.values())).tree

@@ -68,7 +68,7 @@ def _first_children(network: "nx.DiGraph[Any]") -> dict[Any, list]:
     return children_of
 
 
-def place(tree: Expression) -> list[tuple[float, int]]:
+def layout_tree(tree: Expression) -> list[tuple[float, int]]:
     """Return (x, level) of every node in pre-order: leaves side by side, an operator above the middle of its children."""
     positions = layout(write(tree))
     return [positions[node] for node in range(tree.size)]

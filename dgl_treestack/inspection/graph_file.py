@@ -23,7 +23,7 @@ from dgl_treestack.errors import DataError
 
 TIME_LIMIT = 300  # seconds for the child
 MIXED = 3  # exit code of the child for graphs with several types of nodes or edges
-DAMAGED = "This is no whole file of DGL graphs. Write it anew with `dgl.save_graphs`."
+DAMAGED = "The file is damaged, or holds no DGL graphs. Write it again with `dgl.save_graphs`."
 
 
 def read(file: Path | str) -> DGLGraph:

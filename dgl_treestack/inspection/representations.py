@@ -26,7 +26,7 @@ def make_records(model: Model, file: Path, depths: range = DEPTHS) -> list[Recor
     examples = [example for example in formats.read(file) if example.equation.depth in depths]
     for example in examples:
         if not example.value_class:
-            raise DataError("An expression has a value class here, key 'class'.", example.source or file)
+            raise DataError("An expression in this file needs a value class, key 'class'.", example.source or file)
     if not examples:
         raise DataError(f"There are no expressions of depth {depths.start}-{depths.stop - 1} in the file.", file)
     forest = Forest.build([example.equation for example in examples], model.vocabulary, model.signature)

@@ -1,10 +1,12 @@
 """A tree with what a model does at its nodes: actions as a bar, the stack as a heat map below it."""
 
+from typing import Any
+
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
-from dgl_treestack.inspection.drawing import draw, place
+from dgl_treestack.inspection.drawing import draw, layout_tree
 from dgl_treestack.inspection.outline import verdict
 from dgl_treestack.inspection.traces import Trace
 
@@ -26,8 +28,9 @@ def draw_trace(name: str, trace: Trace) -> Figure:
     figure = draw(tree, f"{tree}\n{name}: {verdict(trace)}", spacing=SPACING)
     (axes,) = figure.axes
     limits = axes.get_xlim(), axes.get_ylim()
-    most = 0.0 if trace.stack is None else float(np.abs(trace.stack).max(initial=1e-9))
-    for node, (x, y) in enumerate(place(tree)):
+    largest = 0.0 if trace.stack is None else float(np.abs(trace.stack).max(initial=1e-9))
+    colours: dict[str, Any] = {"cmap": "RdBu_r", "vmin": -largest, "vmax": largest}
+    for node, (x, y) in enumerate(layout_tree(tree)):
         if not tree.children(node) or (node == 0 and tree.names[0] == tree.signature.root):
             continue
         left, right = x - WIDTH / 2, x + WIDTH / 2
@@ -39,10 +42,8 @@ def draw_trace(name: str, trace: Trace) -> Figure:
             start += width
         if trace.stack is not None:
             top, bottom = y + MAP[0], y + MAP[0] + MAP[1]
-            rows, extent = trace.stack[node], (left, right, bottom, top)
-            axes.imshow(
-                rows, extent=extent, aspect="auto", cmap="RdBu_r", vmin=-most, vmax=most, interpolation="nearest", zorder=3
-            )
+            extent = (left, right, bottom, top)
+            axes.imshow(trace.stack[node], extent=extent, aspect="auto", interpolation="nearest", zorder=3, **colours)
             axes.add_patch(Rectangle((left, top), right - left, bottom - top, fill=False, linewidth=0.5, zorder=4))
     axes.set_xlim(*limits[0])
     axes.set_ylim(*limits[1])

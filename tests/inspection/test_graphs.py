@@ -138,8 +138,8 @@ def test_graphml_round_trip(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["a.graphml"]
 
 
-def place_before(tree):
-    """Leaves side by side, an operator above the middle of its children: as `place` was before NetworkX."""
+def layout_before(tree):
+    """Leaves side by side, an operator above the middle of its children: as the layout was before NetworkX."""
     levels = [0] * tree.size
     for node in range(tree.size):
         for child in tree.children(node):
@@ -155,9 +155,9 @@ def test_the_layout_of_trees_is_what_it_was():
     rng = random.Random(7)
     for depth in range(9):
         tree = random_tree(rng, depth)
-        assert drawing.place(tree) == place_before(tree)
+        assert drawing.layout_tree(tree) == layout_before(tree)
     chain = Expression.from_prefix("sin " * 3000 + "Symbol:x")
-    assert drawing.place(chain)[-1] == (0, 3000)
+    assert drawing.layout_tree(chain)[-1] == (0, 3000)
 
 
 def test_the_layout_of_shared_nodes_and_of_several_trees():

@@ -47,7 +47,7 @@ def test_command_prints_json_and_draws(file, tmp_path, capsys):
 
 def test_places_keep_the_order_of_children_and_overlap_nowhere():
     tree = Expression.parse("(x + y)*sin(z - 2)")
-    positions = drawing.place(tree)
+    positions = drawing.layout_tree(tree)
     assert len(set(positions)) == tree.size
     for node in range(tree.size):
         children = tree.children(node)
