@@ -66,14 +66,14 @@ def test_power_towers_are_answered(text):
 
 def test_every_verdict_but_undefined_rests_on_ten_points():
     for text, _ in VERDICTS:
-        found = judge(Equation.parse(text))
-        assert found.points >= 10 or found.verdict == "undefined"
-        assert found.agreeing <= found.points <= POINTS
+        judgement = judge(Equation.parse(text))
+        assert judgement.points >= 10 or judgement.verdict == "undefined"
+        assert judgement.agreeing <= judgement.points <= POINTS
 
 
 def test_a_variable_has_the_same_value_in_every_equation():
-    alone, among = (judge(Equation.parse(text)).witness for text in ("x = 2*x", "w + x = w + 2*x"))
-    assert value_of("x", 0) == alone.variables["x"] and value_of("x", among.point) == among.variables["x"]
+    first, second = (judge(Equation.parse(text)).witness for text in ("x = 2*x", "w + x = w + 2*x"))
+    assert value_of("x", 0) == first.variables["x"] and value_of("x", second.point) == second.variables["x"]
 
 
 def test_points_are_real_positive_real_and_complex():
@@ -100,34 +100,34 @@ def test_an_equation_that_holds_has_no_witness():
 def test_functions_agree_with_mpmath_also_on_their_cuts(name, argument):
     inner, outer = Expression.parse(argument), Expression.parse(f"{name}({argument})")
     argument_values, values = value_at_points(inner), value_at_points(outer)
-    for x, found in zip(argument_values, values, strict=True):
-        wanted = getattr(mpmath, name)(x.real if x.imag == 0 else x)
-        assert found == pytest.approx(complex(wanted), rel=1e-9, abs=1e-12), x
+    for x, value in zip(argument_values, values, strict=True):
+        expected = getattr(mpmath, name)(x.real if x.imag == 0 else x)
+        assert value == pytest.approx(complex(expected), rel=1e-9, abs=1e-12), x
 
 
 def value_at_points(expression: Expression) -> list[complex]:
     """The values a verdict would rest on: in 80 digits where complex128 is doubtful."""
     from dgl_treestack.truth.value import BUDGET, ExactEvaluation
 
-    done: list[Value] = []
+    stack: list[Value] = []
     for i in range(expression.size - 1, -1, -1):
-        children = tuple(done.pop() for _ in range(expression.arities[i]))
-        done.append(Value(expression.names[i], expression.texts[i], children))
+        children = tuple(stack.pop() for _ in range(expression.arities[i]))
+        stack.append(Value(expression.names[i], expression.texts[i], children))
     exact = ExactEvaluation(BUDGET)
-    return [complex(exact.value(done[0], p) if done[0].doubt[p] else done[0].number[p]) for p in range(POINTS)]
+    return [complex(exact.value(stack[0], p) if stack[0].doubt[p] else stack[0].number[p]) for p in range(POINTS)]
 
 
 def test_a_chain_of_small_cancellations_refutes_nothing():
     side = "x"
     for _ in range(4):  # costs complex128 four digits each time, and no step is doubtful by itself
         side = f"({side} - x*Float(0.9999))*10**4"
-    found = judge(Equation.parse(f"{side} = x"))
-    assert (found.verdict, found.agreeing) == ("holds", found.points)
+    judgement = judge(Equation.parse(f"{side} = x"))
+    assert (judgement.verdict, judgement.agreeing) == ("holds", judgement.points)
 
 
 def test_what_is_refuted_in_complex128_is_confirmed_in_eighty_digits():
-    found = judge(Equation.parse("sin(x) = cos(x)"))
-    assert (found.verdict, found.precision) == ("refuted", "80 digits")
+    judgement = judge(Equation.parse("sin(x) = cos(x)"))
+    assert (judgement.verdict, judgement.precision) == ("refuted", "80 digits")
     assert judge(Equation.parse("sin(x) = cos(x)"), budget=0).verdict == "undefined"
 
 

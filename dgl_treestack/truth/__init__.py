@@ -19,15 +19,15 @@ Verdicts, over at least 10 defined points
     conditional   anything between
     undefined     fewer defined points
 
-Values are complex128 first, all points of a subtree at once, each distinct subtree once. A point is *doubtful* once a value
-on the way there is large, small, cancelled, saturated or close to a cut or branch point, or when the gap itself is neither
-clearly zero nor clearly not; doubtful points are evaluated again in 80 digits, or left out where the others already refute.
-An equation holds only if at least one point confirms it in 80 digits, and is refuted only if the point with the largest gap and
-another one do. That work has a budget of operations, not of seconds,
-so a verdict is the same on every machine; a point beyond the budget is undefined.
+Values are computed in complex128 first: all points of a subtree at once, each distinct subtree once. A point is *doubtful*
+when a value computed for it is large, small, cancelled, saturated or close to a cut or branch point, or when the gap itself is
+neither clearly zero nor clearly not. Doubtful points are evaluated again in 80 digits, or left out where the others already
+refute. An equation holds only if at least one point is confirmed in 80 digits; it is refuted only if the point with the
+largest gap and another one are. The work in 80 digits has a budget of operations, not of seconds, so that a verdict is the
+same on every machine; a point beyond the budget is undefined.
 
-Limits: sides that differ by less than these gaps at every point are taken for equal, as are `cosh(1e-9*x)*cos(1e-9*x)` and 1;
-80 digits are digits, not intervals, and three cancellations of 19 digits each use them up.
+Limits: sides that differ by less than these gaps at every point are taken for equal, as are `cosh(1e-9*x)*cos(1e-9*x)` and 1.
+The 80 digits are digits, not intervals; three cancellations of 19 digits each use them up.
 """
 
 from dgl_treestack.truth.comparison import Verdict as Verdict

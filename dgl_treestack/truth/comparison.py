@@ -1,4 +1,4 @@
-"""Two evaluated sides, compared point by point: which points must be decided in 80 digits, and what they amount to."""
+"""Comparison of two evaluated sides, point by point: which points must be decided in 80 digits, and which verdict follows."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from dgl_treestack.truth.value import ExactEvaluation, Value
 
 REQUIRED_POINTS = 10
 REFUTED_SHARE = 0.75
-_AT_ONCE = 3  # doubtful points decided before looking whether the others matter
+_AT_ONCE = 3  # doubtful points decided before looking whether the remaining ones matter
 _AGREE, _AGREE_EXACT, _DIFFER = 1e-9, 1e-33, 1e-6
 
 
@@ -27,13 +27,13 @@ class Witness:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a judgement found.
+    """The result of a judgement.
 
     verdict: "holds", "refuted", "conditional" or "undefined".
     points, agreeing: defined points, and how many of them agree.
     gap: the largest relative gap over the defined points (0.0 when there are none).
     witness: the point with the largest gap when any point disagrees.
-    precision: "float64", or "80 digits" when at least one point was decided there.
+    precision: "float64", or "80 digits" when at least one point was decided in these.
     """
 
     verdict: str
@@ -45,12 +45,16 @@ class Verdict:
 
 
 class Comparison:
-    """Two sides, the gap between them per point, and where it was decided.
+    """Two sides, the relative gap between them per point, and the precision in which each point was decided.
 
-    wanted: the only verdict of interest, "holds" or "refuted"; work stops when it is clear that it is another one.
+    left, right: the evaluated sides. variables: names of the variables in them. budget: operations allowed in 80 digits.
+    expected: the only verdict of interest, "holds" or "refuted"; work stops when it is clear that the verdict is another one.
+
+    gap: (POINTS,) NaN where a side is undefined. tolerance: (POINTS,) the largest gap at which the sides agree; it is smaller
+    where 80 digits were used.
     """
 
-    def __init__(self, left: Value, right: Value, variables: Sequence[str], budget: int, wanted: str = ""):
+    def __init__(self, left: Value, right: Value, variables: Sequence[str], budget: int, expected: str = ""):
         self.left, self.right, self.variables = left, right, variables
         self.exact = ExactEvaluation(budget)
         a, b = left.number, right.number
@@ -58,7 +62,7 @@ class Comparison:
             self.gap = np.abs(a - b) / np.maximum(np.abs(a), np.abs(b))
         self.gap[a == b] = 0.0
         self.tolerance = np.full(POINTS, _AGREE)
-        self.wanted = wanted
+        self.expected = expected
 
     def tolerate_rounding(self, half_unit: float) -> None:
         """Decide two constant sides, which may differ by half a unit of the last decimal."""
@@ -74,79 +78,73 @@ class Comparison:
             return
         doubt = self.left.doubt | self.right.doubt | ((self.gap > _AGREE) & (self.gap < 1e-4))
         while doubt.any() and not self._is_settled(~doubt):
-            some = np.flatnonzero(doubt)[:_AT_ONCE]
-            self._decide(some)
-            doubt[some] = False
+            points = np.flatnonzero(doubt)[:_AT_ONCE]
+            self._decide(points)
+            doubt[points] = False
         if doubt.any() and self._is_confirmed(~doubt):
-            self.gap[doubt] = np.nan  # whatever they say
+            self.gap[doubt] = np.nan  # the decided points suffice, whatever the doubtful ones say
             return
         self._decide(np.flatnonzero(doubt))
         apart = self.gap > self.tolerance
-        quick, defined = self.tolerance == _AGREE, ~np.isnan(self.gap)
+        in_float64, defined = self.tolerance == _AGREE, ~np.isnan(self.gap)
         if apart.any() and ((defined & ~apart).any() or not self._is_confirmed(defined)):
-            self._decide(np.flatnonzero(apart & quick))
-        elif not apart.any() and not (defined & ~quick).any():
+            self._decide(np.flatnonzero(apart & in_float64))
+        elif not apart.any() and not (defined & ~in_float64).any():
             self._decide(np.flatnonzero(defined)[-1:])  # 1.0000000001*x and x agree in nine digits
 
     def _decide_constants(self) -> None:
-        """Sides without variables have one value, which counts for every point."""
+        """Decide sides without variables: they have one value, which counts for every point."""
         self._decide([0])
         self.gap[:], self.tolerance[:] = self.gap[0], self.tolerance[0]
 
     def _is_confirmed(self, decided: np.ndarray) -> bool:
-        """Whether the largest gap of the decided points, and another one, are there in 80 digits too.
+        """Return whether the largest gap of the decided points, and another one, remain in 80 digits.
 
-        A chain of small cancellations can cost complex128 all its digits without any step being doubtful.
+        A chain of small cancellations can cost complex128 all its digits although no step of it is doubtful.
         """
         apart = np.flatnonzero(decided & (self.gap > _DIFFER))
-        some = {int(apart[self.gap[apart].argmax()]), int(apart[0])} if len(apart) else set()
-        self._decide(point for point in some if self.tolerance[point] == _AGREE)
-        return all(self.gap[point] > _DIFFER for point in some)
+        points = {int(apart[self.gap[apart].argmax()]), int(apart[0])} if len(apart) else set()
+        self._decide(point for point in points if self.tolerance[point] == _AGREE)
+        return all(self.gap[point] > _DIFFER for point in points)
 
     def _is_settled(self, decided: np.ndarray) -> bool:
-        """Whether the decided points are enough to refute, or enough to know that the verdict is not the one wanted."""
+        """Return whether the decided points suffice to refute, or to know that the verdict is not the expected one."""
         gap = self.gap[decided]
         if (gap > _DIFFER).sum() >= REFUTED_SHARE * POINTS:
             return True
-        if not self.wanted:
+        if not self.expected:
             return False
         if np.isnan(gap).sum() > POINTS - REQUIRED_POINTS:
             return True
         agreeing = int((gap <= self.tolerance[decided]).sum())
-        return agreeing > (1 - REFUTED_SHARE) * POINTS if self.wanted == "refuted" else bool((gap > _DIFFER).any())
+        return agreeing > (1 - REFUTED_SHARE) * POINTS if self.expected == "refuted" else bool((gap > _DIFFER).any())
 
     def _decide(self, points: Iterable[int]) -> None:
+        """Replace the gap at some points by the gap in 80 digits."""
         for point in points:
             a, b = self.exact.value(self.left, int(point)), self.exact.value(self.right, int(point))
             self.tolerance[point] = _AGREE_EXACT
             self.gap[point] = np.nan if a is None or b is None else relative_gap(a, b)
 
     def verdict(self) -> Verdict:
-        defined = ~np.isnan(self.gap)
+        """Return the verdict that the gaps amount to."""
+        defined, in_float64 = ~np.isnan(self.gap), self.tolerance == _AGREE
         points, agreeing = int(defined.sum()), int((self.gap <= self.tolerance).sum())
-        gap = float(self.gap[defined].max()) if points else 0.0
-        return Verdict(
-            verdict=self._name(points, agreeing, int((self.gap > _DIFFER).sum())),
-            points=points,
-            agreeing=agreeing,
-            gap=gap,
-            witness=self._witness() if agreeing < points else None,
-            precision="float64" if (self.tolerance == _AGREE).all() else f"{DIGITS} digits",
-        )
-
-    def _name(self, points: int, agreeing: int, differing: int) -> str:
+        differing = int((self.gap > _DIFFER).sum())
         if points < REQUIRED_POINTS:
-            return "undefined"
-        if agreeing == points:
-            confirmed = ~np.isnan(self.gap) & (self.tolerance == _AGREE_EXACT)
-            return "holds" if confirmed.any() else "undefined"
-        return "refuted" if differing >= REFUTED_SHARE * points else "conditional"
-
-    def _witness(self) -> Witness:
-        point = int(np.nanargmax(self.gap))
-        left, right = (self._value(side, point) for side in (self.left, self.right))
-        return Witness(point, {name: value_of(name, point) for name in self.variables}, left, right)
-
-    def _value(self, side: Value, point: int) -> complex:
-        value = self.exact.value(side, point) if self.tolerance[point] == _AGREE_EXACT else None
-        return complex(side.number[point] if value is None else value)
+            name = "undefined"
+        elif agreeing == points:
+            confirmed = defined & (self.tolerance == _AGREE_EXACT)
+            name = "holds" if confirmed.any() else "undefined"
+        else:
+            name = "refuted" if differing >= REFUTED_SHARE * points else "conditional"
+        witness = None
+        if agreeing < points:
+            point = int(np.nanargmax(self.gap))
+            values = []
+            for side in (self.left, self.right):
+                value = self.exact.value(side, point) if self.tolerance[point] == _AGREE_EXACT else None
+                values.append(complex(side.number[point] if value is None else value))
+            witness = Witness(point, {name: value_of(name, point) for name in self.variables}, *values)
+        gap = float(self.gap[defined].max()) if points else 0.0
+        return Verdict(name, points, agreeing, gap, witness, "float64" if in_float64.all() else f"{DIGITS} digits")

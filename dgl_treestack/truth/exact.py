@@ -27,7 +27,7 @@ _ZERO, _ONE = acb(0), acb(1)
 
 
 def leaf(kind: str, text: str, point: int) -> Any:
-    """The value of a leaf at a point."""
+    """Return the value of a leaf at a point."""
     if kind == "Symbol":
         number = value_of(text, point)
         return acb(number.real, number.imag)
@@ -40,46 +40,49 @@ def leaf(kind: str, text: str, point: int) -> Any:
 
 
 def apply(name: str, arguments: list) -> Any:
-    """The value of an operator, None where it or an argument is undefined."""
+    """Return the value of an operator.
+
+    None where an argument is undefined, at a pole, and where the operator saturates or grows out of range.
+    """
     for argument in arguments:
         if argument is None:
             return None
-    number = _BINARY[name](*arguments) if name in _BINARY else _unary(name, *arguments)
+    x = arguments[0]
+    for part_of, limit in ((SATURATING, _SATURATED), (GROWING, _LOG_LARGEST)):
+        if name in part_of and abs(getattr(complex(x), part_of[name])) > limit:
+            return None
+    if name in _BINARY:
+        number = _BINARY[name](*arguments)
+    elif name in RECIPROCAL_ARGUMENT:
+        inverse = None if x == 0 else _settled(1 / x)
+        number = None if inverse is None else _function(RECIPROCAL_ARGUMENT[name], inverse)
+    elif name in QUOTIENTS:
+        numerator, denominator = QUOTIENTS[name]
+        number = _function(numerator, x) / _function(denominator, x)
+    elif name in RECIPROCAL_VALUE:
+        number = 1 / _function(RECIPROCAL_VALUE[name], x)
+    else:
+        number = _function(name, x)
     return None if number is None else _settled(number)
 
 
 def relative_gap(a: Any, b: Any) -> float:
-    """|a - b| relative to the larger of the two."""
+    """Return |a - b| relative to the larger of the two."""
     scale = max(_size(a), _size(b))
     return _size(a - b) / scale if scale else 0.0
 
 
-def _unary(name: str, x: Any) -> Any:
-    if name in SATURATING and abs(getattr(complex(x), SATURATING[name])) > _SATURATED:
-        return None
-    if name in GROWING and abs(getattr(complex(x), GROWING[name])) > _LOG_LARGEST:
-        return None
-    if name in RECIPROCAL_ARGUMENT:
-        inverse = None if x == 0 else _settled(1 / x)
-        return None if inverse is None else _function(RECIPROCAL_ARGUMENT[name], inverse)
-    if name in QUOTIENTS:
-        above, below = QUOTIENTS[name]
-        return _function(above, x) / _function(below, x)
-    if name in RECIPROCAL_VALUE:
-        return 1 / _function(RECIPROCAL_VALUE[name], x)
-    return _function(name, x)
-
-
 def _function(name: str, x: Any) -> Any:
+    """Return the value of a function of FLINT, at a branch point and at a zero without rounding noise."""
     number = getattr(_at_branch_point(x, BRANCHES[name][0]) if name in BRANCHES else x, name)()
     has_zeros = name in ("sin", "cos", "sinh", "cosh")
     return _ZERO if has_zeros and _size(number) < _NOISE * max(1.0, _size(x)) else number
 
 
 def _at_branch_point(x: Any, axis: str) -> Any:
-    """The branch point, 1 or i or their negatives, if rounding noise is all that separates a number from it.
+    """Return the branch point, 1 or i or their negatives, if only rounding noise separates `x` from it, else `x`.
 
-    Close to it a function is like a square root, which would turn noise of 1e-80 into 1e-40.
+    Close to a branch point a function behaves like a square root, which would turn noise of 1e-80 into 1e-40.
     """
     rough = complex(x)
     along = rough.real if axis == "real" else rough.imag
@@ -126,7 +129,7 @@ def _size(number: Any) -> float:
 
 
 def _settled(number: Any) -> Any:
-    """The number as a point, without rounding noise in its real and imaginary parts; None when it is out of range."""
+    """Return the midpoint of a number, without rounding noise in its real and imaginary parts; None when it is out of range."""
     rough = complex(number)
     size = hypot(rough.real, rough.imag)
     if not 1 / LARGEST <= size <= LARGEST:

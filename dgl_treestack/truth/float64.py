@@ -1,4 +1,4 @@
-"""Values in complex128 at all points at once, with the points at which they cannot be trusted."""
+"""Values in complex128 at all points at once, and the points at which they cannot be trusted."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ _SATURATED = 6.0
 
 
 def leaf(kind: str, text: str) -> tuple[np.ndarray, np.ndarray]:
-    """Value and doubt of a leaf at every point."""
+    """Return the value of a leaf at every point, and where it is doubtful: two arrays (POINTS,)."""
     doubt = np.zeros(POINTS, bool)
     if kind == "Symbol":
         return np.array([value_of(text, point) for point in range(POINTS)]), doubt
@@ -25,26 +25,27 @@ def leaf(kind: str, text: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def apply(name: str, arguments: Sequence[np.ndarray], doubts: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Value and doubt of an operator, from those of its children."""
+    """Return the value of an operator at every point, and where it is doubtful, from the values and doubts of its children.
+
+    Raises ExpressionError for an operator without numeric value.
+    """
     doubt = doubts[0] | doubts[1] if len(doubts) == 2 else doubts[0].copy()
     function = _power if name == "Pow" else MATH[name].value
     if function is None:
         raise ExpressionError(f"The operator {name!r} has no numeric value.")
-    with np.errstate(all="ignore"):  # what NumPy would warn of is exactly what is marked as doubtful
+    with np.errstate(all="ignore"):  # NumPy warns of exactly those values that are marked as doubtful
         number = function(*arguments)
         _doubt_arguments(name, arguments, number, doubt)
-        number[_undefined(name, arguments)] = np.nan
+        if name in RECIPROCAL_ARGUMENT:  # to NumPy, arctan(1/0) is pi/2
+            undefined = np.isnan(arguments[0]) | (arguments[0] == 0)
+        else:  # and nan**0 is 1
+            undefined = np.isnan(arguments[0] if len(arguments) == 1 else arguments[0] + arguments[1])
+        number[undefined] = np.nan
         return _settle(number, doubt)
 
 
-def _undefined(name: str, arguments: Sequence[np.ndarray]) -> np.ndarray:
-    """Where NumPy finds a value that is none: nan**0 is 1 to it, and arctan(1/0) is pi/2."""
-    if name in RECIPROCAL_ARGUMENT:
-        return np.isnan(arguments[0]) | (arguments[0] == 0)
-    return np.isnan(arguments[0] if len(arguments) == 1 else arguments[0] + arguments[1])
-
-
 def _power(base: np.ndarray, exponent: np.ndarray) -> np.ndarray:
+    """Return powers, those of zero by our convention: `0**0` is 1, `0**z` is 0 for Re z > 0, otherwise undefined."""
     number = np.power(base, exponent)
     zero = base == 0
     if zero.any():
@@ -57,7 +58,7 @@ def _doubt_arguments(name: str, arguments: Sequence[np.ndarray], number: np.ndar
     """Mark the points where an operator loses digits or sits close to a cut."""
     x = arguments[0]
     if name in NEVER_ZERO:
-        doubt |= number == 0  # it underflowed
+        doubt |= number == 0  # underflow
     if name == "Pow":
         doubt |= (number == 0) & (x != 0)
     elif name == "Add":
@@ -75,6 +76,7 @@ def _doubt_arguments(name: str, arguments: Sequence[np.ndarray], number: np.ndar
 
 
 def _near_cut(x: np.ndarray, axis: str, low: float, high: float) -> np.ndarray:
+    """Return where `x` lies on a cut or close to a branch point: the cut is an axis without the open stretch (low, high)."""
     along, off = (x.real, x.imag) if axis == "real" else (x.imag, x.real)
     on_axis = np.abs(off) <= 1e-4 * (1 + np.abs(along))
     exactly = np.abs(off) <= 1e-9 * (1 + np.abs(along))
@@ -84,7 +86,7 @@ def _near_cut(x: np.ndarray, axis: str, low: float, high: float) -> np.ndarray:
 
 
 def _settle(number: np.ndarray, doubt: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Drop rounding noise from real and imaginary parts, mark out-of-range values undefined, untrusted ones doubtful."""
+    """Drop rounding noise from real and imaginary parts; mark out-of-range values undefined and untrusted ones doubtful."""
     number = np.ascontiguousarray(number)
     with np.errstate(all="ignore"):
         size = np.abs(number)

@@ -9,7 +9,10 @@ POINTS = 24
 
 @lru_cache(maxsize=4096)
 def value_of(variable: str, point: int) -> complex:
-    """The value of a variable at a point of the fixed set, with four decimals: 0-3 positive, 4-7 real, the rest complex."""
+    """Return the value of a variable at a point of the fixed set, to four decimals.
+
+    Points 0 to 3 are positive, 4 to 7 real, the others complex.
+    """
     digest = hashlib.sha256(f"{variable}:{point}".encode()).digest()
     first, second = (int.from_bytes(digest[i : i + 4], "big") / 2**32 for i in (0, 4))
     if point < 4:

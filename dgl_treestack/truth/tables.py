@@ -1,4 +1,4 @@
-"""Facts about the functions, and the limits of what a finite number of digits decides, for both precisions."""
+"""Facts about functions, and the limits within which a finite number of digits decides, for both precisions."""
 
 import math
 from fractions import Fraction
@@ -9,7 +9,7 @@ from dgl_treestack.expression import leaf_value
 
 LARGEST = 1e20  # beyond, and below its reciprocal, a value is undefined
 
-# Inverse function -> the axis its cut lies on, and the open stretch of that axis that is free of it.
+# Inverse function -> the axis on which its cut lies, and the open stretch of that axis without a cut.
 BRANCHES: dict[str, tuple[str, float, float]] = {
     **{name: ("real", -1.0, 1.0) for name in ("asin", "acos", "atanh")},
     **{name: ("imag", -1.0, 1.0) for name in ("atan", "asinh")},
@@ -23,6 +23,7 @@ RECIPROCAL_ARGUMENT = {
     "asech": "acosh",
     "acoth": "atanh",
 }
+# Function -> the part of its argument, "real" or "imag", in which it saturates.
 SATURATING = {"tan": "imag", "cot": "imag", "tanh": "real", "coth": "real"}
 RECIPROCAL_VALUE = {"csc": "sin", "sec": "cos", "csch": "sinh", "sech": "cosh"}
 NEVER_ZERO = ("exp", "sec", "csc", "sech", "csch")
@@ -36,7 +37,7 @@ GROWING = {
 
 @lru_cache(maxsize=4096)
 def fraction_of(kind: str, text: str) -> Fraction:
-    """The exact value of a number leaf; one that is out of range stays out of range but fits a float."""
+    """Return the exact value of a number leaf; a value that is out of range is replaced by one that fits a float."""
     value = leaf_value(kind, text)
     if value is None:
         raise ExpressionError(unknown("leaf class", kind, ("Symbol", "Integer", "Number", "Pi", "Exp1")))

@@ -1,5 +1,6 @@
-"""A subtree with its values: complex128 at every point, 80 digits where asked for."""
+"""Subtrees with their values: complex128 at every point, 80 digits on demand."""
 
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,13 @@ BUDGET = 200_000  # operations in 80 digits per judged equation, about a second
 
 
 class Value:
-    """The values of one subtree at every point; subtrees share their children's.
+    """The values of one subtree at every point; a subtree refers to the values of its children.
 
-    number: complex128 per point, NaN where undefined. doubt: points that complex128 cannot be trusted with.
-    constant: no variable occurs. exact: point -> value in 80 digits or None where undefined, filled on demand; a constant
-    has point 0 only.
+    name, text: of the root; text is None for an operator. children: the values of the root's arguments.
+
+    number: (POINTS,) complex128, NaN where undefined. doubt: (POINTS,) bool, where complex128 cannot be trusted.
+    constant: whether no variable occurs. exact: point -> value in 80 digits or None where undefined, filled on demand; a
+    constant has point 0 only.
     """
 
     __slots__ = ("children", "constant", "doubt", "exact", "name", "number", "text")
@@ -31,26 +34,22 @@ class Value:
             self.number, self.doubt = float64.apply(name, [c.number for c in children], [c.doubt for c in children])
         else:
             self.number, self.doubt = float64.leaf(name, text)
-        if self.constant and self.doubt[0]:
-            self._settle_constant()
-
-    def _settle_constant(self) -> None:
-        """A doubtful constant is worth one exact evaluation: equations are full of cos(pi) and 1 - 1."""
-        value = ExactEvaluation(BUDGET).value(self, 0)
-        self.number = np.full(POINTS, np.nan if value is None else complex(value), complex)
-        size = abs(self.number[0])
-        self.doubt = np.full(POINTS, bool(size > float64.TRUSTED or 0 < size < 1 / float64.TRUSTED))
+        if self.constant and self.doubt[0]:  # worth one exact evaluation: equations are full of cos(pi) and 1 - 1
+            value = ExactEvaluation(BUDGET).value(self, 0)
+            self.number = np.full(POINTS, np.nan if value is None else complex(value), complex)
+            size = abs(self.number[0])
+            self.doubt = np.full(POINTS, bool(size > float64.TRUSTED or 0 < size < 1 / float64.TRUSTED))
 
 
+@dataclass(eq=False)
 class ExactEvaluation:
     """Evaluation of single points in 80 digits, each distinct subtree once, within a budget of operations."""
 
-    def __init__(self, budget: int):
-        self.budget = budget
-        self._orders: dict[int, list[Value]] = {}
+    budget: int
+    _orders: dict[int, list[Value]] = field(default_factory=dict, init=False, repr=False)
 
     def value(self, root: Value, point: int) -> Any:
-        """The value of a subtree at a point, None where undefined or beyond the budget."""
+        """Return the value of a subtree at a point, None where it is undefined or beyond the budget."""
         at = 0 if root.constant else point
         if at in root.exact:
             return root.exact[at]
@@ -64,23 +63,21 @@ class ExactEvaluation:
                 if self.budget <= 0:
                     return None
                 self.budget -= 1
-                value.exact[at] = _compute(value, point)
+                if value.text is None:
+                    arguments = [child.exact[0 if child.constant else point] for child in value.children]
+                    value.exact[at] = exact.apply(value.name, arguments)
+                else:
+                    value.exact[at] = exact.leaf(value.name, value.text, point)
         return root.exact[at]
 
 
-def _compute(value: Value, point: int) -> Any:
-    if value.text is not None:
-        return exact.leaf(value.name, value.text, point)
-    return exact.apply(value.name, [child.exact[0 if child.constant else point] for child in value.children])
-
-
 def _children_first(root: Value) -> list[Value]:
-    """The distinct values below a root, children before parents."""
+    """Return the distinct values of a root and below it, children before parents."""
     order: dict[Value, None] = {}
     pending = [(root, False)]
     while pending:
-        value, is_done = pending.pop()
-        if is_done:
+        value, children_done = pending.pop()
+        if children_done:
             order[value] = None
         elif value not in order:
             pending.append((value, True))
