@@ -49,13 +49,13 @@ class Examination(NamedTuple):
 
 
 def examine(equation: Expression, parts: Parts = ALL_PARTS, decimals: Any = None) -> Examination:
-    """Examine one equation. decimals: see `judged`.
+    """Examine one equation. decimals: see `judge_equation`.
 
     Raises ExpressionError for an expression that is not an equation, nests equations or has a blank.
     """
     if equation.names[0] != equation.signature.root:
         raise ExpressionError(f"Only equations can be audited; {equation.names[0]!r} is the root of this expression.")
-    verdict = judged(equation, decimals).verdict if parts.verdict else ""
+    verdict = judge_equation(equation, decimals).verdict if parts.verdict else ""
     if not parts.keys:
         return Examination(verdict, 0, NO_SIDE, NO_SIDE)
     left, right = (
@@ -65,7 +65,7 @@ def examine(equation: Expression, parts: Parts = ALL_PARTS, decimals: Any = None
     return Examination(verdict, digest(canonical_key(equation).encode()), left, right)
 
 
-def judged(equation: Expression, decimals: Any) -> Verdict:
+def judge_equation(equation: Expression, decimals: Any) -> Verdict:
     """Return the verdict on an equation.
 
     decimals: of a rounded number in it, as its certificate states them under `rounded`; anything but a number of decimals

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from dgl_treestack.audit.examination import judged
+from dgl_treestack.audit.examination import judge_equation
 from dgl_treestack.audit.verdicts import EXPECTED, LABELS
 from dgl_treestack.data import formats
 from dgl_treestack.data.formats import Example
@@ -43,7 +43,7 @@ def explain(example: Example) -> dict[str, Any]:
     certificate = example.certificate or {}
     derivation = certificate.get("derivation")
     try:
-        verdict = judged(example.equation, certificate.get("rounded"))
+        verdict = judge_equation(example.equation, certificate.get("rounded"))
         steps = list(replay(derivation)) if derivation else []
         if steps and steps[-1][1] != example.equation:
             raise DataError(
