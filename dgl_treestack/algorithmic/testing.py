@@ -71,13 +71,13 @@ def _predicted(task: Task, net: Net, streams: Sequence[Sequence[Sequence[int]]])
             if task.next_is_scored:
                 counts_for[end, column] = count
             count += 1
-    predicted = torch.ones(net.cell.restarts or 1, count, dtype=torch.bool)
-    for t, h in enumerate(states(net, tokens[:-1])):
-        columns = torch.nonzero(counts_for[t + 1] >= 0).flatten()
-        if len(columns):
-            hits = net.read(h).argmax(-1) == tokens[t + 1]
-            predicted[:, counts_for[t + 1, columns]] &= hits[:, columns]
-    return predicted
+    scored = counts_for[1:] >= 0
+    steps = scored.any(1)
+    following = zip(states(net, tokens[:-1]), tokens[1:], steps.tolist(), strict=True)
+    hits = torch.stack([net.read(h).argmax(-1) == targets for h, targets, counts in following if counts])  # (steps, R, B)
+    misses = ~hits.movedim(1, 0)[:, scored[steps]]
+    total = torch.zeros(len(misses), count).index_add_(1, counts_for[1:][scored], misses.float())
+    return total == 0
 
 
 @torch.no_grad()

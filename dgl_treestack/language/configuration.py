@@ -1,4 +1,4 @@
-"""What a run of a language model is: one TOML file."""
+"""The configuration of a run of a language model: one TOML file."""
 
 import math
 import re
@@ -16,10 +16,14 @@ CELLS: dict[str, type[SequenceCell]] = {"rnn": RNN, "lstm": LSTM, "scrn": SCRN, 
 
 @dataclass(frozen=True)
 class LanguageConfig:
-    """One complete run, but for the seed and the text. streams: the training text is cut into so many, read side by side.
-    window: tokens between updates, through which gradients go back. clip: of every gradient's entries. When the validation
-    entropy does not fall, the rate is multiplied by `factor` and the best weights are taken up again; training ends after
-    `patience` such epochs in a row. Adam's moments begin anew with every epoch. settings: what the cell takes."""
+    """The complete configuration of a run, except for its seed and its text.
+
+    settings: arguments of the cell's class. streams: the number of pieces of the training text that are read side by side.
+    window: the number of tokens between updates, through which gradients are propagated. clip: bound of the entries of all
+    gradients. factor, patience: after an epoch in which the validation entropy does not fall, the learning rate is multiplied
+    by `factor` and training returns to the best weights; it ends after `patience` such epochs in a row. Adam's moments are
+    reset at the start of every epoch.
+    """
 
     name: str
     model: Literal["rnn", "lstm", "scrn", "stack_rnn"]
@@ -46,9 +50,9 @@ class LanguageConfig:
         self.cell()
 
     def cell(self) -> SequenceCell:
-        """The cell over `hidden` inputs. Raises ConfigurationError for an unknown setting."""
+        """Build the cell, with `hidden` inputs. Raises ConfigurationError for an unknown setting."""
         if "restarts" in self.settings:
-            raise ConfigurationError("'restarts' is no setting here: a text is read by one net.")
+            raise ConfigurationError("'restarts' is no setting of a language model, which trains one net. Remove it.")
         try:
             return CELLS[self.model](self.hidden, self.hidden, **self.settings)
         except TypeError as error:
@@ -56,7 +60,7 @@ class LanguageConfig:
 
 
 def load(path: Path, assignments: Sequence[str] = ()) -> LanguageConfig:
-    """The configuration in a TOML file, values replaced by KEY=VALUE. Raises ConfigurationError that names the file."""
+    """Read a configuration from a TOML file, values replaced by KEY=VALUE. Raises ConfigurationError that names the file."""
 
     def build(data: dict[str, Any]) -> LanguageConfig:
         return configuration.override(configuration.build(LanguageConfig, data), assignments)
