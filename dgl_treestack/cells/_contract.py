@@ -1,23 +1,4 @@
-"""The contract of a cell. A cell is one step of the recursion: children's states in, parent's state out.
-
-A cell never sees a graph, a loss or a file. `propagate` runs any cell over a graph; `tests/cells` checks the cell of every
-file of this folder. A cell of your own is a class derived from `Cell`:
-
-    @register_cell("my_tree_rnn")
-    class MyTreeRNN(Cell):
-        def __init__(self, *sizes, **common):
-            super().__init__(*sizes, **common)
-            self.signals = {"gate": (self.hidden,)}                        # what `node` reports, here one gate per element
-            self.noise = {"h": (self.hidden,)}                             # what dropout multiplies
-            self.add_product("state", self.joined(self.hidden), (self.hidden, 0))      # W, b per operator
-            self.add_product("gate", self.joined(self.hidden), (self.hidden, 0))       # V, c per operator
-
-        def node(self, ops, children, inputs, noise):
-            x = self.join(children["h"], inputs)                           # x = [h_1; ...; h_A; inputs]
-            gate = torch.sigmoid(ops.linear("gate", x))                    # g = sigma(V x + c)
-            h = gate * torch.tanh(ops.linear("state", x))                  # h = g * tanh(W x + b)
-            return {"h": dropped(h, noise, "h")}, {"gate": gate}
-"""
+"""The contract of a cell: one step of the recursion, children's states in, parent's state out."""
 
 import abc
 from collections.abc import Mapping, Sequence
@@ -57,7 +38,22 @@ def dropped(x: Tensor, noise: Noise, name: str) -> Tensor:
 
 
 class Cell(nn.Module, abc.ABC):
-    """Base of all recursive cells.
+    """Base of all recursive cells. A cell never sees a graph, a loss or a file; `propagate` runs any cell over a graph.
+
+        @register_cell("my_tree_rnn")
+        class MyTreeRNN(Cell):
+            def __init__(self, *sizes, **common):
+                super().__init__(*sizes, **common)
+                self.signals = {"gate": (self.hidden,)}                                # what `node` can report
+                self.noise = {"h": (self.hidden,)}                                     # what dropout multiplies
+                self.add_product("gate", self.joined(self.hidden), (self.hidden, 0))   # V, c of every operator
+                self.add_product("state", self.joined(self.hidden), (self.hidden, 0))  # W, b of every operator
+
+            def node(self, ops, children, inputs, noise):
+                x = self.join(children["h"], inputs)                                   # x = [h_1; ...; h_A; input]
+                gate = torch.sigmoid(ops.linear("gate", x))                            # g = sigma(V x + c)
+                h = gate * torch.tanh(ops.linear("state", x))                          # h = g * tanh(W x + b)
+                return {"h": dropped(h, noise, "h")}, {"gate": gate}
 
     operators: those the cell has parameters for. tokens: rows of the embedding table. hidden: width H of a node's state h.
     dropout: probability that an entry of a noise field is dropped in training. input_size: width of the external input of
@@ -69,12 +65,12 @@ class Cell(nn.Module, abc.ABC):
     A subclass passes these on to `super().__init__`, takes settings of its own as keyword arguments, and then declares
 
     - `fields`, what a node carries: name -> shape, without the dimension of nodes. `h` (H,) is always there; tasks read it.
-    - `signals`, what `node` reports beside the state, such as gates: name -> shape, with `PER_CHILD` for one entry per child.
+    - `signals`, what `node` can report beside the state, such as gates: name -> shape, `PER_CHILD` for one entry per child.
     - `noise`, the tensors that dropout multiplies: name -> shape.
-    - `empty`, what a field of a leaf is filled with: name -> number, 0 for fields that are not named. `h` is not filled.
+    - `empty`, the content of a leaf's fields other than h: name -> number, 0 for fields that are not named.
     - its weights, by `add_product`, `add_map` and `add_constants`.
 
-    It defines `node`, the step. `join`, `map` and `constants` apply weights so that one `node` serves both forms.
+    It defines `node`, the step. With `join`, `map` and `constants` one `node` serves both forms.
     Parameters are uninitialised until `reset_parameters` or `load_state_dict`. Raises ConfigurationError for a bad setting.
     """
 

@@ -63,7 +63,7 @@ class Task(nn.Module, abc.ABC):
         return {"score": output}
 
     def reset_parameters(self, generator: torch.Generator) -> None:
-        """Draw the initial values: linear layers by `draw_linear`. A subclass sets parameters of its own."""
+        """Draw the initial values of linear layers by `draw_linear`. A task with other parameters must set those."""
         for module in self.modules():
             if isinstance(module, nn.Linear):
                 draw_linear(module.weight, module.bias, generator)

@@ -113,7 +113,7 @@ def test_batches_of_a_small_data_set_are_made_once(monkeypatch):
     dataset = make().prepare([example("x + 1 = sin(y)"), example("x = y", 0), example("y = y")])
     first = list(dataset.batches(2))
     assert [len(batch.roots) for batch in first] == [2, 1]
-    assert all(one is other for one, other in zip(first, dataset.batches(2), strict=True))
+    assert all(batch is again for batch, again in zip(first, dataset.batches(2), strict=True))
     monkeypatch.setattr("dgl_treestack.model.dataset.MOST_KEPT", 0)
     fresh = make().prepare([example("x + 1 = sin(y)")])
     assert next(fresh.batches(2)) is not next(fresh.batches(2))

@@ -57,15 +57,15 @@ def update(
     stacks: S, or one stack per action, where each action moves a stack of its own. gates: weights of push, pop and, optionally,
     no-op, the same for all rows: one number per node, (N, 1), or one per element, (N, H). empty: entries of S below the bottom.
     """
-    pushed, popped, *kept = [stacks] * len(gates) if isinstance(stacks, Tensor) else stacks
+    pushed, popped, *unmoved = [stacks] * len(gates) if isinstance(stacks, Tensor) else stacks
     size = pushed.shape[1]
     if size > FEW_ROWS and not is_by_row():
-        return weighted_sum((push(pushed, value), pop(popped, empty), *kept), [gate.unsqueeze(1) for gate in gates])
+        return weighted_sum((push(pushed, value), pop(popped, empty), *unmoved), [gate.unsqueeze(1) for gate in gates])
     rows = []
     for i in range(size):
         above = pushed[:, i - 1] if i else value
         below = popped[:, i + 1] if i + 1 < size else torch.full_like(value, empty)
-        rows.append(weighted_sum((above, below, *(rows_kept[:, i] for rows_kept in kept)), gates))
+        rows.append(weighted_sum((above, below, *(rows_of_noop[:, i] for rows_of_noop in unmoved)), gates))
     return torch.stack(rows, dim=1)
 
 
