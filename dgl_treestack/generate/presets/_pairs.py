@@ -79,10 +79,10 @@ class PairPreset(Preset):
                 return shards
             assembly, requested = self._assembly(options, parts, shards), {}
             for cell, planned in plan.items():
-                chosen, made = len(assembly.chosen[cell]), assembly.made[cell]
-                if chosen < planned and assembly.new[cell] > WORTHWHILE * made:
+                chosen, raw = len(assembly.chosen[cell]), assembly.made[cell]
+                if chosen < planned and assembly.new[cell] > WORTHWHILE * raw:
                     shortage = 2 * (planned - chosen) + 0.02 * planned
-                    requested[cell] = min(3 * planned, shortage * made / max(1, chosen) + 40)
+                    requested[cell] = min(3 * planned, shortage * raw / max(1, chosen) + 40)
             if not requested:
                 break
         return shards
@@ -128,15 +128,15 @@ class PairPreset(Preset):
     def finish(self, options: Options, parts: Parts) -> Product:
         """Build one file per fold, and notes on the pairs that were made, dropped and missing."""
         plan, assembly = self.plan(options), self._assembly(options, parts, self.shards(options, parts))
-        made, dropped, short = Counter[int](), dict[str, dict[str, int]](), Counter[str]()
+        by_depth, dropped, short = Counter[int](), dict[str, dict[str, int]](), Counter[str]()
         for cell, pairs in assembly.made.items():
-            made[cell.depth] += pairs
+            by_depth[cell.depth] += pairs
         for (gate, depth), pairs in sorted(assembly.dropped.items()):
             dropped.setdefault(gate, {})[str(depth)] = pairs
         for cell, pairs in plan.items():
             short[f"{cell.fold}, depth {cell.depth}"] += pairs - len(assembly.chosen[cell])
         notes = {
-            "pairs made, by depth": {str(depth): made[depth] for depth in sorted(made)},
+            "pairs made, by depth": {str(depth): by_depth[depth] for depth in sorted(by_depth)},
             "pairs dropped, by gate and depth": dropped,
             "pairs short of the plan": {name: pairs for name, pairs in short.items() if pairs},
         }

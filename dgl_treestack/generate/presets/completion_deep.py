@@ -1,7 +1,8 @@
 """Equation completion with blanks of any depth from 1 to 13 and a thousand candidates each, after Mali et al. (2021).
 
 `blanks.jsonl.gz` has true equations of depth 8 to 14 with the truth in place: `blank` is the node to guess, `class` the value
-class of the subtree at that node. Every depth of the blank has as many equations, and so have one, two and three variables.
+class of the subtree at that node. The number of equations is the same for every depth of the blank, and for one, two and three
+variables.
 
 A dozen blanks of one depth and number of variables share a file of candidates, named in their certificates:
 

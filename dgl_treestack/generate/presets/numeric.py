@@ -72,7 +72,7 @@ class Numeric(Preset):
     def finish(self, options: Options, parts: Parts) -> Product:
         """Build the files; a family with an equation that an earlier one has is dropped as a whole."""
         files: dict[str, list[Row]] = {f"{fold}.jsonl.gz": [] for fold in dict.fromkeys(FOLDS)}
-        seen, made, planned, dropped = set[str](), Counter[str](), Counter[str](), 0
+        seen, counts, planned, dropped = set[str](), Counter[str](), Counter[str](), 0
         for part in parts.names():
             for name, rows in groupby(parts.rows(part), key=lambda row: row["family"]):
                 family = list(rows)
@@ -81,7 +81,7 @@ class Numeric(Preset):
                     dropped += len(family)
                     continue
                 seen |= keys
-                made[family[0]["kind"]] += len(family)
+                counts[family[0]["kind"]] += len(family)
                 for i, row in enumerate(family):  # of four equations in a row the first two are a pair, and the last two
                     equation, pair = Equation.from_prefix(row["prefix"]), f"{name}-{i // 2}"
                     example = Example(
@@ -90,7 +90,7 @@ class Numeric(Preset):
                     files[f"{row['fold']}.jsonl.gz"].append(to_dict(example))
         for shard in self.shards(options, parts):
             planned[shard.work["kind"]] += 4 * shard.work["trades"]
-        short = {kind: {"wanted": planned[kind], "made": made[kind]} for kind in KINDS if made[kind] < planned[kind]}
+        short = {kind: {"wanted": planned[kind], "made": counts[kind]} for kind in KINDS if counts[kind] < planned[kind]}
         return Product(files, {"dropped as duplicates": dropped, "fell short": short})
 
 

@@ -22,7 +22,7 @@ from dgl_treestack.truth import judge
 
 AXIOMS = Path(dgl_treestack.__file__).parent / "resources" / "axioms_paper.txt"
 CORRECT = dict(enumerate((0.52, 0.57, 0.62, 0.61, 0.58, 0.56, 0.54, 0.52, 0.52, 0.49, 0.50, 0.50, 0.50), start=1))
-SHALLOW = 3  # up to this depth all equations are made in one shard, as several would find the same few
+SHALLOW = 3  # up to this depth all equations are made in one shard, because several shards would find the same few
 FILES = ("train", "validation", "test")
 VALIDATION_SHARE = 0.2
 
