@@ -1,4 +1,4 @@
-"""Examples made ready for a model, and batches of them: trees with what is wanted of each."""
+"""Examples prepared for a model, and batches of them: trees with the targets of the model's outputs."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -20,39 +20,41 @@ from dgl_treestack.expression.operators import MATH, Signature
 from dgl_treestack.propagate import Plans
 from dgl_treestack.tasks import Item, Task
 
-MOST_KEPT = 500_000  # nodes of a data set whose batches are kept: some 60 MB
-AT_ONCE = 8  # batches that are made one after the other before the first is used
+MOST_KEPT = 500_000  # nodes of a data set whose batches are kept in memory: some 60 MB
+AT_ONCE = 8  # batches that are built one after the other before the first is used
 
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Examples made ready for one model: what is propagated, what is wanted, and by which task, per example."""
+    """Examples prepared for one model.
+
+    items: the tree and the target of every example. forest: the trees. targets: (G,). task: (G,) index of the model's task.
+    cache: batches by their size and device, filled by `batches`.
+    """
 
     examples: Sequence[Example]
     items: Sequence[Item]
     forest: Forest
     targets: np.ndarray
     task: np.ndarray
-    kept: dict[tuple[int, str], list["Batch"]] = field(default_factory=dict)
+    cache: dict[tuple[int, str], list["Batch"]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.examples)
 
-    def batch(self, chosen: np.ndarray, device: torch.device | str = "cpu") -> "Batch":
-        """The chosen examples as one batch on the CPU, what is wanted of them on the device."""
-        return self._batch(chosen, self.forest.select(chosen), Plans(self.forest.signature), device)
+    def batch(
+        self,
+        chosen: np.ndarray,
+        device: torch.device | str = "cpu",
+        *,
+        forest: Forest | None = None,
+        plans: Plans | None = None,
+    ) -> "Batch":
+        """Return the chosen examples as one batch: trees on the CPU, targets on the device.
 
-    def in_order(self, order: np.ndarray, size: int, device: torch.device | str = "cpu") -> Iterator["Batch"]:
-        """The examples in the given order, so many at a time. Several batches are made at once, and so are their plans: after
-        a step of training hardly anything of what makes them is left in the caches of a processor."""
-        chosen = [order[start : start + size] for start in range(0, len(order), size)]
-        for start in range(0, len(chosen), AT_ONCE):
-            group = chosen[start : start + AT_ONCE]
-            forests = [self.forest.select(own) for own in group]
-            plans = Plans(self.forest.signature, forests)
-            yield from [self._batch(own, forest, plans, device) for own, forest in zip(group, forests, strict=True)]
-
-    def _batch(self, chosen: np.ndarray, forest: Forest, plans: Plans, device: torch.device | str) -> "Batch":
+        forest, plans: of these trees, if they were made before.
+        """
+        forest = self.forest.select(chosen) if forest is None else forest
         sides, starts = self.forest.sides[chosen], forest.offsets[:-1]
         return Batch(
             forest,
@@ -60,22 +62,37 @@ class Dataset:
             torch.from_numpy(np.where(sides < 0, -1, sides + starts[:, None])),
             torch.from_numpy(self.targets[chosen]).to(device, non_blocking=True),
             self.task[chosen],
-            plans,
+            Plans(forest.signature) if plans is None else plans,
         )
 
+    def in_order(self, order: np.ndarray, size: int, device: torch.device | str = "cpu") -> Iterator["Batch"]:
+        """Yield batches of `size` examples in the given order.
+
+        Batches are built several at once, and so are their plans, because a training step evicts the code and data that
+        build them from the caches of a processor.
+        """
+        chosen = [order[start : start + size] for start in range(0, len(order), size)]
+        for start in range(0, len(chosen), AT_ONCE):
+            group = chosen[start : start + AT_ONCE]
+            forests = [self.forest.select(trees) for trees in group]
+            plans = Plans(self.forest.signature, forests)
+            yield from [
+                self.batch(trees, device, forest=forest, plans=plans) for trees, forest in zip(group, forests, strict=True)
+            ]
+
     def batches(self, size: int, device: torch.device | str = "cpu") -> Iterator["Batch"]:
-        """All examples in order. Those of a small data set are made once and kept, with their plans."""
-        if (size, str(device)) in self.kept:
-            yield from self.kept[size, str(device)]
+        """Yield all examples in order. The batches of a small data set are kept with their plans, for the next call."""
+        if (size, str(device)) in self.cache:
+            yield from self.cache[size, str(device)]
             return
-        made = []
+        batches = []
         for batch in self.in_order(np.arange(len(self)), size, device):
-            made.append(batch)
+            batches.append(batch)
             yield batch
             if len(self.forest.op) > MOST_KEPT:
-                made.clear()
-        if made:
-            self.kept[size, str(device)] = made
+                batches.clear()
+        if batches:
+            self.cache[size, str(device)] = batches
 
 
 def prepare(
@@ -85,49 +102,42 @@ def prepare(
     signature: Signature = MATH,
     task_name: str | None = None,
 ) -> Dataset:
-    """Examples as data for tasks, each for the first that accepts it, or all for the one that is named.
+    """Prepare every example for the first task that accepts it, or all examples for the named task.
 
-    Raises DataError when no task accepts an example, ConfigurationError when there is no such task, VocabularyError for an
+    Raises DataError when no task accepts an example, ConfigurationError when no task has the name, VocabularyError for an
     unknown leaf.
     """
     names = [head.name for head in heads]
     if task_name is not None and task_name not in names:
         raise ConfigurationError("The model was not made for it: " + unknown("task", task_name, names))
-    task = [_route(example, heads) if task_name is None else names.index(task_name) for example in examples]
+    task: list[int] = []
+    for example in examples:
+        accepting = (i for i, head in enumerate(heads) if head.accepts(example))
+        index = next(accepting, None) if task_name is None else names.index(task_name)
+        if index is None:
+            raise DataError(f"{example.equation} fits none of the model's tasks ({', '.join(names)}).", example.source or None)
+        task.append(index)
     items = [heads[i].prepare(example) for i, example in zip(task, examples, strict=True)]
     try:
         forest = Forest.build([item.tree for item in items], vocabulary, signature)
     except VocabularyError:
-        _blame(examples, vocabulary)
+        for example in examples:  # name the file and line of the first unknown leaf
+            try:
+                for _, kind, text in example.equation.leaves():
+                    vocabulary.row(kind, text)
+            except VocabularyError as error:
+                raise DataError(str(error), example.source or None) from None
         raise
     targets = np.array([item.target for item in items], dtype=np.float64)
     return Dataset(examples, items, forest, targets, np.array(task, dtype=np.int64))
 
 
-def _route(example: Example, heads: Sequence[Task]) -> int:
-    for i, head in enumerate(heads):
-        if head.accepts(example):
-            return i
-    tasks_of_model = ", ".join(head.name for head in heads)
-    raise DataError(f"{example.equation} fits none of the model's tasks ({tasks_of_model}).", example.source or None)
-
-
-def _blame(examples: Sequence[Example], vocabulary: Vocabulary) -> None:
-    """Raise the vocabulary's error for the first example that it cannot read, with file and line where known."""
-    for example in examples:
-        try:
-            for _, kind, text in example.equation.leaves():
-                vocabulary.row(kind, text)
-        except VocabularyError as error:
-            raise DataError(str(error), example.source or None) from None
-
-
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Trees with the root (B,) of each, the root's first two children (B, 2) or -1, target (B,) and task (B,).
+    """Trees with the node index of every root (B,), of its first two children (B, 2) or -1, target (B,) and task (B,).
 
-    trees: a forest, or somebody's graph. plans: its own among those of the batches that were made with it.
-    `graph`, the trees as one batched graph, is made when somebody asks for it: the fast engines do not.
+    trees: a forest, or a graph that the user brought. plans: of this batch and of those built at the same time.
+    `graph`, the trees as one batched graph, is built at its first use; the fast engines do not use it.
     """
 
     trees: Source
@@ -141,47 +151,44 @@ class Batch:
     def of_graph(
         cls, batch: DGLGraph, heads: Sequence[Task], task: str | None, signature: Signature, tokens: int | None = None
     ) -> "Batch":
-        """A batched graph, of whose targets nothing is known (NaN). task: of all trees, named where there are several.
+        """Return a batched graph as a batch with unknown targets (NaN). task: of all trees; required for several heads.
 
         Raises ConfigurationError for an unknown task, GraphError for a graph that is not well formed, a tree with several
-        roots, and trees that are not what the task asks for.
+        roots, and trees that the task cannot read: a task that compares sides takes equations, another task anything else.
         """
         names = [head.name for head in heads]
         if task is None and len(names) > 1:
             raise ConfigurationError(f"The model has the tasks {', '.join(names)}. Say which one a graph is for: task=...")
         if task is not None and task not in names:
             raise ConfigurationError("The model was not made for it: " + unknown("task", task, names))
-        number = 0 if task is None else names.index(task)
+        head_index = 0 if task is None else names.index(task)
+        head = heads[head_index]
         nodes = check(batch, signature, tokens)
         check_one_root(batch)
         roots = graph.roots(batch).cpu().long()
         children = nodes.children[roots.numpy()]
-        _check_roots(nodes.op[roots.numpy()], (children >= 0).sum(1), roots, heads[number], signature)
+        is_equation = nodes.op[roots.numpy()] == (signature.index[signature.root] if signature.root else NO_OPERATOR - 1)
+        for tree in np.flatnonzero(is_equation != head.compares_sides)[:1]:
+            where = f"Tree {tree} of the batch, with root {int(roots[tree])},"
+            if head.compares_sides:
+                raise GraphError(f"{where} is no equation, whose two sides the task {head.name!r} compares.")
+            raise GraphError(
+                f"{where} is an equation, whose root has no state, which the task {head.name!r} reads. Give a side."
+            )
+        arity = (children >= 0).sum(1)
+        for tree in np.flatnonzero((arity != 2) & head.compares_sides)[:1]:
+            raise GraphError(f"The equation with root {int(roots[tree])} has {arity[tree]} sides; {head.name!r} compares two.")
         sides = np.full((len(roots), 2), -1, dtype=np.int64)
         sides[:, : children.shape[1]] = children[:, :2]
         targets = torch.full((len(roots),), float("nan"), dtype=torch.float64)
-        return cls(batch, roots, torch.from_numpy(sides), targets, np.full(len(roots), number), Plans(signature))
+        return cls(batch, roots, torch.from_numpy(sides), targets, np.full(len(roots), head_index), Plans(signature))
 
     @cached_property
     def graph(self) -> DGLGraph:
+        """The trees as one batched graph."""
         return graph.build(self.trees) if isinstance(self.trees, Forest) else self.trees
 
     @property
     def source(self) -> Source:
-        """What is to be propagated: the graph, which may have been changed, if there is one by now."""
+        """The input of `propagate`: the graph if it was built, because a user may have changed it since, else the trees."""
         return vars(self).get("graph", self.trees)
-
-
-def _check_roots(op: np.ndarray, arity: np.ndarray, roots: Tensor, head: Task, signature: Signature) -> None:
-    """Raise GraphError unless all trees are equations, for a task that compares their sides, or none is, for another.
-
-    op, arity: (B,) operators of roots, and how many children they have.
-    """
-    is_equation = op == (signature.index[signature.root] if signature.root else NO_OPERATOR - 1)
-    for tree in np.flatnonzero(is_equation != head.compares_sides)[:1]:
-        where = f"Tree {tree} of the batch, with root {int(roots[tree])},"
-        if head.compares_sides:
-            raise GraphError(f"{where} is no equation, whose two sides the task {head.name!r} compares.")
-        raise GraphError(f"{where} is an equation, whose root has no state, which the task {head.name!r} reads. Give a side.")
-    for tree in np.flatnonzero((arity != 2) & head.compares_sides)[:1]:
-        raise GraphError(f"The equation with root {int(roots[tree])} has {arity[tree]} sides; {head.name!r} compares two.")

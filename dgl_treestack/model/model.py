@@ -1,6 +1,6 @@
-"""A model: a cell or an encoder, the vocabulary it reads leaves with, and the heads of its tasks."""
+"""A model: a cell or an encoder, the vocabulary that encodes its leaves, and the heads of its tasks."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -47,7 +47,7 @@ class Model(nn.Module):
             raise ConfigurationError(unknown("kind of dropout masks", masks, MASKS))
         self.masks = masks
         self.cell = cell
-        self.heads = nn.ModuleDict({head.name: head for head in heads})
+        self.heads: Mapping[str, Task] = nn.ModuleDict({head.name: head for head in heads})  # type: ignore[assignment]
         self.vocabulary, self.signature = vocabulary, signature
 
     @classmethod
@@ -63,7 +63,7 @@ class Model(nn.Module):
         seed: int | None = None,
         **cell: Any,
     ) -> "Model":
-        """A model by the name or the class of its cell and the names of its tasks.
+        """Return a model by the name or the class of its cell, or the name of an encoder, and the names of its tasks.
 
         vocabulary: or the name of a preset. seed: of the initial values; without it parameters are uninitialised, to be filled
         by `reset_parameters` or `load_state_dict`. cell: dropout, share, input_size, and the settings of the cell.
@@ -76,7 +76,21 @@ class Model(nn.Module):
             if task not in task_table():
                 raise ConfigurationError(unknown("task", task, task_table()))
         vocabulary = Vocabulary.preset(vocabulary) if isinstance(vocabulary, str) else vocabulary
-        reader = _build(name, hidden, vocabulary, signature, **cell)
+        spec = cells.find(name) if isinstance(name, str) else name
+        reader: cells.Cell | Encoder
+        if isinstance(name, str) and name in encoders.encoders():
+            if spec is not None:
+                raise ConfigurationError(
+                    f"{name!r} names a cell that was registered and a sequence or attention model. Rename it."
+                )
+            share = cell.pop("share", "operator")
+            if share != "operator":
+                raise ConfigurationError(f"'share' is {share!r}; {name} has no weights per operator to share.")
+            reader = encoders.build(name, len(vocabulary), len(signature.operators), hidden, **cell)
+        elif spec is None:
+            raise ConfigurationError(unknown("model", str(name), [*cells.models(), *encoders.encoders()]))
+        else:
+            reader = cells.build(name, signature.inner, len(vocabulary), hidden, **cell)
         model = cls(reader, [task_table()[task](hidden) for task in tasks], vocabulary, signature, masks=masks)
         if seed is not None:
             model.reset_parameters(torch.Generator().manual_seed(seed))
@@ -84,7 +98,7 @@ class Model(nn.Module):
 
     @property
     def tree_cell(self) -> cells.Cell:
-        """The cell, for who needs states of nodes. Raises ConfigurationError for an encoder, which has none."""
+        """The cell of a model with node states. Raises ConfigurationError for an encoder, which has none."""
         if isinstance(self.cell, Encoder):
             raise ConfigurationError("This needs a tree model: sequence and attention models have no states of nodes.")
         return self.cell
@@ -92,37 +106,39 @@ class Model(nn.Module):
     def reset_parameters(self, generator: torch.Generator) -> None:
         """Draw all initial values from a generator."""
         self.cell.reset_parameters(generator)
-        for head in self._heads:
+        for head in self.heads.values():
             head.reset_parameters(generator)
 
-    @property
-    def _heads(self) -> list[Task]:
-        return list(self.heads.values())  # type: ignore[arg-type]
-
     def prepare(self, examples: Sequence[Example], task_name: str | None = None) -> Dataset:
-        """Examples as data for this model, all for one task if it is named.
+        """Prepare examples for this model, all for one task if it is named.
 
-        Raises DataError when no task accepts an example, ConfigurationError when the model has no such task, VocabularyError
-        for an unknown leaf.
+        Raises DataError when no task accepts an example, ConfigurationError when the model has no task of the name,
+        VocabularyError for an unknown leaf.
         """
-        dataset = prepare(examples, self._heads, self.vocabulary, self.signature, task_name)
+        dataset = prepare(examples, list(self.heads.values()), self.vocabulary, self.signature, task_name)
         if isinstance(self.cell, Encoder):
             self.cell.check(dataset.forest, [example.source for example in examples])
         return dataset
 
-    # Python first: what a person asks of a model
-
     @torch.no_grad()
     def score(self, equations: str | Expression | Sequence[str | Expression], *, task: str | None = None) -> Tensor:
-        """(B,) the model's outputs for equations or their texts, in evaluation mode: for verification, sigmoid(score) is the
-        probability that an equation holds.
+        """Return the model's outputs (B,) for equations or their texts, in evaluation mode.
 
-        task: where the model has several. Raises ExpressionError, VocabularyError, DataError, ConfigurationError.
+        For verification, sigmoid(score) is the probability that an equation holds. A text is in infix; with another signature
+        than the papers' in prefix form. task: all equations are for this task; by default each is for the first task that
+        accepts it. Raises ExpressionError, VocabularyError, DataError, ConfigurationError.
 
         >>> model.score("sin(x)**2 + cos(x)**2 = 1").sigmoid()  # doctest: +SKIP
         """
-        several = [equations] if isinstance(equations, str | Expression) else equations
-        trees = [self._read(one) if isinstance(one, str) else one for one in several]
+        trees: list[Expression] = []
+        for equation in [equations] if isinstance(equations, str | Expression) else equations:
+            if not isinstance(equation, str):
+                trees.append(equation)
+            elif self.signature.name == MATH.name:
+                trees.append(Equation.parse(equation))
+            else:
+                is_equation = equation.split()[:1] == [self.signature.root]
+                trees.append((Equation if is_equation else Expression).from_prefix(equation, self.signature))
         dataset = self.prepare([Example(tree) for tree in trees], task)
         modes = {module: module.training for module in self.modules()}
         self.eval()
@@ -135,22 +151,17 @@ class Model(nn.Module):
         return torch.cat(outputs) if outputs else next(self.parameters()).new_zeros(0)
 
     def states(self, graph: DGLGraph, *, signals: Sequence[str] | None = None, engine: str = "levels") -> Tensor:
-        """(N, H) the states h of all nodes, left on the graph with the cell's other fields and its signals: all of them, or
-        those named. See `dgl_treestack.propagate.propagate`."""
+        """Return the states h (N, H) of all nodes and put them on the graph, with the cell's other fields and its signals.
+
+        signals: names of signals, by default all. See `dgl_treestack.propagate.propagate`.
+        """
         names = list(self.tree_cell.signals) if signals is None else signals
         return propagate(graph, self.tree_cell, engine=engine, signature=self.signature, signals=names)
 
     def dataset(self, source: Any, **settings: Any) -> TreeDataset:
-        """A `TreeDataset` with this model's vocabulary, tasks and signature. settings: of the data set, such as save_dir."""
+        """Return a `TreeDataset` with this model's vocabulary, tasks and signature. settings: of it, such as save_dir."""
         common = {"vocabulary": self.vocabulary, "tasks": tuple(self.heads), "signature": self.signature}
         return TreeDataset(source, **{**common, **settings})
-
-    def _read(self, text: str) -> Expression:
-        """An equation in infix; of another signature than the papers' a tree in prefix form."""
-        if self.signature.name == MATH.name:
-            return Equation.parse(text)
-        is_equation = text.split()[:1] == [self.signature.root]
-        return (Equation if is_equation else Expression).from_prefix(text, self.signature)
 
     def forward(
         self,
@@ -162,114 +173,74 @@ class Model(nn.Module):
         keep: bool = False,
         task: str | None = None,
     ) -> Tensor:
-        """The output of every tree (B,). `generator` draws dropout masks in training; without it torch's own does.
+        """Return the output of every tree (B,).
 
-        batch: of a `Dataset`, or any DGL graph of one tree per graph of the batch, all for one task, named where the model has
-        several. keep: leave the states on the graph, which is done in any case when there are signals. An encoder has none.
-        Raises GraphError for a graph that is not well formed, or not what the task asks for.
+        batch: of a `Dataset`, or any batched DGL graph with one tree per graph. engine, signals: see `propagate`; an encoder
+        has no signals. generator: draws dropout masks in training, by default torch's own. keep: put the states on the graph,
+        as is always done when there are signals. task: of all trees of a DGL graph, required if the model has several.
+        Raises GraphError for a graph that is not well formed, or whose trees the task cannot read.
         """
         if not isinstance(batch, Batch):
             tokens = self.cell.leaves if isinstance(self.cell, Encoder) else self.cell.tokens
-            batch = Batch.of_graph(batch, self._heads, task, self.signature, tokens)
-        return self.read(self._states(batch, engine, signals, generator, keep=keep), batch)
-
-    def read(self, h: NodeStates, batch: Batch) -> Tensor:
-        """The output of every tree (B,) from the states of nodes."""
-        parts = [(chosen, head(h, batch.roots[chosen], batch.sides[chosen])) for head, chosen in self._parts(batch)]
-        return _together(parts)
-
-    def _states(
-        self, batch: Batch, engine: str, signals: Sequence[str], generator: torch.Generator | None, *, keep: bool
-    ) -> NodeStates:
-        """h of nodes, as heads ask for it."""
+            batch = Batch.of_graph(batch, list(self.heads.values()), task, self.signature, tokens)
         if engine not in ENGINES:
             raise ConfigurationError(unknown("engine", engine, ENGINES))
         if isinstance(self.cell, Encoder):
             if signals:
                 raise ConfigurationError(f"A sequence or attention model has no signals, such as {signals[0]!r}.")
-            return _Encoded(self.cell, batch.source, self.signature, generator)
+            return self.read(partial(_encode, self.cell, batch.source, self.signature, generator), batch)
         source = batch.graph if engine == "topo" else batch.source
-        per_subtree = self.masks == "subtree"
         noise = None
         if self.training:
+            per_subtree = self.masks == "subtree"
             generator = generator or torch.default_generator
             noise = draw_noise(self.cell, source, generator, per_subtree=per_subtree, signature=self.signature)
         states = compute(
-            source,
-            self.cell,
-            engine=engine,
-            signature=self.signature,
-            signals=signals,
-            noise=noise,
-            plans=batch.plans,
+            source, self.cell, engine=engine, signature=self.signature, signals=signals, noise=noise, plans=batch.plans
         )
         if keep or signals:
             states.put_on(batch.graph)
-        return partial(states.of, "h")
+        return self.read(partial(states.of, "h"), batch)
 
-    def _parts(self, batch: Batch) -> Iterator[tuple[Task, Any]]:
-        """Every head that has examples in the batch, and which."""
-        for i, head in enumerate(self._heads):
-            if len(self.heads) == 1 or (batch.task == i).all():
-                yield head, slice(None)
-            elif (batch.task == i).any():
-                yield head, torch.from_numpy(np.flatnonzero(batch.task == i))
+    def read(self, h: NodeStates, batch: Batch) -> Tensor:
+        """Return the output of every tree (B,) from the states of nodes."""
+        return self._by_task(batch, lambda head, trees: head(h, batch.roots[trees], batch.sides[trees]))
 
     def losses(self, output: Tensor, batch: Batch) -> Tensor:
-        """(B,) the loss of every output under its own task."""
-        return self._per_task("loss", output, batch)
+        """Return the loss (B,) of every output under its own task."""
+        targets = batch.targets.to(output)
+        return self._by_task(batch, lambda head, trees: head.loss(output[trees], targets[trees]).to(output))
 
     def correct(self, output: Tensor, batch: Batch) -> Tensor:
-        """(B,) 1 where an output is right, 0 where it is wrong."""
-        return self._per_task("correct", output, batch)
-
-    def _per_task(self, method: str, output: Tensor, batch: Batch) -> Tensor:
+        """Return 1 where an output is correct, 0 where it is not (B,)."""
         targets = batch.targets.to(output)
-        parts = self._parts(batch)
-        return _together([(c, getattr(head, method)(output[c], targets[c]).to(output)) for head, c in parts])
+        return self._by_task(batch, lambda head, trees: head.correct(output[trees], targets[trees]).to(output))
+
+    def _by_task(self, batch: Batch, function: Callable[[Task, Any], Tensor]) -> Tensor:
+        """Return the values (B,) of a function of a head and the indices of its trees, called once per head of the batch."""
+        result: Tensor | None = None
+        for i, head in enumerate(self.heads.values()):
+            is_of_head = batch.task == i
+            if len(self.heads) == 1 or is_of_head.all():
+                return function(head, slice(None))
+            if is_of_head.any():
+                trees = torch.from_numpy(np.flatnonzero(is_of_head))
+                values = function(head, trees)
+                result = values.new_zeros(len(batch.task)) if result is None else result
+                result = result.index_copy(0, trees.to(values.device), values)
+        assert result is not None  # every tree is of one of the heads
+        return result
 
     def record(self, dataset: Dataset, i: int, output: float) -> dict[str, Any]:
-        """The task's part of the record of example i."""
-        head = self._heads[dataset.task[i]]
+        """Return the columns that the task adds to the record of example i."""
+        head = list(self.heads.values())[dataset.task[i]]
         return {"task": head.name, **head.record(dataset.examples[i], dataset.items[i], output)}
 
 
-def _build(
-    name: str | type[cells.Cell], hidden: int, vocabulary: Vocabulary, signature: Signature, **settings: Any
-) -> cells.Cell | Encoder:
-    """What a model's name or class stands for. Raises ConfigurationError."""
-    cell = cells.find(name) if isinstance(name, str) else name
-    if isinstance(name, str) and name in encoders.encoders():
-        if cell is not None:
-            raise ConfigurationError(f"{name!r} names a cell that was registered and a sequence or attention model. Rename it.")
-        share = settings.pop("share", "operator")
-        if share != "operator":
-            raise ConfigurationError(f"'share' is {share!r}; {name} has no weights per operator to share.")
-        return encoders.build(name, len(vocabulary), len(signature.operators), hidden, **settings)
-    if cell is None:
-        raise ConfigurationError(unknown("model", str(name), [*cells.models(), *encoders.encoders()]))
-    return cells.build(name, signature.inner, len(vocabulary), hidden, **settings)
-
-
-class _Encoded:
-    """Vectors of nodes, from an encoder whose dropout is drawn from a generator."""
-
-    def __init__(self, encoder: Encoder, source: Source, signature: Signature, generator: torch.Generator | None):
-        self.encoder, self.source, self.signature, self.generator = encoder, source, signature, generator
-
-    def __call__(self, nodes: Tensor) -> Tensor:
-        with torch.random.fork_rng(devices=[], enabled=self.generator is not None):
-            if self.generator is not None:
-                torch.manual_seed(self.generator.initial_seed())
-            found: Tensor = self.encoder(self.source, nodes, self.signature)
-            return found
-
-
-def _together(parts: Sequence[tuple[Any, Tensor]]) -> Tensor:
-    """Values (b,) of parts of a batch as one (B,)."""
-    if len(parts) == 1:
-        return parts[0][1]
-    result = parts[0][1].new_zeros(sum(len(chosen) for chosen, _ in parts))
-    for chosen, value in parts:
-        result = result.index_copy(0, chosen.to(value.device), value)
-    return result
+def _encode(encoder: Encoder, source: Source, signature: Signature, generator: torch.Generator | None, nodes: Tensor) -> Tensor:
+    """Return vectors of nodes; dropout is drawn from the seed of the generator, by default from torch's own generator."""
+    with torch.random.fork_rng(devices=[], enabled=generator is not None):
+        if generator is not None:
+            torch.manual_seed(generator.initial_seed())
+        vectors: Tensor = encoder(source, nodes, signature)
+        return vectors

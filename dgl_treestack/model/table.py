@@ -1,5 +1,6 @@
 """The table of models as `treestack cells` prints it."""
 
+import math
 from typing import Any
 
 from dgl_treestack import cells, encoders
@@ -10,47 +11,37 @@ HIDDEN = 50
 
 
 def rows() -> list[dict[str, Any]]:
-    """Every model name with its source, its parameters at hidden 50 over all operators, and its state size per node."""
+    """Return every model name with its source, its parameters over all operators, and its state size per node.
+
+    Sizes are those at hidden 50 for cells, at the usual width for encoders.
+    """
     tokens = len(Vocabulary.preset("canonical"))
-    found = []
-    for name, model in cells.models().items():
-        cell = cells.build(name, MATH.inner, tokens, HIDDEN)
-        found.append(
+    models: list[tuple[str, Any, Any]] = [
+        *((name, spec, cells.build(name, MATH.inner, tokens, HIDDEN)) for name, spec in cells.models().items()),
+        *(
+            (name, spec, encoders.build(name, tokens, len(MATH.operators), spec.hidden))
+            for name, spec in encoders.encoders().items()
+        ),
+    ]
+    table = []
+    for name, spec, module in models:
+        fields = module.fields if isinstance(module, cells.Cell) else {}
+        table.append(
             {
                 "name": name,
-                "paper": model.paper,
-                "equations": model.equations,
-                "parameters": sum(parameter.numel() for parameter in cell.parameters()),
-                "state": sum(_size(shape) for shape in cell.fields.values()),
-                "fields": {field: list(shape) for field, shape in cell.fields.items()},
-                "adds": model.adds,
+                "paper": spec.paper,
+                "equations": spec.equations,
+                "parameters": sum(parameter.numel() for parameter in module.parameters()),
+                "state": sum(math.prod(shape) for shape in fields.values()),
+                "fields": {field: list(shape) for field, shape in fields.items()},
+                "adds": spec.adds,
             }
         )
-    return found + [_encoder_row(name, model, tokens) for name, model in encoders.encoders().items()]
-
-
-def _encoder_row(name: str, model: encoders.EncoderSpec, tokens: int) -> dict[str, Any]:
-    encoder = encoders.build(name, tokens, len(MATH.operators), model.hidden)
-    return {
-        "name": name,
-        "paper": model.paper,
-        "equations": model.equations,
-        "parameters": sum(parameter.numel() for parameter in encoder.parameters()),
-        "state": 0,
-        "fields": {},
-        "adds": model.adds,
-    }
-
-
-def _size(shape: tuple[int, ...]) -> int:
-    size = 1
-    for extent in shape:
-        size *= extent
-    return size
+    return table
 
 
 def text(table: list[dict[str, Any]]) -> str:
-    """The table in columns."""
+    """Return the table in columns."""
     lines = [f"{'model':<32}{'paper':<32}{'equations':<14}{'parameters':>11}{'state':>7}  adds"]
     for row in table:
         lines.append(

@@ -5,6 +5,7 @@ import json
 import logging
 import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ from dgl_treestack.model.dataset import prepare
 from dgl_treestack.tasks import tasks as task_table
 
 logger = logging.getLogger(__name__)
-FORMAT = 1  # of the cached file
+FORMAT = 1  # version of the cached file
 Sample = tuple[DGLGraph, Tensor]
 
 
@@ -36,12 +37,12 @@ class TreeDataset(DGLDataset):
 
     source: a file of equations, or several, by path or by a name such as `bundled:quickstart/train`; or examples.
     vocabulary: or the name of a preset; `Model.dataset` takes the model's. tasks: every example is prepared for the first of
-    them that accepts it; a model takes batches of one task.
-    save_dir: where files are kept in the form that is quick to load, DGL's own folder (`~/.dgl`, or DGL_DOWNLOAD_DIR) when it
-    is not given; what is kept is made anew when files, vocabulary, tasks or signature change. transform: of a sample's graph.
+    them that accepts it; a batch for a model holds examples of one task.
+    save_dir: folder of the cache, by default DGL's own (`~/.dgl`, or DGL_DOWNLOAD_DIR); a cached file is replaced when files,
+    vocabulary, tasks or signature change. transform: applied to the graph of every sample.
 
-    Graphs are made when they are asked for. `collate`, for a loader's `collate_fn`, makes the graph of a batch at once, which
-    is quicker than `dgl.batch` of its graphs, and has the same nodes in the same order.
+    Graphs are built when they are asked for. `collate`, for a loader's `collate_fn`, builds the graph of a batch at once, which
+    is faster than `dgl.batch` of its graphs, and has the same nodes in the same order.
     Raises DataError for a file that cannot be read and an example that fits no task, VocabularyError for an unknown leaf.
 
     >>> data = TreeDataset("bundled:quickstart/train")  # doctest: +SKIP
@@ -70,12 +71,17 @@ class TreeDataset(DGLDataset):
                 raise ConfigurationError(unknown("task", task, task_table()))
         self.signature, self.tasks = signature, tuple(tasks)
         self.vocabulary = Vocabulary.preset(vocabulary) if isinstance(vocabulary, str) else vocabulary
-        several = list(source) if isinstance(source, Iterable) and not isinstance(source, str) else [source]
-        self.files = [str(one) for one in several if isinstance(one, str | Path)]
-        self._given = [one for one in several if isinstance(one, Example)]
-        if len(self.files) + len(self._given) != len(several) or (self.files and self._given):
+        entries = list(source) if isinstance(source, Iterable) and not isinstance(source, str) else [source]
+        self.files = [str(entry) for entry in entries if isinstance(entry, str | Path)]
+        self._examples = [entry for entry in entries if isinstance(entry, Example)]
+        if len(self.files) + len(self._examples) != len(entries) or (self.files and self._examples):
             raise ConfigurationError("A TreeDataset is made of files, or of examples, not of both or anything else.")
-        self._key = self._description()
+        # Examples are in memory already, and what a user's task prepares may change with its code.
+        is_ours = [task_table()[task].__module__.startswith("dgl_treestack.") for task in self.tasks]
+        self._is_cached = bool(self.files) and all(is_ours)
+        operators = [(op.name, op.arity) for op in signature.operators]
+        settings = [FORMAT, self.vocabulary.to_dict(), signature.name, operators, signature.root, self.tasks]
+        self._key = json.dumps([self.fingerprint, *settings])  # everything that the columns depend on
         super().__init__(
             "treestack",
             save_dir=None if save_dir is None else str(save_dir),
@@ -86,65 +92,57 @@ class TreeDataset(DGLDataset):
             transform=transform,
         )
 
-    def _description(self) -> str:
-        """What the columns depend on, as text."""
-        operators = [(one.name, one.arity) for one in self.signature.operators]
-        settings = [FORMAT, self.vocabulary.to_dict(), self.signature.name, operators, self.signature.root, self.tasks]
-        return json.dumps([self.fingerprint, *settings])
-
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of what the trees were made of."""
+        """SHA-256 of the contents of the files, or of the examples."""
         checksums = [resources.sha256(resources.find_data(name)) for name in self.files]
-        written = [json.dumps(formats.to_dict(example)) for example in self._given]
-        return hashlib.sha256("\n".join([*checksums, *written]).encode()).hexdigest()
+        lines = [json.dumps(formats.to_dict(example)) for example in self._examples]
+        return hashlib.sha256("\n".join([*checksums, *lines]).encode()).hexdigest()
 
-    # What DGL calls
+    # Methods that DGL calls
 
     def process(self) -> None:
+        """Prepare the examples of the files."""
         heads = [task_table()[name](1) for name in self.tasks]
         prepared = prepare(self.examples, heads, self.vocabulary, self.signature)
         self.forest, self.targets, self.task = prepared.forest, prepared.targets, prepared.task
 
     def _download(self) -> None:
-        """Nothing: DGL's own makes folders, even where nothing is to be kept."""
-
-    @property
-    def _is_kept(self) -> bool:
-        """Examples are here already, and what tasks of somebody's own prepare may change with their code."""
-        return bool(self.files) and all(task_table()[name].__module__.startswith("dgl_treestack.") for name in self.tasks)
-
-    def has_cache(self) -> bool:
-        return self._is_kept and self._path.is_file()
-
-    def save(self) -> None:
-        if not self._is_kept:
-            return
-        columns = {name: np.ascontiguousarray(self.forest.nodes[name]) for name in COLUMNS}
-        arrays = {**columns, "offsets": self.forest.offsets, "targets": self.targets, "task": self.task}
-        described = {"key": self._key, "leaves": json.dumps(self.forest.leaves), "sha256": _checksum(arrays)}
-        try:
-            atomic.write_bytes(self._path, safetensors.numpy.save(arrays, described))
-        except OutputError as error:
-            logger.warning("The columns of %s are not kept: %s", ", ".join(self.files), error)
-
-    def load(self) -> None:
-        """Raises DataError for a file that is not of these equations, after which DGL calls `process`."""
-        with safetensors.safe_open(self._path, framework="numpy") as file:
-            described = file.metadata() or {}
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        if described.get("key") != self._key or described.get("sha256") != _checksum(arrays):
-            raise DataError("It was made of other equations, or is damaged.", self._path)
-        nodes = np.empty(len(arrays["op"]), dtype=NODE)
-        for name in COLUMNS:
-            nodes[name] = arrays[name]
-        leaves = tuple((str(kind), str(text)) for kind, text in json.loads(described["leaves"]))
-        self.forest = Forest(self.signature, leaves, nodes, arrays["offsets"])
-        self.targets, self.task = arrays["targets"], arrays["task"]
+        """Do nothing. The method of DGL creates folders even if nothing is cached."""
 
     @property
     def _path(self) -> Path:
         return Path(self.save_path) / f"{self.hash}.safetensors"
+
+    def has_cache(self) -> bool:
+        """Whether there is a cached file to load."""
+        return self._is_cached and self._path.is_file()
+
+    def save(self) -> None:
+        """Write the columns to the cache, unless they are of examples or of a user's task."""
+        if not self._is_cached:
+            return
+        columns = {name: np.ascontiguousarray(self.forest.nodes[name]) for name in COLUMNS}
+        arrays = {**columns, "offsets": self.forest.offsets, "targets": self.targets, "task": self.task}
+        metadata = {"key": self._key, "leaves": json.dumps(self.forest.leaves), "sha256": _checksum(arrays)}
+        try:
+            atomic.write_bytes(self._path, safetensors.numpy.save(arrays, metadata))
+        except OutputError as error:
+            logger.warning("The columns of %s are not kept: %s", ", ".join(self.files), error)
+
+    def load(self) -> None:
+        """Read the columns from the cache. Raises DataError for a file of other equations; DGL then calls `process`."""
+        with safetensors.safe_open(self._path, framework="numpy") as file:
+            metadata = file.metadata() or {}
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        if metadata.get("key") != self._key or metadata.get("sha256") != _checksum(arrays):
+            raise DataError("It was made of other equations, or is damaged.", self._path)
+        nodes = np.empty(len(arrays["op"]), dtype=NODE)
+        for name in COLUMNS:
+            nodes[name] = arrays[name]
+        leaves = tuple((str(kind), str(text)) for kind, text in json.loads(metadata["leaves"]))
+        self.forest = Forest(self.signature, leaves, nodes, arrays["offsets"])
+        self.targets, self.task = arrays["targets"], arrays["task"]
 
     # Samples
 
@@ -152,21 +150,22 @@ class TreeDataset(DGLDataset):
         return len(self.forest)
 
     def __getitem__(self, i: int | Tensor) -> Sample:
-        place = operator.index(i)
-        if not -len(self) <= place < len(self):
-            raise IndexError(f"There is no tree {place} among {len(self)}.")
-        sample: Sample = Samples(self, [place % len(self)])[0]
+        index = operator.index(i)
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"There is no tree {index} among {len(self)}.")
+        sample: Sample = Samples(self, [index % len(self)])[0]
         return sample
 
-    def __getitems__(self, places: Sequence[int | Tensor]) -> "Samples":
-        """What a loader asks for a batch: samples that are made one by one, or as one graph by `collate`."""
-        return Samples(self, [int(place) for place in places])
+    def __getitems__(self, indices: Sequence[int | Tensor]) -> "Samples":
+        """Return the samples of a batch, as a loader asks for them; their graphs are not built yet."""
+        return Samples(self, [int(index) for index in indices])
 
     @staticmethod
     def collate(samples: "Sequence[Sample] | Samples") -> Sample:
-        """(graph, targets): one batched graph, and the targets (B,) as torch.float32."""
-        if isinstance(samples, Samples):
-            return samples.as_batch()
+        """Return one batched graph, and the targets (B,) as torch.float32."""
+        if isinstance(samples, Samples) and samples.dataset._transform is None:
+            dataset, indices = samples.dataset, samples.indices
+            return graph.build(dataset.forest, indices), torch.from_numpy(dataset.targets[indices]).float()
         graphs, targets = zip(*samples, strict=True)
         return batch(list(graphs)), torch.stack(targets)
 
@@ -177,45 +176,36 @@ class TreeDataset(DGLDataset):
 
     @cached_property
     def examples(self) -> list[Example]:
-        """What is known of every tree, read again where the columns came from a kept file. The package's loop takes these."""
-        return self._given or [
+        """The examples that were given, or those of the files, which are read at the first use. `Training` needs them."""
+        return self._examples or [
             example for name in self.files for example in formats.read(resources.find_data(name), self.signature)
         ]
 
 
+@dataclass(frozen=True, eq=False)
 class Samples(Sequence[Sample]):
-    """Some trees of a data set, whose graphs are made when they are asked for."""
+    """Samples of a data set by their indices. Every graph is built when its sample is asked for."""
 
-    def __init__(self, dataset: TreeDataset, places: Sequence[int]):
-        self.dataset, self.places = dataset, places
+    dataset: TreeDataset
+    indices: Sequence[int]
 
     def __len__(self) -> int:
-        return len(self.places)
+        return len(self.indices)
 
     def __getitem__(self, i: Any) -> Any:
         if isinstance(i, slice):
-            return Samples(self.dataset, self.places[i])
-        return self._transformed(graph.build(self.dataset.forest, [self.places[i]])), self._targets([self.places[i]])[0]
+            return Samples(self.dataset, self.indices[i])
+        index, transform = self.indices[i], self.dataset._transform
+        tree = graph.build(self.dataset.forest, [index])
+        target = torch.from_numpy(self.dataset.targets[[index]]).float()[0]
+        return (tree if transform is None else transform(tree)), target
 
     def __iter__(self) -> Iterator[Sample]:
         return (self[i] for i in range(len(self)))
 
-    def as_batch(self) -> Sample:
-        """All of them as one graph, with their targets (B,)."""
-        if self.dataset._transform is not None:
-            graphs, targets = zip(*self, strict=True)
-            return batch(list(graphs)), torch.stack(targets)
-        return graph.build(self.dataset.forest, self.places), self._targets(self.places)
-
-    def _targets(self, places: Sequence[int]) -> Tensor:
-        return torch.from_numpy(self.dataset.targets[places]).float()
-
-    def _transformed(self, made: DGLGraph) -> DGLGraph:
-        transform = self.dataset._transform
-        return made if transform is None else transform(made)
-
 
 def _checksum(arrays: Mapping[str, np.ndarray]) -> str:
+    """SHA-256 of names and values."""
     digest = hashlib.sha256()
     for name in sorted(arrays):
         digest.update(name.encode())
