@@ -1,4 +1,4 @@
-"""From raw pairs to a data set: nothing twice, nothing shared between folds, nothing to exploit, the counts asked for.
+"""From raw pairs to a data set without duplicates, leaks between folds, or local features that betray the label.
 
 The pairs of a block are taken in the order of its cells and go through four gates.
     new         no canonical key that an earlier pair of any block has
@@ -24,15 +24,15 @@ SMALL = 3  # evaluation equations up to this depth may share sides with training
 
 
 class Cell(NamedTuple):
-    """What a part belongs to: a block of pairs that are balanced together, a fold, a depth."""
+    """The unit of a plan: a block of pairs that are balanced together, a fold, a depth."""
 
     block: int
     fold: str
     depth: int
 
 
-class Place(NamedTuple):
-    """Where a raw pair is: its part and its number there."""
+class Location(NamedTuple):
+    """Where a raw pair is stored: the name of its part and its row there."""
 
     part: str
     row: int
@@ -40,19 +40,23 @@ class Place(NamedTuple):
 
 @dataclass
 class Assembly:
-    """chosen: cell -> the pairs that stay. made: cell -> raw pairs. dropped: (gate, depth) -> pairs that did not pass."""
+    """The result of the gates.
 
-    chosen: dict[Cell, list[Place]] = field(default_factory=dict)
+    chosen: cell -> the pairs that stay. made: cell -> number of raw pairs. new: cell -> those that passed the first two gates.
+    dropped: (gate, depth) -> pairs that did not pass.
+    """
+
+    chosen: dict[Cell, list[Location]] = field(default_factory=dict)
     made: Counter[Cell] = field(default_factory=Counter)
     new: Counter[Cell] = field(default_factory=Counter)
     dropped: Counter[tuple[str, int]] = field(default_factory=Counter)
 
 
 @dataclass(frozen=True)
-class Raw:
-    """What the gates look at in a raw pair: canonical keys of its members and of their whole sides, local features."""
+class RawPair:
+    """A raw pair as the gates see it: canonical keys of its members and of their whole sides, local features."""
 
-    place: Place
+    location: Location
     cell: Cell
     keys: frozenset[bytes]
     sides: frozenset[bytes]
@@ -61,72 +65,66 @@ class Raw:
 
 @dataclass
 class Memory:
-    """What need not be done again in the next round. raw: part -> its pairs. kept: block and pairs -> which are balanced."""
+    """Results that the next round reuses.
 
-    raw: dict[str, list[Raw]] = field(default_factory=dict)
-    kept: dict[tuple[int, tuple[Place, ...]], np.ndarray] = field(default_factory=dict)
+    raw: part -> its pairs. balanced: block and its pairs -> indices of the pairs that `balance` keeps.
+    """
 
-
-def load(parts: Parts, name: str, cell: Cell) -> list[Raw]:
-    """The raw pairs of a part."""
-    return [
-        Raw(Place(name, number), cell, _digests(row["keys"]), _digests(row["sides"]), _difference(*row["difference"]))
-        for number, row in enumerate(parts.rows(name))
-    ]
+    raw: dict[str, list[RawPair]] = field(default_factory=dict)
+    balanced: dict[tuple[int, tuple[Location, ...]], np.ndarray] = field(default_factory=dict)
 
 
-def _digests(texts: Sequence[str]) -> frozenset[bytes]:
-    return frozenset(map(bytes.fromhex, texts))
-
-
-def _difference(features: Sequence[int], values: Sequence[float]) -> Difference:
-    return np.array(features, np.int32), np.array(values, np.float32)
-
-
+@dataclass
 class Assembler:
-    """Puts blocks together one after the other; evaluation folds come first, so that training never changes them."""
+    """Adds blocks one after the other; evaluation folds come first, so that training never changes them.
 
-    def __init__(self, parts: Parts, seed: int, tolerance: float, memory: Memory | None = None):
-        self.parts, self.seed, self.tolerance, self.memory = parts, seed, tolerance, memory or Memory()
-        self.keys: set[bytes] = set()
-        self.held_out: set[bytes] = set()
-        self.result = Assembly()
+    tolerance: see `balance.balanced`. keys: of all pairs so far. held_out: sides that no training pair may have.
+    """
 
-    def add(self, block: int, names: Mapping[Cell, Sequence[str]], wanted: Mapping[Cell, int]) -> None:
-        """Take a block. names: cell -> its parts, in order. wanted: cell -> pairs."""
-        raw = [pair for cell in wanted for name in names.get(cell, ()) for pair in self._unseen(cell, name)]
-        kept = self._balanced(block, raw)
-        self._drop("balance", [raw[i] for i in set(range(len(raw))) - set(kept.tolist())])
-        self.result.chosen.update({cell: [] for cell in wanted})
-        for pair in (raw[int(i)] for i in kept):
-            places = self.result.chosen[pair.cell]
-            if len(places) < wanted[pair.cell]:
-                places.append(pair.place)
-            else:
-                self._drop("more than planned", [pair])
+    parts: Parts
+    seed: int
+    tolerance: float
+    memory: Memory = field(default_factory=Memory)
+    keys: set[bytes] = field(default_factory=set)
+    held_out: set[bytes] = field(default_factory=set)
+    result: Assembly = field(default_factory=Assembly)
 
-    def _balanced(self, block: int, raw: Sequence[Raw]) -> np.ndarray:
-        question = block, tuple(pair.place for pair in raw)
-        if question not in self.memory.kept:
+    def add(self, block: int, names: Mapping[Cell, Sequence[str]], plan: Mapping[Cell, int]) -> None:
+        """Add a block. names: cell -> its parts, in order. plan: cell -> number of pairs."""
+        raw = [pair for cell in plan for name in names.get(cell, ()) for pair in self._new(cell, name)]
+        key = block, tuple(pair.location for pair in raw)
+        if key not in self.memory.balanced:
             groups = [sum(pair.cell.depth >= start for start in GROUP_STARTS) for pair in raw]
             rng = np.random.default_rng(np.random.SeedSequence([self.seed, block]))
-            kept = balanced([pair.difference for pair in raw], groups, rng, self.tolerance)
-            self.memory.kept = {known: k for known, k in self.memory.kept.items() if known[0] != block} | {question: kept}
-        return self.memory.kept[question]
+            indices = balanced([pair.difference for pair in raw], groups, rng, self.tolerance)
+            self.memory.balanced = {k: v for k, v in self.memory.balanced.items() if k[0] != block} | {key: indices}
+        balanced_indices = set(self.memory.balanced[key].tolist())
+        self.result.chosen.update({cell: [] for cell in plan})
+        for i, pair in enumerate(raw):
+            locations = self.result.chosen[pair.cell]
+            if i not in balanced_indices:
+                self.result.dropped["balance", pair.cell.depth] += 1
+            elif len(locations) >= plan[pair.cell]:
+                self.result.dropped["more than planned", pair.cell.depth] += 1
+            else:
+                locations.append(pair.location)
 
-    def _drop(self, gate: str, pairs: Sequence[Raw]) -> None:
-        self.result.dropped.update((gate, pair.cell.depth) for pair in pairs)
-
-    def _unseen(self, cell: Cell, name: str) -> Iterator[Raw]:
-        """The pairs of a part that pass the first two gates."""
+    def _new(self, cell: Cell, name: str) -> Iterator[RawPair]:
+        """Yield the pairs of a part that pass the first two gates."""
         if name not in self.memory.raw:
-            self.memory.raw[name] = load(self.parts, name, cell)
+            pairs = []
+            for number, row in enumerate(self.parts.rows(name)):
+                keys, sides = (frozenset(map(bytes.fromhex, row[entry])) for entry in ("keys", "sides"))
+                features, values = row["difference"]
+                difference = np.array(features, np.int32), np.array(values, np.float32)
+                pairs.append(RawPair(Location(name, number), cell, keys, sides, difference))
+            self.memory.raw[name] = pairs
         for pair in self.memory.raw[name]:
             self.result.made[cell] += 1
             if pair.keys & self.keys:
-                self._drop("known already", [pair])
+                self.result.dropped["known already", cell.depth] += 1
             elif cell.fold == "train" and pair.sides & self.held_out:
-                self._drop("side of an evaluation equation", [pair])
+                self.result.dropped["side of an evaluation equation", cell.depth] += 1
             else:
                 self.keys |= pair.keys
                 if cell.fold != "train" and cell.depth > SMALL:

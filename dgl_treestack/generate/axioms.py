@@ -9,9 +9,8 @@ from pathlib import Path
 from dgl_treestack.errors import DataError, ExpressionError
 from dgl_treestack.expression import Equation
 
-AXIOMS = "axioms.txt"
-FALSE_RULES = "axioms_false.txt"
-_TABLES = Path(__file__).parent.parent / "resources"
+AXIOMS = Path(__file__).parent.parent / "resources" / "axioms.txt"
+FALSE_RULES = AXIOMS.with_name("axioms_false.txt")
 
 
 @dataclass(frozen=True)
@@ -24,16 +23,8 @@ class Axiom:
 
 
 def load_axioms(path: Path | None = None) -> tuple[Axiom, ...]:
-    """The identities of a file, by default those of the package. Raises DataError with file and line."""
-    return _load(path or _TABLES / AXIOMS)
-
-
-def load_false_rules(path: Path | None = None) -> tuple[Axiom, ...]:
-    """The false rules of a file, by default those of the package. Raises DataError with file and line."""
-    return _load(path or _TABLES / FALSE_RULES)
-
-
-def _load(path: Path) -> tuple[Axiom, ...]:
+    """Return the rules of a table, by default the identities of the package. Raises DataError with file and line."""
+    path = path or AXIOMS
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -46,27 +37,18 @@ def _load(path: Path) -> tuple[Axiom, ...]:
         if not text:
             continue
         if text.startswith("["):
-            section, count = _section(text, path, number), 0
+            section, count = text.removeprefix("[").removesuffix("]").strip(), 0
+            if text != f"[{section}]" or not section.isidentifier():
+                raise DataError(f"{text!r} is not a section heading. Write [name].", path, number)
             continue
         if not section:
             raise DataError("An equation stands before the first [section]. Name its group.", path, number)
-        equation, count = _equation(text, path, number), count + 1
+        try:
+            equation, count = Equation.parse(text), count + 1
+        except ExpressionError as error:
+            raise DataError(str(error), path, number) from None
         if equation in first_line:
             raise DataError(f"{text!r} is already on line {first_line[equation]}. Drop one.", path, number)
         first_line[equation] = number
         axioms.append(Axiom(f"{section}:{count}", section, equation))
     return tuple(axioms)
-
-
-def _section(text: str, path: Path, number: int) -> str:
-    name = text.removeprefix("[").removesuffix("]").strip()
-    if text != f"[{name}]" or not name.isidentifier():
-        raise DataError(f"{text!r} is not a section heading. Write [name].", path, number)
-    return name
-
-
-def _equation(text: str, path: Path, number: int) -> Equation:
-    try:
-        return Equation.parse(text)
-    except ExpressionError as error:
-        raise DataError(str(error), path, number) from None

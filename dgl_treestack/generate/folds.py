@@ -1,7 +1,10 @@
-"""What counts as the same equation, and which fold and partition an equation belongs to.
+"""Canonical keys, which decide which equations are the same, and the fold and partition of an equation.
 
 Two equations are the same when they differ only in the order and nesting of sums and products, in padding (`+ 0`, `*1`, `**1`),
 in which side is left, in how a constant is written (`1` and `one`), or in the names of the variables.
+
+A tree is digested from the leaves up. The terms of a sum or product are collected in a list until another operator is reached;
+then they are sorted and hashed.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -10,81 +13,101 @@ from hashlib import blake2b
 from itertools import permutations
 
 from dgl_treestack.expression import Expression, leaf_value
+from dgl_treestack.generate.nodes import Node
 
 RENAMED_VARIABLES = 4  # up to so many variables every renaming is tried; beyond, only the order of first occurrence
 _NEUTRAL_VALUE = {"Add": 0, "Mul": 1}
 _BYTES = 10
+_MEMORY = "digests"  # the key under which a node remembers its digests by the new names of its variables
 
-# Preset family -> its part of all canonical keys. Presets of different families never hold the same equation, whatever their
-# seeds and sizes: what is trained on lies in one, what only tests in the other.
-PARTITIONS = {"paper": (0.0, 0.7), "deep": (0.7, 1.0)}
+# Preset family -> its share of all canonical keys. Presets of different families never hold the same equation, whatever their
+# seeds and sizes: training sets are in one, sets that only test in the other.
+PARTITIONS = {"paper": 0.7, "deep": 0.3}
 
-Part = tuple[str, list[bytes]]  # what stands at the root, and the digests of a sum's or product's terms
+Digest = tuple[str, list[bytes]]  # operator or leaf class at the root; digests of the terms of a sum or product, else one
 Renaming = Mapping[str, str]
 
 
 def canonical_key(expression: Expression) -> str:
-    """A digest that is the same for expressions that are the same in the sense of this module.
+    """Return a key that is equal for expressions that are the same in the sense of this module.
 
     >>> canonical_key(Expression.parse("x*1 + 1 = y")) == canonical_key(Expression.parse("x = one + y"))
     True
     """
-    variables = dict.fromkeys(text for _, kind, text in expression.leaves() if kind == "Symbol")
-    return min(_digest(expression, renamed) for renamed in renamings(tuple(variables))).hex()
+    variables = tuple(dict.fromkeys(text for _, kind, text in expression.leaves() if kind == "Symbol"))
+    keys = []
+    for renaming in _renamings(variables):
+        stack: list[Digest] = []
+        for i in range(expression.size - 1, -1, -1):
+            name, text, arity = expression.names[i], expression.texts[i], expression.arities[i]
+            if text is None:
+                stack.append(_operator(name, [stack.pop() for _ in range(arity)]))
+            else:
+                stack.append((name, [_leaf(name, renaming[text] if name == "Symbol" else text)]))
+        keys.append(_closed(stack[0]))
+    return min(keys).hex()
 
 
-def renamings(variables: Sequence[str]) -> Iterator[Renaming]:
-    """The renamings of variables, given by first occurrence, among which the smallest digest is chosen."""
+def key_of(*sides: Node) -> str:
+    """Return the canonical key of one side, or of the equation between two. Shared subtrees are digested once."""
+    variables = tuple(dict.fromkeys(name for side in sides for name in side.variables))
+    keys = []
+    for renaming in _renamings(variables):
+        digests = [_of_node(side, renaming) for side in sides]
+        keys.append(_closed(_operator("Equality", digests) if len(digests) == 2 else digests[0]))
+    return min(keys).hex()
+
+
+def _renamings(variables: Sequence[str]) -> Iterator[Renaming]:
+    """Yield the renamings of variables, listed by first occurrence; the least key over them is the canonical one."""
     orders: Iterable[Sequence[str]] = permutations(variables) if len(variables) <= RENAMED_VARIABLES else [variables]
     return ({name: str(i) for i, name in enumerate(order)} for order in orders)
 
 
-def _digest(expression: Expression, renamed: Renaming) -> bytes:
-    """Digests from the leaves up; a sum's or product's terms are collected until something else stands above them."""
-    done: list[Part] = []
-    for i in range(expression.size - 1, -1, -1):
-        name, text, arity = expression.names[i], expression.texts[i], expression.arities[i]
-        done.append(leaf_part(name, text, renamed) if text is not None else part(name, [done.pop() for _ in range(arity)]))
-    return close(done[0])
+def _of_node(node: Node, renaming: Renaming) -> Digest:
+    """Return the digest of a node, computed once per renaming of its own variables."""
+    names = tuple([renaming[name] for name in node.variables])
+    digests: dict[tuple[str, ...], Digest] | None = node.memory.get(_MEMORY)
+    if digests is None:
+        digests = node.memory[_MEMORY] = {}
+    if names not in digests:
+        if node.text is None:
+            digests[names] = _operator(node.name, [_of_node(child, renaming) for child in node.children])
+        else:
+            digests[names] = node.name, [_leaf(node.name, renaming[node.text] if node.name == "Symbol" else node.text)]
+    name, terms = digests[names]
+    return name, [*terms]  # a copy, as `_operator` extends the lists of its children
 
 
-def leaf_part(name: str, text: str, renamed: Renaming) -> Part:
-    """The part of a leaf."""
-    return name, [_leaf_digest("$", renamed[text]) if name == "Symbol" else _leaf_digest(name, text)]
-
-
-def part(name: str, children: list[Part]) -> Part:
-    """The part of an operator; the children's terms are used up."""
-    if name in _NEUTRAL:
-        return _flat(name, children)
-    if name == "Pow" and children[1][1] == [_NEUTRAL["Mul"]]:
-        return children[0]
-    closed = [close(child) for child in children]
-    ordered = sorted(closed) if name == "Equality" else closed
-    return name, [_hash(name.encode() + b"(" + b"".join(ordered))]
-
-
-def _flat(name: str, children: Sequence[Part]) -> Part:
-    """A sum or product with the terms of sums or products below it, without neutral ones."""
+def _operator(name: str, children: list[Digest]) -> Digest:
+    """Return the digest of an operator over its children, whose lists of terms it may extend."""
+    if name not in _NEUTRAL:
+        if name == "Pow" and children[1][1] == [_NEUTRAL["Mul"]]:
+            return children[0]
+        digests = [_closed(child) for child in children]
+        if name == "Equality":
+            digests.sort()
+        return name, [_hash(name.encode() + b"(" + b"".join(digests))]
     neutral = _NEUTRAL[name]
-    kept = [child for child in children if child[1] != [neutral]]
-    if len(kept) < 2:
-        return kept[0] if kept else ("", [neutral])
-    first, second = (child[1] if child[0] == name else [close(child)] for child in kept)
+    operands = [child for child in children if child[1] != [neutral]]
+    if len(operands) < 2:
+        return operands[0] if operands else ("", [neutral])
+    first, second = (terms if operator == name else [_closed((operator, terms))] for operator, terms in operands)
     long, short = (first, second) if len(first) > len(second) else (second, first)
     long.extend(short)  # in place, so that a chain of sums takes linear time
     return name, long
 
 
-def close(part: Part) -> bytes:
-    """The digest of a part that nothing can be added to any more."""
-    name, terms = part
+def _closed(digest: Digest) -> bytes:
+    """Return the hash of a tree to which no more terms are added."""
+    name, terms = digest
     return _hash(name.encode() + b"(" + b"".join(sorted(terms))) if name in _NEUTRAL else terms[0]
 
 
 @lru_cache(maxsize=4096)
-def _leaf_digest(kind: str, text: str) -> bytes:
-    if kind == "$":
+def _leaf(kind: str, text: str) -> bytes:
+    """Return the hash of a leaf: of its value, or of a variable's new name."""
+    if kind == "Symbol":
         return _hash(b"$" + text.encode())
     value = leaf_value(kind, text)
     return _hash(f"{kind}".encode() if value is None else str(value).encode())
@@ -98,24 +121,22 @@ _NEUTRAL = {name: _hash(str(value).encode()) for name, value in _NEUTRAL_VALUE.i
 
 
 def in_partition(key: str, name: str) -> bool:
-    """Whether a canonical key belongs to a family of presets, `paper` or `deep`."""
-    low, high = PARTITIONS[name]
-    return low <= _place(key) < high
-
-
-def _place(key: str) -> float:
-    """A number from 0 to 1. A key is the least of several digests, so it is hashed once more to be spread evenly."""
-    return int.from_bytes(_hash(key.encode())[:6], "big") / 2**48
+    """Return whether a canonical key belongs to a family of presets, `paper` or `deep`. Raises KeyError for any other name."""
+    if name not in PARTITIONS:
+        raise KeyError(name)
+    return fold_of(key, PARTITIONS) == name
 
 
 def fold_of(family: str, shares: Mapping[str, float]) -> str:
-    """The fold of a family, from its key alone, so that the same family is in the same fold of every data set.
+    """Return the fold of a family, from its key alone, so that a family is in the same fold of every data set.
 
     shares: fold -> weight. Equal shares and key give the same fold on every machine.
     """
-    place = _place(family) * sum(shares.values())
+    # a key is the least of several, so it is hashed once more to be spread evenly
+    fraction = int.from_bytes(_hash(family.encode())[:6], "big") / 2**48
+    remainder = fraction * sum(shares.values())
     for fold, share in shares.items():
-        place -= share
-        if place < 0:
+        remainder -= share
+        if remainder < 0:
             return fold
     return fold

@@ -1,6 +1,7 @@
-"""Hash-consed trees: equal subtrees are one object, so a rewrite only makes and evaluates the nodes on its way to the root."""
+"""Hash-consed trees: equal subtrees are one object, so a rewrite creates and evaluates only the nodes above it."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 from dgl_treestack.expression import Equation, Expression
@@ -8,9 +9,11 @@ from dgl_treestack.truth import Value
 
 
 class Node:
-    """A subtree of a `Pool`; within one pool, equal trees are identical objects. Fields as in `Expression`;
+    """A subtree of a `Pool`; within one pool, equal trees are identical objects. Fields as in `Expression`.
+
     label: the operator, or class and text of a leaf. variables: their names by first occurrence.
-    memory: what others have found out about the node, by who found it."""
+    memory: results about the node that other modules cache on it, each under a key of its own.
+    """
 
     __slots__ = ("_value", "children", "depth", "label", "memory", "name", "size", "text", "variables")
 
@@ -19,7 +22,7 @@ class Node:
         self.label: str = name if text is None else f"{name}:{text}"
         size, depth = 1, 0
         variables: tuple[str, ...] = (text,) if name == "Symbol" and text else ()
-        for child in children:  # plain loops: nodes are made by the million
+        for child in children:  # plain loops: nodes are created by the million
             size += child.size
             if child.depth >= depth:
                 depth = child.depth + 1
@@ -47,7 +50,7 @@ class Node:
         return self._value
 
     def walk(self) -> Iterator["Node"]:
-        """The nodes of the tree in pre-order, a shared subtree as often as it stands there."""
+        """Yield the nodes of the tree in pre-order, a shared subtree once per occurrence."""
         pending = [self]
         while pending:
             node = pending.pop()
@@ -55,63 +58,53 @@ class Node:
             pending.extend(reversed(node.children))
 
 
-Path = list[tuple[Node, int]]  # nodes from a root downwards, each with the slot in which the next one hangs (0 for the last)
+Path = list[tuple[Node, int]]  # nodes from a root downwards, each with the slot of the next one (0 for the last)
 
 
+@dataclass(eq=False)
 class Pool:
-    """Makes nodes. Drop the pool to drop its nodes and their values."""
+    """Creates nodes and holds them. Drop the pool to drop its nodes and their values."""
 
-    def __init__(self) -> None:
-        self._nodes: dict[tuple, Node] = {}
-
-    def __len__(self) -> int:
-        return len(self._nodes)
+    nodes: dict[tuple, Node] = field(default_factory=dict)
 
     def leaf(self, kind: str, text: str) -> Node:
+        """Return the leaf of a class and text."""
         key = (kind, text)
-        node = self._nodes.get(key)
+        node = self.nodes.get(key)
         if node is None:
-            node = self._nodes[key] = Node(kind, text, ())
+            node = self.nodes[key] = Node(kind, text, ())
         return node
 
     def node(self, name: str, *children: Node) -> Node:
+        """Return the node of an operator over children of this pool."""
         key = (name, children)
-        node = self._nodes.get(key)
+        node = self.nodes.get(key)
         if node is None:
-            node = self._nodes[key] = Node(name, None, children)
+            node = self.nodes[key] = Node(name, None, children)
         return node
 
     def tree(self, expression: Expression) -> Node:
-        """The node of an expression."""
-        done: list[Node] = []
+        """Return the node of an expression."""
+        finished: list[Node] = []
         for i in range(expression.size - 1, -1, -1):
             text, arity = expression.texts[i], expression.arities[i]
             if text is not None:
-                done.append(self.leaf(expression.names[i], text))
+                finished.append(self.leaf(expression.names[i], text))
                 continue
-            children = [done.pop() for _ in range(arity)]
-            done.append(self.node(expression.names[i], *children))
-        return done[0]
+            children = [finished.pop() for _ in range(arity)]
+            finished.append(self.node(expression.names[i], *children))
+        return finished[0]
 
     def replace(self, root: Node, index: int, new: Node) -> Node:
-        """`root` with the subtree at pre-order position `index` replaced."""
-        return self.rebuilt(path_to(root, index), new)
-
-    def rebuilt(self, path: Path, new: Node) -> Node:
-        """The root of a path with the subtree at its end replaced."""
-        for parent, slot in reversed(path[:-1]):
+        """Return `root` with the subtree at pre-order index `index` replaced."""
+        for parent, slot in reversed(path_to(root, index)[:-1]):
             children = parent.children
             new = self.node(parent.name, *children[:slot], new, *children[slot + 1 :])
         return new
 
 
-def find(root: Node, index: int) -> Node:
-    """The subtree at a pre-order position."""
-    return path_to(root, index)[-1][0]
-
-
 def path_to(root: Node, index: int) -> Path:
-    """The path from the root to a pre-order position."""
+    """Return the path from the root to the node at a pre-order index. Raises IndexError beyond the last node."""
     path, node = [], root
     while index:
         index -= 1
@@ -127,16 +120,18 @@ def path_to(root: Node, index: int) -> Path:
     return path
 
 
-def to_equation(left: Node, right: Node) -> Equation:
-    """The equation left = right."""
-    tree = Expression.from_nodes([("Equality", None, 2), *_flat(left), *_flat(right)])
-    return Equation(tree.names, tree.texts, tree.arities)
+def find(root: Node, index: int) -> Node:
+    """Return the subtree at a pre-order index."""
+    return path_to(root, index)[-1][0]
 
 
 def to_expression(node: Node) -> Expression:
-    """The tree of a node."""
-    return Expression.from_nodes(list(_flat(node)))
+    """Return the tree of a node."""
+    return Expression.from_nodes([(part.name, part.text, len(part.children)) for part in node.walk()])
 
 
-def _flat(node: Node) -> Iterator[tuple[str, str | None, int]]:
-    return ((found.name, found.text, len(found.children)) for found in node.walk())
+def to_equation(left: Node, right: Node) -> Equation:
+    """Return the equation left = right."""
+    nodes = [(node.name, node.text, len(node.children)) for side in (left, right) for node in side.walk()]
+    tree = Expression.from_nodes([("Equality", None, 2), *nodes])
+    return Equation(tree.names, tree.texts, tree.arities)

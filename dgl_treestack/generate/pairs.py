@@ -1,22 +1,18 @@
 """Matched pairs: an equation that holds and one of the same depth that does not, both certified."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
 
-from dgl_treestack import truth
 from dgl_treestack.expression import Equation
-from dgl_treestack.generate.axioms import load_false_rules
-from dgl_treestack.generate.corrupt import STYLES, UNCHANGED, Candidates, rewritten_further
+from dgl_treestack.generate.corrupt import FURTHER, UNCHANGED, Candidates, false_partners
 from dgl_treestack.generate.derivation import SAME, Derivation, Sides, size_of
-from dgl_treestack.generate.folds import in_partition
+from dgl_treestack.generate.folds import in_partition, key_of
 from dgl_treestack.generate.grow import Grower
-from dgl_treestack.generate.keys import key_of
 from dgl_treestack.generate.nodes import to_equation
 from dgl_treestack.generate.pieces import CONSTANTS
-from dgl_treestack.generate.rewrite import Rule, RuleIndex, rules_of
-from dgl_treestack.truth import Verdict
+from dgl_treestack.truth import Verdict, certify
 
 SIZE_RATIO = 1.25  # the larger member of a pair has at most so many times the nodes of the smaller
 WHOLE_SIDE = 2  # a side of this depth is worth recognising
@@ -33,12 +29,13 @@ class Member:
 
     @property
     def equation(self) -> Equation:
+        """The equation between the sides."""
         return to_equation(*self.sides)
 
 
 @dataclass(frozen=True)
 class Pair:
-    """An equation that holds with its derivation, and a false partner made in a style of `corrupt`.
+    """An equation that holds with its derivation, and a false partner in a style of `corrupt`.
 
     family: canonical key of the root of the derivation. sides: canonical keys of the whole sides that are worth recognising,
     those of depth 2 or more.
@@ -53,75 +50,74 @@ class Pair:
     sides: frozenset[str]
 
 
-@cache
-def _false_rules() -> tuple[Rule, ...]:
-    return rules_of(load_false_rules())
-
-
 @dataclass
 class PairMaker:
-    """Makes pairs whose canonical keys it has never seen before. `tally` counts what became of the attempts.
+    """Makes pairs whose canonical keys it has not seen before.
 
-    styles: weights. partition: the family of presets whose keys are wanted, all keys when empty.
+    styles: weights. partition: the family of presets to which the keys must belong; any key is accepted when empty.
+    tally: outcome of an attempt -> count.
     """
 
     grower: Grower
     styles: Mapping[str, float]
     partition: str = ""
     seen: set[str] = field(default_factory=set)
-    tally: dict[str, int] = field(default_factory=dict)
-    _misleading: RuleIndex = field(default_factory=lambda: RuleIndex(_false_rules()))
+    tally: Counter[str] = field(default_factory=Counter)
 
     def start(self, numeric: bool = True) -> tuple[Derivation, str]:
-        """A root for a derivation and its family. numeric: it may be without variables."""
+        """Draw the root of a derivation; return it and its family. numeric: it may be without variables."""
         start = self.grower.start()
-        while not numeric and _is_constant(start.sides):
+        while not numeric and not any(side.variables for side in start.sides):
             start = self.grower.start()
         return start, key_of(*start.sides)
 
     def make(self, start: Derivation, family: str, depth: int, numeric: bool = True) -> Pair | None:
-        """A pair of exactly this depth grown from `start`, or None. numeric: equations without variables are allowed."""
-        outcome = self._make(start, family, depth, numeric)
-        name = outcome if isinstance(outcome, str) else "pairs"
-        self.tally[name] = self.tally.get(name, 0) + 1
-        return None if isinstance(outcome, str) else outcome
+        """Grow a pair of exactly this depth from `start`, or return None. numeric: it may be without variables."""
+        grown = changed = self.grower.grow(start, depth)
+        if grown is not None:
+            style = self.grower.weighted(self.styles)
+            if style not in UNCHANGED:
+                changed = self.grower.further(grown, depth, self.grower.pick(FURTHER))
+        if grown is None or changed is None:
+            self.tally["depth not reached"] += 1
+            return None
+        certified = self._true(changed, depth, numeric)
+        if isinstance(certified, str):
+            self.tally[certified] += 1
+            return None
+        derivation, true = certified
+        candidates = false_partners(style, self.grower, grown, derivation, depth)
+        false = self._false(candidates, size_of(derivation.sides), true.key)
+        if false is None:
+            self.tally["no false partner"] += 1
+            return None
+        self.tally["pairs"] += 1
+        self.seen |= {true.key, false.key}
+        whole_sides = frozenset(key_of(side) for side in (*true.sides, *false.sides) if side.depth >= WHOLE_SIDE)
+        return Pair(true, false, depth, family, style, derivation.written(), whole_sides)
 
     def atoms(self) -> Iterator[Pair]:
-        """The pairs of depth 1 that there are: a leaf equals itself, and not another one."""
+        """Yield the pairs of depth 1: a leaf equals itself, and not another one."""
         leaves = [self.grower.pool.leaf(*leaf) for leaf in (*CONSTANTS, ("Symbol", "x"), ("Symbol", "y"))]
         for i in self.grower.rng.permutation(len(leaves)):
-            derivation = Derivation(leaves[i], leaves[i], (("start", SAME, (leaves[i], leaves[i])),))
-            true = self._true(derivation, 1, numeric=True)
-            others = ((leaves[i], leaves[j]) for j in self.grower.rng.permutation(len(leaves)) if j != i)
-            false = None if isinstance(true, str) else self._false(others, 3, true[1].key)
-            if false is not None and not isinstance(true, str):
-                self.seen |= {true[1].key, false.key}
-                yield Pair(true[1], false, 1, true[1].key, "swap", derivation.written(), frozenset())
-
-    def _make(self, start: Derivation, family: str, depth: int, numeric: bool) -> Pair | str:
-        """A pair, or why there is none."""
-        grown = self.grower.grow(start, depth)
-        if grown is None:
-            return "depth not reached"
-        style = self.grower.weighted(self.styles)
-        changed = grown if style in UNCHANGED else rewritten_further(self.grower, grown, depth)
-        if changed is None:
-            return "depth not reached"
-        true = self._true(changed, depth, numeric)
-        if isinstance(true, str):
-            return true
-        derivation, member = true
-        candidates = STYLES[style](self.grower, grown, derivation, depth, self._misleading)
-        false = self._false(candidates, size_of(derivation.sides), member.key)
-        if false is None:
-            return "no false partner"
-        self.seen |= {member.key, false.key}
-        return Pair(member, false, depth, family, style, derivation.written(), _whole_sides(member, false))
+            sides = (leaves[i], leaves[i])
+            certified = self._true(Derivation(sides, (("start", SAME, sides),)), 1, numeric=True)
+            candidates = ((leaves[i], leaves[j]) for j in self.grower.rng.permutation(len(leaves)) if j != i)
+            if isinstance(certified, str):
+                continue
+            derivation, true = certified
+            false = self._false(candidates, 3, true.key)
+            if false is not None:
+                self.seen |= {true.key, false.key}
+                yield Pair(true, false, 1, true.key, "swap", derivation.written(), frozenset())
 
     def _true(self, derivation: Derivation, depth: int, numeric: bool) -> tuple[Derivation, Member] | str:
-        """The equation as a certified member, rewritten further while its key is not to be had, or why there is none."""
+        """Certify the true member and return it with its derivation, or the reason why there is none.
+
+        While its key is seen already or of another partition, the equation is rewritten further.
+        """
         for _ in range(_NUDGES):
-            if not numeric and _is_constant(derivation.sides):
+            if not numeric and not any(side.variables for side in derivation.sides):
                 return "no variables"
             member = self._member(derivation.sides, "holds")
             if isinstance(member, Member):
@@ -135,7 +131,7 @@ class PairMaker:
         return "duplicate"
 
     def _false(self, candidates: Candidates, size: int, true_key: str) -> Member | None:
-        """The first candidate that is refuted, new and about as large as the true member."""
+        """Return the first candidate that is refuted, new and about as large as the true member."""
         for sides in candidates:
             small, large = sorted((size, size_of(sides)))
             if large > SIZE_RATIO * small:
@@ -145,24 +141,11 @@ class PairMaker:
                 return member
         return None
 
-    def _member(self, sides: Sides, wanted: str) -> Member | str | None:
-        """The member if it has the verdict, a word for the tally if not, None when its key is not to be had."""
+    def _member(self, sides: Sides, verdict: str) -> Member | str | None:
+        """Return the member if it has the verdict, "not <verdict>" if not, None if its key is seen or of another partition."""
         key = key_of(*sides)
         if key in self.seen or (self.partition and not in_partition(key, self.partition)):
             return None
-        verdict = certify(sides, wanted)
-        return Member(sides, key, verdict) if verdict else f"not {wanted}"
-
-
-def _whole_sides(*members: Member) -> frozenset[str]:
-    return frozenset(key_of(side) for member in members for side in member.sides if side.depth >= WHOLE_SIDE)
-
-
-def _is_constant(sides: Sides) -> bool:
-    return not (sides[0].variables or sides[1].variables)
-
-
-def certify(sides: Sides, wanted: str) -> Verdict | None:
-    """The verdict on the equation between two sides if it is the one wanted."""
-    left, right = sides
-    return truth.certify(left.value, right.value, sorted({*left.variables, *right.variables}), wanted)
+        left, right = sides
+        certificate = certify(left.value, right.value, sorted({*left.variables, *right.variables}), verdict)
+        return Member(sides, key, certificate) if certificate else f"not {verdict}"

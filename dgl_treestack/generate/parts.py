@@ -1,4 +1,4 @@
-"""The parts of a set that is being made: files of rows, each there whole or not at all."""
+"""The parts of a data set in the making: files of rows, each written completely or not at all."""
 
 import gzip
 import json
@@ -21,11 +21,12 @@ class StoredParts:
     folder: Path
 
     def names(self) -> list[str]:
+        """Return the names of the parts that are there, in alphabetical order."""
         return sorted(path.name.removesuffix(_ENDING) for path in self.folder.glob(f"*{_ENDING}"))
 
     def rows(self, name: str) -> Iterator[Row]:
-        """The rows of a part. Raises DataError when it is damaged."""
-        path = self._path(name)
+        """Yield the rows of a part. Raises DataError when it is damaged."""
+        path = self.folder / f"{name}{_ENDING}"
         try:
             if not path.stat().st_size:  # gzip takes an empty file for one without content
                 raise EOFError
@@ -36,9 +37,7 @@ class StoredParts:
 
     def save(self, name: str, rows: Iterable[Row]) -> int:
         """Write a part and return the number of its rows. Raises OutputError."""
-        content = [json.dumps(row, separators=(",", ":")) + "\n" for row in rows]
-        atomic.write_bytes(self._path(name), gzip.compress("".join(content).encode(), compresslevel=1, mtime=0))
-        return len(content)
-
-    def _path(self, name: str) -> Path:
-        return self.folder / f"{name}{_ENDING}"
+        lines = [json.dumps(row, separators=(",", ":")) + "\n" for row in rows]
+        content = gzip.compress("".join(lines).encode(), compresslevel=1, mtime=0)
+        atomic.write_bytes(self.folder / f"{name}{_ENDING}", content)
+        return len(lines)

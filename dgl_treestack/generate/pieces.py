@@ -1,7 +1,7 @@
-"""What equations are grown from: random leaves, expressions and instances of axioms."""
+"""Random leaves, expressions and instances of axioms, from which equations are grown."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import TypeVar
 
@@ -60,68 +60,71 @@ class Habits:
 
 
 @cache
-def _containing() -> dict[tuple[str, bool], list[tuple[str, Node, Node]]]:
-    """The axioms by function that occurs in them and by whether they are without variables."""
-    patterns, found = Pool(), dict[tuple[str, bool], list[tuple[str, Node, Node]]]()
+def _axioms_by_function() -> dict[tuple[str, bool], list[tuple[str, Node, Node]]]:
+    """Map (function, without variables) to the axioms in which the function occurs: name, left and right pattern."""
+    pool, axioms = Pool(), dict[tuple[str, bool], list[tuple[str, Node, Node]]]()
     for axiom in load_axioms():
-        left, right = patterns.tree(axiom.equation).children
+        left, right = pool.tree(axiom.equation).children
         for name in FUNCTIONS:
             if name in axiom.equation.names:
-                found.setdefault((name, "Symbol" not in axiom.equation.names), []).append((axiom.name, left, right))
-    return found
+                axioms.setdefault((name, "Symbol" not in axiom.equation.names), []).append((axiom.name, left, right))
+    return axioms
 
 
+@dataclass(eq=False)
 class Pieces:
-    """Draws pieces of equations into one pool from one random stream."""
+    """Draws parts of equations into one pool from one random stream. variables: those of the current equation."""
 
-    def __init__(self, rng: np.random.Generator, habits: Habits | None = None):
-        self.rng, self.habits, self.pool = rng, habits or Habits(), Pool()
-        self.axioms = _containing()
-        self.variables: tuple[str, ...] = VARIABLES[:1]
-
-    def chance(self, probability: float) -> bool:
-        return self.rng.random() < probability
-
-    def pick(self, options: Sequence[Option]) -> Option:
-        return options[self.below(len(options))]
+    rng: np.random.Generator
+    habits: Habits = field(default_factory=Habits)
+    pool: Pool = field(default_factory=Pool, init=False)
+    variables: tuple[str, ...] = field(default=VARIABLES[:1], init=False)
 
     def below(self, end: int) -> int:
-        """A whole number from 0 to end - 1; many times faster than asking NumPy for one."""
+        """Draw a whole number from 0 to end - 1; many times faster than NumPy's `integers`."""
         return int(self.rng.random() * end)
 
+    def pick(self, options: Sequence[Option]) -> Option:
+        """Draw one of the options, all equally likely."""
+        return options[self.below(len(options))]
+
     def weighted(self, weights: Mapping[Option, float]) -> Option:
-        """One of the keys, by weight."""
-        place = self.rng.random() * sum(weights.values())
+        """Draw one of the keys by its weight."""
+        remainder = self.rng.random() * sum(weights.values())
         for option, weight in weights.items():
-            place -= weight
-            if place < 0:
+            remainder -= weight
+            if remainder < 0:
                 return option
         return option
 
     def leaf(self) -> Node:
-        """A variable of the equation or a constant."""
-        if self.chance(self.habits.constant):
+        """Draw a variable of the equation or a constant."""
+        if self.rng.random() < self.habits.constant:
             return self.pool.leaf(*self.pick(CONSTANTS))
         return self.pool.leaf("Symbol", self.pick(self.variables))
 
     def expression(self, depth: int) -> Node:
-        """A random expression of at most the given depth."""
-        return self.function(depth) if depth > 0 and self.chance(self.habits.inner) else self.leaf()
+        """Draw an expression of at most the given depth."""
+        return self.function(depth) if depth > 0 and self.rng.random() < self.habits.inner else self.leaf()
 
     def function(self, depth: int) -> Node:
-        """A random operator over random expressions."""
+        """Draw an operator over random expressions, in all of at most the given depth."""
         name = self.pick(FUNCTIONS)
         if name not in UNARY:
             return self.pool.node(name, self.expression(depth - 1), self.expression(depth - 1))
-        if name not in INVERSE and depth > 1 and self.chance(self.habits.decoy):
+        if name not in INVERSE and depth > 1 and self.rng.random() < self.habits.decoy:
             decoy = self.pick([inverse for inverse in INVERSE if inverse != "a" + name])
             return self.pool.node(name, self.pool.node(decoy, self.expression(depth - 2)))
         return self.pool.node(name, self.expression(depth - 1))
 
     def instance(self, depth: int) -> tuple[str, Node, Node]:
-        """An axiom, found through a function drawn uniformly, with its variables filled, in either direction."""
-        function, numeric = self.pick(FUNCTIONS), self.chance(self.habits.numeric)
-        name, left, right = self.pick(self.axioms.get((function, numeric)) or self.axioms[function, False])
+        """Draw a function, then an axiom in which it occurs, and fill its variables with expressions of at most the depth.
+
+        Returns the name of the axiom and its sides, in either order.
+        """
+        axioms, function = _axioms_by_function(), self.pick(FUNCTIONS)
+        numeric = self.rng.random() < self.habits.numeric
+        name, left, right = self.pick(axioms.get((function, numeric)) or axioms[function, False])
         bindings: dict[str, Node] = {}
         left, right = (instantiate(self.pool, side, bindings, lambda: self.expression(depth)) for side in (left, right))
-        return (name, left, right) if self.chance(0.5) else (name, right, left)
+        return (name, left, right) if self.rng.random() < 0.5 else (name, right, left)

@@ -1,4 +1,4 @@
-"""Random numbers of a shard."""
+"""The random stream of a shard."""
 
 import hashlib
 
@@ -6,6 +6,6 @@ import numpy as np
 
 
 def stream(seed: int, name: str) -> np.random.Generator:
-    """A generator of the seed and a name alone, so that shards can be made in any order."""
+    """Return a generator that depends on the seed and a name alone, so that shards can be made in any order."""
     words = np.frombuffer(hashlib.sha256(name.encode()).digest(), dtype=np.uint32)
     return np.random.default_rng(np.random.SeedSequence([seed, *words.tolist()]))

@@ -23,28 +23,28 @@ class Parts:
 
 def assembled(parts, *blocks):
     assembler = Assembler(Parts(**parts), seed=0, tolerance=1.5)
-    for block, (names, wanted) in enumerate(blocks):
-        assembler.add(block, names, wanted)
+    for block, (names, plan) in enumerate(blocks):
+        assembler.add(block, names, plan)
     return assembler.result
 
 
 def test_no_key_twice_in_any_fold_or_block():
-    found = assembled(
+    assembly = assembled(
         {"a": [((1, 2), ()), ((3, 4), ())], "b": [((5, 4), ()), ((6, 7), ())], "c": [((8, 1), ()), ((9, 10), ())]},
         ({TEST: ["a"], TRAIN: ["b"]}, {TEST: 9, TRAIN: 9}),
         ({DEEP: ["c"]}, {DEEP: 9}),
     )
-    assert found.chosen == {TEST: [("a", 0), ("a", 1)], TRAIN: [("b", 1)], DEEP: [("c", 1)]}
-    assert found.dropped == {("known already", 5): 2} and found.made == {TEST: 2, TRAIN: 2, DEEP: 2}
+    assert assembly.chosen == {TEST: [("a", 0), ("a", 1)], TRAIN: [("b", 1)], DEEP: [("c", 1)]}
+    assert assembly.dropped == {("known already", 5): 2} and assembly.made == {TEST: 2, TRAIN: 2, DEEP: 2}
 
 
 def test_no_training_pair_with_a_side_of_an_evaluation_equation():
-    found = assembled(
+    assembly = assembled(
         {"a": [((1, 2), (50, 51))], "b": [((3, 4), (51,)), ((5, 6), (52,))]},
         ({TEST: ["a"], TRAIN: ["b"]}, {TEST: 9, TRAIN: 9}),
     )
-    assert found.chosen[TRAIN] == [("b", 1)]
-    assert found.dropped == {("side of an evaluation equation", 5): 1}
+    assert assembly.chosen[TRAIN] == [("b", 1)]
+    assert assembly.dropped == {("side of an evaluation equation", 5): 1}
 
 
 def test_sides_of_small_evaluation_equations_are_free():
@@ -53,12 +53,12 @@ def test_sides_of_small_evaluation_equations_are_free():
     assert assembled(parts, ({small: ["a"], TRAIN: ["b"]}, {small: 9, TRAIN: 9})).chosen[TRAIN] == [("b", 0)]
 
 
-@pytest.mark.parametrize("wanted", [0, 1, 3])
-def test_no_more_than_planned(wanted):
+@pytest.mark.parametrize("planned", [0, 1, 3])
+def test_no_more_than_planned(planned):
     rows = [((2 * i, 2 * i + 1), ()) for i in range(5)]
-    found = assembled({"a": rows}, ({TRAIN: ["a"]}, {TRAIN: wanted}))
-    assert found.chosen[TRAIN] == [("a", i) for i in range(wanted)]
-    assert found.dropped == {("more than planned", 5): 5 - wanted}
+    assembly = assembled({"a": rows}, ({TRAIN: ["a"]}, {TRAIN: planned}))
+    assert assembly.chosen[TRAIN] == [("a", i) for i in range(planned)]
+    assert assembly.dropped == {("more than planned", 5): 5 - planned}
 
 
 def test_a_cell_without_parts_is_empty():
@@ -73,6 +73,6 @@ def test_what_leaks_is_dropped_and_counted():
 
     assembler = Assembler(Leaky(a=[((2 * i, 2 * i + 1), ()) for i in range(500)]), seed=0, tolerance=1.5)
     assembler.add(0, {TRAIN: ["a"]}, {TRAIN: 500})
-    signs = Counter(place.row % 10 > 0 for place in assembler.result.chosen[TRAIN])
+    signs = Counter(location.row % 10 > 0 for location in assembler.result.chosen[TRAIN])
     assert signs[False] == 50 and 50 <= signs[True] <= 75 + 8
     assert assembler.result.dropped["balance", 5] == 500 - sum(signs.values())

@@ -22,8 +22,8 @@ def leaky_pairs(count: int = 600, seed: int = 0) -> list[tuple[Equation, Equatio
 
 
 def differences(pairs):
-    found = [difference(*pair) for pair in pairs]
-    return [(np.array([*row], np.int32), np.array([*row.values()], np.float32)) for row in found]
+    features = [difference(*pair) for pair in pairs]
+    return [(np.array([*row], np.int32), np.array([*row.values()], np.float32)) for row in features]
 
 
 def leak(pairs: list[tuple[Equation, Equation]]) -> float:
@@ -36,10 +36,10 @@ def leak(pairs: list[tuple[Equation, Equation]]) -> float:
 
 def test_resampling_removes_a_planted_leak():
     pairs = leaky_pairs()
-    kept = balanced(differences(pairs), [0] * len(pairs), np.random.default_rng(0), tolerance=1.0)
+    indices = balanced(differences(pairs), [0] * len(pairs), np.random.default_rng(0), tolerance=1.0)
     assert leak(pairs) > 75
-    assert 0.2 * len(pairs) < len(kept) < 0.6 * len(pairs)
-    assert leak([pairs[i] for i in kept]) < 56
+    assert 0.2 * len(pairs) < len(indices) < 0.6 * len(pairs)
+    assert leak([pairs[i] for i in indices]) < 56
 
 
 def test_pairs_that_do_not_leak_stay():

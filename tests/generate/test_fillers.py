@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
+from dgl_treestack.generate.completion.candidates import verdict_on
 from dgl_treestack.generate.completion.fillers import Filler
-from dgl_treestack.generate.completion.value_classes import verdict_on
 
 
 @pytest.fixture
@@ -28,15 +28,15 @@ def test_a_random_expression_has_the_depth_and_a_modest_size(filler, depth):
 @pytest.mark.parametrize("depth", [1, 4, 9])
 def test_a_near_miss_is_another_expression_of_the_depth(filler, depth):
     nodes = [filler.drawn(depth) for _ in range(60)]
-    found = [(node, missed) for node in nodes if (missed := filler.near_miss(node)) is not None]
-    assert len(found) > 15
-    assert all(missed is not node and missed.depth == depth and missed.size == node.size for node, missed in found)
+    near_misses = [(node, missed) for node in nodes if (missed := filler.near_miss(node)) is not None]
+    assert len(near_misses) > 15
+    assert all(missed is not node and missed.depth == depth and missed.size == node.size for node, missed in near_misses)
 
 
 @pytest.mark.parametrize("depth", [2, 6])
 def test_a_rewriting_is_equal_and_of_the_depth(filler, depth):
     nodes = [filler.drawn(depth) for _ in range(60)]
-    found = [(node, other) for node in nodes if (other := filler.rewriting(node)) is not None]
-    assert len(found) > 30
-    assert all(other is not node and other.depth == depth for node, other in found)
-    assert {verdict_on(node, other) for node, other in found} <= {"holds", "undefined"}
+    rewritings = [(node, new) for node in nodes if (new := filler.rewriting(node)) is not None]
+    assert len(rewritings) > 30
+    assert all(new is not node and new.depth == depth for node, new in rewritings)
+    assert {verdict_on(node, new) for node, new in rewritings} <= {"holds", "undefined"}

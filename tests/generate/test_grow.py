@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from plain_features import token_counts
 
-from dgl_treestack.generate.corrupt import STYLES, places, swaps
+from dgl_treestack.generate.corrupt import STYLES, positions, swaps
 from dgl_treestack.generate.derivation import depth_of, size_of
 from dgl_treestack.generate.features import pair_counts
-from dgl_treestack.generate.grow import Grower
+from dgl_treestack.generate.grow import SIZE_OFFSET, SIZE_PER_DEPTH, Grower
 from dgl_treestack.generate.nodes import find, to_equation
 from dgl_treestack.generate.pairs import PairMaker
 from dgl_treestack.generate.pieces import FUNCTIONS
@@ -27,10 +27,10 @@ def grown(depth: int, count: int, seed: int = 3):
 
 @pytest.mark.parametrize("depth", [2, 3, 5, 8, 13, 19])
 def test_growth_hits_the_depth_and_keeps_the_size(depth):
-    for grower, derivation in grown(depth, 20):
+    for _, derivation in grown(depth, 20):
         equation = to_equation(*derivation.sides)
         assert equation.depth == depth == depth_of(derivation.sides)
-        assert equation.size == size_of(derivation.sides) <= grower.largest(depth)
+        assert equation.size == size_of(derivation.sides) <= SIZE_PER_DEPTH * depth + SIZE_OFFSET
         assert equation.left != equation.right
 
 
@@ -68,23 +68,23 @@ def test_every_function_occurs():
 
 @pytest.mark.parametrize("depth", [3, 6, 10])
 def test_a_swap_keeps_depth_and_tokens_and_mostly_pairs(depth):
-    kept = total = 0
+    pairs_kept = total = 0
     for grower, derivation in grown(depth, 60):
         true = to_equation(*derivation.sides)
         for swapped in swaps(grower, derivation.sides, tries=3):
             false = to_equation(*swapped)
             assert false != true and false.depth == true.depth
             assert token_counts(false) == token_counts(true)
-            kept += pair_counts(false) == pair_counts(true)
+            pairs_kept += pair_counts(false) == pair_counts(true)
             total += 1
-    assert total > 20 and 0.6 < kept / total < 1
+    assert total > 20 and 0.6 < pairs_kept / total < 1
 
 
-def test_places_are_the_pre_order_positions():
+def test_positions_are_in_pre_order():
     for grower, derivation in grown(5, 10):
         root = grower.pool.node("Equality", *derivation.sides)
-        for place in places(root):
-            assert find(root, place.index) is place.node
+        for position in positions(root):
+            assert find(root, position.index) is position.node
 
 
 def test_one_seed_grows_the_same_equations():

@@ -2,8 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dgl_treestack.expression import Equation
-from dgl_treestack.generate.folds import canonical_key
-from dgl_treestack.generate.keys import key_of
+from dgl_treestack.generate.folds import canonical_key, key_of
 from dgl_treestack.generate.nodes import Pool
 
 LEAVES = ("x", "y", "z", "0", "1", "one", "2", "half", "pi")

@@ -23,10 +23,10 @@ BUNDLED = {"train": 7_400, "validation": 1_600, "test": 4_400}
 
 
 def check(name, examples, least, record_property):
-    found = complaints(examples)
+    wrong = complaints(examples)
     depths = Counter(example.equation.depth for example in examples)
-    record_property("note", f"{name}: {len(examples)} labels checked, {len(found)} wrong, depths {min(depths)}-{max(depths)}")
-    assert found == [] and len(examples) >= least
+    record_property("note", f"{name}: {len(examples)} labels checked, {len(wrong)} wrong, depths {min(depths)}-{max(depths)}")
+    assert wrong == [] and len(examples) >= least
     return depths
 
 

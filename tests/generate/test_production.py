@@ -27,34 +27,34 @@ def contents(folder):
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("made")
+def finished(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("finished")
     produce(NAME, OPTIONS, folder)
     return folder
 
 
-def test_the_same_bytes_with_two_jobs(made, tmp_path):
+def test_the_same_bytes_with_two_jobs(finished, tmp_path):
     produce(NAME, OPTIONS, tmp_path / "two", jobs=2)
-    assert contents(tmp_path / "two") == contents(made)
+    assert contents(tmp_path / "two") == contents(finished)
 
 
-def test_another_seed_makes_other_equations(made, tmp_path):
+def test_another_seed_makes_other_equations(finished, tmp_path):
     produce(NAME, Options(seed=4, equations=160), tmp_path)
-    assert contents(tmp_path)["train.jsonl.gz"] != contents(made)["train.jsonl.gz"]
+    assert contents(tmp_path)["train.jsonl.gz"] != contents(finished)["train.jsonl.gz"]
 
 
-def test_only_files_settings_and_manifest_are_left(made):
-    assert sorted(contents(made)) == [MANIFEST, "settings.json", "test.jsonl.gz", "train.jsonl.gz", "validation.jsonl.gz"]
-    assert not [path for path in made.iterdir() if path.is_dir()]
+def test_only_files_settings_and_manifest_are_left(finished):
+    assert sorted(contents(finished)) == [MANIFEST, "settings.json", "test.jsonl.gz", "train.jsonl.gz", "validation.jsonl.gz"]
+    assert not [path for path in finished.iterdir() if path.is_dir()]
 
 
-def test_the_manifest_says_what_is_there(made):
+def test_the_manifest_says_what_is_there(finished):
     from dgl_treestack.data import formats
 
-    manifest = json.loads((made / MANIFEST).read_text())
+    manifest = json.loads((finished / MANIFEST).read_text())
     assert manifest["preset"] == NAME and manifest["options"] == asdict(OPTIONS)
     for name, content in manifest["files"].items():
-        examples = list(formats.read(made / name))
+        examples = list(formats.read(finished / name))
         assert content["equations"] == len(examples)
         for depth, counts in content["by depth and label"].items():
             assert counts == {
@@ -62,16 +62,16 @@ def test_the_manifest_says_what_is_there(made):
             }
 
 
-def test_what_is_made_is_not_made_again(made, monkeypatch):
+def test_what_is_made_is_not_made_again(finished, monkeypatch):
     monkeypatch.setattr(production, "_make", None)
-    assert produce(NAME, OPTIONS, made) == json.loads((made / MANIFEST).read_text())
+    assert produce(NAME, OPTIONS, finished) == json.loads((finished / MANIFEST).read_text())
 
 
-def test_a_folder_of_other_settings_is_left_alone(made):
-    before = contents(made)
+def test_a_folder_of_other_settings_is_left_alone(finished):
+    before = contents(finished)
     with pytest.raises(ConfigurationError, match="other settings"):
-        produce(NAME, Options(seed=4, equations=160), made)
-    assert contents(made) == before
+        produce(NAME, Options(seed=4, equations=160), finished)
+    assert contents(finished) == before
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_an_unknown_preset_names_the_known():
 @pytest.mark.parametrize(
     "damage", [lambda content: content[: len(content) // 2], lambda content: b"", lambda content: b"no gzip"]
 )
-def test_a_damaged_part_is_named_and_made_again_when_it_is_gone(damage, made, tmp_path, monkeypatch):
+def test_a_damaged_part_is_named_and_made_again_when_it_is_gone(damage, finished, tmp_path, monkeypatch):
     monkeypatch.setattr(production, "_write", lambda *arguments: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         produce(NAME, OPTIONS, tmp_path)
@@ -110,7 +110,7 @@ def test_a_damaged_part_is_named_and_made_again_when_it_is_gone(damage, made, tm
         produce(NAME, OPTIONS, tmp_path)
     part.unlink()
     produce(NAME, OPTIONS, tmp_path)
-    assert contents(tmp_path) == contents(made)
+    assert contents(tmp_path) == contents(finished)
 
 
 def fresh_preset(monkeypatch):
@@ -128,10 +128,10 @@ def test_a_file_that_is_gone_is_named(tmp_path):
 
 
 def test_what_others_left_in_the_folder_stays(tmp_path):
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / ".notes.tmp").write_text("mine")
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / ".notes.tmp").write_text("notes")
     produce("numeric", Options(seed=1, equations=200), tmp_path)
-    assert (tmp_path / "mine" / ".notes.tmp").read_text() == "mine"
+    assert (tmp_path / "notes" / ".notes.tmp").read_text() == "notes"
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe", b"{}"])
@@ -168,7 +168,7 @@ def start(folder, jobs, equations=160):
 
 
 @pytest.mark.parametrize(("number", "jobs"), [(signal.SIGKILL, 2), (signal.SIGTERM, 2), (signal.SIGINT, 1)])
-def test_stopped_at_any_moment_it_goes_on_to_the_same_bytes(number, jobs, made, tmp_path):
+def test_stopped_at_any_moment_it_goes_on_to_the_same_bytes(number, jobs, finished, tmp_path):
     source, folder, stops = random.Random(int(number) + jobs), tmp_path / "stopped", 0
     for _ in range(60):
         process = start(folder, jobs)
@@ -185,7 +185,7 @@ def test_stopped_at_any_moment_it_goes_on_to_the_same_bytes(number, jobs, made, 
         if number != signal.SIGKILL:
             assert process.returncode == {signal.SIGINT: 130, signal.SIGTERM: 143}[number] and "Stopped" in message
     assert process.returncode == 0 and stops >= (1 if jobs == 1 else 2)
-    assert contents(folder) == contents(made)
+    assert contents(folder) == contents(finished)
 
 
 def workers(process):
@@ -198,9 +198,9 @@ def workers(process):
 def test_a_worker_that_is_killed_costs_its_shard_and_is_named(tmp_path):
     folder, parts = tmp_path / "killed", tmp_path / "killed" / "parts"
     process = start(folder, 2, equations=1000)
-    while process.poll() is None and not (list(parts.glob("*.gz")) and (found := workers(process))):
+    while process.poll() is None and not (list(parts.glob("*.gz")) and (pids := workers(process))):
         time.sleep(0.002)
-    os.kill(found[0], signal.SIGKILL)
+    os.kill(pids[0], signal.SIGKILL)
     message = process.communicate()[1]
     assert process.returncode == 2 and "worker process died" in message and "goes on from there" in message
     assert list(parts.glob("*.gz"))
@@ -209,7 +209,7 @@ def test_a_worker_that_is_killed_costs_its_shard_and_is_named(tmp_path):
     assert contents(folder) == contents(tmp_path / "whole")
 
 
-def test_a_full_disk_is_named_and_costs_the_shard_in_hand(made, tmp_path, monkeypatch):
+def test_a_full_disk_is_named_and_costs_the_shard_in_hand(finished, tmp_path, monkeypatch):
     save, count = StoredParts.save, []
 
     def full(self, name, rows):
@@ -224,4 +224,4 @@ def test_a_full_disk_is_named_and_costs_the_shard_in_hand(made, tmp_path, monkey
     assert len(list((tmp_path / "parts").glob("*.gz"))) == 5
     monkeypatch.setattr(StoredParts, "save", save)
     produce(NAME, OPTIONS, tmp_path)
-    assert contents(tmp_path) == contents(made)
+    assert contents(tmp_path) == contents(finished)

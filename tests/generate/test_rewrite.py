@@ -5,7 +5,7 @@ from dgl_treestack.expression import Expression
 from dgl_treestack.generate.axioms import load_axioms
 from dgl_treestack.generate.grow import Grower
 from dgl_treestack.generate.nodes import Pool, find, to_equation
-from dgl_treestack.generate.rewrite import RuleIndex, draw_expansion, draw_match, instantiate, match, rules_of
+from dgl_treestack.generate.rewrite import RuleIndex, instantiate, match, rule_index, rules_of
 from dgl_treestack.truth import judge
 
 AXIOMS = load_axioms()
@@ -65,8 +65,8 @@ def test_a_rule_turns_a_tree_into_one_of_equal_value(rule):
     pool, bindings = grower.pool, {}
     for _ in range(2):
         source = instantiate(pool, rule.source, bindings, grower.leaf)
-        found = match(rule.source, source)
-        target = instantiate(pool, rule.target, found, grower.leaf)
+        matched = match(rule.source, source)
+        target = instantiate(pool, rule.target, matched, grower.leaf)
         assert judge(to_equation(source, target)).verdict in ("holds", "undefined")
 
 
@@ -79,20 +79,20 @@ def test_a_variable_of_one_side_is_filled_once():
 def test_what_fits_is_what_matching_every_rule_finds():
     grower = Grower(np.random.default_rng(2))
     for _ in range(40):
-        for node in grower.start().left.walk():
-            found = {rule.name for rule, _ in grower.rules.matches(node)}
-            assert found == {rule.name for rule in RULES if not rule.is_expansion and match(rule.source, node) is not None}
+        for node in grower.start().sides[0].walk():
+            names = {rule.name for rule, _ in rule_index().matches(node)}
+            assert names == {rule.name for rule in RULES if not rule.is_expansion and match(rule.source, node) is not None}
 
 
 def test_drawing_where_nothing_fits_gives_none():
     pool = Pool()
     index = RuleIndex(rules_of([axiom for axiom in AXIOMS if axiom.section == "circular"]))
-    assert draw_match(index, tree(pool, "exp(x)"), np.random.default_rng(0)) is None
+    assert index.draw(tree(pool, "exp(x)"), np.random.default_rng(0)) is None
 
 
 def test_an_expansion_fits_anything():
     pool, node = Pool(), Pool().leaf("Pi", "pi")
-    rule, bindings = draw_expansion(RuleIndex(RULES), node, np.random.default_rng(0))
+    rule, bindings = RuleIndex(RULES).draw(node, np.random.default_rng(0), expanding=True)
     assert rule.is_expansion and match(rule.target, instantiate(pool, rule.target, bindings, lambda: pool.leaf("Pi", "pi")))
 
 
@@ -104,5 +104,5 @@ def test_the_depth_of_an_instance_is_known_before_it_is_made(rule):
     bindings |= {label: pool.leaf("Pi", "pi") for label in rule.new}
     for label in bindings:
         for changed in (bindings, {**bindings, label: deep}):
-            made = instantiate(pool, rule.target, {**changed}, pytest.fail)
-            assert rule.depth_of(changed) == made.depth
+            instance = instantiate(pool, rule.target, {**changed}, pytest.fail)
+            assert rule.depth_of(changed) == instance.depth

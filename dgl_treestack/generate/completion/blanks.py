@@ -1,4 +1,4 @@
-"""True equations to blank, the places in them where a blank may stand, and what it means to fill one.
+"""True equations to blank, the nodes that may be blanked, and the verdict on a filled blank.
 
 A *blank* is a node of an equation that is to be guessed. A filler is *right* when the equation holds with it, whether or not
 it equals the subtree that stood there: both x and -x fill `_**2 = x**2`. `fills` is that definition.
@@ -20,7 +20,7 @@ from dgl_treestack.truth import Verdict, judge
 
 VARIABLES = ("x", "y", "z")  # of every blanked equation, in the order in which they occur
 PARTITION = "deep"
-# Where anything fits, nothing is asked: a blank that these fill is none, such as the one in 0*_ = 0.
+# A blank that one of these may fill can be filled with anything, such as the one in 0*_ = 0, and asks for nothing.
 _PROBES = tuple(map(Expression.parse, ("Float(0.37)", "x*Float(1.9) - sin(Float(0.6)*x)")))
 
 
@@ -33,20 +33,15 @@ class TrueEquation:
     key: str
     axiom: str
 
-    @property
-    def variables(self) -> tuple[str, ...]:
-        """The variables that occur, always the first ones of `VARIABLES`."""
-        return tuple(name for name in VARIABLES if name in self.equation.texts)
-
     def row(self) -> dict[str, Any]:
-        """The equation and what its label rests on, as plain data for a part."""
+        """Return the equation and the evidence for its label as plain data for a part."""
         digits = 15 if self.verdict.precision == "float64" else int(self.verdict.precision.split()[0])
         certificate = {"verdict": self.verdict.verdict, "points": self.verdict.points, "digits": digits, "axiom": self.axiom}
         return {"equation": self.equation.prefix(), "key": self.key, "certificate": certificate}
 
 
 def true_equations(rng: np.random.Generator, depth: int, attempts: int, variables: int = 0) -> Iterator[TrueEquation]:
-    """Different equations of exactly the depth in `VARIABLES`, derived and certified, from at most so many attempts.
+    """Yield different equations of exactly the depth in `VARIABLES`, derived and certified, from at most so many attempts.
 
     variables: how many occur; 0 for any number from one on.
     """
@@ -57,39 +52,32 @@ def true_equations(rng: np.random.Generator, depth: int, attempts: int, variable
         grown = grower.grow(start, depth) if depth_of(start.sides) <= depth else None
         if grown is None:
             continue
-        equation = renamed(to_equation(*grown.sides))
-        key = canonical_key(equation) if equation is not None else ""
-        if equation is None or key in seen or not in_partition(key, PARTITION):
+        equation = to_equation(*grown.sides)
+        names = dict.fromkeys(text for _, kind, text in equation.leaves() if kind == "Symbol")
+        if not 1 <= len(names) <= len(VARIABLES):
+            continue
+        new_names = dict(zip(names, VARIABLES, strict=False))  # in order of occurrence
+        nodes = zip(equation.names, equation.texts, strict=True)
+        texts = tuple(new_names[text] if name == "Symbol" and text else text for name, text in nodes)
+        equation = Equation(equation.names, texts, equation.arities)
+        key = canonical_key(equation)
+        if key in seen or not in_partition(key, PARTITION):
             continue
         seen.add(key)
-        found = TrueEquation(equation, judge(equation), key, start.steps[0][1])
-        if found.verdict.verdict == "holds" and variables in (0, len(found.variables)):
-            yield found
-
-
-def renamed(equation: Equation) -> Equation | None:
-    """The equation with its variables called x, y, z in order of occurrence; None when it has none or more than three."""
-    found = dict.fromkeys(text for _, kind, text in equation.leaves() if kind == "Symbol")
-    if not 1 <= len(found) <= len(VARIABLES):
-        return None
-    names = dict(zip(found, VARIABLES, strict=False))
-    nodes = zip(equation.names, equation.texts, strict=True)
-    return Equation(
-        equation.names,
-        tuple(names[text] if name == "Symbol" and text else text for name, text in nodes),
-        equation.arities,
-    )
+        verdict = judge(equation)
+        if verdict.verdict == "holds" and variables in (0, len(names)):
+            yield TrueEquation(equation, verdict, key, start.steps[0][1])
 
 
 def places_of_depth(equation: Equation, depth: int, side: str = "") -> list[int]:
-    """The nodes whose subtree has the depth, on the `left` side, the `right` one or either."""
+    """Return the nodes whose subtree has the depth, on the `left` side, the `right` one or either."""
     middle = equation.ends[1]
     nodes = {"left": range(1, middle), "right": range(middle, equation.size), "": range(1, equation.size)}[side]
     return [node for node in nodes if equation.heights[node] == depth]
 
 
 def fills(equation: Equation, blank: int, candidate: Expression) -> Verdict:
-    """The verdict on the equation with `candidate` at node `blank`; the candidate is right when it holds.
+    """Return the verdict on the equation with `candidate` at node `blank`; the candidate is right when it holds.
 
     >>> fills(Equation.parse("x**2 = x*x"), 2, Expression.parse("-x")).verdict
     'holds'
@@ -98,5 +86,5 @@ def fills(equation: Equation, blank: int, candidate: Expression) -> Verdict:
 
 
 def is_question(equation: Equation, blank: int) -> bool:
-    """Whether the blank asks for something: two fillers that nobody would think of do not fit."""
+    """Return whether the blank asks for something: two arbitrary fillers are refuted."""
     return all(fills(equation, blank, probe).verdict == "refuted" for probe in _PROBES)

@@ -1,6 +1,6 @@
-"""Blanks as lines of a file, and which of those that were made are kept.
+"""Blanks as lines of a file, and the choice of those that are kept.
 
-A part of a preset holds them as `question` makes them: the line, the canonical key of the equation, and the cell of the plan
+A part of a preset holds rows as `question` returns them: the line, the canonical key of the equation, and the cell of the plan
 that it counts for.
 """
 
@@ -19,50 +19,49 @@ BLANKS_FILE = "blanks.jsonl.gz"
 Row = dict[str, Any]
 
 
-def question(made: Row, value_class: str, fit: Fit, candidates: str) -> Row:
-    """A blank that has been answered.
+def question(blank: Row, value_class: str, fit: Fit, candidates: str) -> Row:
+    """Return the row of a blank that has been answered.
 
-    made: `equation` in prefix form, `blank`, `certificate`, `key` and `cell`. value_class: of the truth, empty when it has no
+    blank: `equation` in prefix form, `blank`, `certificate`, `key` and `cell`. value_class: of the truth, empty when it has no
     certified one. candidates: the file of its candidates.
     """
-    certificate = {**made["certificate"], "candidates": candidates, "right": fit.right, "doubtful": fit.doubtful}
-    equation = Equation.from_prefix(made["equation"])
-    example = Example(equation, 1, "", "test", certificate=certificate, blank=made["blank"], value_class=value_class)
-    return {"key": made["key"], "cell": made["cell"], "line": to_dict(example)}
+    certificate = {**blank["certificate"], "candidates": candidates, "right": fit.right, "doubtful": fit.doubtful}
+    equation = Equation.from_prefix(blank["equation"])
+    example = Example(equation, 1, "", "test", certificate=certificate, blank=blank["blank"], value_class=value_class)
+    return {"key": blank["key"], "cell": blank["cell"], "line": to_dict(example)}
 
 
-def chosen(rows: Iterable[Row], wanted: Mapping[str, int]) -> tuple[list[Row], dict[str, Any]]:
-    """The lines of the blanks to keep, with ids, no more than wanted in any cell, and notes on the choice."""
+def chosen(rows: Iterable[Row], plan: Mapping[str, int]) -> tuple[list[Row], dict[str, Any]]:
+    """Return the lines of the blanks to keep, with ids, no more than planned in any cell, and notes on the choice."""
     seen, counts, dropped = set[str](), Counter[str](), Counter[str]()
-    kept: list[Row] = []
+    lines: list[Row] = []
     for row in rows:
-        key, cell = row["key"], row["cell"]
-        reason = _fault(row["line"]) or ("duplicate" if key in seen else "surplus" if counts[cell] == wanted[cell] else "")
-        if reason:
-            dropped[reason] += 1
-            continue
-        seen.add(key)
-        counts[cell] += 1
-        kept.append({"id": f"b{len(kept)}", **row["line"]})
-    short = {cell: count - counts[cell] for cell, count in wanted.items() if counts[cell] < count}
-    right = counted(len(line["certificate"]["right"]) for line in kept)
+        key, cell, line = row["key"], row["cell"], row["line"]
+        right = line["certificate"]["right"]
+        if "class" not in line:
+            dropped["truth without a certified class"] += 1
+        elif line["class"] not in right:
+            dropped["truth not confirmed among the candidates"] += 1
+        elif len(right) > MOST_RIGHT:
+            dropped["fits too much"] += 1
+        elif key in seen:
+            dropped["duplicate"] += 1
+        elif counts[cell] == plan[cell]:
+            dropped["surplus"] += 1
+        else:
+            seen.add(key)
+            counts[cell] += 1
+            lines.append({"id": f"b{len(lines)}", **line})
+    short = {cell: count - counts[cell] for cell, count in plan.items() if counts[cell] < count}
     notes = {
-        "kept": {cell: counts[cell] for cell in wanted},
+        "kept": {cell: counts[cell] for cell in plan},
         "dropped": counted(dropped.elements()),
-        "blanks by number of right classes": right,
+        "blanks by number of right classes": counted(len(line["certificate"]["right"]) for line in lines),
     }
-    return kept, {**notes, "short of the plan": short} if short else notes
+    return lines, {**notes, "short of the plan": short} if short else notes
 
 
-def _fault(line: Row) -> str:
-    """Why a blank is not used, or nothing."""
-    right = line["certificate"]["right"]
-    if line.get("class") not in right:
-        return "truth not confirmed among the candidates" if "class" in line else "truth without a certified class"
-    return "fits too much" if len(right) > MOST_RIGHT else ""
-
-
-def counted(things: Iterable[Any]) -> dict[str, int]:
-    """How often each thing occurs, in order."""
-    counts = Counter(things)
-    return {str(thing): counts[thing] for thing in sorted(counts)}
+def counted(items: Iterable[Any]) -> dict[str, int]:
+    """Return how often each item occurs, in the order of the items."""
+    counts = Counter(items)
+    return {str(item): counts[item] for item in sorted(counts)}

@@ -113,9 +113,9 @@ def _candidates(options: Options, shard: Shard) -> Iterator[Row]:
     for node in (*filler.simple(), *truths):
         candidates.add(node)
     deep = [node for node in truths if node.depth == max(BLANK_DEPTHS)]
-    full = len(candidates) + len(deep) // 2
+    full = len(candidates.members) + len(deep) // 2
     for _ in range(10 * len(deep)):
-        if len(candidates) == full:
+        if len(candidates.members) == full:
             break
         near_miss = filler.near_miss(deep[int(filler.rng.integers(len(deep)))])
         if near_miss is not None:
@@ -127,7 +127,7 @@ def _fits(options: Options, shard: Shard) -> Iterator[Row]:
     """Generate the lines of the blanks, with the classes that are right for them."""
     pool = Pool()
     classes = {pool.tree(Expression.parse(row["text"])): row["class"] for row in shard.work["candidates"]}
-    fillings = Fillings(pool, {name: node for node, name in reversed(classes.items())})
+    fillings = Fillings(pool, classes)
     for row in shard.work["blanks"]:
         value_class = classes.get(pool.tree(Expression.from_prefix(row["truth"])), "")
         fit = fillings.fit(Equation.from_prefix(row["equation"]), row["blank"])

@@ -23,11 +23,10 @@ from collections.abc import Iterator
 from itertools import chain, zip_longest
 
 from dgl_treestack.generate.completion.blanks import VARIABLES, TrueEquation, is_question, places_of_depth, true_equations
-from dgl_treestack.generate.completion.candidates import CandidateSet
+from dgl_treestack.generate.completion.candidates import CandidateSet, is_defined
 from dgl_treestack.generate.completion.fillers import Filler
 from dgl_treestack.generate.completion.fitting import Fillings
 from dgl_treestack.generate.completion.questions import BLANKS_FILE, chosen, counted, question
-from dgl_treestack.generate.completion.value_classes import is_defined
 from dgl_treestack.generate.nodes import Node
 from dgl_treestack.generate.presets._contract import Options, Parts, Preset, Product, Row, Shard
 from dgl_treestack.generate.random import stream
@@ -66,9 +65,9 @@ class CompletionDeep(Preset):
         filler = Filler(VARIABLES[: shard.work["variables"]], stream(options.seed, shard.name))
         blanks, natural = _gather(filler, shard.work)
         candidates = _candidates(filler, blanks, natural, shard.work)
-        fillings = Fillings(filler.pool, candidates.classes)
+        fillings = Fillings(filler.pool, candidates.ordered)
         for example, blank, truth in blanks:
-            value_class = candidates.class_of(truth) if truth in candidates else ""
+            value_class = candidates.ordered.get(truth, "")
             row = {**example.row(), "blank": blank, "cell": shard.name}
             yield question(row, value_class, fillings.fit(example.equation, blank), CANDIDATES_FILE.format(shard.name))
         for line in candidates.rows(f"{shard.name}-"):
@@ -132,7 +131,7 @@ def _candidates(filler: Filler, blanks: list[Blank], natural: list[Node], work: 
     for subtree in natural:
         candidates.add(subtree)
     for attempt in range(30 * full):
-        if len(candidates) >= full:
+        if len(candidates.members) >= full:
             break
         if natural and filler.rng.random() >= _DRAWN_SHARE:
             node = filler.near_miss(filler.pick(natural))

@@ -1,14 +1,14 @@
 import pytest
 
 from dgl_treestack.expression import Equation, Expression
+from dgl_treestack.generate.completion.candidates import CandidateSet
 from dgl_treestack.generate.completion.fitting import Fillings
-from dgl_treestack.generate.completion.value_classes import ValueClasses
 from dgl_treestack.generate.nodes import Pool
 
 
 def placed(*texts):
-    pool, classes = Pool(), ValueClasses()
-    return [classes.place(pool.tree(Expression.parse(text))) for text in texts]
+    pool, candidates = Pool(), CandidateSet()
+    return [candidates.add(pool.tree(Expression.parse(text))) for text in texts]
 
 
 def test_equal_values_share_a_class():
@@ -35,12 +35,13 @@ def test_many_classes():
 
 def fit(equation, blank, *texts):
     pool = Pool()
-    return Fillings(pool, {text: pool.tree(Expression.parse(text)) for text in texts}).fit(Equation.parse(equation), blank)
+    classes = {pool.tree(Expression.parse(text)): text for text in reversed(texts)}
+    return Fillings(pool, classes).fit(Equation.parse(equation), blank)
 
 
 def test_right_fillers_need_not_equal_the_truth():
-    found = fit("x**2 = x*x", 2, "x", "-x", "2*x", "sqrt(x**2)", "1/0", "x**(-1)")
-    assert found.right == ["x", "-x", "sqrt(x**2)"] and found.doubtful == ["1/0"]
+    filled = fit("x**2 = x*x", 2, "x", "-x", "2*x", "sqrt(x**2)", "1/0", "x**(-1)")
+    assert filled.right == ["x", "-x", "sqrt(x**2)"] and filled.doubtful == ["1/0"]
 
 
 def test_a_filler_that_is_right_at_some_points_only_is_doubtful():
