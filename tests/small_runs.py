@@ -14,8 +14,10 @@ LEAVES = [("Symbol", "x"), ("Symbol", "y"), ("Integer", "2"), ("Number", "1.29")
 
 
 def write_data(path: Path, count: int = 60, seed: int = 0, fold: str = "train", *, unary: bool = True) -> str:
-    """A file of random equations of depth 1-4; the label says whether a sine, or a sum where there is nothing unary, is on the
-    left, so there is something to learn."""
+    """Write random equations of depth 1-4 and return the path as text.
+
+    The label, which a model can learn, is whether the left side has a sine, or a sum where `unary` is off.
+    """
     rng = random.Random(seed)
     examples = []
     for i in range(count):
@@ -27,7 +29,10 @@ def write_data(path: Path, count: int = 60, seed: int = 0, fold: str = "train", 
 
 
 def small_config(folder: Path, *, unary: bool = True, **changes: object) -> RunConfig:
-    """A complete run that takes a second: Tree-SMU with dropout, 3 epochs. unary: with operators of one argument."""
+    """Return the configuration of a run that takes a second: Tree-SMU with dropout, 3 epochs.
+
+    unary: whether the data has operators of one argument.
+    """
     data = {
         "train": [write_data(folder / "train.jsonl", 60, 0, unary=unary)],
         "validation": [write_data(folder / "validation.jsonl", 30, 1, "validation", unary=unary)],

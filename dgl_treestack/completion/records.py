@@ -17,7 +17,7 @@ from dgl_treestack.data.records import Record
 from dgl_treestack.model.model import Model
 from dgl_treestack.resources import find_data, sha256
 from dgl_treestack.results.metrics import within
-from dgl_treestack.runs.pretrained import is_pretrained
+from dgl_treestack.runs import pretrained
 from dgl_treestack.runs.run import Run
 
 Group = tuple[Candidates, list[Question]]
@@ -33,7 +33,7 @@ def evaluate(
     The records are also written into the run, unless it is a pretrained one, which is part of the package. Raises DataError.
     """
     rows = make_records(run.load_model(dtype), find_data(data), candidates, quiet=quiet)
-    if not is_pretrained(run):
+    if run.folder != pretrained.FOLDER:
         suffix = f"-{sha256(candidates)[:8]}" if candidates else ""
         run.write_records(data, rows, f"{COMPLETION}{suffix}")
     return rows

@@ -76,11 +76,6 @@ def load(run: Path | str, dtype: torch.dtype = torch.float32) -> Model:
     return Run.open(run).load_model(dtype)
 
 
-def is_pretrained(run: Run) -> bool:
-    """Return whether a run is the model of the package."""
-    return run.folder == FOLDER
-
-
 @cache
 def card() -> dict[str, Any]:
     """Return the description of the package's model, `card.json`."""
@@ -89,7 +84,7 @@ def card() -> dict[str, Any]:
 
 def trust(run: Run, depth: int) -> str:
     """Return one line on what a model was trained on and, for the package's model, how often it is right at a depth."""
-    if not is_pretrained(run):
+    if run.folder != FOLDER:
         names = ", ".join(run.config.data.train)
         limit = f" up to depth {run.config.data.max_depth}" if run.config.data.max_depth else ""
         return f"The model was trained on {names}{limit}; `treestack report {run.folder}` shows how often it is right."

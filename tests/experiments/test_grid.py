@@ -19,16 +19,16 @@ def described(folder, text):
 
 def test_every_combination_is_a_configuration_of_its_own(tmp_path):
     grid = '[grid]\n"model.hidden" = [8, 16]\n"model.settings.stack_size" = [1, 2, 3]\n'
-    found = described(tmp_path, f'base = "{BASE}"\nseeds = [0, 7]\n[set]\n"schedule.epochs" = 2\n{grid}')
-    assert len(found.configs) == 6 and found.seeds == (0, 7)
-    names = [config.name for _, config in found.configs]
+    sweep = described(tmp_path, f'base = "{BASE}"\nseeds = [0, 7]\n[set]\n"schedule.epochs" = 2\n{grid}')
+    assert len(sweep.configs) == 6 and sweep.seeds == (0, 7)
+    names = [config.name for _, config in sweep.configs]
     assert len(set(names)) == 6 and all(re.fullmatch(r"quickstart-tree_smu-[0-9a-f]{12}", name) for name in names)
-    for varied, config in found.configs:
+    for varied, config in sweep.configs:
         assert config.schedule.epochs == 2
         assert varied == {"model.hidden": config.model.hidden, "model.settings.stack_size": config.model.settings["stack_size"]}
-    again = described(tmp_path, f'base = "{BASE}"\n[set]\n"schedule.epochs" = 2\n{grid.replace("[8, 16]", "[16]")}')
-    assert {config.name for _, config in again.configs} < set(names), "the same in a smaller sweep"
-    for _, config in found.configs:
+    smaller = described(tmp_path, f'base = "{BASE}"\n[set]\n"schedule.epochs" = 2\n{grid.replace("[8, 16]", "[16]")}')
+    assert {config.name for _, config in smaller.configs} < set(names), "the same in a smaller sweep"
+    for _, config in sweep.configs:
         assert configuration.build(RunConfig, tomllib.loads(configuration.dump(config))) == config
 
 
@@ -54,6 +54,6 @@ def test_what_is_no_sweep_is_one_error_that_names_the_file(tmp_path, text, messa
 
 def test_the_sweeps_of_the_package_are_whole():
     assert len(sweeps()) >= 3
-    found = {name: grid.load(path) for name, path in sweeps().items()}
-    sizes = {name: len(one.configs) * len(one.seeds) for name, one in found.items()}
+    loaded = {name: grid.load(path) for name, path in sweeps().items()}
+    sizes = {name: len(sweep.configs) * len(sweep.seeds) for name, sweep in loaded.items()}
     assert sizes["sweep/arabshahi-2020"] == 90 and sizes["sweep/stack_size"] == 21 and sizes["sweep/mali-2021"] == 330

@@ -50,8 +50,8 @@ class Apart:
 
 
 def shortened(protocol):
-    known = [row for row in protocol.rows if row.label in ("Tree-LSTM", "Tree-SMU")]
-    rows = known if len(known) == 2 else protocol.rows[:2]
+    common = [row for row in protocol.rows if row.label in ("Tree-LSTM", "Tree-SMU")]
+    rows = common if len(common) == 2 else protocol.rows[:2]
     return dataclasses.replace(protocol, rows=rows, drawn=(), depths=(3, 4) if protocol.depths[0] > 1 else protocol.depths)
 
 
@@ -65,8 +65,8 @@ def test_a_protocol_ends_in_a_table_and_a_figure(tiny):
     assert reproduce(["productivity", "localism"], "tiny", output, show=shown.append) == 0
     for name in ("productivity", "localism"):
         assert {path.name for path in (output / name).iterdir()} == {"table.md", "table.csv", "depth.svg", "depth.png"}
-    found = {(row["model"], row["measured"]): row for row in rows_of(output / "productivity" / "table.csv")}
-    smu = found["Tree-SMU", "validation"]
+    lines = {(row["model"], row["measured"]): row for row in rows_of(output / "productivity" / "table.csv")}
+    smu = lines["Tree-SMU", "validation"]
     assert (smu["paper"], smu["paper sd"], smu["seeds"]) == ("93.52", "0.28", "0 1")
     folders = sorted((output / "runs").glob("tree_smu-*"))
     runs = [run for run in map(run_result.read, folders) if run.config.data.min_depth == 1]
@@ -74,7 +74,7 @@ def test_a_protocol_ends_in_a_table_and_a_figure(tiny):
     assert float(smu["ours"]) == pytest.approx(mean) and float(smu["difference"]) == pytest.approx(mean - 93.52)
     assert all((folder / "records" / "deep.jsonl").exists() == (run.config.data.min_depth == 1)
                for folder, run in zip(folders, map(run_result.read, folders), strict=True))  # fmt: skip
-    assert found["Tree-SMU", "test 8-19"]["ours"] == "", "no such depths here"
+    assert lines["Tree-SMU", "test 8-19"]["ours"] == "", "no such depths here"
     text = (output / "localism" / "table.md").read_text()
     assert "Arabshahi 2020, Table 2" in text and "98.9 ± 0.1 / " in text
     assert "the most accurate on the test set, depths 1-4," in text
@@ -118,13 +118,13 @@ def test_every_protocol_runs(tiny):
     )
     rows = records.read(lstm / "records" / "blanks-completion.jsonl")
     assert len(rows) == 72 and {row["depth"] for row in rows} == set(range(8, 14))
-    found = {(row["model"], row["measured"]): row["ours"] for row in rows_of(output / "completion" / "table.csv")}
-    assert float(found["Tree-LSTM", "collapse top-5"]) == pytest.approx(100 * sum(row["collapse"] <= 5 for row in rows) / 72)
+    ours = {(row["model"], row["measured"]): row["ours"] for row in rows_of(output / "completion" / "table.csv")}
+    assert float(ours["Tree-LSTM", "collapse top-5"]) == pytest.approx(100 * sum(row["collapse"] <= 5 for row in rows) / 72)
 
     expressions = records.read(lstm / "records" / "candidates-expressions.jsonl")
     assert {row["depth"] for row in expressions} == {1, 2} and {len(row["h"]) for row in expressions} == {3}
-    found = {(row["model"], row["measured"]): row["ours"] for row in rows_of(output / "substitutivity" / "table.csv")}
-    assert float(found["Tree-LSTM", "neighbour"]) == pytest.approx(metrics.clusters(expressions).agreement)
+    ours = {(row["model"], row["measured"]): row["ours"] for row in rows_of(output / "substitutivity" / "table.csv")}
+    assert float(ours["Tree-LSTM", "neighbour"]) == pytest.approx(metrics.clusters(expressions).agreement)
 
     used = {
         row["measured"]: row["ours"] for row in rows_of(output / "stack_size" / "table.csv") if row["model"].endswith("1 rows")
@@ -158,9 +158,10 @@ def test_every_row_is_a_configuration_and_the_papers_numbers_have_a_column(name)
 
 
 def test_protocols_share_runs():
-    known, scale = protocols(), SCALES["day"]
+    scale = SCALES["day"]
     rows = {
-        name: {row.label: configure(row, protocol, scale).name for row in protocol.rows} for name, protocol in known.items()
+        name: {row.label: configure(row, protocol, scale).name for row in protocol.rows}
+        for name, protocol in protocols().items()
     }
     assert rows["productivity"]["Tree-LSTM"] == rows["ablation_2019"]["Tree-LSTM"] == rows["capacity"]["Tree-LSTM, hidden 50"]
     assert rows["productivity"]["Tree-LSTM"] != rows["localism"]["Tree-LSTM"]

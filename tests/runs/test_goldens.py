@@ -44,10 +44,10 @@ def test_scores_and_losses(authors, checkpoint, tmp_path):
     goldens = load(authors / "goldens" / f"goldens_{checkpoint}_open.json.gz")
     _, model = model_of(authors, checkpoint, tmp_path)
     dataset = model.prepare(examples_of(goldens))
-    found, batch = scores(model, dataset)
-    assert len(found) == 215
+    computed, batch = scores(model, dataset)
+    assert len(computed) == 215
     assert {golden["meta"]["kind"] for golden in goldens["equations"]} >= {"gold", "numeric", "unary_probe"}
-    assert found == pytest.approx([golden["score"] for golden in goldens["equations"]], rel=1e-5)
+    assert computed == pytest.approx([golden["score"] for golden in goldens["equations"]], rel=1e-5)
     with torch.no_grad():
         losses = model.losses(model(batch), batch).tolist()
     assert losses == pytest.approx([golden["loss"] for golden in goldens["equations"]], rel=1e-5, abs=1e-6)
@@ -58,9 +58,9 @@ def test_scores_and_losses(authors, checkpoint, tmp_path):
 def test_scores_at_other_stack_sizes(authors, checkpoint, stack_size, tmp_path):
     goldens = load(authors / "goldens" / f"goldens_{checkpoint}_open.json.gz")
     _, model = model_of(authors, checkpoint, tmp_path, stack_size=stack_size)
-    found, _ = scores(model, model.prepare(examples_of(goldens)))
+    computed, _ = scores(model, model.prepare(examples_of(goldens)))
     expected = [golden["score_by_stack_size"][str(stack_size)] for golden in goldens["equations"]]
-    assert found == pytest.approx(expected, rel=1e-5)
+    assert computed == pytest.approx(expected, rel=1e-5)
 
 
 @every_checkpoint
@@ -77,12 +77,12 @@ def test_every_node(authors, checkpoint, tmp_path):
     for i, golden in enumerate(nodes):
         for key, value in golden.items():
             if key in compared:
-                found = node_value(batch.graph, i, key, golden)
-                expected = np.zeros_like(found) if value is None else np.asarray(value)
-                np.testing.assert_allclose(found, expected.reshape(found.shape), rtol=1e-5, atol=1e-6, err_msg=f"{i} {key}")
+                actual = node_value(batch.graph, i, key, golden)
+                expected = np.zeros_like(actual) if value is None else np.asarray(value)
+                np.testing.assert_allclose(actual, expected.reshape(actual.shape), rtol=1e-5, atol=1e-6, err_msg=f"{i} {key}")
                 compared[key] += 1
-    wanted = {"tree_smu_released": ["h", "stack", "action", "f"], "tree_lstm_released": ["h", "c"]}
-    for key in wanted.get(run.config.model.name, ["h"]):
+    keys = {"tree_smu_released": ["h", "stack", "action", "f"], "tree_lstm_released": ["h", "c"]}
+    for key in keys.get(run.config.model.name, ["h"]):
         assert compared[key] > 50
 
 
@@ -118,26 +118,26 @@ def test_three_training_steps(authors, checkpoint, convention, tmp_path):
     moved = {name: parameter.detach() - before[name] for name, parameter in model.named_parameters()}
     compare_norms(authors, checkpoint, run, moved, expected["delta_norm_after"])
     model.eval()
-    found, _ = scores(model, dataset, [position[str(i)] for i in golden["probe_ids"]])
-    assert found == pytest.approx(expected["probe_scores_after"], rel=1e-5)
+    computed, _ = scores(model, dataset, [position[str(i)] for i in golden["probe_ids"]])
+    assert computed == pytest.approx(expected["probe_scores_after"], rel=1e-5)
 
 
 def compare_norms(authors, checkpoint, run, tensors, expected):
-    """Norms of the authors' tensors, cut out of ours. `translate` run on numbered entries says where each of theirs went."""
+    """Compare norms of the authors' tensors, cut out of ours; `translate` of numbered tensors shows where each of them went."""
     released = read_checkpoint(authors / "checkpoints" / f"{checkpoint}.checkpoint")
     family = next(family for family in FAMILIES if family.model == run.config.model.name)
     owners = {name: torch.full(tensor.shape, float(i)) for i, (name, tensor) in enumerate(released.items())}
     placed = import_authors.translate(owners, family)
     names = list(released)
-    found = dict.fromkeys(names, 0.0)
+    squares = dict.fromkeys(names, 0.0)
     for ours, owner in placed.items():
         if tensors[ours] is None:
             continue
         for i in owner.unique().tolist():
-            found[names[int(i)]] += float(tensors[ours][owner == i].pow(2).sum())
+            squares[names[int(i)]] += float(tensors[ours][owner == i].pow(2).sum())
     assert len(expected) > 10
     for name, norm in expected.items():
-        assert found[name] ** 0.5 == pytest.approx(norm, rel=1e-5, abs=1e-9), name
+        assert squares[name] ** 0.5 == pytest.approx(norm, rel=1e-5, abs=1e-9), name
 
 
 def test_every_equation_of_the_blanks_files_survives_all_round_trips(authors, tmp_path):

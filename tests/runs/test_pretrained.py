@@ -1,4 +1,4 @@
-"""The model of the package: what its card says is so."""
+"""The model of the package, against its card."""
 
 import json
 
@@ -15,13 +15,13 @@ from dgl_treestack.training.start import start
 
 
 def test_the_packages_model_is_as_good_as_its_card_says():
-    """On the bundled test set, which is of another make: no worse than five points below."""
+    """At most five points below on the bundled test set, which was generated differently."""
     run = pretrained.open_run(None)
-    examples = [e for e in formats.read(find_data("bundled:quickstart/test")) if e.label is not None]
-    model, known = run.load_model(), pretrained.card()["accuracy"]
+    examples = [example for example in formats.read(find_data("bundled:quickstart/test")) if example.label is not None]
+    model, accuracies = run.load_model(), pretrained.card()["accuracy"]
     for depth in (4, 5, 6, 7, 8):
         chosen = [example for example in examples if example.equation.depth == depth]
-        assert score(model, model.prepare(chosen)).accuracy > known[str(depth)]["percent"] - 5
+        assert score(model, model.prepare(chosen)).accuracy > accuracies[str(depth)]["percent"] - 5
 
 
 def test_changed_weights_are_refused(monkeypatch, tmp_path):

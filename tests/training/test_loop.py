@@ -22,7 +22,7 @@ from dgl_treestack.training.start import start
 
 
 def outcome(run: Run):
-    """Everything a run leaves that must not depend on interruptions."""
+    """Return all that a run leaves that must not depend on interruptions."""
     tensors, description = weights.read(run.best)
     last, state = weights.read(run.last)
     files = {path.name: path.read_text() for path in sorted((run.folder / "records").glob("*.jsonl"))}
@@ -37,8 +37,8 @@ def test_a_run_leaves_its_files(tmp_path):
     config = small_config(tmp_path)
     run = start(config, 3, tmp_path, quiet=True)
     assert run.folder == tmp_path / "small-3"
-    found = {str(path.relative_to(run.folder)) for path in run.folder.rglob("*") if path.is_file()}
-    assert found == {
+    files = {str(path.relative_to(run.folder)) for path in run.folder.rglob("*") if path.is_file()}
+    assert files == {
         "config.toml",
         "environment.json",
         "vocabulary.json",
@@ -68,8 +68,8 @@ def test_best_weights_are_those_of_the_best_validation_epoch(tmp_path):
     rows = [json.loads(line) for line in run.metrics.read_text().splitlines()]
     best = max(rows, key=lambda row: row["validation_accuracy"])
     assert weights.read(run.best)[1] == {"epoch": best["epoch"], "validation_accuracy": best["validation_accuracy"]}
-    kept = [row for row in records.read(run.folder / "records" / "validation.jsonl") if row["depth"] <= 3]
-    assert records.accuracy(kept) == pytest.approx(best["validation_accuracy"])
+    rows = [row for row in records.read(run.folder / "records" / "validation.jsonl") if row["depth"] <= 3]
+    assert records.accuracy(rows) == pytest.approx(best["validation_accuracy"])
 
 
 def test_it_learns(tmp_path):
@@ -145,7 +145,7 @@ def test_killed_at_arbitrary_moments_and_resumed_equals_never_killed(tmp_path):
 
 
 def _wait_for_step(checkpoint: Path, process: subprocess.Popen):
-    """Until the process has written a checkpoint of its own, or has ended."""
+    """Wait until the process has written a checkpoint of its own, or has ended."""
     before = checkpoint.stat().st_mtime_ns if checkpoint.exists() else 0
     while process.poll() is None and (checkpoint.stat().st_mtime_ns if checkpoint.exists() else 0) == before:
         time.sleep(0.005)
@@ -158,14 +158,14 @@ def test_ctrl_c_on_the_command_line_saves_and_exits_130(tmp_path):
     process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
     _wait_for_step(tmp_path / "runs" / "small-0" / "checkpoints" / "last.safetensors", process)
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "Stopped by SIGINT; saved." in said
+    assert "Stopped by SIGINT; saved." in errors
     assert not (tmp_path / "runs" / "small-0" / "DONE").exists()
 
 
 def poisoned(tmp_path, **changes):
-    """A training whose embeddings are not numbers."""
+    """Return a training whose embeddings are NaN."""
     config = small_config(tmp_path, **changes)
     run = Run.create(tmp_path / "small-0", config, 0, {})
     training = Training(run, config, 0, quiet=True)
@@ -366,7 +366,7 @@ def test_a_signal_to_several_runs_saves_all_of_them(tmp_path, number, code):
         os.killpg(process.pid, number)  # as a terminal does
     else:
         process.send_signal(number)
-    _, said = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=60)
     assert process.returncode == code
-    assert said.count("; saved.") == 2
+    assert errors.count("; saved.") == 2
     assert not (tmp_path / "runs" / "small-2").exists()

@@ -37,28 +37,28 @@ def test_it_is_torchs_adam(gradients, decay):
             adam.learning_rate = reference.param_groups[0]["lr"] = 0.5 * adam.learning_rate
         take(ours, step, adam.zero, adam)
         take(theirs, step, lambda: reference.zero_grad(set_to_none=gradients == "none"), reference)
-        for i, (one, other) in enumerate(zip(ours, theirs, strict=True)):
-            assert torch.equal(one, other), (step, i)
-            assert (one.grad is None) == (other.grad is None)
+        for i, (parameter, expected) in enumerate(zip(ours, theirs, strict=True)):
+            assert torch.equal(parameter, expected), (step, i)
+            assert (parameter.grad is None) == (expected.grad is None)
         state = adam.tensors()
         for i, parameter in enumerate(theirs):
-            found = {name: state[f"{name}/{i}"] for name in ("exp_avg", "exp_avg_sq", "step") if f"{name}/{i}" in state}
-            assert found.keys() == reference.state[parameter].keys()
-            assert all(torch.equal(found[name], value) for name, value in reference.state[parameter].items())
+            tensors = {name: state[f"{name}/{i}"] for name in ("exp_avg", "exp_avg_sq", "step") if f"{name}/{i}" in state}
+            assert tensors.keys() == reference.state[parameter].keys()
+            assert all(torch.equal(tensors[name], value) for name, value in reference.state[parameter].items())
     assert not torch.equal(ours[0], a_module()[0])
 
 
 @pytest.mark.parametrize("gradients", ["none", "zeros"])
 def test_it_goes_on_from_its_state(gradients):
     config = OptimizerConfig(gradients=gradients, weight_decay=0.1)
-    ours, again = a_module(), a_module()
-    adam, other = NamedAdam(ours, config), NamedAdam(again, config)
+    ours, resumed = a_module(), a_module()
+    adam, resumed_adam = NamedAdam(ours, config), NamedAdam(resumed, config)
     for step in range(2):
         take(ours, step, adam.zero, adam)
-    again.load_state_dict(ours.state_dict())
-    other.restore(adam.tensors())
-    assert {name.split("/")[1] for name in other.tensors()} == {"0", "1"}  # the third was never used
+    resumed.load_state_dict(ours.state_dict())
+    resumed_adam.restore(adam.tensors())
+    assert {name.split("/")[1] for name in resumed_adam.tensors()} == {"0", "1"}  # the third was never used
     for step in range(2, len(USED)):
         take(ours, step, adam.zero, adam)
-        take(again, step, other.zero, other)
-    assert all(torch.equal(one, two) for one, two in zip(ours, again, strict=True))
+        take(resumed, step, resumed_adam.zero, resumed_adam)
+    assert all(torch.equal(left, right) for left, right in zip(ours, resumed, strict=True))

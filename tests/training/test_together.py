@@ -22,20 +22,22 @@ from dgl_treestack.training.start import start, start_stacked
 SEEDS = (0, 1, 5)
 
 
-def assert_same_run(one, other):
-    """Metrics, weights and scores, up to what float32 loses in three epochs."""
-    rows, others = ([json.loads(line) for line in run.metrics.read_text().splitlines()] for run in (one, other))
-    assert len(rows) == len(others)
-    assert all(row == pytest.approx(beside, rel=1e-3) for row, beside in zip(rows, others, strict=True))
-    tensors, beside = weights.read(one.best)[0], weights.read(other.best)[0]
-    assert tensors.keys() == beside.keys()
-    assert all(torch.allclose(tensors[name], beside[name], rtol=1e-3, atol=1e-4) for name in tensors)
-    scores, beside = (records.read(run.folder / "records" / "test.jsonl") for run in (one, other))
-    assert [row["score"] for row in scores] == pytest.approx([row["score"] for row in beside], rel=1e-3, abs=1e-4)
+def assert_same_run(run, expected):
+    """Compare metrics, weights and scores, up to what float32 loses in three epochs."""
+    rows, expected_rows = ([json.loads(line) for line in each.metrics.read_text().splitlines()] for each in (run, expected))
+    assert len(rows) == len(expected_rows)
+    assert all(row == pytest.approx(expected_row, rel=1e-3) for row, expected_row in zip(rows, expected_rows, strict=True))
+    tensors, expected_tensors = weights.read(run.best)[0], weights.read(expected.best)[0]
+    assert tensors.keys() == expected_tensors.keys()
+    assert all(torch.allclose(tensors[name], expected_tensors[name], rtol=1e-3, atol=1e-4) for name in tensors)
+    scores, expected_scores = (
+        [row["score"] for row in records.read(each.folder / "records" / "test.jsonl")] for each in (run, expected)
+    )
+    assert scores == pytest.approx(expected_scores, rel=1e-3, abs=1e-4)
 
 
 def stop_after(steps, monkeypatch):
-    """A signal after so many steps, of whichever training."""
+    """Send a signal after this many steps of all trainings."""
     learn, count = Training.learn, 0
 
     def counted(self, *arguments):
@@ -56,7 +58,7 @@ def test_every_run_is_what_it_is_by_itself(tmp_path, gradients, caplog):
     for seed, run in zip(SEEDS, together, strict=True):
         alone = start(config, seed, tmp_path / "alone", quiet=True)
         assert_same_run(run, alone)
-        names = [{str(path.relative_to(one.folder)) for path in one.folder.rglob("*")} for one in (run, alone)]
+        names = [{str(path.relative_to(each.folder)) for path in each.folder.rglob("*")} for each in (run, alone)]
         assert names[0] == names[1]
         logged = run.log.read_text()
         assert all(f"small-{other} " not in logged for other in SEEDS if other != seed)
@@ -71,8 +73,9 @@ def test_stopped_and_resumed_equals_never_stopped(tmp_path, monkeypatch, steps):
         stop_after(steps, patch)
         with pytest.raises(Interrupted):
             start_stacked(config, SEEDS, tmp_path / "stopped", quiet=True)
-    for run, one in zip(start_stacked(config, SEEDS, tmp_path / "stopped", resume=True, quiet=True), whole, strict=True):
-        assert run.metrics.read_text() == one.metrics.read_text()
+    resumed = start_stacked(config, SEEDS, tmp_path / "stopped", resume=True, quiet=True)
+    for run, expected in zip(resumed, whole, strict=True):
+        assert run.metrics.read_text() == expected.metrics.read_text()
 
 
 def test_each_goes_on_from_where_it_stands_and_ends_when_it_will(tmp_path, monkeypatch):
@@ -84,8 +87,9 @@ def test_each_goes_on_from_where_it_stands_and_ends_when_it_will(tmp_path, monke
         with pytest.raises(Interrupted):
             start(config, SEEDS[1], tmp_path / "together", quiet=True)
     start(config, SEEDS[2], tmp_path / "together", quiet=True)  # is done, and left alone
-    for run, one in zip(start_stacked(config, SEEDS, tmp_path / "together", resume=True, quiet=True), alone, strict=True):
-        assert_same_run(run, one)
+    resumed = start_stacked(config, SEEDS, tmp_path / "together", resume=True, quiet=True)
+    for run, expected in zip(resumed, alone, strict=True):
+        assert_same_run(run, expected)
 
 
 def test_a_seed_that_diverges_is_named_and_the_others_are_saved(tmp_path, monkeypatch):
@@ -96,8 +100,8 @@ def test_a_seed_that_diverges_is_named_and_the_others_are_saved(tmp_path, monkey
     def spoiled(*arguments):
         nonlocal count
         count += 1
-        found = score(*arguments)
-        return replace(found, loss=float("nan")) if count == 6 else found  # the second seed, after its last epoch
+        validation = score(*arguments)
+        return replace(validation, loss=float("nan")) if count == 6 else validation  # the second seed, after its last epoch
 
     with monkeypatch.context() as patch:
         patch.setattr(evaluation, "score", spoiled)
