@@ -40,5 +40,6 @@ def draw_seeds(axes: Axes, curves: Sequence[Mapping[int, float]], label: str, i:
     axes.plot(depths, means, **line(i), markersize=4.5, label=f"{label} ({seeds})")  # type: ignore[arg-type]
     if len(curves) > 1:
         deviations = [statistics.stdev(curve[depth] for curve in curves) for depth in depths]
-        low, high = ([m + sign * s for m, s in zip(means, deviations, strict=True)] for sign in (-1, 1))
+        low = [mean - deviation for mean, deviation in zip(means, deviations, strict=True)]
+        high = [mean + deviation for mean, deviation in zip(means, deviations, strict=True)]
         axes.fill_between(depths, low, high, color=line(i)["color"], alpha=0.15, linewidth=0)

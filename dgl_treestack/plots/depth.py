@@ -64,7 +64,8 @@ def _draw_panel(axes: Axes, groups: Mapping[str, Sequence[RunResult]]) -> None:
     # Where test sets differ, a depth has the majority of the first run that has it.
     majority = {depth: records.majority(rows) for run in reversed(runs) for depth, rows in _large_depths(run).items()}
     depths = sorted(majority)
-    axes.plot(depths, [majority[d] for d in depths], color="0.45", linewidth=1.2, linestyle=(0, (1, 1)), label="majority class")
+    shares = [majority[depth] for depth in depths]
+    axes.plot(depths, shares, color="0.45", linewidth=1.2, linestyle=(0, (1, 1)), label="majority class")
     axes.set_xticks(depths)
     axes.set_xlim(depths[0] - 0.5, depths[-1] + 0.5)
     trained, (left, right) = runs[0].config.data.depths, axes.get_xlim()

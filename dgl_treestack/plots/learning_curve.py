@@ -37,9 +37,9 @@ def draw(runs: Sequence[RunResult]) -> Figure:
         for i, (model, part) in enumerate(itertools.product(models, parts_of_panel)):
             points = [row for row in rows if row["model"] == model and part in row]
             means, deviations = zip(*(row[part] for row in points), strict=True)
+            sizes, bars = [row["equations"] for row in points], [deviation or 0.0 for deviation in deviations]
             style: dict[str, Any] = {**_style.line(i), "markersize": 4.5, "capsize": 2}
-            label = model if len(models) > 1 else part
-            axes.errorbar([row["equations"] for row in points], means, [d or 0.0 for d in deviations], **style, label=label)
+            axes.errorbar(sizes, means, bars, **style, label=model if len(models) > 1 else part)
         axes.axhline(50, color="0.45", linewidth=1.2, linestyle=(0, (1, 1)), label="chance")
         axes.set_title(parts_of_panel[0] if len(models) > 1 else "")
         _mark_sizes(axes, sorted({row["equations"] for row in rows}))
