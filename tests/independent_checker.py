@@ -113,7 +113,7 @@ def tidy(value: object) -> object:
 def gaps(equation: Expression, points: list[dict] = POINTS) -> list[float]:
     """The relative gap between the sides at each point where both are defined."""
     listed, (left_side, right_side) = steps(equation)
-    found = []
+    gaps_at_points = []
     for point in points if "Symbol" in equation.names else points[:1]:
         try:
             values = evaluate(listed, point)
@@ -121,24 +121,26 @@ def gaps(equation: Expression, points: list[dict] = POINTS) -> list[float]:
             continue
         left, right = values[left_side], values[right_side]
         scale = max(abs(left), abs(right))
-        found.append(float(abs(left - right) / scale) if scale else 0.0)
-    return found
+        gaps_at_points.append(float(abs(left - right) / scale) if scale else 0.0)
+    return gaps_at_points
 
 
 def complaint(example: Example) -> str | None:
     """Why the label cannot be right, or None."""
-    found = gaps(example.equation)
-    if len(found) < 2:  # equations that are undefined nearly everywhere need more looking
-        found += gaps(example.equation, MORE_POINTS)
-    if len(found) < (2 if "Symbol" in example.equation.names else 1):
-        return f"{example.id}: only {len(found)} defined points: {example.equation}"
-    if example.label == 1 and max(found) > 1e-15:
-        return f"{example.id}: labelled true, gap {max(found):.3g}: {example.equation}"
-    if example.label == 0 and (max(found) < 1e-6 or 2 * sum(gap > NOISE_IN_GAPS for gap in found) < len(found)):
-        return f"{example.id}: labelled false, gaps {sorted(found)}: {example.equation}"
+    relative_gaps = gaps(example.equation)
+    if len(relative_gaps) < 2:  # equations that are undefined nearly everywhere need more looking
+        relative_gaps += gaps(example.equation, MORE_POINTS)
+    if len(relative_gaps) < (2 if "Symbol" in example.equation.names else 1):
+        return f"{example.id}: only {len(relative_gaps)} defined points: {example.equation}"
+    if example.label == 1 and max(relative_gaps) > 1e-15:
+        return f"{example.id}: labelled true, gap {max(relative_gaps):.3g}: {example.equation}"
+    if example.label == 0 and (
+        max(relative_gaps) < 1e-6 or 2 * sum(gap > NOISE_IN_GAPS for gap in relative_gaps) < len(relative_gaps)
+    ):
+        return f"{example.id}: labelled false, gaps {sorted(relative_gaps)}: {example.equation}"
     return None
 
 
 def complaints(examples: Iterable[Example]) -> list[str]:
     """All complaints about labelled examples."""
-    return [found for example in examples if (found := complaint(example))]
+    return [message for example in examples if (message := complaint(example))]

@@ -60,13 +60,13 @@ def test_the_independent_checker_would_object(data):
 @pytest.mark.parametrize("fold", FOLDS)
 def test_certificates_are_what_judging_again_gives(data, fold):
     for example in data[fold][::25]:
-        found, certificate = judge(example.equation), example.certificate
-        assert (found.verdict, found.points) == (certificate["verdict"], certificate["points"])
-        assert found.points >= 10 and found.verdict == ("holds" if example.label else "refuted")
+        judgement, certificate = judge(example.equation), example.certificate
+        assert (judgement.verdict, judgement.points) == (certificate["verdict"], certificate["points"])
+        assert judgement.points >= 10 and judgement.verdict == ("holds" if example.label else "refuted")
         if example.label:
             assert list(replay(certificate["derivation"]))[-1][1] == example.equation
         else:
-            assert found.witness.point == certificate["witness"]["point"]
+            assert judgement.witness.point == certificate["witness"]["point"]
 
 
 def test_no_equation_and_no_family_is_in_two_folds(data):

@@ -244,7 +244,7 @@ def test_files_of_another_signature_are_read_back(tmp_path):
     examples = [Example(tree, 1, str(i)) for i, tree in enumerate(trees)]
     formats.write(tmp_path / "a.jsonl", examples)
     again = list(formats.read(tmp_path / "a.jsonl", logic))
-    assert again == examples and [one.equation.signature for one in again] == [logic, logic]
+    assert again == examples and [example.equation.signature for example in again] == [logic, logic]
     with pytest.raises(DataError, match=r"a.jsonl:1: Its operators are those of 'logic', not of 'math'. Read"):
         list(formats.read(tmp_path / "a.jsonl"))
     formats.write(tmp_path / "b.jsonl", [Example(Equation.parse("x = y"))])

@@ -43,8 +43,8 @@ def test_a_turn_is_the_first_of_its_kind_after_those_of_the_children():
     latest, arity = np.zeros_like(forest.turn), np.bincount(parents, minlength=len(forest.op))
     np.maximum.at(latest, parents, forest.turn[forest.parent >= 0])
     inner = arity > 0
-    waited = (forest.turn - latest)[inner]
-    assert set(waited) == {1, 2} and ((forest.turn - arity)[inner] % 2 == 0).all()
+    steps = (forest.turn - latest)[inner]
+    assert set(steps) == {1, 2} and ((forest.turn - arity)[inner] % 2 == 0).all()
     assert (forest.turn[~inner] == 0).all() and (forest.turn <= 2 * forest.height).all()
 
 
@@ -119,11 +119,11 @@ def test_texts_agree_with_operators():
 def test_batch_information_is_restored_where_trees_stand_together():
     trees = some_trees()
     batch = graph.from_expressions(trees, VOCABULARY)
-    wanted = batch.batch_num_nodes(), batch.batch_num_edges()
+    num_nodes, num_edges = batch.batch_num_nodes(), batch.batch_num_edges()
     batch.set_batch_num_nodes(torch.tensor([batch.num_nodes()]))
     batch.set_batch_num_edges(torch.tensor([batch.num_edges()]))
     graph.restore_batch(batch)
-    assert torch.equal(batch.batch_num_nodes(), wanted[0]) and torch.equal(batch.batch_num_edges(), wanted[1])
+    assert torch.equal(batch.batch_num_nodes(), num_nodes) and torch.equal(batch.batch_num_edges(), num_edges)
     child, parent = batch.edges(order="eid")
     order = torch.randperm(batch.num_edges(), generator=torch.Generator().manual_seed(0))
     mixed = _dgl.graph((child[order], parent[order]), num_nodes=batch.num_nodes())

@@ -31,8 +31,8 @@ def test_group_by_depth_and_accuracy():
 
 
 def test_classification_counts_correct_equations_as_positive():
-    found = classification(ROWS)
-    assert found == pytest.approx({"accuracy": 50, "precision": 50, "recall": 50, "f1": 50})
+    metrics = classification(ROWS)
+    assert metrics == pytest.approx({"accuracy": 50, "precision": 50, "recall": 50, "f1": 50})
 
 
 @pytest.mark.parametrize(

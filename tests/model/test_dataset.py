@@ -1,4 +1,4 @@
-"""Batches: graphs where somebody asks for them, and what engines read without."""
+"""Batches of forests, whose graphs are built only when they are asked for."""
 
 import pickle
 
@@ -18,9 +18,9 @@ TEXTS = ("sin(x) = y", "x + y*sin(x) = 2", "x = x", "cos(x + y) + cos(x + y) = t
 
 @pytest.fixture
 def model():
-    made = Model.build("tree_smu", 6, VOCABULARY, ["verification"], stack_size=2, dropout=0.5).double().eval()
-    made.reset_parameters(torch.Generator().manual_seed(0))
-    return made
+    model = Model.build("tree_smu", 6, VOCABULARY, ["verification"], stack_size=2, dropout=0.5).double().eval()
+    model.reset_parameters(torch.Generator().manual_seed(0))
+    return model
 
 
 @pytest.fixture
@@ -33,19 +33,19 @@ def dataset(model):
 def test_columns_of_a_forest_are_those_of_its_graph(dataset):
     """Subtrees of one kind may be numbered in another order."""
     batch = dataset.batch(np.array([1, 0, 3, 1, 6]))
-    own, of_graph = (columns(source, batch.trees.signature) for source in (batch.trees, batch.graph))
+    of_forest, of_graph = (columns(source, batch.trees.signature) for source in (batch.trees, batch.graph))
     for name in ("op", "token", "number", "children", "turn"):
-        assert np.array_equal(getattr(own, name), getattr(of_graph, name)), name
-    assert np.array_equal(in_order_of_appearance(own.subtree), in_order_of_appearance(of_graph.subtree))
+        assert np.array_equal(getattr(of_forest, name), getattr(of_graph, name)), name
+    assert np.array_equal(in_order_of_appearance(of_forest.subtree), in_order_of_appearance(of_graph.subtree))
 
 
 @pytest.mark.parametrize("engine", ["levels", pieces])
 def test_a_graph_is_made_only_if_somebody_asks(model, dataset, engine):
     batch = dataset.batch(np.arange(4))
     model.train()
-    found = model(batch, engine, generator=torch.Generator().manual_seed(1))
+    output = model(batch, engine, generator=torch.Generator().manual_seed(1))
     assert "graph" not in vars(batch)
-    assert torch.allclose(found, model(batch, "topo", generator=torch.Generator().manual_seed(1)))
+    assert torch.allclose(output, model(batch, "topo", generator=torch.Generator().manual_seed(1)))
     assert "graph" in vars(batch)
 
 
@@ -55,8 +55,8 @@ def test_changes_of_the_graph_are_seen_by_plans_that_are_yet_to_be_made(model, d
     before = model(batch, engine)
     batch.graph.ndata["token"] = torch.where(batch.graph.ndata["token"] >= 0, 3, -1)
     model.train()  # with a mask per node, which needs another plan
-    found, wanted = (model(batch, one, generator=torch.Generator().manual_seed(1)) for one in (engine, "topo"))
-    assert torch.allclose(found, wanted) and not torch.allclose(found, before)
+    after, by_topo = (model(batch, name, generator=torch.Generator().manual_seed(1)) for name in (engine, "topo"))
+    assert torch.allclose(after, by_topo) and not torch.allclose(after, before)
 
 
 @pytest.mark.parametrize("engine", ["levels", pieces])
@@ -65,17 +65,18 @@ def test_batches_made_together_are_those_made_alone(model, dataset, engine):
     together = list(dataset.in_order(order, 3))
     alone = [dataset.batch(order[start : start + 3]) for start in range(0, len(order), 3)]
     assert len(together) == len(alone) > AT_ONCE
-    for one, other in zip(together, alone, strict=True):
-        assert torch.equal(model(one, engine), model(other, engine))
-        assert torch.equal(one.targets.nan_to_num(), other.targets.nan_to_num()) and np.array_equal(one.task, other.task)
+    for batch, expected in zip(together, alone, strict=True):
+        assert torch.equal(model(batch, engine), model(expected, engine))
+        assert torch.equal(batch.targets.nan_to_num(), expected.targets.nan_to_num())
+        assert np.array_equal(batch.task, expected.task)
 
 
 def test_a_graph_changed_after_plans_were_made_together_is_seen(model, dataset):
     first, second = dataset.in_order(np.arange(4).repeat(2), 4)
     model(first)
     second.graph.ndata["token"] = torch.where(second.graph.ndata["token"] >= 0, 3, -1)
-    found, before = model(second), model(dataset.batch(np.arange(4).repeat(2)[4:]))
-    assert torch.allclose(found, model(second, "topo")) and not torch.allclose(found, before)
+    after, before = model(second), model(dataset.batch(np.arange(4).repeat(2)[4:]))
+    assert torch.allclose(after, model(second, "topo")) and not torch.allclose(after, before)
 
 
 def test_processes_can_hand_each_other_batches(model, dataset):

@@ -18,12 +18,12 @@ from dgl_treestack.training.start import start
 def test_scores_of_texts_and_trees():
     model = Model.build("tree_smu", 6, seed=0, dropout=0.5)
     texts = ["x + y = y + x", "sin(x) = 2"]
-    found = model.train().score(texts)
-    assert found.shape == (2,) and not found.requires_grad and model.training
-    torch.testing.assert_close(found, model.score([Equation.parse(text) for text in texts]))
-    torch.testing.assert_close(model.score(texts[1]), found[1:])
+    scores = model.train().score(texts)
+    assert scores.shape == (2,) and not scores.requires_grad and model.training
+    torch.testing.assert_close(scores, model.score([Equation.parse(text) for text in texts]))
+    torch.testing.assert_close(model.score(texts[1]), scores[1:])
     torch.testing.assert_close(
-        found, model.eval()(graph.from_expressions([Equation.parse(t) for t in texts], model.vocabulary))
+        scores, model.eval()(graph.from_expressions([Equation.parse(t) for t in texts], model.vocabulary))
     )
     assert model.score([]).shape == (0,)
     with pytest.raises(ExpressionError, match="column"):
@@ -43,8 +43,8 @@ def test_states_are_those_of_propagate():
     batch = graph.from_expressions([Equation.parse("x*(y + 2) = 2*x + x*y")], model.vocabulary)
     h = model.states(batch)
     assert {"signal/push", "signal/pop", "signal/noop", "stack"} <= set(batch.ndata)
-    wanted = propagate(batch.clone(), model.cell)
-    torch.testing.assert_close(h, wanted)
+    expected = propagate(batch.clone(), model.cell)
+    torch.testing.assert_close(h, expected)
     assert "signal/push" not in model_states_without_signals(model)
 
 

@@ -32,9 +32,9 @@ def generators():
 
 
 def gradients(model):
-    found = {name: parameter.grad for name, parameter in model.named_parameters() if parameter.grad is not None}
+    gradients_by_name = {name: parameter.grad for name, parameter in model.named_parameters() if parameter.grad is not None}
     model.zero_grad(set_to_none=True)
-    return found
+    return gradients_by_name
 
 
 def compare(name, engine, **settings):
@@ -43,18 +43,19 @@ def compare(name, engine, **settings):
     batches = [dataset.batch(rng.sample(range(40), count)) for count in COUNTS]
     for batch in batches if settings.get("input_size") else ():
         batch.graph.ndata["input"] = torch.randn(batch.graph.num_nodes(), settings["input_size"], dtype=torch.float64)
-    alone, wanted = [], []
+    alone, gradients_alone = [], []
     for model, batch, generator in zip(models, batches, generators(), strict=True):
         alone.append(model(batch, engine, generator=generator))
         model.losses(alone[-1], batch).mean().backward()
-        wanted.append(gradients(model))
+        gradients_alone.append(gradients(model))
     together = Stacked(models)(batches, engine, generators())
     sum(model.losses(output, batch).mean() for model, output, batch in zip(models, together, batches, strict=True)).backward()
-    for model, one, other, own in zip(models, alone, together, wanted, strict=True):
-        assert torch.allclose(one, other, rtol=1e-12, atol=1e-12)
-        found = gradients(model)
-        assert found.keys() == own.keys()
-        assert all(torch.allclose(found[key], own[key], rtol=1e-10, atol=1e-12) for key in own)
+    for model, output, expected, expected_gradients in zip(models, together, alone, gradients_alone, strict=True):
+        assert torch.allclose(expected, output, rtol=1e-12, atol=1e-12)
+        gradients_together = gradients(model)
+        assert gradients_together.keys() == expected_gradients.keys()
+        for key, gradient in expected_gradients.items():
+            assert torch.allclose(gradients_together[key], gradient, rtol=1e-10, atol=1e-12)
 
 
 @needs_compiler

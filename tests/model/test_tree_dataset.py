@@ -40,9 +40,9 @@ def test_samples_are_a_graph_and_a_target(dataset, file):
     examples = list(formats.read(file))
     assert len(dataset) == len(examples) == 40
     for i in (0, 7, torch.tensor(39), -1):
-        one, target = dataset[i]
-        assert one.batch_size == 1 and target.dtype == torch.float32 and target.shape == ()
-        assert graph.to_expressions(one) == [examples[int(i)].equation] and target == examples[int(i)].label
+        tree, target = dataset[i]
+        assert tree.batch_size == 1 and target.dtype == torch.float32 and target.shape == ()
+        assert graph.to_expressions(tree) == [examples[int(i)].equation] and target == examples[int(i)].label
     assert dataset.depths.tolist() == [example.equation.depth for example in examples]
     with pytest.raises(IndexError, match="no tree 40 among 40"):
         dataset[40]
@@ -51,7 +51,7 @@ def test_samples_are_a_graph_and_a_target(dataset, file):
 def test_batches_are_the_same_however_they_are_collated(dataset):
     """By `collate` at once, by DGL's own collator, by torch's loader, of a subset, with workers."""
     places, model = list(range(5, 25)), build().eval()
-    ways = {
+    loaders = {
         "at once": GraphDataLoader(dataset, sampler=places, batch_size=8, collate_fn=dataset.collate),
         "by DGL": GraphDataLoader(dataset, sampler=places, batch_size=8),
         "by torch": DataLoader(dataset, sampler=places, batch_size=8, collate_fn=dataset.collate),
@@ -59,15 +59,16 @@ def test_batches_are_the_same_however_they_are_collated(dataset):
         "workers": GraphDataLoader(dataset, sampler=places, batch_size=8, collate_fn=dataset.collate, num_workers=2),
         "one by one": [dataset.collate([dataset[i] for i in places[start : start + 8]]) for start in range(0, len(places), 8)],
     }
-    wanted = list(ways["at once"])
-    for name, loader in ways.items():
+    expected = list(loaders["at once"])
+    for name, loader in loaders.items():
         batches = list(loader)
-        assert len(batches) == len(wanted) == 3, name
-        for (one, target), (other, other_target) in zip(batches, wanted, strict=True):
-            assert torch.equal(target, other_target) and torch.equal(one.batch_num_nodes(), other.batch_num_nodes())
-            assert set(one.ndata) == set(other.ndata)
-            assert all(torch.equal(one.ndata[feature], other.ndata[feature]) for feature in one.ndata)
-            torch.testing.assert_close(model(one), model(other))
+        assert len(batches) == len(expected) == 3, name
+        for (batch, target), (expected_batch, expected_target) in zip(batches, expected, strict=True):
+            assert torch.equal(target, expected_target)
+            assert torch.equal(batch.batch_num_nodes(), expected_batch.batch_num_nodes())
+            assert set(batch.ndata) == set(expected_batch.ndata)
+            assert all(torch.equal(batch.ndata[feature], expected_batch.ndata[feature]) for feature in batch.ndata)
+            torch.testing.assert_close(model(batch), model(expected_batch))
 
 
 def test_samplers_of_torch(dataset):
@@ -79,9 +80,9 @@ def test_samplers_of_torch(dataset):
 
 
 def test_a_transform_is_applied_to_every_sample(file, tmp_path):
-    def mark(one):
-        one.ndata["seen"] = torch.ones(one.num_nodes())
-        return one
+    def mark(tree):
+        tree.ndata["seen"] = torch.ones(tree.num_nodes())
+        return tree
 
     marked = TreeDataset(file, save_dir=tmp_path, transform=mark)
     ((batch, _),) = GraphDataLoader(marked, batch_size=40, collate_fn=marked.collate)
@@ -89,23 +90,23 @@ def test_a_transform_is_applied_to_every_sample(file, tmp_path):
 
 
 def test_columns_are_kept_and_made_anew_when_something_changes(file, tmp_path, monkeypatch):
-    kept, reads = tmp_path / "kept", []
+    cache, reads = tmp_path / "kept", []
     monkeypatch.setattr(TreeDataset, "process", lambda self, process=TreeDataset.process: reads.append(1) or process(self))
-    first = TreeDataset(file, save_dir=kept)
-    again = TreeDataset(file, save_dir=kept)
+    first = TreeDataset(file, save_dir=cache)
+    again = TreeDataset(file, save_dir=cache)
     assert len(reads) == 1 and not set(vars(again)) & {"examples"}
     assert np.array_equal(first.forest.nodes, again.forest.nodes) and first.forest.leaves == again.forest.leaves
     assert np.array_equal(first.targets, again.targets) and [e.id for e in again.examples] == [e.id for e in first.examples]
-    TreeDataset(file, save_dir=kept, force_reload=True)
-    TreeDataset(file, save_dir=kept, vocabulary="released")
+    TreeDataset(file, save_dir=cache, force_reload=True)
+    TreeDataset(file, save_dir=cache, vocabulary="released")
     assert len(reads) == 3
     write_data(tmp_path / "train.jsonl", 41)
-    assert len(TreeDataset(file, save_dir=kept)) == 41 and len(reads) == 4
-    (newest,) = {path for path in kept.rglob("*.safetensors") if path.stem == TreeDataset(file, save_dir=kept).hash}
+    assert len(TreeDataset(file, save_dir=cache)) == 41 and len(reads) == 4
+    (newest,) = {path for path in cache.rglob("*.safetensors") if path.stem == TreeDataset(file, save_dir=cache).hash}
     content = bytearray(newest.read_bytes())
     for damage in (bytes(content[:100]), b"", bytes(content[:-1]) + bytes([content[-1] ^ 1])):
         newest.write_bytes(damage)
-        assert len(TreeDataset(file, save_dir=kept)) == 41
+        assert len(TreeDataset(file, save_dir=cache)) == 41
     assert len(reads) == 7
 
 
@@ -133,24 +134,24 @@ def test_a_model_says_which_graphs_it_cannot_take(dataset):
         batch.set_batch_num_edges(torch.tensor([batch.num_edges()]))
         model(batch)
     assert model(graph.restore_batch(batch)).shape == (3,)
-    several = build(tasks=["verification", "function_evaluation"])
+    two_tasks = build(tasks=["verification", "function_evaluation"])
     with pytest.raises(ConfigurationError, match="Say which one a graph is for"):
-        several(batch)
+        two_tasks(batch)
     with pytest.raises(GraphError, match="is an equation, whose root has no state, which the task 'function_evaluation'"):
-        several(batch, task="function_evaluation")
-    sides = graph.from_expressions([Equation.parse("x + 1 = y").left], several.vocabulary)
-    assert several(sides, task="function_evaluation").shape == (1,)
+        two_tasks(batch, task="function_evaluation")
+    sides = graph.from_expressions([Equation.parse("x + 1 = y").left], two_tasks.vocabulary)
+    assert two_tasks(sides, task="function_evaluation").shape == (1,)
     with pytest.raises(ConfigurationError, match="Unknown task 'sorting'"):
-        several(batch, task="sorting")
+        two_tasks(batch, task="sorting")
 
 
 def test_dropout_acts_in_training_and_only_there(dataset):
     model = build(dropout=0.5)
     batch, _ = dataset.collate([dataset[i] for i in range(10)])
     torch.manual_seed(0)
-    one, other = model.train()(batch), model(batch)
+    first, second = model.train()(batch), model(batch)
     torch.manual_seed(0)
-    assert torch.equal(model(batch), one) and not torch.equal(one, other)
+    assert torch.equal(model(batch), first) and not torch.equal(first, second)
     assert torch.equal(model.eval()(batch), model(batch))
 
 
@@ -162,7 +163,7 @@ def test_a_plain_loop_has_the_losses_of_the_packages_loop(dropout, tmp_path):
     sets = {kind: TreeDataset(config.data.train if kind == "train" else config.data.validation, save_dir=tmp_path / "kept")
             for kind in ("train", "validation")}  # fmt: skip
     run = start(config, 5, tmp_path / "given", quiet=True, data=sets)
-    wanted = [row["train_loss"] for row in run.read_metrics()]
+    expected = [row["train_loss"] for row in run.read_metrics()]
 
     from dgl_treestack.training.loop import Training
     from dgl_treestack.training.random import torch_generator
@@ -192,9 +193,9 @@ def test_a_plain_loop_has_the_losses_of_the_packages_loop(dropout, tmp_path):
             adam.step()
             total += loss.item() * len(target)
         losses.append(total / len(train))
-    assert losses == pytest.approx(wanted, abs=1e-6)
+    assert losses == pytest.approx(expected, abs=1e-6)
     plain = start(config, 5, tmp_path / "files", quiet=True)
-    assert [row["train_loss"] for row in plain.read_metrics()] == wanted
+    assert [row["train_loss"] for row in plain.read_metrics()] == expected
 
 
 def test_a_run_goes_on_with_the_data_sets_it_was_begun_with_only(tmp_path, file):
@@ -224,9 +225,9 @@ def test_an_encoder_takes_graphs_of_a_data_set_too(dataset):
 def test_an_equation_has_two_sides():
     signature = Signature("s", (Operator("f", 1), Operator("g", 2), Operator("eq", None)), "eq")
     model = Model.build("tree_smu", 6, seed=0, signature=signature)
-    one = graph.from_expressions([Equation.from_prefix("eq/1 f Symbol:x", signature)], model.vocabulary, signature)
+    batch = graph.from_expressions([Equation.from_prefix("eq/1 f Symbol:x", signature)], model.vocabulary, signature)
     with pytest.raises(GraphError, match="The equation with root 0 has 1 sides; 'verification' compares two"):
-        model(one)
+        model(batch)
 
 
 def test_what_tasks_of_ones_own_prepare_is_not_kept(file, tmp_path):
