@@ -3,9 +3,9 @@ rate of memory, for one core does the one after the other; beside what it takes.
 
     python -m benchmarks.roofline [--cells tree_smu] [--batches 32 1024] [--no-shared] [--engine levels/compiled] [--json]
 
-Products: rows x in x out, two operations each, ahead once and back twice. Memory: what every piece of a step reads and writes,
-each number once, ahead and back, products included; Adam on all parameters. Both ceilings are measured in turn with the step,
-and all three are medians: where others use the machine too, none has better moments than the others.
+Products: rows x in x out, two operations each, forward once and backward twice. Memory: what a step reads and writes, each
+number once, forward and backward, products included; Adam on all parameters. Both ceilings are measured alternately with the
+step, and all three are medians: where others use the machine too, none has better moments than the others.
 """
 
 import math
@@ -18,7 +18,8 @@ import tyro
 from benchmarks.common import Row, in_turn, make_batches, make_model, peak_mb, show, start
 from benchmarks.steps import training_step
 from dgl_treestack.cells import Cell
-from dgl_treestack.propagate.levels.pieces import Form, Split
+from dgl_treestack.propagate.compiled.library import native
+from dgl_treestack.propagate.compiled.traced import Form, TracedStep
 from dgl_treestack.propagate.levels.plan import Plan
 
 BYTES = 4  # float32
@@ -54,16 +55,21 @@ def copying() -> Callable[[int], object]:
 
 def demands(cell: Cell, plan: Plan) -> tuple[float, float]:
     """Operations and bytes of a training step."""
+    native()
     operations = moved = 0.0
-    splits = {arity: Split(cell, Form(arity, False, ())) for arity in {chunk.arity for chunk in plan.chunks}}
+    arities = {frontier.arity for frontier in plan.frontiers}
+    steps = {arity: TracedStep(cell, Form(arity, False, ()), torch.float32, torch.device("cpu")) for arity in arities}
     state = sum(torch.Size(shape).numel() for shape in cell.fields.values())
-    for chunk in plan.chunks:
-        rows, split = chunk.stop - chunk.start, splits[chunk.arity]
-        x = [torch.Size(unit.tail).numel() for unit in split.units]
-        y = [torch.Size(unit.y_shape).numel() for unit in split.units]
-        operations += 6 * rows * sum(a * unit.y_shape[-1] for a, unit in zip(x, split.units, strict=True))
-        numbers = 2 * sum(x) + 2 * sum(y) + 2 * chunk.arity * state + state  # ahead: children, x, y, state
-        moved += BYTES * rows * (numbers + sum(x) + 2 * sum(y) + 2 * chunk.arity * state + 2 * state)  # back
+    for frontier in plan.frontiers:
+        rows, layout = frontier.stop - frontier.start, steps[frontier.arity].layout
+        x = y = products = 0
+        for product, shape in zip(layout.products, layout.y_shapes, strict=True):
+            inputs = cell.products[product].inputs
+            repeats, width = torch.Size(shape[:-1]).numel(), inputs[0] + inputs[1] * frontier.arity
+            x, y, products = x + repeats * width, y + repeats * shape[-1], products + repeats * width * shape[-1]
+        operations += 6 * rows * products
+        forward = 2 * x + 2 * y + 2 * frontier.arity * state + state  # children, x, y, state
+        moved += BYTES * rows * (forward + x + 2 * y + 2 * frontier.arity * state + 2 * state)
     parameters = sum(parameter.numel() for parameter in cell.parameters())
     return operations, moved + 7 * BYTES * parameters
 

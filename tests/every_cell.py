@@ -10,15 +10,16 @@ from trees import random_equation, random_tree
 from dgl_treestack import cells
 from dgl_treestack.data.vocabulary import PRESETS
 from dgl_treestack.expression.operators import MATH
-from dgl_treestack.propagate import levels, propagate
+from dgl_treestack.propagate import propagate
+from dgl_treestack.propagate.compiled.library import unavailable
 
 VOCABULARY = PRESETS["released"]
 HIDDEN = 6
 
 every_model = pytest.mark.parametrize("name", sorted(cells.models()))
-needs_compiler = pytest.mark.skipif(not levels.has_compiler(), reason="there is no C++ compiler, or no Python.h")
-pieces = pytest.param("levels/pieces", marks=needs_compiler)
-every_engine = pytest.mark.parametrize("engine", ["topo", "levels", pieces])
+needs_compiler = pytest.mark.skipif(bool(unavailable()), reason=unavailable())
+traced = pytest.param("levels/traced", marks=needs_compiler)
+every_engine = pytest.mark.parametrize("engine", ["topo", "levels", traced])
 
 
 def make(name, seed=1, **settings):

@@ -12,6 +12,7 @@ import dgl_treestack
 ROOT = Path(dgl_treestack.__file__).parent
 ROOMS = [
     "errors",
+    "_torch",
     "atomic",
     "processes",
     "expression",

@@ -25,7 +25,6 @@ def train(
         Compile | None, arg(help="Native code: auto is for long runs. Default: what the configuration says.")
     ] = None,
     jobs: Jobs = 1,
-    stacked: Annotated[bool, arg(help="Compute the seeds of a tree model as one graph, for small batches on a GPU.")] = False,
     data: Annotated[
         Path | None, arg(help="For configs/language_model: the folder of the text, ptb.train.txt and the like in it.")
     ] = None,
@@ -44,16 +43,14 @@ def train(
     check_seeds(seeds)
     try:
         if data:
-            if device != "cpu" or compile or jobs > 1 or stacked:
+            if device != "cpu" or compile or jobs > 1:
                 raise ConfigurationError(
-                    "Language models train on the CPU, one after another: no --device, --compile, --jobs or --stacked."
+                    "Language models train on the CPU, one after another: no --device, --compile or --jobs."
                 )
             _train_language(configs, data, output_dir, seeds, set, resume=resume, quiet=quiet)
             return 0
         assignments = (*set, *([f"compile={compile}"] if compile else []))
-        if stacked and jobs > 1:
-            raise ConfigurationError("Stacked seeds are one process: no --jobs with --stacked.")
-        return _train_trees(configs, output_dir, seeds, assignments, device, jobs, stacked=stacked, resume=resume, quiet=quiet)
+        return _train_trees(configs, output_dir, seeds, assignments, device, jobs, resume=resume, quiet=quiet)
     except Interrupted as stop:
         print(stop, file=sys.stderr)
         return stop.exit_code
@@ -67,7 +64,6 @@ def _train_trees(
     device: str,
     jobs: int,
     *,
-    stacked: bool,
     resume: bool,
     quiet: bool,
 ) -> int:
@@ -77,12 +73,10 @@ def _train_trees(
     from dgl_treestack.processes import follow_parent
     from dgl_treestack.resources import find_config
     from dgl_treestack.runs import configuration
-    from dgl_treestack.training.start import check_stackable, start, start_many, start_stacked
+    from dgl_treestack.training.start import start, start_many
 
     follow_parent()
     configs = {name: configuration.override(configuration.load(find_config(name)), assignments) for name in names}
-    for config in configs.values() if stacked else ():
-        check_stackable(config)
     runs = [(name, seed) for name in names for seed in seeds]
     if jobs > 1 and len(runs) > 1:
         flags = ["--output-dir", str(output_dir), "--device", device]
@@ -94,10 +88,6 @@ def _train_trees(
         logging.getLogger().setLevel(logging.WARNING)
         logging.getLogger("dgl_treestack").setLevel(logging.INFO)
         logging.getLogger("dgl_treestack").propagate = False
-    if stacked:
-        for name in names:
-            start_stacked(configs[name], seeds, output_dir, device=device, resume=resume, quiet=quiet)
-        return 0
     for name, seed in runs:
         start(configs[name], seed, output_dir, device=device, resume=resume, quiet=quiet)
     return 0

@@ -10,7 +10,7 @@ import numpy as np
 from torch import Tensor
 
 from dgl_treestack._dgl import DGLGraph
-from dgl_treestack.data.forest import NO_OPERATOR, Forest, turn_after
+from dgl_treestack.data.forest import NO_OPERATOR, Forest
 from dgl_treestack.data.wellformed import Checked, check
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.expression.operators import Signature
@@ -22,14 +22,14 @@ _LARGEST = 2**62
 class Columns(NamedTuple):
     """All nodes: op, token, number (N,) as in a `Forest`; children (N, A) by slot, -1 where there is none.
 
-    turn, subtree: (N,) as in a `Forest`.
+    height, subtree: (N,) as in a `Forest`.
     """
 
     op: np.ndarray
     token: np.ndarray
     number: np.ndarray
     children: np.ndarray
-    turn: np.ndarray
+    height: np.ndarray
     subtree: np.ndarray
 
 
@@ -40,9 +40,9 @@ def columns(source: Source, signature: Signature, tokens: int | None = None, *, 
     Raises GraphError for a graph that is not well formed.
     """
     if isinstance(source, Forest):
-        return Columns(source.op, source.token, source.number, source.child_table(), source.turn, source.subtree)
+        return Columns(source.op, source.token, source.number, source.child_table(), source.height, source.subtree)
     checked = checked or check(source, signature, tokens)
-    return Columns(*checked[:4], *_numbered_subtrees(checked, signature))
+    return Columns(*checked[:4], checked.heights, _numbered_subtrees(checked, signature))
 
 
 def size(source: Source) -> int:
@@ -58,20 +58,17 @@ def feature(source: Source, name: str) -> Tensor:
     return values
 
 
-def _numbered_subtrees(nodes: Checked, signature: Signature) -> tuple[np.ndarray, np.ndarray]:
-    """turn and subtree (N,) as in a `Forest`, by hash-consing, height by height.
+def _numbered_subtrees(nodes: Checked, signature: Signature) -> np.ndarray:
+    """subtree (N,) as in a `Forest`, by hash-consing, height by height.
 
     Leaves are equal when their tokens and numbers are, operators when the operators and the subtrees of their children are.
     """
     op, children, count = nodes.op, nodes.children, 0
-    turn, subtree = np.zeros(len(op), dtype=np.int64), np.zeros(len(op), dtype=np.int64)
-    arity = (children >= 0).sum(1)
+    subtree = np.zeros(len(op), dtype=np.int64)
     for height, frontier in enumerate(nodes.frontiers):
         if height:
             below = children[frontier]
-            absent = below < 0
-            turn[frontier] = turn_after(np.where(absent, 0, turn[below]).max(1), arity[frontier])
-            keys = [op[frontier], *np.where(absent, 0, subtree[below] + 1).T]
+            keys = [op[frontier], *np.where(below < 0, 0, subtree[below] + 1).T]
         else:
             keys = [nodes.token[frontier] + 1, np.unique(nodes.number[frontier], return_inverse=True)[1]]
         packed, bound = keys[0], int(keys[0].max()) + 1  # all keys as one integer, the digits of a number in mixed radix
@@ -87,8 +84,9 @@ def _numbered_subtrees(nodes: Checked, signature: Signature) -> tuple[np.ndarray
     root = signature.index[signature.root] if signature.root else NO_OPERATOR - 1
     rank = np.where(op[node] == NO_OPERATOR, 0, np.where(op[node] == root, 2, 1))
     renumbered = np.empty(count, dtype=np.int64)
-    renumbered[np.lexsort((op[node], arity[node], turn[node], rank))] = np.arange(count)
-    return turn, renumbered[subtree]
+    arity = (children[node] >= 0).sum(1)
+    renumbered[np.lexsort((op[node], arity, nodes.heights[node], rank))] = np.arange(count)
+    return renumbered[subtree]
 
 
 def in_order_of_appearance(subtree: np.ndarray) -> np.ndarray:

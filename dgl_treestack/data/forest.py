@@ -6,7 +6,6 @@ The nodes of a tree are in pre-order. A batch is cut from the arrays without a P
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from dgl_treestack.expression.operators import MATH, Signature
 
 NO_OPERATOR = -1  # `op` of a leaf
 NO_TOKEN = -1  # `token` of an operator and of a leaf that the number encoder embeds
-COLUMNS = ("op", "token", "number", "leaf", "parent", "slot", "height", "turn", "subtree")
+COLUMNS = ("op", "token", "number", "leaf", "parent", "slot", "height", "subtree")
 NODE = np.dtype([(name, np.float64 if name == "number" else np.int64) for name in COLUMNS])
 
 
@@ -43,9 +42,9 @@ class Forest:
     number: (N,) value of the leaves that go through the number encoder, else 0.
     leaf: (N,) index in `leaves` of the leaf as it was written, -1 at operators.
     parent: (N,) index of the parent within the tree, -1 at the root.  slot: (N,) argument index in the parent, 0 at the root.
-    height: (N,) depth of the subtree.  turn: (N,) see `turn_after`, 0 at leaves.
+    height: (N,) depth of the subtree, which is the level at which an engine computes the node.
     subtree: (N,) number of the subtree; equal subtrees have equal numbers, in whatever tree they are. Leaves have the smallest
-    numbers, then operators ordered by turn, arity and operator, then equations.
+    numbers, then operators ordered by height, arity and operator, then equations.
     """
 
     signature: Signature
@@ -53,7 +52,7 @@ class Forest:
     nodes: np.ndarray
     offsets: np.ndarray
 
-    op, token, number, leaf, parent, slot, height, turn, subtree = map(_Column, COLUMNS)
+    op, token, number, leaf, parent, slot, height, subtree = map(_Column, COLUMNS)
 
     @classmethod
     def build(cls, trees: Sequence[Expression], vocabulary: Vocabulary, signature: Signature = MATH) -> "Forest":
@@ -63,7 +62,7 @@ class Forest:
         """
         codes: dict[tuple[str, str], tuple[int, int, float]] = {}  # leaf -> its index, token and number
         numbers: dict[tuple, int] = {}  # operator and numbers of the children, or token and number of a leaf -> subtree
-        kinds: list[tuple[int, int, int, int]] = []  # per subtree: 0 leaf, 1 operator or 2 equation; turn; arity; operator
+        kinds: list[tuple[int, int, int, int]] = []  # per subtree: 0 leaf, 1 operator or 2 equation; height; arity; operator
         rows: list[tuple] = []
         offsets = [0]
         for tree in trees:
@@ -73,12 +72,11 @@ class Forest:
                     value = leaf_value(kind, written) if row is None else None
                     codes[kind, written] = len(codes), NO_TOKEN if row is None else row, float(value or 0)
             encoded: list[tuple] = [()] * tree.size
-            parents, slots, turns, subtrees = [-1] * tree.size, [0] * tree.size, [0] * tree.size, [0] * tree.size
+            parents, slots, subtrees = [-1] * tree.size, [0] * tree.size, [0] * tree.size
             for node in range(tree.size - 1, -1, -1):  # pre-order reversed: children before parents
                 name, text, children = tree.names[node], tree.texts[node], tree.children(node)
                 if text is None:
                     op, token, number, leaf = signature.index[name], NO_TOKEN, 0.0, -1
-                    turns[node] = turn_after(max(turns[child] for child in children), len(children))
                     key: tuple = (op, *(subtrees[child] for child in children))
                 else:
                     op, (leaf, token, number) = NO_OPERATOR, codes[name, text]
@@ -88,9 +86,9 @@ class Forest:
                 if key not in numbers:
                     numbers[key] = len(numbers)
                     rank = 0 if op == NO_OPERATOR else 2 if name == signature.root else 1
-                    kinds.append((rank, turns[node], len(children), op))
+                    kinds.append((rank, tree.heights[node], len(children), op))
                 encoded[node], subtrees[node] = (op, token, number, leaf), numbers[key]
-            rows.extend(zip(*zip(*encoded, strict=True), parents, slots, tree.heights, turns, subtrees, strict=True))
+            rows.extend(zip(*zip(*encoded, strict=True), parents, slots, tree.heights, subtrees, strict=True))
             offsets.append(len(rows))
         nodes, renumbered = np.array(rows, dtype=NODE), np.empty(len(kinds), dtype=np.int64)
         renumbered[np.lexsort(np.array(kinds, dtype=np.int64).reshape(-1, 4).T[::-1])] = np.arange(len(kinds))
@@ -146,12 +144,3 @@ class Forest:
             name, text = (self.signature.names[op], None) if leaf < 0 else self.leaves[leaf]
             nodes.append((name, text, int(arity)))
         return Expression.from_nodes(nodes, self.signature)
-
-
-def turn_after(latest: Any, arity: Any) -> Any:
-    """Return the turn of an operator whose last child is computed at turn `latest`; numbers, or arrays of numbers.
-
-    Operators of odd and of even arity are computed at alternate turns, each at the next turn of its parity. A batch then has
-    fewer turns than twice its levels, and more operators of a turn have the same arity.
-    """
-    return latest + 1 + (latest + 1 - arity) % 2

@@ -35,7 +35,7 @@ class Trees:
 
         A node of the batch with several parents appears once below each of them.
         """
-        sizes = written_out_sizes(batch.children, batch.turn, tops)
+        sizes = written_out_sizes(batch.children, batch.height, tops)
         ends = np.cumsum(sizes[tops])
         count = int(ends[-1]) if len(tops) else 0
         node, parent, slot = (np.full(count, value, dtype=np.int64) for value in (0, -1, 0))

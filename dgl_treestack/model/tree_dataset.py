@@ -28,7 +28,7 @@ from dgl_treestack.model.dataset import prepare
 from dgl_treestack.tasks import tasks as task_table
 
 logger = logging.getLogger(__name__)
-FORMAT = 1  # version of the cached file
+FORMAT = 2  # version of the cached file
 Sample = tuple[DGLGraph, Tensor]
 
 

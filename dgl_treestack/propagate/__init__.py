@@ -20,9 +20,7 @@ from dgl_treestack.propagate.noise import Noise
 from dgl_treestack.propagate.noise import draw_noise as draw_noise
 from dgl_treestack.propagate.states import States as States
 
-# What `levels` makes of a cell's step: nothing, pieces that run as they are, or pieces that are compiled.
-BUILDS: dict[str, levels.Build | None] = {"levels": None, "levels/pieces": levels.plain, "levels/compiled": levels.compiled}
-ENGINES = ("topo", *BUILDS)
+ENGINES = ("topo", "levels", "levels/traced", "levels/compiled")
 
 
 def propagate(
@@ -39,9 +37,9 @@ def propagate(
     graph: trees, or nodes with several parents, in the form that `dgl_treestack.data.graph` describes, wherever they come
     from; node feature `input` (N, input_size) is used when the cell takes one.
     signals: names out of `cell.signals` to keep. noise: what `draw_noise` returns, for dropout in training.
-    engine: `topo`; `levels`; `levels/compiled`, which makes native code of the cell when it first meets it (up to a minute or
-    two, once) and keeps it in a folder; `levels/pieces`, the same with kernels as they are, to see where a difference comes
-    from. The last two need a C++ compiler and Python.h.
+    engine: `topo`; `levels`; `levels/compiled`, which compiles the cell to native code when it first runs it (up to a minute or
+    two, once) and keeps the code in a folder; `levels/traced`, the same loops around steps that are not compiled, to find where
+    a difference comes from. The last two need a C++ compiler and Python.h.
     Leaves on the graph, and the first of them as result: `h` (N, H), every other field flattened, such as `stack`
     (N, S * H), and `signal/<name>` (N, *shape), zero at leaves and at the root of an equation, whose states are zero too.
     Raises GraphError for a graph that is not well formed, ConfigurationError for an unknown engine or signal, and where a
@@ -83,7 +81,7 @@ def compute(
             return topo.run(graphs.build(source), cell, signature, signals, noise or Noise())
         return topo.run(source, cell, signature, signals, noise or Noise())
     plans = plans or Plans(signature)
-    return levels.run(source, cell, signals, noise or Noise(), plans, BUILDS[engine], checked)
+    return levels.run(source, cell, signals, noise or Noise(), plans, engine, checked)
 
 
 def _checked(graph: DGLGraph, cell: Cell, signature: Signature) -> Checked:

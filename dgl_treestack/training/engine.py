@@ -12,7 +12,7 @@ from dgl_treestack.encoders import Encoder
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.model.dataset import Dataset
 from dgl_treestack.model.model import Model
-from dgl_treestack.propagate.levels import has_compiler
+from dgl_treestack.propagate.compiled.library import unavailable
 from dgl_treestack.runs.configuration import RunConfig
 
 logger = logging.getLogger(__name__)
@@ -35,11 +35,12 @@ def choose_engine(
     steps = config.schedule.epochs * math.ceil(len(train_set) / config.batch_size)
     if config.engine == "topo" or config.compile == "off" or (config.compile == "auto" and steps < LONG):
         return config.engine
-    if not has_compiler():
+    if reason := unavailable():
         if config.compile == "on":
             raise ConfigurationError(
-                "compile = 'on' needs a C++ compiler and Python.h. Install g++ and Python's headers, or take 'off'."
+                f"compile = 'on' needs a C++ compiler and Python.h: {reason}. Install g++ and Python's headers, or take 'off'."
             )
+        logger.info("no native code: %s; the run uses the engine %s", reason, config.engine)
         return config.engine
     fault = _fault_of_native_code(model, train_set, config.batch_size, device)
     if not fault:

@@ -7,13 +7,12 @@ small `Progress`. `checkpoint.py` saves them together, at every epoch, every `ch
 import gc
 import logging
 import math
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Literal
 
 import numpy as np
 import torch
-from torch import Tensor
 from tqdm.auto import tqdm
 
 from dgl_treestack import atomic
@@ -63,7 +62,6 @@ class Training:
         *,
         device: str = "cpu",
         quiet: bool = False,
-        like: "Training | None" = None,
         data: DataSets | None = None,
     ):
         self.run, self.config, self.seed = run, config, seed
@@ -72,14 +70,13 @@ class Training:
         self.model = build_model(config.model)
         self.model.reset_parameters(torch_generator(seed, "initial values"))
         self.model.to(self.device)
-        self.train_set: Dataset = like.train_set if like else self._prepare("train", data or {})
-        self.validation_set: Dataset = like.validation_set if like else self._prepare("validation", data or {})
+        self.train_set: Dataset = self._prepare("train", data or {})
+        self.validation_set: Dataset = self._prepare("validation", data or {})
         self.adam = NamedAdam(self.model, config.optimizer)
         atomic.remove_leftovers(run.folder)
         recorded = run.environment if run.is_complete() else {}
         self.engine = choose_engine(config, self.model, self.train_set, recorded, self.device)
         self.progress = checkpoint.load(run.last, self.model, self.adam) if run.last.exists() else Progress()
-        self.positions: np.ndarray = np.empty(0, dtype=np.int64)  # of the current batch's examples in the training set
 
     def _prepare(self, kind: Kind, data: DataSets) -> Dataset:
         """Prepare the labelled equations of the configured depths, out of `data` or the configuration's files."""
@@ -93,57 +90,53 @@ class Training:
 
     def train(self) -> None:
         """Train to the last epoch, evaluate the test sets with the best weights, write DONE."""
-        with watch_signals() as watch, frozen_heap():
-            for batch, generator in self.steps(watch):
-                output = self.model(batch, self.engine, generator=generator)
-                losses = self.model.losses(output, batch)
-                self.adam.zero()
-                losses.mean().backward()
-                self.learn(output, losses, batch)
-                del output, losses  # the graph of this batch's states must not live through the next forward pass
-
-    def steps(self, watch: Watch) -> Generator[tuple[Batch, torch.Generator]]:
-        """Do everything that `train` does except the steps themselves.
-
-        Yields, for every step, the batch and the generator of its dropout masks. Before the next one is asked for, the caller
-        computes the gradients and calls `learn`.
-        """
-        config, progress, size = self.config, self.progress, self.config.batch_size
-        name, examples = self.run.folder.name, len(self.train_set)
-        self.log.info("%s: %d training, %d validation equations", name, examples, len(self.validation_set))
+        config, progress = self.config, self.progress
+        message = "%s: %d training, %d validation equations"
+        self.log.info(message, self.run.folder.name, len(self.train_set), len(self.validation_set))
         records.write(self.run.metrics, progress.rows)
-        while progress.epoch < config.schedule.epochs and not 0 < config.schedule.early_stopping <= progress.stale:
-            order = numpy_generator(self.seed, "order", progress.epoch).permutation(examples)
-            title = f"{name} epoch {progress.epoch + 1}/{config.schedule.epochs}"
-            validated = f", validation {progress.rows[-1]['validation_accuracy']:.1f} %" if progress.rows else ""
-            total, disable = math.ceil(examples / size), True if self.quiet else None
-            with tqdm(total=total, initial=progress.step, desc=title, leave=False, disable=disable) as bar:
-                for batch in self.train_set.in_order(order[progress.step * size :], size, self.device):
-                    self.positions = order[progress.step * size : (progress.step + 1) * size]
-                    self.model.train()
-                    yield batch, torch_generator(self.seed, "dropout", progress.epoch, progress.step)
-                    bar.update()
-                    bar.set_postfix_str(f"loss {progress.loss_sum / progress.seen:.3f}{validated}", refresh=False)
-                    if watch.number:
-                        self.save()
-                        watch.check()
-                    if progress.step % config.checkpoint_steps == 0:
-                        self.save()
-            self._close_epoch()
+        with watch_signals() as watch, frozen_heap():
+            while progress.epoch < config.schedule.epochs and not 0 < config.schedule.early_stopping <= progress.stale:
+                self._run_epoch(watch)
+                self._close_epoch()
+                watch.check()
+            self._finish(watch)
             watch.check()
-        self._finish(watch)
-        watch.check()
 
-    def learn(self, output: Tensor, losses: Tensor, batch: Batch) -> None:
-        """Take the optimizer's step with the gradients of a batch, given its outputs and losses (B,).
+    def _run_epoch(self, watch: Watch) -> None:
+        """Take the steps of an epoch that are left. Raises Interrupted after a signal, when the run is saved."""
+        config, progress, size = self.config, self.progress, self.config.batch_size
+        order = numpy_generator(self.seed, "order", progress.epoch).permutation(len(self.train_set))
+        title = f"{self.run.folder.name} epoch {progress.epoch + 1}/{config.schedule.epochs}"
+        validated = f", validation {progress.rows[-1]['validation_accuracy']:.1f} %" if progress.rows else ""
+        total, disable = math.ceil(len(order) / size), True if self.quiet else None
+        with tqdm(total=total, initial=progress.step, desc=title, leave=False, disable=disable) as bar:
+            for batch in self.train_set.in_order(order[progress.step * size :], size, self.device):
+                self.model.train()
+                self._step(batch, order[progress.step * size : (progress.step + 1) * size])
+                bar.update()
+                bar.set_postfix_str(f"loss {progress.loss_sum / progress.seen:.3f}{validated}", refresh=False)
+                if watch.number:
+                    self.save()
+                    watch.check()
+                if progress.step % config.checkpoint_steps == 0:
+                    self.save()
 
-        Raises DivergenceError, before the step, for a loss or a gradient that is not finite.
+    def _step(self, batch: Batch, positions: np.ndarray) -> None:
+        """Take one step: forward, loss, backward, optimizer. positions: of the batch's examples in the training set.
+
+        Raises DivergenceError, before the parameters change, for a loss or a gradient that is not finite.
         """
-        progress, loss = self.progress, losses.mean()
+        progress = self.progress
+        generator = torch_generator(self.seed, "dropout", progress.epoch, progress.step)
+        output = self.model(batch, self.engine, generator=generator)
+        losses = self.model.losses(output, batch)
+        loss = losses.mean()
+        self.adam.zero()
+        loss.backward()
         gradients = [parameter.grad for parameter in self.model.parameters() if parameter.grad is not None]
         norm = torch.nn.utils.get_total_norm(gradients)
         if not (torch.isfinite(loss) and torch.isfinite(norm)):
-            ids = [self.train_set.examples[i].id for i in self.positions]
+            ids = [self.train_set.examples[i].id for i in positions]
             self.log.error("the batch: %s", ", ".join(ids))
             shown = ", ".join(ids[:8]) + (f" and {len(ids) - 8} more (in the log)" if len(ids) > 8 else "")
             raise self._divergence(

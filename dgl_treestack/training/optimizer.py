@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
+from dgl_treestack._torch import fused_adam
 from dgl_treestack.runs.configuration import OptimizerConfig
 
 _STATE = ("exp_avg", "exp_avg_sq", "step")
@@ -47,20 +48,17 @@ class NamedAdam:
                 self.moments[i] = torch.zeros_like(self.parameters[i]), torch.zeros_like(self.parameters[i])
         first, second = zip(*(self.moments[i] for i in gradients), strict=True)
         self.steps += torch.tensor([i in gradients for i in range(len(self.parameters))]).to(self.steps)
-        torch._fused_adam_(
+        fused_adam(
             [self.parameters[i] for i in gradients],
             [*gradients.values()],
             first,
             second,
-            [],
             [self.step_of[i] for i in gradients],
             lr=self.learning_rate,
             beta1=self.config.beta1,
             beta2=self.config.beta2,
             weight_decay=self.config.weight_decay,
             eps=self.config.epsilon,
-            amsgrad=False,
-            maximize=False,
         )
 
     def tensors(self) -> dict[str, Tensor]:

@@ -6,12 +6,11 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
 
-from dgl_treestack.encoders import Encoder
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.model.tree_dataset import TreeDataset
 from dgl_treestack.processes import CHILD_OF, locked
@@ -19,10 +18,9 @@ from dgl_treestack.resources import find_data, sha256
 from dgl_treestack.runs import environment
 from dgl_treestack.runs.configuration import RunConfig
 from dgl_treestack.runs.folder import RunFolder
-from dgl_treestack.runs.run import Run, build_model
+from dgl_treestack.runs.run import Run
 from dgl_treestack.training.interruption import watch_signals
 from dgl_treestack.training.loop import DataSets, Training
-from dgl_treestack.training.together import train_together
 
 logger = logging.getLogger("dgl_treestack")
 
@@ -52,36 +50,6 @@ def start(
     return run
 
 
-def start_stacked(
-    config: RunConfig, seeds: Sequence[int], output_dir: Path, *, device: str = "cpu", resume: bool = False, quiet: bool = False
-) -> list[Run]:
-    """Do what `start` does for several seeds, computed as one graph. Each run equals a run by itself, up to rounding.
-
-    Raises ConfigurationError as `start` does, and for a model that is not a tree model.
-    """
-    check_stackable(config)
-    runs = [Run(output_dir / f"{config.name}-{seed}") for seed in seeds]
-    for run, seed in zip(runs, seeds, strict=True):  # check all of them before any folder is created
-        if run.is_complete():
-            check_resumable(run, config, seed, resume)
-    trainings: list[Training] = []
-    with ExitStack() as opened:
-        for seed in sorted(seeds):  # processes that lock the same folders lock them in the same order
-            like, silent = (trainings[0], True) if trainings else (None, quiet)  # one progress bar for all
-            context = _opened(config, seed, output_dir, device=device, resume=resume, quiet=silent, like=like)
-            _, training = opened.enter_context(context)
-            trainings += [training] if training else []
-        if trainings:
-            train_together(trainings)
-    return runs
-
-
-def check_stackable(config: RunConfig) -> None:
-    """Raise ConfigurationError unless the configuration has a tree model, whose seeds can be computed as one graph."""
-    if isinstance(build_model(config.model).cell, Encoder):
-        raise ConfigurationError(f"--stacked is for tree models; {config.model.name!r} in {config.name!r} is none.")
-
-
 @contextmanager
 def _opened(
     config: RunConfig,
@@ -91,7 +59,6 @@ def _opened(
     device: str,
     resume: bool,
     quiet: bool,
-    like: Training | None = None,
     data: DataSets | None = None,
 ) -> Iterator[tuple[Run, Training | None]]:
     """Yield a run, its folder locked, with its training, or with None when it is done; log into the run's file meanwhile."""
@@ -103,7 +70,7 @@ def _opened(
         if not run.done.exists():
             _warn_of_other_versions(run)
     else:
-        training = Training(run, config, seed, device=device, quiet=quiet, like=like, data=data)
+        training = Training(run, config, seed, device=device, quiet=quiet, data=data)
         files = dict.fromkeys((*config.data.train, *config.data.validation, *config.data.test))
         origin = {
             "kernels": "compiled" if training.engine == "levels/compiled" else "as they are",
@@ -117,7 +84,7 @@ def _opened(
             yield run, None
             return
         if training is None or run.last.exists():  # another process may have trained it meanwhile
-            training = Training(run, config, seed, device=device, quiet=quiet, like=like, data=data)
+            training = Training(run, config, seed, device=device, quiet=quiet, data=data)
         handler = logging.FileHandler(run.log)
         handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
         handler.addFilter(lambda record: getattr(record, "run", run.folder.name) == run.folder.name)

@@ -33,19 +33,7 @@ def test_columns_of_a_small_equation():
     assert forest.parent.tolist() == [-1, 0, 0, 2, 2, 4]
     assert forest.slot.tolist() == [0, 0, 1, 0, 1, 0]
     assert forest.height.tolist() == [3, 0, 2, 0, 1, 0]
-    assert forest.turn.tolist() == [4, 0, 2, 0, 1, 0]
     assert forest.depths.tolist() == [3]
-
-
-def test_a_turn_is_the_first_of_its_kind_after_those_of_the_children():
-    forest = Forest.build(some_trees(1, 60), VOCABULARY)
-    parents = (forest.parent + np.repeat(forest.offsets[:-1], forest.sizes))[forest.parent >= 0]
-    latest, arity = np.zeros_like(forest.turn), np.bincount(parents, minlength=len(forest.op))
-    np.maximum.at(latest, parents, forest.turn[forest.parent >= 0])
-    inner = arity > 0
-    steps = (forest.turn - latest)[inner]
-    assert set(steps) == {1, 2} and ((forest.turn - arity)[inner] % 2 == 0).all()
-    assert (forest.turn[~inner] == 0).all() and (forest.turn <= 2 * forest.height).all()
 
 
 def test_edges_point_to_parents_and_trees_stay_apart():

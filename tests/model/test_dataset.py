@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pytest
 import torch
-from every_cell import VOCABULARY, pieces, some_trees
+from every_cell import VOCABULARY, some_trees, traced
 
 from dgl_treestack.data.columns import columns, in_order_of_appearance
 from dgl_treestack.data.formats import Example
@@ -34,12 +34,12 @@ def test_columns_of_a_forest_are_those_of_its_graph(dataset):
     """Subtrees of one kind may be numbered in another order."""
     batch = dataset.batch(np.array([1, 0, 3, 1, 6]))
     of_forest, of_graph = (columns(source, batch.trees.signature) for source in (batch.trees, batch.graph))
-    for name in ("op", "token", "number", "children", "turn"):
+    for name in ("op", "token", "number", "children", "height"):
         assert np.array_equal(getattr(of_forest, name), getattr(of_graph, name)), name
     assert np.array_equal(in_order_of_appearance(of_forest.subtree), in_order_of_appearance(of_graph.subtree))
 
 
-@pytest.mark.parametrize("engine", ["levels", pieces])
+@pytest.mark.parametrize("engine", ["levels", traced])
 def test_a_graph_is_made_only_if_somebody_asks(model, dataset, engine):
     batch = dataset.batch(np.arange(4))
     model.train()
@@ -49,7 +49,7 @@ def test_a_graph_is_made_only_if_somebody_asks(model, dataset, engine):
     assert "graph" in vars(batch)
 
 
-@pytest.mark.parametrize("engine", ["levels", pieces])
+@pytest.mark.parametrize("engine", ["levels", traced])
 def test_changes_of_the_graph_are_seen_by_plans_that_are_yet_to_be_made(model, dataset, engine):
     batch = dataset.batch(np.arange(4))
     before = model(batch, engine)
@@ -59,7 +59,7 @@ def test_changes_of_the_graph_are_seen_by_plans_that_are_yet_to_be_made(model, d
     assert torch.allclose(after, by_topo) and not torch.allclose(after, before)
 
 
-@pytest.mark.parametrize("engine", ["levels", pieces])
+@pytest.mark.parametrize("engine", ["levels", traced])
 def test_batches_made_together_are_those_made_alone(model, dataset, engine):
     order = np.random.default_rng(0).integers(len(dataset), size=31)
     together = list(dataset.in_order(order, 3))

@@ -6,21 +6,20 @@ import sys
 
 import pytest
 import torch
-from every_cell import VOCABULARY, assert_same_gradients, make, needs_compiler
+from every_cell import VOCABULARY, assert_same_gradients, every_model, make, needs_compiler
 from small_runs import small_config
 
-from dgl_treestack import cells
+from dgl_treestack import _torch, cells
 from dgl_treestack.cells.tree_rnn import TreeRNN
 from dgl_treestack.data import graph
 from dgl_treestack.data.formats import Example
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.model.model import Model
-from dgl_treestack.model.stacked import StackedCell
-from dgl_treestack.propagate import BUILDS, propagate
-from dgl_treestack.propagate.levels import kernels
-from dgl_treestack.propagate.levels.building import Kernels
-from dgl_treestack.propagate.levels.pieces import Form, Split
+from dgl_treestack.propagate import propagate
+from dgl_treestack.propagate.compiled import kernels, library
+from dgl_treestack.propagate.compiled.rows import RowByRow
+from dgl_treestack.propagate.compiled.traced import Form, TracedStep
 from dgl_treestack.runs.run import build_model
 from dgl_treestack.training import engine
 from dgl_treestack.training.start import start
@@ -47,15 +46,15 @@ def test_native_code_has_the_numbers_of_topo(cache):
         with torch.no_grad():
             wanted = propagate(batch, cell, engine="topo").clone()
             assert torch.allclose(propagate(batch, cell, engine="levels/compiled"), wanted, rtol=1e-10, atol=1e-10)
-    assert len(list(cache.glob("*.pt2"))) == 4  # x, the state and the way back from both
+    assert len(list(cache.glob("*.pt2"))) == 2  # forward and backward
 
 
 @needs_compiler
 @pytest.mark.parametrize(
     ("name", "notes", "others"),
     [
-        ("_build", False, [{"normalise": "none"}]),  # traced again, for there are no notes, but its code is found
-        ("_made", True, [{"normalise": "none"}, {"activation": "sigmoid"}, {"noop": False}]),
+        ("package", False, [{"normalise": "none"}]),  # without notes it is traced again, and its code is found
+        ("trace", True, [{"normalise": "none"}, {"activation": "sigmoid"}, {"noop": False}]),
     ],
 )
 def test_a_kernel_is_built_and_traced_once(name, notes, others, cache, monkeypatch):
@@ -65,25 +64,27 @@ def test_a_kernel_is_built_and_traced_once(name, notes, others, cache, monkeypat
         for note in cache.glob("*.json"):
             note.unlink()
 
-    def refuse(*_):
+    def refuse(*_, **__):
         raise AssertionError("made again")
 
-    monkeypatch.setattr(kernels, name, refuse)
+    monkeypatch.setattr(_torch, name, refuse)
     assert torch.equal(propagate(batch, make("tree_smu", stack_size=3), engine="levels/compiled"), first)
     for changed in others:
         with pytest.raises(AssertionError, match="made again"):
             propagate(batch, make("tree_smu", stack_size=3, **changed), engine="levels/compiled")
 
 
-@pytest.mark.parametrize("text", ["", "{", "null", "[]"])
-def test_a_note_that_cannot_be_read_is_none(text, tmp_path):
-    note = tmp_path / "note.json"
-    assert kernels._noted(note) is None
-    note.write_text(text)
-    assert kernels._noted(note) is None
-    (tmp_path / "code.pt2").touch()
-    note.write_text('["code.pt2", [0, 2]]')
-    assert kernels._noted(note) == (tmp_path / "code.pt2", [0, 2])
+@needs_compiler
+@pytest.mark.parametrize("text", ["", "{", "null", "[]", '["gone.pt2", [0]]'])
+def test_a_damaged_note_is_written_again(text, cache):
+    batch, cell = graph.from_expressions([Expression.parse(BINARY[2])], VOCABULARY), make("tree_smu", stack_size=3)
+    with torch.no_grad():
+        first = propagate(batch, cell, engine="levels/compiled").clone()
+        notes = {note: note.read_text() for note in cache.glob("*.json")}
+        for note in notes:
+            note.write_text(text)
+        assert torch.equal(propagate(batch, make("tree_smu", stack_size=3), engine="levels/compiled"), first)
+    assert any(note.read_text() == content for note, content in notes.items())
 
 
 def test_kernels_have_one_name_where_they_do_the_same():
@@ -100,26 +101,17 @@ def test_a_cell_from_elsewhere_has_no_name():
         pass
 
     cell = Own(make("tree_rnn").operators, 8, 4)
-    assert set(_names(cell)) == {None} == set(_names(StackedCell([cell])))
+    assert set(_names(cell)) == {None}
 
 
 VARIANTS = [("tree_smu", {"normalise": "none"}), ("tree_smu", {"activation": "sigmoid"})]
 
 
 def _names(cell):
-    """Of all kernels for two children."""
-    names = []
-
-    def build(kernel, examples, per_node, name):
-        names.append(name())
-        return kernel
-
-    split = Split(cell, Form(2, False, ()))
-    known = Kernels(split, build, torch.float64, torch.device("cpu"))
-    for number, piece in enumerate(split.pieces):
-        if piece.makes or piece.last:
-            known.ahead(number), known.back(number)
-    return tuple(names)
+    """Of both kernels for two children."""
+    library.native()
+    step = TracedStep(cell, Form(2, False, ()), torch.float64, torch.device("cpu"))
+    return kernels._name(step, False), kernels._name(step, True)
 
 
 @needs_compiler
@@ -153,7 +145,9 @@ def test_inline_functions_are_exact_to_a_few_digits_of_float32(cache):
     def kernel(tensors):
         return [torch.exp(tensors[0]), torch.sigmoid(tensors[0]), torch.tanh(tensors[0])]
 
-    run = kernels.compiled(kernel, [torch.rand(1009, 50)], [1], lambda: None)
+    example = [torch.rand(1009, 50)]
+    path = kernels._compile(*kernels._trace(kernel, example, [1])[:1], example, [1])
+    run = torch._inductor.aoti_load_package(str(path))
     x = torch.cat([torch.linspace(-80, 80, 1000), torch.linspace(-12, 12, 3000), torch.linspace(-1e-3, 1e-3, 1000)])
     for found, wanted in zip(run([x.view(-1, 50)]), kernel([x.view(-1, 50).double()]), strict=True):
         assert torch.allclose(found.double(), wanted, rtol=3e-6, atol=1e-37)
@@ -164,7 +158,7 @@ def test_inline_functions_are_exact_to_a_few_digits_of_float32(cache):
 
 def test_the_way_of_a_run_is_chosen_once(tmp_path, monkeypatch):
     monkeypatch.setattr(engine, "_fault_of_native_code", lambda *_: "")
-    monkeypatch.setattr(engine, "has_compiler", lambda: True)
+    monkeypatch.setattr(engine, "unavailable", lambda: "")
 
     class Data:
         def __len__(self):
@@ -186,40 +180,84 @@ def test_the_way_of_a_run_is_chosen_once(tmp_path, monkeypatch):
     assert choose(schedule={"epochs": 500}) == "levels"
     with pytest.raises(ConfigurationError, match=r"TreeSMU cannot be compiled \(native code has other numbers\)"):
         choose(compile="on")
-    monkeypatch.setattr(engine, "has_compiler", lambda: False)
+    monkeypatch.setattr(engine, "unavailable", lambda: "there is no C++ compiler")
     assert choose(schedule={"epochs": 500}) == "levels"
     with pytest.raises(ConfigurationError, match="needs a C\\+\\+ compiler"):
         choose(compile="on")
 
 
-@pytest.mark.parametrize("name", ["tree_smu", "mi_tree_lstm", "tree_rnn_stack_top2"])
-def test_a_step_row_by_row_has_the_numbers_of_the_step(name):
-    """All kernels, rewritten for the compiler but not compiled."""
-    rewritten = []
+class WithStandIn(torch.fx.Interpreter):
+    """Runs a traced step outside of a sweep, with another function in place of the linear maps."""
 
-    def build(kernel, examples, per_node, name):
-        found = kernels._row_by_row(kernel, examples, per_node)  # None where the numbers are not the same
-        rewritten.append(found is not None)
-        return kernel
+    def call_function(self, target, args, kwargs):
+        if target is torch.ops.treestack.linear.default:
+            x, call, width, transposed = args
+            return torch.cos(x.sum(-1, keepdim=True) + torch.arange(width) + call + transposed)
+        return super().call_function(target, args, kwargs)
 
-    cell = make(name)
+
+@needs_compiler
+@every_model
+@pytest.mark.parametrize("form", cells.FORMS)
+def test_a_step_row_by_row_has_the_numbers_of_the_step(name, form):
+    """Both kernels, rewritten for the compiler but not compiled, and rewritten in all but a few operations."""
+    if name == "tree_rnn_second_order_bilinear" and form == "child_sum":
+        return
+    library.native()
+    cell = make(name, form=form)
     for arity in (1, 2):
-        split = Split(cell, Form(arity, False, ()))
-        known = Kernels(split, build, torch.float64, torch.device("cpu"))
-        for number, piece in enumerate(split.pieces):
-            if piece.makes or piece.last:
-                known.ahead(number), known.back(number)
-    assert rewritten and all(rewritten)
+        step = TracedStep(cell, Form(arity, False, ()), torch.float64, torch.device("cpu"))
+        for backward in (False, True):
+            examples, _ = step.examples(backward=backward)
+            function = step.backward if backward else step.forward
+            nodes = len(examples[-1])
+            whole = _torch.trace(function, examples, symbolic=False)
+            by_row = _torch.trace(RowByRow(whole, nodes).run, examples)
+            results = []
+            for graph_of_step in (whole, by_row):
+                inputs = [example.clone() for example in examples]
+                results.append([*WithStandIn(graph_of_step).run(inputs), *inputs])
+            for tensor, expected in zip(*results, strict=True):
+                assert torch.allclose(tensor, expected, rtol=1e-9, atol=1e-9)
 
 
 @needs_compiler
 @pytest.mark.parametrize(("wrong_by", "fault"), [(1.0, ""), (1.01, "native code has other numbers")])
 def test_native_code_with_other_numbers_is_not_used(wrong_by, fault, monkeypatch):
-    def build(kernel, examples, per_node, name):
-        return lambda tensors: [value * wrong_by for value in kernel(tensors)]
+    def build(step, backward):
+        function, count = step.backward if backward else step.forward, len(step.examples(backward=backward)[0])
+        return library.native().Graph(lambda tensors: [value * wrong_by for value in function(tensors)], [*range(count)])
 
-    monkeypatch.setitem(BUILDS, "levels/compiled", build)
+    monkeypatch.setattr(kernels, "compiled", build)
     model = Model.build("tree_lstm", 4, VOCABULARY, ["verification"])
     model.reset_parameters(torch.Generator().manual_seed(0))
     data = model.prepare([Example(Equation.parse(text), 1, text) for text in ("x + y = y + x", "sin(x) = 2*y")])
     assert engine._fault_of_native_code(model, data, 2, torch.device("cpu")) == fault
+
+
+HIDDEN = {
+    "torch._inductor.cpp_builder": "cpp_builder",
+    "torch.fx.experimental.proxy_tensor": "proxy_tensor",
+}
+
+
+@pytest.mark.parametrize("module", HIDDEN)
+def test_a_torch_without_private_interfaces_trains_and_says_so_once(module, tmp_path, monkeypatch, caplog):
+    """With public parts: no native code, and Adam in separate operations."""
+    monkeypatch.setitem(sys.modules, module, None)  # importing it raises ImportError
+    monkeypatch.delattr(sys.modules[module.rpartition(".")[0]], HIDDEN[module], raising=False)
+    monkeypatch.delattr(torch, "_fused_adam_")
+    for cached in (_torch.missing, _torch.cpp_compiler, library.unavailable):
+        cached.cache_clear()
+    try:
+        with caplog.at_level("INFO"):
+            config = small_config(tmp_path, compile="auto", schedule={"epochs": 1})
+            monkeypatch.setattr(engine, "LONG", 0)
+            run = start(config, 0, tmp_path, quiet=True)
+        assert run.done.exists()
+        assert sum("no native code" in record.message for record in caplog.records) == 1
+        with pytest.raises(ConfigurationError, match="other private interfaces"):
+            start(small_config(tmp_path, compile="on", name="on"), 0, tmp_path, quiet=True)
+    finally:
+        for cached in (_torch.missing, _torch.cpp_compiler, library.unavailable):
+            cached.cache_clear()

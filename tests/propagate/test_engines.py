@@ -8,8 +8,8 @@ from every_cell import (
     gradients,
     make,
     needs_compiler,
-    pieces,
     some_trees,
+    traced,
 )
 
 from dgl_treestack import cells
@@ -21,14 +21,15 @@ from dgl_treestack.data.vocabulary import PRESETS
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.expression import Expression
 from dgl_treestack.expression.operators import MATH, Operator, Signature
-from dgl_treestack.propagate import States, draw_noise, levels, propagate
-from dgl_treestack.propagate.levels import memory, plan, products, recorded, stepping
-from dgl_treestack.propagate.levels.memory import Memory
-from dgl_treestack.propagate.levels.pieces import Split
+from dgl_treestack.propagate import States, draw_noise, propagate
+from dgl_treestack.propagate.compiled import kernels
+from dgl_treestack.propagate.compiled.stepper import CompiledStepper
+from dgl_treestack.propagate.compiled.traced import TracedStep
+from dgl_treestack.propagate.levels import arena, eager, linear_maps, plan
+from dgl_treestack.propagate.levels.arena import Arena
+from dgl_treestack.propagate.levels.eager import EagerStepper
+from dgl_treestack.propagate.levels.linear_maps import LinearMaps
 from dgl_treestack.propagate.levels.plan import make_plan
-from dgl_treestack.propagate.levels.products import Products
-from dgl_treestack.propagate.levels.recorded import Recorded
-from dgl_treestack.propagate.levels.stepping import Stepping, worth_joining
 from dgl_treestack.propagate.levels.sweep import Work, sweep
 from dgl_treestack.propagate.noise import Noise
 
@@ -64,18 +65,18 @@ def test_unknown_engine():
         propagate(batch, cells.build("tree_rnn", [], 34, 3), engine="fast")
 
 
-@pytest.mark.parametrize("engine", ["levels", pieces])
+@pytest.mark.parametrize("engine", ["levels", traced])
 @pytest.mark.parametrize("form", cells.FORMS)
 @every_model
 def test_levels_has_the_gradients_of_topo(name, form, engine, monkeypatch):
     """With sharing and without, dropout and external input, signals and none, batches of changing size, steps recorded or taken
     again, with tensors from the memory of a sweep, as those of large batches are."""
-    monkeypatch.setattr(memory, "SMALL", 0)
+    monkeypatch.setattr(arena, "SMALLEST", 0)
     if name == "tree_rnn_second_order_bilinear" and form == "child_sum":
         return  # an error, which tests/cells/test_forms.py sees
     cell, external = (make(name, input_size=size, dropout=0.3, form=form).train() for size in (0, 2))
     for count, recorded_rows in ((8, 10**6), (3, 0)):
-        monkeypatch.setattr(recorded, "MOST_RECORDED", recorded_rows)
+        monkeypatch.setattr(eager, "MOST_RECORDED", recorded_rows)
         batch, source = graph.from_expressions(some_trees(count, count), VOCABULARY), torch.Generator().manual_seed(count)
         assert_same_gradients(cell, batch, engine)
         assert_same_gradients(cell, batch, engine, draw_noise(cell, batch, source))
@@ -86,29 +87,11 @@ def test_levels_has_the_gradients_of_topo(name, form, engine, monkeypatch):
 
 
 @needs_compiler
-@pytest.mark.parametrize("form", cells.FORMS)
-@every_model
-def test_joint_maps_have_the_gradients_of_topo(name, form, monkeypatch):
-    """As they are in large batches."""
-    if name == "tree_rnn_second_order_bilinear" and form == "child_sum":
-        return
-    monkeypatch.setattr(stepping, "WORTH_JOINING", 0)
-    cell, external = (make(name, input_size=size, form=form).train() for size in (0, 2))
-    batch = graph.from_expressions(some_trees(), VOCABULARY)
-    assert worth_joining(cell, cpu_plan(batch, shared=True))
-    assert_same_gradients(cell, batch, "levels/pieces")
-    batch.ndata["input"] = torch.randn(batch.num_nodes(), 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    assert_same_gradients(external, batch, "levels/pieces")
-
-
-@needs_compiler
-@pytest.mark.parametrize("worth", [0, 10**6])
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-4), (torch.bfloat16, 0.1)])
-def test_products_of_other_numbers(dtype, tolerance, worth, monkeypatch):
+def test_products_of_other_numbers(dtype, tolerance):
     """BLAS does not know bfloat16, which has two digits: its products are torch's, as on other devices."""
-    monkeypatch.setattr(stepping, "WORTH_JOINING", worth)
     cell, batch = make("mtree_lstm_stack").to(dtype).train(), graph.from_expressions(some_trees(), VOCABULARY)
-    wanted, found = (gradients(cell, batch, engine, None, ()) for engine in ("levels", "levels/pieces"))
+    wanted, found = (gradients(cell, batch, engine, None, ()) for engine in ("levels", "levels/traced"))
     assert {name for name, one in wanted.items() if one is None} == {name for name, one in found.items() if one is None}
     for name, gradient in wanted.items():
         if gradient is not None:
@@ -116,19 +99,17 @@ def test_products_of_other_numbers(dtype, tolerance, worth, monkeypatch):
 
 
 @needs_compiler
-@pytest.mark.parametrize("worth", [0, 10**6])
-def test_a_bias_of_other_numbers_is_an_error(worth, monkeypatch):
+def test_a_bias_of_other_numbers_is_an_error():
     """And no writing beyond the end of what there is."""
-    monkeypatch.setattr(stepping, "WORTH_JOINING", worth)
     cell, batch = make("tree_lstm").float(), graph.from_expressions(some_trees(), VOCABULARY)
     for name, parameter in cell.products.named_parameters():
         if "bias" in name:
             parameter.data = parameter.data.double()
     with pytest.raises(RuntimeError, match="weight and bias are of different types"):
-        propagate(batch, cell, engine="levels/pieces")
+        propagate(batch, cell, engine="levels/traced")
 
 
-@pytest.mark.parametrize("engine", ["levels", pieces])
+@pytest.mark.parametrize("engine", ["levels", traced])
 def test_weights_may_be_tied_and_untied_at_any_time(engine):
     cell, source = make("tree_smu").train(), torch.Generator().manual_seed(0)
     gates = cell.products["gates"]
@@ -141,9 +122,9 @@ def test_weights_may_be_tied_and_untied_at_any_time(engine):
     assert_same_gradients(cell, batch, engine)
 
 
-@pytest.mark.parametrize("engine", ["levels", pieces])
+@pytest.mark.parametrize("engine", ["levels", traced])
 def test_what_a_way_back_needs_may_not_be_changed_before_it(engine, monkeypatch):
-    monkeypatch.setattr(recorded, "MOST_RECORDED", 0)
+    monkeypatch.setattr(eager, "MOST_RECORDED", 0)
     cell, batch = make("tree_rnn", input_size=2).train(), graph.from_expressions(some_trees(), VOCABULARY)
     batch.ndata["input"] = torch.rand(batch.num_nodes(), 2, dtype=torch.float64)
     h = propagate(batch, cell, engine=engine)
@@ -167,12 +148,12 @@ def test_a_bias_alone_has_gradients_whatever_x_is():
 
     cell = Biased(MATH.inner, len(VOCABULARY), 4).double()
     cell.reset_parameters(torch.Generator().manual_seed(0))
-    assert_same_gradients(cell, graph.from_expressions(some_trees(), VOCABULARY), "levels/pieces")
+    assert_same_gradients(cell, graph.from_expressions(some_trees(), VOCABULARY), "levels/traced")
 
 
 @pytest.mark.parametrize(
     ("engine", "home", "name"),
-    [("levels", Recorded, "_step_back"), pytest.param("levels/pieces", Split, "gradients", marks=needs_compiler)],
+    [("levels", LinearMaps, "backward"), pytest.param("levels/traced", TracedStep, "_gradients", marks=needs_compiler)],
 )
 def test_a_way_back_that_failed_leaves_nothing(engine, home, name, monkeypatch):
     cell, batch = make("tree_smu").train(), graph.from_expressions(some_trees(), VOCABULARY)
@@ -199,25 +180,25 @@ def test_a_way_back_that_failed_leaves_nothing(engine, home, name, monkeypatch):
 def test_gradients_of_weights_may_wait_or_not(monkeypatch):
     cell, batch = make("mtree_lstm_stack").train(), graph.from_expressions(some_trees(), VOCABULARY)
     for most in (0, 7, 10**6):
-        monkeypatch.setattr(products, "MOST_WAITING", most)
+        monkeypatch.setattr(linear_maps, "MOST_DEFERRED", most)
         assert_same_gradients(cell, batch, "levels")
 
 
 def test_gradients_lie_in_order_whatever_x_is():
     """What native code is given has the strides that it was made for. A single node's x may have others."""
     cell, batch = make("tree_lstm_two_stacks"), graph.from_expressions([Expression.parse("x + y")], VOCABULARY)
-    (chunk,) = cpu_plan(batch, shared=True).chunks
+    (frontier,) = cpu_plan(batch, shared=True).frontiers
     x = torch.rand(1, 2, 5, dtype=torch.float64).transpose(1, 2)
-    parts = Products(cell, ["Add"], Memory(torch.float64, torch.device("cpu")))
-    y = parts.ahead("c_stack_rows", chunk, x)
-    assert not x.is_contiguous() and parts.back("c_stack_rows", chunk, x, torch.ones_like(y)).is_contiguous()
+    maps = LinearMaps(cell, ["Add"], Arena(torch.float64, torch.device("cpu")))
+    y = maps.forward("c_stack_rows", frontier, x)
+    assert not x.is_contiguous() and maps.backward("c_stack_rows", frontier, x, torch.ones_like(y)).is_contiguous()
 
 
 def test_long_levels_are_cut(monkeypatch):
     cell, batch = make("tree_smu"), graph.from_expressions(some_trees(), VOCABULARY)
-    whole = len(cpu_plan(batch, shared=False).chunks)
+    whole = len(cpu_plan(batch, shared=False).frontiers)
     monkeypatch.setattr(plan, "MOST_ROWS", 3)
-    assert len(cpu_plan(batch, shared=False).chunks) > whole
+    assert len(cpu_plan(batch, shared=False).frontiers) > whole
     assert_same_gradients(cell, batch, "levels")
 
 
@@ -227,7 +208,7 @@ def cpu_plan(batch, *, shared):
 
 @pytest.mark.parametrize("shared", [False, True])
 def test_a_graph_has_the_plan_of_its_forest(shared):
-    """Rows of equal subtrees, chunks and segments; nodes of one kind may be in another order."""
+    """Rows of equal subtrees, frontiers and segments; nodes of one kind may be in another order."""
     forest = Forest.build(some_trees(4, 60), VOCABULARY)
     of_forest, of_graph = (
         make_plan(columns(source, MATH), MATH, shared=shared, device=torch.device("cpu"))
@@ -235,7 +216,7 @@ def test_a_graph_has_the_plan_of_its_forest(shared):
     )
     assert of_forest.rows == of_graph.rows and len(of_forest.row.unique()) == len(of_graph.row.unique())
     assert len(torch.stack([of_forest.row, of_graph.row]).unique(dim=1).T) == of_forest.rows
-    for one, other in zip(of_forest.chunks, of_graph.chunks, strict=True):
+    for one, other in zip(of_forest.frontiers, of_graph.frontiers, strict=True):
         assert (one.start, one.stop, one.arity, one.operators, one.sizes) == (
             other.start,
             other.stop,
@@ -253,13 +234,13 @@ def test_rows_are_in_order_of_computation(shared):
     assert made.row.unique().tolist() == list(range(made.rows))
     assert len(made.token) == len(batch.ndata["token"][op < 0].unique()), "a row for every distinct leaf"
     end = len(made.token)
-    for chunk in made.chunks:
-        assert chunk.start == end and (chunk.children < chunk.start).all()
-        assert chunk.children.is_contiguous() and chunk.nodes.is_contiguous()
-        assert sum(chunk.sizes) == chunk.stop - chunk.start and all(chunk.sizes)
-        for operator, nodes in zip(chunk.operators, chunk.nodes.split(chunk.sizes), strict=True):
+    for frontier in made.frontiers:
+        assert frontier.start == end and (frontier.children < frontier.start).all()
+        assert frontier.children.is_contiguous() and frontier.nodes.is_contiguous()
+        assert sum(frontier.sizes) == frontier.stop - frontier.start and all(frontier.sizes)
+        for operator, nodes in zip(frontier.operators, frontier.nodes.split(frontier.sizes), strict=True):
             assert set(op[nodes].tolist()) == {MATH.index[operator]}
-        end = chunk.stop
+        end = frontier.stop
     assert (made.rows - 1 - len(made.token) < inner) if shared else (made.rows - 1 - len(made.token) == inner)
     assert end == made.rows - 1
 
@@ -273,16 +254,15 @@ def test_equal_subtrees_share_a_row_and_only_they():
     assert len(set(row)) == len(set(written))
 
 
-@pytest.mark.parametrize("build", [None, pytest.param(levels.plain, marks=needs_compiler)])
+@pytest.mark.parametrize("engine", ["levels", traced])
 @every_model
-def test_the_sweep_is_of_any_device_and_never_waits_for_it(name, build):
+def test_the_sweep_is_of_any_device_and_never_waits_for_it(name, engine):
     """On the device `meta`, which has shapes and no numbers: a tensor left on the CPU, or a number asked for, is an error."""
     cell = make(name).to("meta").train()
     batch = graph.from_expressions(some_trees(), VOCABULARY)
     made = make_plan(columns(batch, MATH), MATH, shared=True, device=torch.device("meta"))
-    block = Memory(torch.float64, torch.device("meta"))
-    work = Work(cell, made, None, Noise(), {}, block)
-    stepper = Recorded(work) if build is None else Stepping(work, build)
+    work = Work(cell, made, None, Noise(), {}, Arena(torch.float64, torch.device("meta")))
+    stepper = EagerStepper(work) if engine == "levels" else CompiledStepper(work, kernels.eager)
     leaves = torch.empty(len(made.token), cell.hidden, dtype=torch.float64, device="meta", requires_grad=True)
     states = States(sweep(work, stepper, leaves), made.row)
     states.of("h", graph.roots(batch)).sum().backward()

@@ -93,7 +93,7 @@ def test_seeds_differ_and_repeat(tmp_path):
 def test_interrupted_anywhere_and_resumed_equals_never_stopped(tmp_path, monkeypatch, gradients):
     config = small_config(tmp_path, optimizer={"learning_rate": 0.01, "gradients": gradients})
     whole = outcome(start(config, 0, tmp_path / "whole", quiet=True))
-    step = Training.learn
+    step = Training._step
     for stop_at in (1, 5, 8, 14):
         count = 0
 
@@ -104,12 +104,12 @@ def test_interrupted_anywhere_and_resumed_equals_never_stopped(tmp_path, monkeyp
             if count == stop_at:
                 os.kill(os.getpid(), signal.SIGTERM)
 
-        monkeypatch.setattr(Training, "learn", counted)
+        monkeypatch.setattr(Training, "_step", counted)
         folder = tmp_path / f"stopped-{stop_at}"
         with pytest.raises(Interrupted) as stopped:
             start(config, 0, folder, quiet=True)
         assert stopped.value.exit_code == 143
-        monkeypatch.setattr(Training, "learn", step)
+        monkeypatch.setattr(Training, "_step", step)
         assert outcome(start(config, 0, folder, resume=True, quiet=True)) == whole
 
 

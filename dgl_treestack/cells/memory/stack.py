@@ -4,9 +4,7 @@ The stack has a fixed size. Pushing onto a full stack loses the bottom row (over
 bottom (underflow). All entries of an empty row are `empty`, 0 by default. In a stack of one row only the no-op keeps content.
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Sequence
 
 import torch
 from jaxtyping import Float
@@ -14,23 +12,7 @@ from torch import Tensor
 
 # Names of the actions, in the order in which gates are passed.
 ACTIONS = ("push", "pop", "noop")
-FEW_ROWS = 2  # so small a stack is updated row by row, a larger one as a whole: the same numbers, whichever is quicker (LOG.md)
-_all_by_row = ContextVar("all_by_row", default=False)
-
-
-def is_by_row() -> bool:
-    """Whether this runs in `row_by_row`."""
-    return _all_by_row.get()
-
-
-@contextmanager
-def row_by_row() -> Iterator[None]:
-    """Stacks of any size are updated row by row in here: what a compiler makes the best loops of."""
-    token = _all_by_row.set(True)
-    try:
-        yield
-    finally:
-        _all_by_row.reset(token)
+FEW_ROWS = 2  # a stack of at most so many rows is updated row by row, a larger one as a whole; the faster way for each
 
 
 def push(stack: Float[Tensor, "N S H"], value: Float[Tensor, "N H"]) -> Float[Tensor, "N S H"]:
@@ -59,7 +41,7 @@ def update(
     """
     pushed, popped, *unmoved = [stacks] * len(gates) if isinstance(stacks, Tensor) else stacks
     size = pushed.shape[1]
-    if size > FEW_ROWS and not is_by_row():
+    if size > FEW_ROWS:
         return weighted_sum((push(pushed, value), pop(popped, empty), *unmoved), [gate.unsqueeze(1) for gate in gates])
     rows = []
     for i in range(size):

@@ -1,51 +1,37 @@
-r"""The fast driver: the same steps as `topo`, over contiguous rows, with one function for autograd around all of them.
+r"""The fast driver: the same steps as `topo`, over contiguous rows, with one autograd function around all of them.
 
-    sin(x) + x*sin(x) = y         rows        chunks                    one chunk, ahead and back
+    sin(x) + x*sin(x) = y         rows        frontiers               one frontier, forward and backward
 
-              =                   0  x                                  buffers[children] ─► piece 0 ─► x
-             / \                  1  y                                                                  │ a product per operator
-            +   y                 2  sin(x)   turn 1, unary                                             ▼
-           / \        ──►         3  x*sin(x) turn 2, binary   ──►      buffers[children] ─► piece 1 ◄─ y
-         sin  *                   4  +        turn 4, binary                                   │
-          |  / \                  5  (the root: nothing)                                       ▼
-          x x  sin                                                      buffers[start:stop] = state of the chunk
-                |                 `row` leads from the nine nodes
+              =                   0  x                                buffers[children] ─► step ─► x of a linear map
+             / \                  1  y                                                                 │ a map per operator
+            +   y                 2  sin(x)   level 1, unary                                           ▼
+           / \        ──►         3  x*sin(x) level 2, binary   ──►                            ◄─ y of the linear map
+         sin  *                   4  +        level 3, binary                                  │
+          |  / \                  5  (the root: zeros)                                         ▼
+          x x  sin                                                    buffers[start:stop] = state of the frontier
+                |                 `row` maps the nine nodes
                 x                 of the tree to six rows
 
-`plan`      where every node is computed: distinct leaves, then operators by turn, arity and operator; equal subtrees once
-`sweep`     ahead and in reverse, as one autograd function around preallocated buffers
-`memory`    what buffers and everything else is taken from, kept from sweep to sweep
-            Steps as the cell has them, in Python, which need no preparation and know signals:
-`recorded`  a step after the other, recorded by autograd, or taken again on the way back where that would be too much
-`products`  their linear maps per operator, and the gradients of the weights
-            Steps cut at their products, by native code:
-`pieces`    the cuts, which are found by running a step on small numbers
-`building`  pieces and their gradients as kernels, functions of lists of tensors
-`kernels`   kernels as native code, made by torch's Inductor and kept on disk, after `row_by_row` has made one loop of them
-`names`     by what they are found there, in the `cache`; `elementary` has their exp, sigmoid and tanh
-`stepping`  a sweep put together for `native`: `native.cpp` has the loop over chunks, `steps.h` that over pieces, `maps.h`
-            linear maps, `blas.h` their products
+`plan`         the row of every node: distinct leaves, then operators by level, arity and operator; equal subtrees once
+`sweep`        forward and backward over the frontiers, as one autograd function around preallocated buffers
+`arena`        the memory of buffers and intermediate results, kept from sweep to sweep
+`eager`        steps in Python, as the cell has them, recorded by autograd or recomputed in backward
+`linear_maps`  their linear maps per operator, and the gradients of the weights
+`compiled`     (the package beside this one) steps as native code
 
-Sharing is exact: what is computed once is equal, and gradients are summed over its uses. It is off where nodes have something
-of their own, an external input or a dropout mask per node.
+Sharing is exact: equal subtrees have equal states, and gradients are summed over their uses. It is off where nodes have an
+external input or a dropout mask of their own.
 """
 
-from collections.abc import Callable, Sequence
-
-from torch import Tensor
+from collections.abc import Sequence
 
 from dgl_treestack.cells import PER_CHILD, Cell
 from dgl_treestack.data.columns import Source, feature
 from dgl_treestack.data.wellformed import Checked
-from dgl_treestack.propagate.levels.building import Build as Build
-from dgl_treestack.propagate.levels.building import Kernel
-from dgl_treestack.propagate.levels.building import plain as plain
-from dgl_treestack.propagate.levels.memory import Memory
-from dgl_treestack.propagate.levels.native import compiler
+from dgl_treestack.propagate.levels.arena import Arena
+from dgl_treestack.propagate.levels.eager import EagerStepper
 from dgl_treestack.propagate.levels.plan import Plans
-from dgl_treestack.propagate.levels.recorded import Recorded
-from dgl_treestack.propagate.levels.stepping import Stepping
-from dgl_treestack.propagate.levels.sweep import Work, sweep
+from dgl_treestack.propagate.levels.sweep import Stepper, Work, sweep
 from dgl_treestack.propagate.noise import Noise
 from dgl_treestack.propagate.states import States
 
@@ -56,31 +42,29 @@ def run(
     signals: Sequence[str],
     noise: Noise,
     plans: Plans,
-    build: Build | None = None,
+    engine: str = "levels",
     checked: Checked | None = None,
 ) -> States:
-    """See `compute`. build: what makes kernels; without it, and for signals, steps are recorded as they are. checked: a graph
-    after its check."""
-    one = next(cell.parameters())
-    device = one.device
-    inputs = feature(source, "input").to(device) if cell.input_size else None
+    """Run a cell, see `propagate.compute`.
+
+    engine: `levels`, `levels/traced` or `levels/compiled`. Signals are computed by eager steps, whatever the engine.
+    checked: the result of `check` for a graph.
+    """
+    parameter = next(cell.parameters())
+    inputs = feature(source, "input").to(parameter.device) if cell.input_size else None
     may_share = inputs is None and (not noise or noise.subtree is not None)
-    plan = plans.get(source, shared=may_share, device=device, drawn_by=noise.subtree, checked=checked)
+    plan = plans.get(source, shared=may_share, device=parameter.device, noise_subtree=noise.subtree, checked=checked)
     shapes = {name: tuple(plan.width if size == PER_CHILD else size for size in cell.signals[name]) for name in signals}
-    memory = Memory(one.dtype, device)
-    work = Work(cell, plan, inputs, noise, shapes, memory)
-    build = None if signals else build
-    rows = sweep(work, Recorded(work) if build is None else Stepping(work, build), cell.leaf(plan.token, plan.number)["h"])
-    return States({name if name in cell.fields else f"signal/{name}": value for name, value in rows.items()}, plan.row, memory)
+    arena = Arena(parameter.dtype, parameter.device)
+    work = Work(cell, plan, inputs, noise, shapes, arena)
+    stepper: Stepper
+    if engine == "levels" or signals:
+        stepper = EagerStepper(work)
+    else:
+        from dgl_treestack.propagate.compiled import kernels  # loads Inductor
+        from dgl_treestack.propagate.compiled import stepper as steppers
 
-
-def compiled(kernel: Kernel, examples: list[Tensor], per_node: list[int], name: Callable[[], str | None]) -> Kernel:
-    """A `Build`: native code. See `kernels`, which is imported when it is needed, because that takes a second."""
-    from dgl_treestack.propagate.levels import kernels
-
-    return kernels.compiled(kernel, examples, per_node, name)
-
-
-def has_compiler() -> bool:
-    """Whether kernels can be compiled here."""
-    return compiler() is not None
+        stepper = steppers.CompiledStepper(work, kernels.compiled if engine == "levels/compiled" else kernels.eager)
+    rows = sweep(work, stepper, cell.leaf(plan.token, plan.number)["h"])
+    named_rows = {name if name in cell.fields else f"signal/{name}": value for name, value in rows.items()}
+    return States(named_rows, plan.row, arena)

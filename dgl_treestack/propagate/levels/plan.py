@@ -1,12 +1,11 @@
-"""Where every node of a batch is computed: rows of contiguous buffers, turn by turn.
+"""The plan of a sweep: the row of every node in contiguous buffers, level by level.
 
     row      0 .. L-1          distinct leaves
-             L .. R-2          operators, sorted by turn, arity, operator      <- chunks, each with segments of one operator
-             R-1               nothing: roots of equations, which have no state
+             L .. R-2          operators, sorted by level, arity, operator     <- frontiers, each with segments of one operator
+             R-1               a row of zeros: the roots of equations, which have no state
 
-Turns rise from the leaves (`forest.turn_after`): every child's row comes before its parent's, and at a turn operators of odd
-or of even arity are computed, not both. Equal subtrees have equal states: shared, they have one row, and `row` leads from the
-nodes of the trees to the rows.
+The level of a node is its height, so every child's row precedes its parent's. Equal subtrees have equal states: shared, they
+have one row, and `row` maps the nodes of the trees to rows.
 """
 
 import itertools
@@ -24,14 +23,14 @@ from dgl_treestack.data.forest import NO_OPERATOR, Forest
 from dgl_treestack.data.wellformed import Checked
 from dgl_treestack.expression.operators import Signature
 
-MOST_ROWS = 1024  # of a chunk, so that what a step holds in passing is bounded
+MOST_ROWS = 1024  # of a frontier, which bounds the memory of a step's intermediate results
 
 
-class Chunk(NamedTuple):
-    """Rows start .. stop - 1: n subtrees of one turn and arity A, in segments of one operator each.
+class Frontier(NamedTuple):
+    """Rows start .. stop - 1: n subtrees of one level and arity A, in segments of one operator each.
 
-    nodes: (n,) a node of the graph for each. children: (n * A,) rows of their children, node by node. operators, sizes: of
-    every segment, and how many rows it has.
+    nodes: (n,) a node of the graph for every row. children: (n * A,) rows of the children, node by node. operators, sizes: the
+    operator and the number of rows of every segment.
     """
 
     start: int
@@ -45,16 +44,16 @@ class Chunk(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """rows: R. row: (N,) the row of every node. token, number: (L,) the leaves. chunks: in order of computation.
+    """rows: R. row: (N,) the row of every node. token, number: (L,) of the leaves. frontiers: in order of computation.
 
-    operators: those that occur in chunks. width: the largest number of children.
+    operators: those that occur in frontiers. width: the largest number of children.
     """
 
     rows: int
     row: Tensor
     token: Tensor
     number: Tensor
-    chunks: tuple[Chunk, ...]
+    frontiers: tuple[Frontier, ...]
     operators: tuple[str, ...]
     width: int
 
@@ -62,13 +61,13 @@ class Plan:
 class Plans:
     """Plans of batches. share: equal subtrees may have one row.
 
-    The plan of a forest is made when it is first asked for, and kept; that of a graph is made anew every time, because graphs
-    may be changed. forests: those of batches that were made together; when the plan of one is asked for, those of all are made.
+    The plan of a forest is made when it is first asked for, and cached. The plan of a graph is made at every call, because
+    graphs may be changed. forests: those of batches that were made together; all are planned when one of them is.
     """
 
     def __init__(self, signature: Signature, forests: Sequence[Forest] = (), *, share: bool = True):
         self.signature, self.forests, self.share = signature, forests, share
-        self.made: dict[tuple[Forest, bool, torch.device], Plan] = {}
+        self.cached: dict[tuple[Forest, bool, torch.device], Plan] = {}
 
     def get(
         self,
@@ -76,31 +75,27 @@ class Plans:
         *,
         shared: bool,
         device: torch.device,
-        drawn_by: np.ndarray | None = None,
+        noise_subtree: np.ndarray | None = None,
         checked: Checked | None = None,
     ) -> Plan:
         """The plan with its indices on a device.
 
-        drawn_by: (N,) subtrees by which dropout was drawn. Where a graph was changed since, no rows are shared.
-        checked: a graph after its check, which is made here otherwise.
+        noise_subtree: (N,) subtrees by which dropout was drawn. If the graph was changed since, no rows are shared.
+        checked: the result of `check` for a graph, to skip the check.
         """
         shared = shared and self.share
         if not isinstance(source, Forest):
             nodes = columns(source, self.signature, checked=checked)
-            shared = shared and (drawn_by is None or _is_constant_on_classes(drawn_by, nodes.subtree))
+            if shared and noise_subtree is not None:
+                noise_of_subtree = np.zeros(int(nodes.subtree.max(initial=0)) + 1, dtype=noise_subtree.dtype)
+                noise_of_subtree[nodes.subtree] = noise_subtree
+                shared = bool((noise_of_subtree[nodes.subtree] == noise_subtree).all())
             return make_plan(nodes, self.signature, shared=shared, device=device)
-        if (source, shared, device) not in self.made:
+        if (source, shared, device) not in self.cached:
             for forest in self.forests if source in self.forests else [source]:
                 plan = make_plan(columns(forest, self.signature), self.signature, shared=shared, device=device)
-                self.made[forest, shared, device] = plan
-        return self.made[source, shared, device]
-
-
-def _is_constant_on_classes(values: np.ndarray, classes: np.ndarray) -> bool:
-    """Whether nodes of the same class have the same value; both (N,)."""
-    representative = np.zeros(int(classes.max(initial=0)) + 1, dtype=values.dtype)
-    representative[classes] = values
-    return bool((representative[classes] == values).all())
+                self.cached[forest, shared, device] = plan
+        return self.cached[source, shared, device]
 
 
 def make_plan(nodes: Columns, signature: Signature, *, shared: bool, device: torch.device) -> Plan:
@@ -109,60 +104,55 @@ def make_plan(nodes: Columns, signature: Signature, *, shared: bool, device: tor
     shared: one row for all equal subtrees; without it only leaves share rows.
     """
 
-    def placed(indices: np.ndarray) -> Tensor:
+    def on_device(indices: np.ndarray) -> Tensor:
         return torch.from_numpy(indices).to(device, non_blocking=True)
 
-    op, children, width = nodes.op, nodes.children, nodes.children.shape[1]
+    op, children = nodes.op, nodes.children
     root = signature.index[signature.root] if signature.root else NO_OPERATOR - 1
-    arity = (children >= 0).sum(1)
-    turn = nodes.turn
-    order, first = _grouped(nodes, shared)
+    order = nodes.subtree.argsort(kind="stable")  # subtrees are numbered: leaves, operators by level, arity and name, roots
+    number = nodes.subtree[order]
+    first = np.ones(len(order), dtype=bool)  # whether a node is the first of its row
+    first[1:] = number[1:] != number[:-1]
+    if not shared:
+        first |= op[order] != NO_OPERATOR
     row = np.empty(len(op), dtype=np.int64)
     row[order] = first.cumsum() - 1
-    own = order[first & (op[order] != root)]
-    row[op == root] = len(own)
-    leaves = int((op[own] == NO_OPERATOR).sum())
-    inner, of_leaves = own[leaves:], own[:leaves]
-    turn, arity, op, children = turn.take(inner), arity.take(inner), op.take(inner), children.take(inner, 0)
-    inner_nodes, below = placed(inner), placed(row[children[children >= 0]])
-    chunks, edge = [], 0
-    for start, stop, count, operators, sizes in _chunks(turn, arity, op, signature):
-        edges = slice(edge, edge := edge + (stop - start) * count)
-        chunks.append(Chunk(leaves + start, leaves + stop, count, inner_nodes[start:stop], below[edges], operators, sizes))
+    node_of_row = order[first & (op[order] != root)]
+    row[op == root] = len(node_of_row)
+    leaves = int((op[node_of_row] == NO_OPERATOR).sum())
+    leaf_nodes, inner_nodes = node_of_row[:leaves], node_of_row[leaves:]
+    inner_children = children.take(inner_nodes, 0)
+    arity = (inner_children >= 0).sum(1)
+    frontiers, edge = [], 0
+    on_device_nodes, on_device_children = on_device(inner_nodes), on_device(row[inner_children[inner_children >= 0]])
+    for start, stop, operators, sizes in _frontiers(nodes.height.take(inner_nodes), arity, op.take(inner_nodes), signature):
+        edges = slice(edge, edge := edge + (stop - start) * int(arity[start]))
+        rows = on_device_nodes[start:stop], on_device_children[edges]
+        frontiers.append(Frontier(leaves + start, leaves + stop, int(arity[start]), *rows, operators, sizes))
     return Plan(
-        rows=len(own) + 1,
-        row=placed(row),
-        token=placed(nodes.token.take(of_leaves)),
-        number=placed(nodes.number.take(of_leaves)),
-        chunks=tuple(chunks),
-        operators=tuple(dict.fromkeys(itertools.chain(*(chunk.operators for chunk in chunks)))),
-        width=width,
+        rows=len(node_of_row) + 1,
+        row=on_device(row),
+        token=on_device(nodes.token.take(leaf_nodes)),
+        number=on_device(nodes.number.take(leaf_nodes)),
+        frontiers=tuple(frontiers),
+        operators=tuple(dict.fromkeys(itertools.chain(*(frontier.operators for frontier in frontiers)))),
+        width=children.shape[1],
     )
 
 
-def _grouped(nodes: Columns, shared: bool) -> tuple[np.ndarray, np.ndarray]:
-    """The nodes (N,), leaves, operators by turn, arity and operator, roots; and (N,) whether each is the first of its row."""
-    order = nodes.subtree.argsort(kind="stable")  # which are numbered in this order
-    number = nodes.subtree[order]
-    first = np.ones(len(order), dtype=bool)
-    first[1:] = number[1:] != number[:-1]
-    return order, first if shared else first | (nodes.op[order] != NO_OPERATOR)
-
-
-def _chunks(
-    turn: np.ndarray, arity: np.ndarray, op: np.ndarray, signature: Signature
-) -> Iterator[tuple[int, int, int, tuple[str, ...], tuple[int, ...]]]:
-    """Of every chunk of operators (n,) in order: start, end, arity; operators and sizes of its segments."""
+def _frontiers(
+    level: np.ndarray, arity: np.ndarray, op: np.ndarray, signature: Signature
+) -> Iterator[tuple[int, int, tuple[str, ...], tuple[int, ...]]]:
+    """Start, stop, operators and sizes of the segments of every frontier of operators (n,), in order."""
     if not len(op):
         return
-    new_chunk = (turn[1:] != turn[:-1]) | (arity[1:] != arity[:-1])
-    new_segment = new_chunk | (op[1:] != op[:-1])
-    runs = itertools.pairwise([0, *(np.flatnonzero(new_chunk) + 1).tolist(), len(op)])
+    new_frontier = (level[1:] != level[:-1]) | (arity[1:] != arity[:-1])
+    new_segment = new_frontier | (op[1:] != op[:-1])
+    runs = itertools.pairwise([0, *(np.flatnonzero(new_frontier) + 1).tolist(), len(op)])
     starts = [start for run in runs for start in range(*run, MOST_ROWS)]
     cuts = sorted({*starts, *(np.flatnonzero(new_segment) + 1).tolist()})
     operators = tuple([signature.names[i] for i in op.take(cuts).tolist()])
     sizes = tuple([end - start for start, end in itertools.pairwise([*cuts, len(op)])])
     segments = itertools.pairwise([*(bisect_left(cuts, start) for start in starts), len(cuts)])
-    spans = itertools.pairwise([*starts, len(op)])
-    for (start, stop), count, (a, b) in zip(spans, arity.take(starts).tolist(), segments, strict=True):
-        yield start, stop, count, operators[a:b], sizes[a:b]
+    for (start, stop), (a, b) in zip(itertools.pairwise([*starts, len(op)]), segments, strict=True):
+        yield start, stop, operators[a:b], sizes[a:b]

@@ -1,8 +1,8 @@
-"""The sweep over the turns of a plan and back, as one function for autograd.
+"""The sweep over the frontiers of a plan, forward and backward, as one autograd function.
 
-Forward, chunk by chunk: children's rows are gathered from the buffers, the cell takes its step, the new rows are written.
-Backward, the same chunks in reverse: a chunk's rows of the gradient buffers go through its step, what comes out is added to the
-children's rows. How steps are taken, and taken back, is a `Stepper`'s affair.
+Forward, frontier by frontier: the rows of the children are gathered from the buffers, the cell takes its step, the new rows are
+written. Backward, in reverse order: the gradient of a frontier's rows goes through its step and is added to the gradients of
+the children's rows. A `Stepper` computes the steps and their gradients.
 """
 
 from collections.abc import Mapping
@@ -14,8 +14,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from dgl_treestack.cells import Cell
-from dgl_treestack.propagate.levels.memory import Memory
-from dgl_treestack.propagate.levels.plan import Chunk, Plan
+from dgl_treestack.propagate.levels.arena import Arena
+from dgl_treestack.propagate.levels.plan import Plan
 from dgl_treestack.propagate.noise import Noise
 
 Buffers = dict[str, Tensor]
@@ -23,9 +23,9 @@ Buffers = dict[str, Tensor]
 
 @dataclass(frozen=True, eq=False)
 class Work:
-    """What a sweep is given. inputs: external input (N, input_size) or None. signals: those asked for, with their shapes.
+    """The input of a sweep. inputs: external input (N, input_size) or None. signals: shape of every signal that is asked for.
 
-    memory: what it takes its tensors from.
+    arena: the memory of the sweep.
     """
 
     cell: Cell
@@ -33,32 +33,27 @@ class Work:
     inputs: Tensor | None
     noise: Noise
     signals: Mapping[str, tuple[int, ...]]
-    memory: Memory
+    arena: Arena
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Of a row of every buffer."""
+        """Shape of a row of every buffer."""
         return {**self.cell.fields, **self.signals}
-
-    def of(self, chunk: Chunk) -> tuple[Tensor | None, dict[str, Tensor]]:
-        """A chunk's own external input and noise."""
-        inputs = None if self.inputs is None else self.inputs.index_select(0, chunk.nodes)
-        return inputs, {name: factors.index_select(0, chunk.nodes) for name, factors in self.noise.items()}
 
 
 class Stepper(Protocol):
-    """A way to take a cell's steps, and to carry gradients back through them.
+    """Computes a cell's steps and their gradients.
 
-    parameters: what it has gradients of. `ahead` fills the buffers chunk by chunk, and keeps what `back` will need if it is
-    recording. `back` adds to the gradients of the buffers, in reverse, and of external input where they are wanted. `settle`
-    returns those of the parameters, None of those that were not used.
+    parameters: what `settle` returns gradients of. `forward` fills the buffers, and saves what `backward` needs if `recording`.
+    `backward` adds to the gradients of the buffers, and to those of external input unless None. `settle` returns the gradients
+    of the parameters, None for those that were not used.
     """
 
     parameters: list[Tensor]
 
-    def ahead(self, buffers: Buffers, recording: bool) -> None: ...
+    def forward(self, buffers: Buffers, recording: bool) -> None: ...
 
-    def back(self, buffers: Buffers, gradients: Buffers, of_inputs: Tensor | None) -> None: ...
+    def backward(self, buffers: Buffers, gradients: Buffers, input_gradient: Tensor | None) -> None: ...
 
     def settle(self) -> list[Tensor | None]: ...
 
@@ -66,8 +61,8 @@ class Stepper(Protocol):
 def sweep(work: Work, stepper: Stepper, leaves: Tensor) -> Buffers:
     """The rows of every buffer, from the leaves' h (L, H)."""
     recording = torch.is_grad_enabled()
-    names = list(work.shapes)
-    return dict(zip(names, _Sweep.apply(work, stepper, recording, leaves, work.inputs, *stepper.parameters), strict=True))
+    buffers = _Sweep.apply(work, stepper, recording, leaves, work.inputs, *stepper.parameters)
+    return dict(zip(work.shapes, buffers, strict=True))
 
 
 class _Sweep(torch.autograd.Function):
@@ -77,12 +72,18 @@ class _Sweep(torch.autograd.Function):
     def forward(
         ctx: Any, work: Work, stepper: Stepper, recording: bool, leaves: Tensor, inputs: Tensor | None, *parameters: Tensor
     ) -> tuple[Tensor, ...]:
-        buffers = _empty_buffers(work, leaves)
-        stepper.ahead(buffers, recording)
+        buffers = {name: work.arena.empty(work.plan.rows, *shape) for name, shape in work.shapes.items()}
+        for name, buffer in buffers.items():
+            if name in work.signals:  # some steps lack some signals
+                buffer.zero_()
+            of_leaves = buffer.narrow(0, 0, len(leaves))
+            of_leaves.copy_(leaves) if name == "h" else of_leaves.fill_(work.cell.empty.get(name, 0.0))
+            buffer.select(0, -1).zero_()
+        stepper.forward(buffers, recording)
         ctx.work, ctx.stepper, ctx.leaves = work, stepper, len(leaves)
-        ctx.wants_inputs = inputs is not None and inputs.requires_grad and bool(work.plan.chunks)
+        ctx.wants_inputs = inputs is not None and inputs.requires_grad and bool(work.plan.frontiers)
+        # `backward` reads these again: saved, so that torch reports a change in between
         read = [] if inputs is None else [inputs]
-        # so that torch tells who changes them before the way back, which reads them again
         ctx.save_for_backward(*buffers.values(), *read, *work.noise.values(), *stepper.parameters)
         ctx.set_materialize_grads(False)
         return tuple(buffers.values())
@@ -92,26 +93,13 @@ class _Sweep(torch.autograd.Function):
     def backward(ctx: Any, *arriving: Tensor | None) -> tuple[Tensor | None, ...]:
         work, stepper = ctx.work, ctx.stepper
         buffers = dict(zip(work.shapes, ctx.saved_tensors, strict=False))
-        mark = work.memory.mark()
-        gradients = {name: work.memory.empty(*buffer.shape) for name, buffer in buffers.items()}
-        for own, gradient in zip(gradients.values(), arriving, strict=True):
-            own.zero_() if gradient is None else own.copy_(gradient)
-        of_inputs = torch.zeros_like(work.inputs) if ctx.wants_inputs else None
-        stepper.back(buffers, gradients, of_inputs)
-        of_parameters = stepper.settle()
-        of_leaves = gradients["h"][: ctx.leaves].clone()
-        work.memory.back_to(mark)
-        return None, None, None, of_leaves, of_inputs, *of_parameters
-
-
-def _empty_buffers(work: Work, leaves: Tensor) -> Buffers:
-    """Buffers of all rows with the leaves, and the row of nothing, in place."""
-    count = len(leaves)
-    buffers = {name: work.memory.empty(work.plan.rows, *shape) for name, shape in work.shapes.items()}
-    for name, buffer in buffers.items():
-        if name in work.signals:  # of which some steps have none
-            buffer.zero_()
-        own = buffer.narrow(0, 0, count)
-        own.copy_(leaves) if name == "h" else own.fill_(work.cell.empty.get(name, 0.0))
-        buffer.select(0, -1).zero_()
-    return buffers
+        mark = work.arena.mark()
+        gradients = {name: work.arena.empty(*buffer.shape) for name, buffer in buffers.items()}
+        for gradient, output_gradient in zip(gradients.values(), arriving, strict=True):
+            gradient.zero_() if output_gradient is None else gradient.copy_(output_gradient)
+        input_gradient = torch.zeros_like(work.inputs) if ctx.wants_inputs else None
+        stepper.backward(buffers, gradients, input_gradient)
+        parameter_gradients = stepper.settle()
+        leaf_gradient = gradients["h"][: ctx.leaves].clone()
+        work.arena.reset_to(mark)
+        return None, None, None, leaf_gradient, input_gradient, *parameter_gradients

@@ -5,12 +5,12 @@ import weakref
 
 import pytest
 import torch
-from every_cell import VOCABULARY, make, pieces, some_trees
+from every_cell import VOCABULARY, make, some_trees, traced
 
 from dgl_treestack.data import graph
 from dgl_treestack.propagate import compute
-from dgl_treestack.propagate.levels import memory, recorded
-from dgl_treestack.propagate.levels.memory import Memory
+from dgl_treestack.propagate.levels import arena, eager
+from dgl_treestack.propagate.levels.arena import Arena
 
 CPU = torch.device("cpu")
 
@@ -18,8 +18,8 @@ CPU = torch.device("cpu")
 @pytest.fixture(autouse=True)
 def small_counts(monkeypatch):
     """Even the smallest tensor lies in a block; no blocks of other tests."""
-    monkeypatch.setattr(memory, "SMALL", 0)
-    monkeypatch.setattr(memory, "_waiting", {})
+    monkeypatch.setattr(arena, "SMALLEST", 0)
+    monkeypatch.setattr(arena, "_free_blocks", {})
 
 
 def gradients(cell, loss, **options):
@@ -35,7 +35,7 @@ def same(some, others):
     return all((a is None and b is None) or torch.equal(a, b) for a, b in zip(some, others, strict=True))
 
 
-@pytest.mark.parametrize("engine", ["levels", pieces])
+@pytest.mark.parametrize("engine", ["levels", traced])
 @pytest.mark.parametrize("name", ["tree_smu", "tree_lstm_two_stacks"])
 def test_a_step_leaves_nothing_behind(name, engine):
     """Python's collector of cycles is off, and would not see those that go through autograd."""
@@ -52,22 +52,22 @@ def test_a_step_leaves_nothing_behind(name, engine):
         assert held() is None
     finally:
         gc.enable()
-    assert len(memory._waiting[torch.float64]) == 1
+    assert len(arena._free_blocks[torch.float64]) == 1
 
 
 def test_steps_that_are_taken_again_give_memory_back(monkeypatch):
     cell, batch = make("tree_smu").train(), graph.from_expressions(some_trees(count=60), VOCABULARY)
     sizes = []
     for most in (10**6, 0):
-        monkeypatch.setattr(recorded, "MOST_RECORDED", most)
-        monkeypatch.setattr(memory, "_waiting", {})
+        monkeypatch.setattr(eager, "MOST_RECORDED", most)
+        monkeypatch.setattr(arena, "_free_blocks", {})
         states = compute(batch, cell, engine="levels")
         states.of("h", graph.roots(batch)).sum().backward()
         sizes.append(states.memory._size())
     assert sizes[1] < sizes[0] / 2
 
 
-@pytest.mark.parametrize("engine", ["levels", pieces])
+@pytest.mark.parametrize("engine", ["levels", traced])
 def test_a_cell_that_nobody_holds_is_gone(engine):
     cell = make("tree_smu").train()
     held = weakref.ref(cell)
@@ -77,7 +77,7 @@ def test_a_cell_that_nobody_holds_is_gone(engine):
     assert held() is None
 
 
-@pytest.mark.parametrize("engine", ["levels", pieces])
+@pytest.mark.parametrize("engine", ["levels", traced])
 def test_two_steps_at_once_do_not_disturb_each_other(engine):
     cell = make("tree_smu").train()
     first, second = (graph.from_expressions(some_trees(count, count), VOCABULARY) for count in (8, 3))
@@ -93,24 +93,24 @@ def test_two_steps_at_once_do_not_disturb_each_other(engine):
 
 
 def test_what_is_taken_does_not_overlap_and_is_given_back():
-    one = Memory(torch.float32, CPU)
+    one = Arena(torch.float32, CPU)
     taken = [one.empty(3, 5), one.empty(100), one.empty(1)]
     mark = one.mark()
     later = one.empty(2)
     for number, tensor in enumerate((*taken, later)):
         tensor.fill_(number)
     assert [set(tensor.flatten().tolist()) for tensor in (*taken, later)] == [{0.0}, {1.0}, {2.0}, {3.0}]
-    one.back_to(mark)
+    one.reset_to(mark)
     assert one.empty(2).data_ptr() == later.data_ptr()
     del one
-    assert sum(block.numel() for block in memory._waiting[torch.float32]) >= 116
-    start = memory._waiting[torch.float32][0].data_ptr()
-    assert Memory(torch.float32, CPU).empty(10).data_ptr() == start, "used again"
+    assert sum(block.numel() for block in arena._free_blocks[torch.float32]) >= 116
+    start = arena._free_blocks[torch.float32][0].data_ptr()
+    assert Arena(torch.float32, CPU).empty(10).data_ptr() == start, "used again"
 
 
 def test_very_much_is_not_kept(monkeypatch):
-    monkeypatch.setattr(memory, "LARGEST", 100)
-    one = Memory(torch.float32, CPU)
+    monkeypatch.setattr(arena, "LARGEST_BLOCK", 100)
+    one = Arena(torch.float32, CPU)
     one.empty(26)
     del one
-    assert not memory._waiting.get(torch.float32)
+    assert not arena._free_blocks.get(torch.float32)

@@ -6,7 +6,7 @@
 #include <bit>
 #include <cstring>
 
-#include "room.h"
+#include "arena.h"
 
 // Where low bytes come first, integers of 64 bits can be read as such of 32 too, whichever BLAS counts in.
 extern "C" {

@@ -1,0 +1,148 @@
+"""Private and experimental interfaces of torch, all of them, each with what happens when it is gone.
+
+fused Adam kernel        the same update by `torch.optim.adam.adam`, slower
+C++ compiler finder      no native code: `missing()` says why, training uses the eager steps
+tracer, fake tensors     likewise
+Inductor's packager      likewise
+Inductor's C++ code      kernels call library functions for exp, sigmoid and tanh, slower
+"""
+
+import logging
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from functools import cache
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import torch
+from numpy.polynomial import Polynomial
+from numpy.polynomial.chebyshev import Chebyshev
+from torch import Tensor
+
+SMALL = 0.4  # below, tanh is a polynomial: the difference of two numbers near one would lose its digits
+
+
+def fused_adam(
+    parameters: list[Tensor],
+    gradients: list[Tensor],
+    first: tuple[Tensor, ...],
+    second: tuple[Tensor, ...],
+    steps: list[Tensor],
+    **settings: Any,
+) -> None:
+    """One update of Adam in place; `steps` have been incremented already. settings: lr, beta1, beta2, weight_decay, eps."""
+    if hasattr(torch, "_fused_adam_"):
+        torch._fused_adam_(parameters, gradients, first, second, [], steps, **settings, amsgrad=False, maximize=False)
+        return
+    for parameter, gradient, mean, square, step in zip(parameters, gradients, first, second, steps, strict=True):
+        gradient = gradient.add(parameter, alpha=settings["weight_decay"])
+        mean.lerp_(gradient, 1 - settings["beta1"])
+        square.mul_(settings["beta2"]).addcmul_(gradient, gradient, value=1 - settings["beta2"])
+        scale = (1 - settings["beta2"] ** step).sqrt()
+        denominator = (square.sqrt() / scale).add_(settings["eps"])
+        parameter.sub_(mean / denominator * (settings["lr"] / (1 - settings["beta1"] ** step)))
+
+
+@cache
+def missing() -> str:
+    """Why native code is not available with this torch; empty if it is."""
+    try:
+        from torch._inductor import aoti_compile_and_package, cpp_builder, exc  # noqa: F401  # this import takes a second
+        from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: F401
+        from torch.fx.experimental.proxy_tensor import make_fx  # noqa: F401
+    except (ImportError, AttributeError) as error:
+        return f"torch {torch.__version__} has other private interfaces: {error}"
+    return "" if cpp_compiler() else "there is no C++ compiler"
+
+
+@cache
+def cpp_compiler() -> str | None:
+    """The C++ compiler that Inductor uses, None if there is none."""
+    from torch._inductor import cpp_builder, exc
+
+    try:
+        return str(cpp_builder.get_cpp_compiler())
+    except exc.InvalidCxxCompiler:
+        return None
+
+
+def fake_tensors() -> Any:
+    """A context in which tensors have shapes and no data."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    return FakeTensorMode(allow_non_fake_inputs=True)
+
+
+def trace(function: Callable[..., Any], examples: list[Tensor], *, symbolic: bool = True) -> torch.fx.GraphModule:
+    """The graph of a function of a list of tensors, gradients inside it included. symbolic: its sizes are."""
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    log = logging.getLogger("torch.__trace")  # torch writes a stack trace for every symbol into it, which takes time
+    handlers, log.handlers = log.handlers, []
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return make_fx(lambda tensors: function(tensors), tracing_mode="symbolic" if symbolic else "fake")(examples)
+    finally:
+        log.handlers = handlers
+
+
+def package(program: torch.export.ExportedProgram, file: Path, options: Mapping[str, Any]) -> Path:
+    """Compile an exported program to native code in a file."""
+    with ExitStack() as patches, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for patch in _inline_functions():
+            patches.enter_context(patch)
+        return Path(torch._inductor.aoti_compile_and_package(program, package_path=str(file), inductor_configs=dict(options)))
+
+
+# exp, sigmoid and tanh inline, where Inductor calls a vector library: at a call, everything that a loop holds in registers goes
+# to memory and back, and the library's tanh takes ten times as long as a sigmoid. ATen's vectors have an inline exp, `exp_u20`.
+# Relative errors in float32 are below 3e-6 (tests/propagate/test_compiled.py); float64 is left as it is.
+
+
+def _exp(x: object) -> str:
+    return f"{x}.exp_u20()"
+
+
+def _sigmoid(x: object) -> str:
+    return f"decltype({x})(1) / (decltype({x})(1) + {x}.neg().exp_u20())"
+
+
+def _tanh(x: object) -> str:
+    def number(value: float) -> str:
+        return f"decltype({x})({value!r}f)"
+
+    # tanh(x) / x in x^2 on (0, SMALL), highest power first; off by 2e-9 at most
+    fit = Chebyshev.interpolate(lambda square: np.tanh(np.sqrt(square)) / np.sqrt(square), 4, domain=[1e-12, SMALL**2])
+    first, *rest = [float(coefficient) for coefficient in fit.convert(kind=Polynomial).coef[::-1]]
+    small = number(first)
+    for coefficient in rest:
+        small = f"at::vec::fmadd({small}, {x} * {x}, {number(coefficient)})"
+    large = f"{number(1.0)} - {number(2.0)} / ({number(1.0)} + ({number(2.0)} * {x}).exp_u20())"
+    return f"decltype({x})::blendv({large}, {x} * {small}, {x}.abs() < {number(SMALL)})"
+
+
+INLINE: dict[str, Callable[[object], str]] = {"exp": _exp, "sigmoid": _sigmoid, "tanh": _tanh}
+
+
+def _inline_functions() -> Iterator[Any]:
+    """Patches that make Inductor write these functions inline; none if its code writer has changed."""
+    try:
+        from torch._inductor.codegen.cpp import CppVecOverrides
+
+        originals = {name: getattr(CppVecOverrides, name) for name in INLINE}
+    except (ImportError, AttributeError):
+        return
+
+    def writer(write: Callable[[object], str], original: Callable[[Any], str]) -> staticmethod:
+        def code(x: Any) -> str:  # NaN stays NaN, which exp_u20 does not ensure
+            return f"decltype({x})::blendv({write(x)}, {x}, {x} != {x})" if x.dtype == torch.float32 else original(x)
+
+        return staticmethod(code)
+
+    for name, write in INLINE.items():
+        yield mock.patch.object(CppVecOverrides, name, writer(write, originals[name]))

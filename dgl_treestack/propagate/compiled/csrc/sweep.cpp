@@ -1,0 +1,262 @@
+// The loop over the frontiers of a sweep, forward and backward, around compiled steps, and the custom operator `linear` that
+// compiled steps call. In C++ because a frontier takes some tens of calls of torch, most of them on few rows.
+
+#include <torch/csrc/utils/pybind.h>
+
+#include <torch/csrc/inductor/aoti_package/model_package_loader.h>
+#include <torch/library.h>
+
+#include <map>
+#include <optional>
+#include <unordered_map>
+
+#include "maps.h"
+
+namespace treestack {
+
+// A compiled graph: native code from a file, or a Python function; `used` are the inputs that it takes.
+class Graph {
+ public:
+  Graph(const std::string& path, Indices used)
+      : native_(std::make_unique<torch::inductor::AOTIModelPackageLoader>(path, "model", true)), used_(std::move(used)) {}
+  Graph(py::function function, Indices used) : function_(std::move(function)), used_(std::move(used)) {}
+
+  Tensors operator()(const Tensors& inputs) const {
+    Tensors chosen;
+    chosen.reserve(used_.size());
+    for (auto i : used_) chosen.push_back(inputs[i]);
+    if (!native_) return function_(chosen).cast<Tensors>();
+    return native_->boxed_run(std::move(chosen));
+  }
+
+ private:
+  std::unique_ptr<torch::inductor::AOTIModelPackageLoader> native_;
+  py::function function_;
+  Indices used_;
+};
+
+// A call of `linear` in a step. weights, biases: by operator, index among the parameters or -1. shared: one map for all.
+struct Call {
+  std::vector<int64_t> weights, biases;
+  bool shared;
+};
+
+// A cell's step of one form. destinations: per gradient that `backward` returns, the field, or -1 for external input; then x
+// and gradient of y follow for every call in `calls_with_gradient`.
+struct Step {
+  std::vector<Call> calls;
+  std::shared_ptr<Graph> forward, backward;
+  std::vector<int64_t> destinations;
+  Indices calls_with_gradient;
+};
+
+// n rows of the buffers, of one level and arity, in segments of one operator.
+struct Frontier {
+  size_t arity;
+  int64_t start, count;
+  Tensor children, nodes;
+  Indices operators;
+  Shape sizes;
+};
+
+class Sweep {
+ public:
+  Sweep(std::map<size_t, std::shared_ptr<Step>> steps, std::vector<Frontier> frontiers, Tensors parameters)
+      : steps_(std::move(steps)), frontiers_(std::move(frontiers)), parameters_(std::move(parameters)) {
+    for (auto& [arity, step] : steps_) maps_[arity].resize(step->calls.size());
+  }
+
+  // Fills the buffers. per_node: external input and noise of all nodes. block: for the results of linear maps.
+  void forward(const Tensors& buffers, const Tensors& per_node, Tensor block, bool recording) {
+    Active active(this, std::move(block));
+    for (auto& frontier : frontiers_) {
+      active.frontier(frontier);
+      auto inputs = inputs_of(frontier, buffers, per_node);
+      for (auto& buffer : buffers) add_rows(inputs, rows_of(buffer, frontier));
+      auto y = (*steps_.at(frontier.arity)->forward)(inputs);
+      if (recording) saved_.push_back(std::move(y));
+      else arena_->reset();
+      check_signals();
+    }
+  }
+
+  // Adds to the gradients of the buffers, and of external input where they are wanted.
+  void backward(const Tensors& buffers, const Tensors& per_node, const Tensors& gradients, std::optional<Tensor> of_inputs,
+                Tensor block) {
+    settle();  // what a backward pass that failed has left
+    Active active(this, std::move(block));
+    for (size_t i = frontiers_.size(); i-- > 0;) {
+      auto& frontier = frontiers_[i];
+      auto& step = *steps_.at(frontier.arity);
+      active.frontier(frontier);
+      auto inputs = inputs_of(frontier, buffers, per_node);
+      inputs.insert(inputs.end(), saved_.at(i).begin(), saved_.at(i).end());
+      for (auto& gradient : gradients) inputs.push_back(rows_of(gradient, frontier));
+      auto results = (*step.backward)(inputs);
+      scatter(step, frontier, results, gradients, of_inputs);
+      NoAutograd guard;
+      auto result = results.begin() + step.destinations.size();
+      for (auto call : step.calls_with_gradient) {
+        auto x = flat(*result++), gradient_y = flat(*result++);
+        by_segment(call, gradient_y.size(0), [&](Map& map, int64_t start, int64_t count) {
+          map.accumulate({x, start, count}, {gradient_y, start, count});
+        });
+      }
+      arena_->reset();
+      check_signals();
+    }
+  }
+
+  // The gradients of parameters, undefined for those that were not used.
+  Tensors settle() {
+    Tensors gradients(parameters_.size());
+    for (auto& [arity, calls] : maps_) {
+      auto& step = *steps_.at(arity);
+      for (size_t i = 0; i < calls.size(); ++i)
+        for (auto& [operator_, map] : calls[i]) {
+          add(gradients, step.calls[i].weights[operator_], std::exchange(map.weight_gradient, Tensor()));
+          add(gradients, step.calls[i].biases[operator_], std::exchange(map.bias_gradient, Tensor()));
+        }
+    }
+    return gradients;
+  }
+
+  // `linear` of the current frontier, or the gradient of its x.
+  Tensor linear(const Tensor& x, int64_t call, int64_t width, bool transposed) {
+    at::DimVector shape(x.sizes().begin(), x.sizes().end() - 1);
+    shape.push_back(width);
+    auto y = arena_->take(shape), to = flat(y), from = flat(x);
+    by_segment(call, to.size(0), [&](Map& map, int64_t start, int64_t count) {
+      if (transposed) map.backward({from, start, count}, {to, start, count});
+      else map.forward({from, start, count}, {to, start, count});
+    });
+    return y;
+  }
+
+  static Sweep* active() {
+    TORCH_CHECK(active_ != nullptr, "treestack::linear runs inside a sweep only");
+    return active_;
+  }
+
+ private:
+  // Sets the sweep and the frontier that `linear` belongs to, on this thread.
+  struct Active {
+    Active(Sweep* sweep, Tensor block) : sweep(sweep), before(active_) {
+      active_ = sweep;
+      sweep->arena_.emplace(std::move(block));
+    }
+    ~Active() {
+      active_ = before;
+      sweep->arena_.reset();
+    }
+    void frontier(const Frontier& frontier) { sweep->frontier_ = &frontier; }
+    Sweep *sweep, *before;
+  };
+
+  static void check_signals() {
+    if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+  }
+
+  // (n, ..., width) as (n * repeats, width)
+  static Tensor flat(const Tensor& x) { return x.dim() == 2 ? x : x.flatten(0, -2); }
+
+  static Tensor rows_of(const Tensor& buffer, const Frontier& frontier) {
+    NoAutograd guard;
+    return buffer.narrow(0, frontier.start, frontier.count);
+  }
+
+  // A field (n, rows, width) row by row: kernels write into each.
+  static void add_rows(Tensors& list, const Tensor& field) {
+    NoAutograd guard;
+    if (field.dim() != 3) return list.push_back(field);
+    for (int64_t i = 0; i < field.size(1); ++i) list.push_back(field.select(1, i));
+  }
+
+  static Tensors inputs_of(const Frontier& frontier, const Tensors& buffers, const Tensors& per_node) {
+    NoAutograd guard;
+    Tensors inputs(buffers);
+    inputs.push_back(frontier.children);
+    for (auto& values : per_node) inputs.push_back(values.index_select(0, frontier.nodes));
+    return inputs;
+  }
+
+  static void scatter(const Step& step, const Frontier& frontier, const Tensors& results, const Tensors& gradients,
+                      const std::optional<Tensor>& of_inputs) {
+    NoAutograd guard;
+    for (size_t i = 0; i < step.destinations.size(); ++i) {
+      auto field = step.destinations[i];
+      if (field >= 0) add_at(gradients[field], frontier.children, results[i].flatten(0, 1));
+      else if (of_inputs) add_at(*of_inputs, frontier.nodes, results[i]);
+    }
+  }
+
+  static void add(Tensors& gradients, int64_t index, Tensor gradient) {
+    if (!gradient.defined()) return;
+    auto& total = gradients[index];
+    total = total.defined() ? total + gradient : gradient;
+  }
+
+  // Calls a function with map, first row and number of rows of every segment; rows: of the current frontier, repeats included.
+  template <typename Function>
+  void by_segment(size_t call, int64_t rows, Function function) {
+    auto& frontier = *frontier_;
+    auto repeats = rows / frontier.count;
+    if (steps_.at(frontier.arity)->calls[call].shared) return function(map(call, frontier.operators[0]), 0, rows);
+    int64_t start = 0;
+    for (size_t i = 0; i < frontier.sizes.size(); start += frontier.sizes[i++])
+      function(map(call, frontier.operators[i]), start * repeats, frontier.sizes[i] * repeats);
+  }
+
+  Map& map(size_t call, size_t operator_) {
+    auto& maps = maps_[frontier_->arity][call];
+    auto entry = maps.find(operator_);
+    if (entry != maps.end()) return entry->second;
+    auto& described = steps_.at(frontier_->arity)->calls[call];
+    auto parameter = [&](int64_t i) { return i < 0 ? Tensor() : parameters_[i]; };
+    Map made(parameter(described.weights[operator_]), parameter(described.biases[operator_]));
+    return maps.emplace(operator_, std::move(made)).first->second;
+  }
+
+  std::map<size_t, std::shared_ptr<Step>> steps_;
+  std::vector<Frontier> frontiers_;
+  Tensors parameters_;
+  std::map<size_t, std::vector<std::unordered_map<size_t, Map>>> maps_;  // by arity, call and operator
+  std::vector<Tensors> saved_;
+  std::optional<Arena> arena_;
+  const Frontier* frontier_ = nullptr;
+  static inline thread_local Sweep* active_ = nullptr;
+};
+
+Tensor linear(const Tensor& x, int64_t call, int64_t width, bool transposed) {
+  return Sweep::active()->linear(x, call, width, transposed);
+}
+
+}  // namespace treestack
+
+TORCH_LIBRARY(treestack, library) {
+  library.def("linear(Tensor x, int call, int width, bool transposed) -> Tensor");
+  library.impl("linear", c10::DispatchKey::CompositeExplicitAutograd, treestack::linear);
+}
+
+PYBIND11_MODULE(treestack_native, module) {
+  using namespace treestack;
+  auto local = py::module_local();
+  py::class_<Graph, std::shared_ptr<Graph>>(module, "Graph", local)
+      .def(py::init<const std::string&, Indices>())
+      .def(py::init<py::function, Indices>());
+  py::class_<Call>(module, "Call", local).def(py::init<std::vector<int64_t>, std::vector<int64_t>, bool>());
+  py::class_<Step, std::shared_ptr<Step>>(module, "Step", local)
+      .def(py::init<std::vector<Call>, std::shared_ptr<Graph>>())
+      .def("set_backward", [](Step& step, std::shared_ptr<Graph> graph, std::vector<int64_t> destinations, Indices calls) {
+        step.backward = std::move(graph);
+        step.destinations = std::move(destinations);
+        step.calls_with_gradient = std::move(calls);
+      });
+  py::class_<Frontier>(module, "Frontier", local)
+      .def(py::init<size_t, int64_t, int64_t, Tensor, Tensor, Indices, Shape>());
+  py::class_<Sweep>(module, "Sweep", local)
+      .def(py::init<std::map<size_t, std::shared_ptr<Step>>, std::vector<Frontier>, Tensors>())
+      .def("forward", &Sweep::forward)
+      .def("backward", &Sweep::backward)
+      .def("settle", &Sweep::settle);
+}

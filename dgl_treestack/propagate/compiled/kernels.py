@@ -1,0 +1,134 @@
+"""Traced steps as native code, compiled ahead of time by Inductor and kept on disk."""
+
+import hashlib
+import json
+import logging
+import re
+import warnings
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.export import Dim
+
+import dgl_treestack
+from dgl_treestack import _torch, atomic
+from dgl_treestack.cells import Cell
+from dgl_treestack.errors import OutputError
+from dgl_treestack.propagate.compiled.library import build_once, cache_folder, digest, native, platform_key
+from dgl_treestack.propagate.compiled.rows import RowByRow
+from dgl_treestack.propagate.compiled.traced import TracedStep
+
+logger = logging.getLogger(__name__)
+
+OPTIONS: dict[str, Any] = {
+    "cpp.enable_floating_point_contract_flag": "fast",  # a multiplication and an addition in one instruction
+}
+SHARED_BY_MODULES = {*vars(nn.Module()), "products", "operators"}  # attributes that are no settings of a cell
+
+
+def eager(step: TracedStep, backward: bool) -> Any:
+    """A step's function, or its gradient's, as a `Graph` of the native loop that runs in Python."""
+    return native().Graph(step.backward if backward else step.forward, [*range(len(step.examples(backward=backward)[0]))])
+
+
+def compiled(step: TracedStep, backward: bool) -> Any:
+    """The same as native code, for any number of rows and nodes: from the cache, else traced and compiled."""
+    name = _name(step, backward)
+    note = cache_folder() / f"{name}.json" if name else None
+    with suppress(OSError, ValueError, TypeError, AttributeError):  # no note, or a damaged one
+        if note is not None:
+            file, used = json.loads(note.read_text())
+            if note.with_name(file).exists():
+                return native().Graph(str(note.with_name(file)), used)
+    native()
+    examples, rows_per_node = step.examples(backward=backward)
+    graph, used = _trace(step.backward if backward else step.forward, examples, rows_per_node)
+    path = _compile(graph, [examples[i] for i in used], [rows_per_node[i] for i in used])
+    if note is not None:
+        with suppress(OutputError):  # the cache is read-only
+            atomic.write_text(note, json.dumps([path.name, used]))
+    return native().Graph(str(path), used)
+
+
+def _name(step: TracedStep, backward: bool) -> str | None:
+    """A cache key that identifies a kernel without tracing it; None for a cell whose code is not this package's.
+
+    It depends on the package's sources, the class and settings of the cell, the form of the step, the type and the platform.
+    """
+    cells = [module for module in step.cell.modules() if isinstance(module, Cell)]  # a cell may be made of others
+    for kind in {kind for cell in cells for kind in type(cell).__mro__}:
+        if kind.__module__.split(".")[0] not in (dgl_treestack.__name__, "torch", "abc", "builtins"):
+            return None
+    settings = [{name: value for name, value in vars(cell).items() if name not in SHARED_BY_MODULES} for cell in cells]
+    written = re.sub(r" at 0x[0-9a-f]+", "", repr(settings))
+    if "<lambda>" in written or "<locals>" in written:  # functions are told apart by their names alone
+        return None
+    kinds, form = [type(cell).__qualname__ for cell in cells], (step.form, step.dtype, step.device)
+    return digest(_sources(), kinds, written, step.layout, form, backward, platform_key(), OPTIONS)
+
+
+@cache
+def _sources() -> str:
+    """A hash of the sources of this package."""
+    whole = hashlib.sha256()
+    for path in sorted(Path(dgl_treestack.__file__).parent.rglob("*.py")):
+        whole.update(path.read_bytes())
+    return whole.hexdigest()
+
+
+def _trace(function: Any, examples: list[Tensor], rows_per_node: list[int]) -> tuple[torch.fx.GraphModule, list[int]]:
+    """The graph of a function, without what nobody reads, and which of the inputs it uses."""
+    nodes = next(len(example) // rows for example, rows in zip(examples, rows_per_node, strict=True) if rows)
+    by_row = RowByRow(_torch.trace(function, examples, symbolic=False), nodes)
+    graph = _torch.trace(by_row.run, examples)
+    for (
+        node
+    ) in graph.graph.nodes:  # sizes other than of rows and nodes are constants; else inputs are kept for their size alone
+        if node.target is torch.ops.aten.sym_size.int and (size := node.meta["val"].node.hint) < nodes:
+            node.replace_all_uses_with(size)
+    graph.graph.eliminate_dead_code()
+    graph.graph.set_codegen(torch.fx.graph.CodeGen())  # inputs one by one in place of a list
+    placeholders = [node for node in graph.graph.nodes if node.op == "placeholder"]
+    used = [i for i, node in enumerate(placeholders) if node.users]
+    for node in placeholders:
+        if not node.users:  # native code that gets unused inputs mistakes their sizes (torch 2.13)
+            graph.graph.erase_node(node)
+    graph.recompile()
+    return graph, used
+
+
+class _Listed(nn.Module):
+    """A graph as a module with one argument, the list of its inputs."""
+
+    def __init__(self, graph: nn.Module):
+        super().__init__()
+        self.graph = graph
+
+    def forward(self, tensors: list[Tensor]) -> Any:
+        return self.graph(*tensors)
+
+
+def _compile(graph: torch.fx.GraphModule, examples: list[Tensor], rows_per_node: Sequence[int]) -> Path:
+    """The file with the native code of a graph."""
+    nodes, rows = Dim("nodes", min=1), Dim("rows", min=1)
+    dynamic = [{0: count * nodes if count > 1 else nodes if count else rows} for count in rows_per_node]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        program = torch.export.export(_Listed(graph), (examples,), dynamic_shapes=(dynamic,), strict=False)
+    layouts = [(str(tensor.dtype), str(tensor.device), tuple(tensor.shape[1:]), tensor.stride()) for tensor in examples]
+    constants = [repr((name, value.tolist())) for name, value in program.constants.items() if isinstance(value, Tensor)]
+    inline = [write("x") for write in _torch.INLINE.values()]
+    key = digest(program.graph_module.code, layouts, platform_key(), OPTIONS, inline, *constants)
+    path = cache_folder() / f"{key}.pt2"
+
+    def build(folder: Path) -> Path:
+        logger.info("compiling a kernel")
+        return _torch.package(program, folder / "kernel.pt2", OPTIONS)
+
+    build_once(path, build)
+    return path

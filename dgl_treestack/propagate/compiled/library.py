@@ -1,0 +1,98 @@
+"""csrc/sweep.cpp as a Python module with the custom operator `treestack::linear`, and the cache of native code."""
+
+import fcntl
+import hashlib
+import importlib.util
+import logging
+import os
+import platform
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from dgl_treestack import _torch
+from dgl_treestack.errors import ConfigurationError
+
+logger = logging.getLogger(__name__)
+
+SOURCES = [Path(__file__).parent / "csrc" / name for name in ("sweep.cpp", "maps.h", "blas.h", "arena.h")]
+PYTHON = Path(sysconfig.get_path("include"))
+FLAGS = ("-O2", "-std=c++20", "-fPIC", "-shared", "-fvisibility=hidden")
+
+
+@cache
+def unavailable() -> str:
+    """Why native code cannot be compiled here; empty if it can."""
+    if reason := _torch.missing():
+        return reason
+    return "" if (PYTHON / "Python.h").exists() else "there is no Python.h"
+
+
+def platform_key() -> list[object]:
+    """What native code depends on besides its source: torch, Python, the processor."""
+    capability = torch.backends.cpu.get_cpu_capability()
+    return [torch.__version__, sys.implementation.cache_tag, platform.machine(), sys.platform, capability]
+
+
+def digest(*parts: object) -> str:
+    """A cache key: a hash of the parts' representations."""
+    return hashlib.sha256(repr([*parts]).encode()).hexdigest()[:40]
+
+
+def cache_folder() -> Path:
+    """Where native code is kept: TREESTACK_CACHE_DIR, or the user's cache."""
+    if folder := os.environ.get("TREESTACK_CACHE_DIR"):
+        return Path(folder)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dgl_treestack"
+
+
+def build_once(path: Path, build: Callable[[Path], Path]) -> None:
+    """Build a file unless it exists. build: builds it in a folder. Other processes wait, and then find the file."""
+    if path.exists():
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path.with_suffix(".lock"), "w") as lock, tempfile.TemporaryDirectory(dir=path.parent) as folder:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not path.exists():
+            os.replace(build(Path(folder)), path)
+
+
+@cache
+def native() -> Any:
+    """The module. Raises ConfigurationError where it cannot be compiled."""
+    path = cache_folder() / f"native-{digest(*(source.read_text() for source in SOURCES), platform_key(), FLAGS)}.so"
+    build_once(path, _build)
+    spec = importlib.util.spec_from_file_location("treestack_native", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+
+    @torch.library.register_fake("treestack::linear")
+    def _(x: Tensor, call: int, width: int, transposed: bool) -> Tensor:
+        return x.new_empty(*x.shape[:-1], width)
+
+    return module
+
+
+def _build(folder: Path) -> Path:
+    if reason := unavailable():
+        raise ConfigurationError(f"Native code cannot be compiled: {reason}. Take the engine 'levels'.")
+    logger.info("compiling the native library")
+    torch_folder, file = Path(torch.__file__).parent, folder / "native.so"
+    include = torch_folder / "include"
+    folders = [f"-I{include}", f"-I{include / 'torch/csrc/api/include'}", f"-I{PYTHON}", f"-L{torch_folder / 'lib'}"]
+    abi = f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}"
+    libraries = ["-ltorch", "-ltorch_cpu", "-ltorch_python", "-lc10"]
+    command = [str(_torch.cpp_compiler()), *FLAGS, abi, str(SOURCES[0]), "-o", str(file), *folders, *libraries]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise ConfigurationError(f"{SOURCES[0].name} cannot be compiled here; take engine 'levels'.\n{done.stderr}")
+    return file

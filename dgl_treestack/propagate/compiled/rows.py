@@ -1,0 +1,248 @@
+"""A traced graph rewritten row by row, so that only arithmetic on tensors (n, width) is left.
+
+A compiler makes one loop over nodes of pointwise operations on tensors of one shape, and several loops with buffers in between
+where shapes differ. So a tensor (n, d, ..., W) is taken apart into d * ... rows (n, W). An operation that only moves numbers (a
+view, a slice, a stack, the gradient of one) is run on the numbers' positions: these tell of which rows, or parts of rows, every
+row of the result consists. Sums over rows become additions. Any other operation is applied to whole tensors.
+"""
+
+import math
+import operator
+from collections.abc import Callable, Iterable
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.fx.node import map_aggregate, map_arg
+
+aten = torch.ops.aten
+MOST = 32  # rows of a tensor that is taken apart
+MOVING = {
+    *(aten.view.default, aten._unsafe_view.default, aten.reshape.default, aten.unbind.int, aten.select.int, aten.slice.Tensor),
+    *(aten.split_with_sizes.default, aten.unsqueeze.default, aten.squeeze.dim, aten.expand.default, aten.permute.default),
+    *(aten.cat.default, aten.stack.default, aten.transpose.int, aten.select_backward.default, aten.slice_backward.default),
+    *(aten.detach.default, aten.alias.default, aten.clone.default),
+}
+
+
+class Rows:
+    """A tensor (n, *entries.shape, W) as an array of tensors (n, W); None is a row of zeros. like: any row, for its size."""
+
+    def __init__(self, entries: np.ndarray, like: Tensor):
+        self.entries, self.like = entries, like
+
+    @classmethod
+    def filled(cls, shape: tuple[int, ...], rows: Iterable[Tensor | None], like: Tensor | None = None) -> "Rows":
+        """From the rows in order; without `like` it is the first that is not None."""
+        entries = np.empty(shape, dtype=object)
+        for index, row in zip(np.ndindex(shape), rows, strict=True):
+            entries[index] = row
+        like = next((row for row in entries.flat if row is not None), like)
+        assert like is not None, "a tensor of zeros needs a size"
+        return cls(entries, like)
+
+    def list(self) -> list[Tensor]:
+        """All rows, zeros included."""
+        return [torch.zeros_like(self.like) if row is None else row for row in self.entries.flat]
+
+    def whole(self) -> Tensor:
+        """The tensor."""
+        rows = self.list()
+        return torch.stack(rows, 1).unflatten(1, self.entries.shape) if self.entries.ndim else rows[0]
+
+
+class RowByRow(torch.fx.Interpreter):
+    """Runs a graph that was traced with `nodes` nodes on rows. The tensors may have any other number of nodes."""
+
+    def __init__(self, graph: torch.fx.GraphModule, nodes: int):
+        super().__init__(graph)
+        self.nodes = self.count = nodes
+        moving = [node for node in graph.graph.nodes if node.target in MOVING]
+        self.moves = {node: move for node in moving if (move := _move(node)) is not None}
+
+    def placeholder(self, target: Any, args: Any, kwargs: Any) -> Any:
+        tensor = super().placeholder(target, args, kwargs)
+        if self.current.meta["val"].shape[0] == self.nodes:
+            self.count = tensor.shape[0]
+        return _apart(tensor)
+
+    def output(self, target: Any, args: Any, kwargs: Any) -> Any:
+        return map_aggregate(args[0], _whole)
+
+    def run_node(self, n: torch.fx.Node) -> Any:
+        self.current = n
+        if n not in self.moves:
+            return super().run_node(n)
+        args, kwargs = self.fetch_args_kwargs_from_env(n)
+        sources: list[Tensor] = []
+        map_aggregate((args, kwargs), lambda value: sources.extend(value.list()) if isinstance(value, Rows) else None)
+        results = [Rows.filled(shape, [_joined(parts, sources) for parts in rows], sources[0]) for shape, rows in self.moves[n]]
+        return results if isinstance(n.meta["val"], list | tuple) else results[0]
+
+    def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
+        if target is operator.getitem:
+            return args[0][args[1]]
+        result = NotImplemented
+        if target in RULES:
+            result = RULES[target](*args, **kwargs)
+        elif torch.Tag.pointwise in getattr(target, "tags", ()):
+            result = _pointwise(target, args, kwargs)
+        if result is not NotImplemented:
+            return result
+
+        def whole(value: Any) -> Any:
+            if type(value) is int and value and value % self.nodes == 0:  # a size, of which the number of nodes is a factor
+                return self.count * (value // self.nodes)
+            return _whole(value)
+
+        return map_aggregate(target(*map_aggregate(args, whole), **map_aggregate(kwargs, whole)), _apart)
+
+
+Part = tuple[int, int, int]  # row of the arguments, first number, last number + 1
+Move = list[tuple[tuple[int, ...], list[list[Part]]]]  # per result, its shape between n and W, and the parts of every row
+
+
+def _move(node: torch.fx.Node) -> Move | None:
+    """Where every row of the results of an operation comes from, if it only moves rows and parts of rows; else None.
+
+    The operation is run on the positions of all numbers, counted from 1 on, in which a new zero is 0.
+    """
+    widths: list[int] = []
+
+    def positions(argument: torch.fx.Node) -> Any:
+        value = argument.meta["val"]
+        start, rows = sum(widths) + 1, math.prod(value.shape[1:-1])
+        widths.extend([value.shape[-1]] * rows)
+        counted = torch.arange(start, sum(widths) + 1).view(1, *value.shape[1:])
+        return counted.expand(value.shape)
+
+    inputs = [argument.meta["val"] for argument in node.all_input_nodes]
+    if not all(_can_be_rows(value) for value in inputs):
+        return None
+    results = node.target(*map_arg(node.args, positions), **map_arg(node.kwargs, positions))  # type: ignore[operator]
+    ends, move = np.cumsum(widths), []
+    for result in results if isinstance(results, list | tuple) else [results]:
+        if result.dim() < 2 or not result.shape[-1] or math.prod(result.shape[1:-1]) > MOST:
+            return None
+        if result.shape[0] != inputs[0].shape[0] or not bool((result == result[:1]).all()):  # nodes are moved too
+            return None
+        table = result[0].numpy()
+        move.append((table.shape[:-1], [_parts(row, ends) for row in table.reshape(-1, table.shape[-1])]))
+    return move
+
+
+def _parts(positions: np.ndarray, ends: np.ndarray) -> list[Part]:
+    """The parts of which a row consists; part (-1, 0, k) is k zeros."""
+    source = np.where(positions > 0, np.searchsorted(ends, positions - 1, side="right"), -1)
+    starts = np.flatnonzero(np.concatenate([[True], (np.diff(positions) != 1) | (np.diff(source) != 0)]))
+    parts: list[Part] = []
+    for begin, end in zip(starts, [*starts[1:], len(positions)], strict=True):
+        row = int(source[begin])
+        offset = int(positions[begin] - 1 - (ends[row - 1] if row else 0)) if row >= 0 else 0
+        if row < 0 and parts and parts[-1][0] < 0:
+            parts[-1] = (-1, 0, parts[-1][2] + 1)
+        else:
+            parts.append((row, offset, offset + int(end - begin)))
+    return parts
+
+
+def _joined(parts: list[Part], sources: list[Tensor]) -> Tensor | None:
+    if all(row < 0 for row, _, _ in parts):
+        return None
+    columns = []
+    for row, start, stop in parts:
+        source = sources[max(row, 0)]
+        if row < 0:
+            columns.append(source.new_zeros(source.shape[0], stop))
+        else:
+            columns.append(source if stop - start == source.shape[-1] else source[:, start:stop])
+    return columns[0] if len(columns) == 1 else torch.cat(columns, 1)
+
+
+def _pointwise(target: Any, args: Any, kwargs: Any) -> Any:
+    """Row by row, arrays broadcast against each other; zeros are dropped from sums and products."""
+    arrays = [value for value in args if isinstance(value, Rows)]
+    if not arrays or len({value.entries.ndim for value in arrays}) > 1:
+        return NotImplemented
+    if any(isinstance(value, Tensor) and value.dim() for value in args):
+        return NotImplemented
+    like = max((value.like for value in arrays), key=lambda tensor: tensor.shape[-1])
+    shape = np.broadcast_shapes(*(value.entries.shape for value in arrays))
+    if int(np.prod(shape)) > MOST:
+        return NotImplemented
+    columns = [np.broadcast_to(value.entries, shape) if isinstance(value, Rows) else None for value in args]
+
+    def row(index: tuple[int, ...]) -> Tensor | None:
+        operands = [value if column is None else column[index] for value, column in zip(args, columns, strict=True)]
+        if target is aten.add.Tensor and not kwargs and None in operands[:2]:
+            return operands[1] if operands[0] is None else operands[0]
+        if (target is aten.mul.Tensor and None in operands) or (operands[0] is None and target in ZERO_OF_ZERO):
+            return None
+        return target(*(torch.zeros_like(like) if operand is None else operand for operand in operands), **kwargs)
+
+    return Rows.filled(shape, (row(index) for index in np.ndindex(shape)), like)
+
+
+ZERO_OF_ZERO = {aten.tanh_backward.default, aten.sigmoid_backward.default, aten.neg.default, aten.div.Tensor, aten.mul.Scalar}
+
+
+def _sum(x: Any, dims: Any = None, keepdim: bool = False) -> Any:
+    if not isinstance(x, Rows) or not dims or len(dims) > 1:
+        return NotImplemented
+    axis = dims[0] % (x.entries.ndim + 2) - 1
+    if not 0 <= axis < x.entries.ndim:
+        return NotImplemented
+    moved = np.moveaxis(x.entries, axis, 0)
+    present = [[row for row in column if row is not None] for column in moved.reshape(len(moved), -1).T]
+    rows = [reduce(torch.add, column) if column else None for column in present]
+    shape = moved.shape[1:]
+    if keepdim:
+        shape = (*x.entries.shape[:axis], 1, *x.entries.shape[axis + 1 :])
+    return Rows.filled(shape, rows, x.like)
+
+
+def _copy(into: Any, x: Any) -> Any:
+    if not (isinstance(into, Rows) and isinstance(x, Rows) and into.entries.shape == x.entries.shape):
+        return NotImplemented
+    return Rows.filled(x.entries.shape, [a.copy_(b) for a, b in zip(into.list(), x.list(), strict=True)])
+
+
+def _index_select(x: Any, dim: int, index: Tensor) -> Any:
+    if not isinstance(x, Rows) or dim:
+        return NotImplemented
+    return Rows.filled(x.entries.shape, [row.index_select(0, index) for row in x.list()])
+
+
+def _full_like(x: Any, value: Any = 0.0, **kwargs: Any) -> Any:
+    if not isinstance(x, Rows):
+        return NotImplemented
+    return Rows.filled(x.entries.shape, [torch.full_like(x.like, value)] * x.entries.size)
+
+
+RULES: dict[Any, Callable[..., Any]] = {
+    aten.sum.dim_IntList: _sum,
+    aten.copy_.default: _copy,
+    aten.index_select.default: _index_select,
+    aten.full_like.default: _full_like,
+    aten.zeros_like.default: _full_like,
+}
+
+
+def _apart(tensor: Any) -> Any:
+    """A tensor as rows, if it has few."""
+    if not _can_be_rows(tensor):
+        return tensor
+    shape = tuple(int(size) for size in tensor.shape[1:-1])
+    return Rows.filled(shape, [reduce(lambda rows, i: rows.select(1, i), index, tensor) for index in np.ndindex(shape)])
+
+
+def _can_be_rows(value: Any) -> bool:
+    if not isinstance(value, Tensor) or value.dim() < 2 or not value.is_floating_point():
+        return False
+    return bool(value.shape[-1]) and math.prod(value.shape[1:-1]) <= MOST
+
+
+def _whole(value: Any) -> Any:
+    return value.whole() if isinstance(value, Rows) else value

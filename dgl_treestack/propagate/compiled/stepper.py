@@ -1,0 +1,116 @@
+"""The compiled `Stepper`: the loops over frontiers are in csrc/sweep.cpp; their input is put together here."""
+
+from collections.abc import Callable
+from typing import Any, cast
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor
+
+from dgl_treestack.cells import Cell, OperatorLinear
+from dgl_treestack.propagate.compiled.library import native
+from dgl_treestack.propagate.compiled.traced import Form, TracedStep
+from dgl_treestack.propagate.levels.sweep import Buffers, Work
+
+Build = Callable[[TracedStep, bool], Any]  # a step, and whether its gradient is meant -> a `Graph` of the native library
+ALIGNMENT = 16  # numbers, of the native arena
+
+
+class _Steps:
+    """Native steps of a cell, valid as long as its products have these tensors."""
+
+    def __init__(self, cell: Cell, tensors: list[Tensor]):
+        self.ids = [id(tensor) for tensor in tensors]
+        self.index = {key: i for i, key in enumerate(self.ids)}
+        self.operator_index = {operator.name: i for i, operator in enumerate(cell.operators)}
+        self.steps: dict[tuple, tuple[TracedStep, Any]] = {}
+        self.with_backward: set[tuple] = set()
+
+    def parameters(self, cell: Cell, product: str) -> list[list[int]]:
+        """Weights and biases of a product by operator, as indices of tensors, -1 where there is none."""
+        pairs = [cast(OperatorLinear, cell.products[product]).pair(operator.name) for operator in cell.operators]
+        return [[-1 if tensor is None else self.index[id(tensor)] for tensor in column] for column in zip(*pairs, strict=True)]
+
+
+_steps_of_cell: "WeakKeyDictionary[Cell, _Steps]" = WeakKeyDictionary()
+
+
+class CompiledStepper:
+    """A `Stepper` without signals. It keeps no buffers: they are results of the autograd function and would keep its graph."""
+
+    def __init__(self, work: Work, build: Build):
+        self.work, self.build = work, build
+        cell, plan = work.cell, work.plan
+        tensors = [tensor for linear in cell.products.values() for tensor in cast(OperatorLinear, linear).tensors()]
+        steps = _steps_of_cell.get(cell)
+        if steps is None or steps.ids != [id(tensor) for tensor in tensors]:
+            steps = _steps_of_cell[cell] = _Steps(cell, tensors)
+        self.steps, self.parameters_of_sweep = steps, tensors
+        self.keys = {
+            arity: (Form(arity, work.inputs is not None, tuple(work.noise)), work.arena.dtype, work.arena.device, build)
+            for arity in dict.fromkeys(frontier.arity for frontier in plan.frontiers)
+        }
+        for key in self.keys.values():
+            if key not in steps.steps:
+                self._make_step(key)
+        self.used = sorted(
+            {
+                steps.index[id(tensor)]
+                for operator in plan.operators
+                for linear in cell.products.values()
+                for tensor in cast(OperatorLinear, linear).pair(operator)
+                if tensor is not None
+            }
+        )
+        self.parameters = [tensors[i] for i in self.used]
+        frontiers = [
+            native().Frontier(
+                *(frontier.arity, frontier.start, frontier.stop - frontier.start, frontier.children, frontier.nodes),
+                *([steps.operator_index[name] for name in frontier.operators], frontier.sizes),
+            )
+            for frontier in plan.frontiers
+        ]
+        self.sweep = native().Sweep({arity: steps.steps[key][1] for arity, key in self.keys.items()}, frontiers, tensors)
+
+    def _make_step(self, key: tuple) -> None:
+        cell = self.work.cell
+        native()  # has the custom operator
+        with torch.inference_mode(False):  # the step is cached and serves training too
+            traced = TracedStep(cell, *key[:3])
+            calls = [
+                native().Call(
+                    *self.steps.parameters(cell, product), cast(OperatorLinear, cell.products[product]).share == "all"
+                )
+                for product in traced.layout.products
+            ]
+            self.steps.steps[key] = traced, native().Step(calls, self.build(traced, False))
+
+    def forward(self, buffers: Buffers, recording: bool) -> None:
+        arena, mark = self.work.arena, self.work.arena.mark()
+        self.sweep.forward(list(buffers.values()), self._per_node(), self._block(whole=recording), recording)
+        if not recording:
+            arena.reset_to(mark)
+
+    def backward(self, buffers: Buffers, gradients: Buffers, input_gradient: Tensor | None) -> None:
+        for key in self.keys.values():
+            if key not in self.steps.with_backward:
+                traced, step = self.steps.steps[key]
+                step.set_backward(self.build(traced, True), traced.layout.destinations, traced.layout.calls_with_gradient)
+                self.steps.with_backward.add(key)
+        block = self._block(whole=False)
+        self.sweep.backward(list(buffers.values()), self._per_node(), list(gradients.values()), input_gradient, block)
+
+    def settle(self) -> list[Tensor | None]:
+        gradients = self.sweep.settle()
+        return [gradients[i] for i in self.used]
+
+    def _per_node(self) -> list[Tensor]:
+        return [*([] if self.work.inputs is None else [self.work.inputs]), *self.work.noise.values()]
+
+    def _block(self, *, whole: bool) -> Tensor:
+        """Memory for the results of linear maps: of the whole sweep, or of its largest frontier."""
+        sizes = [0]
+        for frontier in self.work.plan.frontiers:
+            count, (traced, _) = frontier.stop - frontier.start, self.steps.steps[self.keys[frontier.arity]]
+            sizes.append(sum(count * torch.Size(shape).numel() + ALIGNMENT for shape in traced.layout.y_shapes))
+        return self.work.arena.empty(sum(sizes) if whole else max(sizes))

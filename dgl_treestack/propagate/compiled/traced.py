@@ -1,0 +1,187 @@
+"""A cell's step and its gradient as functions of lists of tensors, with the per-operator linear maps left opaque.
+
+    forward    [buffers (R, *shape)..., children's rows (n * A,), external input, noise..., rows of the buffers to write...]
+               -> [results y of the linear maps, call by call]
+    backward   [buffers..., children's rows, external input, noise..., y..., gradients of the rows written...]
+               -> [gradients of children's fields and external input..., x and gradient of y, call by call...]
+
+Backward recomputes what is pointwise from the children and the saved y; no linear map is computed twice.
+"""
+
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+
+from dgl_treestack import _torch
+from dgl_treestack.cells import Cell, OperatorLinear, Shape, State
+from dgl_treestack.propagate.checks import check_state
+
+
+@dataclass(frozen=True)
+class Form:
+    """What kind of step: of nodes of this arity, with external input or without, with dropout on these fields."""
+
+    arity: int
+    external: bool
+    noise: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What the native loop has to know of a step.
+
+    products: of every call of `linear`. y_shapes: of its results, without the first dimension. destinations: of every gradient
+    that `backward` returns, the index of the field, or -1 for external input. calls_with_gradient: the calls whose x and
+    gradient of y follow.
+    """
+
+    products: tuple[str, ...]
+    y_shapes: tuple[Shape, ...]
+    destinations: tuple[int, ...] = ()
+    calls_with_gradient: tuple[int, ...] = ()
+
+
+class _ForwardOps:
+    """`Ops` that calls the custom operator `treestack::linear`, and lists products and results."""
+
+    def __init__(self, cell: Cell, arity: int):
+        self.cell, self.arity = cell, arity
+        self.products: list[str] = []
+        self.y: list[Tensor] = []
+
+    def linear(self, product: str, x: Tensor) -> Tensor:
+        width = cast(OperatorLinear, self.cell.products[product]).width(self.arity)
+        self.products.append(product)
+        self.y.append(torch.ops.treestack.linear(x.contiguous(), len(self.y), width, False))
+        return self.y[-1]
+
+
+class _BackwardOps:
+    """`Ops` that returns the saved results, and lists every x."""
+
+    def __init__(self, y: Sequence[Tensor]):
+        self.y = y
+        self.x: list[Tensor] = []
+
+    def linear(self, product: str, x: Tensor) -> Tensor:
+        call = len(self.x)
+        self.x.append(x.contiguous())
+        return cast(Tensor, _SavedLinear.apply(self.x[call], self.y[call], call))
+
+
+class _SavedLinear(torch.autograd.Function):
+    """A linear map whose result y is saved."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, y: Tensor, call: int) -> Tensor:
+        ctx.x_shape, ctx.call = x.shape, call
+        return y.view_as(y)
+
+    @staticmethod
+    def backward(ctx: Any, gradient_y: Tensor) -> tuple[Tensor | None, ...]:
+        width = ctx.x_shape[-1]
+        if not ctx.needs_input_grad[0] or not width:  # a bias alone has x of width 0
+            return None, gradient_y, None
+        return torch.ops.treestack.linear(gradient_y.contiguous(), ctx.call, width, True), gradient_y, None
+
+
+class TracedStep:
+    """Both functions of a cell's step of one form, their layout, and examples to trace them with."""
+
+    def __init__(self, cell: Cell, form: Form, dtype: torch.dtype, device: torch.device):
+        self._cell, self.form, self.dtype, self.device = weakref.ref(cell), form, dtype, device
+        external = [(cell.input_size,)] if form.external else []
+        self.node_shapes: list[Shape] = [*external, *(cell.noise[name] for name in form.noise)]
+        with _torch.fake_tensors():
+            ops, nodes = _ForwardOps(cell, form.arity), 3
+            check_state(self._step(ops, *self._read(self._inputs(nodes, 2 * nodes))), cell, nodes)
+            self.layout = Layout(tuple(ops.products), tuple(tuple(y.shape[1:]) for y in ops.y))
+            gradients, pairs = self._gradients(self.examples(backward=True)[0])
+        self.layout = Layout(self.layout.products, self.layout.y_shapes, tuple(gradients), tuple(sorted(pairs)))
+
+    @property
+    def cell(self) -> Cell:
+        """The cell, referenced weakly: steps are cached for as long as their cell lives."""
+        cell = self._cell()
+        assert cell is not None, "the cell of this step is gone"
+        return cell
+
+    def forward(self, tensors: list[Tensor]) -> list[Tensor]:
+        """See the module's docstring."""
+        ops = _ForwardOps(self.cell, self.form.arity)
+        state = self._step(ops, *self._read(tensors))
+        rows = [row for name in self.cell.fields for row in rows_of(state[name])]
+        for destination, row in zip(tensors[-len(rows) :], rows, strict=True):
+            destination.copy_(row)
+        return ops.y
+
+    def backward(self, tensors: list[Tensor]) -> list[Tensor]:
+        """See the module's docstring."""
+        gradients, pairs = self._gradients(tensors)
+        return [*gradients.values(), *(tensor for call in sorted(pairs) for tensor in pairs[call])]
+
+    def _gradients(self, tensors: list[Tensor]) -> tuple[dict[int, Tensor], dict[int, tuple[Tensor, Tensor]]]:
+        """Gradients by destination, as far as there are any, and x and gradient of y by call."""
+        fields, calls = list(self.cell.fields), len(self.layout.products)
+        arriving = tensors[-len(fields) :]
+        y = [saved.detach().requires_grad_() for saved in tensors[-len(fields) - calls : -len(fields)]]
+        children, per_node = self._read(tensors)
+        leaves = {i: children[name].requires_grad_() for i, name in enumerate(fields)}
+        if self.form.external:
+            leaves[-1] = per_node[0] = per_node[0].detach().requires_grad_()
+        with torch.enable_grad():
+            ops = _BackwardOps(y)
+            state = self._step(ops, children, per_node)
+            outputs = [(state[name], g) for name, g in zip(fields, arriving, strict=True) if state[name].requires_grad]
+            gradients = torch.autograd.grad(
+                [value for value, _ in outputs], [*leaves.values(), *y], [g for _, g in outputs], allow_unused=True
+            )
+        by_destination = {i: gradient for i, gradient in zip(leaves, gradients, strict=False) if gradient is not None}
+        by_call = enumerate(zip(ops.x, gradients[len(leaves) :], strict=True))
+        return by_destination, {call: (x, g.contiguous()) for call, (x, g) in by_call if g is not None}
+
+    def _read(self, tensors: Sequence[Tensor]) -> tuple[State, list[Tensor]]:
+        """The children's fields (n, A, *shape), gathered child by child; external input and noise."""
+        buffers, index = tensors[: len(self.cell.fields)], tensors[len(self.cell.fields)]
+        by_child = index.view(-1, self.form.arity).unbind(1)
+        gathered = [torch.stack([buffer.index_select(0, child) for child in by_child], 1) for buffer in buffers]
+        per_node = tensors[len(buffers) + 1 :][: len(self.node_shapes)]
+        return dict(zip(self.cell.fields, gathered, strict=True)), list(per_node)
+
+    def _step(self, ops: Any, children: State, per_node: Sequence[Tensor]) -> State:
+        inputs = per_node[0] if self.form.external else None
+        noise = dict(zip(self.form.noise, per_node[self.form.external :], strict=True))
+        return self.cell.node(ops, children, inputs, noise)[0]
+
+    def examples(self, *, backward: bool) -> tuple[list[Tensor], list[int]]:
+        """Inputs to trace a function with, and how many rows per node each has; 0 for the buffers.
+
+        Numbers of nodes and rows differ from every size of a tensor, so that a tracer cannot mistake one for the other.
+        """
+        arity, state_shapes = self.form.arity, list(self.cell.fields.values())
+        shapes = [*state_shapes, *self.node_shapes, *self.layout.y_shapes]
+        sizes = {size for shape in shapes for size in (*shape, torch.Size(shape).numel())}
+        nodes = next(n for n in range(1009, 10**6, 2) if not {n, n * arity, 2 * n * arity + 1} & sizes)
+        inputs = self._inputs(nodes, 2 * nodes * arity + 1)
+        last = [self._random(nodes, shape) for shape in ([*self.layout.y_shapes] if backward else []) + state_shapes]
+        if not backward:
+            last = [row for state in last for row in rows_of(state)]
+        return [*inputs, *last], [*[0] * len(state_shapes), arity, *[1] * (len(self.node_shapes) + len(last))]
+
+    def _inputs(self, nodes: int, rows: int) -> list[Tensor]:
+        """Buffers, children's rows, external input and noise."""
+        buffers = [self._random(rows, shape) for shape in self.cell.fields.values()]
+        children = torch.arange(nodes * self.form.arity, device=self.device) % rows
+        return [*buffers, children, *(self._random(nodes, shape) for shape in self.node_shapes)]
+
+    def _random(self, count: int, shape: Sequence[int]) -> Tensor:
+        return torch.rand(count, *shape, dtype=self.dtype, device=self.device)
+
+
+def rows_of(field: Tensor) -> Sequence[Tensor]:
+    """A field (n, rows, width) as its rows (n, width); one without rows as it is."""
+    return field.unbind(1) if field.dim() == 3 else (field,)

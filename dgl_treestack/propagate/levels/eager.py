@@ -1,0 +1,113 @@
+"""Steps in Python, as the cell has them, recorded by autograd frontier by frontier: for any cell and signal, on any device.
+
+The records take several times the memory of the buffers. For a large batch none are kept, and backward recomputes every step
+(gradient checkpointing, Chen et al. 2016, https://arxiv.org/abs/1604.06174).
+"""
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from dgl_treestack.propagate.checks import check_state
+from dgl_treestack.propagate.levels.linear_maps import LinearMaps
+from dgl_treestack.propagate.levels.plan import Frontier
+from dgl_treestack.propagate.levels.sweep import Buffers, Work
+
+MOST_RECORDED = 2**17  # rows of a batch whose records are kept
+
+
+class Record(NamedTuple):
+    """Inputs of a step (the children's fields, perhaps external input) and its outputs."""
+
+    inputs: list[Tensor]
+    outputs: Buffers
+
+
+class EagerStepper:
+    """A `Stepper` that runs `Cell.node` for every frontier."""
+
+    def __init__(self, work: Work):
+        self.work, self.maps = work, LinearMaps(work.cell, work.plan.operators, work.arena)
+        self.parameters = list(self.maps.parameters.values())
+        self.anchor = torch.empty(0, requires_grad=True)  # makes autograd record a linear map of any x
+        self.records: list[Record] = []
+
+    def forward(self, buffers: Buffers, recording: bool) -> None:
+        arena = self.work.arena
+        keeping = recording and self.work.plan.rows <= MOST_RECORDED
+        for frontier in self.work.plan.frontiers:
+            mark = arena.mark()
+            record = self._step(frontier, buffers, keeping)
+            for name, value in record.outputs.items():
+                buffers[name][frontier.start : frontier.stop, : value.shape[1]] = value.detach()
+            if keeping:
+                self.records.append(record)
+            else:
+                arena.reset_to(mark)
+
+    def backward(self, buffers: Buffers, gradients: Buffers, input_gradient: Tensor | None) -> None:
+        arena = self.work.arena
+        self.maps.settle()  # discards what a failed backward pass has left
+        for i in reversed(range(len(self.work.plan.frontiers))):
+            frontier, mark = self.work.plan.frontiers[i], arena.mark()
+            record = self.records[i] if self.records else self._step(frontier, buffers, recording=True)
+            outputs = {name: value for name, value in record.outputs.items() if value.requires_grad}
+            arriving = [gradients[name][frontier.start : frontier.stop, : v.shape[1]] for name, v in outputs.items()]
+            found = torch.autograd.grad([*outputs.values()], record.inputs, arriving, allow_unused=True, retain_graph=True)
+            for name, gradient in zip(self.work.cell.fields, found, strict=False):
+                if gradient is not None:
+                    gradients[name].index_add_(0, frontier.children, gradient.flatten(0, 1))
+            if input_gradient is not None and found[-1] is not None:
+                input_gradient.index_add_(0, frontier.nodes, found[-1])
+            if not self.records:  # deferred rows may be gradients of another map's x, passed on without a copy
+                self.maps.settle_deferred()
+                arena.reset_to(mark)
+
+    def settle(self) -> list[Tensor | None]:
+        gradients = self.maps.settle()
+        return [gradients.pop(key, None) for key in self.maps.parameters]  # referenced once, autograd need not copy them
+
+    def _step(self, frontier: Frontier, buffers: Buffers, recording: bool) -> Record:
+        work, count = self.work, frontier.stop - frontier.start
+        children = {
+            name: buffers[name]
+            .index_select(0, frontier.children)
+            .unflatten(0, (count, frontier.arity))
+            .requires_grad_(recording)
+            for name in work.cell.fields
+        }
+        inputs = None if work.inputs is None else work.inputs.index_select(0, frontier.nodes)
+        noise = {name: factors.index_select(0, frontier.nodes) for name, factors in work.noise.items()}
+        if inputs is not None and recording:
+            inputs = inputs.detach().requires_grad_()
+        with torch.set_grad_enabled(recording):
+            state, signals = work.cell.node(_Ops(self, frontier), children, inputs, noise)
+        check_state(state, work.cell, count)
+        outputs = {**state, **{name: signals[name] for name in work.signals if name in signals}}
+        return Record([*children.values(), *([] if inputs is None else [inputs])], outputs)
+
+
+class _Ops:
+    """`Ops` of a frontier: the rows of every segment go through the map of their operator."""
+
+    def __init__(self, stepper: EagerStepper, frontier: Frontier):
+        self.stepper, self.frontier = stepper, frontier
+
+    def linear(self, product: str, x: Tensor) -> Tensor:
+        return _Linear.apply(x, self.stepper.anchor, self.stepper.maps, product, self.frontier)
+
+
+class _Linear(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, anchor: Tensor, maps: LinearMaps, product: str, frontier: Frontier) -> Tensor:
+        ctx.save_for_backward(x)
+        ctx.maps, ctx.product, ctx.frontier = maps, product, frontier
+        return maps.forward(product, frontier, x)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, arriving: Tensor) -> tuple[Tensor | None, ...]:
+        (x,) = ctx.saved_tensors
+        return ctx.maps.backward(ctx.product, ctx.frontier, x, arriving), None, None, None, None
