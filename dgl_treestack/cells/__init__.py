@@ -23,7 +23,7 @@ from dgl_treestack.cells._contract import Shape as Shape
 from dgl_treestack.cells._contract import Signals as Signals
 from dgl_treestack.cells._contract import State as State
 from dgl_treestack.cells._contract import dropped as dropped
-from dgl_treestack.cells._product import OperatorLinear as OperatorLinear
+from dgl_treestack.cells._layers import OperatorLinear as OperatorLinear
 from dgl_treestack.errors import ConfigurationError, unknown
 from dgl_treestack.expression.operators import Operator
 

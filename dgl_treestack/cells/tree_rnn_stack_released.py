@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from dgl_treestack.cells._contract import Cell, CellSpec, Noise, Ops, Signals, State, dropped
-from dgl_treestack.cells._leaf import LeafEncoder
+from dgl_treestack.cells._layers import LeafEncoder
 from dgl_treestack.cells._settings import ACTIVATIONS, one_of, switch, whole
 from dgl_treestack.cells.memory import stack
 

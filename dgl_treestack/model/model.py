@@ -78,7 +78,8 @@ class Model(nn.Module):
         vocabulary = Vocabulary.preset(vocabulary) if isinstance(vocabulary, str) else vocabulary
         spec = cells.find(name) if isinstance(name, str) else name
         reader: cells.Cell | Encoder
-        if isinstance(name, str) and name in encoders.encoders():
+        is_ours = isinstance(spec, cells.CellSpec) and spec.cell.__module__.startswith("dgl_treestack.")
+        if isinstance(name, str) and not is_ours and name in encoders.encoders():
             if spec is not None:
                 raise ConfigurationError(
                     f"{name!r} names a cell that was registered and a sequence or attention model. Rename it."

@@ -16,9 +16,8 @@ from dgl_treestack._dgl import DGLGraph
 from dgl_treestack.cells import PER_CHILD, Cell, Shape, State
 from dgl_treestack.data.forest import NO_OPERATOR
 from dgl_treestack.expression.operators import Signature
-from dgl_treestack.propagate.checks import check_state
 from dgl_treestack.propagate.noise import Noise
-from dgl_treestack.propagate.states import States
+from dgl_treestack.propagate.states import States, check_state
 
 
 class OneOperator:

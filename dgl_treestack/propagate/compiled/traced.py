@@ -18,7 +18,7 @@ from torch import Tensor
 
 from dgl_treestack import _torch
 from dgl_treestack.cells import Cell, OperatorLinear, Shape, State
-from dgl_treestack.propagate.checks import check_state
+from dgl_treestack.propagate.states import check_state
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from dgl_treestack.propagate.checks import check_state
 from dgl_treestack.propagate.levels.linear_maps import LinearMaps
 from dgl_treestack.propagate.levels.plan import Frontier
 from dgl_treestack.propagate.levels.sweep import Buffers, Work
+from dgl_treestack.propagate.states import check_state
 
 MOST_RECORDED = 2**17  # rows of a batch whose records are kept
 
