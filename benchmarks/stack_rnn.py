@@ -2,7 +2,7 @@
 
 `new` tokens of a window are new, and the loss is theirs; a token of a stream counts once per restart, however windows overlap.
 The authors' program, 40 hidden units and 10 stacks, was seen to train 3,500 tokens a second, one net at a time and one token
-at a time (LOG.md).
+at a time (docs/log).
 
 python -m benchmarks.stack_rnn [--restarts 8 32] [--new 1 10 50] [--json]
 """

@@ -53,7 +53,7 @@ def test_the_authors_net_is_right_for_every_size_from_empty_stacks(authors_net):
 
 
 def test_it_is_right_in_a_stream_too(authors_net):
-    """200 sequences of every size without a pause, as in the authors' program; where it goes wrong there: LOG.md."""
+    """200 sequences of every size without a pause, as in the authors' program; where it goes wrong there: docs/log."""
     assert testing.right(tasks()["anbn"], authors_net, range(2, 7), "stream", 0, repeats=200).tolist() == [[1.0] * 5]
 
 
