@@ -1,5 +1,6 @@
 # make quickstart   environment, three models on the bundled equations, table and figures/quickstart.svg
-# make test         environment, the whole suite
+# make test         environment, every behaviour at small size
+# make test-all     the same, then the long tests: labels in thousands, native code of many models, kills and sweeps
 # make check        style and types, then the suite
 # make docs         the documentation as a site, in build/site; a broken link is an error
 # make fuzz         2,000 graphs in place of 100 against topo, some minutes
@@ -10,7 +11,7 @@ JOBS ?= 2
 MODELS = tree_smu tree_lstm tree_rnn
 export OMP_NUM_THREADS = 1
 
-.PHONY: quickstart test fuzz check docs environment
+.PHONY: quickstart test test-all fuzz check docs environment
 .DEFAULT_GOAL = quickstart
 
 environment: $(VENV)/.installed
@@ -26,7 +27,10 @@ quickstart: environment
 	$(BIN)/treestack report $(MODELS:%=runs/quickstart-%-0)
 
 test: environment
-	$(BIN)/python -m pytest -q -rs -n $(JOBS) --dist loadfile
+	$(BIN)/python -m pytest -q -rs -n $(JOBS) --dist loadfile -m "not slow"
+
+test-all: test
+	$(BIN)/python -m pytest -q -rs -n $(JOBS) --dist load -m slow
 
 fuzz: environment
 	TREESTACK_FUZZ=2000 $(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile tests/propagate/test_any_graph.py
@@ -36,7 +40,7 @@ check: environment
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(MAKE) test
+	$(MAKE) test-all
 
 docs: environment
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[docs]"

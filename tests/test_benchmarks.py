@@ -24,6 +24,7 @@ def measured(command):
     return rows
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
     [

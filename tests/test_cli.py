@@ -105,6 +105,7 @@ def test_cells():
     assert "Arabshahi 2020" in treestack("cells")
 
 
+@pytest.mark.slow
 def test_train_several_seeds_as_processes_then_table_and_figure(folder):
     treestack("train", "small.toml", "--seeds", 0, 1, "--jobs", 2, "--resume", "--quiet", folder=folder)
     assert (folder / "runs" / "small-1" / "DONE").exists()
@@ -255,6 +256,7 @@ def test_bad_input_is_one_clear_error_and_exit_code_2(folder, arguments, message
     assert not (folder / "ran").exists()
 
 
+@pytest.mark.slow
 def test_a_chain_of_depth_twenty_thousand_goes_all_the_way(folder):
     left = Equation.from_prefix("Equality " + "sin " * 20_000 + "Symbol:x Symbol:y")
     formats.write(folder / "chain.jsonl", [Example(left, 0, "chain")])

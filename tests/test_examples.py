@@ -66,6 +66,7 @@ def test_only_public_names_are_used():
                 assert not node.attr.startswith("_") or node.attr.startswith("__"), f"{path.name}: {node.attr}"
 
 
+@pytest.mark.slow
 def test_the_notebook_runs_and_has_its_outputs(tmp_path):
     notebook = nbformat.read(EXAMPLES / "tour.ipynb", as_version=4)
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]

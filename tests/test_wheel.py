@@ -34,6 +34,7 @@ def test_contents(wheel):
     assert not any(name.startswith(("tests/", "benchmarks/")) or "__pycache__" in name for name in names)
 
 
+@pytest.mark.slow
 def test_it_works_from_an_empty_folder(wheel, tmp_path):
     site, work = tmp_path / "site", tmp_path / "work"
     work.mkdir()

@@ -142,8 +142,8 @@ def test_signals_only_when_asked(name, engine):
     for signal, shape in cell.signals.items():
         expected = tuple(2 if extent == PER_CHILD else extent for extent in shape)
         assert batch.ndata[f"signal/{signal}"].shape == (batch.num_nodes(), *expected)
-    with pytest.raises(ConfigurationError, match="Unknown signal 'gate'"):
-        propagate(batch, cell, engine=engine, signals=["gate"])
+    with pytest.raises(ConfigurationError, match="Unknown signal 'no such signal'"):
+        propagate(batch, cell, engine=engine, signals=["no such signal"])
 
 
 @every_engine

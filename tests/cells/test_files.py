@@ -62,6 +62,7 @@ def test_no_six_lines_stand_in_two_files():
             assert file_of_run.setdefault(run, path.name) == path.name, "\n".join(run)
 
 
+@pytest.mark.slow
 def test_a_new_cell_is_one_file(tmp_path):
     for folder in ("dgl_treestack", "tests"):
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__", "resources"))

@@ -6,6 +6,7 @@ Every fortieth blank, for time; all of them: `treestack complete BLANKS --candid
 import gzip
 import json
 
+import pytest
 import torch
 from released import every_checkpoint
 
@@ -17,6 +18,7 @@ from dgl_treestack.runs.import_authors import import_checkpoint
 EVERY = 40
 
 
+@pytest.mark.slow
 @every_checkpoint
 def test_ranks_of_the_released_checkpoints(authors, checkpoint, tmp_path):
     model = import_checkpoint(authors / "checkpoints" / f"{checkpoint}.checkpoint", tmp_path).load_model(torch.float64)

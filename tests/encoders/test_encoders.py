@@ -142,6 +142,7 @@ def test_equal_sides_are_read_once_unless_dropout_makes_them_differ(monkeypatch)
     assert read == [3, 8, 3]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", encoders.encoders())
 def test_a_run_stopped_and_resumed_equals_one_never_stopped(name, tmp_path, monkeypatch):
     data = small_config(tmp_path).data
@@ -171,6 +172,7 @@ def test_a_run_stopped_and_resumed_equals_one_never_stopped(name, tmp_path, monk
         traces.make(run, [Example(Equation.parse("x = x"), 1, "a")])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(encoders.encoders()))
 def test_a_few_epochs_bring_it_away_from_chance(name):
     """Sixty equations by heart: with positive states, or products of sides that begin large, that takes far longer."""

@@ -99,6 +99,7 @@ def test_a_protocol_ends_in_a_table_and_a_figure(tiny):
         reproduce(["productivity"], "tiny", output)
 
 
+@pytest.mark.slow
 def test_every_protocol_runs(tiny):
     output = tiny / "out"
     assert reproduce(["all"], "tiny", output, seeds=[0]) == 0

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 
+import pytest
 from small_runs import small_config
 
 from dgl_treestack.runs import configuration
@@ -27,6 +28,7 @@ def times(folder):
     return {path.parent.name: path.stat().st_mtime_ns for path in (folder / "runs").glob("*/DONE")}
 
 
+@pytest.mark.slow
 def test_a_killed_sweep_ends_with_the_same_results_and_repeats_none(tmp_path):
     whole, stopped = tmp_path / "whole", tmp_path / "stopped"
     for folder in (whole, stopped):

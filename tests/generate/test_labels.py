@@ -30,6 +30,7 @@ def check(name, examples, least, record_property):
     return depths
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("preset", "options", "least"), SETS, ids=lambda value: getattr(value, "seed", value))
 def test_no_label_is_wrong(preset, options, least, tmp_path, record_property):
     produce(preset, options, tmp_path)
@@ -38,6 +39,7 @@ def test_no_label_is_wrong(preset, options, least, tmp_path, record_property):
     assert set(range(*{"paper": (3, 14), "deep": (3, 20), "completion": (8, 14)}[preset])) <= set(depths)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fold", BUNDLED)
 def test_no_bundled_label_is_wrong(fold, record_property):
     check(f"quickstart, bundled, {fold}", list(read(find_data(f"bundled:quickstart/{fold}"))), BUNDLED[fold], record_property)

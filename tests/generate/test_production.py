@@ -167,6 +167,7 @@ def start(folder, jobs, equations=160):
     return subprocess.Popen(command(folder, jobs, equations), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "jobs"), [(signal.SIGKILL, 2), (signal.SIGTERM, 2), (signal.SIGINT, 1)])
 def test_stopped_at_any_moment_it_goes_on_to_the_same_bytes(number, jobs, finished, tmp_path):
     source, folder, stops = random.Random(int(number) + jobs), tmp_path / "stopped", 0
@@ -195,6 +196,7 @@ def workers(process):
     return [int(line.split()[0]) for line in children.splitlines() if "spawn_main" in line]
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_costs_its_shard_and_is_named(tmp_path):
     folder, parts = tmp_path / "killed", tmp_path / "killed" / "parts"
     process = start(folder, 2, equations=1000)

@@ -350,6 +350,7 @@ def test_empty_batches_and_single_leaves(engine):
     assert propagate(leaf, cell, engine=engine).shape == (2, 6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["tree_smu", "tree_lstm", "tree_rnn"])
 def test_a_chain_of_two_thousand(name):
     cell, rng = make(name), random.Random(0)

@@ -126,6 +126,7 @@ def test_going_on_with_other_versions_is_said(tmp_path, caplog):
     assert f"was begun with commit {'f' * 12}, now " in caplog.text and "torch" not in caplog.text
 
 
+@pytest.mark.slow
 def test_killed_at_arbitrary_moments_and_resumed_equals_never_killed(tmp_path):
     config = small_config(tmp_path, schedule={"epochs": 12})
     (tmp_path / "small.toml").write_text(configuration.dump(config))
@@ -355,6 +356,7 @@ def test_a_gpu_that_is_not_there(tmp_path):
         start(small_config(tmp_path), 0, tmp_path, device="cuda")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_a_signal_to_several_runs_saves_all_of_them(tmp_path, number, code):
     (tmp_path / "small.toml").write_text(configuration.dump(small_config(tmp_path, schedule={"epochs": 500})))

@@ -85,6 +85,7 @@ def test_nothing_is_there_twice_and_the_vocabulary_has_every_leaf(examples):
             Vocabulary.preset("released").row(kind, text)
 
 
+@pytest.mark.slow
 def test_one_seed_makes_the_same_bytes(tmp_path):
     options = Options(seed=4, equations=120)
     for name, jobs in (("a", 1), ("b", 2)):
@@ -135,6 +136,7 @@ def test_what_sympy_finds_true(text, true):
     assert evaluates_to_true(Equation.parse(text)) == true
 
 
+@pytest.mark.slow
 def test_stopped_within_a_round_it_goes_on_to_the_same_bytes(tmp_path, monkeypatch):
     from dgl_treestack.generate.parts import StoredParts
     from dgl_treestack.generate.presets import paper_labels
