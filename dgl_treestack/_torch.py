@@ -1,13 +1,15 @@
 """Private and experimental interfaces of torch, all of them, each with what happens when it is gone.
 
-fused Adam kernel        the same update by `torch.optim.adam.adam`, slower
+fused Adam kernel        the same update in separate operations, slower
 C++ compiler finder      no native code: `missing()` says why, training uses the eager steps
 tracer, fake tensors     likewise
 Inductor's packager      likewise
 Inductor's C++ code      kernels call library functions for exp, sigmoid and tanh, slower
+C++ package loader       (in csrc/sweep.cpp) the native library does not compile, an error that names the engine to take
 """
 
 import logging
+import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
@@ -41,9 +43,10 @@ def fused_adam(
         gradient = gradient.add(parameter, alpha=settings["weight_decay"])
         mean.lerp_(gradient, 1 - settings["beta1"])
         square.mul_(settings["beta2"]).addcmul_(gradient, gradient, value=1 - settings["beta2"])
-        scale = (1 - settings["beta2"] ** step).sqrt()
+        count = float(step)  # 1 - beta2 ** step would lose digits in float32
+        scale = math.sqrt(1 - settings["beta2"] ** count)
         denominator = (square.sqrt() / scale).add_(settings["eps"])
-        parameter.sub_(mean / denominator * (settings["lr"] / (1 - settings["beta1"] ** step)))
+        parameter.sub_(mean / denominator * (settings["lr"] / (1 - settings["beta1"] ** count)))
 
 
 @cache

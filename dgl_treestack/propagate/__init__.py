@@ -1,4 +1,4 @@
-"""Drivers: they run any cell over a batched graph. `propagate` leaves what the nodes carry on the graph."""
+"""Drivers: they run any cell over a batched graph. `propagate` writes states and signals into the graph's node features."""
 
 from collections.abc import Sequence
 
@@ -36,12 +36,12 @@ def propagate(
 
     graph: trees, or nodes with several parents, in the form that `dgl_treestack.data.graph` describes, wherever they come
     from; node feature `input` (N, input_size) is used when the cell takes one.
-    signals: names out of `cell.signals` to keep. noise: what `draw_noise` returns, for dropout in training.
+    signals: names out of `cell.signals` to compute. noise: the result of `draw_noise`, for dropout in training.
     engine: `topo`; `levels`; `levels/compiled`, which compiles the cell to native code when it first runs it (up to a minute or
     two, once) and keeps the code in a folder; `levels/traced`, the same loops around steps that are not compiled, to find where
     a difference comes from. The last two need a C++ compiler and Python.h.
-    Leaves on the graph, and the first of them as result: `h` (N, H), every other field flattened, such as `stack`
-    (N, S * H), and `signal/<name>` (N, *shape), zero at leaves and at the root of an equation, whose states are zero too.
+    Writes `h` (N, H), every other field flattened, such as `stack` (N, S * H), and `signal/<name>` (N, *shape), zero at leaves
+    and at the root of an equation, whose state is zero too. Returns `h`.
     Raises GraphError for a graph that is not well formed, ConfigurationError for an unknown engine or signal, and where a
     compiler is needed and not there.
     """
@@ -60,10 +60,10 @@ def compute(
     noise: Noise | None = None,
     plans: Plans | None = None,
 ) -> States:
-    """What `propagate` does, without putting anything on a graph: for who needs the states of a few nodes.
+    """Compute the states that `propagate` writes, and return them: for callers that need the states of a few nodes.
 
-    source: a graph, or the forest that one would be made of. The cell may be on a GPU while the graph is not, except with
-    `topo`. plans: those of this batch, made before.
+    source: a graph, or the forest that such a graph would be built from. The cell may be on a GPU while the graph is not,
+    except with `topo`. plans: cached plans of this batch.
     """
     if engine not in ENGINES:
         raise ConfigurationError(unknown("engine", engine, ENGINES))

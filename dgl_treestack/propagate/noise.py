@@ -10,8 +10,8 @@ from dgl_treestack.expression.operators import MATH, Signature
 
 
 class Noise(dict[str, Tensor]):
-    """Factors by field, (N, *shape). subtree: (N,) numbers of subtrees, if equal ones were given equal factors: their states
-    are then equal too."""
+    """Factors by field, (N, *shape). subtree: (N,) numbers of subtrees if equal subtrees have equal factors, and so equal
+    states; else None."""
 
     subtree: np.ndarray | None = None
 
@@ -28,11 +28,11 @@ def draw_noise(
     if not (cell.training and cell.dropout):
         return noise
     like, keep = next(cell.parameters()), 1 - cell.dropout
-    count, place = size(source), None
+    count, row = size(source), None
     if per_subtree:
         noise.subtree = in_order_of_appearance(columns(source, signature, cell.tokens).subtree)
-        count, place = int(noise.subtree.max(initial=-1)) + 1, torch.from_numpy(noise.subtree)
+        count, row = int(noise.subtree.max(initial=-1)) + 1, torch.from_numpy(noise.subtree)
     for name, shape in cell.noise.items():
         factors = torch.empty(count, *shape).bernoulli_(keep, generator=generator).div_(keep)
-        noise[name] = (factors if place is None else factors[place]).to(like)
+        noise[name] = (factors if row is None else factors[row]).to(like)
     return noise

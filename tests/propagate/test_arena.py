@@ -43,7 +43,7 @@ def test_a_step_leaves_nothing_behind(name, engine):
     gc.disable()
     try:
         states = compute(batch, cell, engine=engine)
-        held = weakref.ref(states.memory)
+        held = weakref.ref(states.arena)
         loss = states.of("h", graph.roots(batch)).sum()
         loss.backward()
         del states
@@ -63,7 +63,7 @@ def test_steps_that_are_taken_again_give_memory_back(monkeypatch):
         monkeypatch.setattr(arena, "_free_blocks", {})
         states = compute(batch, cell, engine="levels")
         states.of("h", graph.roots(batch)).sum().backward()
-        sizes.append(states.memory._size())
+        sizes.append(states.arena._size())
     assert sizes[1] < sizes[0] / 2
 
 

@@ -48,6 +48,21 @@ def test_it_is_torchs_adam(gradients, decay):
     assert not torch.equal(ours[0], a_module()[0])
 
 
+@pytest.mark.parametrize("decay", [0.0, 0.1])
+def test_without_the_fused_kernel_it_is_torchs_adam_up_to_rounding(decay, monkeypatch):
+    monkeypatch.delattr(torch, "_fused_adam_")
+    config = OptimizerConfig(gradients="none", weight_decay=decay, learning_rate=0.01)
+    ours, theirs = a_module(), a_module()
+    adam = NamedAdam(ours, config)
+    reference = torch.optim.Adam(theirs.parameters(), lr=0.01, weight_decay=decay, fused=False)
+    for step in range(len(USED)):
+        take(ours, step, adam.zero, adam)
+        take(theirs, step, reference.zero_grad, reference)
+        for parameter, expected in zip(ours, theirs, strict=True):
+            assert torch.allclose(parameter, expected, rtol=1e-6, atol=1e-7)
+    assert not torch.equal(ours[0], a_module()[0])
+
+
 @pytest.mark.parametrize("gradients", ["none", "zeros"])
 def test_it_goes_on_from_its_state(gradients):
     config = OptimizerConfig(gradients=gradients, weight_decay=0.1)

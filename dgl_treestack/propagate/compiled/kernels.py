@@ -65,8 +65,11 @@ def _name(step: TracedStep, backward: bool) -> str | None:
         if kind.__module__.split(".")[0] not in (dgl_treestack.__name__, "torch", "abc", "builtins"):
             return None
     settings = [{name: value for name, value in vars(cell).items() if name not in SHARED_BY_MODULES} for cell in cells]
-    written = re.sub(r" at 0x[0-9a-f]+", "", repr(settings))
-    if "<lambda>" in written or "<locals>" in written:  # functions are told apart by their names alone
+    # functions of torch, and parts of a cell, whose state follows from its settings
+    written = re.sub(
+        r"(<built-in method \w+ of type object|<dgl_treestack\.[\w.]+ object) at 0x[0-9a-f]+", r"\1", repr(settings)
+    )
+    if " at 0x" in written:  # an object whose text does not say what it computes
         return None
     kinds, form = [type(cell).__qualname__ for cell in cells], (step.form, step.dtype, step.device)
     return digest(_sources(), kinds, written, step.layout, form, backward, platform_key(), OPTIONS)
@@ -86,9 +89,7 @@ def _trace(function: Any, examples: list[Tensor], rows_per_node: list[int]) -> t
     nodes = next(len(example) // rows for example, rows in zip(examples, rows_per_node, strict=True) if rows)
     by_row = RowByRow(_torch.trace(function, examples, symbolic=False), nodes)
     graph = _torch.trace(by_row.run, examples)
-    for (
-        node
-    ) in graph.graph.nodes:  # sizes other than of rows and nodes are constants; else inputs are kept for their size alone
+    for node in graph.graph.nodes:  # sizes other than of rows and nodes are constants; else an input stays for its size alone
         if node.target is torch.ops.aten.sym_size.int and (size := node.meta["val"].node.hint) < nodes:
             node.replace_all_uses_with(size)
     graph.graph.eliminate_dead_code()

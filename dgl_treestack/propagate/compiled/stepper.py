@@ -45,7 +45,7 @@ class CompiledStepper:
         steps = _steps_of_cell.get(cell)
         if steps is None or steps.ids != [id(tensor) for tensor in tensors]:
             steps = _steps_of_cell[cell] = _Steps(cell, tensors)
-        self.steps, self.parameters_of_sweep = steps, tensors
+        self.steps = steps
         self.keys = {
             arity: (Form(arity, work.inputs is not None, tuple(work.noise)), work.arena.dtype, work.arena.device, build)
             for arity in dict.fromkeys(frontier.arity for frontier in plan.frontiers)

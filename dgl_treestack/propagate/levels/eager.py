@@ -55,12 +55,14 @@ class EagerStepper:
             record = self.records[i] if self.records else self._step(frontier, buffers, recording=True)
             outputs = {name: value for name, value in record.outputs.items() if value.requires_grad}
             arriving = [gradients[name][frontier.start : frontier.stop, : v.shape[1]] for name, v in outputs.items()]
-            found = torch.autograd.grad([*outputs.values()], record.inputs, arriving, allow_unused=True, retain_graph=True)
-            for name, gradient in zip(self.work.cell.fields, found, strict=False):
+            input_gradients = torch.autograd.grad(
+                [*outputs.values()], record.inputs, arriving, allow_unused=True, retain_graph=True
+            )
+            for name, gradient in zip(self.work.cell.fields, input_gradients, strict=False):
                 if gradient is not None:
                     gradients[name].index_add_(0, frontier.children, gradient.flatten(0, 1))
-            if input_gradient is not None and found[-1] is not None:
-                input_gradient.index_add_(0, frontier.nodes, found[-1])
+            if input_gradient is not None and input_gradients[-1] is not None:
+                input_gradient.index_add_(0, frontier.nodes, input_gradients[-1])
             if not self.records:  # deferred rows may be gradients of another map's x, passed on without a copy
                 self.maps.settle_deferred()
                 arena.reset_to(mark)
