@@ -56,20 +56,20 @@ def assert_equals_oracle(cell, trees, batch, inputs=None, noise=None):
         start += tree.size
 
 
-def gradients(cell, batch, engine, noise, signals):
+def gradients(cell, batch, engine, noise, signals, options=None):
     """The gradients of a scalar function of all states and signals: of all parameters, and of external input."""
     cell.zero_grad(set_to_none=True)
     if cell.input_size:
         batch.ndata["input"] = batch.ndata["input"].detach().requires_grad_()
-    propagate(batch, cell, engine=engine, signals=signals, noise=noise)
+    propagate(batch, cell, engine=engine, signals=signals, noise=noise, options=options)
     shown = [*cell.fields, *(f"signal/{name}" for name in signals)]
     sum((batch.ndata[name] * torch.linspace(0.5, 1.5, batch.ndata[name].shape[-1])).sin().sum() for name in shown).backward()
     by_name = {name: parameter.grad for name, parameter in cell.named_parameters()}
     return {**by_name, "external input": batch.ndata["input"].grad} if cell.input_size else by_name
 
 
-def assert_same_gradients(cell, batch, engine, noise=None, signals=()):
-    expected, results = (gradients(cell, batch, name, noise, signals) for name in ("topo", engine))
+def assert_same_gradients(cell, batch, engine, noise=None, signals=(), options=None):
+    expected, results = (gradients(cell, batch, name, noise, signals, options) for name in ("topo", engine))
     for parameter, gradient in expected.items():
         if gradient is None:
             assert results[parameter] is None, parameter

@@ -1,26 +1,81 @@
 """Drivers: they run any cell over a batched graph. `propagate` writes states and signals into the graph's node features."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from dgl_treestack._dgl import DGLGraph
 from dgl_treestack.cells import Cell
 from dgl_treestack.data import graph as graphs
 from dgl_treestack.data.columns import Source as Source
-from dgl_treestack.data.columns import feature, size
+from dgl_treestack.data.columns import columns, feature, in_order_of_appearance, size
 from dgl_treestack.data.forest import Forest
 from dgl_treestack.data.wellformed import Checked, check
 from dgl_treestack.errors import ConfigurationError, GraphError, unknown
 from dgl_treestack.expression.operators import MATH, Signature
-from dgl_treestack.propagate import levels, topo
+from dgl_treestack.propagate import topo
+from dgl_treestack.propagate.levels import sweep
+from dgl_treestack.propagate.levels.eager import EagerStepper
+from dgl_treestack.propagate.levels.plan import Options as Options
 from dgl_treestack.propagate.levels.plan import Plans as Plans
-from dgl_treestack.propagate.noise import Noise
-from dgl_treestack.propagate.noise import draw_noise as draw_noise
-from dgl_treestack.propagate.states import States as States
 
 ENGINES = ("topo", "levels", "levels/traced", "levels/compiled")
+
+
+class Noise(dict[str, Tensor]):
+    """Factors by field, (N, *shape). subtree: (N,) numbers of subtrees if equal subtrees have equal factors, and so equal
+    states; else None."""
+
+    subtree: np.ndarray | None = None
+
+
+def draw_noise(
+    cell: Cell, source: Source, generator: torch.Generator, *, per_subtree: bool = False, signature: Signature = MATH
+) -> Noise:
+    """Factors for every noise field of a cell: name -> (N, *shape), 0 with probability `cell.dropout`, else scaled up.
+
+    Empty when the cell has no dropout or is in evaluation mode. They are drawn for every node, or for every distinct subtree
+    of the batch. Raises GraphError for a graph that is not well formed, if subtrees are asked for.
+    """
+    noise = Noise()
+    if not (cell.training and cell.dropout):
+        return noise
+    like, keep = next(cell.parameters()), 1 - cell.dropout
+    count, row = size(source), None
+    if per_subtree:
+        noise.subtree = in_order_of_appearance(columns(source, signature, cell.tokens).subtree)
+        count, row = int(noise.subtree.max(initial=-1)) + 1, torch.from_numpy(noise.subtree)
+    for name, shape in cell.noise.items():
+        factors = torch.empty(count, *shape).bernoulli_(keep, generator=generator).div_(keep)
+        noise[name] = (factors if row is None else factors[row]).to(like)
+    return noise
+
+
+class States:
+    """Fields and signals of the nodes of a batch, as rows: nodes with equal states may share one.
+
+    rows: name -> (R, *shape), signals as `signal/<name>`. row: (N,) the row of every node, or None where row n is node n.
+    arena: the memory of the rows, kept alive with them; `of` and `put_on` copy.
+    """
+
+    def __init__(self, rows: Mapping[str, Tensor], row: Tensor | None = None, arena: object = None):
+        self.rows, self.row, self.arena = rows, row, arena
+
+    def of(self, name: str, nodes: Tensor) -> Tensor:
+        """A field of some nodes: their indices (...) -> (..., *shape), on the device of the states."""
+        rows = self.rows[name]
+        index = nodes.to(rows.device, non_blocking=True)
+        index = index if self.row is None else self.row.take(index)
+        return rows.index_select(0, index.reshape(-1)).view(*index.shape, *rows.shape[1:])
+
+    def put_on(self, graph: DGLGraph) -> None:
+        """Write everything into the graph's node features, on its device; fields are flattened."""
+        for name, rows in self.rows.items():
+            by_node = rows if self.row is None else rows.index_select(0, self.row)
+            graph.ndata[name] = (by_node if name.startswith("signal/") else by_node.flatten(1)).to(graph.device)
 
 
 def propagate(
@@ -31,6 +86,7 @@ def propagate(
     signature: Signature = MATH,
     signals: Sequence[str] = (),
     noise: Noise | None = None,
+    options: Options | None = None,
 ) -> Tensor:
     """Run a cell from the leaves to the roots of every tree of a batch.
 
@@ -39,13 +95,14 @@ def propagate(
     signals: names out of `cell.signals` to compute. noise: the result of `draw_noise`, for dropout in training.
     engine: `topo`; `levels`; `levels/compiled`, which compiles the cell to native code when it first runs it (up to a minute or
     two, once) and keeps the code in a folder; `levels/traced`, the same loops around steps that are not compiled, to find where
-    a difference comes from. The last two need a C++ compiler and Python.h.
+    a difference comes from. The last two need a C++ compiler and Python.h. options: settings of `levels`.
     Writes `h` (N, H), every other field flattened, such as `stack` (N, S * H), and `signal/<name>` (N, *shape), zero at leaves
     and at the root of an equation, whose state is zero too. Returns `h`.
     Raises GraphError for a graph that is not well formed, ConfigurationError for an unknown engine or signal, and where a
     compiler is needed and not there.
     """
-    states = compute(graph, cell, engine=engine, signature=signature, signals=signals, noise=noise)
+    plans = Plans(signature, options=options or Options())
+    states = compute(graph, cell, engine=engine, signature=signature, signals=signals, noise=noise, plans=plans)
     states.put_on(graph)
     return graph.ndata["h"]
 
@@ -76,12 +133,18 @@ def compute(
     for name, factors in (noise or {}).items():
         if len(factors) != size(source):
             raise ConfigurationError(f"The dropout of {name!r} was drawn for {len(factors)} nodes, not for {size(source)}.")
+    noise = Noise() if noise is None else noise
     if engine == "topo":
-        if isinstance(source, Forest):
-            return topo.run(graphs.build(source), cell, signature, signals, noise or Noise())
-        return topo.run(source, cell, signature, signals, noise or Noise())
+        graph = graphs.build(source) if isinstance(source, Forest) else source
+        return States(topo.run(graph, cell, signature, signals, noise))
+    stepper_of: Callable[[sweep.Work], sweep.Stepper] = EagerStepper  # computes signals, whatever the engine
+    if engine != "levels" and not signals:
+        from dgl_treestack.propagate.compiled import kernels  # loads Inductor
+        from dgl_treestack.propagate.compiled.stepper import CompiledStepper
+
+        stepper_of = partial(CompiledStepper, build=kernels.compiled if engine == "levels/compiled" else kernels.eager)
     plans = plans or Plans(signature)
-    return levels.run(source, cell, signals, noise or Noise(), plans, engine, checked)
+    return States(*sweep.run(source, cell, signals, noise, noise.subtree, plans, stepper_of, checked))
 
 
 def _checked(graph: DGLGraph, cell: Cell, signature: Signature) -> Checked:

@@ -16,8 +16,7 @@ from dgl_treestack._dgl import DGLGraph
 from dgl_treestack.cells import PER_CHILD, Cell, Shape, State
 from dgl_treestack.data.forest import NO_OPERATOR
 from dgl_treestack.expression.operators import Signature
-from dgl_treestack.propagate.noise import Noise
-from dgl_treestack.propagate.states import States, check_state
+from dgl_treestack.propagate.states import check_state
 
 
 class OneOperator:
@@ -30,8 +29,10 @@ class OneOperator:
         return self.cell.products[product](self.operator, x)
 
 
-def run(graph: DGLGraph, cell: Cell, signature: Signature, signals: Sequence[str], noise: Noise) -> States:
-    """See `compute`."""
+def run(
+    graph: DGLGraph, cell: Cell, signature: Signature, signals: Sequence[str], noise: Mapping[str, Tensor]
+) -> dict[str, Tensor]:
+    """Run a cell, see `propagate.compute`: fields and signals of all nodes."""
     graph = graph.to(next(cell.parameters()).device).local_var()  # features of its own: other threads may use the graph
     step = _Step(graph, cell, signature, signals, noise)
     step.prepare()
@@ -42,13 +43,13 @@ def run(graph: DGLGraph, cell: Cell, signature: Signature, signals: Sequence[str
         apply_node_func=step,
     )
     carried = {name: graph.ndata[name] for name in ("state", *(f"signal/{name}" for name in signals))}
-    return States({**unpack(carried.pop("state"), cell.fields), **carried})
+    return {**unpack(carried.pop("state"), cell.fields), **carried}
 
 
 class _Step:
     """The apply-node function: a frontier's features in, its states and signals out."""
 
-    def __init__(self, graph: DGLGraph, cell: Cell, signature: Signature, signals: Sequence[str], noise: Noise):
+    def __init__(self, graph: DGLGraph, cell: Cell, signature: Signature, signals: Sequence[str], noise: Mapping[str, Tensor]):
         self.graph, self.cell, self.signature, self.signals, self.noise = graph, cell, signature, signals, noise
         self.width = int(graph.edata["slot"].max()) + 1 if graph.num_edges() else 1
         self.alike = _alike(cell, signature).to(graph.device)

@@ -8,18 +8,18 @@ import torch
 from every_cell import VOCABULARY, make, some_trees, traced
 
 from dgl_treestack.data import graph
-from dgl_treestack.propagate import compute
-from dgl_treestack.propagate.levels import arena, eager
-from dgl_treestack.propagate.levels.arena import Arena
+from dgl_treestack.expression.operators import MATH
+from dgl_treestack.propagate import Options, Plans, compute
+from dgl_treestack.propagate.levels import sweep
+from dgl_treestack.propagate.levels.sweep import Arena
 
 CPU = torch.device("cpu")
+SMALL = Options(arena_numbers=0)  # even the smallest tensor lies in a block
 
 
 @pytest.fixture(autouse=True)
-def small_counts(monkeypatch):
-    """Even the smallest tensor lies in a block; no blocks of other tests."""
-    monkeypatch.setattr(arena, "SMALLEST", 0)
-    monkeypatch.setattr(arena, "_free_blocks", {})
+def no_blocks_of_other_tests(monkeypatch):
+    monkeypatch.setattr(sweep, "_free_blocks", {})
 
 
 def gradients(cell, loss, **options):
@@ -27,7 +27,7 @@ def gradients(cell, loss, **options):
 
 
 def loss_of(cell, batch, engine):
-    states = compute(batch, cell, engine=engine)
+    states = compute(batch, cell, engine=engine, plans=Plans(MATH, options=SMALL))
     return states.of("h", graph.roots(batch)).sin().sum() + states.of("h", torch.arange(3)).sum()
 
 
@@ -42,7 +42,7 @@ def test_a_step_leaves_nothing_behind(name, engine):
     cell, batch = make(name).train(), graph.from_expressions(some_trees(), VOCABULARY)
     gc.disable()
     try:
-        states = compute(batch, cell, engine=engine)
+        states = compute(batch, cell, engine=engine, plans=Plans(MATH, options=SMALL))
         held = weakref.ref(states.arena)
         loss = states.of("h", graph.roots(batch)).sum()
         loss.backward()
@@ -52,16 +52,16 @@ def test_a_step_leaves_nothing_behind(name, engine):
         assert held() is None
     finally:
         gc.enable()
-    assert len(arena._free_blocks[torch.float64]) == 1
+    assert len(sweep._free_blocks[torch.float64]) == 1
 
 
 def test_steps_that_are_taken_again_give_memory_back(monkeypatch):
     cell, batch = make("tree_smu").train(), graph.from_expressions(some_trees(count=60), VOCABULARY)
     sizes = []
     for most in (10**6, 0):
-        monkeypatch.setattr(eager, "MOST_RECORDED", most)
-        monkeypatch.setattr(arena, "_free_blocks", {})
-        states = compute(batch, cell, engine="levels")
+        monkeypatch.setattr(sweep, "_free_blocks", {})
+        plans = Plans(MATH, options=Options(arena_numbers=0, recorded_rows=most))
+        states = compute(batch, cell, engine="levels", plans=plans)
         states.of("h", graph.roots(batch)).sum().backward()
         sizes.append(states.arena._size())
     assert sizes[1] < sizes[0] / 2
@@ -84,7 +84,7 @@ def test_two_steps_at_once_do_not_disturb_each_other(engine):
     alone = [gradients(cell, loss_of(cell, batch, engine)) for batch in (first, second)]
     losses = [loss_of(cell, batch, engine) for batch in (first, second)]
     with torch.no_grad():
-        held = compute(first, cell, engine=engine)
+        held = compute(first, cell, engine=engine, plans=Plans(MATH, options=SMALL))
         before = held.rows["stack"].clone()
     together = [gradients(cell, loss, retain_graph=True) for loss in reversed(losses)][::-1]
     again = [gradients(cell, loss) for loss in losses]
@@ -93,7 +93,7 @@ def test_two_steps_at_once_do_not_disturb_each_other(engine):
 
 
 def test_what_is_taken_does_not_overlap_and_is_given_back():
-    one = Arena(torch.float32, CPU)
+    one = Arena(torch.float32, CPU, SMALL)
     taken = [one.empty(3, 5), one.empty(100), one.empty(1)]
     mark = one.mark()
     later = one.empty(2)
@@ -103,14 +103,13 @@ def test_what_is_taken_does_not_overlap_and_is_given_back():
     one.reset_to(mark)
     assert one.empty(2).data_ptr() == later.data_ptr()
     del one
-    assert sum(block.numel() for block in arena._free_blocks[torch.float32]) >= 116
-    start = arena._free_blocks[torch.float32][0].data_ptr()
-    assert Arena(torch.float32, CPU).empty(10).data_ptr() == start, "used again"
+    assert sum(block.numel() for block in sweep._free_blocks[torch.float32]) >= 116
+    start = sweep._free_blocks[torch.float32][0].data_ptr()
+    assert Arena(torch.float32, CPU, SMALL).empty(10).data_ptr() == start, "used again"
 
 
-def test_very_much_is_not_kept(monkeypatch):
-    monkeypatch.setattr(arena, "LARGEST_BLOCK", 100)
-    one = Arena(torch.float32, CPU)
+def test_very_much_is_not_kept():
+    one = Arena(torch.float32, CPU, Options(arena_numbers=0, arena_bytes=100))
     one.empty(26)
     del one
-    assert not arena._free_blocks.get(torch.float32)
+    assert not sweep._free_blocks.get(torch.float32)

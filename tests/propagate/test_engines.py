@@ -21,17 +21,13 @@ from dgl_treestack.data.vocabulary import PRESETS
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.expression import Expression
 from dgl_treestack.expression.operators import MATH, Operator, Signature
-from dgl_treestack.propagate import States, draw_noise, propagate
+from dgl_treestack.propagate import Noise, Options, States, draw_noise, propagate
 from dgl_treestack.propagate.compiled import kernels
 from dgl_treestack.propagate.compiled.stepper import CompiledStepper
 from dgl_treestack.propagate.compiled.traced import TracedStep
-from dgl_treestack.propagate.levels import arena, eager, linear_maps, plan
-from dgl_treestack.propagate.levels.arena import Arena
-from dgl_treestack.propagate.levels.eager import EagerStepper
-from dgl_treestack.propagate.levels.linear_maps import LinearMaps
+from dgl_treestack.propagate.levels.eager import EagerStepper, LinearMaps
 from dgl_treestack.propagate.levels.plan import make_plan
-from dgl_treestack.propagate.levels.sweep import Work, sweep
-from dgl_treestack.propagate.noise import Noise
+from dgl_treestack.propagate.levels.sweep import Arena, Work, sweep
 
 
 @every_engine
@@ -68,22 +64,21 @@ def test_unknown_engine():
 @pytest.mark.parametrize("engine", ["levels", traced])
 @pytest.mark.parametrize("form", cells.FORMS)
 @every_model
-def test_levels_has_the_gradients_of_topo(name, form, engine, monkeypatch):
+def test_levels_has_the_gradients_of_topo(name, form, engine):
     """With sharing and without, dropout and external input, signals and none, batches of changing size, steps recorded or taken
     again, with tensors from the memory of a sweep, as those of large batches are."""
-    monkeypatch.setattr(arena, "SMALLEST", 0)
     if name == "tree_rnn_second_order_bilinear" and form == "child_sum":
         return  # an error, which tests/cells/test_forms.py sees
     cell, external = (make(name, input_size=size, dropout=0.3, form=form).train() for size in (0, 2))
     for count, recorded_rows in ((8, 10**6), (3, 0)):
-        monkeypatch.setattr(eager, "MOST_RECORDED", recorded_rows)
+        options = Options(arena_numbers=0, recorded_rows=recorded_rows)
         batch, source = graph.from_expressions(some_trees(count, count), VOCABULARY), torch.Generator().manual_seed(count)
-        assert_same_gradients(cell, batch, engine)
-        assert_same_gradients(cell, batch, engine, draw_noise(cell, batch, source))
-        assert_same_gradients(cell, batch, engine, draw_noise(cell, batch, source, per_subtree=True))
+        assert_same_gradients(cell, batch, engine, options=options)
+        assert_same_gradients(cell, batch, engine, draw_noise(cell, batch, source), options=options)
+        assert_same_gradients(cell, batch, engine, draw_noise(cell, batch, source, per_subtree=True), options=options)
         batch.ndata["input"] = torch.randn(batch.num_nodes(), 2, dtype=torch.float64, generator=source)
         signals = list(cell.signals) if engine == "levels" else []
-        assert_same_gradients(external, batch, engine, draw_noise(external, batch, source), signals)
+        assert_same_gradients(external, batch, engine, draw_noise(external, batch, source), signals, options)
 
 
 @needs_compiler
@@ -123,11 +118,10 @@ def test_weights_may_be_tied_and_untied_at_any_time(engine):
 
 
 @pytest.mark.parametrize("engine", ["levels", traced])
-def test_what_a_way_back_needs_may_not_be_changed_before_it(engine, monkeypatch):
-    monkeypatch.setattr(eager, "MOST_RECORDED", 0)
+def test_what_a_way_back_needs_may_not_be_changed_before_it(engine):
     cell, batch = make("tree_rnn", input_size=2).train(), graph.from_expressions(some_trees(), VOCABULARY)
     batch.ndata["input"] = torch.rand(batch.num_nodes(), 2, dtype=torch.float64)
-    h = propagate(batch, cell, engine=engine)
+    h = propagate(batch, cell, engine=engine, options=Options(recorded_rows=0))
     batch.ndata["input"].zero_()
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         h.sum().backward()
@@ -177,33 +171,32 @@ def test_a_way_back_that_failed_leaves_nothing(engine, home, name, monkeypatch):
     assert all(map(torch.equal, found, wanted))
 
 
-def test_gradients_of_weights_may_wait_or_not(monkeypatch):
+def test_gradients_of_weights_may_wait_or_not():
     cell, batch = make("mtree_lstm_stack").train(), graph.from_expressions(some_trees(), VOCABULARY)
     for most in (0, 7, 10**6):
-        monkeypatch.setattr(linear_maps, "MOST_DEFERRED", most)
-        assert_same_gradients(cell, batch, "levels")
+        assert_same_gradients(cell, batch, "levels", options=Options(deferred_rows=most))
 
 
 def test_gradients_lie_in_order_whatever_x_is():
     """What native code is given has the strides that it was made for. A single node's x may have others."""
     cell, batch = make("tree_lstm_two_stacks"), graph.from_expressions([Expression.parse("x + y")], VOCABULARY)
-    (frontier,) = cpu_plan(batch, shared=True).frontiers
+    plan = cpu_plan(batch, shared=True)
+    (frontier,) = plan.frontiers
     x = torch.rand(1, 2, 5, dtype=torch.float64).transpose(1, 2)
-    maps = LinearMaps(cell, ["Add"], Arena(torch.float64, torch.device("cpu")))
+    maps = LinearMaps(Work(cell, plan, None, {}, {}, Arena(torch.float64, torch.device("cpu"), Options()), Options()))
     y = maps.forward("c_stack_rows", frontier, x)
     assert not x.is_contiguous() and maps.backward("c_stack_rows", frontier, x, torch.ones_like(y)).is_contiguous()
 
 
-def test_long_levels_are_cut(monkeypatch):
+def test_long_levels_are_cut():
     cell, batch = make("tree_smu"), graph.from_expressions(some_trees(), VOCABULARY)
-    whole = len(cpu_plan(batch, shared=False).frontiers)
-    monkeypatch.setattr(plan, "MOST_ROWS", 3)
-    assert len(cpu_plan(batch, shared=False).frontiers) > whole
-    assert_same_gradients(cell, batch, "levels")
+    cut = cpu_plan(batch, shared=False, frontier_rows=3).frontiers
+    assert len(cut) > len(cpu_plan(batch, shared=False).frontiers) and max(f.stop - f.start for f in cut) == 3
+    assert_same_gradients(cell, batch, "levels", options=Options(frontier_rows=3, share=False))
 
 
-def cpu_plan(batch, *, shared):
-    return make_plan(columns(batch, MATH), MATH, shared=shared, device=torch.device("cpu"))
+def cpu_plan(batch, *, shared, **options):
+    return make_plan(columns(batch, MATH), MATH, shared=shared, device=torch.device("cpu"), **options)
 
 
 @pytest.mark.parametrize("shared", [False, True])
@@ -261,7 +254,7 @@ def test_the_sweep_is_of_any_device_and_never_waits_for_it(name, engine):
     cell = make(name).to("meta").train()
     batch = graph.from_expressions(some_trees(), VOCABULARY)
     made = make_plan(columns(batch, MATH), MATH, shared=True, device=torch.device("meta"))
-    work = Work(cell, made, None, Noise(), {}, Arena(torch.float64, torch.device("meta")))
+    work = Work(cell, made, None, Noise(), {}, Arena(torch.float64, torch.device("meta"), Options()), Options())
     stepper = EagerStepper(work) if engine == "levels" else CompiledStepper(work, kernels.eager)
     leaves = torch.empty(len(made.token), cell.hidden, dtype=torch.float64, device="meta", requires_grad=True)
     states = States(sweep(work, stepper, leaves), made.row)

@@ -23,7 +23,26 @@ from dgl_treestack.data.forest import NO_OPERATOR, Forest
 from dgl_treestack.data.wellformed import Checked
 from dgl_treestack.expression.operators import Signature
 
-MOST_ROWS = 1024  # of a frontier, which bounds the memory of a step's intermediate results
+
+@dataclass(frozen=True)
+class Options:
+    """Settings of the engine. They change time and memory, and results by rounding alone.
+
+    share: equal subtrees may have one row.
+    frontier_rows: most rows of a frontier, which bounds the memory of a step's intermediate results.
+    recorded_rows: most rows of a batch for which eager steps keep autograd's records. They take several times the memory of
+    the buffers; without them backward recomputes every step.
+    deferred_rows: most rows of a product whose weight gradients eager steps defer.
+    arena_numbers: size from which on a tensor lies in the arena; a smaller one comes from torch's allocator.
+    arena_bytes: largest block that is kept from sweep to sweep.
+    """
+
+    share: bool = True
+    frontier_rows: int = 1024
+    recorded_rows: int = 2**17
+    deferred_rows: int = 2048
+    arena_numbers: int = 2**14
+    arena_bytes: int = 2**31
 
 
 class Frontier(NamedTuple):
@@ -59,14 +78,14 @@ class Plan:
 
 
 class Plans:
-    """Plans of batches. share: equal subtrees may have one row.
+    """Plans of batches.
 
     The plan of a forest is made when it is first asked for, and cached. The plan of a graph is made at every call, because
     graphs may be changed. forests: those of batches that were made together; all are planned when one of them is.
     """
 
-    def __init__(self, signature: Signature, forests: Sequence[Forest] = (), *, share: bool = True):
-        self.signature, self.forests, self.share = signature, forests, share
+    def __init__(self, signature: Signature, forests: Sequence[Forest] = (), *, options: Options = Options()):
+        self.signature, self.forests, self.options = signature, forests, options
         self.cached: dict[tuple[Forest, bool, torch.device], Plan] = {}
 
     def get(
@@ -83,36 +102,35 @@ class Plans:
         noise_subtree: (N,) subtrees by which dropout was drawn. If the graph was changed since, no rows are shared.
         checked: the result of `check` for a graph, to skip the check.
         """
-        shared = shared and self.share
+        shared, rows = shared and self.options.share, self.options.frontier_rows
         if not isinstance(source, Forest):
             nodes = columns(source, self.signature, checked=checked)
             if shared and noise_subtree is not None:
                 noise_of_subtree = np.zeros(int(nodes.subtree.max(initial=0)) + 1, dtype=noise_subtree.dtype)
                 noise_of_subtree[nodes.subtree] = noise_subtree
                 shared = bool((noise_of_subtree[nodes.subtree] == noise_subtree).all())
-            return make_plan(nodes, self.signature, shared=shared, device=device)
+            return make_plan(nodes, self.signature, shared=shared, device=device, frontier_rows=rows)
         if (source, shared, device) not in self.cached:
             for forest in self.forests if source in self.forests else [source]:
-                plan = make_plan(columns(forest, self.signature), self.signature, shared=shared, device=device)
+                nodes = columns(forest, self.signature)
+                plan = make_plan(nodes, self.signature, shared=shared, device=device, frontier_rows=rows)
                 self.cached[forest, shared, device] = plan
         return self.cached[source, shared, device]
 
 
-def make_plan(nodes: Columns, signature: Signature, *, shared: bool, device: torch.device) -> Plan:
+def make_plan(
+    nodes: Columns, signature: Signature, *, shared: bool, device: torch.device, frontier_rows: int = Options.frontier_rows
+) -> Plan:
     """The plan of a batch, made on the CPU, its indices on a device.
 
-    shared: one row for all equal subtrees; without it only leaves share rows.
+    shared: one row for all equal subtrees; without it only leaves share rows. frontier_rows: see `Options`.
     """
-
-    def on_device(indices: np.ndarray) -> Tensor:
-        return torch.from_numpy(indices).to(device, non_blocking=True)
-
     op, children = nodes.op, nodes.children
     root = signature.index[signature.root] if signature.root else NO_OPERATOR - 1
     order = nodes.subtree.argsort(kind="stable")  # subtrees are numbered: leaves, operators by level, arity and name, roots
-    number = nodes.subtree[order]
+    subtree = nodes.subtree[order]
     first = np.ones(len(order), dtype=bool)  # whether a node is the first of its row
-    first[1:] = number[1:] != number[:-1]
+    first[1:] = subtree[1:] != subtree[:-1]
     if not shared:
         first |= op[order] != NO_OPERATOR
     row = np.empty(len(op), dtype=np.int64)
@@ -123,17 +141,19 @@ def make_plan(nodes: Columns, signature: Signature, *, shared: bool, device: tor
     leaf_nodes, inner_nodes = node_of_row[:leaves], node_of_row[leaves:]
     inner_children = children.take(inner_nodes, 0)
     arity = (inner_children >= 0).sum(1)
-    frontiers, edge = [], 0
-    on_device_nodes, on_device_children = on_device(inner_nodes), on_device(row[inner_children[inner_children >= 0]])
-    for start, stop, operators, sizes in _frontiers(nodes.height.take(inner_nodes), arity, op.take(inner_nodes), signature):
+    child_rows = row[inner_children[inner_children >= 0]]
+    arrays = row, nodes.token.take(leaf_nodes), nodes.number.take(leaf_nodes), inner_nodes, child_rows
+    rows, token, number, inner, below = [torch.from_numpy(array).to(device, non_blocking=True) for array in arrays]
+    frontiers, edge, levels = [], 0, nodes.height.take(inner_nodes)
+    for start, stop, operators, sizes in _frontiers(levels, arity, op.take(inner_nodes), signature, frontier_rows):
         edges = slice(edge, edge := edge + (stop - start) * int(arity[start]))
-        rows = on_device_nodes[start:stop], on_device_children[edges]
-        frontiers.append(Frontier(leaves + start, leaves + stop, int(arity[start]), *rows, operators, sizes))
+        span = leaves + start, leaves + stop, int(arity[start])
+        frontiers.append(Frontier(*span, inner[start:stop], below[edges], operators, sizes))
     return Plan(
         rows=len(node_of_row) + 1,
-        row=on_device(row),
-        token=on_device(nodes.token.take(leaf_nodes)),
-        number=on_device(nodes.number.take(leaf_nodes)),
+        row=rows,
+        token=token,
+        number=number,
         frontiers=tuple(frontiers),
         operators=tuple(dict.fromkeys(itertools.chain(*(frontier.operators for frontier in frontiers)))),
         width=children.shape[1],
@@ -141,7 +161,7 @@ def make_plan(nodes: Columns, signature: Signature, *, shared: bool, device: tor
 
 
 def _frontiers(
-    level: np.ndarray, arity: np.ndarray, op: np.ndarray, signature: Signature
+    level: np.ndarray, arity: np.ndarray, op: np.ndarray, signature: Signature, most_rows: int
 ) -> Iterator[tuple[int, int, tuple[str, ...], tuple[int, ...]]]:
     """Start, stop, operators and sizes of the segments of every frontier of operators (n,), in order."""
     if not len(op):
@@ -149,7 +169,7 @@ def _frontiers(
     new_frontier = (level[1:] != level[:-1]) | (arity[1:] != arity[:-1])
     new_segment = new_frontier | (op[1:] != op[:-1])
     runs = itertools.pairwise([0, *(np.flatnonzero(new_frontier) + 1).tolist(), len(op)])
-    starts = [start for run in runs for start in range(*run, MOST_ROWS)]
+    starts = [start for run in runs for start in range(*run, most_rows)]
     cuts = sorted({*starts, *(np.flatnonzero(new_segment) + 1).tolist()})
     operators = tuple([signature.names[i] for i in op.take(cuts).tolist()])
     sizes = tuple([end - start for start, end in itertools.pairwise([*cuts, len(op)])])

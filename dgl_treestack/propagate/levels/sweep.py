@@ -1,39 +1,88 @@
-"""The sweep over the frontiers of a plan, forward and backward, as one autograd function.
+"""The sweep over the frontiers of a plan, forward and backward, as one autograd function, and its memory.
 
 Forward, frontier by frontier: the rows of the children are gathered from the buffers, the cell takes its step, the new rows are
 written. Backward, in reverse order: the gradient of a frontier's rows goes through its step and is added to the gradients of
 the children's rows. A `Stepper` computes the steps and their gradients.
+
+The memory is kept from one sweep to the next, because fresh pages of the operating system cost more than the computation. A
+sweep takes tensors one after the other from a block. When neither its autograd graph nor its states are referenced any more,
+the block is kept for the next sweep. GPUs have a caching allocator of their own.
 """
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from dgl_treestack.cells import Cell
-from dgl_treestack.propagate.levels.arena import Arena
-from dgl_treestack.propagate.levels.plan import Plan
-from dgl_treestack.propagate.noise import Noise
+from dgl_treestack.cells import PER_CHILD, Cell
+from dgl_treestack.data.columns import Source, feature
+from dgl_treestack.data.wellformed import Checked
+from dgl_treestack.propagate.levels.plan import Options, Plan, Plans
 
 Buffers = dict[str, Tensor]
+ALIGNMENT = 64  # bytes, of tensors in an arena
+_free_blocks: dict[torch.dtype, list[Tensor]] = {}
+
+
+class Arena:
+    """The memory of one sweep. Its tensors are valid as long as the arena is referenced."""
+
+    def __init__(self, dtype: torch.dtype, device: torch.device, options: Options):
+        self.dtype, self.device, self.options = dtype, device, options
+        self.blocks: list[Tensor] = []
+        if device.type == "cpu":
+            with suppress(KeyError, IndexError):  # another thread may have taken the last block
+                self.blocks.append(_free_blocks[dtype].pop())
+        self.used = 0  # numbers of the last block
+
+    def empty(self, *shape: int) -> Tensor:
+        """An uninitialised tensor."""
+        count = math.prod(shape)
+        if count < self.options.arena_numbers or self.device.type != "cpu":
+            return torch.empty(shape, dtype=self.dtype, device=self.device)
+        if not self.blocks or self.used + count > self.blocks[-1].numel():
+            self.blocks.append(torch.empty(max(count, 2 * self._size()), dtype=self.dtype))
+            self.used = 0
+        block, start = self.blocks[-1], self.used
+        self.used += -(-count * self.dtype.itemsize // ALIGNMENT) * ALIGNMENT // self.dtype.itemsize
+        # Not a view: autograd would treat a write to one part of the block as a write to all of it.
+        return block.new_empty(0).set_(block.untyped_storage(), start, shape)  # type: ignore[call-overload]
+
+    def mark(self) -> tuple[int, int]:
+        """A position for `reset_to`."""
+        return len(self.blocks), self.used
+
+    def reset_to(self, mark: tuple[int, int]) -> None:
+        """Free what was taken since the mark. Tensors in blocks that were begun since stay taken."""
+        if len(self.blocks) == mark[0]:
+            self.used = mark[1]
+
+    def _size(self) -> int:
+        return sum(block.numel() for block in self.blocks)
+
+    def __del__(self) -> None:
+        free = _free_blocks.setdefault(self.dtype, [])
+        if self.blocks and len(free) < 2 and self._size() * self.dtype.itemsize <= self.options.arena_bytes:
+            free.append(self.blocks[0] if len(self.blocks) == 1 else torch.empty(self._size(), dtype=self.dtype))
 
 
 @dataclass(frozen=True, eq=False)
 class Work:
-    """The input of a sweep. inputs: external input (N, input_size) or None. signals: shape of every signal that is asked for.
-
-    arena: the memory of the sweep.
-    """
+    """The input of a sweep. inputs: external input (N, input_size) or None. signals: shapes of those that are asked for."""
 
     cell: Cell
     plan: Plan
     inputs: Tensor | None
-    noise: Noise
+    noise: Mapping[str, Tensor]
     signals: Mapping[str, tuple[int, ...]]
     arena: Arena
+    options: Options
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -58,10 +107,35 @@ class Stepper(Protocol):
     def settle(self) -> list[Tensor | None]: ...
 
 
+def run(
+    source: Source,
+    cell: Cell,
+    signals: Sequence[str],
+    noise: Mapping[str, Tensor],
+    noise_subtree: np.ndarray | None,
+    plans: Plans,
+    stepper_of: Callable[[Work], Stepper],
+    checked: Checked | None = None,
+) -> tuple[Buffers, Tensor, Arena]:
+    """Run a cell, see `propagate.compute`: the rows of fields and signals, the row of every node, the memory of the rows.
+
+    noise_subtree: (N,) numbers of subtrees if dropout was drawn per subtree. checked: the result of `check` for a graph.
+    """
+    parameter = next(cell.parameters())
+    inputs = feature(source, "input").to(parameter.device) if cell.input_size else None
+    may_share = inputs is None and (not noise or noise_subtree is not None)
+    plan = plans.get(source, shared=may_share, device=parameter.device, noise_subtree=noise_subtree, checked=checked)
+    shapes = {name: tuple(plan.width if size == PER_CHILD else size for size in cell.signals[name]) for name in signals}
+    arena = Arena(parameter.dtype, parameter.device, plans.options)
+    work = Work(cell, plan, inputs, noise, shapes, arena, plans.options)
+    buffers = sweep(work, stepper_of(work), cell.leaf(plan.token, plan.number)["h"])
+    rows = {name if name in cell.fields else f"signal/{name}": buffer for name, buffer in buffers.items()}
+    return rows, plan.row, arena
+
+
 def sweep(work: Work, stepper: Stepper, leaves: Tensor) -> Buffers:
     """The rows of every buffer, from the leaves' h (L, H)."""
-    recording = torch.is_grad_enabled()
-    buffers = _Sweep.apply(work, stepper, recording, leaves, work.inputs, *stepper.parameters)
+    buffers = _Sweep.apply(work, stepper, torch.is_grad_enabled(), leaves, work.inputs, *stepper.parameters)
     return dict(zip(work.shapes, buffers, strict=True))
 
 
