@@ -103,24 +103,13 @@ def _trace(function: Any, examples: list[Tensor], rows_per_node: list[int]) -> t
     return graph, used
 
 
-class _Listed(nn.Module):
-    """A graph as a module with one argument, the list of its inputs."""
-
-    def __init__(self, graph: nn.Module):
-        super().__init__()
-        self.graph = graph
-
-    def forward(self, tensors: list[Tensor]) -> Any:
-        return self.graph(*tensors)
-
-
 def _compile(graph: torch.fx.GraphModule, examples: list[Tensor], rows_per_node: Sequence[int]) -> Path:
     """The file with the native code of a graph."""
     nodes, rows = Dim("nodes", min=1), Dim("rows", min=1)
     dynamic = [{0: count * nodes if count > 1 else nodes if count else rows} for count in rows_per_node]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        program = torch.export.export(_Listed(graph), (examples,), dynamic_shapes=(dynamic,), strict=False)
+        program = torch.export.export(graph, tuple(examples), dynamic_shapes=tuple(dynamic), strict=False)
     layouts = [(str(tensor.dtype), str(tensor.device), tuple(tensor.shape[1:]), tensor.stride()) for tensor in examples]
     constants = [repr((name, value.tolist())) for name, value in program.constants.items() if isinstance(value, Tensor)]
     inline = [write("x") for write in _torch.INLINE.values()]

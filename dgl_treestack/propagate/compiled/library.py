@@ -23,7 +23,7 @@ from dgl_treestack.errors import ConfigurationError
 
 logger = logging.getLogger(__name__)
 
-SOURCES = [Path(__file__).parent / "csrc" / name for name in ("sweep.cpp", "maps.h", "blas.h", "arena.h")]
+SOURCES = [Path(__file__).parent / "csrc" / name for name in ("sweep.cpp", "linear.h")]
 PYTHON = Path(sysconfig.get_path("include"))
 FLAGS = ("-O2", "-std=c++20", "-fPIC", "-shared", "-fvisibility=hidden")
 

@@ -10,7 +10,7 @@
 #include <optional>
 #include <unordered_map>
 
-#include "maps.h"
+#include "linear.h"
 
 namespace treestack {
 
@@ -22,11 +22,11 @@ class Graph {
   Graph(py::function function, Indices used) : function_(std::move(function)), used_(std::move(used)) {}
 
   Tensors operator()(const Tensors& inputs) const {
-    Tensors chosen;
-    chosen.reserve(used_.size());
-    for (auto i : used_) chosen.push_back(inputs[i]);
-    if (!native_) return function_(chosen).cast<Tensors>();
-    return native_->boxed_run(std::move(chosen));
+    Tensors used;
+    used.reserve(used_.size());
+    for (auto i : used_) used.push_back(inputs[i]);
+    if (!native_) return function_(used).cast<Tensors>();
+    return native_->boxed_run(std::move(used));
   }
 
  private:
@@ -125,10 +125,10 @@ class Sweep {
   Tensor linear(const Tensor& x, int64_t call, int64_t width, bool transposed) {
     at::DimVector shape(x.sizes().begin(), x.sizes().end() - 1);
     shape.push_back(width);
-    auto y = arena_->take(shape), to = flat(y), from = flat(x);
-    by_segment(call, to.size(0), [&](Map& map, int64_t start, int64_t count) {
-      if (transposed) map.backward({from, start, count}, {to, start, count});
-      else map.forward({from, start, count}, {to, start, count});
+    auto y = arena_->take(shape), y_rows = flat(y), x_rows = flat(x);
+    by_segment(call, y_rows.size(0), [&](Map& map, int64_t start, int64_t count) {
+      if (transposed) map.backward({x_rows, start, count}, {y_rows, start, count});
+      else map.forward({x_rows, start, count}, {y_rows, start, count});
     });
     return y;
   }
@@ -141,16 +141,16 @@ class Sweep {
  private:
   // Sets the sweep and the frontier that `linear` belongs to, on this thread.
   struct Active {
-    Active(Sweep* sweep, Tensor block) : sweep(sweep), before(active_) {
+    Active(Sweep* sweep, Tensor block) : sweep(sweep), previous(active_) {
       active_ = sweep;
       sweep->arena_.emplace(std::move(block));
     }
     ~Active() {
-      active_ = before;
+      active_ = previous;
       sweep->arena_.reset();
     }
     void frontier(const Frontier& frontier) { sweep->frontier_ = &frontier; }
-    Sweep *sweep, *before;
+    Sweep *sweep, *previous;
   };
 
   static void check_signals() {
@@ -185,8 +185,8 @@ class Sweep {
     NoAutograd guard;
     for (size_t i = 0; i < step.destinations.size(); ++i) {
       auto field = step.destinations[i];
-      if (field >= 0) add_at(gradients[field], frontier.children, results[i].flatten(0, 1));
-      else if (of_inputs) add_at(*of_inputs, frontier.nodes, results[i]);
+      if (field >= 0) gradients[field].index_add_(0, frontier.children, results[i].flatten(0, 1));
+      else if (of_inputs) of_inputs->index_add_(0, frontier.nodes, results[i]);
     }
   }
 
@@ -211,10 +211,10 @@ class Sweep {
     auto& maps = maps_[frontier_->arity][call];
     auto entry = maps.find(operator_);
     if (entry != maps.end()) return entry->second;
-    auto& described = steps_.at(frontier_->arity)->calls[call];
+    auto& specification = steps_.at(frontier_->arity)->calls[call];
     auto parameter = [&](int64_t i) { return i < 0 ? Tensor() : parameters_[i]; };
-    Map made(parameter(described.weights[operator_]), parameter(described.biases[operator_]));
-    return maps.emplace(operator_, std::move(made)).first->second;
+    Map map(parameter(specification.weights[operator_]), parameter(specification.biases[operator_]));
+    return maps.emplace(operator_, std::move(map)).first->second;
   }
 
   std::map<size_t, std::shared_ptr<Step>> steps_;

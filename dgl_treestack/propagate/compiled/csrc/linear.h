@@ -1,0 +1,158 @@
+// The linear maps of operators: forward, gradient of x, gradients of weight and bias; and the memory of their results.
+//
+// Most products are of a few rows. They are computed by the BLAS that torch is linked to, because torch's own calls take longer
+// to begin than such products take. On other devices, of other numbers, and where torch has no such BLAS, they are torch's.
+
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <bit>
+#include <cstring>
+#include <numeric>
+
+// Where low bytes come first, integers of 64 bits can be read as such of 32 too, whichever BLAS counts in.
+extern "C" {
+__attribute__((weak)) void sgemm_(const char*, const char*, const int64_t*, const int64_t*, const int64_t*, const float*,
+                                  const float*, const int64_t*, const float*, const int64_t*, const float*, float*,
+                                  const int64_t*);
+__attribute__((weak)) void dgemm_(const char*, const char*, const int64_t*, const int64_t*, const int64_t*, const double*,
+                                  const double*, const int64_t*, const double*, const int64_t*, const double*, double*,
+                                  const int64_t*);
+}
+
+namespace treestack {
+
+using at::Tensor;
+using Tensors = std::vector<Tensor>;
+using Indices = std::vector<size_t>;
+using Shape = std::vector<int64_t>;
+using NoAutograd = at::AutoDispatchBelowADInplaceOrView;
+
+// Tensors cut one after the other from a block, until it is full. The block stays when the arena is reset.
+class Arena {
+ public:
+  explicit Arena(Tensor block) : block_(std::move(block)) {}
+
+  Tensor take(at::IntArrayRef shape) {
+    auto numbers = std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
+    auto aligned = (numbers + 15) / 16 * 16;
+    if (used_ + aligned > block_.numel()) return at::empty(shape, block_.options());
+    at::DimVector strides(shape.size(), 1);
+    for (size_t i = shape.size() - 1; i > 0; --i) strides[i - 1] = strides[i] * shape[i];
+    auto tensor = block_.as_strided(shape, strides, block_.storage_offset() + used_);
+    used_ += aligned;
+    return tensor;
+  }
+
+  void reset() { used_ = 0; }
+
+ private:
+  Tensor block_;
+  int64_t used_ = 0;
+};
+
+// Consecutive rows of a matrix.
+struct Rows {
+  Tensor all;
+  int64_t start, count;
+
+  Rows(Tensor matrix) : Rows(matrix, 0, matrix.size(0)) {}
+  Rows(Tensor matrix, int64_t start, int64_t count) : all(std::move(matrix)), start(start), count(count) {}
+
+  Tensor tensor() const { return count == all.size(0) ? all : all.narrow(0, start, count); }
+
+  // Whether BLAS can take them: the numbers of a row lie side by side.
+  bool blas_takes() const {
+    auto type = all.scalar_type();
+    bool has_blas = type == at::kFloat ? sgemm_ != nullptr : type == at::kDouble && dgemm_ != nullptr;
+    bool readable = has_blas && std::endian::native == std::endian::little;
+    return readable && all.is_cpu() && count > 0 && all.stride(1) == 1 && all.stride(0) >= all.size(1);
+  }
+
+  template <typename Number>
+  Number* data() const { return all.mutable_data_ptr<Number>() + start * all.stride(0); }
+};
+
+// BLAS stores matrices by column, and so computes the transposed product: b comes before a.
+template <typename Number, typename Gemm>
+void call(Gemm gemm, const Rows& a, bool transpose_a, const Rows& b, bool transpose_b, const Rows& out, bool adding) {
+  int64_t rows = out.count, width = out.all.size(1), inner = transpose_a ? a.count : a.all.size(1);
+  int64_t step_a = a.all.stride(0), step_b = b.all.stride(0), step_out = out.all.stride(0);
+  Number alpha = 1, beta = adding;
+  gemm(transpose_b ? "T" : "N", transpose_a ? "T" : "N", &width, &rows, &inner, &alpha, b.data<Number>(), &step_b,
+       a.data<Number>(), &step_a, &beta, out.data<Number>(), &step_out);
+}
+
+// out = a b, or out += a b if adding.
+inline void product(const Rows& a, bool transpose_a, const Rows& b, bool transpose_b, const Rows& out, bool adding) {
+  if (a.blas_takes() && b.blas_takes() && out.blas_takes()) {
+    if (out.all.scalar_type() == at::kFloat) return call<float>(sgemm_, a, transpose_a, b, transpose_b, out, adding);
+    return call<double>(dgemm_, a, transpose_a, b, transpose_b, out, adding);
+  }
+  auto left = transpose_a ? a.tensor().t() : a.tensor(), right = transpose_b ? b.tensor().t() : b.tensor();
+  auto result = out.tensor();
+  if (adding) result.addmm_(left, right);
+  else at::mm_out(result, left, right);
+}
+
+template <typename Number>
+void add_rows_to(Number* total, const Rows& rows) {
+  auto step = rows.all.stride(0), width = rows.all.size(1);
+  auto* row = rows.data<Number>();
+  for (int64_t i = 0; i < rows.count; ++i, row += step)
+    for (int64_t j = 0; j < width; ++j) total[j] += row[j];
+}
+
+// total = the sum of rows, or total + the sum. Of many rows torch's sum is more exact.
+inline void sum(const Rows& rows, Tensor& total) {
+  bool few = rows.blas_takes() && rows.count < 64;
+  if (!few) return void(total = total.defined() ? total.add_(rows.tensor().sum(0)) : rows.tensor().sum(0));
+  if (!total.defined()) total = at::zeros({rows.all.size(1)}, rows.all.options());
+  if (total.scalar_type() == at::kFloat) add_rows_to(total.mutable_data_ptr<float>(), rows);
+  else add_rows_to(total.mutable_data_ptr<double>(), rows);
+}
+
+// Writes one row into all rows.
+inline void fill(const Rows& out, const Tensor& row) {
+  bool copies = row.is_cpu() && row.is_contiguous() && row.scalar_type() == out.all.scalar_type();
+  if (!copies || !out.blas_takes() || row.numel() != out.all.size(1)) return void(out.tensor().copy_(row));
+  auto size = row.numel() * row.element_size(), step = out.all.stride(0) * row.element_size();
+  auto* to = static_cast<char*>(out.all.mutable_data_ptr()) + out.start * step;
+  for (int64_t i = 0; i < out.count; ++i) std::memcpy(to + i * step, row.const_data_ptr(), size);
+}
+
+// One operator's map of a call of `linear`: weight (out, in) and bias (out), either may be absent.
+class Map {
+ public:
+  Map(const Tensor& weight, const Tensor& bias) : weight_(weight), bias_(bias) {
+    bool both = weight_.defined() && bias_.defined();
+    TORCH_CHECK(!both || weight_.options().type_equal(bias_.options()), "weight and bias are of different types");
+  }
+
+  void forward(const Rows& x, const Rows& y) const {
+    if (bias_.defined()) fill(y, bias_);
+    if (weight_.defined()) product(x, false, weight_, true, y, bias_.defined());
+  }
+
+  void backward(const Rows& gradient_y, const Rows& gradient_x) const {
+    product(gradient_y, false, weight_, false, gradient_x, false);
+  }
+
+  // Adds to the gradients of weight and bias.
+  void accumulate(const Rows& x, const Rows& gradient_y) {
+    if (weight_.defined()) {
+      bool adding = weight_gradient.defined();
+      if (!adding) weight_gradient = at::empty_like(weight_);
+      product(gradient_y, true, x, false, weight_gradient, adding);
+    }
+    if (bias_.defined()) sum(gradient_y, bias_gradient);
+  }
+
+  Tensor weight_gradient, bias_gradient;
+
+ private:
+  Tensor weight_, bias_;
+};
+
+}  // namespace treestack
