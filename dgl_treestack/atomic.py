@@ -2,11 +2,12 @@
 
 import contextlib
 import gzip
+import json
 import os
 import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from dgl_treestack.errors import OutputError
 
@@ -22,6 +23,11 @@ def write_bytes(path: Path | str, content: bytes) -> None:
 def write_text(path: Path | str, content: str) -> None:
     """Write a UTF-8 text file atomically. Raises OutputError."""
     write_bytes(path, content.encode())
+
+
+def write_json_lines(path: Path | str, rows: Iterable[dict[str, Any]]) -> None:
+    """Write one JSON object per line, atomically, in their order. Raises OutputError."""
+    write_text(path, "".join(json.dumps(row, allow_nan=False) + "\n" for row in rows))
 
 
 def write_gzip(path: Path | str, pieces: Iterable[bytes]) -> None:

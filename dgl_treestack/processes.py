@@ -1,24 +1,101 @@
-"""Process pools, commands that end with the command that started them, and a lock on a folder."""
+"""Signals, commands that end with the command that started them, process pools, and a lock on a folder."""
 
 import fcntl
 import logging
 import multiprocessing
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
-from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from types import FrameType
 
 from dgl_treestack.errors import OutputError
 
 logger = logging.getLogger(__name__)
 
 CHILD_OF = "TREESTACK_PARENT"  # environment variable of a command started by another one: the process id of its parent
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Interrupted(Exception):
+    """Training was stopped by a signal, after saving. exit_code: 128 + the number of the signal."""
+
+    def __init__(self, number: int):
+        self.exit_code = 128 + number
+        super().__init__(f"Stopped by {signal.Signals(number).name}; saved.")
+
+
+@dataclass
+class Watch:
+    """Records a signal; a second one of the same kind stops the program at once.
+
+    children: processes that get SIGTERM too when it arrives; Ctrl-C reaches them by itself. number: the signal, 0 before any.
+    """
+
+    children: Sequence[subprocess.Popen[str]] = ()
+    number: int = 0
+
+    def note(self, number: int, _frame: FrameType | None) -> None:
+        """Handle a signal: record it, restore the default handler, pass SIGTERM on to the children."""
+        self.number = number
+        signal.signal(number, signal.SIG_DFL)
+        if number == signal.SIGTERM:
+            for process in self.children:
+                process.terminate()
+
+    def check(self) -> None:
+        """Raise Interrupted when a signal has arrived."""
+        if self.number:
+            raise Interrupted(self.number)
+
+
+@contextmanager
+def watch_signals(children: Sequence[subprocess.Popen[str]] = ()) -> Iterator[Watch]:
+    """Within the block, record SIGINT and SIGTERM instead of obeying them. children: see `Watch`."""
+    watch = Watch(children)
+    previous = {number: signal.signal(number, watch.note) for number in SIGNALS}
+    try:
+        yield watch
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def start_many(commands: Sequence[Sequence[str]], jobs: int) -> int:
+    """Run `treestack train ...` commands as processes of one thread each, `jobs` at a time. Returns the worst exit code."""
+    settings = {**os.environ, "OMP_NUM_THREADS": "1", CHILD_OF: str(os.getpid())}
+    children: list[subprocess.Popen[str]] = []
+    with watch_signals(children) as watch:
+
+        def run(command: Sequence[str]) -> int:
+            if watch.number:
+                return 128 + watch.number
+            # through a pipe, so that the children log whole lines instead of drawing bars over each other
+            command = [sys.executable, "-m", "dgl_treestack", *command]
+            process = subprocess.Popen(command, env=settings, stderr=subprocess.PIPE, text=True)
+            children.append(process)
+            for line in process.stderr or ():
+                logger.info(line.rstrip("\n"))
+            return process.wait()
+
+        with ThreadPoolExecutor(jobs) as pool:
+            codes = list(pool.map(run, commands))
+    return max((code if code >= 0 else 128 - code for code in codes), default=0)
+
+
+def follow_parent() -> None:
+    """Stop this command by SIGTERM, upon which it saves, when the command that started it (`CHILD_OF`) has ended."""
+    if CHILD_OF in os.environ:
+        threading.Thread(target=_end_with, args=(int(os.environ[CHILD_OF]),), daemon=True).start()
 
 
 @contextmanager
@@ -42,12 +119,6 @@ def _start_worker() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if (parent := multiprocessing.parent_process()) is not None:
         threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
-
-
-def follow_parent() -> None:
-    """Stop this command by SIGTERM, upon which it saves, when the command that started it (`CHILD_OF`) has ended."""
-    if CHILD_OF in os.environ:
-        threading.Thread(target=_end_with, args=(int(os.environ[CHILD_OF]),), daemon=True).start()
 
 
 def _end_with(parent: BaseProcess | int) -> None:

@@ -123,6 +123,7 @@ HELP = "from dgl_treestack.cli import main\ntry:\n    main(['--help'])\nexcept S
         ("import dgl_treestack.expression, dgl_treestack.data.formats, dgl_treestack.data.vocabulary", set()),
         ("import dgl_treestack.plots.depth, dgl_treestack.plots._style", {"matplotlib"}),
         ("import dgl_treestack.data.records", set()),
+        ("import dgl_treestack.runs.run, dgl_treestack.results.report", set()),
         ("import dgl_treestack.cells.memory.stack, dgl_treestack.cells\ndgl_treestack.cells.models()", {"torch"}),
         ("import dgl_treestack.generate.presets.quickstart", {"sklearn"}),
         ("import dgl_treestack.audit.report", {"sklearn"}),

@@ -28,9 +28,9 @@ from dgl_treestack.algorithmic.models import NetModel
 from dgl_treestack.algorithmic.training import Recipe, entropy, train
 from dgl_treestack.data import records
 from dgl_treestack.data.records import Record
-from dgl_treestack.runs import weights
+from dgl_treestack.runs.run import write_weights
 from dgl_treestack.sequence import ActingCell, StackRNN
-from dgl_treestack.training.random import torch_generator
+from dgl_treestack.training.state import torch_generator
 
 logger = logging.getLogger(__name__)
 
@@ -81,8 +81,8 @@ def run(task: Task, model: NetModel, extent: Extent, seed: int, folder: Path) ->
         rows += _tested(task, net, extent, seed, rounded=True)
         tensors |= {f"rounded.{name}": value for name, value in net.state_dict().items()}
     summary["seconds of one core"] = round(time.process_time() - started, 1)
-    records.write(folder / "records.jsonl", rows)
-    weights.write(folder / "nets.safetensors", tensors, {"task": task.name, "model": model.label})
+    atomic.write_json_lines(folder / "records.jsonl", rows)
+    write_weights(folder / "nets.safetensors", tensors, {"task": task.name, "model": model.label})
     atomic.write_text(folder / "summary.json", json.dumps(summary, indent=1) + "\n")
     atomic.write_text(done, "")
     return rows

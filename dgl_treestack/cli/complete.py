@@ -26,9 +26,10 @@ def complete(
     """Show the likeliest fillers for the blank of an equation, or the ranks of the right ones for a file of blanks."""
     import torch
 
+    from dgl_treestack import atomic
     from dgl_treestack.completion.answers import fill
     from dgl_treestack.completion.records import evaluate, table
-    from dgl_treestack.data import formats, records
+    from dgl_treestack.data import formats
     from dgl_treestack.errors import ConfigurationError
     from dgl_treestack.expression import Equation
     from dgl_treestack.resources import BUNDLED
@@ -40,7 +41,7 @@ def complete(
     if question.startswith(BUNDLED) or question.endswith(formats.SUFFIXES):
         rows = evaluate(opened, question, candidates, dtype=dtype, quiet=False)
         if output:
-            records.write(output, rows)
+            atomic.write_json_lines(output, rows)
         shares = list(table(rows))
         print_json(shares) if json else print(_columns(shares))
         return

@@ -26,11 +26,10 @@ def doctor(json: Json = False) -> int:
 
 def examine() -> dict[str, Any]:
     """Return versions, DGL, device, threads, bundled resources, and a list of problems (empty when all is well)."""
-    from dgl_treestack.resources import bundled, configs
-    from dgl_treestack.runs import environment
+    from dgl_treestack.resources import bundled, configs, versions
 
-    versions, names = environment.versions(), {"configurations": sorted(configs()), "data": sorted(bundled())}
-    problems = [f"{name} is not installed" for name, version in versions.items() if version == "missing"]
+    installed, names = versions(), {"configurations": sorted(configs()), "data": sorted(bundled())}
+    problems = [f"{name} is not installed" for name, version in installed.items() if version == "missing"]
     try:
         from dgl_treestack import _dgl
 
@@ -48,4 +47,4 @@ def examine() -> dict[str, Any]:
     if not all(names.values()):
         problems.append("configurations or bundled data are missing from the package; install it again")
     threads = os.environ.get("OMP_NUM_THREADS", "not set")
-    return {"versions": versions, "problems": problems, "dgl": dgl, "device": device, "threads": threads, **names}
+    return {"versions": installed, "problems": problems, "dgl": dgl, "device": device, "threads": threads, **names}

@@ -19,10 +19,10 @@ def sweep(
     """Train a grid of configurations and seeds, and print a table. Run it again to continue; finished runs are skipped."""
     from dgl_treestack.experiments import grid
     from dgl_treestack.experiments.runs import missing, train_missing
-    from dgl_treestack.resources import find_sweep
+    from dgl_treestack.resources import find_config
     from dgl_treestack.results import report
 
-    described = grid.load(find_sweep(file))
+    described = grid.load(find_config(file, "sweep"))
     configs = [config for _, config in described.configs]
     if dry_run:
         print("\n".join(missing(configs, described.seeds, output_dir)))

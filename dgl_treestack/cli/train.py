@@ -33,7 +33,7 @@ def train(
 ) -> int:
     """Train models. Ctrl-C saves a checkpoint; --resume continues to the same numbers as a run that was never stopped."""
     from dgl_treestack.errors import ConfigurationError
-    from dgl_treestack.training.interruption import Interrupted
+    from dgl_treestack.processes import Interrupted
     from dgl_treestack.training.start import check_seeds
 
     if not configs:
@@ -70,10 +70,10 @@ def _train_trees(
     """Train every configuration with every seed. Returns the exit code. Raises Interrupted."""
     import torch
 
-    from dgl_treestack.processes import follow_parent
+    from dgl_treestack.processes import follow_parent, start_many
     from dgl_treestack.resources import find_config
     from dgl_treestack.runs import configuration
-    from dgl_treestack.training.start import start, start_many
+    from dgl_treestack.training.start import start
 
     follow_parent()
     configs = {name: configuration.override(configuration.load(find_config(name)), assignments) for name in names}

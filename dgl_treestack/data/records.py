@@ -1,7 +1,7 @@
 """Records: one row per evaluated equation. Every table and every curve is a group-by over them.
 
 A row is plain data: `schema`, `id`, `split`, `depth`, `label`, `score`, `correct` (None without a label), and the columns
-that the task adds.
+that the task adds. `atomic.write_json_lines` writes them.
 """
 
 import json
@@ -11,7 +11,6 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from dgl_treestack import atomic
 from dgl_treestack.data.formats.example import Example
 from dgl_treestack.errors import DataError
 
@@ -21,21 +20,10 @@ REQUIRED = ("schema", "id", "split", "depth", "label", "score", "correct")
 Record = dict[str, Any]
 
 
-def stem(data: Path | str) -> str:
-    """The file name, without suffix, of the records about a data file: `bundled:quickstart/test` -> `test`."""
-    name = Path(str(data).removeprefix("bundled:")).name
-    return name.removesuffix(".gz").removesuffix(".jsonl").removesuffix(".json")
-
-
 def of_example(example: Example, **more: Any) -> Record:
     """The record of an example with additional columns. `score` and `correct` are None unless given in `more`."""
     columns = {"schema": SCHEMA, "id": example.id, "split": example.fold, "depth": example.equation.depth}
     return {**columns, "label": example.label, "score": None, "correct": None, **more}
-
-
-def write(path: Path | str, records: Iterable[Record]) -> None:
-    """Write records as JSON Lines, atomically, in their order."""
-    atomic.write_text(path, "".join(json.dumps(record, allow_nan=False) + "\n" for record in records))
 
 
 def read(path: Path | str) -> list[Record]:

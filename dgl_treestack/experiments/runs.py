@@ -8,18 +8,18 @@ import torch
 
 from dgl_treestack import atomic
 from dgl_treestack.errors import DivergenceError
+from dgl_treestack.processes import Interrupted, start_many
 from dgl_treestack.runs import configuration
 from dgl_treestack.runs.configuration import RunConfig
-from dgl_treestack.runs.folder import RunFolder
-from dgl_treestack.training.interruption import Interrupted
-from dgl_treestack.training.start import check_unchanged, start, start_many
+from dgl_treestack.runs.run import Run
+from dgl_treestack.training.start import check_unchanged, start
 
 logger = logging.getLogger(__name__)
 
 
 def finished(config: RunConfig, seeds: Sequence[int], folder: Path) -> list[Path]:
     """Return the folders of a configuration's finished runs. Raises ConfigurationError when their data has changed since."""
-    runs = [run for run in (RunFolder(folder / f"{config.name}-{seed}") for seed in seeds) if run.done.exists()]
+    runs = [run for run in (Run(folder / f"{config.name}-{seed}") for seed in seeds) if run.done.exists()]
     for run in runs:
         check_unchanged(run)
     return [run.folder for run in runs]

@@ -15,8 +15,8 @@ from dgl_treestack.data.records import Record
 from dgl_treestack.expression import Expression
 from dgl_treestack.model.dataset import Dataset
 from dgl_treestack.model.model import Model
+from dgl_treestack.resources import sha256
 from dgl_treestack.runs.evaluation import make_records
-from dgl_treestack.runs.folder import sha256
 from dgl_treestack.runs.run import Run
 
 BATCH = 64

@@ -17,9 +17,9 @@ from dgl_treestack.language.configuration import LanguageConfig
 from dgl_treestack.language.corpus import Corpus
 from dgl_treestack.language.model import LanguageModel, streams, windows
 from dgl_treestack.language.ngram import KneserNey
-from dgl_treestack.runs import environment, weights
-from dgl_treestack.training.interruption import Watch, watch_signals
-from dgl_treestack.training.random import torch_generator
+from dgl_treestack.processes import Watch, watch_signals
+from dgl_treestack.runs.run import describe_environment, load_into, read_weights, write_weights
+from dgl_treestack.training.state import torch_generator
 
 logger = logging.getLogger("dgl_treestack")
 Row = tuple[str, dict[str, float]]
@@ -42,7 +42,7 @@ class Run:
         self.best = math.inf  # validation perplexity of best.safetensors
         config_text, last = tomli_w.dumps(dataclasses.asdict(config)), folder / "last.safetensors"
         if not (folder / "config.toml").exists():
-            origin = {"seed": seed, "text": corpus.checksums, **environment.describe("cpu")}
+            origin = {"seed": seed, "text": corpus.checksums, **describe_environment("cpu")}
             atomic.write_text(folder / "words.json", json.dumps(corpus.words) + "\n")
             atomic.write_text(folder / "environment.json", json.dumps(origin, indent=1) + "\n")
             atomic.write_text(folder / "config.toml", config_text)
@@ -54,8 +54,8 @@ class Run:
         if json.loads((folder / "environment.json").read_text())["text"] != corpus.checksums:
             raise ConfigurationError(f"{folder} is a run on another text. Give another --output-dir.")
         if last.exists():
-            tensors, state = weights.read(last)
-            weights.load_into(self.model, tensors, last)
+            tensors, state = read_weights(last)
+            load_into(self.model, tensors, last)
             self.rate, self.stale, self.best, self.rows = state["rate"], state["stale"], state["best"], state["rows"]
 
     @property
@@ -73,8 +73,8 @@ class Run:
         best = self.folder / "best.safetensors"
         if not best.exists():
             raise CheckpointError(f"{best} is gone, and only it had the best weights. Train anew.")
-        tensors, _ = weights.read(best)
-        weights.load_into(self.model, tensors, best)
+        tensors, _ = read_weights(best)
+        load_into(self.model, tensors, best)
         result = {part: self.model.perplexity(self.corpus.parts[part]) for part in ("valid", "test")}
         atomic.write_text(self.folder / "result.json", json.dumps(result, indent=1) + "\n")
         atomic.write_text(self.done, "")
@@ -114,14 +114,14 @@ class Run:
         logger.info("%s epoch %d: perplexity train %.2f, valid %.2f", self.folder.name, len(self.rows), train, valid)
         best = self.folder / "best.safetensors"
         if math.isinf(self.best) or math.log(valid) < ENOUGH * math.log(self.best):
-            weights.write(best, self.model.state_dict(), {"epoch": len(self.rows)})
+            write_weights(best, self.model.state_dict(), {"epoch": len(self.rows)})
             self.best, self.stale = valid, 0
         else:
             self.rate, self.stale = self.rate * self.config.factor, self.stale + 1
-            tensors, _ = weights.read(best)
-            weights.load_into(self.model, tensors, self.folder)
+            tensors, _ = read_weights(best)
+            load_into(self.model, tensors, self.folder)
         state = {"rate": self.rate, "stale": self.stale, "best": self.best, "rows": self.rows}
-        weights.write(self.folder / "last.safetensors", self.model.state_dict(), state)
+        write_weights(self.folder / "last.safetensors", self.model.state_dict(), state)
         atomic.write_text(self.folder / "metrics.jsonl", "".join(json.dumps(row) + "\n" for row in self.rows))
 
 

@@ -1,12 +1,22 @@
-"""Files that an installed package needs at run time: configurations, sweeps, bundled data, axioms. They are found by name."""
+"""What is installed: versions, and files that the package needs at run time: configurations, sweeps, data, axioms. They are
+found by name."""
 
 import hashlib
+import platform
+from importlib import metadata
 from pathlib import Path
+from typing import Literal
 
+from dgl_treestack import __version__
 from dgl_treestack.errors import ConfigurationError, DataError, unknown
 
 FOLDER = Path(__file__).parent
 BUNDLED = "bundled:"
+PACKAGES = (
+    *("torch", "dgl", "numpy", "sympy", "mpmath", "python-flint", "networkx"),
+    *("scikit-learn", "matplotlib", "safetensors", "tyro"),
+)
+Kind = Literal["configuration", "sweep"]
 
 # In a wheel the configurations are in this folder; in a checkout they are in the folder beside the package.
 _CONFIGS = next((folder for folder in (FOLDER / "configs", FOLDER.parent.parent / "configs") if folder.is_dir()), FOLDER)
@@ -14,35 +24,31 @@ _DATA = FOLDER / "data"
 _CHECKSUMS: dict[tuple[Path, int, int], str] = {}  # by path, size and time of the last change
 
 
-def configs() -> dict[str, Path]:
-    """Return the configurations of the package: `quickstart/tree_smu` -> file."""
+def versions() -> dict[str, str]:
+    """Return the installed versions of this package, Python and the packages it builds on; `missing` for an absent one."""
+    version_of = {"dgl-treestack": __version__, "python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            version_of[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            version_of[package] = "missing"
+    return version_of
+
+
+def configs(kind: Kind = "configuration") -> dict[str, Path]:
+    """Return the configurations, or the sweeps, of the package: `quickstart/tree_smu`, or `sweep/stack_size` -> file."""
     paths = {str(path.relative_to(_CONFIGS).with_suffix("")): path for path in sorted(_CONFIGS.rglob("*.toml"))}
-    return {name: path for name, path in paths.items() if not name.startswith("sweep/")}
+    return {name: path for name, path in paths.items() if name.startswith("sweep/") == (kind == "sweep")}
 
 
-def sweeps() -> dict[str, Path]:
-    """Return the sweeps of the package: `sweep/stack_size` -> file."""
-    paths = sorted((_CONFIGS / "sweep").rglob("*.toml"))
-    return {str(path.relative_to(_CONFIGS).with_suffix("")): path for path in paths}
-
-
-def find_config(name: str) -> Path:
-    """Return a configuration by path or, when there is no such file, by name.
+def find_config(name: str, kind: Kind = "configuration") -> Path:
+    """Return a configuration, or a sweep, by path or, when there is no such file, by name.
 
     `configs/quickstart/tree_smu.toml` is thereby found in every wheel. Raises ConfigurationError.
     """
-    return _find(name, "configuration", configs())
-
-
-def find_sweep(name: str) -> Path:
-    """Return a sweep by path or by name, as `find_config` does. Raises ConfigurationError."""
-    return _find(name, "sweep", sweeps())
-
-
-def _find(name: str, kind: str, paths: dict[str, Path]) -> Path:
     if Path(name).is_file():
         return Path(name)
-    key = name.removeprefix("configs/").removesuffix(".toml")
+    paths, key = configs(kind), name.removeprefix("configs/").removesuffix(".toml")
     if key not in paths:
         raise ConfigurationError(unknown(kind, name, paths))
     return paths[key]

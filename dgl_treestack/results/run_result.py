@@ -8,7 +8,7 @@ from typing import Any
 from dgl_treestack.data.records import Record
 from dgl_treestack.errors import DataError
 from dgl_treestack.runs.configuration import RunConfig
-from dgl_treestack.runs.folder import RunFolder
+from dgl_treestack.runs.run import Run
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ def read(folder: Path) -> RunResult:
 
     Raises CheckpointError for a folder that holds no complete run, DataError for a run without test records.
     """
-    run = RunFolder.open(folder)
+    run = Run.open(folder)
     data = run.config.data
     validation = [record for name in data.validation for record in run.read_records(name)]
     test = [record for name in data.test for record in run.read_records(name)]

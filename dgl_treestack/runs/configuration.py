@@ -60,11 +60,6 @@ class ModelConfig:
     tasks: tuple[str, ...] = ("verification",)
     settings: dict[str, Any] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        for key in self.settings:
-            if key in _NOT_SETTINGS:
-                raise ConfigurationError(f"{key!r} is no setting of a model's class; what is common to all stands beside it.")
-
 
 @dataclass(frozen=True)
 class DataConfig:
@@ -139,6 +134,9 @@ class RunConfig:
     def __post_init__(self) -> None:
         if not re.fullmatch(NAME, self.name):
             raise ConfigurationError(f"'name' is {self.name!r}; it names a folder: letters, digits, '.', '_' and '-' only.")
+        for key in self.model.settings:
+            if key in _NOT_SETTINGS:
+                raise ConfigurationError(f"{key!r} is no setting of a model's class; what is common to all stands beside it.")
         for key, low, high in _RANGES:
             value: Any = self
             for part in key.split("."):
@@ -150,11 +148,6 @@ class RunConfig:
     def hash(self) -> str:
         """A hash of all values, the same for runs that differ only in their seed."""
         return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:12]
-
-
-def load(path: Path) -> RunConfig:
-    """Return the configuration in a TOML file. Raises ConfigurationError that names the file."""
-    return read_toml(path, partial(build, RunConfig))
 
 
 def read_toml(path: Path, build: Callable[[dict[str, Any]], Built]) -> Built:
@@ -205,6 +198,10 @@ def _convert(kind: Any, value: Any, key: str) -> Any:
     elif type(value) is kind:
         return value
     raise ConfigurationError(f"{key!r} is {value!r}; expected {getattr(kind, '__name__', kind)}.")
+
+
+load: Callable[[Path], RunConfig] = partial(read_toml, build=partial(build, RunConfig))
+"""Return the configuration of a run in a TOML file. Raises ConfigurationError that names the file."""
 
 
 def dump(config: RunConfig) -> str:

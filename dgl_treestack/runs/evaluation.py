@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from dgl_treestack import atomic
 from dgl_treestack.data import formats, records
 from dgl_treestack.data.formats import Example
 from dgl_treestack.data.records import Record
@@ -87,6 +88,6 @@ def evaluate(
     model = run.load_model(dtype)
     rows = list(make_records(model, model.prepare(examples), engine))
     if output is not None:
-        records.write(output, rows)
+        atomic.write_json_lines(output, rows)
     run.write_records(data, rows)
     return rows

@@ -19,9 +19,8 @@ from torch import Tensor
 from dgl_treestack import atomic
 from dgl_treestack.errors import CheckpointError, ConfigurationError, unknown
 from dgl_treestack.expression.operators import MATH
-from dgl_treestack.runs import environment, weights
 from dgl_treestack.runs.configuration import ModelConfig, RunConfig
-from dgl_treestack.runs.run import Run, build_model
+from dgl_treestack.runs.run import Run, build_model, describe_environment, load_into, write_weights
 
 LEAF_AND_HEADS = {
     "bias": "heads.verification.bias",
@@ -146,10 +145,10 @@ def import_checkpoint(checkpoint: Path, folder: Path, preset: str = "scripts", s
         "preset": preset,
     }
     tensors = translate(released, family)
-    weights.load_into(build_model(model), tensors, checkpoint)  # raises when a tensor does not fit
+    load_into(build_model(model), tensors, checkpoint)  # raises when a tensor does not fit
     config = RunConfig(f"released-{family.model}", model)
-    run = Run.create(folder, config, 0, {**environment.describe("cpu"), **origin})
-    weights.write(run.best, tensors, {"epoch": None, **origin})
+    run = Run.create(folder, config, 0, {**describe_environment("cpu"), **origin})
+    write_weights(run.best, tensors, {"epoch": None, **origin})
     atomic.write_text(run.done, "imported\n")
     return run
 

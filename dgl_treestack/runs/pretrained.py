@@ -4,6 +4,7 @@
 the same for people.
 """
 
+import hashlib
 import json
 from functools import cache
 from pathlib import Path
@@ -15,7 +16,6 @@ from dgl_treestack import atomic, resources
 from dgl_treestack.data import records
 from dgl_treestack.errors import CheckpointError, unknown
 from dgl_treestack.model.model import Model
-from dgl_treestack.resources import sha256
 from dgl_treestack.runs.run import Run
 
 FOLDER = resources.FOLDER / "models" / "tree_smu"
@@ -51,8 +51,8 @@ def open_run(folder: Path | None) -> Run:
     """
     if folder is not None:
         return Run.open(folder)
-    run = Run.open(FOLDER)
-    if sha256(run.best) != card()["weights"]["sha256"]:
+    run = Run(FOLDER)
+    if not run.best.is_file() or hashlib.sha256(run.best.read_bytes()).hexdigest() != card()["weights"]["sha256"]:
         raise CheckpointError(f"{run.best} has changed since it was packed. Install the package again.")
     return run
 
@@ -105,16 +105,17 @@ def pack(run: Run, folder: Path = FOLDER) -> None:
         for depth, group in groups.items()
         if len(group) >= FEWEST
     }
+    weights = run.best.read_bytes()
     trained = f"{environment['equations']['train']:,} certified equations of depth 1-{config.data.max_depth}"
     described: dict[str, Any] = {
         "summary": f"{config.model.name}, trained on {trained}",
         "accuracy": accuracies,
-        "weights": {"file": "checkpoints/best.safetensors", "sha256": sha256(run.best)},
+        "weights": {"file": "checkpoints/best.safetensors", "sha256": hashlib.sha256(weights).hexdigest()},
     }
     for name in ("config.toml", "vocabulary.json"):
         atomic.write_bytes(folder / name, (run.folder / name).read_bytes())
     atomic.write_text(folder / "environment.json", json.dumps({name: environment[name] for name in KEPT}, indent=1) + "\n")
-    atomic.write_bytes(folder / described["weights"]["file"], run.best.read_bytes())
+    atomic.write_bytes(folder / described["weights"]["file"], weights)
     atomic.write_text(folder / "card.json", json.dumps(described, indent=1) + "\n")
     text = MODEL_CARD.format(
         summary=described["summary"].replace(",", "`,", 1),

@@ -1,28 +1,69 @@
-"""A run folder with its model."""
+"""A run: its folder, its model, its records, weights in files, and what it was made with.
+
+config.toml         fully resolved; runs that differ only in their seed share its hash
+environment.json    versions, device, commit, seed, checksums and sizes of the data
+vocabulary.json     rows of the embedding table
+metrics.jsonl       one row per epoch
+records/<data>.jsonl, records/sources.json
+checkpoints/best.safetensors, last.safetensors
+DONE                written last
+
+Figures and tables read runs: the file imports torch and the model only where a function needs them.
+"""
 
 import json
-from collections.abc import Mapping
+import platform
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping
+from functools import cached_property
 from pathlib import Path
-from typing import Any
-
-import torch
+from typing import TYPE_CHECKING, Any, Self
 
 from dgl_treestack import atomic
+from dgl_treestack.data import records
+from dgl_treestack.data.records import Record
 from dgl_treestack.data.vocabulary import Vocabulary
-from dgl_treestack.model.model import Model
-from dgl_treestack.runs import configuration, weights
+from dgl_treestack.errors import CheckpointError, DataError
+from dgl_treestack.resources import BUNDLED, find_data, sha256, versions
+from dgl_treestack.runs import configuration
 from dgl_treestack.runs.configuration import ModelConfig, RunConfig
-from dgl_treestack.runs.folder import RunFolder
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from dgl_treestack.model.model import Model
+
+DESCRIPTION = ("config.toml", "environment.json", "vocabulary.json")
 
 
-class Run(RunFolder):
-    """A run folder, existing or to be created, with its model.
+class Run:
+    """The folder of a run, which may not exist yet. Raises CheckpointError for what is missing or damaged.
 
     >>> Run.open("runs/quickstart-tree_smu-0").load_model()  # doctest: +SKIP
     """
 
+    def __init__(self, folder: Path | str):
+        self.folder = Path(folder)
+        self.best = self.folder / "checkpoints" / "best.safetensors"
+        self.last = self.folder / "checkpoints" / "last.safetensors"
+        self.metrics = self.folder / "metrics.jsonl"
+        self.log = self.folder / "train.log"
+        self.done = self.folder / "DONE"
+        self.sources = self.folder / "records" / "sources.json"
+
     @classmethod
-    def create(cls, folder: Path, config: RunConfig, seed: int, environment: Mapping[str, Any]) -> "Run":
+    def open(cls, folder: Path | str) -> Self:
+        """Return an existing run folder. Raises CheckpointError when it is not one."""
+        run = cls(folder)
+        for name in DESCRIPTION:
+            if not (run.folder / name).is_file():
+                raise CheckpointError(f"{run.folder} is not a run folder: it has no {name}. Give the folder that `train` made.")
+        return run
+
+    @classmethod
+    def create(cls, folder: Path, config: RunConfig, seed: int, environment: Mapping[str, Any]) -> Self:
         """Create a folder with the description of a run. Raises OutputError."""
         vocabulary = Vocabulary.preset(config.model.vocabulary)
         described = {"seed": seed, "config": config.hash, **environment}
@@ -31,16 +72,124 @@ class Run(RunFolder):
         atomic.write_text(folder / "environment.json", json.dumps(described, indent=1) + "\n")
         return cls(folder)
 
-    def load_model(self, dtype: torch.dtype = torch.float32) -> Model:
-        """Return the model with the best weights, in evaluation mode. Raises CheckpointError."""
-        tensors, _ = weights.read(self.best)
+    def is_complete(self) -> bool:
+        """Return whether the description of a run is there; it is written before anything else."""
+        return all((self.folder / name).is_file() for name in DESCRIPTION)
+
+    @cached_property
+    def config(self) -> RunConfig:
+        """The configuration of the run."""
+        return configuration.load(self.folder / "config.toml")
+
+    @cached_property
+    def environment(self) -> dict[str, Any]:
+        """What the run was made with, see `describe_environment`, and its seed and data."""
+        environment = self.read_json("environment.json")
+        if not isinstance(environment.get("seed"), int):
+            raise CheckpointError(f"{self.folder / 'environment.json'} names no seed. The run is damaged; train anew.")
+        return environment
+
+    @property
+    def seed(self) -> int:
+        """The seed of the run."""
+        return int(self.environment["seed"])
+
+    def load_model(self, dtype: "torch.dtype | None" = None) -> "Model":
+        """Return the model with the best weights, in evaluation mode. Raises CheckpointError.
+
+        dtype: of the parameters, float32 unless given.
+        """
+        import torch
+
+        tensors, _ = read_weights(self.best)
         model = build_model(self.config.model, Vocabulary.from_dict(self.read_json("vocabulary.json")))
-        weights.load_into(model, tensors, self.best)
-        return model.to(dtype).eval()
+        load_into(model, tensors, self.best)
+        return model.to(dtype or torch.float32).eval()
+
+    def read_json(self, name: str) -> dict[str, Any]:
+        """Return a JSON object out of a file of the folder."""
+        try:
+            data = json.loads((self.folder / name).read_text())
+        except (OSError, ValueError) as error:
+            raise CheckpointError(f"{self.folder / name} cannot be read: {error}. The run is damaged; train anew.") from None
+        if not isinstance(data, dict):
+            raise CheckpointError(f"{self.folder / name} holds no JSON object. The run is damaged; train anew.")
+        return data
+
+    def read_metrics(self) -> list[dict[str, Any]]:
+        """Return the rows of metrics.jsonl, one per finished epoch."""
+        if not self.metrics.exists():
+            return []
+        try:
+            rows = [json.loads(line) for line in self.metrics.read_text().splitlines()]
+            return [row for row in rows if row["epoch"] and row["validation_accuracy"] is not None]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise CheckpointError(f"{self.metrics} is damaged ({error!r}). Resume the run to write it again.") from None
+
+    def write_records(self, data: str, rows: Iterable[Record], kind: str = "") -> Path:
+        """Write the records of a data file and note the file's name and checksum. Returns the path of the records.
+
+        Records are named after their data file; for a second file of that name, its checksum is appended.
+
+        kind: what the records are of, when they are not of an evaluation.
+        """
+        sources = self._read_sources()
+        checksum = sha256(find_data(data))
+        name = Path(data.removeprefix(BUNDLED)).name.removesuffix(".gz").removesuffix(".jsonl").removesuffix(".json")
+        if not name:
+            raise DataError(f"{data} has no name that records could be filed under.")
+        name = f"{name}-{kind}" if kind else name
+        if sources.get(name, {}).get("sha256", checksum) != checksum:
+            name = f"{name}-{checksum[:8]}"
+        path = self.folder / "records" / f"{name}.jsonl"
+        atomic.write_json_lines(path, rows)
+        source = {"data": data, "sha256": checksum} | ({"kind": kind} if kind else {})
+        sources.setdefault(name, source)  # data read by another path keep their first name, which the configuration has
+        atomic.write_text(self.sources, json.dumps(sources, indent=1) + "\n")
+        return path
+
+    def read_records(self, data: str, kind: str = "") -> list[Record]:
+        """Return the records of a data file, by its name in the configuration.
+
+        Where several files had that name, those of the file as it is now, or else the last that were made. Raises DataError
+        when there are none.
+        """
+        names = {
+            source["sha256"]: name
+            for name, source in self._read_sources().items()
+            if source["data"] == data and source.get("kind", "") == kind
+        }
+        if not names:
+            raise DataError(f"The run has no records of {data}. Finish it with `treestack train ... --resume`.", self.folder)
+        path = find_data(data)
+        name = names.get(sha256(path) if path.is_file() else "", list(names.values())[-1])
+        return records.read(self.folder / "records" / f"{name}.jsonl")
+
+    def has_records(self, data: str, kind: str = "") -> bool:
+        """Return whether there are records of a data file as it is now."""
+        described = (data, sha256(find_data(data)), kind)
+        sources = self._read_sources().values()
+        return any((source["data"], source["sha256"], source.get("kind", "")) == described for source in sources)
+
+    def read_records_by_checksum(self, checksum: str) -> list[Record]:
+        """Return the records of the data file with a SHA-256, whatever its name; none when there are none."""
+        for name, source in self._read_sources().items():
+            if source["sha256"] == checksum and "kind" not in source:
+                return records.read(self.folder / "records" / f"{name}.jsonl")
+        return []
+
+    def _read_sources(self) -> dict[str, dict[str, str]]:
+        """Return sources.json: name of records -> name, checksum and kind of their data."""
+        sources = self.read_json("records/sources.json") if self.sources.exists() else {}
+        if not all(isinstance(source, dict) and {"data", "sha256"} <= source.keys() for source in sources.values()):
+            raise CheckpointError(f"{self.sources} is damaged. Delete the records folder and evaluate again.")
+        return sources
 
 
-def build_model(config: ModelConfig, vocabulary: Vocabulary | None = None) -> Model:
+def build_model(config: ModelConfig, vocabulary: Vocabulary | None = None) -> "Model":
     """Return the model of a configuration, its parameters uninitialised. Raises ConfigurationError, VocabularyError."""
+    from dgl_treestack.model.model import Model
+
     return Model.build(
         config.name,
         config.hidden,
@@ -51,3 +200,67 @@ def build_model(config: ModelConfig, vocabulary: Vocabulary | None = None) -> Mo
         share=config.share,
         **config.settings,
     )
+
+
+def read_weights(path: Path) -> "tuple[dict[str, Tensor], dict[str, Any]]":
+    """Return the tensors and the description of a safetensors file. No content of it can run code. Raises CheckpointError."""
+    import safetensors
+
+    try:
+        with safetensors.safe_open(path, framework="pt") as file:
+            description = json.loads((file.metadata() or {}).get("description", "{}"))
+            return {name: file.get_tensor(name) for name in file.keys()}, description  # noqa: SIM118
+    except FileNotFoundError:
+        raise CheckpointError(f"{path} does not exist. Is the run trained?") from None
+    except (OSError, safetensors.SafetensorError, ValueError) as error:
+        raise CheckpointError(f"{path} is not a safetensors file ({error}). Copy it again or train anew.") from None
+
+
+def load_into(module: Any, tensors: "Mapping[str, Tensor]", origin: Path) -> None:
+    """Load tensors into a module by name. Raises CheckpointError that names the tensors that do not fit.
+
+    origin: the file that the tensors come from, for the error.
+    """
+    expected = {name: tuple(tensor.shape) for name, tensor in module.state_dict().items()}
+    shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+    wrong = [
+        f"{name} {shapes.get(name, 'missing')}"
+        for name in sorted({*expected, *shapes})
+        if expected.get(name) != shapes.get(name)
+    ]
+    if wrong:
+        raise CheckpointError(f"{origin} does not fit the model of its configuration: {', '.join(wrong[:5])}.")
+    module.load_state_dict(dict(tensors))
+
+
+def write_weights(path: Path, tensors: "Mapping[str, Tensor]", description: Mapping[str, Any]) -> None:
+    """Write tensors to a safetensors file, atomically, with the description as JSON in its header."""
+    import safetensors.torch
+
+    contiguous = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    atomic.write_bytes(path, safetensors.torch.save(contiguous, {"description": json.dumps(description)}))
+
+
+def describe_environment(device: str) -> dict[str, Any]:
+    """Return the content of `environment.json`: versions, machine, device, commit, command line.
+
+    commit: of the checkout that the package runs from, ending in `-dirty` after changes; None outside of a checkout.
+    """
+    import torch
+
+    git = ["git", "-C", str(Path(__file__).parent)]
+    commit = None
+    try:
+        subprocess.run([*git, "ls-files", "--error-unmatch", Path(__file__).name], capture_output=True, check=True, timeout=10)
+        describing = [*git, "describe", "--always", "--dirty", "--abbrev=12"]
+        commit = subprocess.run(describing, capture_output=True, check=True, text=True, timeout=10).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        pass
+    return {
+        "versions": {**versions(), "torch": torch.__version__},
+        "platform": platform.platform(),
+        "device": torch.cuda.get_device_name() if device.startswith("cuda") else device,
+        "threads": torch.get_num_threads(),
+        "commit": commit,
+        "arguments": sys.argv[1:],
+    }

@@ -1,1 +1,1 @@
-"""Training: the loop, the optimizer, checkpoints, signals, random streams, and starting and resuming runs."""
+"""Training: starting and resuming runs, the loop, and the state that a resumed run goes on from."""

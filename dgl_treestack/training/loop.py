@@ -1,15 +1,15 @@
-"""The training loop: plain torch, resumable at any step to the same numbers.
+"""The training loop, plain torch, resumable at any step to the same numbers, and the choice of a run's engine.
 
-All randomness is a function of seed, epoch and step (`random.py`), so the state of a run is its weights, Adam's moments and the
-small `Progress`. `checkpoint.py` saves them together, at every epoch, every `checkpoint_steps` steps and on a signal.
+All randomness is a function of seed, epoch and step, so the state of a run is its weights, Adam's moments and the small
+`Progress`. `state.py` saves them together, at every epoch, every `checkpoint_steps` steps and on a signal.
 """
 
 import gc
 import logging
 import math
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from typing import Literal
+from collections.abc import Mapping
+from contextlib import ExitStack
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -17,41 +17,29 @@ from tqdm.auto import tqdm
 
 from dgl_treestack import atomic
 from dgl_treestack.data import records
+from dgl_treestack.encoders import Encoder
 from dgl_treestack.errors import CheckpointError, ConfigurationError, DivergenceError
 from dgl_treestack.model.dataset import Batch, Dataset
+from dgl_treestack.model.model import Model
 from dgl_treestack.model.tree_dataset import TreeDataset
-from dgl_treestack.runs import evaluation, weights
+from dgl_treestack.processes import Watch, watch_signals
+from dgl_treestack.propagate.compiled.library import unavailable
+from dgl_treestack.runs import evaluation
 from dgl_treestack.runs.configuration import RunConfig
-from dgl_treestack.runs.run import Run, build_model
-from dgl_treestack.training import checkpoint
-from dgl_treestack.training.checkpoint import Progress
-from dgl_treestack.training.engine import choose_engine
-from dgl_treestack.training.interruption import Watch, watch_signals
-from dgl_treestack.training.optimizer import NamedAdam
-from dgl_treestack.training.random import numpy_generator, torch_generator
+from dgl_treestack.runs.run import Run, build_model, write_weights
+from dgl_treestack.training import state
+from dgl_treestack.training.state import NamedAdam, Progress, numpy_generator, torch_generator
 
 logger = logging.getLogger(__name__)
+LONG = 10_000  # steps from which on compiling pays: it takes up to two minutes, once; later runs find the result on disk
 Kind = Literal["train", "validation"]
 DataSets = Mapping[Kind, TreeDataset]
-
-
-@contextmanager
-def frozen_heap() -> Iterator[None]:
-    """Exempt all objects that exist now from garbage collection, which would otherwise traverse a data set of millions of
-    objects again and again."""
-    gc.collect()
-    gc.freeze()
-    try:
-        yield
-    finally:
-        gc.unfreeze()
 
 
 class Training:
     """Training of one run folder: `train` runs it to its end, or raises Interrupted.
 
-    like: a training of the same configuration, whose data sets are shared. data: training and validation set in place of the
-    configuration's files.
+    data: training and validation set in place of the configuration's files.
     """
 
     def __init__(
@@ -76,7 +64,7 @@ class Training:
         atomic.remove_leftovers(run.folder)
         recorded = run.environment if run.is_complete() else {}
         self.engine = choose_engine(config, self.model, self.train_set, recorded, self.device)
-        self.progress = checkpoint.load(run.last, self.model, self.adam) if run.last.exists() else Progress()
+        self.progress = state.load(run.last, self.model, self.adam) if run.last.exists() else Progress()
 
     def _prepare(self, kind: Kind, data: DataSets) -> Dataset:
         """Prepare the labelled equations of the configured depths, out of `data` or the configuration's files."""
@@ -93,8 +81,11 @@ class Training:
         config, progress = self.config, self.progress
         message = "%s: %d training, %d validation equations"
         self.log.info(message, self.run.folder.name, len(self.train_set), len(self.validation_set))
-        records.write(self.run.metrics, progress.rows)
-        with watch_signals() as watch, frozen_heap():
+        atomic.write_json_lines(self.run.metrics, progress.rows)
+        with watch_signals() as watch, ExitStack() as stack:
+            gc.collect()
+            gc.freeze()  # or the collector would traverse a data set of millions of objects again and again
+            stack.callback(gc.unfreeze)
             while progress.epoch < config.schedule.epochs and not 0 < config.schedule.early_stopping <= progress.stale:
                 self._run_epoch(watch)
                 self._close_epoch()
@@ -156,7 +147,7 @@ class Training:
 
     def save(self) -> None:
         """Write the checkpoint that the run is resumed from."""
-        checkpoint.save(self.run.last, self.model, self.adam, self.progress)
+        state.save(self.run.last, self.model, self.adam, self.progress)
 
     def _close_epoch(self) -> None:
         """Validate, keep the best weights, adjust the learning rate, save, log."""
@@ -182,12 +173,12 @@ class Training:
             progress.best_accuracy, progress.best_epoch = validation.accuracy, progress.epoch
             progress.stale = progress.plateau = 0
             description = {"epoch": progress.epoch, "validation_accuracy": validation.accuracy}
-            weights.write(self.run.best, self.model.state_dict(), description)
+            write_weights(self.run.best, self.model.state_dict(), description)
         if 0 < schedule.plateau <= progress.plateau:
             self.adam.learning_rate *= schedule.factor
             progress.plateau = 0
         self.save()
-        records.write(self.run.metrics, progress.rows)
+        atomic.write_json_lines(self.run.metrics, progress.rows)
         message = "%s epoch %d: train loss %.4f, accuracy %.1f %%; validation %.1f %%"
         self.log.info(message, name, progress.epoch, row["train_loss"], row["train_accuracy"], validation.accuracy)
 
@@ -196,9 +187,66 @@ class Training:
         if not self.run.best.exists():
             if self.progress.epoch:
                 raise CheckpointError(f"{self.run.best} is gone, and only it had the best weights. Train anew.")
-            weights.write(self.run.best, self.model.state_dict(), {"epoch": 0})  # the configuration asks for no epochs
+            write_weights(self.run.best, self.model.state_dict(), {"epoch": 0})  # the configuration asks for no epochs
         for name in dict.fromkeys((*self.config.data.validation, *self.config.data.test)):
             watch.check()
             rows = evaluation.evaluate(self.run, name, engine=self.config.engine)
             self.log.info("%s on %s: accuracy %.1f %%", self.run.folder.name, name, records.accuracy(rows))
         atomic.write_text(self.run.done, f"best epoch {self.progress.best_epoch}\n")
+
+
+def choose_engine(
+    config: RunConfig, model: Model, train_set: Dataset, recorded: Mapping[str, Any], device: torch.device
+) -> str:
+    """Return the engine of a run: the one that its environment records, otherwise the one that `compile` asks for.
+
+    recorded: the run's environment, empty for a new run. Raises ConfigurationError where `compile` is on and there is no
+    compiler, or native code has other gradients.
+    """
+    if "kernels" in recorded:
+        return "levels/compiled" if recorded["kernels"] == "compiled" else config.engine
+    if isinstance(model.cell, Encoder):
+        return config.engine
+    steps = config.schedule.epochs * math.ceil(len(train_set) / config.batch_size)
+    if config.engine == "topo" or config.compile == "off" or (config.compile == "auto" and steps < LONG):
+        return config.engine
+    if reason := unavailable():
+        if config.compile == "on":
+            raise ConfigurationError(
+                f"compile = 'on' needs a C++ compiler and Python.h: {reason}. Install g++ and Python's headers, or take 'off'."
+            )
+        logger.info("no native code: %s; the run uses the engine %s", reason, config.engine)
+        return config.engine
+    fault = _fault_of_native_code(model, train_set, config.batch_size, device)
+    if not fault:
+        return "levels/compiled"
+    if config.compile == "on":
+        raise ConfigurationError(f"{type(model.cell).__name__} cannot be compiled ({fault}). Take compile = 'off'.")
+    logger.warning("%s cannot be compiled (%s); it runs as it is.", type(model.cell).__name__, fault)
+    return config.engine
+
+
+def _fault_of_native_code(model: Model, train_set: Dataset, size: int, device: torch.device) -> str:
+    """Return why native code cannot replace the engine `levels`, as text; empty when it can.
+
+    Losses and gradients of both engines are compared on the first batch and on a single equation.
+    """
+    logger.info("compiling kernels for %s", type(model.cell).__name__)
+    try:
+        for count in (size, 1):
+            batch = train_set.batch(np.arange(min(count, len(train_set))), device)
+            results = []
+            for engine in ("levels", "levels/compiled"):
+                model.zero_grad(set_to_none=True)
+                output = model(batch, engine, generator=torch.Generator().manual_seed(0))
+                loss = model.losses(output, batch).mean()
+                loss.backward()
+                gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
+                results.append([loss.detach(), *gradients])
+            if not all(torch.allclose(a, b, rtol=1e-3, atol=1e-5) for a, b in zip(*results, strict=True)):
+                return "native code has other numbers"
+    except Exception as error:  # a user's cell may do anything that the tracer cannot follow
+        return str(error) or type(error).__name__
+    finally:
+        model.zero_grad(set_to_none=True)
+    return ""

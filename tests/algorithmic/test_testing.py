@@ -10,7 +10,7 @@ from dgl_treestack.algorithmic.stream import Curriculum
 from dgl_treestack.algorithmic.tasks import tasks
 from dgl_treestack.algorithmic.training import NO_NUMBER, entropy
 from dgl_treestack.sequence import SequenceCell, StackRNN
-from dgl_treestack.training.random import torch_generator
+from dgl_treestack.training.state import torch_generator
 
 A, B = 0, 1
 

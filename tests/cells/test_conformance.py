@@ -17,7 +17,7 @@ from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.expression import Expression
 from dgl_treestack.expression.operators import MATH
 from dgl_treestack.propagate import draw_noise, propagate
-from dgl_treestack.runs import weights
+from dgl_treestack.runs.run import load_into, read_weights, write_weights
 
 USED = {*UNARY, *BINARY, "arity1", "arity2", "all"}  # or what operators of an arity share
 
@@ -185,9 +185,9 @@ def test_state_dict_survives_a_file(name, tmp_path):
     cell, other = make(name), make(name)
     for parameter in other.parameters():
         nn.init.zeros_(parameter)
-    weights.write(tmp_path / "cell.safetensors", cell.state_dict(), {"cell": name})
-    tensors, description = weights.read(tmp_path / "cell.safetensors")
-    weights.load_into(other, tensors, tmp_path)
+    write_weights(tmp_path / "cell.safetensors", cell.state_dict(), {"cell": name})
+    tensors, description = read_weights(tmp_path / "cell.safetensors")
+    load_into(other, tensors, tmp_path)
     assert description == {"cell": name}
     assert all(torch.equal(a, b) for a, b in zip(cell.parameters(), other.parameters(), strict=True))
 

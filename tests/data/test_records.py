@@ -2,9 +2,11 @@ import math
 
 import pytest
 
+from dgl_treestack import atomic
 from dgl_treestack.data import records
 from dgl_treestack.errors import DataError
 from dgl_treestack.results.metrics import classification
+from dgl_treestack.runs.run import Run
 
 
 def row(i, depth, label, correct):
@@ -17,7 +19,7 @@ ROWS = [row(0, 2, 1, True), row(1, 1, 0, False), row(2, 2, 0, True), row(3, 2, 1
 
 
 def test_written_and_read_back(tmp_path):
-    records.write(tmp_path / "a.jsonl", ROWS)
+    atomic.write_json_lines(tmp_path / "a.jsonl", ROWS)
     assert records.read(tmp_path / "a.jsonl") == ROWS
 
 
@@ -47,6 +49,9 @@ def test_errors_name_file_and_line(tmp_path, line, message):
     assert str(caught.value).startswith(f"{path}:1: ")
 
 
-def test_the_name_records_are_filed_under():
-    for name in ("bundled:quickstart/test", "some/where/test.jsonl.gz", "test.json", "test.jsonl"):
-        assert records.stem(name) == "test"
+def test_the_name_records_are_filed_under(tmp_path):
+    files = [tmp_path / name for name in ("test.jsonl.gz", "test.json", "test.jsonl")]
+    for file in files:
+        file.touch()
+    for i, data in enumerate(("bundled:quickstart/test", *map(str, files))):
+        assert Run(tmp_path / str(i)).write_records(data, ROWS).name == "test.jsonl"

@@ -25,7 +25,7 @@ from dgl_treestack.inspection import traces
 from dgl_treestack.model.model import Model
 from dgl_treestack.runs import evaluation
 from dgl_treestack.runs.run import Run
-from dgl_treestack.training import checkpoint
+from dgl_treestack.training import state
 from dgl_treestack.training.start import start
 
 CANONICAL = Vocabulary.preset("canonical")
@@ -161,9 +161,9 @@ def test_a_run_stopped_and_resumed_equals_one_never_stopped(name, tmp_path, monk
         if len(saved) == 3:
             raise KeyboardInterrupt
 
-    save = checkpoint.save
+    save = state.save
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(checkpoint, "save", stop_at_the_third)
+        patched.setattr(state, "save", stop_at_the_third)
         start(config, 0, tmp_path / "stopped", quiet=True)
     assert start(config, 0, tmp_path / "stopped", quiet=True, resume=True).read_metrics() == rows
     again = Run(tmp_path / "runs" / "small-0").load_model()

@@ -5,7 +5,7 @@ import pytest
 
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.experiments import grid
-from dgl_treestack.resources import sweeps
+from dgl_treestack.resources import configs
 from dgl_treestack.runs import configuration
 from dgl_treestack.runs.configuration import RunConfig
 
@@ -53,7 +53,7 @@ def test_what_is_no_sweep_is_one_error_that_names_the_file(tmp_path, text, messa
 
 
 def test_the_sweeps_of_the_package_are_whole():
-    assert len(sweeps()) >= 3
-    loaded = {name: grid.load(path) for name, path in sweeps().items()}
+    assert len(configs("sweep")) >= 3
+    loaded = {name: grid.load(path) for name, path in configs("sweep").items()}
     sizes = {name: len(sweep.configs) * len(sweep.seeds) for name, sweep in loaded.items()}
     assert sizes["sweep/arabshahi-2020"] == 90 and sizes["sweep/stack_size"] == 21 and sizes["sweep/mali-2021"] == 330

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from small_runs import small_config
 
-from dgl_treestack import propagate
+from dgl_treestack import atomic, propagate
 from dgl_treestack.cli.inspect import inspect
-from dgl_treestack.data import formats, records
+from dgl_treestack.data import formats
 from dgl_treestack.data.formats import Example
 from dgl_treestack.data.graph import from_expressions
 from dgl_treestack.errors import ConfigurationError, DataError
@@ -61,7 +61,7 @@ def test_states_and_gates_are_those_of_a_sweep(file):
 def test_scores_are_those_of_the_records_of_the_same_file(file, rnn, tmp_path):
     rows = evaluate(rnn, str(file))
     assert [trace.record for trace in traces.make(rnn, list(formats.read(file)))] == rows
-    records.write(rnn.folder / "records" / "a.jsonl", [{**row, "score": 7.5} for row in rows])
+    atomic.write_json_lines(rnn.folder / "records" / "a.jsonl", [{**row, "score": 7.5} for row in rows])
     assert {trace.record["score"] for trace in traces.make(rnn, list(formats.read(file)))} == {7.5}
     formats.write(tmp_path / "b.jsonl", list(formats.read(file))[:2])
     assert [trace.record for trace in traces.make(rnn, list(formats.read(tmp_path / "b.jsonl")))] == rows[:2]

@@ -9,7 +9,7 @@ import statistics
 import pytest
 from small_runs import small_config
 
-from dgl_treestack import plots
+from dgl_treestack import atomic, plots
 from dgl_treestack.data import records
 from dgl_treestack.errors import ConfigurationError, DataError, TreestackError
 from dgl_treestack.generate.presets.paper import COUNTS
@@ -19,7 +19,7 @@ from dgl_treestack.results import report
 from dgl_treestack.results.metrics import METRICS
 from dgl_treestack.results.run_result import read
 from dgl_treestack.runs import configuration
-from dgl_treestack.runs.folder import RunFolder
+from dgl_treestack.runs.run import Run
 
 
 def fake_run(folder, config, seed, right, equations=100):
@@ -41,7 +41,7 @@ def fake_run(folder, config, seed, right, equations=100):
             for d in range(1, 7)
             for i in range(10 if d == 6 else 100)
         ]  # fmt: skip
-        RunFolder(folder).write_records(getattr(config.data, name)[0], rows)
+        Run(folder).write_records(getattr(config.data, name)[0], rows)
     return folder
 
 
@@ -207,12 +207,12 @@ def test_damaged_folders_are_one_error(folders, name, content):
 
 def test_runs_with_other_depths_are_drawn_where_they_overlap(folders):
     path = folders[0] / "records" / "test.jsonl"
-    records.write(path, [row for row in records.read(path) if row["depth"] > 2])
+    atomic.write_json_lines(path, [row for row in records.read(path) if row["depth"] > 2])
     figure = depth.draw([read(folder) for folder in folders])
     lines = {line.get_label(): list(line.get_xdata()) for line in figure.axes[0].get_lines()}
     assert lines["small (3 seeds)"] == [3, 4, 5]
     assert lines["other (3 seeds)"] == [1, 2, 3, 4, 5]
-    records.write(path, records.read(path)[:20])
+    atomic.write_json_lines(path, records.read(path)[:20])
     with pytest.raises(DataError, match="30 equations"):
         depth.draw([read(folders[0])])
 
@@ -220,7 +220,7 @@ def test_runs_with_other_depths_are_drawn_where_they_overlap(folders):
 def test_a_test_set_within_the_training_depths(folders):
     for folder in folders[:2]:
         path = folder / "records" / "test.jsonl"
-        records.write(path, [row for row in records.read(path) if row["depth"] <= 3])
+        atomic.write_json_lines(path, [row for row in records.read(path) if row["depth"] <= 3])
     (row,) = report.tabulate(folders[:2])
     assert "test, depth 1-3" in row
     assert not any(title.startswith("test, depth 4") for title in row)

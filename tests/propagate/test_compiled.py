@@ -21,7 +21,7 @@ from dgl_treestack.propagate.compiled import kernels, library
 from dgl_treestack.propagate.compiled.rows import RowByRow
 from dgl_treestack.propagate.compiled.traced import Form, TracedStep
 from dgl_treestack.runs.run import build_model
-from dgl_treestack.training import engine
+from dgl_treestack.training import loop
 from dgl_treestack.training.start import start
 
 BINARY = ["x", "x + y", "x*(y + x) + y = (x + y)*(x*y)", "(x + y)*x = x", "x*y*x*y + x", "y + y = x*(x + x)"]
@@ -158,8 +158,8 @@ def test_inline_functions_are_exact_to_a_few_digits_of_float32(cache):
 
 
 def test_the_way_of_a_run_is_chosen_once(tmp_path, monkeypatch):
-    monkeypatch.setattr(engine, "_fault_of_native_code", lambda *_: "")
-    monkeypatch.setattr(engine, "unavailable", lambda: "")
+    monkeypatch.setattr(loop, "_fault_of_native_code", lambda *_: "")
+    monkeypatch.setattr(loop, "unavailable", lambda: "")
 
     class Data:
         def __len__(self):
@@ -167,7 +167,7 @@ def test_the_way_of_a_run_is_chosen_once(tmp_path, monkeypatch):
 
     def choose(recorded=None, **changes):
         config = small_config(tmp_path, **changes)
-        return engine.choose_engine(config, build_model(config.model), Data(), recorded or {}, torch.device("cpu"))
+        return loop.choose_engine(config, build_model(config.model), Data(), recorded or {}, torch.device("cpu"))
 
     assert choose() == "levels"
     assert choose(schedule={"epochs": 500}) == "levels/compiled"
@@ -177,11 +177,11 @@ def test_the_way_of_a_run_is_chosen_once(tmp_path, monkeypatch):
     assert choose(compile="on", model={"name": "lstm"}) == "levels", "an encoder has no kernels"
     assert choose({"kernels": "as they are"}, compile="on") == "levels"
     assert choose({"kernels": "compiled"}) == "levels/compiled"
-    monkeypatch.setattr(engine, "_fault_of_native_code", lambda *_: "native code has other numbers")
+    monkeypatch.setattr(loop, "_fault_of_native_code", lambda *_: "native code has other numbers")
     assert choose(schedule={"epochs": 500}) == "levels"
     with pytest.raises(ConfigurationError, match=r"TreeSMU cannot be compiled \(native code has other numbers\)"):
         choose(compile="on")
-    monkeypatch.setattr(engine, "unavailable", lambda: "there is no C++ compiler")
+    monkeypatch.setattr(loop, "unavailable", lambda: "there is no C++ compiler")
     assert choose(schedule={"epochs": 500}) == "levels"
     with pytest.raises(ConfigurationError, match="needs a C\\+\\+ compiler"):
         choose(compile="on")
@@ -244,7 +244,7 @@ def test_native_code_with_other_numbers_is_not_used(wrong_by, fault, monkeypatch
     model = Model.build("tree_lstm", 4, VOCABULARY, ["verification"])
     model.reset_parameters(torch.Generator().manual_seed(0))
     data = model.prepare([Example(Equation.parse(text), 1, text) for text in ("x + y = y + x", "sin(x) = 2*y")])
-    assert engine._fault_of_native_code(model, data, 2, torch.device("cpu")) == fault
+    assert loop._fault_of_native_code(model, data, 2, torch.device("cpu")) == fault
 
 
 HIDDEN = {
@@ -264,7 +264,7 @@ def test_a_torch_without_private_interfaces_trains_and_says_so_once(module, tmp_
     try:
         with caplog.at_level("INFO"):
             config = small_config(tmp_path, compile="auto", schedule={"epochs": 1})
-            monkeypatch.setattr(engine, "LONG", 0)
+            monkeypatch.setattr(loop, "LONG", 0)
             run = start(config, 0, tmp_path, quiet=True)
         assert run.done.exists()
         assert sum("no native code" in record.message for record in caplog.records) == 1

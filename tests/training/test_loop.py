@@ -14,17 +14,17 @@ from small_runs import small_config, write_data
 
 from dgl_treestack.data import records
 from dgl_treestack.errors import CheckpointError, ConfigurationError, DivergenceError, TreestackError
-from dgl_treestack.runs import configuration, evaluation, weights
-from dgl_treestack.runs.run import Run
-from dgl_treestack.training.interruption import Interrupted
+from dgl_treestack.processes import Interrupted
+from dgl_treestack.runs import configuration, evaluation
+from dgl_treestack.runs.run import Run, read_weights, write_weights
 from dgl_treestack.training.loop import Training
 from dgl_treestack.training.start import start
 
 
 def outcome(run: Run):
     """Return all that a run leaves that must not depend on interruptions."""
-    tensors, description = weights.read(run.best)
-    last, state = weights.read(run.last)
+    tensors, description = read_weights(run.best)
+    last, state = read_weights(run.last)
     files = {path.name: path.read_text() for path in sorted((run.folder / "records").glob("*.jsonl"))}
     return run.metrics.read_text(), files, _bytes(tensors), description, _bytes(last), state
 
@@ -67,7 +67,7 @@ def test_best_weights_are_those_of_the_best_validation_epoch(tmp_path):
     run = start(small_config(tmp_path, schedule={"epochs": 6}), 0, tmp_path, quiet=True)
     rows = [json.loads(line) for line in run.metrics.read_text().splitlines()]
     best = max(rows, key=lambda row: row["validation_accuracy"])
-    assert weights.read(run.best)[1] == {"epoch": best["epoch"], "validation_accuracy": best["validation_accuracy"]}
+    assert read_weights(run.best)[1] == {"epoch": best["epoch"], "validation_accuracy": best["validation_accuracy"]}
     rows = [row for row in records.read(run.folder / "records" / "validation.jsonl") if row["depth"] <= 3]
     assert records.accuracy(rows) == pytest.approx(best["validation_accuracy"])
 
@@ -290,7 +290,7 @@ def test_zeroing_conventions_differ_only_where_an_operator_is_absent(tmp_path):
     for gradients in ("none", "zeros"):
         config = small_config(tmp_path, optimizer={"gradients": gradients, "weight_decay": 0.1}, schedule={"epochs": 1})
         run = start(config, 0, tmp_path / gradients, quiet=True)
-        state, _ = weights.read(run.last)
+        state, _ = read_weights(run.last)
         moved[gradients] = {name: float(step) for name, step in state.items() if name.startswith("adam/step/")}
     assert moved["none"].keys() == moved["zeros"].keys()
     assert any(moved["none"][name] < moved["zeros"][name] for name in moved["none"])
@@ -318,7 +318,7 @@ def test_damaged_and_foreign_folders(tmp_path):
     run.best.unlink()
     with pytest.raises(CheckpointError, match="Is the run trained"):
         run.load_model()
-    weights.write(run.best, {"cell.leaves.table": torch.zeros(3, 3)}, {})
+    write_weights(run.best, {"cell.leaves.table": torch.zeros(3, 3)}, {})
     with pytest.raises(CheckpointError, match="does not fit"):
         run.load_model()
     with pytest.raises(CheckpointError, match="not a run folder"):

@@ -1,18 +1,40 @@
-"""Adam as in the papers, with its state by parameter name and both conventions of zeroing gradients."""
+"""The state of a training: Adam's moments and the run's progress, saved in one file with the weights.
 
+Random streams have no state: every draw of a run is a function of the seed, its purpose and its position in the run.
+"""
+
+import dataclasses
+import zlib
 from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from dgl_treestack._torch import fused_adam
+from dgl_treestack.errors import CheckpointError
 from dgl_treestack.runs.configuration import OptimizerConfig
+from dgl_treestack.runs.run import load_into, read_weights, write_weights
 
 _STATE = ("exp_avg", "exp_avg_sq", "step")
 
 
+def numpy_generator(seed: int, purpose: str, *position: int) -> np.random.Generator:
+    """Return the NumPy generator of a purpose at a position, such as ("order", epoch)."""
+    return np.random.default_rng([seed, zlib.crc32(purpose.encode()), *position])
+
+
+def torch_generator(seed: int, purpose: str, *position: int) -> torch.Generator:
+    """Return the torch generator of a purpose at a position, such as ("dropout", epoch, step)."""
+    sequence = np.random.SeedSequence([seed, zlib.crc32(purpose.encode()), *position])
+    return torch.Generator().manual_seed(int(sequence.generate_state(1, np.uint64)[0] >> np.uint64(1)))
+
+
 class NamedAdam:
-    """Adam over the parameters of a module, which have one dtype and one device.
+    """Adam as in the papers, over the parameters of a module, which have one dtype and one device.
 
     With gradients `zeros`, a parameter that was ever used keeps a gradient of zeros and is updated at every step, so momentum
     and weight decay continue; with `none` it stays unchanged while its operator is absent.
@@ -78,3 +100,51 @@ class NamedAdam:
                 self.moments[i] = first, second
                 self.steps[i] = step
                 parameter.grad = None if self.config.gradients == "none" else torch.zeros_like(parameter)
+
+
+@dataclass
+class Progress:
+    """How far a run has got.
+
+    epoch: finished epochs. step: finished steps of the epoch that has begun. loss_sum, right, seen: over the examples of these
+    steps, the sum of losses, the number of correct answers, the number of examples. best_accuracy, best_epoch: on the
+    validation set. stale: epochs since the best one. plateau: epochs since the best one or since the learning rate last fell.
+    rows: one per finished epoch, as in metrics.jsonl.
+    """
+
+    epoch: int = 0
+    step: int = 0
+    loss_sum: float = 0.0
+    right: int = 0
+    seen: int = 0
+    best_accuracy: float = -1.0
+    best_epoch: int = 0
+    stale: int = 0
+    plateau: int = 0
+    rows: list[dict[str, Any]] = field(default_factory=list)
+
+
+def save(path: Path, model: nn.Module, adam: NamedAdam, progress: Progress) -> None:
+    """Write a checkpoint, atomically."""
+    tensors = {f"model/{name}": tensor for name, tensor in model.state_dict().items()}
+    tensors |= {f"adam/{name}": tensor for name, tensor in adam.tensors().items()}
+    description = {"progress": dataclasses.asdict(progress), "learning_rate": adam.learning_rate}
+    write_weights(path, tensors, description)
+
+
+def load(path: Path, model: nn.Module, adam: NamedAdam) -> Progress:
+    """Restore model and optimizer from a checkpoint and return the run's progress. Raises CheckpointError."""
+    tensors, description = read_weights(path)
+    device = next(model.parameters()).device
+    parts: dict[str, dict[str, Tensor]] = {"model": {}, "adam": {}}
+    try:
+        for name, tensor in tensors.items():
+            part, _, key = name.partition("/")
+            parts[part][key] = tensor.to(device)
+        progress, learning_rate = Progress(**description["progress"]), float(description["learning_rate"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise CheckpointError(f"{path} is no checkpoint of a training ({error!r}). Train anew.") from None
+    load_into(model, parts["model"], path)
+    adam.restore(parts["adam"])
+    adam.learning_rate = learning_rate
+    return progress
