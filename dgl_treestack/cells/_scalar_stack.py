@@ -3,8 +3,7 @@
 import torch
 from torch import Tensor
 
-from dgl_treestack.cells._contract import Cell, Ops, State
-from dgl_treestack.cells._settings import switch, whole
+from dgl_treestack.cells._contract import Cell, Ops, State, switch, whole
 from dgl_treestack.cells.memory import stack
 
 

@@ -4,9 +4,8 @@ from typing import Any
 
 from torch import Tensor
 
-from dgl_treestack.cells._contract import Cell, CellSpec, Noise, Ops, Signals, State, dropped
+from dgl_treestack.cells._contract import ACTIVATIONS, Cell, CellSpec, Noise, Ops, Signals, State, dropped, one_of
 from dgl_treestack.cells._scalar_stack import ScalarStack
-from dgl_treestack.cells._settings import ACTIVATIONS, one_of
 from dgl_treestack.cells.memory import stack
 
 

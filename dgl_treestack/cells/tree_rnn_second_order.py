@@ -5,9 +5,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dgl_treestack.cells._contract import CellSpec, Noise, Ops, Signals, State, dropped
+from dgl_treestack.cells._contract import CellSpec, Noise, Ops, Signals, State, dropped, number, one_of, switch
 from dgl_treestack.cells._external_stack import MayHaveStack
-from dgl_treestack.cells._settings import number, one_of, switch
 from dgl_treestack.cells.initializers import SecondOrder
 from dgl_treestack.errors import ConfigurationError
 
