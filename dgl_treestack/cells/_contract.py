@@ -8,8 +8,7 @@ from typing import Any, Protocol, cast, runtime_checkable
 import torch
 from torch import Tensor, nn
 
-from dgl_treestack.cells._layers import LeafEncoder, OperatorLinear
-from dgl_treestack.cells.initializers import Constants, Draw, draw_linear
+from dgl_treestack.cells._layers import Constants, Draw, LeafEncoder, OperatorLinear, draw_linear
 from dgl_treestack.errors import ConfigurationError, unknown
 from dgl_treestack.expression.operators import Operator
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from dgl_treestack.cells.initializers import draw_linear
+from dgl_treestack.cells import draw_linear
 from dgl_treestack.data.formats import Example
 from dgl_treestack.expression import Expression
 
