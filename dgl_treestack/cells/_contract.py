@@ -1,7 +1,7 @@
 """The contract of a cell: one step of the recursion, children's states in, parent's state out."""
 
 import abc
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, cast, runtime_checkable
 
@@ -18,7 +18,6 @@ Noise = Mapping[str, Tensor]
 Shape = tuple[int, ...]
 FORMS = ("nary", "child_sum")
 PER_CHILD = -1  # in the shape of a signal: a dimension with one entry per child
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"sigmoid": torch.sigmoid, "tanh": torch.tanh}
 
 
 @runtime_checkable

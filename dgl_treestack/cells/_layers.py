@@ -11,6 +11,7 @@ from torch.nn import functional
 from dgl_treestack.errors import ConfigurationError, unknown
 from dgl_treestack.expression.operators import Operator
 
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"sigmoid": torch.sigmoid, "tanh": torch.tanh}
 SHARES = ("operator", "all")
 # Fills a weight (out, in) and a bias (out,), either of which may be None, with initial values.
 Draw = Callable[[Tensor | None, Tensor | None, torch.Generator], None]
