@@ -195,6 +195,15 @@ class Cell(nn.Module, abc.ABC):
         - The operations do not depend on the values of tensors: no `if` and no loop over them.
         """
 
+    def check_state(self, state: State, count: int) -> None:
+        """Raise RuntimeError unless the state of `count` nodes has the shapes of `fields`."""
+        for name, shape in self.fields.items():
+            if state[name].shape != (count, *shape):
+                raise RuntimeError(
+                    f"{type(self).__name__} returned {name!r} of shape {tuple(state[name].shape)}; "
+                    f"its fields promise {(count, *shape)} = (nodes, {', '.join(map(str, shape))})."
+                )
+
     @torch.no_grad()
     def reset_parameters(self, generator: torch.Generator) -> None:
         """Draw all initial values from a generator."""

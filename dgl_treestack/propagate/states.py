@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from torch import Tensor
 
 from dgl_treestack._dgl import DGLGraph
-from dgl_treestack.cells import Cell, State
 
 
 class States:
@@ -30,13 +29,3 @@ class States:
         for name, rows in self.rows.items():
             by_node = rows if self.row is None else rows.index_select(0, self.row)
             graph.ndata[name] = (by_node if name.startswith("signal/") else by_node.flatten(1)).to(graph.device)
-
-
-def check_state(state: State, cell: Cell, count: int) -> None:
-    """Raise RuntimeError unless the state of `count` nodes has the shapes of the cell's fields."""
-    for name, shape in cell.fields.items():
-        if state[name].shape != (count, *shape):
-            raise RuntimeError(
-                f"{type(cell).__name__} returned {name!r} of shape {tuple(state[name].shape)}; "
-                f"its fields promise {(count, *shape)} = (nodes, {', '.join(map(str, shape))})."
-            )
