@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from dgl_treestack.data.columns import Source, columns
-from dgl_treestack.data.forest import NO_OPERATOR, NO_TOKEN, Forest
+from dgl_treestack.data.forest import Forest, Source, columns
+from dgl_treestack.data.wellformed import NO_OPERATOR, NO_TOKEN
 from dgl_treestack.encoders._tokens import SIGNS, Trees
 from dgl_treestack.errors import ConfigurationError, DataError, GraphError
 from dgl_treestack.expression.operators import MATH, Signature

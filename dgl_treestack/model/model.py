@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from dgl_treestack import cells, encoders
 from dgl_treestack._dgl import DGLGraph
-from dgl_treestack.data.columns import Source
+from dgl_treestack.data.forest import Source
 from dgl_treestack.data.formats import Example
 from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.encoders import Encoder

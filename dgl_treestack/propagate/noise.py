@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from dgl_treestack.cells import Cell
-from dgl_treestack.data.columns import Source, columns, in_order_of_appearance, size
+from dgl_treestack.data.forest import Source, columns, in_order_of_appearance, size
 from dgl_treestack.expression.operators import MATH, Signature
 
 

@@ -14,7 +14,7 @@ from torch.nn import functional
 from dgl_treestack import _dgl
 from dgl_treestack._dgl import DGLGraph
 from dgl_treestack.cells import PER_CHILD, Cell, Shape, State
-from dgl_treestack.data.forest import NO_OPERATOR
+from dgl_treestack.data.wellformed import NO_OPERATOR
 from dgl_treestack.expression.operators import Signature
 from dgl_treestack.propagate.noise import Noise
 from dgl_treestack.propagate.states import States

@@ -7,7 +7,7 @@ import pytest
 import torch
 from every_cell import VOCABULARY, some_trees, traced
 
-from dgl_treestack.data.columns import columns, in_order_of_appearance
+from dgl_treestack.data.forest import columns, in_order_of_appearance
 from dgl_treestack.data.formats import Example
 from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.model.dataset import AT_ONCE

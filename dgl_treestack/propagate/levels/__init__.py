@@ -26,7 +26,7 @@ external input or a dropout mask of their own.
 from collections.abc import Sequence
 
 from dgl_treestack.cells import PER_CHILD, Cell
-from dgl_treestack.data.columns import Source, feature
+from dgl_treestack.data.forest import Source, feature
 from dgl_treestack.data.wellformed import Checked
 from dgl_treestack.propagate.levels.arena import Arena
 from dgl_treestack.propagate.levels.eager import EagerStepper
