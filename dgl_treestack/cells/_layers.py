@@ -78,7 +78,7 @@ class OperatorLinear(nn.Module):
             key = self.keys[operator.name] = shared_key if share == "all" else operator.name
             if f"weight_{key}" in self._parameters:
                 continue
-            width_in, width_out = inputs[0] + inputs[1] * arity, self.width(arity)
+            width_in, width_out = inputs[0] + inputs[1] * arity, outputs[0] + outputs[1] * arity
             self.register_parameter(f"weight_{key}", nn.Parameter(torch.empty(width_out, width_in)) if width_in else None)
             self.register_parameter(f"bias_{key}", nn.Parameter(torch.empty(width_out)) if bias else None)
 
