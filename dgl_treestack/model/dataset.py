@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 import torch
@@ -134,12 +133,12 @@ def prepare(
     return Dataset(examples, items, forest, sides, targets, np.array(task, dtype=np.int64))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Batch:
     """Trees with the node index of every root (B,), of its first two children (B, 2) or -1, target (B,) and task (B,).
 
-    trees: a forest, or a graph that the user brought. plans: of this batch and of those built at the same time.
-    `graph`, the trees as one batched graph, is built at its first use; the fast engines do not use it.
+    trees: the input of `propagate`, a forest, or a graph that the user brought or asked for by `graph`; the fast engines need
+    none. plans: of this batch and of those built at the same time.
     """
 
     trees: Source
@@ -185,12 +184,9 @@ class Batch:
         targets = torch.full((len(roots),), float("nan"), dtype=torch.float64)
         return cls(batch, roots, torch.from_numpy(sides), targets, np.full(len(roots), head_index), Plans(signature))
 
-    @cached_property
-    def graph(self) -> DGLGraph:
-        """The trees as one batched graph."""
-        return graph.build(self.trees) if isinstance(self.trees, Forest) else self.trees
-
     @property
-    def source(self) -> Source:
-        """The input of `propagate`: the graph if it was built, because a user may have changed it since, else the trees."""
-        return vars(self).get("graph", self.trees)
+    def graph(self) -> DGLGraph:
+        """The trees as one batched graph. Once it was asked for, `trees` is this graph, because a user may change it."""
+        if isinstance(self.trees, Forest):
+            self.trees = graph.build(self.trees)
+        return self.trees

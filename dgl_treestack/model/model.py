@@ -188,9 +188,9 @@ class Model(nn.Module):
         if isinstance(self.cell, Encoder):
             if signals:
                 raise ConfigurationError(f"A sequence or attention model has no signals, such as {signals[0]!r}.")
-            h: NodeStates = partial(self.cell, batch.source, signature=self.signature, generator=generator)
+            h: NodeStates = partial(self.cell, batch.trees, signature=self.signature, generator=generator)
         else:
-            source = batch.graph if engine == "topo" else batch.source
+            source = batch.graph if engine == "topo" else batch.trees
             noise = None
             if self.training:
                 per_subtree = self.masks == "subtree"
