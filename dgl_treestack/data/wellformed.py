@@ -1,4 +1,5 @@
-"""Checks that a DGL graph can be propagated, with one error that names the first node at fault, the rule and the remedy.
+"""Checks that a DGL graph can be propagated, with one error that names the first node at fault, the rule and the remedy; which
+of its subtrees are equal.
 
 Nodes have the features `op`, `token` and `number`, edges run from child to parent and have the feature `slot`. A node may have
 several parents: a shared subexpression. Nothing else on the graph is read.
@@ -17,8 +18,8 @@ from dgl_treestack.expression.operators import Signature
 NO_OPERATOR = -1  # `op` of a leaf
 NO_TOKEN = -1  # `token` of an operator and of a leaf that the number encoder embeds
 MOST_WRITTEN_OUT = 10_000_000  # nodes of the trees of a graph, counting a shared node as often as it is used
+LARGEST_KEY = 2**62  # several keys packed into one integer
 
-_LARGEST = 2**62
 RESTORE = "If a file or `dgl.node_subgraph` lost which nodes are of which tree, call `dgl_treestack.data.graph.restore_batch`."
 
 
@@ -104,7 +105,7 @@ def numbered_subtrees(nodes: Checked, signature: Signature) -> np.ndarray:
         packed, bound = keys[0], int(keys[0].max()) + 1  # all keys as one integer, the digits of a number in mixed radix
         for key in keys[1:]:
             width = int(key.max()) + 1
-            if bound > _LARGEST // width:
+            if bound > LARGEST_KEY // width:
                 packed, bound = np.unique(packed, return_inverse=True)[1], len(packed)
             packed, bound = packed * width + key, bound * width
         subtree[frontier] = count + np.unique(packed, return_inverse=True)[1]

@@ -22,6 +22,7 @@ from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.expression import Expression
 
 GROUP = "dgl_treestack.tasks"  # of entry points
+
 # The states h of nodes, by their indices in the batch: (...) -> (..., H).
 NodeStates = Callable[[Tensor], Tensor]
 
