@@ -17,7 +17,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 from benchmarks.common import Row, in_turn, make_model, read_equations, show, start
 from dgl_treestack import GraphDataLoader, TreeDataset, dgl
 from dgl_treestack.data import graph
-from dgl_treestack.data.columns import columns
+from dgl_treestack.data.forest import columns
 from dgl_treestack.expression.operators import MATH
 from dgl_treestack.propagate.levels.plan import make_plan
 

@@ -77,7 +77,7 @@ def demands(cell: Cell, plan: Plan) -> tuple[float, float]:
 def measure(settings: Settings, name: str, size: int) -> Row:
     model = make_model(name, settings.hidden)
     batches = make_batches(model, size, shared=settings.shared)
-    plans = [batch.plans.get(batch.source, shared=True, device=torch.device("cpu")) for batch in batches]
+    plans = [batch.plans.get(batch.trees, shared=True, device=torch.device("cpu")) for batch in batches]
     needed = [demands(model.cell, plan) for plan in plans]
     operations, moved = (sum(column) / len(needed) for column in zip(*needed, strict=True))
     ways = {"product": multiplication(), "copy": copying(), "step": training_step(model, settings.engine, batches)}

@@ -11,8 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from dgl_treestack.algorithmic.stream import Chunk
-from dgl_treestack.cells.initializers import draw_summed
-from dgl_treestack.sequence import SequenceCell, State
+from dgl_treestack.sequence import SequenceCell, State, draw_summed
 
 CLIP = 15.0  # bound of all error signals (Joulin & Mikolov 2015, section 5)
 WINDOW = 50  # tokens

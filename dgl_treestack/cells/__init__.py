@@ -24,17 +24,14 @@ from dgl_treestack.cells._contract import Signals as Signals
 from dgl_treestack.cells._contract import State as State
 from dgl_treestack.cells._contract import dropped as dropped
 from dgl_treestack.cells._layers import OperatorLinear as OperatorLinear
+from dgl_treestack.cells._layers import draw_linear as draw_linear
 from dgl_treestack.errors import ConfigurationError, unknown
 from dgl_treestack.expression.operators import Operator
 
 COMMON = ("dropout", "input_size", "share")  # keyword arguments of every cell, which are not among a model's settings
 GROUP = "dgl_treestack.cells"  # of entry points
 _FILES = tuple(
-    sorted(
-        module.name
-        for module in pkgutil.iter_modules(__path__)
-        if not (module.ispkg or module.name.startswith("_") or module.name == "initializers")
-    )
+    sorted(module.name for module in pkgutil.iter_modules(__path__) if not (module.ispkg or module.name.startswith("_")))
 )
 _registered: dict[str, CellSpec] = {}
 

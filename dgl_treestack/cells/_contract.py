@@ -1,16 +1,14 @@
 """The contract of a cell: one step of the recursion, children's states in, parent's state out."""
 
 import abc
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, cast, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 
-from dgl_treestack.cells._layers import LeafEncoder, OperatorLinear
-from dgl_treestack.cells._settings import number, whole
-from dgl_treestack.cells.initializers import Constants, Draw, draw_linear
+from dgl_treestack.cells._layers import Constants, Draw, LeafEncoder, OperatorLinear, draw_linear
 from dgl_treestack.errors import ConfigurationError, unknown
 from dgl_treestack.expression.operators import Operator
 
@@ -197,6 +195,15 @@ class Cell(nn.Module, abc.ABC):
         - The operations do not depend on the values of tensors: no `if` and no loop over them.
         """
 
+    def check_state(self, state: State, count: int) -> None:
+        """Raise RuntimeError unless the state of `count` nodes has the shapes of `fields`."""
+        for name, shape in self.fields.items():
+            if state[name].shape != (count, *shape):
+                raise RuntimeError(
+                    f"{type(self).__name__} returned {name!r} of shape {tuple(state[name].shape)}; "
+                    f"its fields promise {(count, *shape)} = (nodes, {', '.join(map(str, shape))})."
+                )
+
     @torch.no_grad()
     def reset_parameters(self, generator: torch.Generator) -> None:
         """Draw all initial values from a generator."""
@@ -224,3 +231,35 @@ class CellSpec:
     equations: str = "-"
     adds: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+# Checks of settings, with errors that name the allowed values
+
+
+def one_of(options: Iterable[str], value: object, setting: str) -> str:
+    """Return the value of a setting that must be one of some names."""
+    names = tuple(options)
+    if not isinstance(value, str) or value not in names:
+        raise ConfigurationError(unknown(f"value for {setting!r}:", str(value), names))
+    return value
+
+
+def whole(value: object, setting: str, low: int, high: int = 10_000) -> int:
+    """Return the value of a setting that must be a whole number from `low` to `high`."""
+    if type(value) is not int or not low <= value <= high:
+        raise ConfigurationError(f"{setting!r} is {value!r}; it must be a whole number from {low} to {high}.")
+    return value
+
+
+def number(value: object, setting: str, low: float = -1e6, high: float = 1e6) -> float:
+    """Return the value of a setting that must be a number from `low` on and below `high`."""
+    if type(value) not in (int, float) or not low <= value < high:  # type: ignore[operator]
+        raise ConfigurationError(f"{setting!r} is {value!r}; it must be a number from {low:g} on, below {high:g}.")
+    return float(value)  # type: ignore[arg-type]
+
+
+def switch(value: object, setting: str) -> bool:
+    """Return the value of a setting that must be true or false."""
+    if type(value) is not bool:
+        raise ConfigurationError(f"{setting!r} is {value!r}; it must be true or false.")
+    return value

@@ -1,17 +1,41 @@
 """Layers of cells: a linear map with weights per operator, which is all that depends on the operator, and states of leaves."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from dgl_treestack.cells.initializers import Draw, draw_linear
 from dgl_treestack.errors import ConfigurationError, unknown
 from dgl_treestack.expression.operators import Operator
 
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"sigmoid": torch.sigmoid, "tanh": torch.tanh}
 SHARES = ("operator", "all")
+# Fills a weight (out, in) and a bias (out,), either of which may be None, with initial values.
+Draw = Callable[[Tensor | None, Tensor | None, torch.Generator], None]
+
+
+def draw_linear(weight: Tensor | None, bias: Tensor | None, generator: torch.Generator) -> None:
+    """Draw from U(-1 / sqrt(in), 1 / sqrt(in)), as torch and the authors' code do. A bias without a weight is zero."""
+    bound = 0.0 if weight is None else weight.shape[1] ** -0.5
+    for tensor in (weight, bias):
+        if tensor is not None:
+            nn.init.uniform_(tensor, -bound, bound, generator=generator)
+
+
+@dataclass(frozen=True)
+class Constants:
+    """Sets the first entries of a bias to `first` and all further ones to `rest`; there is no weight."""
+
+    first: tuple[float, ...]
+    rest: float = 0.0
+
+    def __call__(self, weight: Tensor | None, bias: Tensor | None, generator: torch.Generator) -> None:
+        assert weight is None and bias is not None
+        bias.fill_(self.rest)
+        bias[: len(self.first)] = torch.tensor(self.first)
 
 
 class OperatorLinear(nn.Module):
@@ -54,7 +78,7 @@ class OperatorLinear(nn.Module):
             key = self.keys[operator.name] = shared_key if share == "all" else operator.name
             if f"weight_{key}" in self._parameters:
                 continue
-            width_in, width_out = inputs[0] + inputs[1] * arity, self.width(arity)
+            width_in, width_out = inputs[0] + inputs[1] * arity, outputs[0] + outputs[1] * arity
             self.register_parameter(f"weight_{key}", nn.Parameter(torch.empty(width_out, width_in)) if width_in else None)
             self.register_parameter(f"bias_{key}", nn.Parameter(torch.empty(width_out)) if bias else None)
 

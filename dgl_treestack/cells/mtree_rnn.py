@@ -1,14 +1,13 @@
 """Multiplicative Tree-RNN: a product of two layers in place of the tensor of the second-order Tree-RNN."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from dgl_treestack.cells._contract import CellSpec, Noise, Ops, Signals, State, dropped
+from dgl_treestack.cells._contract import CellSpec, Noise, Ops, Signals, State, dropped, number
 from dgl_treestack.cells._external_stack import MayHaveStack
-from dgl_treestack.cells._settings import number
-from dgl_treestack.cells.initializers import Factor
 
 
 class MTreeRNN(MayHaveStack):
@@ -34,6 +33,17 @@ class MTreeRNN(MayHaveStack):
     def step(self, ops: Ops, x: Tensor, z: Tensor, children: State, noise: Noise) -> tuple[State, Signals]:
         product = ops.linear("x", x) * ops.linear("z", z.sum(1))
         return {"h": dropped(torch.tanh(product + self.constants(ops, "bias", x)[:, 0]), noise, "h")}, {}
+
+
+@dataclass(frozen=True)
+class Factor:
+    """Draws from N(0, (2 gain)^2 / in), for a layer whose output is multiplied by that of another; there is no bias."""
+
+    gain: float = 1.0
+
+    def __call__(self, weight: Tensor | None, bias: Tensor | None, generator: torch.Generator) -> None:
+        assert weight is not None and bias is None
+        nn.init.normal_(weight, 0.0, 2 * self.gain * weight.shape[1] ** -0.5, generator=generator)
 
 
 MODELS = {

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from dgl_treestack.cells._contract import PER_CHILD, Cell, CellSpec, Noise, Ops, Signals, State, dropped
-from dgl_treestack.cells._scalar_stack import ScalarStack
 from dgl_treestack.cells.memory import stack
+from dgl_treestack.cells.tree_rnn_scalar_stack import ScalarStack
 
 
 class TreeLSTMTwoStacks(Cell):

@@ -3,10 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
+import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from dgl_treestack.cells._contract import CellSpec, State
-from dgl_treestack.cells.memory import queue
+from dgl_treestack.cells.memory import stack
 from dgl_treestack.cells.tree_smu import TreeSMU
 from dgl_treestack.errors import ConfigurationError
 
@@ -35,8 +37,29 @@ class TreeQueue(TreeSMU):
         """Return all fields but h: the children's queues combined by the gates f (nodes, A, H), then updated."""
         combined = (f.unsqueeze(2) * children["stack"]).sum(1)
         filled = 1 - (1 - children["filled"]).prod(1)
-        rows, filled = queue.update(combined, filled, u, *actions)
+        rows, filled = update(combined, filled, u, *actions)
         return {"stack": rows, "filled": filled}
+
+
+def update(
+    queue: Float[Tensor, "N S H"],
+    filled: Float[Tensor, "N S H"],
+    value: Float[Tensor, "N H"],
+    *gates: Float[Tensor, "N #H"],
+) -> tuple[Float[Tensor, "N S H"], Float[Tensor, "N S H"]]:
+    """Return queue and `filled` after a soft action: `value` joins at the end, row 0 leaves, or nothing happens.
+
+    queue: N nodes, S rows of width H, row 0 the front. filled: how far each row is occupied, from 0 to 1; occupied rows come
+    first. The queue has a fixed size: a value that joins a full queue is lost, and what leaves an empty queue is zero.
+    gates: weights of joining, leaving and, optionally, the no-op: one number per node, (N, 1), or one per element, (N, H).
+    """
+    occupied_to_here = torch.cumprod(filled, dim=1)
+    occupied_before = torch.cat([torch.ones_like(filled[:, :1]), occupied_to_here[:, :-1]], dim=1)
+    end = occupied_before * (1 - filled)  # how far each row is the first free one
+    queues = (queue + end * value.unsqueeze(1), stack.pop(queue), queue)[: len(gates)]
+    fillings = (filled + end, stack.pop(filled), filled)[: len(gates)]
+    weights = [gate.unsqueeze(1) for gate in gates]
+    return stack.weighted_sum(queues, weights), stack.weighted_sum(fillings, weights)
 
 
 MODELS = {

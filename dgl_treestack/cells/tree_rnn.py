@@ -4,8 +4,8 @@ from typing import Any
 
 from torch import Tensor
 
-from dgl_treestack.cells._contract import Cell, CellSpec, Noise, Ops, Signals, State, dropped
-from dgl_treestack.cells._settings import ACTIVATIONS, one_of, whole
+from dgl_treestack.cells._contract import Cell, CellSpec, Noise, Ops, Signals, State, dropped, one_of, whole
+from dgl_treestack.cells._layers import ACTIVATIONS
 
 
 class TreeRNN(Cell):

@@ -1,14 +1,13 @@
 """Second-order Tree-RNN: a tensor per operator multiplies children's states with each other."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from dgl_treestack.cells._contract import CellSpec, Noise, Ops, Signals, State, dropped
+from dgl_treestack.cells._contract import CellSpec, Noise, Ops, Signals, State, dropped, number, one_of, switch
 from dgl_treestack.cells._external_stack import MayHaveStack
-from dgl_treestack.cells._settings import number, one_of, switch
-from dgl_treestack.cells.initializers import SecondOrder
 from dgl_treestack.errors import ConfigurationError
 
 FACTORS = ("sum", "bilinear")
@@ -57,6 +56,20 @@ class TreeRNNSecondOrder(MayHaveStack):
         if "input" in self.products:
             rest = rest + ops.linear("input", x[:, -self.input_size :])
         return {"h": dropped(torch.tanh(product + rest), noise, "h")}, {}
+
+
+@dataclass(frozen=True)
+class SecondOrder:
+    """Draws from N(0, (3 gain / in)^2), for the weight of a product of two states; there is no bias.
+
+    With a larger deviation states grow with depth, with a smaller one they vanish.
+    """
+
+    gain: float = 1.0
+
+    def __call__(self, weight: Tensor | None, bias: Tensor | None, generator: torch.Generator) -> None:
+        assert weight is not None and bias is None
+        nn.init.normal_(weight, 0.0, 3 * self.gain / weight.shape[1], generator=generator)
 
 
 MODELS = {

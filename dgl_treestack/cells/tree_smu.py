@@ -6,8 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dgl_treestack.cells._contract import PER_CHILD, Cell, CellSpec, Noise, Ops, Signals, State, dropped
-from dgl_treestack.cells._settings import ACTIVATIONS, one_of, switch, whole
+from dgl_treestack.cells._contract import PER_CHILD, Cell, CellSpec, Noise, Ops, Signals, State, dropped, one_of, switch, whole
+from dgl_treestack.cells._layers import ACTIVATIONS
 from dgl_treestack.cells.memory import stack
 
 NORMALISATIONS = ("none", "sum", "softmax")

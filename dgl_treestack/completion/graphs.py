@@ -16,8 +16,9 @@ import numpy as np
 
 from dgl_treestack._dgl import DGLGraph
 from dgl_treestack.data import graph
-from dgl_treestack.data.forest import NO_TOKEN, Forest
+from dgl_treestack.data.forest import Forest, columns
 from dgl_treestack.data.vocabulary import Vocabulary
+from dgl_treestack.data.wellformed import NO_TOKEN
 from dgl_treestack.expression import Expression
 from dgl_treestack.expression.operators import MATH, Signature
 
@@ -82,7 +83,7 @@ class _Nodes:
 
     def __init__(self, forest: Forest):
         self.forest = forest
-        self.children = forest.child_table()
+        self.children = columns(forest, forest.signature).children
         self.count = 0
         self.columns: list[tuple[np.ndarray, ...]] = []  # op, token, number
         self.edges: list[tuple[np.ndarray, ...]] = []  # source, target, slot

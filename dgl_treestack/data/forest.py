@@ -1,33 +1,30 @@
-"""A data set of trees in memory: flat arrays over all nodes, with offsets.
+"""A data set of trees in memory: flat arrays over all nodes, with offsets; and the source of a propagation as arrays.
 
 The nodes of a tree are in pre-order. A batch is cut from the arrays without a Python loop over trees or nodes.
+
+What is propagated is a forest, or a batched graph such as one built from it. A forest stores which of its subtrees are equal,
+and when each node is computed. For a graph both are computed anew at every call, from its current features and edges, because
+anybody may have built or changed it.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
+from torch import Tensor
 
+from dgl_treestack._dgl import DGLGraph
 from dgl_treestack.data.vocabulary import Vocabulary
+from dgl_treestack.data.wellformed import NO_OPERATOR, NO_TOKEN, Checked, check, numbered_subtrees
+from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.expression import Expression, leaf_value
 from dgl_treestack.expression.operators import MATH, Signature
 
-NO_OPERATOR = -1  # `op` of a leaf
-NO_TOKEN = -1  # `token` of an operator and of a leaf that the number encoder embeds
+Source: TypeAlias = "DGLGraph | Forest"
 COLUMNS = ("op", "token", "number", "leaf", "parent", "slot", "height", "subtree")
 NODE = np.dtype([(name, np.float64 if name == "number" else np.int64) for name in COLUMNS])
-
-
-@dataclass(frozen=True)
-class _Column:
-    """A column of `Forest.nodes` as an attribute of the forest: (N,), a view."""
-
-    name: str
-
-    def __get__(self, forest: "Forest", owner: type) -> np.ndarray:
-        values: np.ndarray = forest.nodes[self.name]
-        return values
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +49,14 @@ class Forest:
     nodes: np.ndarray
     offsets: np.ndarray
 
-    op, token, number, leaf, parent, slot, height, subtree = map(_Column, COLUMNS)
+    op = property(lambda forest: forest.nodes["op"])
+    token = property(lambda forest: forest.nodes["token"])
+    number = property(lambda forest: forest.nodes["number"])
+    leaf = property(lambda forest: forest.nodes["leaf"])
+    parent = property(lambda forest: forest.nodes["parent"])
+    slot = property(lambda forest: forest.nodes["slot"])
+    height = property(lambda forest: forest.nodes["height"])
+    subtree = property(lambda forest: forest.nodes["subtree"])
 
     @classmethod
     def build(cls, trees: Sequence[Expression], vocabulary: Vocabulary, signature: Signature = MATH) -> "Forest":
@@ -111,28 +115,11 @@ class Forest:
     def select(self, trees: np.ndarray | Sequence[int]) -> "Forest":
         """The forest of the given trees, in the given order; a tree may be given more than once."""
         trees = np.asarray(trees, dtype=np.int64)
-        sizes = self.sizes[trees]
+        starts, ends = self.offsets[:-1][trees], self.offsets[1:][trees]
         offsets = np.zeros(len(trees) + 1, dtype=np.int64)
-        np.cumsum(sizes, out=offsets[1:])
-        nodes = np.arange(offsets[-1]) + np.repeat(self.offsets[:-1][trees] - offsets[:-1], sizes)
+        np.cumsum(ends - starts, out=offsets[1:])
+        nodes = np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], ends - starts)
         return Forest(self.signature, self.leaves, self.nodes.take(nodes), offsets)
-
-    def child_table(self) -> np.ndarray:
-        """(N, A) child of every node in every slot, as an index into all nodes, or -1; A is the largest arity."""
-        children = np.flatnonzero(self.parent >= 0)
-        parents = self.parent.take(children) + np.repeat(self.offsets[:-1], self.sizes - 1)  # one root per tree
-        table = np.full((len(self.nodes), int(self.slot.max(initial=0)) + 1), -1, dtype=np.int64)
-        table[parents, self.slot.take(children)] = children
-        return table
-
-    @cached_property
-    def sides(self) -> np.ndarray:
-        """(G, 2) first two children of every root, as indices within the tree, or -1."""
-        sides = np.full((len(self), 2), -1, dtype=np.int64)
-        children = np.flatnonzero((self.parent == 0) & (self.slot < 2))
-        tree = np.searchsorted(self.offsets, children, side="right") - 1
-        sides[tree, self.slot[children]] = children - self.offsets[tree]
-        return sides
 
     def expression(self, i: int) -> Expression:
         """Tree i, as it was written."""
@@ -144,3 +131,54 @@ class Forest:
             name, text = (self.signature.names[op], None) if leaf < 0 else self.leaves[leaf]
             nodes.append((name, text, int(arity)))
         return Expression.from_nodes(nodes, self.signature)
+
+
+class Columns(NamedTuple):
+    """All nodes: op, token, number (N,) as in a `Forest`; children (N, A) by slot, -1 where there is none.
+
+    height, subtree: (N,) as in a `Forest`.
+    """
+
+    op: np.ndarray
+    token: np.ndarray
+    number: np.ndarray
+    children: np.ndarray
+    height: np.ndarray
+    subtree: np.ndarray
+
+
+def columns(source: Source, signature: Signature, tokens: int | None = None, *, checked: Checked | None = None) -> Columns:
+    """The columns of a forest as it is, of a graph after a check that it is well formed.
+
+    tokens: rows of the embedding table, None if unknown. checked: the result of `check` for this graph, to skip the check.
+    Raises GraphError for a graph that is not well formed.
+    """
+    if not isinstance(source, Forest):
+        checked = checked or check(source, signature, tokens)
+        return Columns(*checked[:5], numbered_subtrees(checked, signature))
+    child = np.flatnonzero(source.parent >= 0)
+    parent = source.parent.take(child) + np.repeat(source.offsets[:-1], np.diff(source.offsets) - 1)  # one root per tree
+    children = np.full((len(source.nodes), int(source.slot.max(initial=0)) + 1), -1, dtype=np.int64)
+    children[parent, source.slot.take(child)] = child
+    return Columns(source.op, source.token, source.number, children, source.height, source.subtree)
+
+
+def size(source: Source) -> int:
+    """Number of nodes."""
+    return len(source.nodes) if isinstance(source, Forest) else source.num_nodes()
+
+
+def feature(source: Source, name: str) -> Tensor:
+    """(N, ...) feature of all nodes of a graph. Raises ConfigurationError if the source is a forest or lacks the feature."""
+    if isinstance(source, Forest) or name not in source.ndata:
+        raise ConfigurationError(f"Nodes have no feature {name!r} here. Put it on the graph: graph.ndata[{name!r}] = tensor.")
+    values: Tensor = source.ndata[name]
+    return values
+
+
+def in_order_of_appearance(subtree: np.ndarray) -> np.ndarray:
+    """(N,) the same subtrees numbered from 0 in order of first appearance; a forest and its graph then have equal numbers."""
+    _, first, numbers = np.unique(subtree, return_index=True, return_inverse=True)
+    renumbered = np.empty(len(first), dtype=np.int64)
+    renumbered[first.argsort()] = np.arange(len(first))
+    return renumbered[numbers]

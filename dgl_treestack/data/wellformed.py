@@ -1,4 +1,5 @@
-"""Checks that a DGL graph can be propagated, with one error that names the first node at fault, the rule and the remedy.
+"""Checks that a DGL graph can be propagated, with one error that names the first node at fault, the rule and the remedy; which
+of its subtrees are equal.
 
 Nodes have the features `op`, `token` and `number`, edges run from child to parent and have the feature `slot`. A node may have
 several parents: a shared subexpression. Nothing else on the graph is read.
@@ -11,11 +12,13 @@ from torch import Tensor
 
 from dgl_treestack import _dgl
 from dgl_treestack._dgl import DGLGraph
-from dgl_treestack.data.forest import NO_OPERATOR, NO_TOKEN
 from dgl_treestack.errors import GraphError
 from dgl_treestack.expression.operators import Signature
 
+NO_OPERATOR = -1  # `op` of a leaf
+NO_TOKEN = -1  # `token` of an operator and of a leaf that the number encoder embeds
 MOST_WRITTEN_OUT = 10_000_000  # nodes of the trees of a graph, counting a shared node as often as it is used
+LARGEST_KEY = 2**62  # several keys packed into one integer
 
 RESTORE = "If a file or `dgl.node_subgraph` lost which nodes are of which tree, call `dgl_treestack.data.graph.restore_batch`."
 
@@ -24,22 +27,15 @@ class Checked(NamedTuple):
     """A well-formed graph of N nodes as arrays.
 
     op, token, number: (N,). children: (N, A) child in every slot, -1 where there is none; A is the largest arity, at least 1.
-    frontiers: nodes by height, leaves first.
+    heights: (N,) the depth of every node's subtree, 0 at leaves. frontiers: nodes by height, leaves first.
     """
 
     op: np.ndarray
     token: np.ndarray
     number: np.ndarray
     children: np.ndarray
+    heights: np.ndarray
     frontiers: list[np.ndarray]
-
-    @property
-    def heights(self) -> np.ndarray:
-        """(N,) the depth of every node's subtree, 0 at leaves."""
-        heights = np.zeros(len(self.op), dtype=np.int64)
-        for height, frontier in enumerate(self.frontiers):
-            heights[frontier] = height
-        return heights
 
 
 def check(graph: DGLGraph, signature: Signature, tokens: int | None = None) -> Checked:
@@ -67,7 +63,10 @@ def check(graph: DGLGraph, signature: Signature, tokens: int | None = None) -> C
     except _dgl.DGLError:
         node = _node_of_cycle(children)
         raise GraphError(f"Node {node} is below itself: the graph has a cycle through it. Remove one of its edges.") from None
-    return Checked(op, token, number.astype(np.float64, copy=False), children, frontiers)
+    heights = np.zeros(len(op), dtype=np.int64)
+    for height, frontier in enumerate(frontiers):
+        heights[frontier] = height
+    return Checked(op, token, number.astype(np.float64, copy=False), children, heights, frontiers)
 
 
 def check_one_root(graph: DGLGraph) -> None:
@@ -88,6 +87,37 @@ def check_one_root(graph: DGLGraph) -> None:
         f"Tree {tree} of the batch has {count[tree]} roots (nodes {shown}); one is needed. Remove what does not belong to it. "
         f"{RESTORE}"
     )
+
+
+def numbered_subtrees(nodes: Checked, signature: Signature) -> np.ndarray:
+    """subtree (N,) as in a `Forest`, by hash-consing, height by height.
+
+    Leaves are equal when their tokens and numbers are, operators when the operators and the subtrees of their children are.
+    """
+    op, children, count = nodes.op, nodes.children, 0
+    subtree = np.zeros(len(op), dtype=np.int64)
+    for height, frontier in enumerate(nodes.frontiers):
+        if height:
+            below = children[frontier]
+            keys = [op[frontier], *np.where(below < 0, 0, subtree[below] + 1).T]
+        else:
+            keys = [nodes.token[frontier] + 1, np.unique(nodes.number[frontier], return_inverse=True)[1]]
+        packed, bound = keys[0], int(keys[0].max()) + 1  # all keys as one integer, the digits of a number in mixed radix
+        for key in keys[1:]:
+            width = int(key.max()) + 1
+            if bound > LARGEST_KEY // width:
+                packed, bound = np.unique(packed, return_inverse=True)[1], len(packed)
+            packed, bound = packed * width + key, bound * width
+        subtree[frontier] = count + np.unique(packed, return_inverse=True)[1]
+        count = int(subtree[frontier].max()) + 1
+    node = np.zeros(count, dtype=np.int64)
+    node[subtree] = np.arange(len(subtree))  # any one node of every subtree
+    root = signature.index[signature.root] if signature.root else NO_OPERATOR - 1
+    rank = np.where(op[node] == NO_OPERATOR, 0, np.where(op[node] == root, 2, 1))
+    renumbered = np.empty(count, dtype=np.int64)
+    arity = (children[node] >= 0).sum(1)
+    renumbered[np.lexsort((op[node], arity, nodes.heights[node], rank))] = np.arange(count)
+    return renumbered[subtree]
 
 
 def written_out_sizes(children: np.ndarray, rising: np.ndarray, tops: np.ndarray) -> np.ndarray:

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from dgl_treestack.data.columns import Source, columns
-from dgl_treestack.data.forest import NO_OPERATOR, NO_TOKEN, Forest
+from dgl_treestack.data.forest import Forest, Source, columns
+from dgl_treestack.data.wellformed import NO_OPERATOR, NO_TOKEN
 from dgl_treestack.encoders._tokens import SIGNS, Trees
 from dgl_treestack.errors import ConfigurationError, DataError, GraphError
 from dgl_treestack.expression.operators import MATH, Signature
@@ -39,10 +39,13 @@ class Encoder(nn.Module, abc.ABC):
     def encode(self, trees: Trees) -> Tensor:
         """Return the vectors (K, H) of K trees."""
 
-    def forward(self, source: Source, nodes: Tensor, signature: Signature = MATH) -> Tensor:
+    def forward(
+        self, source: Source, nodes: Tensor, signature: Signature = MATH, generator: torch.Generator | None = None
+    ) -> Tensor:
         """Return the vectors (..., H) of the trees below nodes (...) of a batch.
 
-        Equal trees are encoded once, unless dropout makes them differ.
+        Equal trees are encoded once, unless dropout makes them differ. Dropout is drawn from the seed of the generator, by
+        default from torch's own generator.
         Raises GraphError for a graph that is not well formed, or has a number without a row in the vocabulary.
         """
         batch = columns(source, signature, self.leaves)
@@ -53,11 +56,14 @@ class Encoder(nn.Module, abc.ABC):
         tops = nodes.flatten().cpu().numpy()
         if not len(tops):
             return self.table.new_zeros(*nodes.shape, self.hidden)
-        if self.training and self.dropout:
-            return self.encode(Trees.below(batch, tops, self.leaves)).unflatten(0, nodes.shape)
-        _, first, position = np.unique(batch.subtree[tops], return_index=True, return_inverse=True)
-        vectors = self.encode(Trees.below(batch, tops[first], self.leaves))
-        return vectors[torch.from_numpy(position).to(vectors.device)].unflatten(0, nodes.shape)
+        with torch.random.fork_rng(devices=[], enabled=generator is not None):
+            if generator is not None:
+                torch.manual_seed(generator.initial_seed())
+            if self.training and self.dropout:
+                return self.encode(Trees.below(batch, tops, self.leaves)).unflatten(0, nodes.shape)
+            _, first, position = np.unique(batch.subtree[tops], return_index=True, return_inverse=True)
+            vectors = self.encode(Trees.below(batch, tops[first], self.leaves))
+            return vectors[torch.from_numpy(position).to(vectors.device)].unflatten(0, nodes.shape)
 
     def check(self, forest: Forest, sources: Sequence[str]) -> None:
         """Raise DataError for a number without a row in the vocabulary, which an encoder cannot embed.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dgl_treestack.data.columns import Columns
+from dgl_treestack.data.forest import Columns
 from dgl_treestack.data.wellformed import written_out_sizes
 
 SIGNS = ("(", ")", ",")

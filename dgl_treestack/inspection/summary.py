@@ -5,10 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dgl_treestack._dgl import DGLGraph
-from dgl_treestack.data.forest import NO_OPERATOR
 from dgl_treestack.data.graph import node_names, roots
 from dgl_treestack.data.vocabulary import Vocabulary
-from dgl_treestack.data.wellformed import check
+from dgl_treestack.data.wellformed import NO_OPERATOR, check
 from dgl_treestack.expression.operators import MATH, Signature
 
 

@@ -9,10 +9,9 @@ import torch
 from torch import Tensor
 
 from dgl_treestack._dgl import DGLGraph
-from dgl_treestack.data.forest import NO_OPERATOR
 from dgl_treestack.data.graph import node_names, tree_of_node
 from dgl_treestack.data.vocabulary import Vocabulary
-from dgl_treestack.data.wellformed import Checked, check
+from dgl_treestack.data.wellformed import NO_OPERATOR, Checked, check
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.expression.operators import MATH, Signature
 

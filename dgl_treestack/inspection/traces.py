@@ -9,9 +9,9 @@ import torch
 
 from dgl_treestack.cells.memory.stack import ACTIONS
 from dgl_treestack.data import formats
-from dgl_treestack.data.forest import NO_OPERATOR
 from dgl_treestack.data.formats import Example
 from dgl_treestack.data.records import Record
+from dgl_treestack.data.wellformed import NO_OPERATOR
 from dgl_treestack.expression import Expression
 from dgl_treestack.model.dataset import Dataset
 from dgl_treestack.model.model import Model

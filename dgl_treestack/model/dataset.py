@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 import torch
@@ -10,11 +9,10 @@ from torch import Tensor
 
 from dgl_treestack._dgl import DGLGraph
 from dgl_treestack.data import graph
-from dgl_treestack.data.columns import Source
-from dgl_treestack.data.forest import NO_OPERATOR, Forest
+from dgl_treestack.data.forest import Forest, Source
 from dgl_treestack.data.formats import Example
 from dgl_treestack.data.vocabulary import Vocabulary
-from dgl_treestack.data.wellformed import check, check_one_root
+from dgl_treestack.data.wellformed import NO_OPERATOR, check, check_one_root
 from dgl_treestack.errors import ConfigurationError, DataError, GraphError, VocabularyError, unknown
 from dgl_treestack.expression.operators import MATH, Signature
 from dgl_treestack.propagate import Plans
@@ -28,13 +26,15 @@ AT_ONCE = 8  # batches that are built one after the other before the first is us
 class Dataset:
     """Examples prepared for one model.
 
-    items: the tree and the target of every example. forest: the trees. targets: (G,). task: (G,) index of the model's task.
+    items: the tree and the target of every example. forest: the trees. sides: (G, 2) the first two children of every root,
+    as indices within the tree, or -1. targets: (G,). task: (G,) index of the model's task.
     cache: batches by their size and device, filled by `batches`.
     """
 
     examples: Sequence[Example]
     items: Sequence[Item]
     forest: Forest
+    sides: np.ndarray
     targets: np.ndarray
     task: np.ndarray
     cache: dict[tuple[int, str], list["Batch"]] = field(default_factory=dict)
@@ -55,7 +55,7 @@ class Dataset:
         forest, plans: of these trees, if they were made before.
         """
         forest = self.forest.select(chosen) if forest is None else forest
-        sides, starts = self.forest.sides[chosen], forest.offsets[:-1]
+        sides, starts = self.sides[chosen], forest.offsets[:-1]
         return Batch(
             forest,
             torch.from_numpy(starts),
@@ -128,16 +128,17 @@ def prepare(
             except VocabularyError as error:
                 raise DataError(str(error), example.source or None) from None
         raise
+    sides = np.array([(*item.tree.children(0), -1, -1)[:2] for item in items], dtype=np.int64).reshape(-1, 2)
     targets = np.array([item.target for item in items], dtype=np.float64)
-    return Dataset(examples, items, forest, targets, np.array(task, dtype=np.int64))
+    return Dataset(examples, items, forest, sides, targets, np.array(task, dtype=np.int64))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Batch:
     """Trees with the node index of every root (B,), of its first two children (B, 2) or -1, target (B,) and task (B,).
 
-    trees: a forest, or a graph that the user brought. plans: of this batch and of those built at the same time.
-    `graph`, the trees as one batched graph, is built at its first use; the fast engines do not use it.
+    trees: the input of `propagate`, a forest, or a graph that the user brought or asked for by `graph`; the fast engines need
+    none. plans: of this batch and of those built at the same time.
     """
 
     trees: Source
@@ -183,12 +184,9 @@ class Batch:
         targets = torch.full((len(roots),), float("nan"), dtype=torch.float64)
         return cls(batch, roots, torch.from_numpy(sides), targets, np.full(len(roots), head_index), Plans(signature))
 
-    @cached_property
-    def graph(self) -> DGLGraph:
-        """The trees as one batched graph."""
-        return graph.build(self.trees) if isinstance(self.trees, Forest) else self.trees
-
     @property
-    def source(self) -> Source:
-        """The input of `propagate`: the graph if it was built, because a user may have changed it since, else the trees."""
-        return vars(self).get("graph", self.trees)
+    def graph(self) -> DGLGraph:
+        """The trees as one batched graph. Once it was asked for, `trees` is this graph, because a user may change it."""
+        if isinstance(self.trees, Forest):
+            self.trees = graph.build(self.trees)
+        return self.trees

@@ -10,7 +10,6 @@ from torch import Tensor, nn
 
 from dgl_treestack import cells, encoders
 from dgl_treestack._dgl import DGLGraph
-from dgl_treestack.data.columns import Source
 from dgl_treestack.data.formats import Example
 from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.encoders import Encoder
@@ -145,7 +144,7 @@ class Model(nn.Module):
         self.eval()
         try:
             device = next(self.parameters()).device
-            outputs = [self(batch) for batch in dataset.in_order(np.arange(len(dataset)), SCORED_AT_ONCE, device)]
+            outputs = [self(batch) for batch in dataset.in_order(np.arange(len(trees)), SCORED_AT_ONCE, device)]
         finally:
             for module, training in modes.items():
                 module.training = training
@@ -189,22 +188,20 @@ class Model(nn.Module):
         if isinstance(self.cell, Encoder):
             if signals:
                 raise ConfigurationError(f"A sequence or attention model has no signals, such as {signals[0]!r}.")
-            return self.read(partial(_encode, self.cell, batch.source, self.signature, generator), batch)
-        source = batch.graph if engine == "topo" else batch.source
-        noise = None
-        if self.training:
-            per_subtree = self.masks == "subtree"
-            generator = generator or torch.default_generator
-            noise = draw_noise(self.cell, source, generator, per_subtree=per_subtree, signature=self.signature)
-        states = compute(
-            source, self.cell, engine=engine, signature=self.signature, signals=signals, noise=noise, plans=batch.plans
-        )
-        if keep or signals:
-            states.put_on(batch.graph)
-        return self.read(partial(states.of, "h"), batch)
-
-    def read(self, h: NodeStates, batch: Batch) -> Tensor:
-        """Return the output of every tree (B,) from the states of nodes."""
+            h: NodeStates = partial(self.cell, batch.trees, signature=self.signature, generator=generator)
+        else:
+            source = batch.graph if engine == "topo" else batch.trees
+            noise = None
+            if self.training:
+                per_subtree = self.masks == "subtree"
+                generator = generator or torch.default_generator
+                noise = draw_noise(self.cell, source, generator, per_subtree=per_subtree, signature=self.signature)
+            states = compute(
+                source, self.cell, engine=engine, signature=self.signature, signals=signals, noise=noise, plans=batch.plans
+            )
+            if keep or signals:
+                states.put_on(batch.graph)
+            h = partial(states.of, "h")
         return self._by_task(batch, lambda head, trees: head(h, batch.roots[trees], batch.sides[trees]))
 
     def losses(self, output: Tensor, batch: Batch) -> Tensor:
@@ -236,12 +233,3 @@ class Model(nn.Module):
         """Return the columns that the task adds to the record of example i."""
         head = list(self.heads.values())[dataset.task[i]]
         return {"task": head.name, **head.record(dataset.examples[i], dataset.items[i], output)}
-
-
-def _encode(encoder: Encoder, source: Source, signature: Signature, generator: torch.Generator | None, nodes: Tensor) -> Tensor:
-    """Return vectors of nodes; dropout is drawn from the seed of the generator, by default from torch's own generator."""
-    with torch.random.fork_rng(devices=[], enabled=generator is not None):
-        if generator is not None:
-            torch.manual_seed(generator.initial_seed())
-        vectors: Tensor = encoder(source, nodes, signature)
-        return vectors

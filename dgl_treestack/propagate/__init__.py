@@ -10,9 +10,8 @@ from torch import Tensor
 from dgl_treestack._dgl import DGLGraph
 from dgl_treestack.cells import Cell
 from dgl_treestack.data import graph as graphs
-from dgl_treestack.data.columns import Source as Source
-from dgl_treestack.data.columns import columns, feature, in_order_of_appearance, size
-from dgl_treestack.data.forest import Forest
+from dgl_treestack.data.forest import Forest, columns, feature, in_order_of_appearance, size
+from dgl_treestack.data.forest import Source as Source
 from dgl_treestack.data.wellformed import Checked, check
 from dgl_treestack.errors import ConfigurationError, GraphError, unknown
 from dgl_treestack.expression.operators import MATH, Signature

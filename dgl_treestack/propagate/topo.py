@@ -14,9 +14,8 @@ from torch.nn import functional
 from dgl_treestack import _dgl
 from dgl_treestack._dgl import DGLGraph
 from dgl_treestack.cells import PER_CHILD, Cell, Shape, State
-from dgl_treestack.data.forest import NO_OPERATOR
+from dgl_treestack.data.wellformed import NO_OPERATOR
 from dgl_treestack.expression.operators import Signature
-from dgl_treestack.propagate.states import check_state
 
 
 class OneOperator:
@@ -107,7 +106,7 @@ class _Step:
         like = next(self.cell.parameters())
         packed = {"state": like.new_zeros(count, self.carried)}
         if state:
-            check_state(state, self.cell, count)
+            self.cell.check_state(state, count)
             packed["state"] = torch.cat([state[name].flatten(1) for name in self.cell.fields], dim=1)
         for name in self.signals:
             value = like.new_zeros(count, *self._signal_shape(name))

@@ -5,7 +5,6 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from dgl_treestack.cells.initializers import draw_summed
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.sequence._contract import SequenceCell
 
@@ -72,3 +71,10 @@ class ActingCell(SequenceCell):
         """Draw all initial values as the authors' program does."""
         for parameter in self.parameters():
             draw_summed(parameter, generator)
+
+
+def draw_summed(weight: Tensor, generator: torch.Generator) -> None:
+    """Fill a weight with sums of three draws from U(-0.1, 0.1), as Joulin & Mikolov's program does."""
+    draws = torch.empty(3, *weight.shape).uniform_(-0.1, 0.1, generator=generator)
+    with torch.no_grad():
+        weight.copy_(draws.sum(0))

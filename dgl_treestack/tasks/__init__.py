@@ -4,23 +4,89 @@ A task's file defines a class derived from `Task`, and `TASK`, that class. A tas
 by an entry point of the group `dgl_treestack.tasks` in its package, which names the class.
 """
 
+import abc
 import importlib
 import importlib.metadata
 import pkgutil
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
+from typing import Any, ClassVar
 
+import torch
+from torch import Tensor, nn
+
+from dgl_treestack.cells import draw_linear
+from dgl_treestack.data.formats import Example
 from dgl_treestack.errors import ConfigurationError
-from dgl_treestack.tasks._task import Item as Item
-from dgl_treestack.tasks._task import NodeStates as NodeStates
-from dgl_treestack.tasks._task import Task as Task
+from dgl_treestack.expression import Expression
 
 GROUP = "dgl_treestack.tasks"  # of entry points
-_registered: dict[str, type[Task]] = {}
+
+# The states h of nodes, by their indices in the batch: (...) -> (..., H).
+NodeStates = Callable[[Tensor], Tensor]
 
 
+@dataclass(frozen=True)
+class Item:
+    """What a model is given for one example: a tree, and the target of its output (NaN where unknown)."""
+
+    tree: Expression
+    target: float
+
+
+class Task(nn.Module, abc.ABC):
+    """Base of all tasks: a head over node states, its loss, and what counts as right. `hidden` is the width H of h.
+
+    `name` stands for the task in configurations. A model with several tasks gives an example to the first that accepts it.
+    `compares_sides`: whether trees must be equations, because `forward` reads the two sides of the root.
+    A subclass defines `accepts`, `forward`, `loss` and `correct`, and the other methods where the defaults do not fit.
+    """
+
+    name: ClassVar[str]
+    compares_sides: ClassVar[bool] = False
+
+    @abc.abstractmethod
+    def accepts(self, example: Example) -> bool:
+        """Whether the example belongs to this task."""
+
+    def prepare(self, example: Example) -> Item:
+        """Return the tree to propagate and the target: by default the whole tree and its label."""
+        return Item(example.equation, float("nan") if example.label is None else float(example.label))
+
+    @abc.abstractmethod
+    def forward(self, h: NodeStates, roots: Tensor, sides: Tensor) -> Tensor:
+        """Return one output per tree (B,).
+
+        roots: (B,) nodes. sides: (B, 2) the first two children of the roots, -1 where there are none.
+        """
+
+    @abc.abstractmethod
+    def loss(self, output: Tensor, target: Tensor) -> Tensor:
+        """Return the loss of every output (B,)."""
+
+    @abc.abstractmethod
+    def correct(self, output: Tensor, target: Tensor) -> Tensor:
+        """Return whether every output is right (B,)."""
+
+    def record(self, example: Example, item: Item, output: float) -> dict[str, Any]:
+        """Return what the task adds to an example's record: `score`, by default the output, and anything else it knows."""
+        return {"score": output}
+
+    def reset_parameters(self, generator: torch.Generator) -> None:
+        """Draw the initial values of linear layers by `draw_linear`. A task with other parameters must set those."""
+        for module in self.modules():
+            if isinstance(module, nn.Linear):
+                draw_linear(module.weight, module.bias, generator)
+
+
+@cache
 def tasks() -> dict[str, type[Task]]:
-    """Return all tasks by name: those of the files of this folder, of installed packages, and the registered ones."""
-    return {**_listed(), **_registered}
+    """Return the table of tasks by name: those of the files of this folder, of installed packages, and the registered ones."""
+    modules = (importlib.import_module(f"{__name__}.{info.name}") for info in pkgutil.iter_modules(__path__))
+    tasks_of_files = (module.TASK for module in modules)
+    tasks_of_packages = (entry_point.load() for entry_point in importlib.metadata.entry_points(group=GROUP))
+    return {task.name: task for task in (*tasks_of_files, *tasks_of_packages)}
 
 
 def register_task(task: type[Task]) -> type[Task]:
@@ -34,14 +100,5 @@ def register_task(task: type[Task]) -> type[Task]:
     # A class of the same name may be registered again: a notebook's cell is run more than once.
     if taken is not None and (taken.__module__, taken.__qualname__) != (task.__module__, task.__qualname__):
         raise ConfigurationError(f"The task {task.name!r} is that of {taken.__name__}. Take another name.")
-    _registered[task.name] = task
+    tasks()[task.name] = task
     return task
-
-
-@cache
-def _listed() -> dict[str, type[Task]]:
-    """Return the tasks of the files of this folder and of the entry points of installed packages."""
-    modules = (importlib.import_module(f"{__name__}.{info.name}") for info in pkgutil.iter_modules(__path__))
-    tasks_of_files = (module.TASK for module in modules if hasattr(module, "TASK"))
-    tasks_of_packages = (entry_point.load() for entry_point in importlib.metadata.entry_points(group=GROUP))
-    return {task.name: task for task in (*tasks_of_files, *tasks_of_packages)}

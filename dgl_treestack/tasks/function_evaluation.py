@@ -10,7 +10,7 @@ from dgl_treestack.data.formats import Example
 from dgl_treestack.data.vocabulary import MAX_NUMBER
 from dgl_treestack.errors import ExpressionError
 from dgl_treestack.expression import Equation, Expression, number_value
-from dgl_treestack.tasks._task import Item, NodeStates, Task
+from dgl_treestack.tasks import Item, NodeStates, Task
 
 TOLERANCE = 1e-3  # relative, as in the authors' code; the papers of the card give none
 

@@ -6,7 +6,7 @@ from torch.nn import functional
 
 from dgl_treestack.data.formats import Example
 from dgl_treestack.expression import Equation
-from dgl_treestack.tasks._task import NodeStates, Task
+from dgl_treestack.tasks import NodeStates, Task
 
 
 class Verification(Task):

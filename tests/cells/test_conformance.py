@@ -10,7 +10,7 @@ from torch import nn
 from trees import BINARY, UNARY, random_tree, shuffled
 
 from dgl_treestack import cells
-from dgl_treestack.cells import PER_CHILD, _settings
+from dgl_treestack.cells import PER_CHILD, _contract
 from dgl_treestack.data import graph
 from dgl_treestack.data.forest import Forest
 from dgl_treestack.errors import ConfigurationError
@@ -244,6 +244,6 @@ def test_settings_are_checked(settings, message):
     with pytest.raises(ConfigurationError, match=message):
         cells.build("tree_smu", MATH.inner, 3, 4, **settings)
     with pytest.raises(ConfigurationError, match="'stack_size' is 'a'"):
-        _settings.whole("a", "stack_size", 1)
+        _contract.whole("a", "stack_size", 1)
     with pytest.raises(ConfigurationError, match="true or false"):
-        _settings.switch(1, "noop")
+        _contract.switch(1, "noop")

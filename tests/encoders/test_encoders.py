@@ -12,7 +12,7 @@ from trees import random_equation
 
 from dgl_treestack import encoders
 from dgl_treestack.data import graph
-from dgl_treestack.data.columns import columns
+from dgl_treestack.data.forest import columns
 from dgl_treestack.data.formats import Example
 from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.encoders import _tokens as tokens

@@ -71,7 +71,7 @@ class Summed(TreeRNN):
 
 @pytest.fixture
 def clean_registries():
-    registries = [cells._registered, tasks._registered]
+    registries = [cells._registered, tasks.tasks()]
     before = [dict(registry) for registry in registries]
     yield
     for registry, content in zip(registries, before, strict=True):
@@ -136,12 +136,12 @@ def test_entry_points_of_other_packages(tmp_path, monkeypatch):
         "[dgl_treestack.tasks]\njudge = somebodys:Judge\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
-    cells._models_of_packages.cache_clear(), tasks._listed.cache_clear()
+    cells._models_of_packages.cache_clear(), tasks.tasks.cache_clear()
     try:
         assert {"somebodys", "somebodys_tanh"} <= set(cells.models()) and "judge" in tasks.tasks()
         assert Model.build("somebodys_tanh", 3, tasks=["judge"], seed=0).score("x = y").shape == (1,)
     finally:
-        cells._models_of_packages.cache_clear(), tasks._listed.cache_clear()
+        cells._models_of_packages.cache_clear(), tasks.tasks.cache_clear()
         sys.modules.pop("somebodys")
 
 

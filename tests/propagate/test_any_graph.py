@@ -21,8 +21,7 @@ from trees import LEAVES, random_equation, random_tree
 
 from dgl_treestack import GraphDataLoader, cells, dgl, encoders
 from dgl_treestack.data import graph
-from dgl_treestack.data.columns import columns
-from dgl_treestack.data.forest import Forest
+from dgl_treestack.data.forest import Forest, columns
 from dgl_treestack.data.wellformed import check_one_root
 from dgl_treestack.errors import ConfigurationError, GraphError
 from dgl_treestack.expression import Equation, Expression

@@ -15,8 +15,7 @@ from every_cell import (
 from dgl_treestack import cells
 from dgl_treestack.cells.tree_rnn import TreeRNN
 from dgl_treestack.data import graph
-from dgl_treestack.data.columns import columns
-from dgl_treestack.data.forest import Forest
+from dgl_treestack.data.forest import Forest, columns
 from dgl_treestack.data.vocabulary import PRESETS
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.expression import Expression

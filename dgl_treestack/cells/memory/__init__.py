@@ -1,1 +1,1 @@
-"""Memories of cells as pure functions of tensors: a stack and a queue."""
+"""Memories of cells as pure functions of tensors."""

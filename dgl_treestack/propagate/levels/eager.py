@@ -19,7 +19,6 @@ from torch.autograd.function import once_differentiable
 from dgl_treestack.cells import OperatorLinear
 from dgl_treestack.propagate.levels.plan import Frontier
 from dgl_treestack.propagate.levels.sweep import Buffers, Work
-from dgl_treestack.propagate.states import check_state
 
 Key = tuple[str, str, str]  # weight or bias, product, the operator's key in it
 
@@ -92,7 +91,7 @@ class EagerStepper:
             inputs = inputs.detach().requires_grad_()
         with torch.set_grad_enabled(recording):
             state, signals = work.cell.node(_Ops(self, frontier), children, inputs, noise)
-        check_state(state, work.cell, count)
+        work.cell.check_state(state, count)
         outputs = {**state, **{name: signals[name] for name in work.signals if name in signals}}
         return Record([*children.values(), *([] if inputs is None else [inputs])], outputs)
 

@@ -18,9 +18,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from dgl_treestack.data.columns import Columns, Source, columns
-from dgl_treestack.data.forest import NO_OPERATOR, Forest
-from dgl_treestack.data.wellformed import Checked
+from dgl_treestack.data.forest import Columns, Forest, Source, columns
+from dgl_treestack.data.wellformed import NO_OPERATOR, Checked
 from dgl_treestack.expression.operators import Signature
 
 

@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from dgl_treestack.cells import PER_CHILD, Cell
-from dgl_treestack.data.columns import Source, feature
+from dgl_treestack.data.forest import Source, feature
 from dgl_treestack.data.wellformed import Checked
 from dgl_treestack.propagate.levels.plan import Options, Plan, Plans
 

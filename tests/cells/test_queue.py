@@ -4,7 +4,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dgl_treestack.cells.memory import queue, stack
+from dgl_treestack.cells.memory import stack
+from dgl_treestack.cells.tree_queue import update
 
 numbers = st.floats(-3, 3, allow_nan=False, width=32)
 sizes = st.integers(1, 6)
@@ -24,7 +25,7 @@ def test_one_hot_actions_are_a_real_queue(history, size):
     soft = filled = torch.zeros(1, size, 2, dtype=torch.float64)
     real: deque[float] = deque()
     for action, number in history:
-        soft, filled = queue.update(soft, filled, value_of(number), *one_hot(action))
+        soft, filled = update(soft, filled, value_of(number), *one_hot(action))
         if action == "push" and len(real) < size:
             real.append(number)
         elif action == "pop" and real:
@@ -38,6 +39,6 @@ def test_a_queue_never_holds_more_than_its_size(values, weights, size):
     soft = filled = torch.zeros(1, size, 1, dtype=torch.float64)
     gates = torch.softmax(torch.tensor(weights, dtype=torch.float64), 0).reshape(3, 1, 1)
     for number in values * 3:
-        soft, filled = queue.update(soft, filled, value_of(number, 1), *gates)
+        soft, filled = update(soft, filled, value_of(number, 1), *gates)
         assert bool(((filled >= 0) & (filled <= 1 + 1e-12)).all())
         assert bool((filled[:, 1:] <= filled[:, :-1] + 1e-12).all()), "taken rows come first"
