@@ -16,8 +16,7 @@ from dgl_treestack.data.formats.source import fault, read_text
 from dgl_treestack.data.vocabulary import LETTERS
 from dgl_treestack.errors import DataError, ExpressionError
 from dgl_treestack.expression import Equation, Expression
-from dgl_treestack.expression.leaves import LEAF_CLASSES
-from dgl_treestack.expression.operators import MATH
+from dgl_treestack.expression.operators import LEAF_CLASSES, MATH
 
 ABSENT = "#"
 _LABELS = {"1": 1, "0": 0, "-1": None}
