@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from dgl_treestack import atomic
-from dgl_treestack.data.formats.example import Example
+from dgl_treestack.data.formats import Example
 from dgl_treestack.errors import DataError
 
 SCHEMA = 1
