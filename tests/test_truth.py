@@ -107,7 +107,7 @@ def test_functions_agree_with_mpmath_also_on_their_cuts(name, argument):
 
 def value_at_points(expression: Expression) -> list[complex]:
     """The values a verdict would rest on: in 80 digits where complex128 is doubtful."""
-    from dgl_treestack.truth.value import BUDGET, ExactEvaluation
+    from dgl_treestack.truth.evaluation import BUDGET, ExactEvaluation
 
     stack: list[Value] = []
     for i in range(expression.size - 1, -1, -1):
@@ -179,7 +179,7 @@ def test_nothing_holds_without_a_point_in_eighty_digits():
 
 
 def test_complex128_and_eighty_digits_agree_where_there_is_no_doubt():
-    from dgl_treestack.truth.value import BUDGET, ExactEvaluation
+    from dgl_treestack.truth.evaluation import BUDGET, ExactEvaluation
 
     x = Value("Symbol", "x")
     for name in UNARY:

@@ -14,12 +14,12 @@ def verify(
     json: Json = False,
 ) -> None:
     """Ask a model whether an equation holds, and check it numerically."""
-    from dgl_treestack import truth
     from dgl_treestack.expression import Equation
     from dgl_treestack.runs.pretrained import open_run, trust
+    from dgl_treestack.truth import judge
 
     tree, opened = Equation.parse(equation), open_run(run)
-    verdict = truth.judge(tree)
+    verdict = judge(tree)
     score = opened.load_model().score(tree, task="verification")[0]
     probability = float(score.sigmoid())
     holds = {"holds": True, "refuted": False}.get(verdict.verdict)

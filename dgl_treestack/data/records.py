@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from dgl_treestack.data.formats.example import Example
+from dgl_treestack.data.formats import Example
 from dgl_treestack.errors import DataError
 
 SCHEMA = 1

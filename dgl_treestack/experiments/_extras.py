@@ -8,6 +8,7 @@ from functools import lru_cache
 
 from dgl_treestack.completion import questions
 from dgl_treestack.completion.records import COMPLETION, fill
+from dgl_treestack.data import formats
 from dgl_treestack.data.records import Record
 from dgl_treestack.encoders import Encoder
 from dgl_treestack.experiments.scales import Scale
@@ -23,7 +24,7 @@ from dgl_treestack.runs.run import Run
 logger = logging.getLogger(__name__)
 
 # Large files take minutes to read, so the last one is kept: its examples, the data prepared for one kind of model, its blanks.
-_examples = lru_cache(maxsize=1)(evaluation.read_examples)
+_examples = lru_cache(maxsize=1)(formats.read_examples)
 _prepared: dict[str, Dataset] = {}
 _questions = lru_cache(maxsize=1)(questions.read)
 

@@ -18,9 +18,7 @@ import warnings
 from collections.abc import Sequence
 
 from dgl_treestack.errors import ExpressionError, unknown
-from dgl_treestack.expression.flat_tree import FlatTree, Node
-from dgl_treestack.expression.leaves import LEAF_CLASSES, check_leaf
-from dgl_treestack.expression.operators import MATH
+from dgl_treestack.expression.operators import LEAF_CLASSES, MATH, Node, check_leaf
 
 MAX_CHARACTERS = 20_000
 
@@ -45,14 +43,14 @@ _BINARY = {ast.Add: "Add", ast.Mult: "Mul", ast.Pow: "Pow"}
 
 def read(text: str) -> list[Node]:
     """The nodes of an infix text, in pre-order. Raises ExpressionError that points at the column."""
-    source, columns = _to_python(text)
+    syntax, source, columns = _parse(text)
     nodes: list[Node] = []
-    pending: list[Node | ast.expr] = [_parse(text, source, columns)]
-    if isinstance(equation := pending[0], ast.Compare):
-        if len(equation.ops) > 1 or not isinstance(equation.ops[0], ast.Eq):
-            column = columns[min(equation.comparators[-1].col_offset, len(columns) - 1)]
+    pending: list[Node | ast.expr] = [syntax]
+    if isinstance(syntax, ast.Compare):
+        if len(syntax.ops) > 1 or not isinstance(syntax.ops[0], ast.Eq):
+            column = columns[min(syntax.comparators[-1].col_offset, len(columns) - 1)]
             raise ExpressionError("An equation has exactly one '=' and no other comparison.", text, column)
-        nodes, pending = [("Equality", None, 2)], [equation.comparators[0], equation.left]
+        nodes, pending = [("Equality", None, 2)], [syntax.comparators[0], syntax.left]
     while pending:
         item = pending.pop()
         if isinstance(item, tuple):
@@ -65,8 +63,11 @@ def read(text: str) -> list[Node]:
     return nodes
 
 
-def _to_python(text: str) -> tuple[str, list[int]]:
-    """The text with `=` as `==` and `^` as `**`, and for each character the column (from 1) it came from."""
+def _parse(text: str) -> tuple[ast.expr, str, list[int]]:
+    """The syntax tree of a text, its Python source (`=` as `==`, `^` as `**`), and the column (from 1) of each character of it.
+
+    Raises ExpressionError.
+    """
     if len(text) > MAX_CHARACTERS:
         raise ExpressionError(
             f"The text has {len(text)} characters, at most {MAX_CHARACTERS} are read. Give a large tree in prefix form."
@@ -82,18 +83,14 @@ def _to_python(text: str) -> tuple[str, list[int]]:
             replacement = "=="
         source += replacement
         columns += [i + 1] * len(replacement)
-    lead = len(source) - len(source.lstrip())
-    return source.strip(), [*columns[lead:], len(text) + 1]
-
-
-def _parse(text: str, source: str, columns: list[int]) -> ast.expr:
-    """The syntax tree of the Python source of a text. Raises ExpressionError."""
+    columns = [*columns[len(source) - len(source.lstrip()) :], len(text) + 1]
+    source = source.strip()
     if not source:
         raise ExpressionError("The text is empty. Write an equation such as sin(x)**2 + cos(x)**2 = 1.")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # "1if" and the like; the whitelist refuses them anyway
-            return ast.parse(source, mode="eval").body
+            return ast.parse(source, mode="eval").body, source, columns
     except SyntaxError as error:
         # Python reports an unexpected end with offset 0
         index = error.offset - 1 if error.offset else len(columns) - 1
@@ -150,7 +147,7 @@ def _expand_call(name: str, arguments: list[ast.expr], source: str) -> Sequence[
         return [("Pow", None, 2), *arguments, ("Half", "1/2", 0)]
     if name in ("ln", "log") and len(arguments) == 1:
         return [("log", None, 2), *arguments, ("Exp1", "E", 0)]
-    if name not in MATH or name == MATH.root:
+    if name not in MATH.index or name == MATH.root:
         raise ExpressionError(unknown("function", name, _CALLABLE))
     if len(arguments) != MATH[name].arity:
         raise ExpressionError(f"{name!r} takes {MATH[name].arity} operand(s), found {len(arguments)}.")
@@ -174,31 +171,36 @@ _SHORT = {
 }
 
 
-def write(expression: FlatTree) -> str:
-    """Infix text that `read` turns back into the same tree.
+def write(names: Sequence[str], texts: Sequence[str | None], arities: Sequence[int]) -> str:
+    """Infix text that `read` turns back into the same tree, given in the arrays of an `Expression`.
 
     Precedence: 0 equality, 1 sum, 2 product, 3 sign, 4 power, 5 leaves, calls and parentheses.
     """
-    texts: list[str] = []
+    children: list[list[int]] = [[]] * len(names)
+    orphans: list[int] = []  # nodes whose parent is still to come, from right to left
+    for node in range(len(names) - 1, -1, -1):
+        children[node] = [orphans.pop() for _ in range(arities[node])]
+        orphans.append(node)
+    written: list[str] = []
     pending: list = [(0, 0)]  # a text, or (node, precedence below which it is put in parentheses)
     while pending:
         item = pending.pop()
         if isinstance(item, str):
-            texts.append(item)
+            written.append(item)
             continue
         node, required = item
-        precedence, parts = _layout(expression, node)
+        precedence, parts = _layout(names, texts, children, node)
         pending.extend(reversed(["(", *parts, ")"] if precedence < required else parts))
-    return "".join(texts)
+    return "".join(written)
 
 
-def _layout(tree: FlatTree, i: int) -> tuple[int, list]:
+def _layout(names: Sequence[str], texts: Sequence[str | None], children: Sequence[Sequence[int]], i: int) -> tuple[int, list]:
     """The precedence of node i and its parts: texts, or (child, precedence below which it is put in parentheses)."""
-    name, children = tree.names[i], tree.children(i)
+    name = names[i]
     if name in _SHORT:
         return 3 if name == "NegativeOne" else 5, [_SHORT[name]]
-    if not children:
-        text = tree.texts[i] or ""
+    if not children[i]:
+        text = texts[i] or ""
         is_plain = {
             "Integer": text.isdigit(),
             "Number": re.fullmatch(r"[0-9]+\.[0-9]*|\.[0-9]+", text) is not None,
@@ -206,15 +208,15 @@ def _layout(tree: FlatTree, i: int) -> tuple[int, list]:
         }
         return 5, [text if is_plain.get(name) else f"{name}({text})"]
     if name not in ("Add", "Mul", "Pow", "Equality"):
-        parts = [part for child in children for part in (", ", (child, 1))]
+        parts = [part for child in children[i] for part in (", ", (child, 1))]
         return 5, [name, "(", *parts[1:], ")"]
-    left, right = children
-    operand = tree.names[right]
-    inner = tree.children(right)
-    is_one = [(tree.names[child], tree.texts[child]) == ("Integer", "1") for child in children]
+    left, right = children[i]
+    operand = names[right]
+    inner = children[right]
+    is_one = [(names[child], texts[child]) == ("Integer", "1") for child in (left, right)]
     if name == "Equality":
         return 0, [(left, 1), " = ", (right, 1)]
-    if name == "Add" and operand == "Mul" and tree.names[inner[0]] == "NegativeOne":
+    if name == "Add" and operand == "Mul" and names[inner[0]] == "NegativeOne":
         return 1, [(left, 1), " - ", (inner[1], 2)]
     if name == "Add":
         return 1, [(left, 1), " + ", (right, 2)]
@@ -224,8 +226,8 @@ def _layout(tree: FlatTree, i: int) -> tuple[int, list]:
         return 2, ["1/", (left, 3)]
     if name == "Pow":
         return 4, [(left, 5), "**", (right, 5)]
-    if tree.names[left] == "NegativeOne" and not is_one[1]:
+    if names[left] == "NegativeOne" and not is_one[1]:
         return 3, ["-", (right, 3)]
-    if operand == "Pow" and tree.names[inner[1]] == "NegativeOne" and not is_one[0]:
+    if operand == "Pow" and names[inner[1]] == "NegativeOne" and not is_one[0]:
         return 2, [(left, 2), "/", (inner[0], 3)]
     return 2, [(left, 2), "*", (right, 3)]

@@ -6,7 +6,7 @@ from typing import Any
 import networkx as nx
 
 from dgl_treestack.errors import ExpressionError
-from dgl_treestack.expression.flat_tree import Node
+from dgl_treestack.expression.operators import Node
 from dgl_treestack.expression.tree import Expression
 
 

@@ -7,20 +7,18 @@ by `:text` unless the class has only one.
 """
 
 import re
+from collections.abc import Sequence
 
 from dgl_treestack.errors import ExpressionError
-from dgl_treestack.expression.flat_tree import FlatTree, Node
-from dgl_treestack.expression.leaves import LEAF_CLASSES
-from dgl_treestack.expression.operators import Signature
+from dgl_treestack.expression.operators import LEAF_CLASSES, Node, Signature
 
 _COUNT = re.compile("[1-9][0-9]{0,8}")
 
 
-def write(expression: FlatTree) -> str:
-    """The prefix form of a tree."""
-    signature = expression.signature
+def write(names: Sequence[str], texts: Sequence[str | None], arities: Sequence[int], signature: Signature) -> str:
+    """The prefix form of a tree in the arrays of an `Expression`."""
     tokens = []
-    for name, text, arity in zip(expression.names, expression.texts, expression.arities, strict=True):
+    for name, text, arity in zip(names, texts, arities, strict=True):
         if text is not None:
             tokens.append(name if LEAF_CLASSES[name] == text else f"{name}:{text}")
         else:

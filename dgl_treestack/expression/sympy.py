@@ -4,14 +4,13 @@ SymPy itself walks trees recursively, so a depth of `MAX_DEPTH` is the limit her
 `One` comes back as `Integer 1`, and `Rational`, `Half` and `NegativeOne` by value.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import sympy
 
 from dgl_treestack.errors import ExpressionError, unknown
-from dgl_treestack.expression.flat_tree import FlatTree, Node
-from dgl_treestack.expression.leaves import LEAF_CLASSES, MAX_CHARACTERS, leaf_value
-from dgl_treestack.expression.operators import MATH
+from dgl_treestack.expression.operators import LEAF_CLASSES, MATH, MAX_CHARACTERS, Node, leaf_value
 
 MAX_DEPTH = 100
 
@@ -27,22 +26,21 @@ _CONSTANTS: dict[str, Any] = {"Pi": sympy.pi, "Exp1": sympy.E, "Infinity": sympy
 _BLANK = sympy.Symbol("_")
 
 
-def write(expression: FlatTree) -> sympy.Basic:
-    """The unevaluated SymPy object of a tree. Raises ExpressionError beyond depth 100."""
-    if expression.depth > MAX_DEPTH:
-        raise ExpressionError(f"SymPy cannot hold a tree of depth {expression.depth}; the limit is {MAX_DEPTH}.")
-    built: list[Any] = [None] * expression.size
-    for i in range(expression.size - 1, -1, -1):
-        name, text = expression.names[i], expression.texts[i]
+def write(names: Sequence[str], texts: Sequence[str | None], arities: Sequence[int], depth: int) -> sympy.Basic:
+    """The unevaluated SymPy object of a tree in the arrays of an `Expression`. Raises ExpressionError beyond depth 100."""
+    if depth > MAX_DEPTH:
+        raise ExpressionError(f"SymPy cannot hold a tree of depth {depth}; the limit is {MAX_DEPTH}.")
+    built: list[Any] = []  # objects that have no parent yet, from right to left
+    for name, text, arity in reversed(list(zip(names, texts, arities, strict=True))):
         if text is None:
-            built[i] = _CLASSES[name](*(built[child] for child in expression.children(i)), evaluate=False)
+            built.append(_CLASSES[name](*(built.pop() for _ in range(arity)), evaluate=False))
         elif name in ("Symbol", "Blank"):
-            built[i] = sympy.Symbol(text)
+            built.append(sympy.Symbol(text))
         elif name in ("Float", "Number"):
-            built[i] = sympy.Float(text, "")
+            built.append(sympy.Float(text, ""))
         else:
             value = leaf_value(name, text)
-            built[i] = _CONSTANTS[name] if value is None else sympy.Rational(value.numerator, value.denominator)
+            built.append(_CONSTANTS[name] if value is None else sympy.Rational(value.numerator, value.denominator))
     return built[0]
 
 

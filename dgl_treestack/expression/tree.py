@@ -1,28 +1,72 @@
 """Expressions: immutable trees of operators and leaves, read and written as infix text, prefix text and SymPy objects.
 
+Nothing here recurses, so a tree may be of any depth.
+
 Depth: a leaf has 0, an operator 1 + the maximum over its children, the equality node included. `x = y` has depth 1.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
-from dgl_treestack.errors import ExpressionError
+from dgl_treestack.errors import ExpressionError, unknown
 from dgl_treestack.expression import infix, prefix
-from dgl_treestack.expression.flat_tree import FlatTree, Node
-from dgl_treestack.expression.leaves import LEAF_CLASSES
-from dgl_treestack.expression.operators import MATH, Signature
+from dgl_treestack.expression.operators import LEAF_CLASSES, MATH, Node, Signature, check_leaf
 
 if TYPE_CHECKING:
     import sympy
 
 
-class Expression(FlatTree):
-    """A tree of operators and leaves.
+@dataclass(frozen=True)
+class Expression:
+    """A tree of operators and leaves, in flat arrays in pre-order: a node before its children, children in slot order.
+
+    names: per node, an operator of `signature` or a leaf class of `LEAF_CLASSES`.
+    texts: per node, the text of a leaf as it was written (`"x"`, `"2/5"`, `"1.29"`), None for an operator.
+    arities: per node, its number of children.
+
+    Raises ExpressionError when the arrays do not describe exactly one tree over the signature.
 
     >>> tree = Expression.parse("1 + tan(x)**2")
     >>> tree.depth, tree.size, str(tree)
     (3, 6, '1 + tan(x)**2')
     """
+
+    names: tuple[str, ...]
+    texts: tuple[str | None, ...]
+    arities: tuple[int, ...]
+    signature: Signature = field(default=MATH, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if not len(self.names) == len(self.texts) == len(self.arities):
+            raise ExpressionError(
+                f"names, texts and arities differ in length: {len(self.names)}, {len(self.texts)}, {len(self.arities)}."
+            )
+        for name, text, arity in zip(self.names, self.texts, self.arities, strict=True):
+            if name in LEAF_CLASSES:
+                if arity:
+                    raise ExpressionError(f"The leaf class {name!r} takes no operands, found {arity}.")
+                check_leaf(name, text)
+            elif name in self.signature.index:
+                declared = self.signature[name].arity
+                if arity < 1 or declared not in (None, arity):
+                    expected = "at least one" if declared is None else str(declared)
+                    raise ExpressionError(
+                        f"{name!r} takes {expected} operand{'' if declared == 1 else 's'}, found {arity}. "
+                        f"Nest longer sums and products: Add(Add(x, 1), y)."
+                    )
+                if text is not None:
+                    raise ExpressionError(f"The operator {name!r} carries no text, found {text!r}.")
+            else:
+                raise ExpressionError(unknown("operator or leaf class", name, [*self.signature.names, *LEAF_CLASSES]))
+        missing = 1  # operands that are still to come
+        for i, arity in enumerate(self.arities):
+            if missing == 0:
+                raise ExpressionError(f"The tree is complete before node {i} of {self.size}; drop what follows it.")
+            missing += arity - 1
+        if missing:
+            raise ExpressionError(f"The tree ends with {missing} operand(s) missing.")
 
     # Constructors
 
@@ -68,19 +112,68 @@ class Expression(FlatTree):
     # Notations
 
     def __str__(self) -> str:
-        return infix.write(self)
+        return infix.write(self.names, self.texts, self.arities)
 
     def prefix(self) -> str:
         """Space-separated tokens in pre-order: `Add One:1 Symbol:x`."""
-        return prefix.write(self)
+        return prefix.write(self.names, self.texts, self.arities, self.signature)
 
     def to_sympy(self) -> "sympy.Basic":
-        """The SymPy object of the same structure, unevaluated."""
+        """The SymPy object of the same structure, unevaluated. Raises ExpressionError beyond depth 100."""
         from dgl_treestack.expression.sympy import write
 
-        return write(self)
+        return write(self.names, self.texts, self.arities, self.depth)
 
     # Parts
+
+    @property
+    def size(self) -> int:
+        """Number of nodes, operators and leaves."""
+        return len(self.names)
+
+    @cached_property
+    def ends(self) -> tuple[int, ...]:
+        """Per node, the index after the last node of its subtree: subtree i is nodes `i : ends[i]`."""
+        ends = [0] * self.size
+        for i in range(self.size - 1, -1, -1):
+            end = i + 1
+            for _ in range(self.arities[i]):
+                end = ends[end]
+            ends[i] = end
+        return tuple(ends)
+
+    @cached_property
+    def heights(self) -> tuple[int, ...]:
+        """Per node, the depth of its subtree."""
+        heights = [0] * self.size
+        for i in range(self.size - 1, -1, -1):
+            if self.arities[i]:
+                heights[i] = 1 + max(heights[child] for child in self.children(i))
+        return tuple(heights)
+
+    @property
+    def depth(self) -> int:
+        """Depth of the tree: a leaf 0, an operator 1 + the maximum over its children."""
+        return self.heights[0]
+
+    def children(self, i: int) -> tuple[int, ...]:
+        """Indices of the children of node i, in slot order."""
+        children, child = [], i + 1
+        for _ in range(self.arities[i]):
+            children.append(child)
+            child = self.ends[child]
+        return tuple(children)
+
+    def leaves(self) -> Iterator[tuple[int, str, str]]:
+        """(node, leaf class, text) of every leaf, left to right."""
+        for i, (name, text) in enumerate(zip(self.names, self.texts, strict=True)):
+            if text is not None:
+                yield i, name, text
+
+    @property
+    def blanks(self) -> tuple[int, ...]:
+        """Indices of the nodes that are a blank `_`."""
+        return tuple(i for i, name in enumerate(self.names) if name == "Blank")
 
     def subtree(self, i: int) -> "Expression":
         """The expression rooted at node i."""

@@ -1,8 +1,7 @@
 """Evaluating a model on a data set: one record per equation, in file order."""
 
 import math
-import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,12 +10,10 @@ import torch
 
 from dgl_treestack import atomic
 from dgl_treestack.data import formats, records
-from dgl_treestack.data.formats import Example
 from dgl_treestack.data.records import Record
 from dgl_treestack.errors import DataError
 from dgl_treestack.model.dataset import Dataset
 from dgl_treestack.model.model import Model
-from dgl_treestack.resources import find_data
 from dgl_treestack.runs.run import Run
 
 BATCH = 256
@@ -28,18 +25,6 @@ class Score:
 
     loss: float
     accuracy: float
-
-
-def read_examples(names: Sequence[str], percent: float = 100.0) -> list[Example]:
-    """Return the examples of data files, by path or bundled name, in file order.
-
-    percent: about so many per cent of them. A hash of the pair's name decides, so pairs stay together, every run takes the same
-    examples, and a larger share contains every smaller one.
-    """
-    examples = [example for name in names for example in formats.read(find_data(name))]
-    if percent >= 100:
-        return examples
-    return [example for example in examples if 100 * zlib.crc32((example.pair or example.id).encode()) / 2**32 < percent]
 
 
 @torch.no_grad()
@@ -82,7 +67,7 @@ def evaluate(
 
     Raises DataError for a file without equations.
     """
-    examples = read_examples([data])
+    examples = formats.read_examples([data])
     if not examples:
         raise DataError("There are no equations in the file.", data)
     model = run.load_model(dtype)

@@ -16,7 +16,7 @@ import torch
 from tqdm.auto import tqdm
 
 from dgl_treestack import atomic
-from dgl_treestack.data import records
+from dgl_treestack.data import formats, records
 from dgl_treestack.encoders import Encoder
 from dgl_treestack.errors import CheckpointError, ConfigurationError, DivergenceError
 from dgl_treestack.model.dataset import Batch, Dataset
@@ -70,7 +70,7 @@ class Training:
         """Prepare the labelled equations of the configured depths, out of `data` or the configuration's files."""
         config = self.config.data
         names, percent = (config.train, config.percent) if kind == "train" else (config.validation, 100.0)
-        available = data[kind].examples if kind in data else evaluation.read_examples(names, percent)
+        available = data[kind].examples if kind in data else formats.read_examples(names, percent)
         examples = [example for example in available if example.label is not None and example.equation.depth in config.depths]
         if not examples:
             raise ConfigurationError(f"'data.{kind}' of {self.config.name!r} has no labelled equations: {list(names)}.")

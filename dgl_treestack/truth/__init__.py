@@ -30,12 +30,12 @@ Limits: sides that differ by less than these gaps at every point are taken for e
 The 80 digits are digits, not intervals; three cancellations of 19 digits each use them up.
 """
 
-from dgl_treestack.truth.comparison import Verdict as Verdict
-from dgl_treestack.truth.comparison import Witness as Witness
+from dgl_treestack.truth.evaluation import POINTS as POINTS
+from dgl_treestack.truth.evaluation import Value as Value
+from dgl_treestack.truth.evaluation import value_of as value_of
+from dgl_treestack.truth.judgement import Verdict as Verdict
+from dgl_treestack.truth.judgement import Witness as Witness
 from dgl_treestack.truth.judgement import certify as certify
 from dgl_treestack.truth.judgement import compare as compare
 from dgl_treestack.truth.judgement import judge as judge
 from dgl_treestack.truth.judgement import judge_rounded as judge_rounded
-from dgl_treestack.truth.points import POINTS as POINTS
-from dgl_treestack.truth.points import value_of as value_of
-from dgl_treestack.truth.value import Value as Value

@@ -13,7 +13,7 @@ from trees import random_equation
 from dgl_treestack import encoders
 from dgl_treestack.data import graph
 from dgl_treestack.data.forest import columns
-from dgl_treestack.data.formats import Example
+from dgl_treestack.data.formats import Example, read_examples
 from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.encoders import _tokens as tokens
 from dgl_treestack.encoders.transformer import sinusoidal
@@ -23,7 +23,6 @@ from dgl_treestack.expression import Equation
 from dgl_treestack.expression.operators import MATH
 from dgl_treestack.inspection import traces
 from dgl_treestack.model.model import Model
-from dgl_treestack.runs import evaluation
 from dgl_treestack.runs.run import Run
 from dgl_treestack.training import state
 from dgl_treestack.training.start import start
@@ -178,7 +177,7 @@ def test_a_few_epochs_bring_it_away_from_chance(name):
     """Sixty equations by heart: with positive states, or products of sides that begin large, that takes far longer."""
     model = Model.build(name, max(32, SIZES.get(name, 0)), CANONICAL, ["verification"])
     model.reset_parameters(torch.Generator().manual_seed(0))
-    every_example = evaluation.read_examples(["bundled:quickstart/train"])
+    every_example = read_examples(["bundled:quickstart/train"])
     examples = [example for example in every_example if example.equation.depth <= 4][:60]
     data, adam = model.prepare(examples), torch.optim.Adam(model.parameters(), lr=3e-3)
     for _ in range(30):

@@ -7,6 +7,7 @@ import pytest
 from small_runs import write_data
 
 from dgl_treestack.data import records
+from dgl_treestack.data.formats import read_examples
 from dgl_treestack.errors import ConfigurationError, DataError
 from dgl_treestack.experiments import scales, tables
 from dgl_treestack.experiments.protocols import protocols
@@ -14,7 +15,6 @@ from dgl_treestack.experiments.reproduce import configure, describe, missing, re
 from dgl_treestack.experiments.scales import SCALES, Scale
 from dgl_treestack.resources import configs
 from dgl_treestack.results import metrics, run_result
-from dgl_treestack.runs.evaluation import read_examples
 from dgl_treestack.runs.run import build_model
 
 KINDS = ("train", "validation", "test")

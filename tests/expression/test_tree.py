@@ -3,8 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dgl_treestack.errors import ExpressionError
-from dgl_treestack.expression import Equation, Expression
-from dgl_treestack.expression.leaves import number_value
+from dgl_treestack.expression import Equation, Expression, number_value
 from dgl_treestack.expression.operators import Operator, Signature
 
 

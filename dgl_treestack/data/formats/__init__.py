@@ -1,21 +1,44 @@
 """Files of equations: our JSON Lines and the authors' JSON, told apart by suffix (`.jsonl` or `.json`, each may end in `.gz`).
 
-Both are read as a stream of `Example`; every error names the file and the line.
+Both are read as a stream of `Example`; every error names the file and the line. Our format has one equation a line;
+`data/README.md` has its schema.
 """
 
+import codecs
 import gzip
 import json
-from collections.abc import Iterable, Iterator
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from dgl_treestack import atomic
-from dgl_treestack.data.formats import authors, lines
+from dgl_treestack.data.formats import authors
 from dgl_treestack.data.formats.example import Example as Example
-from dgl_treestack.data.formats.lines import to_dict as to_dict
-from dgl_treestack.errors import DataError
+from dgl_treestack.errors import DataError, ExpressionError, unknown
+from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.expression.operators import MATH, Signature
+from dgl_treestack.resources import find_data
 
 SUFFIXES = (".jsonl", ".json", ".jsonl.gz", ".json.gz")
+MAX_LINE = 20_000_000  # bytes; a line beyond it is not a line of equations
+MAX_INFIX_DEPTH = 60  # deeper trees are written in prefix form
+
+_VERDICT_OF_LABEL = {1: "holds", 0: "refuted"}
+_TYPES: dict[str, tuple[type, ...]] = {
+    "id": (str,),
+    "label": (int, type(None)),
+    "depth": (int,),
+    "text": (str,),
+    "prefix": (str,),
+    "signature": (str,),
+    "fold": (str,),
+    "pair": (str,),
+    "family": (str,),
+    "class": (str,),
+    "blank": (int,),
+    "certificate": (dict,),
+}
 
 
 def read(path: Path | str, signature: Signature = MATH) -> Iterator[Example]:
@@ -24,7 +47,19 @@ def read(path: Path | str, signature: Signature = MATH) -> Iterator[Example]:
     Raises DataError with file and line.
     """
     path = Path(path)
-    return authors.read(path) if _is_authors(path) else lines.read(path, signature)
+    return authors.read(path) if _is_authors(path) else _read_json_lines(path, signature)
+
+
+def read_examples(names: Sequence[str], percent: float = 100.0) -> list[Example]:
+    """The examples of files, by path or bundled name, in file order.
+
+    percent: about so many per cent of them. A hash of the pair's name decides, so pairs stay together, every run takes the same
+    examples, and a larger share contains every smaller one.
+    """
+    examples = [example for name in names for example in read(find_data(name))]
+    if percent >= 100:
+        return examples
+    return [example for example in examples if 100 * zlib.crc32((example.pair or example.id).encode()) / 2**32 < percent]
 
 
 def write(path: Path | str, examples: Iterable[Example]) -> int:
@@ -41,3 +76,123 @@ def _is_authors(path: Path) -> bool:
     if not path.name.endswith(SUFFIXES):
         raise DataError(f"A file of equations ends in one of {', '.join(SUFFIXES)}.", path)
     return path.name.removesuffix(".gz").endswith(".json")
+
+
+def _read_json_lines(path: Path, signature: Signature) -> Iterator[Example]:
+    """The examples of a file of ours, one at a time. Raises DataError with file and line."""
+    line_of_id: dict[str, int] = {}
+    for number, line in enumerate(_decompressed_lines(path), 1):
+        if not line.strip():
+            continue
+        try:
+            example = from_dict(_decode(line), f"{path}:{number}", signature)
+        except (DataError, ExpressionError) as error:
+            raise DataError(str(error), path, number) from None
+        if example.id in line_of_id:
+            message = f"The id {example.id!r} stands in line {line_of_id[example.id]} already; ids are unique."
+            raise DataError(message, path, number)
+        if example.id:
+            line_of_id[example.id] = number
+        yield example
+
+
+def _decompressed_lines(path: Path) -> Iterator[str]:
+    """The lines of a file, one at a time, decompressed by suffix; a byte order mark is dropped. Raises DataError."""
+    number = 0
+    try:
+        with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as file:
+            while line := file.readline(MAX_LINE):
+                number += 1
+                if len(line) == MAX_LINE:
+                    raise DataError(f"The line is longer than {MAX_LINE} bytes. One line holds one equation.", path, number)
+                yield (line.removeprefix(codecs.BOM_UTF8) if number == 1 else line).decode()
+    except (gzip.BadGzipFile, EOFError, zlib.error, UnicodeDecodeError) as error:
+        raise DataError(f"Damaged or cut short ({error}). Copy or generate the file again.", path, number + 1) from None
+    except OSError as error:
+        raise DataError(f"Cannot be read: {error.strerror}.", path) from None
+
+
+def _decode(line: str) -> dict[str, Any]:
+    """The JSON object of a line, its keys and the types of its values checked. Raises DataError."""
+
+    def refuse(word: str) -> None:
+        raise DataError(f"{word} is not allowed in JSON. Write a finite number.")
+
+    try:
+        data = json.loads(line, parse_constant=refuse)
+    except DataError:
+        raise
+    except (ValueError, RecursionError) as error:
+        too_deep = isinstance(error, RecursionError)
+        reason = "nested too deeply" if too_deep else getattr(error, "msg", "a number has too many digits")
+        raise DataError(f"Not a complete JSON object ({reason}). One line holds one equation.") from None
+    if not isinstance(data, dict):
+        raise DataError(f"Expected a JSON object, found {type(data).__name__}. One line holds one equation.")
+    for key, value in data.items():
+        if key not in _TYPES:
+            raise DataError(unknown("key", key, _TYPES))
+        if not isinstance(value, _TYPES[key]) or isinstance(value, bool):
+            expected = " or ".join("null" if kind is type(None) else kind.__name__ for kind in _TYPES[key])
+            raise DataError(f"{key!r} must be {expected}, found {value!r}.")
+    return data
+
+
+def from_dict(data: dict[str, Any], source: str = "", signature: Signature = MATH) -> Example:
+    """The example of one line, from values of the right types. Raises DataError or ExpressionError, without file and line."""
+    if ("text" in data) == ("prefix" in data):
+        raise DataError("Exactly one of the keys 'text' and 'prefix' gives the equation.")
+    if data.get("signature", MATH.name) != signature.name:
+        raise DataError(
+            f"Its operators are those of {data.get('signature', MATH.name)!r}, not of {signature.name!r}. "
+            "Read the file with its own signature: formats.read(path, signature)."
+        )
+    if "text" in data and signature is not MATH:
+        raise DataError(
+            f"Infix text, key 'text', is read for {MATH.name!r} alone. Write trees of {signature.name!r} as 'prefix'."
+        )
+    tree = Expression.parse(data["text"]) if "text" in data else Expression.from_prefix(data["prefix"], signature)
+    if tree.names[0] == tree.signature.root:
+        tree = Equation(tree.names, tree.texts, tree.arities, tree.signature)
+    if data.get("depth", tree.depth) != tree.depth:
+        raise DataError(f"'depth' says {data['depth']}, the tree has {tree.depth} (a leaf is 0, '=' counts). Correct it.")
+    if not 0 <= data.get("blank", 0) < tree.size:
+        raise DataError(f"'blank' is node {data['blank']} of a tree with {tree.size} nodes.")
+    label, certificate = data.get("label"), data.get("certificate")
+    if label not in (0, 1, None):
+        raise DataError(f"'label' is {label}; write 1 for correct, 0 for incorrect, null for unknown.")
+    verdict = None if label is None else _VERDICT_OF_LABEL[label]
+    if verdict and certificate and certificate.get("verdict", verdict) != verdict:
+        raise DataError(f"'label' is {label} but the certificate says {certificate['verdict']!r}. One of them is wrong.")
+    return Example(
+        equation=tree,
+        label=label,
+        id=data.get("id", ""),
+        fold=data.get("fold", ""),
+        pair=data.get("pair", ""),
+        family=data.get("family", ""),
+        certificate=certificate,
+        blank=data.get("blank"),
+        value_class=data.get("class", ""),
+        source=source,
+    )
+
+
+def to_dict(example: Example) -> dict[str, Any]:
+    """One line of our format as plain data; empty fields are left out."""
+    tree = example.equation
+    is_math = tree.signature.name == MATH.name
+    notation = {"text": str(tree)} if is_math and tree.depth <= MAX_INFIX_DEPTH else {"prefix": tree.prefix()}
+    line = {
+        "id": example.id,
+        "label": example.label,
+        "depth": tree.depth,
+        **notation,
+        "signature": "" if is_math else tree.signature.name,
+        "fold": example.fold,
+        "pair": example.pair,
+        "family": example.family,
+        "class": example.value_class,
+        "blank": example.blank,
+        "certificate": example.certificate,
+    }
+    return {key: value for key, value in line.items() if value not in ("", None) or key == "label"}

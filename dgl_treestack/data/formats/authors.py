@@ -5,33 +5,51 @@ of variables and numbers are used: node numbers and depths are recomputed, and `
 The blank of a completion file is found by its node number.
 """
 
+import gzip
 import json
 import re
+import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from dgl_treestack.data.formats.example import Example
-from dgl_treestack.data.formats.source import fault, read_text
 from dgl_treestack.data.vocabulary import LETTERS
 from dgl_treestack.errors import DataError, ExpressionError
 from dgl_treestack.expression import Equation, Expression
-from dgl_treestack.expression.leaves import LEAF_CLASSES
-from dgl_treestack.expression.operators import MATH
+from dgl_treestack.expression.operators import LEAF_CLASSES, MATH
 
+MAX_TEXT = 500_000_000  # bytes after decompression
 ABSENT = "#"
+_BLOCK = 1 << 16
 _LABELS = {"1": 1, "0": 0, "-1": None}
 _SPACE = re.compile(r"[ \t\n\r]*")
 
 
 def read(path: Path) -> Iterator[Example]:
     """The examples of a file, decoded one at a time. The id is `group-index`."""
-    for group, index, line, data in _entries(path, read_text(path)):
+    for group, index, line, data in _entries(path, _read_text(path)):
         try:
             yield from_dict(data, f"{group}-{index}", f"{path}:{line}")
         except (ExpressionError, KeyError, TypeError, AttributeError) as error:
             reason = f"The key {error} is missing." if isinstance(error, KeyError) else str(error)
             raise DataError(f"group {group}, equation {index}: {reason}", path, line) from None
+
+
+def _read_text(path: Path) -> str:
+    """The whole text of a file, decompressed by suffix; a byte order mark is dropped. Raises DataError."""
+    content = bytearray()
+    try:
+        with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as file:
+            while block := file.read(_BLOCK):
+                content += block
+                if len(content) > MAX_TEXT:
+                    raise DataError(f"The file has more than {MAX_TEXT} bytes, decompressed. Split it, or use .jsonl.", path)
+        return content.decode("utf-8-sig")
+    except (gzip.BadGzipFile, EOFError, zlib.error, UnicodeDecodeError) as error:
+        raise DataError(f"Damaged or cut short ({error}). Copy or generate the file again.", path) from None
+    except OSError as error:
+        raise DataError(f"Cannot be read: {error.strerror}.", path) from None
 
 
 def _entries(path: Path, text: str) -> Iterator[tuple[int, int, int, Any]]:
@@ -64,7 +82,9 @@ def _entries(path: Path, text: str) -> Iterator[tuple[int, int, int, Any]]:
             try:
                 value, end = decoder.raw_decode(text, position)
             except (ValueError, RecursionError) as error:
-                raise DataError(f"Not JSON: {fault(error)}. The file is cut short or damaged.", path, line) from None
+                too_deep = isinstance(error, RecursionError)
+                reason = "nested too deeply" if too_deep else getattr(error, "msg", "a number has too many digits")
+                raise DataError(f"Not JSON: {reason}. The file is cut short or damaged.", path, line) from None
             yield group, index, line, value
             line += text.count("\n", position, end)
             position, index, comma_allowed = end, index + 1, True

@@ -20,11 +20,10 @@ from typing import Any
 
 import numpy as np
 
-from dgl_treestack.data.formats import Example
-from dgl_treestack.data.formats.lines import to_dict
+from dgl_treestack.data.formats import Example, to_dict
 from dgl_treestack.generate.nodes import Node, to_expression
 from dgl_treestack.truth import POINTS, compare
-from dgl_treestack.truth.comparison import REFUTED_SHARE
+from dgl_treestack.truth.judgement import REFUTED_SHARE
 
 CLEARLY = 1e-6  # the relative gap from which on `truth` calls values different
 

@@ -8,8 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from dgl_treestack.data.formats import Example
-from dgl_treestack.data.formats.lines import to_dict
+from dgl_treestack.data.formats import Example, to_dict
 from dgl_treestack.expression import Equation
 from dgl_treestack.generate.completion.fitting import Fit
 

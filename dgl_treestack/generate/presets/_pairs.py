@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import ClassVar
 
-from dgl_treestack.data.formats import Example
-from dgl_treestack.data.formats.lines import to_dict
+from dgl_treestack.data.formats import Example, to_dict
 from dgl_treestack.expression import Equation
 from dgl_treestack.generate.assembly import Assembler, Assembly, Cell, Memory
 from dgl_treestack.generate.features import difference

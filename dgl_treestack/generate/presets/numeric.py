@@ -11,8 +11,7 @@ from itertools import groupby, islice
 
 import numpy as np
 
-from dgl_treestack.data.formats import Example
-from dgl_treestack.data.formats.lines import to_dict
+from dgl_treestack.data.formats import Example, to_dict
 from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.generate.folds import canonical_key
 from dgl_treestack.generate.numeric.decimals import BITS, commuted, digits, number, spelt

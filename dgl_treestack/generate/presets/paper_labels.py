@@ -9,8 +9,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import dgl_treestack
-from dgl_treestack.data.formats import Example
-from dgl_treestack.data.formats.lines import to_dict
+from dgl_treestack.data.formats import Example, to_dict
 from dgl_treestack.expression import Equation
 from dgl_treestack.generate.axioms import load_axioms
 from dgl_treestack.generate.folds import canonical_key
