@@ -17,6 +17,7 @@ from dgl_treestack.data.formats import Example
 from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.model.dataset import Batch, Dataset
 from dgl_treestack.model.model import Model
+from dgl_treestack.propagate import Options
 
 EQUATIONS = Path(__file__).parent / "equations.jsonl.gz"
 VOCABULARY = Vocabulary.preset("canonical")
@@ -48,7 +49,7 @@ def make_batches(model: Model, batch: int, *, shared: bool, data: Sequence[Path]
     made = [dataset.batch(order[i : i + batch]) for i in range(0, min(len(order), most * batch), batch)]
     for one in made:
         if not shared:
-            one.plans.share = False
+            one.plans.options = Options(share=False)
     return made
 
 

@@ -24,6 +24,7 @@ from dgl_treestack.data.formats import Example
 from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.model.dataset import Batch
 from dgl_treestack.model.model import Model
+from dgl_treestack.propagate import Options
 from dgl_treestack.resources import find_data
 
 
@@ -56,7 +57,7 @@ def measure(settings: Settings, size: int) -> Row:
     dataset = model.prepare(examples(size, settings.chain))
     before = peak_mb()
     batch = dataset.batch(np.arange(len(dataset)))
-    batch.plans.share = False
+    batch.plans.options = Options(share=False)
     for _ in range(2):
         begin = time.process_time()
         _step(model, batch, settings.engine)

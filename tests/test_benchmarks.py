@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 ROOT = Path(__file__).parent.parent
 SMALL = "--hidden 4 --json"
@@ -52,3 +53,14 @@ def test_the_loader_beside_the_packages_loop():
     (row,) = measured(f"loader --batches 4 --steps 2 --rounds 1 {SMALL}")
     assert row["nodes"] > 40 and all(value > 0 for value in row.values())
     assert {"own loop, step", "loader, step", "read and plan", "build tree by tree, dgl.batch"} <= set(row)
+
+
+def test_batches_share_rows_only_if_asked_to(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT)
+    from benchmarks.common import make_batches, make_model
+
+    model, rows = make_model("tree_rnn", 4), []
+    for shared in (True, False):
+        batch = make_batches(model, 64, shared=shared)[0]
+        rows.append(batch.plans.get(batch.trees, shared=True, device=torch.device("cpu")).rows)
+    assert rows[0] < rows[1]
