@@ -6,7 +6,7 @@ import sys
 
 import pytest
 import torch
-from every_cell import VOCABULARY, assert_same_gradients, every_model, make, needs_compiler
+from every_cell import VOCABULARY, assert_same_gradients, every_model_of_any_form, make, needs_compiler
 from small_runs import small_config
 
 from dgl_treestack import _torch, cells
@@ -199,7 +199,7 @@ class WithStandIn(torch.fx.Interpreter):
 
 @pytest.mark.slow
 @needs_compiler
-@every_model
+@every_model_of_any_form
 @pytest.mark.parametrize("form", cells.FORMS)
 def test_a_step_row_by_row_has_the_numbers_of_the_step(name, form):
     """Both kernels, rewritten for the compiler but not compiled."""

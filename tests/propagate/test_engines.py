@@ -5,6 +5,7 @@ from every_cell import (
     assert_same_gradients,
     every_engine,
     every_model,
+    every_model_of_any_form,
     gradients,
     make,
     needs_compiler,
@@ -67,7 +68,7 @@ def test_unknown_engine():
 
 @pytest.mark.parametrize("engine", ["levels", traced])
 @pytest.mark.parametrize("form", cells.FORMS)
-@every_model
+@every_model_of_any_form
 def test_levels_has_the_gradients_of_topo(name, form, engine, monkeypatch):
     """With sharing and without, dropout and external input, signals and none, batches of changing size, steps recorded or taken
     again, with tensors from the memory of a sweep, as those of large batches are."""
