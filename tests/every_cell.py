@@ -106,10 +106,13 @@ def gradients(cell, batch, engine, noise, signals):
     return {**by_name, "external input": batch.ndata["input"].grad} if cell.input_size else by_name
 
 
-def assert_same_gradients(cell, batch, engine, noise=None, signals=()):
-    expected, results = (gradients(cell, batch, name, noise, signals) for name in ("topo", engine))
-    for parameter, gradient in expected.items():
-        if gradient is None:
-            assert results[parameter] is None, parameter
-        else:
-            assert torch.allclose(results[parameter], gradient, rtol=1e-10, atol=1e-10), parameter
+def assert_same_gradients(cell, batch, engines, noise=None, signals=()):
+    """Compare the gradients of an engine, or of each of several, with those of `topo`."""
+    expected = gradients(cell, batch, "topo", noise, signals)
+    for engine in [engines] if isinstance(engines, str) else engines:
+        results = gradients(cell, batch, engine, noise, signals)
+        for parameter, gradient in expected.items():
+            if gradient is None:
+                assert results[parameter] is None, (engine, parameter)
+            else:
+                assert torch.allclose(results[parameter], gradient, rtol=1e-10, atol=1e-10), (engine, parameter)

@@ -88,7 +88,7 @@ def test_order_of_children_matters_unless_they_are_summed(name, engine):
 @every_engine
 @every_model
 def test_a_batch_equals_its_members(name, engine):
-    cell, trees = make(name), some_trees()
+    cell, trees = make(name), some_trees(count=5)
     forest = Forest.build(trees, VOCABULARY)
     with torch.no_grad():
         together = propagate(graph.build(forest), cell, engine=engine)
@@ -134,7 +134,7 @@ def is_reached(parameter):
 def test_gradients_reach_what_was_used_and_nothing_else(name, engine):
     cell = make(name)
     rng = random.Random(8)
-    trees = [random_tree(rng, 6) for _ in range(40)]
+    trees = [random_tree(rng, 6) for _ in range(16)]
     propagate(graph.from_expressions(trees, VOCABULARY), cell, engine=engine).pow(2).sum().backward()
     for product_name, product in cell.products.items():
         for parameter_name, parameter in product.named_parameters():
