@@ -1,4 +1,6 @@
+import gc
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import jaxtyping
@@ -18,6 +20,18 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Shapes are checked, call by call, in the tests of what has them, with `topo`; it takes a third of the time."""
     engine = item.callspec.params.get("engine", "topo") if hasattr(item, "callspec") else "topo"
     jaxtyping.config.update("jaxtyping_disable", item.path.stem not in ABOUT_SHAPES or engine != "topo")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def quick_process() -> Iterator[None]:
+    """What hundreds of small trainings would wait for: a search for garbage among all that stays loaded, and the disk."""
+    gc.collect()
+    gc.freeze()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gc, "unfreeze", lambda: None)  # which ends a training
+        patch.setattr(os, "fsync", lambda file: None)  # files of a test need not survive a crash of the machine
+        yield
+    gc.unfreeze()
 
 
 @pytest.fixture

@@ -1,5 +1,11 @@
-"""What tests of all cells share: every model and engine by name, and the comparison with the recursive oracle."""
+"""What tests of all cells share: models and engines by name, and the comparison with the recursive oracle.
 
+Model names are classes with settings, and several names lead through the same code. `every_model` are as few names as lead
+through every class and every branch that a setting switches: these are tested in full. `every_other_model` are the rest,
+each of which has to be its class with its settings. `every_name` are both.
+"""
+
+import inspect
 import random
 
 import pytest
@@ -8,6 +14,7 @@ from oracle import recurse
 from trees import random_equation, random_tree
 
 from dgl_treestack import cells
+from dgl_treestack.cells import COMMON, Cell
 from dgl_treestack.data.vocabulary import PRESETS
 from dgl_treestack.expression.operators import MATH
 from dgl_treestack.propagate import propagate
@@ -16,7 +23,38 @@ from dgl_treestack.propagate.compiled.library import unavailable
 VOCABULARY = PRESETS["released"]
 HIDDEN = 6
 
-every_model = pytest.mark.parametrize("name", sorted(cells.models()))
+MODELS = cells.models()
+
+
+def branches(name, ignored=()):
+    """What a model name switches in the code: its class with every setting, a count as none, one or several.
+
+    Settings that the name leaves at their defaults count too. Numbers with a point switch nothing.
+    """
+    spec = MODELS[name]
+    signatures = [inspect.signature(base.__init__) for base in reversed(spec.cell.__mro__) if issubclass(base, Cell)]
+    keywords = [p for signature in signatures for p in signature.parameters.values() if p.kind is p.KEYWORD_ONLY]
+    settings = {p.name: p.default for p in keywords if p.name not in (*COMMON, *ignored)} | spec.settings
+    switches = {key: min(x, 2) if type(x) is int else x for key, x in settings.items() if type(x) is not float}
+    return {(spec.cell, key, value) for key, value in switches.items() if key not in ignored}
+
+
+def representatives(ignored=()):
+    """As few names as have all branches of all, at every step the one with most new ones, of several the plainest."""
+    names = sorted(MODELS, key=lambda name: (len(MODELS[name].settings), len(name), name))
+    missing, chosen = set().union(*(branches(name, ignored) for name in names)), []
+    while missing:
+        chosen.append(max(names, key=lambda name: len(branches(name, ignored) & missing)))
+        missing -= branches(chosen[-1], ignored)
+    return sorted(chosen)
+
+
+REPRESENTATIVES = representatives()
+
+every_model = pytest.mark.parametrize("name", REPRESENTATIVES)
+every_other_model = pytest.mark.parametrize("name", sorted(set(MODELS) - set(REPRESENTATIVES)))
+every_model_of_any_form = pytest.mark.parametrize("name", representatives(ignored=("form",)))  # the test chooses the form
+every_name = pytest.mark.parametrize("name", sorted(MODELS))
 needs_compiler = pytest.mark.skipif(bool(unavailable()), reason=unavailable())
 traced = pytest.param("levels/traced", marks=needs_compiler)
 every_engine = pytest.mark.parametrize("engine", ["topo", "levels", traced])
@@ -68,10 +106,13 @@ def gradients(cell, batch, engine, noise, signals, options=None):
     return {**by_name, "external input": batch.ndata["input"].grad} if cell.input_size else by_name
 
 
-def assert_same_gradients(cell, batch, engine, noise=None, signals=(), options=None):
-    expected, results = (gradients(cell, batch, name, noise, signals, options) for name in ("topo", engine))
-    for parameter, gradient in expected.items():
-        if gradient is None:
-            assert results[parameter] is None, parameter
-        else:
-            assert torch.allclose(results[parameter], gradient, rtol=1e-10, atol=1e-10), parameter
+def assert_same_gradients(cell, batch, engines, noise=None, signals=(), options=None):
+    """Compare the gradients of an engine, or of each of several, with those of `topo`."""
+    expected = gradients(cell, batch, "topo", noise, signals, options)
+    for engine in [engines] if isinstance(engines, str) else engines:
+        results = gradients(cell, batch, engine, noise, signals, options)
+        for parameter, gradient in expected.items():
+            if gradient is None:
+                assert results[parameter] is None, (engine, parameter)
+            else:
+                assert torch.allclose(results[parameter], gradient, rtol=1e-10, atol=1e-10), (engine, parameter)

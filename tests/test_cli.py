@@ -43,6 +43,21 @@ def treestack(*arguments, folder=None, code=0):
     return result.stderr if code else result.stdout
 
 
+@pytest.fixture
+def call(monkeypatch, capsys):
+    """`treestack` without a process of its own, which loads torch for two seconds: for what a test asks beyond its first."""
+
+    def run(*arguments, folder, code=0):
+        monkeypatch.chdir(folder)
+        with pytest.raises(SystemExit) as left:
+            main([str(argument) for argument in arguments])
+        printed = capsys.readouterr()
+        assert (left.value.code or 0) == code, printed.out + printed.err
+        return printed.err if code else printed.out
+
+    return run
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """A folder with a configuration, data and one trained run."""
@@ -61,19 +76,19 @@ def test_help_explains_and_is_quick():
     assert "--resume" in treestack("train", "--help")
 
 
-def test_the_packages_model_answers_without_training(tmp_path):
+def test_the_packages_model_answers_without_training(tmp_path, call):
     text = treestack("complete", "sin(x)**2 + _ = 1", "--top", 3, folder=tmp_path)
-    answers = json.loads(treestack("complete", "sin(x)**2 + _ = 1", "--json", folder=tmp_path))
+    answers = json.loads(call("complete", "sin(x)**2 + _ = 1", "--json", folder=tmp_path))
     verdict = treestack("verify", "sin(x)**2 + cos(x)**2 = 1", folder=tmp_path)
     assert "filler" in text and "certified equations of depth 1-7" in text and "certified equations" in verdict
     assert len(answers) == 10 and {answer["verdict"] for answer in answers} >= {"refuted"}
-    treestack("complete", "bundled:quickstart/blanks", "--output", "ranks.jsonl", folder=tmp_path)
+    call("complete", "bundled:quickstart/blanks", "--output", "ranks.jsonl", folder=tmp_path)
     assert len(records.read(tmp_path / "ranks.jsonl")) == 72
-    assert "one is asked for" in treestack("complete", "x = x", folder=tmp_path, code=2)
-    assert "--top 0 shows nothing" in treestack("complete", "_ = x", "--top", 0, folder=tmp_path, code=2)
+    assert "one is asked for" in call("complete", "x = x", folder=tmp_path, code=2)
+    assert "--top 0 shows nothing" in call("complete", "_ = x", "--top", 0, folder=tmp_path, code=2)
 
 
-def test_a_file_of_blanks_is_ranked(folder):
+def test_a_file_of_blanks_is_ranked(folder, call):
     formats.write(
         folder / "candidates.jsonl.gz", [Example(Expression.parse(t), None, t, value_class=t) for t in ("x", "2", "y")]
     )
@@ -82,7 +97,7 @@ def test_a_file_of_blanks_is_ranked(folder):
     assert text.split()[:2] == ["depth", "blanks"] and text.splitlines()[-1].split()[:2] == ["all", "1"]
     (row,) = records.read(folder / "runs" / "small-0" / "records" / "blanks-completion.jsonl")
     assert row["answer"] == "2" and row["candidates"] == 3
-    assert "no candidates" not in treestack("complete", "nowhere.jsonl", "--run", "runs/small-0", folder=folder, code=2)
+    assert "no candidates" not in call("complete", "nowhere.jsonl", "--run", "runs/small-0", folder=folder, code=2)
 
 
 def test_version():
@@ -91,18 +106,18 @@ def test_version():
     assert treestack("--version").strip() == __version__
 
 
-def test_doctor():
+def test_doctor(call, tmp_path):
     report = json.loads(treestack("doctor", "--json"))
     assert report["problems"] == []
     assert report["dgl"]["works"] is True
-    assert "all is well" in treestack("doctor")
+    assert "all is well" in call("doctor", folder=tmp_path)
 
 
-def test_cells():
+def test_cells(call, tmp_path):
     rows = {row["name"]: row for row in json.loads(treestack("cells", "--json"))}
     assert rows["tree_smu"]["state"] == 50 + 5 * 50
     assert rows["tree_lstm"]["parameters"] > rows["tree_rnn"]["parameters"]
-    assert "Arabshahi 2020" in treestack("cells")
+    assert "Arabshahi 2020" in call("cells", folder=tmp_path)
 
 
 @pytest.mark.slow
@@ -116,38 +131,38 @@ def test_train_several_seeds_as_processes_then_table_and_figure(folder):
     assert rows[0]["seeds"] == [0]
 
 
-def test_override_and_no_overwriting(folder):
-    assert "--resume" in treestack("train", "small.toml", folder=folder, code=2)
+def test_override_and_no_overwriting(folder, call):
+    assert "--resume" in call("train", "small.toml", folder=folder, code=2)
     treestack("train", "small.toml", "--set", "name=other", "schedule.epochs=1", "--quiet", folder=folder)
     assert len((folder / "runs" / "other-0" / "metrics.jsonl").read_text().splitlines()) == 1
 
 
-def test_evaluate_writes_one_record_per_equation_in_file_order(folder):
+def test_evaluate_writes_one_record_per_equation_in_file_order(folder, call):
     treestack("evaluate", "runs/small-0", "test.jsonl", "--output", "out.jsonl", "--precision", "float64", folder=folder)
     rows = records.read(folder / "out.jsonl")
     assert [row["id"] for row in rows] == [example.id for example in formats.read(folder / "test.jsonl")]
     assert rows == records.read(folder / "runs" / "small-0" / "records" / "test.jsonl")
     assert all((row["score"] > 0) == (row["correct"] == bool(row["label"])) for row in rows)
-    shown = json.loads(treestack("evaluate", "runs/small-0", "test.jsonl", "--json", folder=folder))
+    shown = json.loads(call("evaluate", "runs/small-0", "test.jsonl", "--json", folder=folder))
     assert shown["equations"] == 160
     assert shown["accuracy"] == pytest.approx(records.accuracy(rows))
 
 
-def test_evaluate_reads_the_authors_format(folder):
+def test_evaluate_reads_the_authors_format(folder, call):
     examples = list(formats.read(folder / "test.jsonl"))
     formats.write(folder / "theirs.json.gz", examples)
-    treestack("evaluate", "runs/small-0", "test.jsonl", "--output", "a.jsonl", folder=folder)
-    treestack("evaluate", "runs/small-0", "theirs.json.gz", "--output", "b.jsonl", folder=folder)
+    call("evaluate", "runs/small-0", "test.jsonl", "--output", "a.jsonl", folder=folder)
+    call("evaluate", "runs/small-0", "theirs.json.gz", "--output", "b.jsonl", folder=folder)
     ours = sorted(row["score"] for row in records.read(folder / "a.jsonl"))
     assert sorted(row["score"] for row in records.read(folder / "b.jsonl")) == pytest.approx(ours, abs=1e-5)
 
 
-def test_verify(folder):
-    answer = json.loads(treestack("verify", "sin(x)**2 + cos(x)**2 = 1", "--run", "runs/small-0", "--json", folder=folder))
+def test_verify(folder, call):
+    answer = json.loads(call("verify", "sin(x)**2 + cos(x)**2 = 1", "--run", "runs/small-0", "--json", folder=folder))
     assert answer["verdict"] == "holds"
     assert 0 < answer["probability"] < 1
     assert answer["agree"] == (answer["probability"] > 0.5)
-    texts = [treestack("verify", text, "--run", "runs/small-0", folder=folder) for text in ("x = x", "x = x + 1")]
+    texts = [call("verify", text, "--run", "runs/small-0", folder=folder) for text in ("x = x", "x = x + 1")]
     assert all("P(correct) = " in text for text in texts)
     assert any("disagree" in text for text in texts) or answer["agree"]
 
@@ -190,17 +205,17 @@ def test_audit_of_two_files_as_one(folder):
     ]
 
 
-def test_audit_of_a_false_label(folder):
+def test_audit_of_a_false_label(folder, call):
     (folder / "false.jsonl").write_text('{"id": "f", "label": 1, "text": "x = y"}\n')
-    assert treestack("audit", "false.jsonl", "--no-leakage", folder=folder, code=1) == ""
-    assert treestack("audit", "false.jsonl", "--explain", "f", folder=folder, code=1) == ""
-    assert "not judged" in treestack("audit", "false.jsonl", "--no-verdicts", "--no-leakage", folder=folder)
+    assert call("audit", "false.jsonl", "--no-leakage", folder=folder, code=1) == ""
+    assert call("audit", "false.jsonl", "--explain", "f", folder=folder, code=1) == ""
+    assert "not judged" in call("audit", "false.jsonl", "--no-verdicts", "--no-leakage", folder=folder)
 
 
-def test_audit_explains_an_equation(folder):
-    text = treestack("audit", "test.jsonl", "--explain", "test0", folder=folder)
+def test_audit_explains_an_equation(folder, call):
+    text = call("audit", "test.jsonl", "--explain", "test0", folder=folder)
     assert "label " in text and "the verdict agrees with the label" in text
-    (explanation,) = json.loads(treestack("audit", "test.jsonl", "--explain", "test0", "--json", folder=folder))
+    (explanation,) = json.loads(call("audit", "test.jsonl", "--explain", "test0", "--json", folder=folder))
     assert explanation["id"] == "test0" and explanation["contradicted"] is False
 
 
@@ -240,17 +255,13 @@ def test_audit_explains_an_equation(folder):
         (("import-authors", "small.toml", "--output-dir", "imported"), "refused"),
     ],
 )
-def test_bad_input_is_one_clear_error_and_exit_code_2(folder, arguments, message, monkeypatch, capsys):
+def test_bad_input_is_one_clear_error_and_exit_code_2(folder, call, arguments, message):
     (folder / "bad.jsonl").write_text('{"id": "a", "lable": 1, "text": "x = x"}\n')
     (folder / "cut.jsonl").write_text('{"id": "a", "label": 1, "text": "x = x"}\n{"id": "b", "lab')
     (folder / "wrong.jsonl").write_text('{"id": "a", "label": 1, "text": "x = y", "certificate": {"verdict": "refuted"}}\n')
     (folder / "variable.jsonl").write_text('{"label": 1, "text": "x = x"}\n{"label": 1, "text": "theta = x"}\n')
     (folder / "empty.jsonl").write_text("")
-    monkeypatch.chdir(folder)
-    with pytest.raises(SystemExit) as left:
-        main([str(argument) for argument in arguments])
-    printed = capsys.readouterr().err
-    assert left.value.code == 2
+    printed = call(*arguments, folder=folder, code=2)
     assert printed.count("error: ") == 1
     assert message in printed
     assert not (folder / "ran").exists()

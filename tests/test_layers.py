@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from each_case import assert_each
 
 import dgl_treestack
 
@@ -55,6 +56,10 @@ def modules():
     return sorted(ROOT.rglob("*.py"))
 
 
+def named_modules():
+    return [(str(path.relative_to(ROOT)), path) for path in modules()]
+
+
 def imports(path):
     """Every module imported anywhere in a file, functions included."""
     for node in ast.walk(ast.parse(path.read_text())):
@@ -73,8 +78,11 @@ def test_every_module_has_a_room():
     assert {room(path) for path in modules()} - {"__init__"} == set(LEVEL)
 
 
-@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(ROOT)))
-def test_imports_point_downwards(path):
+def test_imports_point_downwards():
+    assert_each(assert_imports_point_downwards, named_modules())
+
+
+def assert_imports_point_downwards(path):
     own = room(path)
     for name in imports(path):
         parts = name.split(".")
@@ -83,8 +91,11 @@ def test_imports_point_downwards(path):
         assert LEVEL[parts[1]] <= LEVEL[own], f"{own} imports {name}, which stands after it"
 
 
-@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(ROOT)))
-def test_libraries_stay_in_their_homes(path):
+def test_libraries_stay_in_their_homes():
+    assert_each(assert_libraries_stay_at_home, named_modules())
+
+
+def assert_libraries_stay_at_home(path):
     where = str(path.relative_to(ROOT))
     for name in imports(path):
         home = HOMES.get(name.split(".")[0])

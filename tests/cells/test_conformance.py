@@ -1,11 +1,26 @@
-"""What every cell must do, for every model of every file in `dgl_treestack/cells`, found by listing the folder."""
+"""What every cell must do, for every class and branch of every file in `dgl_treestack/cells`, found by listing the folder."""
 
 import random
 
 import jaxtyping
 import pytest
 import torch
-from every_cell import HIDDEN, VOCABULARY, assert_equals_oracle, every_engine, every_model, make, some_trees
+from every_cell import (
+    HIDDEN,
+    MODELS,
+    REPRESENTATIVES,
+    VOCABULARY,
+    assert_equals_oracle,
+    assert_same_gradients,
+    branches,
+    every_engine,
+    every_model,
+    every_name,
+    every_other_model,
+    make,
+    some_trees,
+    traced,
+)
 from torch import nn
 from trees import BINARY, UNARY, random_tree, shuffled
 
@@ -73,7 +88,7 @@ def test_order_of_children_matters_unless_they_are_summed(name, engine):
 @every_engine
 @every_model
 def test_a_batch_equals_its_members(name, engine):
-    cell, trees = make(name), some_trees()
+    cell, trees = make(name), some_trees(count=5)
     forest = Forest.build(trees, VOCABULARY)
     with torch.no_grad():
         together = propagate(graph.build(forest), cell, engine=engine)
@@ -119,7 +134,7 @@ def is_reached(parameter):
 def test_gradients_reach_what_was_used_and_nothing_else(name, engine):
     cell = make(name)
     rng = random.Random(8)
-    trees = [random_tree(rng, 6) for _ in range(40)]
+    trees = [random_tree(rng, 6) for _ in range(16)]
     propagate(graph.from_expressions(trees, VOCABULARY), cell, engine=engine).pow(2).sum().backward()
     for product_name, product in cell.products.items():
         for parameter_name, parameter in product.named_parameters():
@@ -198,7 +213,7 @@ def test_initial_values_are_a_function_of_the_generator(name):
     assert all(torch.equal(a, b) for a, b in zip(first.parameters(), second.parameters(), strict=True))
 
 
-@every_model
+@every_name
 def test_repr_and_docstring_say_what_it_is(name):
     cell, model = make(name), cells.models()[name]
     shown = repr(cell)
@@ -207,6 +222,27 @@ def test_repr_and_docstring_say_what_it_is(name):
     assert "eq." in (type(cell).__doc__ or "")
     assert "Shapes:" in (type(cell).__doc__ or "")
     assert model.paper and model.equations and model.adds
+
+
+def test_every_class_and_every_branch_is_tested_in_full():
+    assert set().union(*map(branches, REPRESENTATIVES)) == set().union(*map(branches, MODELS))
+
+
+@pytest.mark.parametrize("engine", ["levels", traced])
+@every_other_model
+def test_another_name_is_its_class_with_its_settings(name, engine):
+    """Class and branches are those of models that are tested in full."""
+    spec, cell, trees = MODELS[name], make(name), some_trees()
+    direct = spec.cell(MATH.inner, len(VOCABULARY), HIDDEN, **spec.settings).double().eval()
+    direct.load_state_dict(cell.state_dict())
+    assert type(cell) is spec.cell and cell.settings == spec.settings
+    assert (cell.fields, cell.signals, cell.noise, cell.form) == (direct.fields, direct.signals, direct.noise, direct.form)
+    batch = graph.from_expressions(trees, VOCABULARY)
+    with torch.no_grad():
+        assert torch.equal(propagate(batch, cell, engine=engine), propagate(batch, direct, engine=engine))
+        propagate(batch, cell, engine=engine, signals=list(cell.signals))
+        assert_equals_oracle(cell, trees, batch)
+    assert_same_gradients(cell.train(), batch, engine)
 
 
 @every_engine

@@ -7,10 +7,11 @@ the file of the class, its keyword arguments are the class's settings with their
 
 import inspect
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 
-import pytest
 import torch
+from each_case import assert_each
 from torch import Tensor, cat, nn, sigmoid, softmax, stack, tanh
 
 from dgl_treestack import cells
@@ -309,12 +310,10 @@ NAMED = {name: [{}] for name in sorted(cells.models())}
 
 def in_each_form(cases):
     """Every model with its settings in both forms, but for factors that are told apart and cannot be summed."""
-    parameters = []
     for name, settings in ((name, settings) for name, choices in cases.items() for settings in choices):
         label = ",".join([name, *(f"{key}={value}" for key, value in settings.items())])
         forms = FORMS[:1] if cells.models()[name].settings.get("factors") == "bilinear" else FORMS
-        parameters += [pytest.param(name, {**settings, "form": form}, id=f"{label}-{form}") for form in forms]
-    return pytest.mark.parametrize(("name", "settings"), parameters)
+        yield from ((f"{label}-{form}", name, {**settings, "form": form}) for form in forms)
 
 
 class Ops:
@@ -371,19 +370,16 @@ def assert_follows(name, settings, dropout=False):
                         torch.testing.assert_close(result[key][i], x, rtol=EXACT, atol=EXACT, msg=f"{key} of {operator.name}")
 
 
-@in_each_form(NAMED)
-def test_a_node_follows_its_equations(name, settings):
-    assert_follows(name, settings)
+def test_a_node_follows_its_equations():
+    assert_each(assert_follows, in_each_form(NAMED))
 
 
-@in_each_form(FURTHER)
-def test_settings_follow_the_equations(name, settings):
-    assert_follows(name, settings)
+def test_settings_follow_the_equations():
+    assert_each(assert_follows, in_each_form(FURTHER))
 
 
-@in_each_form(NAMED)
-def test_dropout_acts_where_the_docstring_says(name, settings):
-    assert_follows(name, settings, dropout=True)
+def test_dropout_acts_where_the_docstring_says():
+    assert_each(partial(assert_follows, dropout=True), in_each_form(NAMED))
 
 
 def settings_of(cell):

@@ -1,10 +1,10 @@
-"""Every model on trees of arity 1 to 5, n-ary and child-sum, with external input."""
+"""Every class and branch on trees of arity 1 to 5, n-ary and child-sum, with external input."""
 
 import random
 
 import pytest
 import torch
-from every_cell import VOCABULARY, assert_equals_oracle, every_engine, every_model
+from every_cell import VOCABULARY, assert_equals_oracle, every_engine, every_model_of_any_form
 
 from dgl_treestack import cells
 from dgl_treestack.cells import FORMS
@@ -54,7 +54,7 @@ def is_refused(name, form):
 
 @every_engine
 @every_form
-@every_model
+@every_model_of_any_form
 def test_equals_the_recursion(name, form, engine):
     if is_refused(name, form):
         return
@@ -68,7 +68,7 @@ def test_equals_the_recursion(name, form, engine):
 
 
 @every_form
-@every_model
+@every_model_of_any_form
 def test_order_of_children_matters_unless_they_are_summed(name, form):
     if is_refused(name, form):
         return
@@ -82,7 +82,7 @@ def test_order_of_children_matters_unless_they_are_summed(name, form):
         assert torch.allclose(first, h, rtol=1e-10, atol=1e-12) == (form == "child_sum")
 
 
-@every_model
+@every_model_of_any_form
 def test_an_operator_of_any_arity_needs_the_child_sum_form(name):
     if is_refused(name, "child_sum"):
         return

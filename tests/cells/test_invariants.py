@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from every_cell import every_model, make, some_trees
+from every_cell import every_model, every_model_of_any_form, make, some_trees
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -45,7 +45,7 @@ def test_actions_sum_to_one(name, seed):
 
 
 @pytest.mark.parametrize("form", FORMS)
-@every_model
+@every_model_of_any_form
 @few
 @given(seeds)
 def test_child_sum_cells_ignore_the_order_of_children_and_nary_ones_do_not(name, form, seed):

@@ -4,7 +4,7 @@ import random
 
 import pytest
 import torch
-from every_cell import every_model
+from every_cell import every_name
 from trees import random_tree
 
 from dgl_treestack import cells
@@ -82,7 +82,7 @@ def one_level_up(cell, state, source):
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-@every_model
+@every_name
 def test_the_state_at_depth_twenty_of_trees_like_equations(name, seed, batch):
     h = of_trees_like_equations(name, batch, seed)
     least = PATHS.get(name, (LOW, ""))[0]
@@ -91,7 +91,7 @@ def test_the_state_at_depth_twenty_of_trees_like_equations(name, seed, batch):
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-@every_model
+@every_name
 def test_the_state_twenty_binary_levels_up(name, seed):
     assert BUSHY.get(name, (LOW, ""))[0] < twenty_binary_levels_up(name, seed).std() < HIGH
 

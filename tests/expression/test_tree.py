@@ -1,4 +1,5 @@
 import pytest
+from each_case import assert_each
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -79,11 +80,17 @@ ACCEPTED = {
     "Float": ["0.7", "3.", "-2.5", "2", "+2", "1e299"],
     "Number": ["-0.3", "2.5", "0.25", ".5", "-.5", "1e5", "1E-5", "2.5e+07", "0." + "3" * 28, "1e-999", "0e999"],
 }
-pairs_of = lambda table: [(kind, text) for kind, texts in table.items() for text in texts]  # noqa: E731
 
 
-@pytest.mark.parametrize(("kind", "text"), pairs_of(REFUSED))
-def test_other_numbers_are_refused_in_every_notation(kind, text):
+def texts_of(table):
+    return [(f"{kind}:{text}", kind, text) for kind, texts in table.items() for text in texts]
+
+
+def test_other_numbers_are_refused_in_every_notation():
+    assert_each(assert_refused_in_every_notation, texts_of(REFUSED))
+
+
+def assert_refused_in_every_notation(kind, text):
     for make in (
         lambda: Expression.leaf(kind, text),
         lambda: Expression.from_prefix(f"{kind}:{text}"),
@@ -93,8 +100,11 @@ def test_other_numbers_are_refused_in_every_notation(kind, text):
             make()
 
 
-@pytest.mark.parametrize(("kind", "text"), pairs_of(ACCEPTED))
-def test_accepted_numbers_come_back_as_written(kind, text):
+def test_accepted_numbers_come_back_as_written():
+    assert_each(assert_comes_back_as_written, texts_of(ACCEPTED))
+
+
+def assert_comes_back_as_written(kind, text):
     leaf = Expression.leaf(kind, text)
     tree = Expression.node("Pow", leaf, Expression.node("Add", leaf, leaf))
     assert Expression.parse(str(tree)) == tree

@@ -2,6 +2,7 @@ import random
 from collections import Counter
 
 import pytest
+from each_case import assert_each
 
 from dgl_treestack.errors import DataError
 from dgl_treestack.expression import Equation
@@ -29,16 +30,22 @@ def many_points(count: int = 80) -> list[dict]:
 POINTS = many_points()
 
 
-@pytest.mark.parametrize("axiom", AXIOMS, ids=lambda axiom: axiom.name)
-def test_every_axiom_holds_at_fifty_points_and_more(axiom):
+def test_every_axiom_holds_at_fifty_points_and_more():
+    assert_each(assert_holds, [(axiom.name, axiom) for axiom in AXIOMS])
+
+
+def assert_holds(axiom):
     relative_gaps = gaps(axiom.equation, POINTS)
     assert len(relative_gaps) >= (50 if "Symbol" in axiom.equation.names else 1)
     assert max(relative_gaps) < 1e-20
     assert judge(axiom.equation).verdict == "holds"
 
 
-@pytest.mark.parametrize("rule", FALSE_RULES, ids=lambda rule: rule.name)
-def test_every_false_rule_is_refuted(rule):
+def test_every_false_rule_is_refuted():
+    assert_each(assert_refuted, [(rule.name, rule) for rule in FALSE_RULES])
+
+
+def assert_refuted(rule):
     relative_gaps = gaps(rule.equation, POINTS)
     assert len(relative_gaps) >= 50 and sum(gap > 1e-6 for gap in relative_gaps) > 0.75 * len(relative_gaps)
     assert judge(rule.equation).verdict == "refuted"

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from each_case import assert_each
 
 from dgl_treestack.expression import Expression
 from dgl_treestack.generate.axioms import load_axioms
@@ -10,6 +11,7 @@ from dgl_treestack.truth import judge
 
 AXIOMS = load_axioms()
 RULES = rules_of(AXIOMS)
+NAMED_RULES = [(rule.name, rule) for rule in RULES]
 
 
 def tree(pool: Pool, text: str):
@@ -58,8 +60,11 @@ def test_every_axiom_rewrites_in_both_directions():
         assert len(directions[axiom.name]) == (1 if commutes else 2)
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
-def test_a_rule_turns_a_tree_into_one_of_equal_value(rule):
+def test_a_rule_turns_a_tree_into_one_of_equal_value():
+    assert_each(assert_equal_values, NAMED_RULES)
+
+
+def assert_equal_values(rule):
     grower = Grower(np.random.default_rng(11))
     grower.variables = ("x", "y")
     pool, bindings = grower.pool, {}
@@ -96,8 +101,11 @@ def test_an_expansion_fits_anything():
     assert rule.is_expansion and match(rule.target, instantiate(pool, rule.target, bindings, lambda: pool.leaf("Pi", "pi")))
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
-def test_the_depth_of_an_instance_is_known_before_it_is_made(rule):
+def test_the_depth_of_an_instance_is_known_before_it_is_made():
+    assert_each(assert_depth_is_known, NAMED_RULES)
+
+
+def assert_depth_is_known(rule):
     pool, deep = Pool(), tree(Pool(), "sin(cos(x))")
     bindings = {node.label: pool.leaf("Symbol", "x") for node in rule.source.walk() if node.name == "Symbol"}
     assert set(rule.new) == {node.label for node in rule.target.walk() if node.name == "Symbol"} - set(bindings)

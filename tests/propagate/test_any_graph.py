@@ -14,7 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from every_cell import VOCABULARY, every_engine, make, needs_compiler
+from each_case import assert_each
+from every_cell import VOCABULARY, every_engine, every_model, make, needs_compiler
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from trees import LEAVES, random_equation, random_tree
@@ -505,10 +506,12 @@ MALFORMED = {
 }
 
 
-@pytest.mark.parametrize("fault", MALFORMED)
 @pytest.mark.parametrize("engine", ["topo", *ENGINES])
-def test_every_malformed_graph_has_its_one_error(fault, engine):
-    change, message = MALFORMED[fault]
+def test_every_malformed_graph_has_its_one_error(engine):
+    assert_each(assert_refused, [(fault, *case, engine) for fault, case in MALFORMED.items()])
+
+
+def assert_refused(change, message, engine):
     with pytest.raises(GraphError, match=message):
         propagate(change(good()), make("tree_smu"), engine=engine)
 
@@ -611,7 +614,7 @@ def test_weights_changed_before_the_way_back_are_an_error(engine):
         h.sum().backward()
 
 
-@pytest.mark.parametrize("name", sorted(cells.models()))
+@every_model
 def test_cells_can_be_sent_to_other_processes(name):
     cell, batch = make(name), tree_graph(random_equation(random.Random(3), 4, leaves=LEAVES))
     sent = pickle.loads(pickle.dumps(cell))

@@ -16,14 +16,15 @@ from dgl_treestack.generate.production import produce
 from dgl_treestack.truth import judge, value_of
 
 FOLDS = ("train", "validation", "test")
+EQUATIONS, MORE = 900, 1200
 
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
     root = tmp_path_factory.mktemp("presets")
-    produce("paper", Options(seed=1, equations=1500), root / "paper")
-    produce("paper", Options(seed=1, equations=1500, train_size=2000), root / "more")
-    produce("deep", Options(seed=2, equations=900), root / "deep")
+    produce("paper", Options(seed=1, equations=EQUATIONS), root / "paper")
+    produce("paper", Options(seed=1, equations=EQUATIONS, train_size=MORE), root / "more")
+    produce("deep", Options(seed=2, equations=600), root / "deep")
     return root
 
 
@@ -49,7 +50,7 @@ def test_the_counts_are_those_of_the_papers_table(paper):
     assert 41_800 < 2 * sum(plan.values()) < 42_000
     assert 27_000 < 2 * sum(pairs for cell, pairs in plan.items() if cell.fold == "train" and cell.depth <= 7) < 27_400
     found = Counter(example.equation.depth for fold in FOLDS for example in paper[fold])
-    assert all(abs(found[depth] - COUNTS[depth] * 1500 / 41_894) <= 5 for depth in range(3, 14))
+    assert all(abs(found[depth] - COUNTS[depth] * EQUATIONS / 41_894) <= 3 for depth in range(3, 14))
 
 
 def test_half_of_every_depth_and_fold_is_correct(paper, deep):
@@ -107,7 +108,7 @@ def test_more_training_data_leaves_evaluation_and_the_first_training_data_alone(
     first = before["train"]
     assert after["train"][: len(first)] == first and len(after["train"]) > 1.8 * len(first)
     shallow = sum(example.equation.depth <= 7 for example in after["train"])
-    assert abs(shallow - 2000) < 60
+    assert abs(shallow - MORE) < 36
 
 
 def test_the_manifest_counts_what_was_dropped(folders):

@@ -1,0 +1,30 @@
+"""One test of many cases: all of them are tried, and those that fail are listed by name."""
+
+import traceback
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+def assert_each(check: Callable[..., None], cases: Iterable[tuple]) -> None:
+    """Call `check(*arguments)` for every case (name, *arguments).
+
+    Whatever a call raises, an assertion or anything else, is a failure of that case and ends no other. No cases are a failure.
+    """
+    names, failures = [], []
+    for name, *arguments in cases:
+        names.append(name)
+        try:
+            check(*arguments)
+        except (Exception, pytest.fail.Exception) as error:
+            failures.append(f"{name}: {type(error).__name__}: {error} ({_place(error)})")
+    assert names, "there are no cases"
+    assert not failures, f"{len(failures)} of {len(names)} cases fail:\n" + "\n".join(failures)
+
+
+def _place(error: Any) -> str:
+    """Where an error was raised."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{Path(last.filename).name}:{last.lineno}"
