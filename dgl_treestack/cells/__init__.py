@@ -97,7 +97,7 @@ def _models_of_packages() -> dict[str, CellSpec]:
 def _check_cell(cell: object, name: str) -> None:
     """Raise ConfigurationError unless a model name stands for a class of cells."""
     if not (isinstance(cell, type) and issubclass(cell, Cell)):
-        raise ConfigurationError(f"The model {name!r} must be a class derived from dgl_treestack.Cell, not {cell!r}.")
+        raise ConfigurationError(f"The model {name!r} is no class derived from dgl_treestack.Cell: {cell!r}.")
 
 
 def build(

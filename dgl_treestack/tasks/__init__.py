@@ -95,7 +95,7 @@ def register_task(task: type[Task]) -> type[Task]:
     Raises ConfigurationError when another task has the name.
     """
     if not (isinstance(task, type) and issubclass(task, Task) and isinstance(getattr(task, "name", None), str)):
-        raise ConfigurationError(f"A task must be a class derived from dgl_treestack.Task with a name, not {task!r}.")
+        raise ConfigurationError(f"The task is no class derived from dgl_treestack.Task with a name: {task!r}.")
     namesake = tasks().get(task.name)
     # A class may be registered again under its name: a notebook's cell is run more than once.
     if namesake is not None and (namesake.__module__, namesake.__qualname__) != (task.__module__, task.__qualname__):
