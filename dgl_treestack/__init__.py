@@ -1,6 +1,6 @@
 """Recursive neural networks with differentiable stacks, on batched DGL graphs.
 
-The names below are loaded when they are first used: importing the package loads neither torch nor DGL.
+The names below are imported at their first use: importing the package loads neither torch nor DGL.
 """
 
 import importlib

@@ -1,8 +1,8 @@
-"""The only module that imports DGL, and that makes the import work.
+"""The only module that imports DGL.
 
 DGL is a frozen binary: 1.1.3 on Python 3.11, 2.1.0 on Python 3.12. Versions 2.0 to 2.3 import `dgl.graphbolt`, which is
-built against one torch version only; where that build is missing, a stand-in takes its place that fails loudly when used.
-Nothing of this project uses graphbolt.
+built for one torch version only; if that build is missing, a stand-in replaces it and raises when it is used. This project
+does not use graphbolt.
 """
 
 import importlib.metadata
@@ -66,6 +66,6 @@ def has_cuda() -> bool:
     """Whether the installed DGL can hold a graph on a GPU."""
     try:
         dgl.graph(([0], [1])).to("cuda")
-    except Exception:  # DGL raises DGLError, torch AssertionError or RuntimeError, by what is missing
+    except Exception:  # DGLError of DGL, AssertionError or RuntimeError of torch
         return False
     return True

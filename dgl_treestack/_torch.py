@@ -1,11 +1,11 @@
-"""Private and experimental interfaces of torch, all of them, each with what happens when it is gone.
+"""All uses of private and experimental interfaces of torch, and what happens without each.
 
 fused Adam kernel        the same update in separate operations, slower
 C++ compiler finder      no native code: `missing()` says why, training uses the eager steps
 tracer, fake tensors     likewise
 Inductor's packager      likewise
 Inductor's C++ code      kernels call library functions for exp, sigmoid and tanh, slower
-C++ package loader       (in csrc/sweep.cpp) the native library does not compile, an error that names the engine to take
+C++ package loader       (in csrc/sweep.cpp) the native library does not compile; the error names the engine to use
 """
 
 import logging
@@ -24,7 +24,7 @@ from numpy.polynomial import Polynomial
 from numpy.polynomial.chebyshev import Chebyshev
 from torch import Tensor
 
-SMALL = 0.4  # below, tanh is a polynomial: the difference of two numbers near one would lose its digits
+SMALL = 0.4  # below, tanh is a polynomial: 1 - 2 / (1 + exp(2 x)) would lose digits
 
 
 def fused_adam(
@@ -80,10 +80,10 @@ def fake_tensors() -> Any:
 
 
 def trace(function: Callable[..., Any], examples: list[Tensor], *, symbolic: bool = True) -> torch.fx.GraphModule:
-    """The graph of a function of a list of tensors, gradients inside it included. symbolic: its sizes are."""
+    """The graph of a function of a list of tensors, including its gradients. symbolic: whether sizes are symbols."""
     from torch.fx.experimental.proxy_tensor import make_fx
 
-    log = logging.getLogger("torch.__trace")  # torch writes a stack trace for every symbol into it, which takes time
+    log = logging.getLogger("torch.__trace")  # torch would log a stack trace for every symbol, which takes time
     handlers, log.handlers = log.handlers, []
     try:
         with warnings.catch_warnings():
@@ -102,9 +102,9 @@ def package(program: torch.export.ExportedProgram, file: Path, options: Mapping[
         return Path(torch._inductor.aoti_compile_and_package(program, package_path=str(file), inductor_configs=dict(options)))
 
 
-# exp, sigmoid and tanh inline, where Inductor calls a vector library: at a call, everything that a loop holds in registers goes
-# to memory and back, and the library's tanh takes ten times as long as a sigmoid. ATen's vectors have an inline exp, `exp_u20`.
-# Relative errors in float32 are below 3e-6 (tests/propagate/test_compiled.py); float64 is left as it is.
+# exp, sigmoid and tanh inline, where Inductor calls a vector library: a call spills all registers of the loop, and its tanh
+# takes ten times as long as a sigmoid. ATen's vectors have an inline exp, `exp_u20`. Relative errors in float32 are below 3e-6
+# (tests/propagate/test_compiled.py); float64 calls the library.
 
 
 def _exp(x: object) -> str:
@@ -119,7 +119,7 @@ def _tanh(x: object) -> str:
     def number(value: float) -> str:
         return f"decltype({x})({value!r}f)"
 
-    # tanh(x) / x in x^2 on (0, SMALL), highest power first; off by 2e-9 at most
+    # tanh(x) / x as a polynomial in x^2 on (0, SMALL), highest power first; error at most 2e-9
     fit = Chebyshev.interpolate(lambda square: np.tanh(np.sqrt(square)) / np.sqrt(square), 4, domain=[1e-12, SMALL**2])
     first, *rest = [float(coefficient) for coefficient in fit.convert(kind=Polynomial).coef[::-1]]
     small = number(first)

@@ -1,4 +1,4 @@
-"""Atomic writes: a file is either complete or absent, whenever the process dies."""
+"""Atomic writes: a file is complete or absent, even if the process is killed."""
 
 import contextlib
 import gzip
@@ -38,7 +38,7 @@ def write_gzip(path: Path | str, pieces: Iterable[bytes]) -> None:
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Delete the temporary files that killed processes left in a folder and below. Use it only on folders of this program."""
+    """Delete the temporary files of killed processes in a folder and below. Only for folders that this program created."""
     for path in folder.rglob(f".*{_TEMPORARY}"):
         path.unlink(missing_ok=True)
 

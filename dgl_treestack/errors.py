@@ -16,7 +16,7 @@ A message states the value given, the rule it broke and the remedy.
 import difflib
 from collections.abc import Iterable
 
-_WIDTH = 60  # characters of a text that are shown around an error
+_WIDTH = 60  # characters of the text to show around an error
 
 
 class TreestackError(ValueError):

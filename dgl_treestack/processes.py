@@ -1,4 +1,4 @@
-"""Signals, commands that end with the command that started them, process pools, and a lock on a folder."""
+"""Signals, child commands that end with their parent, process pools, and a lock on a folder."""
 
 import fcntl
 import logging
@@ -38,7 +38,7 @@ class Interrupted(Exception):
 class Watch:
     """Records a signal; a second one of the same kind stops the program at once.
 
-    children: processes that get SIGTERM too when it arrives; Ctrl-C reaches them by itself. number: the signal, 0 before any.
+    children: processes to which SIGTERM is passed on; the terminal sends them Ctrl-C. number: the signal, 0 before any.
     """
 
     children: Sequence[subprocess.Popen[str]] = ()
@@ -60,7 +60,7 @@ class Watch:
 
 @contextmanager
 def watch_signals(children: Sequence[subprocess.Popen[str]] = ()) -> Iterator[Watch]:
-    """Within the block, record SIGINT and SIGTERM instead of obeying them. children: see `Watch`."""
+    """Within the block, record SIGINT and SIGTERM instead of stopping. children: see `Watch`."""
     watch = Watch(children)
     previous = {number: signal.signal(number, watch.note) for number in SIGNALS}
     try:
@@ -71,7 +71,7 @@ def watch_signals(children: Sequence[subprocess.Popen[str]] = ()) -> Iterator[Wa
 
 
 def start_many(commands: Sequence[Sequence[str]], jobs: int) -> int:
-    """Run `treestack train ...` commands as processes of one thread each, `jobs` at a time. Returns the worst exit code."""
+    """Run `treestack train ...` commands as processes of one thread each, `jobs` at a time. Returns the largest exit code."""
     settings = {**os.environ, "OMP_NUM_THREADS": "1", CHILD_OF: str(os.getpid())}
     children: list[subprocess.Popen[str]] = []
     with watch_signals(children) as watch:
@@ -79,7 +79,7 @@ def start_many(commands: Sequence[Sequence[str]], jobs: int) -> int:
         def run(command: Sequence[str]) -> int:
             if watch.number:
                 return 128 + watch.number
-            # through a pipe, so that the children log whole lines instead of drawing bars over each other
+            # a pipe: the children then log lines instead of drawing progress bars over each other
             command = [sys.executable, "-m", "dgl_treestack", *command]
             process = subprocess.Popen(command, env=settings, stderr=subprocess.PIPE, text=True)
             children.append(process)
@@ -93,16 +93,16 @@ def start_many(commands: Sequence[Sequence[str]], jobs: int) -> int:
 
 
 def follow_parent() -> None:
-    """Stop this command by SIGTERM, upon which it saves, when the command that started it (`CHILD_OF`) has ended."""
+    """Send this command SIGTERM, so that it saves and stops, when its parent command (`CHILD_OF`) has ended."""
     if CHILD_OF in os.environ:
         threading.Thread(target=_end_with, args=(int(os.environ[CHILD_OF]),), daemon=True).start()
 
 
 @contextmanager
 def workers(jobs: int) -> Iterator[ProcessPoolExecutor]:
-    """Open a pool of `jobs` worker processes. On leaving it, running tasks are finished and queued ones are cancelled.
+    """Open a pool of `jobs` worker processes. On exit, running tasks are finished and queued ones cancelled.
 
-    Ctrl-C reaches only the parent. When the parent is killed, its workers exit. Raises OutputError when a worker dies.
+    Only the parent reacts to Ctrl-C. When the parent is killed, its workers exit. Raises OutputError when a worker dies.
     """
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(jobs, mp_context=context, initializer=_start_worker) as pool:

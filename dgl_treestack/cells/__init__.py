@@ -1,8 +1,8 @@
 """Recursive cells, one file each, and the table of their model names.
 
-A cell's file defines a class derived from `Cell` and `MODELS`, which maps model names to `CellSpec`; the table is put together
-by listing this folder. A cell from elsewhere enters the table by `register_cell`, or by an entry point of the group
-`dgl_treestack.cells` in its package: a class, which gets the name of the entry point, or a mapping from names to `CellSpec`.
+A cell's file defines a class derived from `Cell`, and `MODELS`, which maps model names to `CellSpec`; the table collects the
+files of this folder. Other cells are added by `register_cell`, or by an entry point of the group `dgl_treestack.cells` in their
+package: a class, whose model name is that of the entry point, or a mapping from names to `CellSpec`.
 """
 
 import importlib
@@ -28,7 +28,7 @@ from dgl_treestack.cells._layers import draw_linear as draw_linear
 from dgl_treestack.errors import ConfigurationError, unknown
 from dgl_treestack.expression.operators import Operator
 
-COMMON = ("dropout", "input_size", "share")  # keyword arguments of every cell, which are not among a model's settings
+COMMON = ("dropout", "input_size", "share")  # keyword arguments of every cell, not settings of a model
 GROUP = "dgl_treestack.cells"  # of entry points
 _FILES = tuple(
     sorted(module.name for module in pkgutil.iter_modules(__path__) if not (module.ispkg or module.name.startswith("_")))
@@ -71,10 +71,10 @@ def register_cell(
 
     def add(cell: type[Cell]) -> type[Cell]:
         _check_cell(cell, name)
-        taken = find(name)
-        # A class of the same name may be registered again: a notebook's cell is run more than once.
-        if taken is not None and (taken.cell.__module__, taken.cell.__qualname__) != (cell.__module__, cell.__qualname__):
-            raise ConfigurationError(f"The model name {name!r} is that of {taken.cell.__name__}. Take another one.")
+        spec = find(name)
+        # A class may be registered again under its name: a notebook's cell is run more than once.
+        if spec is not None and (spec.cell.__module__, spec.cell.__qualname__) != (cell.__module__, cell.__qualname__):
+            raise ConfigurationError(f"The model name {name!r} is that of {spec.cell.__name__}. Choose another one.")
         _registered[name] = CellSpec(cell, paper, equations, adds, settings or {})
         return cell
 
@@ -95,9 +95,9 @@ def _models_of_packages() -> dict[str, CellSpec]:
 
 
 def _check_cell(cell: object, name: str) -> None:
-    """Raise ConfigurationError unless what stands under a model name is a cell's class."""
+    """Raise ConfigurationError unless a model name stands for a class of cells."""
     if not (isinstance(cell, type) and issubclass(cell, Cell)):
-        raise ConfigurationError(f"What is registered as {name!r} is no class derived from dgl_treestack.Cell: {cell!r}.")
+        raise ConfigurationError(f"The model {name!r} is no class derived from dgl_treestack.Cell: {cell!r}.")
 
 
 def build(

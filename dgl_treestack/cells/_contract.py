@@ -22,7 +22,7 @@ PER_CHILD = -1  # in the shape of a signal: a dimension with one entry per child
 
 @runtime_checkable
 class Ops(Protocol):
-    """The operators of a frontier, as a cell sees them."""
+    """The linear maps of a frontier's operators, as a cell applies them."""
 
     def linear(self, product: str, x: Tensor) -> Tensor:
         """Apply a product to x (nodes, ..., in), each node with the weight and bias of its own operator: (nodes, ..., out)."""
@@ -30,7 +30,7 @@ class Ops(Protocol):
 
 
 def dropped(x: Tensor, noise: Noise, name: str) -> Tensor:
-    """Apply the dropout factors of a noise field to x; return x itself where there are none, as outside training."""
+    """Apply the dropout factors of a noise field to x; return x itself if there are none, as in evaluation mode."""
     return x * noise[name] if name in noise else x
 
 
@@ -54,15 +54,14 @@ class Cell(nn.Module, abc.ABC):
 
     operators: those the cell has parameters for. tokens: rows of the embedding table. hidden: width H of a node's state h.
     dropout: probability that an entry of a noise field is dropped in training. input_size: width of the external input of
-    inner nodes, 0 for none. share: `operator`, weights of its own for every operator, or `all`, the same weights for all
-    operators (of one arity, where widths depend on it). form: `nary`, in which children are told apart and their vectors
-    concatenated (Tai et al. 2015, section 3.2), or `child_sum`, in which their vectors are summed, their order is forgotten and
-    an operator may have any number of children (section 3.1).
+    inner nodes, 0 for none. share: `operator`, separate weights per operator, or `all`, the same weights for all operators (of
+    one arity, where widths depend on it). form: `nary`, children's vectors are concatenated (Tai et al. 2015, section 3.2), or
+    `child_sum`, they are summed: their order has no effect, and an operator may have any number of children (section 3.1).
 
-    A subclass passes these on to `super().__init__`, takes settings of its own as keyword arguments, and then declares
+    A subclass passes these on to `super().__init__`, takes its own settings as keyword arguments, and then declares
 
-    - `fields`, what a node carries: name -> shape, without the dimension of nodes. `h` (H,) is always there; tasks read it.
-    - `signals`, what `node` can report beside the state, such as gates: name -> shape, `PER_CHILD` for one entry per child.
+    - `fields`, the state of a node: name -> shape, without the dimension of nodes. `h` (H,) always exists; tasks read it.
+    - `signals`, what `node` can report besides the state, such as gates: name -> shape, `PER_CHILD` for one entry per child.
     - `noise`, the tensors that dropout multiplies: name -> shape.
     - `empty`, the content of a leaf's fields other than h: name -> number, 0 for fields that are not named.
     - its weights, by `add_product`, `add_map` and `add_constants`.
@@ -108,15 +107,15 @@ class Cell(nn.Module, abc.ABC):
     ) -> None:
         """Add a linear map with weights per operator, which `ops.linear(name, x)` applies.
 
-        inputs, outputs: widths, as (a, b) for a + b * arity. `self.joined(W)` gives the inputs of what `join` returns; inputs
-        (0, 0) make the map a bias alone. share: in place of the cell's. draw: fills weight and bias with initial values.
+        inputs, outputs: widths, as (a, b) for a + b * arity. `self.joined(W)` is the width of what `join` returns; inputs
+        (0, 0) make the map a bias alone. share: overrides the cell's. draw: fills weight and bias with initial values.
         """
         self.products[name] = OperatorLinear(self.operators, inputs, outputs, bias=bias, share=share or self.share, draw=draw)
 
     def joined(self, size: int, external: bool = True) -> tuple[int, int]:
-        """Return the width, as `add_product` takes it, of what `join` makes of children's vectors of width `size`.
+        """Return the width, as `add_product` takes it, of the result of `join` for children's vectors of width `size`.
 
-        external: whether `join` is given the external input, too.
+        external: whether `join` also gets the external input.
         """
         extra = self.input_size if external else 0
         return (extra, size) if self.form == "nary" else (extra + size, 0)
@@ -132,8 +131,8 @@ class Cell(nn.Module, abc.ABC):
     def add_map(self, name: str, per_node: int, *, external: bool = True, bias: bool = True) -> None:
         """Add linear maps, which `map` applies, of children's vectors (H,) to `per_node` vectors (H,) and one per child.
 
-        In the n-ary form every result sees all children; in the child-sum form the one of a child sees that child alone.
-        external: whether `map` is given the external input, too.
+        In the n-ary form every result depends on all children; in the child-sum form that of a child depends on it alone.
+        external: whether `map` also gets the external input.
         """
         inputs, columns = self.joined(self.hidden, external), per_node * self.hidden
         if self.form == "nary":
@@ -158,12 +157,12 @@ class Cell(nn.Module, abc.ABC):
     def add_constants(self, name: str, per_node: Sequence[float], per_child: float | None = None) -> None:
         """Add learned vectors (H,) per operator, which `constants` returns.
 
-        per_node: the initial value of each. per_child: that of one further vector per child in the n-ary form, of one further
-        vector in the child-sum form; None for no further ones.
+        per_node: the initial value of each. per_child: the initial value of one more vector per child in the n-ary form, of one
+        more vector in the child-sum form; None for neither.
         """
         values = [value for value in per_node for _ in range(self.hidden)]
-        further = self.hidden if per_child is not None else 0
-        width = (len(values), further) if self.form == "nary" else (len(values) + further, 0)
+        child_width = self.hidden if per_child is not None else 0
+        width = (len(values), child_width) if self.form == "nary" else (len(values) + child_width, 0)
         self.add_product(name, (0, 0), width, draw=Constants(tuple(values), per_child or 0.0))
 
     def constants(self, ops: Ops, name: str, like: Tensor) -> Tensor:
@@ -187,11 +186,11 @@ class Cell(nn.Module, abc.ABC):
         factors (nodes, *shape), empty outside training; apply them with `dropped`.
         Returns the state, field -> (nodes, *shape), and the signals, name -> (nodes, *shape).
 
-        It is ordinary torch code, under three rules that let every engine trace, compile and recompute it:
+        It is ordinary torch code under three rules, with which every engine can trace, compile and recompute it:
 
         - What depends on the operator goes through `ops.linear`, `map` or `constants`. Everything else is pointwise along
-          nodes: no node sees another one.
-        - The result depends on arguments and parameters alone, and the arguments are not changed in place.
+          nodes: no node reads another one.
+        - The result depends only on arguments and parameters, and the arguments are not changed in place.
         - The operations do not depend on the values of tensors: no `if` and no loop over them.
         """
 
@@ -222,8 +221,8 @@ class Cell(nn.Module, abc.ABC):
 class CellSpec:
     """A row of the table of models: what a model name stands for.
 
-    cell: the class. paper, equations: the source. adds: one phrase on what it adds to the model before it. settings: keyword
-    arguments of the class, beside sizes, dropout, input_size and share.
+    cell: the class. paper, equations: the source. adds: one phrase on what it adds to the previous model. settings: keyword
+    arguments of the class, besides sizes, dropout, input_size and share.
     """
 
     cell: type[Cell]
@@ -252,7 +251,7 @@ def whole(value: object, setting: str, low: int, high: int = 10_000) -> int:
 
 
 def number(value: object, setting: str, low: float = -1e6, high: float = 1e6) -> float:
-    """Return the value of a setting that must be a number from `low` on and below `high`."""
+    """Return the value of a setting that must be a number in [low, high)."""
     if type(value) not in (int, float) or not low <= value < high:  # type: ignore[operator]
         raise ConfigurationError(f"{setting!r} is {value!r}; it must be a number from {low:g} on, below {high:g}.")
     return float(value)  # type: ignore[arg-type]

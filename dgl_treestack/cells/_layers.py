@@ -1,4 +1,4 @@
-"""Layers of cells: a linear map with weights per operator, which is all that depends on the operator, and states of leaves."""
+"""Layers of cells: a linear map with weights per operator, the only part that depends on operators, and states of leaves."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ def draw_linear(weight: Tensor | None, bias: Tensor | None, generator: torch.Gen
 
 @dataclass(frozen=True)
 class Constants:
-    """Sets the first entries of a bias to `first` and all further ones to `rest`; there is no weight."""
+    """Sets the first entries of a bias to `first` and all others to `rest`; there is no weight."""
 
     first: tuple[float, ...]
     rest: float = 0.0
@@ -41,10 +41,9 @@ class Constants:
 class OperatorLinear(nn.Module):
     """y = W_op x + b_op, with one weight and one bias per operator.
 
-    operators: those the map has parameters for. inputs, outputs: widths, as (a, b) for a + b * arity of the operator; with
-    inputs (0, 0) the map is a bias alone. bias: whether there is a bias. share: `operator`, a set of parameters for every
-    operator, or `all`, one set for all of them; where a width depends on the arity, one set per arity. draw: fills a weight
-    and a bias with initial values.
+    operators: those with parameters. inputs, outputs: widths, as (a, b) for a + b * arity of the operator; with inputs (0, 0)
+    the map is a bias alone. bias: whether there is a bias. share: `operator`, a set of parameters per operator, or `all`, one
+    set for all of them, or one per arity if a width depends on the arity. draw: fills a weight and a bias with initial values.
 
     Parameters are named `weight_<key>` and `bias_<key>`; the key is the operator's name or, with share="all", `all` or
     `arity<n>`. The gradient of a parameter that no node used is None.
@@ -91,12 +90,12 @@ class OperatorLinear(nn.Module):
         return functional.linear(x, weight, bias)
 
     def pair(self, operator: str) -> tuple[Tensor | None, Tensor | None]:
-        """Return weight (out, in) and bias (out,) of an operator, None for one that the map does not have."""
+        """Return weight (out, in) and bias (out,) of an operator; None if the map has no weight or no bias."""
         key = self.keys[operator]
         return self._parameters[f"weight_{key}"], self._parameters[f"bias_{key}"]
 
     def tensors(self) -> list[Tensor]:
-        """Return all weights and biases, ten times as fast as `parameters`."""
+        """Return all weights and biases, ten times faster than `parameters`."""
         return [parameter for parameter in self._parameters.values() if parameter is not None]
 
     def width(self, arity: int) -> int:
@@ -130,7 +129,7 @@ class LeafEncoder(nn.Module):
         self.number2 = nn.Linear(hidden, hidden)
 
     def forward(self, token: Int[Tensor, " N"], number: Float[Tensor, " N"]) -> Float[Tensor, "N H"]:
-        """Return h of N leaves. token: row of the table, or -1 for a leaf whose value in `number` is to be encoded."""
+        """Return h of N leaves. token: row of the table, or -1 for a leaf whose value is in `number`."""
         encoded = torch.nonzero(token < 0).squeeze(1)
         if len(encoded) == 0:  # without numbers the gradient of the network stays None
             return functional.embedding(token, self.table)

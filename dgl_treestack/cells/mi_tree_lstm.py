@@ -1,4 +1,4 @@
-"""MI-Tree-LSTM: a Tree-LSTM whose gates multiply what comes from the input and from the children."""
+"""MI-Tree-LSTM: a Tree-LSTM whose gates multiply the linear maps of the input and of the children."""
 
 from typing import Any
 
@@ -29,7 +29,8 @@ class MITreeLSTM(MayHaveStack):
     alpha, beta_1, beta_2 (4 H,), b (3 H + A H,); the stack's as in `MayHaveStack`.
     `integration="printed"` is eq. 10-13 to the letter, MI(a, b) = a * b, in which signals fade with depth; the default,
     `general`, starts at alpha = 1, beta = 0.5 and b_k = 1. `integration="first_order"`: MI(a, b) = a + b, a standard LSTM.
-    Child-sum: x, and z for i, o, u, are sums; f_k sees z_k alone. Dropout acts on u and on v; the paper does not say where.
+    Child-sum: x, and z for i, o, u, are sums; f_k depends on z_k alone.
+    Dropout acts on u and on v; the paper does not say where.
     """
 
     def __init__(self, *sizes: Any, integration: str = "general", **settings: Any):

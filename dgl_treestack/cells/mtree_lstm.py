@@ -25,7 +25,7 @@ class MTreeLSTM(MayHaveStack):
     Shapes: h, c (H,), W (4 H, A H) stacked in the order i, o, u, f, U (3 H + A H, A H) in the order i, o, u, f_1 .. f_A,
     W_m (H, A H), R_z, R_m (H, H); the stack's as in `MayHaveStack`.
     `mixing="krause"` (Krause 2016): m_k = (W_m x) * (R_m z_k). `mixing="first_order"`, eq. 2 and 3 as printed, with sums and
-    without tanh: m_k = W_m x + R_m (W_m x + R_z z_k). Child-sum: x, and m for i, o, u, are sums; f_k sees m_k alone.
+    without tanh: m_k = W_m x + R_m (W_m x + R_z z_k). Child-sum: x, and m for i, o, u, are sums; f_k depends on m_k alone.
     Dropout acts on u and on v; the paper does not say where.
     """
 

@@ -17,7 +17,7 @@ class TreeQueue(TreeSMU):
     """Arabshahi 2020, eq. 1-14 with a queue, which section 3 describes without an equation ("if a queue was used instead"):
 
         Q_c[r]   = sum_k f_k * Q_k[r]                         children's queues combined as the stacks are
-        t_c[r]   = 1 - prod_k (1 - t_k[r])                    a row is taken if it is in any child
+        t_c[r]   = 1 - prod_k (1 - t_k[r])                    a row is filled if it is in any child
         e[r]     = (1 - t_c[r]) prod_{s < r} t_c[s]           the first free row
         Q[r]     = a_push * (Q_c[r] + e[r] * u) + a_pop * Q_c[r+1] + a_noop * Q_c[r]
         t[r]     = a_push * (t_c[r] + e[r])     + a_pop * t_c[r+1] + a_noop * t_c[r]
@@ -47,15 +47,15 @@ def update(
     value: Float[Tensor, "N H"],
     *gates: Float[Tensor, "N #H"],
 ) -> tuple[Float[Tensor, "N S H"], Float[Tensor, "N S H"]]:
-    """Return queue and `filled` after a soft action: `value` joins at the end, row 0 leaves, or nothing happens.
+    """Return queue and `filled` after a soft action: append `value` at the end, remove row 0, or no-op.
 
-    queue: N nodes, S rows of width H, row 0 the front. filled: how far each row is occupied, from 0 to 1; occupied rows come
-    first. The queue has a fixed size: a value that joins a full queue is lost, and what leaves an empty queue is zero.
-    gates: weights of joining, leaving and, optionally, the no-op: one number per node, (N, 1), or one per element, (N, H).
+    queue: N nodes, S rows of width H, row 0 the front. filled: how much of each row is filled, from 0 to 1; filled rows come
+    first. The queue has a fixed size: a value appended to a full queue is lost, a row removed from an empty queue is zero.
+    gates: weights of appending, removing and, optionally, the no-op: one number per node, (N, 1), or one per element, (N, H).
     """
-    occupied_to_here = torch.cumprod(filled, dim=1)
-    occupied_before = torch.cat([torch.ones_like(filled[:, :1]), occupied_to_here[:, :-1]], dim=1)
-    end = occupied_before * (1 - filled)  # how far each row is the first free one
+    filled_up_to = torch.cumprod(filled, dim=1)
+    filled_before = torch.cat([torch.ones_like(filled[:, :1]), filled_up_to[:, :-1]], dim=1)
+    end = filled_before * (1 - filled)  # the weight of each row as the first free one
     queues = (queue + end * value.unsqueeze(1), stack.pop(queue), queue)[: len(gates)]
     fillings = (filled + end, stack.pop(filled), filled)[: len(gates)]
     weights = [gate.unsqueeze(1) for gate in gates]

@@ -25,13 +25,13 @@ class TreeRNN(Cell):
         self.activation = ACTIVATIONS[one_of(ACTIVATIONS, activation, "activation")]
         self.noise = {"h": (self.hidden,)}
         self.add_product("state", self.joined(self.hidden), (self.hidden, 0))
-        self.further = [f"layer{i}" for i in range(2, whole(layers, "layers", 1) + 1)]
-        for layer in self.further:
+        self.upper_layers = [f"layer{i}" for i in range(2, whole(layers, "layers", 1) + 1)]
+        for layer in self.upper_layers:
             self.add_product(layer, (self.hidden, 0), (self.hidden, 0))
 
     def node(self, ops: Ops, children: State, inputs: Tensor | None, noise: Noise) -> tuple[State, Signals]:
         h = self.activation(ops.linear("state", self.join(children["h"], inputs)))
-        for layer in self.further:
+        for layer in self.upper_layers:
             h = self.activation(ops.linear(layer, h))
         return {"h": dropped(h, noise, "h")}, {}
 

@@ -11,10 +11,10 @@ from dgl_treestack.cells.memory import stack
 
 
 class ScalarStack:
-    """A stack of scalars, a field (stack_size, 1) of a cell, with its products: eq. 3-7 of the note, and likewise 14-23.
+    """A stack of scalars, a field (stack_size, 1) of a cell, with its products: eq. 3-7, and alike 14-23, of the note.
 
     cell: gets the field and the products, whose names begin with that of the field. controller: width, as `add_product` takes
-    it, of the vector from which actions and the pushed value are computed. top_k, printed: as in the cells that have it.
+    it, of the vector from which actions and the pushed value are computed. top_k, printed: as in the cells that use it.
     """
 
     def __init__(self, cell: Cell, field: str, controller: tuple[int, int], stack_size: int, top_k: int, printed: bool):

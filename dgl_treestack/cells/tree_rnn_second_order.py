@@ -21,8 +21,8 @@ class TreeRNNSecondOrder(MayHaveStack):
 
     Shapes: h (H,), W (H, H, A H), b (H,); the stack's as in `MayHaveStack`.
     `linear=True` adds V x, with V (H, A H). `factors="bilinear"`: z_1^T W h_2 with W (H, H, H); the second factor is the input
-    and thus without a stack. Of more than two children, it is the last one, and the first factor is the sum of the others; a
-    single child is both. External input e enters as E e. Child-sum: x = h_1 + ... + h_A, W (H, H, H).
+    and thus without a stack. For more than two children the first factor is the sum of all but the last, the second the last
+    one; a single child is both. External input e is added as E e. Child-sum: x = h_1 + ... + h_A, W (H, H, H).
     Initial values: W ~ N(0, (3 gain / inputs)^2) and b = 0. With gain 1 states neither vanish nor saturate with depth, but
     training stays at chance; with gain 0.1 and a learning rate of 1e-4 it learns (docs/log/2026-11-21.md).
     Dropout acts on h; the paper does not say where.
@@ -32,7 +32,7 @@ class TreeRNNSecondOrder(MayHaveStack):
         super().__init__(*sizes, **settings)
         self.factors = one_of(FACTORS, factors, "factors")
         if factors == "bilinear" and self.form == "child_sum":
-            raise ConfigurationError("The setting factors='bilinear' tells children apart; the form child_sum does not.")
+            raise ConfigurationError("The setting factors='bilinear' distinguishes children; the form child_sum does not.")
         self.noise["h"] = (self.hidden,)
         x = self.joined(self.hidden)
         width = (self.hidden, 0) if factors == "bilinear" else x
@@ -50,12 +50,12 @@ class TreeRNNSecondOrder(MayHaveStack):
             first, second = z[:, :-1].sum(1) if z.shape[1] > 1 else z[:, 0], children["h"][:, -1]
         matrix = ops.linear("tensor", second).unflatten(1, (self.hidden, self.hidden))
         product = (matrix * first.unsqueeze(1)).sum(2)
-        rest = self.constants(ops, "bias", x)[:, 0]
+        first_order = self.constants(ops, "bias", x)[:, 0]
         if "linear" in self.products:
-            rest = rest + ops.linear("linear", x)
+            first_order = first_order + ops.linear("linear", x)
         if "input" in self.products:
-            rest = rest + ops.linear("input", x[:, -self.input_size :])
-        return {"h": dropped(torch.tanh(product + rest), noise, "h")}, {}
+            first_order = first_order + ops.linear("input", x[:, -self.input_size :])
+        return {"h": dropped(torch.tanh(product + first_order), noise, "h")}, {}
 
 
 @dataclass(frozen=True)

@@ -17,12 +17,12 @@ class TreeRNNStackReleased(Cell):
         h       = f(W i + b + V [S_1[0 : k]; ...; S_A[0 : k]])
         a       = softmax(A i + b_a)             push, pop; with noop=True no-op
         u       = sigma(U_u i + b_u)
-        S_x[r]  = sigma(U_x S_c[r] + b_x)        S_c is zero below the bottom, so a pop brings in sigma(b_pop)
+        S_x[r]  = sigma(U_x S_c[r] + b_x)        S_c is zero below the bottom, so a pop adds sigma(b_pop)
         S[0]    = a_push u           + a_pop S_pop[1]    (+ a_noop S_noop[0])
         S[r]    = a_push S_push[r-1] + a_pop S_pop[r+1]  (+ a_noop S_noop[r])
 
-    It also differs in A, U_u and U_x, which all operators of one arity share, in the child-sum form all operators (W, b and V
-    are per operator), and in leaves of numbers, whose network has ReLU in place of the sigmoid.
+    It also differs in A, U_u and U_x, which all operators of one arity share, or all operators in the child-sum form (W, b and
+    V are per operator), and in number leaves, whose network has ReLU in place of the sigmoid.
 
     Shapes: h (H,), stack S (stack_size, H), W (H, A H), V (H, A k H), U_x (H, A H).
     Child-sum, which the authors do not have: sums in place of all concatenations over children.

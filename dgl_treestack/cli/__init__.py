@@ -1,4 +1,4 @@
-"""`treestack`: one file per command. Only these print. Heavy imports happen inside a command, so that `--help` is quick."""
+"""`treestack`: one file per command. Only these print. Heavy imports are inside the commands, so that `--help` is fast."""
 
 import logging
 import sys
@@ -32,7 +32,7 @@ COMMANDS: tuple[Callable[..., Any], ...] = (
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Entry point. Exit codes: 0 done, 1 a check found something, 2 bad input, 130 and 143 stopped and saved."""
+    """Entry point. Exit codes: 0 done, 1 a check found a problem, 2 bad input, 130 and 143 stopped and saved."""
     arguments = sys.argv[1:] if arguments is None else arguments
     if arguments == ["--version"]:
         print(__version__)

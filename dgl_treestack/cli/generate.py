@@ -26,9 +26,9 @@ def generate(
 
     if not preset:
         for name in presets.names():
-            described = presets.find(name)
-            flags = "".join(f" --{option.replace('_', '-')}" for option in sorted(described.accepts))
-            print(f"{name:<16} {described.summary}\n{'':<16} seed {described.seed},{flags}")
+            entry = presets.find(name)
+            flags = "".join(f" --{option.replace('_', '-')}" for option in sorted(entry.accepts))
+            print(f"{name:<16} {entry.summary}\n{'':<16} seed {entry.seed},{flags}")
         return
     signal.signal(signal.SIGTERM, _stop)
     folder, seed = output_dir or Path("data") / preset, presets.find(preset).seed if seed is None else seed

@@ -88,7 +88,7 @@ def _inspect_equations(file: str, limit: int, chosen: str, output: Path | None, 
 def _inspect_runs(
     file: str, folders: Sequence[Path], limit: int, chosen: str, output: Path | None, html: Path | None, *, as_json: bool
 ) -> None:
-    """Print what models do in the chosen equation; draw it for the first model, write a page of all equations read."""
+    """Print what models do in the chosen equation; draw it for the first model; write a page of all equations."""
     from dgl_treestack.errors import ConfigurationError, DataError
     from dgl_treestack.inspection import drawing, outline, page, stack_drawing, traces
 
@@ -127,7 +127,7 @@ def _inspect_runs(
 
 
 def _open_runs(folders: Sequence[Path]) -> "dict[str, Run]":
-    """Return runs by the names of their models, or of their folders where two have the same model."""
+    """Return runs by the names of their models, or of their folders if two have the same model."""
     from dgl_treestack.errors import ConfigurationError
     from dgl_treestack.runs.run import Run
 
@@ -139,7 +139,7 @@ def _open_runs(folders: Sequence[Path]) -> "dict[str, Run]":
 
 
 def _read_examples(file: str, limit: int, chosen: str) -> "tuple[list[Example], Example]":
-    """Return the first `limit` examples of a file, all for 0, and the one with the chosen id, the first for ''."""
+    """Return the first `limit` examples of a file (0: all), and the one with the chosen id ('': the first)."""
     from dgl_treestack.data import formats
     from dgl_treestack.errors import DataError
     from dgl_treestack.resources import find_data

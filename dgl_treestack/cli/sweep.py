@@ -22,13 +22,13 @@ def sweep(
     from dgl_treestack.resources import find_config
     from dgl_treestack.results import report
 
-    described = grid.load(find_config(file, "sweep"))
-    configs = [config for _, config in described.configs]
+    settings = grid.load(find_config(file, "sweep"))
+    configs = [config for _, config in settings.configs]
     if dry_run:
-        print("\n".join(missing(configs, described.seeds, output_dir)))
+        print("\n".join(missing(configs, settings.seeds, output_dir)))
         return 0
-    code = train_missing(configs, described.seeds, output_dir, output_dir / "configs", jobs=jobs)
-    rows = grid.tabulate(described, output_dir)
+    code = train_missing(configs, settings.seeds, output_dir, output_dir / "configs", jobs=jobs)
+    rows = grid.tabulate(settings, output_dir)
     if json:
         print_json(rows)
     else:

@@ -1,10 +1,9 @@
-"""A data set of trees in memory: flat arrays over all nodes, with offsets; and the source of a propagation as arrays.
+"""A data set of trees in memory, as flat arrays over all nodes with offsets; and the arrays of a forest or a graph.
 
-The nodes of a tree are in pre-order. A batch is cut from the arrays without a Python loop over trees or nodes.
+The nodes of a tree are in pre-order. A batch is selected from the arrays without a Python loop over trees or nodes.
 
-What is propagated is a forest, or a batched graph such as one built from it. A forest stores which of its subtrees are equal,
-and when each node is computed. For a graph both are computed anew at every call, from its current features and edges, because
-anybody may have built or changed it.
+A cell runs over a forest or over a batched graph. A forest stores the height of every node and which subtrees are equal. For a
+graph both are computed at every call from its current features and edges, because a user may have built or changed it.
 """
 
 from collections.abc import Sequence
@@ -37,11 +36,11 @@ class Forest:
     op: (N,) index of the operator in `signature`, -1 at leaves.
     token: (N,) row of the embedding table, -1 at operators and at leaves that go through the number encoder.
     number: (N,) value of the leaves that go through the number encoder, else 0.
-    leaf: (N,) index in `leaves` of the leaf as it was written, -1 at operators.
+    leaf: (N,) index in `leaves` of the class and text of a leaf, -1 at operators.
     parent: (N,) index of the parent within the tree, -1 at the root.  slot: (N,) argument index in the parent, 0 at the root.
     height: (N,) depth of the subtree, which is the level at which an engine computes the node.
-    subtree: (N,) number of the subtree; equal subtrees have equal numbers, in whatever tree they are. Leaves have the smallest
-    numbers, then operators ordered by height, arity and operator, then equations.
+    subtree: (N,) id of the subtree; equal subtrees have equal ids, in all trees. Leaves have the smallest ids, then operators
+    ordered by height, arity and operator, then equations.
     """
 
     signature: Signature
@@ -60,21 +59,21 @@ class Forest:
 
     @classmethod
     def build(cls, trees: Sequence[Expression], vocabulary: Vocabulary, signature: Signature = MATH) -> "Forest":
-        """The columns of trees. Equal subtrees are found by hash-consing.
+        """Build the columns of trees. Equal subtrees are found by hash-consing.
 
         Raises VocabularyError for a leaf that the vocabulary has no row for.
         """
         codes: dict[tuple[str, str], tuple[int, int, float]] = {}  # leaf -> its index, token and number
-        numbers: dict[tuple, int] = {}  # operator and numbers of the children, or token and number of a leaf -> subtree
+        ids: dict[tuple, int] = {}  # operator and subtrees of the children, or token and number of a leaf -> subtree
         kinds: list[tuple[int, int, int, int]] = []  # per subtree: 0 leaf, 1 operator or 2 equation; height; arity; operator
         rows: list[tuple] = []
         offsets = [0]
         for tree in trees:
-            for _, kind, written in tree.leaves():
-                if (kind, written) not in codes:
-                    row = vocabulary.row(kind, written)
-                    value = leaf_value(kind, written) if row is None else None
-                    codes[kind, written] = len(codes), NO_TOKEN if row is None else row, float(value or 0)
+            for _, kind, leaf_text in tree.leaves():
+                if (kind, leaf_text) not in codes:
+                    row = vocabulary.row(kind, leaf_text)
+                    value = leaf_value(kind, leaf_text) if row is None else None
+                    codes[kind, leaf_text] = len(codes), NO_TOKEN if row is None else row, float(value or 0)
             encoded: list[tuple] = [()] * tree.size
             parents, slots, subtrees = [-1] * tree.size, [0] * tree.size, [0] * tree.size
             for node in range(tree.size - 1, -1, -1):  # pre-order reversed: children before parents
@@ -87,11 +86,11 @@ class Forest:
                     key = (op, token, number)
                 for slot, child in enumerate(children):
                     parents[child], slots[child] = node, slot
-                if key not in numbers:
-                    numbers[key] = len(numbers)
+                if key not in ids:
+                    ids[key] = len(ids)
                     rank = 0 if op == NO_OPERATOR else 2 if name == signature.root else 1
                     kinds.append((rank, tree.heights[node], len(children), op))
-                encoded[node], subtrees[node] = (op, token, number, leaf), numbers[key]
+                encoded[node], subtrees[node] = (op, token, number, leaf), ids[key]
             rows.extend(zip(*zip(*encoded, strict=True), parents, slots, tree.heights, subtrees, strict=True))
             offsets.append(len(rows))
         nodes, renumbered = np.array(rows, dtype=NODE), np.empty(len(kinds), dtype=np.int64)
@@ -122,7 +121,7 @@ class Forest:
         return Forest(self.signature, self.leaves, self.nodes.take(nodes), offsets)
 
     def expression(self, i: int) -> Expression:
-        """Tree i, as it was written."""
+        """Tree i as an expression."""
         span = slice(self.offsets[i], self.offsets[i + 1])
         parents = self.parent[span]
         arities = np.bincount(parents[parents >= 0], minlength=len(parents))
@@ -148,7 +147,7 @@ class Columns(NamedTuple):
 
 
 def columns(source: Source, signature: Signature, tokens: int | None = None, *, checked: Checked | None = None) -> Columns:
-    """The columns of a forest as it is, of a graph after a check that it is well formed.
+    """The columns of a forest, or of a graph, which is checked first.
 
     tokens: rows of the embedding table, None if unknown. checked: the result of `check` for this graph, to skip the check.
     Raises GraphError for a graph that is not well formed.
@@ -177,8 +176,8 @@ def feature(source: Source, name: str) -> Tensor:
 
 
 def in_order_of_appearance(subtree: np.ndarray) -> np.ndarray:
-    """(N,) the same subtrees numbered from 0 in order of first appearance; a forest and its graph then have equal numbers."""
-    _, first, numbers = np.unique(subtree, return_index=True, return_inverse=True)
+    """(N,) subtree ids numbered from 0 in order of first appearance, so that a forest and its graph have equal ids."""
+    _, first, ids = np.unique(subtree, return_index=True, return_inverse=True)
     renumbered = np.empty(len(first), dtype=np.int64)
     renumbered[first.argsort()] = np.arange(len(first))
-    return renumbered[numbers]
+    return renumbered[ids]

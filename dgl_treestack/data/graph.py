@@ -5,10 +5,10 @@ One node per operator or leaf, edges from child to parent. Node features that ar
     op      (N,)     index of the operator in the signature, -1 at a leaf
     token   (N,)     row of the embedding table, -1 at operators and at leaves whose `number` is encoded
     number  (N,)     value of such a leaf, else 0
-    text    (N, 64)  what people read, as bytes of UTF-8: an operator's name, `Symbol:x` for a leaf. Engines do not read it.
+    text    (N, 64)  a name for people, as bytes of UTF-8: an operator's name, `Symbol:x` for a leaf. Engines do not read it.
 
-Edge feature `slot` (E,): the argument index of the child. Child order is in `slot` alone, never in the order of the edges.
-Everything else, such as which subtrees are equal, is computed anew whenever a graph is read, so a graph may be batched, cut,
+Edge feature `slot` (E,): the argument index of the child. `slot` alone defines the order of children, not the order of edges.
+Everything else, such as which subtrees are equal, is computed whenever a graph is read, so a graph may be batched, split,
 permuted, saved, edited, or built by another program. A node may have several parents: a shared subexpression.
 """
 
@@ -28,7 +28,7 @@ from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.expression.operators import MATH, Signature
 
 TEXT_BYTES = 64
-CUT = 0xFF  # last byte of a text that was longer; no byte of UTF-8 has this value
+CUT = 0xFF  # last byte of a truncated text; no byte of UTF-8 has this value
 
 
 def build(forest: Forest, trees: np.ndarray | Sequence[int] | None = None) -> DGLGraph:
@@ -48,7 +48,7 @@ def build(forest: Forest, trees: np.ndarray | Sequence[int] | None = None) -> DG
 
 
 def from_columns(nodes: Mapping[str, np.ndarray], edges: tuple[np.ndarray, np.ndarray, np.ndarray]) -> DGLGraph:
-    """A graph of any nodes, which may have several parents. nodes: features (N,). edges: child, parent, slot (E,)."""
+    """A graph from columns; nodes may have several parents. nodes: features (N,). edges: child, parent, slot (E,)."""
     source, target, slot = map(torch.from_numpy, edges)
     graph = _dgl.graph((source, target), num_nodes=len(nodes["op"]))
     for name, values in nodes.items():
@@ -63,7 +63,7 @@ def from_expressions(trees: Sequence[Expression], vocabulary: Vocabulary, signat
 
 
 def to_expressions(graph: DGLGraph, signature: Signature = MATH, vocabulary: Vocabulary | None = None) -> list[Expression]:
-    """The trees of a batched graph, in the order of their roots, whatever the order of nodes and edges.
+    """The trees of a batched graph, in the order of their roots, for any order of nodes and edges.
 
     vocabulary: names the leaves of a graph without feature `text`. Raises GraphError for a graph that is not well formed, and
     where texts are missing, cut, or contradict `op`.
@@ -84,8 +84,8 @@ def to_expressions(graph: DGLGraph, signature: Signature = MATH, vocabulary: Voc
                 nodes.append((kind, text, 0))
             else:
                 nodes.append((names[node], None, len(children[node])))
-        kind_of_tree = Equation if nodes[0][0] == signature.root else Expression
-        trees.append(kind_of_tree.from_nodes(nodes, signature))
+        tree_class = Equation if nodes[0][0] == signature.root else Expression
+        trees.append(tree_class.from_nodes(nodes, signature))
     return trees
 
 
@@ -109,7 +109,7 @@ def node_names(graph: DGLGraph, signature: Signature = MATH, vocabulary: Vocabul
     checked = check(graph, signature, None if vocabulary is None else len(vocabulary))
     if "text" not in graph.ndata:
         if vocabulary is None:
-            raise GraphError("Nodes have no feature 'text'. Give the vocabulary that `token` was made with.")
+            raise GraphError("Nodes have no feature 'text'. Pass the vocabulary that `token` was made with.")
         leaves = [f"{kind}:{text}" for kind, text in vocabulary.leaves]
         columns = zip(checked.op.tolist(), checked.token.tolist(), checked.number.tolist(), strict=True)
         return [
@@ -119,7 +119,7 @@ def node_names(graph: DGLGraph, signature: Signature = MATH, vocabulary: Vocabul
     values = graph.ndata["text"].cpu()
     if values.dtype != torch.uint8 or values.shape[1:] != (TEXT_BYTES,):
         raise GraphError(
-            f"graph.ndata['text'] is of type {values.dtype} and shape {tuple(values.shape)}; it holds {TEXT_BYTES} bytes per "
+            f"graph.ndata['text'] has dtype {values.dtype} and shape {tuple(values.shape)}; it holds {TEXT_BYTES} bytes per "
             "node, as `dgl_treestack.data.graph.encode_texts` makes them."
         )
     rows, index = torch.unique(values, dim=0, return_inverse=True)
@@ -155,15 +155,15 @@ def tree_of_node(checked: Checked) -> np.ndarray:
     is_root[checked.children[checked.children >= 0]] = False
     tree = np.where(is_root, np.cumsum(is_root) - 1, -1)
     for frontier in reversed(checked.frontiers):
-        below = checked.children[frontier]
-        tree[below[below >= 0]] = np.repeat(tree[frontier], (below >= 0).sum(1))
+        children = checked.children[frontier]
+        tree[children[children >= 0]] = np.repeat(tree[frontier], (children >= 0).sum(1))
     return tree
 
 
 def restore_batch(graph: DGLGraph, signature: Signature = MATH) -> DGLGraph:
     """Set, in place, the batch information that files and `dgl.node_subgraph` lose. Returns the graph.
 
-    Raises GraphError unless the nodes of every tree are contiguous, tree after tree, and its edges too.
+    Raises GraphError unless nodes and edges are contiguous per tree, in the order of the trees.
     """
     checked = check(graph, signature)
     tree = tree_of_node(checked)

@@ -15,7 +15,7 @@ VARIABLES = tuple(f"var_{i}" for i in range(10))
 # Letter -> the authors' name of the variable, in their order (they define the first four).
 LETTERS = dict(zip("xyzwuvtabc", VARIABLES, strict=True))
 
-MAX_NUMBER = 1e18  # of the number encoder, because the square of a number must stay far below the largest float32
+MAX_NUMBER = 1e18  # for the number encoder: the square of a number must stay far below the largest float32
 RULES = ("released", "canonical")
 
 
@@ -47,7 +47,7 @@ class Vocabulary:
         return len(self.leaves)
 
     def _key(self, kind: str, text: str) -> tuple[str, str] | None:
-        """The key that all leaves of a row share, None for a leaf that is always encoded as a number."""
+        """The key that all leaves of a row have in common, None for a leaf that is always encoded as a number."""
         if kind == "Symbol":
             return kind, LETTERS.get(text, text)
         if self.unify == "canonical":
@@ -76,7 +76,7 @@ class Vocabulary:
             raise VocabularyError("A blank `_` has no embedding. Fill it before the expression goes to a model.")
         raise VocabularyError(
             f"The vocabulary has no row for {kind} {text!r}. Variables: {', '.join([*LETTERS, *VARIABLES])}; "
-            f"rename yours or give the model a vocabulary of its own."
+            f"rename yours or give the model another vocabulary."
         )
 
     def to_dict(self) -> dict:

@@ -1,5 +1,5 @@
-"""Checks that a DGL graph can be propagated, with one error that names the first node at fault, the rule and the remedy; which
-of its subtrees are equal.
+"""Check that a DGL graph can be propagated, and find its equal subtrees. An error names the first wrong node, the rule and the
+remedy.
 
 Nodes have the features `op`, `token` and `number`, edges run from child to parent and have the feature `slot`. A node may have
 several parents: a shared subexpression. Nothing else on the graph is read.
@@ -20,7 +20,7 @@ NO_TOKEN = -1  # `token` of an operator and of a leaf that the number encoder em
 MOST_WRITTEN_OUT = 10_000_000  # nodes of the trees of a graph, counting a shared node as often as it is used
 LARGEST_KEY = 2**62  # several keys packed into one integer
 
-RESTORE = "If a file or `dgl.node_subgraph` lost which nodes are of which tree, call `dgl_treestack.data.graph.restore_batch`."
+RESTORE = "If a file or `dgl.node_subgraph` lost the batch information, call `dgl_treestack.data.graph.restore_batch`."
 
 
 class Checked(NamedTuple):
@@ -45,8 +45,8 @@ def check(graph: DGLGraph, signature: Signature, tokens: int | None = None) -> C
     """
     if not isinstance(graph, DGLGraph) or len(graph.ntypes) != 1 or len(graph.etypes) != 1 or graph.is_block:
         raise GraphError("A batch of trees is a DGLGraph with one type of node and one type of edge.")
-    op, token = (_feature(graph, "ndata", name, whole=True) for name in ("op", "token"))
-    number, slot = _feature(graph, "ndata", "number"), _feature(graph, "edata", "slot", whole=True)
+    op, token = (_feature(graph, "ndata", name, integer=True) for name in ("op", "token"))
+    number, slot = _feature(graph, "ndata", "number"), _feature(graph, "edata", "slot", integer=True)
     if graph.ndata["number"].requires_grad:
         raise GraphError("graph.ndata['number'] requires a gradient; numbers are data. What is learned is external `input`.")
     try:
@@ -90,19 +90,19 @@ def check_one_root(graph: DGLGraph) -> None:
 
 
 def numbered_subtrees(nodes: Checked, signature: Signature) -> np.ndarray:
-    """subtree (N,) as in a `Forest`, by hash-consing, height by height.
+    """Return `subtree` (N,) as in a `Forest`, by hash-consing, height by height.
 
-    Leaves are equal when their tokens and numbers are, operators when the operators and the subtrees of their children are.
+    Leaves are equal if their tokens and numbers are equal, operators if the operators and their children's subtrees are.
     """
     op, children, count = nodes.op, nodes.children, 0
     subtree = np.zeros(len(op), dtype=np.int64)
     for height, frontier in enumerate(nodes.frontiers):
         if height:
-            below = children[frontier]
-            keys = [op[frontier], *np.where(below < 0, 0, subtree[below] + 1).T]
+            child = children[frontier]
+            keys = [op[frontier], *np.where(child < 0, 0, subtree[child] + 1).T]
         else:
             keys = [nodes.token[frontier] + 1, np.unique(nodes.number[frontier], return_inverse=True)[1]]
-        packed, bound = keys[0], int(keys[0].max()) + 1  # all keys as one integer, the digits of a number in mixed radix
+        packed, bound = keys[0], int(keys[0].max()) + 1  # all keys in one integer, as digits in mixed radix
         for key in keys[1:]:
             width = int(key.max()) + 1
             if bound > LARGEST_KEY // width:
@@ -111,7 +111,7 @@ def numbered_subtrees(nodes: Checked, signature: Signature) -> np.ndarray:
         subtree[frontier] = count + np.unique(packed, return_inverse=True)[1]
         count = int(subtree[frontier].max()) + 1
     node = np.zeros(count, dtype=np.int64)
-    node[subtree] = np.arange(len(subtree))  # any one node of every subtree
+    node[subtree] = np.arange(len(subtree))  # a node of every subtree
     root = signature.index[signature.root] if signature.root else NO_OPERATOR - 1
     rank = np.where(op[node] == NO_OPERATOR, 0, np.where(op[node] == root, 2, 1))
     renumbered = np.empty(count, dtype=np.int64)
@@ -120,24 +120,24 @@ def numbered_subtrees(nodes: Checked, signature: Signature) -> np.ndarray:
     return renumbered[subtree]
 
 
-def written_out_sizes(children: np.ndarray, rising: np.ndarray, tops: np.ndarray) -> np.ndarray:
-    """(N,) nodes of the subtree of every node, where a shared node counts as often as it is used.
+def written_out_sizes(children: np.ndarray, level: np.ndarray, tops: np.ndarray) -> np.ndarray:
+    """(N,) nodes of the subtree of every node, where a shared node counts once per use.
 
-    children: (N, A). rising: (N,) numbers that are higher at a node than at its children. Raises GraphError when the subtrees
-    of nodes `tops` are together larger than `MOST_WRITTEN_OUT`.
+    children: (N, A). level: (N,) higher at a node than at its children. Raises GraphError if the subtrees of the nodes `tops`
+    are together larger than `MOST_WRITTEN_OUT`.
     """
     size = np.ones(len(children))
-    order = np.argsort(rising, kind="stable")
-    for frontier in np.split(order, np.flatnonzero(np.diff(rising[order])) + 1)[1:]:
-        below = children[frontier]
-        size[frontier] = np.minimum(1 + np.where(below >= 0, size[below], 0).sum(1), 2.0**50)
+    order = np.argsort(level, kind="stable")
+    for frontier in np.split(order, np.flatnonzero(np.diff(level[order])) + 1)[1:]:
+        child = children[frontier]
+        size[frontier] = np.minimum(1 + np.where(child >= 0, size[child], 0).sum(1), 2.0**50)
     if size[tops].sum() > MOST_WRITTEN_OUT:
         raise GraphError(f"The trees have over {MOST_WRITTEN_OUT:,} nodes once shared ones are written out. Take fewer.")
     return size.astype(np.int64)
 
 
-def _feature(graph: DGLGraph, home: str, name: str, *, whole: bool = False) -> np.ndarray:
-    """A feature with one number per node (home `ndata`) or edge (`edata`); whole: as int64. Raises GraphError."""
+def _feature(graph: DGLGraph, home: str, name: str, *, integer: bool = False) -> np.ndarray:
+    """A feature with one number per node (home `ndata`) or edge (`edata`); integer: as int64. Raises GraphError."""
     features = getattr(graph, home)
     if name not in features:
         raise GraphError(f"There is no graph.{home}[{name!r}]. Set it, as `dgl_treestack.data.graph.build` does.")
@@ -147,9 +147,9 @@ def _feature(graph: DGLGraph, home: str, name: str, *, whole: bool = False) -> n
     if values.is_complex():
         raise GraphError(f"graph.{home}[{name!r}] is of type {values.dtype}; it holds real numbers.")
     array: np.ndarray = (values.double() if values.is_floating_point() else values).cpu().numpy()
-    if whole and array.dtype.kind not in "iu":
+    if integer and array.dtype.kind not in "iu":
         raise GraphError(f"graph.{home}[{name!r}] is of type {array.dtype}; it holds whole numbers, torch.int64.")
-    return array.astype(np.int64, copy=False) if whole else array
+    return array.astype(np.int64, copy=False) if integer else array
 
 
 def _check_nodes(
@@ -213,7 +213,7 @@ def _check_edges(
 
 
 def _node_of_cycle(children: np.ndarray) -> int:
-    """A node of a cycle, in a graph that has one."""
+    """A node of a cycle of a graph with a cycle."""
     missing, done = (children >= 0).sum(1), np.zeros(len(children), dtype=bool)
     while (ready := ~done & (missing == 0)).any():
         done |= ready
@@ -221,5 +221,5 @@ def _node_of_cycle(children: np.ndarray) -> int:
     node, passed = int((~done).argmax()), set[int]()
     while node not in passed:  # a node that is not done has a child that is not done
         passed.add(node)
-        node = next(int(below) for below in children[node] if below >= 0 and not done[below])
+        node = next(int(child) for child in children[node] if child >= 0 and not done[child])
     return node

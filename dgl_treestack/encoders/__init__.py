@@ -1,7 +1,7 @@
-"""Encoders of whole trees, one file each, sequence cells and attention, and the table of their model names.
+"""Encoders of whole trees, one file each (sequence cells and attention), and the table of their model names.
 
-An encoder's file defines a class derived from `Encoder` and `MODELS`, which maps model names to `EncoderSpec`; the table is put
-together by listing this folder.
+An encoder's file defines a class derived from `Encoder`, and `MODELS`, which maps model names to `EncoderSpec`; the table
+collects the files of this folder.
 """
 
 import importlib

@@ -15,7 +15,7 @@ from dgl_treestack.encoders._tokens import SIGNS, Trees
 from dgl_treestack.errors import ConfigurationError, DataError, GraphError
 from dgl_treestack.expression.operators import MATH, Signature
 
-NO_ENCODER = "Sequence and attention models have no number encoder: leave such equations out, or take a tree model."
+NO_ENCODER = "Sequence and attention models have no number encoder: leave such equations out, or use a tree model."
 
 
 class Encoder(nn.Module, abc.ABC):
@@ -23,13 +23,13 @@ class Encoder(nn.Module, abc.ABC):
 
     leaves: rows of the vocabulary. operators: number of operators of the signature. hidden: H. dropout: probability; a
     subclass says where it acts. A subclass defines `encode`.
-    Attributes: `table` (tokens, H), the embeddings of all tokens, and `signs`, the first token of a sign; see `_tokens`.
+    Attributes: `table` (tokens, H), the embeddings of all tokens, and `signs`, the number of the first sign; see `_tokens`.
     """
 
     def __init__(self, leaves: int, operators: int, hidden: int, *, dropout: float = 0.0):
         super().__init__()
         if hidden < 1 or not 0 <= dropout < 1:
-            raise ConfigurationError(f"'hidden' is {hidden} and 'dropout' {dropout}; at least 1, and from 0 to below 1.")
+            raise ConfigurationError(f"'hidden' is {hidden}, at least 1; 'dropout' is {dropout}, from 0 to below 1.")
         self.leaves, self.hidden, self.dropout = leaves, hidden, dropout
         self.signs = leaves + operators
         self.tokens = self.signs + len(SIGNS)
@@ -44,8 +44,8 @@ class Encoder(nn.Module, abc.ABC):
     ) -> Tensor:
         """Return the vectors (..., H) of the trees below nodes (...) of a batch.
 
-        Equal trees are encoded once, unless dropout makes them differ. Dropout is drawn from the seed of the generator, by
-        default from torch's own generator.
+        Equal trees are encoded once, except with dropout. generator: dropout is drawn from its seed, by default from torch's
+        global generator.
         Raises GraphError for a graph that is not well formed, or has a number without a row in the vocabulary.
         """
         batch = columns(source, signature, self.leaves)
@@ -87,7 +87,7 @@ class EncoderSpec:
     """A row of the table of models, as `cells.CellSpec` is for cells.
 
     encoder: the class. paper, equations: the source. adds: one phrase on what it is. settings: keyword arguments of the class.
-    hidden: the usual width.
+    hidden: its width in the table of models.
     """
 
     encoder: type[Encoder]

@@ -1,7 +1,7 @@
 """Subtrees of a batch as sequences: in prefix form with parentheses, or node by node with the path from the top.
 
-A token is a whole number: a row of the vocabulary for a leaf, then one number per operator of the signature, then the signs
-`(`, `)` and `,`. So constants and operators have rows of their own in an embedding table.
+Tokens are numbered: first the rows of the vocabulary, which are the leaves, then the operators of the signature, then the signs
+`(`, `)` and `,`. So constants and operators have separate rows in an embedding table.
 """
 
 from dataclasses import dataclass
@@ -16,9 +16,9 @@ SIGNS = ("(", ")", ",")
 
 @dataclass(frozen=True)
 class Trees:
-    """K trees side by side, as columns over their N nodes in pre-order.
+    """K trees in sequence, as columns over their N nodes in pre-order.
 
-    token, is_operator: (N,). parent: (N,) index of the parent, -1 at roots. slot: (N,) which child of its parent a node is.
+    token, is_operator: (N,). parent: (N,) index of the parent, -1 at roots. slot: (N,) position among the parent's children.
     size: (N,) number of nodes of its subtree. roots: (K,) indices of the roots.
     """
 
@@ -56,7 +56,7 @@ class Trees:
 def prefix(trees: Trees, signs: int) -> tuple[np.ndarray, np.ndarray]:
     """Write trees in prefix form: a leaf as its token, an operator as its token, `(`, its children with `,` between, and `)`.
 
-    signs: the first token of SIGNS. Returns tokens (K, T), 0 beyond the end, and lengths (K,).
+    signs: the number of the first sign. Returns tokens (K, T), 0 beyond the end, and lengths (K,).
     """
     is_operator, follows_comma = trees.is_operator, trees.slot > 0
     operators, commas = (np.concatenate([[0], np.cumsum(column, dtype=np.int64)]) for column in (is_operator, follows_comma))
@@ -74,7 +74,7 @@ def prefix(trees: Trees, signs: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def preorder(trees: Trees) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """List trees node by node, each with its path: the slots taken on the way from the root to it, the last one first.
+    """List trees node by node, each with its path: the slots on the way up from the node to the root.
 
     Returns tokens (K, T), 0 beyond the end, lengths (K,), and paths (K, T, D), -1 beyond the root.
     """

@@ -1,4 +1,4 @@
-"""Sequence cells as encoders, which read a side token by token, in prefix form with parentheses."""
+"""Sequence cells as encoders: they read a side token by token, in prefix form with parentheses."""
 
 from typing import Any
 
@@ -19,13 +19,12 @@ class SequenceEncoder(Encoder):
     """h after the last token (Arabshahi 2019, section 4.2; Mali 2021, table 2); x_t is the token's row of the table.
 
     For a cell whose h are sigmoids the vector is 2 h - 1, since products of positive numbers differ too little, and initial
-    values are four times as large (Glorot & Bengio 2010), since otherwise only the last tokens have an effect; without that a
+    values are four times as large (Glorot & Bengio 2010), since otherwise only the last tokens have an effect. Without both a
     Stack RNN stays at chance.
 
-    cell: rnn, lstm or stack_rnn. settings: of that cell. Dropout acts on x_t.
-    Deviations from the authors' code: every token has a row of its own, where by mistake theirs lets named constants share
-    rows with operators; theirs has one more sigmoid layer after the RNN's last token, and dropout on the candidate of the LSTM
-    in place of x_t.
+    cell: rnn, lstm or stack_rnn. settings: keyword arguments of that cell. Dropout acts on x_t.
+    Deviations from the authors' code: every token has its own row, while theirs, by mistake, gives named constants the rows of
+    operators; theirs has another sigmoid layer after the RNN's last token, and dropout on the LSTM's candidate in place of x_t.
     """
 
     def __init__(self, leaves: int, operators: int, hidden: int, *, cell: str, dropout: float = 0.0, **settings: Any):
@@ -33,7 +32,7 @@ class SequenceEncoder(Encoder):
         if cell not in CELLS:
             raise ConfigurationError(unknown("sequence cell", cell, CELLS))
         if "restarts" in settings:
-            raise ConfigurationError("'restarts' is no setting here: equations are read by one net.")
+            raise ConfigurationError("'restarts' is no setting of an encoder, which has a single net.")
         self.cell = CELLS[cell](hidden, hidden, **settings)
 
     def encode(self, trees: Trees) -> Tensor:
@@ -45,7 +44,7 @@ class SequenceEncoder(Encoder):
         return 2 * last_h - 1 if self.cell.positive else last_h
 
     def reset_parameters(self, generator: torch.Generator) -> None:
-        """Draw the table from N(0, 1) and the cell's values as the cell does, times 4 where h are sigmoids."""
+        """Draw the table from N(0, 1) and the cell's parameters as the cell does, times 4 if its h are sigmoids."""
         super().reset_parameters(generator)
         self.cell.reset_parameters(generator)
         if self.cell.positive:

@@ -1,4 +1,4 @@
-"""The Transformer, which reads a side as a sequence of tokens in prefix form."""
+"""The Transformer: it reads a side as a sequence of tokens in prefix form."""
 
 import math
 
@@ -10,7 +10,7 @@ from dgl_treestack.encoders._contract import Encoder, EncoderSpec
 from dgl_treestack.encoders._tokens import Trees, prefix
 from dgl_treestack.errors import ConfigurationError
 
-GROUPS, ROWS = 4, 32  # a batch is computed in at least so many groups of sequences; a large one in groups of about so many
+GROUPS, ROWS = 4, 32  # a batch is split by length into groups of about ROWS sequences, at least GROUPS of them
 
 
 class Layers(nn.Module):
@@ -29,7 +29,7 @@ class Layers(nn.Module):
     def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
         """Return the mean output (K, H) of the first `lengths` (K,) tokens of x (K, T, H).
 
-        Sequences of similar lengths are computed together; otherwise more than half of the work would be for padding.
+        Sequences of similar lengths form a group; in one group more than half of the work would be padding.
         """
         order = lengths.argsort()
         means = []
@@ -48,8 +48,8 @@ class Transformer(Encoder):
         x_t = sqrt(H) table[token_t] + sinusoidal position of t
         the vector of a side = the mean over t of the layers' output, divided by H^(1/4)
 
-    The division, which is not in the papers, makes the product of two sides that of scaled attention; without it training
-    begins at a loss of 7 and stays at chance for epochs. Dropout acts on x and within the layers.
+    The division, which is not in the papers, scales the product of two sides as attention does; without it training begins at
+    a loss of 7 and stays at chance for epochs. Dropout acts on x and within the layers.
     """
 
     def __init__(
@@ -78,8 +78,8 @@ class Transformer(Encoder):
         return mean / self.hidden**0.25
 
     def reset_parameters(self, generator: torch.Generator) -> None:
-        """Draw the table from N(0, 1 / H), which makes tokens, times sqrt(H), as large as positions, and the matrices of the
-        layers by Glorot's uniform rule. Biases are 0, scales of normalisation 1."""
+        """Draw the table from N(0, 1 / H), so that tokens times sqrt(H) are as large as positions, and the layers' matrices by
+        Glorot's uniform rule. Biases are 0, scales of normalisation 1."""
         nn.init.normal_(self.table, 0.0, self.hidden**-0.5, generator=generator)
         for name, parameter in self.layers.named_parameters():
             if parameter.dim() > 1:

@@ -1,4 +1,4 @@
-"""The Tree Transformer: a Transformer over nodes in place of tokens, with positions in the tree in place of the sequence."""
+"""The Tree Transformer: a Transformer over nodes in place of tokens, with the position of a node in its tree."""
 
 from typing import Any
 
@@ -10,16 +10,16 @@ from dgl_treestack.encoders._tokens import Trees, preorder
 from dgl_treestack.encoders.transformer import Transformer
 from dgl_treestack.errors import ConfigurationError
 
-FIRST, LAST = 0.5, 0.95  # initial decays; near 0 all but one step would be lost
+FIRST, LAST = 0.5, 0.95  # initial decays; a decay near 0 would keep one step only
 
 
 class BranchCode(nn.Module):
     """The position of a node in a tree (Shiv & Quirk 2019), width n k q:
 
-        code[i, b, f] = p_f^i sqrt((1 - p_f^2) width / 2)      where the i-th step up came from branch b, else 0
+        code[i, b, f] = p_f^i sqrt((1 - p_f^2) width / 2)      if the i-th step up came from branch b, else 0
 
-    for at most k steps, the last one first (those nearest to the top are dropped), n branches, and q decays p_f = tanh(raw_f),
-    which are learned. Layout: i, then b, then f. branches: n. steps: k. width: a multiple of n k.
+    for the first k steps up from the node, n branches, and q learned decays p_f = tanh(raw_f). Layout: i, then b, then f.
+    branches: n. steps: k. width: a multiple of n k.
     """
 
     def __init__(self, width: int, *, branches: int = 2, steps: int = 32):
@@ -43,8 +43,8 @@ class BranchCode(nn.Module):
 
 
 class TreeTransformer(Transformer):
-    """Shiv & Quirk 2019: the Transformer with one token per operator and leaf, without signs, and with `BranchCode` of a node's
-    path from the top of its side as its position. hidden is a multiple of branches times steps."""
+    """Shiv & Quirk 2019: the Transformer with one token per operator and leaf, without signs; a node's position is the
+    `BranchCode` of its path from the top of its side. hidden is a multiple of branches times steps."""
 
     def __init__(self, leaves: int, operators: int, hidden: int, *, branches: int = 2, steps: int = 32, **settings: Any):
         super().__init__(leaves, operators, hidden, **settings)

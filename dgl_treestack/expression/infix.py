@@ -64,9 +64,9 @@ def read(text: str) -> list[Node]:
 
 
 def _parse(text: str) -> tuple[ast.expr, str, list[int]]:
-    """The syntax tree of a text, its Python source (`=` as `==`, `^` as `**`), and the column (from 1) of each character of it.
+    """The syntax tree of a text, its Python source (`=` as `==`, `^` as `**`), and the text's column for each source character.
 
-    Raises ExpressionError.
+    Columns are counted from 1. Raises ExpressionError.
     """
     if len(text) > MAX_CHARACTERS:
         raise ExpressionError(
@@ -108,15 +108,15 @@ def _expand(node: ast.expr, source: str) -> Sequence[Node | ast.expr]:
             return [("Add", None, 2), left, ("Mul", None, 2), _MINUS_ONE, right]
         case ast.BinOp(left, ast.Div(), right):
             inverse: list[Node | ast.expr] = [("Pow", None, 2), right, _MINUS_ONE]
-            return inverse if _written(left, source) == "1" else [("Mul", None, 2), left, *inverse]
+            return inverse if _source_of(left, source) == "1" else [("Mul", None, 2), left, *inverse]
         case ast.UnaryOp(ast.UAdd(), operand):
             return [operand]
         case ast.UnaryOp(ast.USub(), operand):
-            return [_MINUS_ONE] if _written(operand, source) == "1" else [("Mul", None, 2), _MINUS_ONE, operand]
+            return [_MINUS_ONE] if _source_of(operand, source) == "1" else [("Mul", None, 2), _MINUS_ONE, operand]
         case ast.BinOp(op=sign) | ast.UnaryOp(op=sign):
             raise ExpressionError(f"The operator {type(sign).__name__} is unknown. Use + - * / **.")
         case ast.Constant(value):
-            text = _written(node, source)
+            text = _source_of(node, source)
             if type(value) not in (int, float):
                 raise ExpressionError(f"{text[:40]!r} is not a number of an expression. Write 3 or 1.29.")
             kind = "Integer" if type(value) is int else "Number"
@@ -140,7 +140,7 @@ def _expand_call(name: str, arguments: list[ast.expr], source: str) -> Sequence[
     if name in LEAF_CLASSES:
         if len(arguments) != 1:
             raise ExpressionError(f"{name} takes the text of one leaf, as in Rational(2/5).")
-        text = _written(arguments[0], source)
+        text = _source_of(arguments[0], source)
         check_leaf(name, text)
         return [(name, text, 0)]
     if name == "sqrt" and len(arguments) == 1:
@@ -154,7 +154,7 @@ def _expand_call(name: str, arguments: list[ast.expr], source: str) -> Sequence[
     return [(name, None, len(arguments)), *arguments]
 
 
-def _written(node: ast.expr, source: str) -> str:
+def _source_of(node: ast.expr, source: str) -> str:
     """The source of a syntax node without spaces."""
     return source[node.col_offset : node.end_col_offset].replace(" ", "")
 
@@ -177,21 +177,21 @@ def write(names: Sequence[str], texts: Sequence[str | None], arities: Sequence[i
     Precedence: 0 equality, 1 sum, 2 product, 3 sign, 4 power, 5 leaves, calls and parentheses.
     """
     children: list[list[int]] = [[]] * len(names)
-    orphans: list[int] = []  # nodes whose parent is still to come, from right to left
+    orphans: list[int] = []  # nodes without a parent so far, from right to left
     for node in range(len(names) - 1, -1, -1):
         children[node] = [orphans.pop() for _ in range(arities[node])]
         orphans.append(node)
-    written: list[str] = []
+    output: list[str] = []
     pending: list = [(0, 0)]  # a text, or (node, precedence below which it is put in parentheses)
     while pending:
         item = pending.pop()
         if isinstance(item, str):
-            written.append(item)
+            output.append(item)
             continue
         node, required = item
         precedence, parts = _layout(names, texts, children, node)
         pending.extend(reversed(["(", *parts, ")"] if precedence < required else parts))
-    return "".join(written)
+    return "".join(output)
 
 
 def _layout(names: Sequence[str], texts: Sequence[str | None], children: Sequence[Sequence[int]], i: int) -> tuple[int, list]:

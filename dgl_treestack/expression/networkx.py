@@ -22,7 +22,7 @@ def write(expression: Expression) -> "nx.DiGraph[int]":
 
 
 def read(graph: "nx.DiGraph[Any]") -> Expression:
-    """The tree of such a graph, whose nodes may be any objects. Raises ExpressionError when the graph is not such a tree."""
+    """The tree of a graph, whose nodes may be any objects. Raises ExpressionError if the graph is not a tree of this form."""
     if not graph.is_directed() or graph.is_multigraph():
         raise ExpressionError(f"A tree is read from a networkx.DiGraph, not from a {type(graph).__name__}.")
     roots = [node for node, degree in graph.out_degree() if degree == 0]

@@ -2,15 +2,15 @@
 
 A `Signature` is a table of operators by name. Weights, files and checkpoints refer to an operator by its name, never by
 its position. `MATH` is the signature of the papers: 25 unary functions, `Add`, `Mul`, `Pow`, `log` (argument, base) and
-the root `Equality`. Another domain brings its own signature.
+the root `Equality`. Another domain defines its own signature.
 
-The classes of leaves are those of every signature. A number's text is plain ASCII without leading zeros, so that it means
-the same here, in Python and in SymPy:
+All signatures have the same leaf classes. A number's text is plain ASCII without leading zeros, so that it has the same
+meaning here, in Python and in SymPy:
 
     Integer   3, -2                Rational        2/5, -1/2, 0
     Float     0.7, -2.5, 3.        Number          the same as Float: 1.29, 2, 1e-5
 
-It has at most `MAX_CHARACTERS` characters: `truth` takes values within 1e-33 as equal, and more digits could differ by less.
+It has at most `MAX_CHARACTERS` characters: `truth` treats values within 1e-33 as equal; longer numbers could differ by less.
 """
 
 import keyword
@@ -164,7 +164,7 @@ _NUMBERS: dict[str, tuple[re.Pattern[str], str]] = {
 }
 
 
-@lru_cache(maxsize=4096)  # the same few leaves are read over and over
+@lru_cache(maxsize=4096)  # few distinct leaves are read many times
 def check_leaf(kind: str, text: str | None) -> None:
     """Raise ExpressionError unless `text` can be the text of a leaf of class `kind`."""
     if not text or any(character.isspace() for character in text):

@@ -1,4 +1,4 @@
-"""Prefix text: the nodes in pre-order, separated by spaces. It serves trees of any depth.
+"""Prefix text: the nodes in pre-order, separated by spaces, for trees of any depth.
 
     Equality Pow sin Symbol:x Integer:2 Pi
 

@@ -1,7 +1,7 @@
-"""SymPy objects, read and written. Nothing is evaluated or simplified on the way.
+"""SymPy objects, read and written without evaluation or simplification.
 
-SymPy itself walks trees recursively, so a depth of `MAX_DEPTH` is the limit here. It has one object per number: a leaf
-`One` comes back as `Integer 1`, and `Rational`, `Half` and `NegativeOne` by value.
+SymPy walks trees recursively, so their depth is limited to `MAX_DEPTH`. It has one object per number: a leaf `One` is read back
+as `Integer 1`, and `Rational`, `Half` and `NegativeOne` by value.
 """
 
 from collections.abc import Sequence

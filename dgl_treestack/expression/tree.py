@@ -1,6 +1,6 @@
 """Expressions: immutable trees of operators and leaves, read and written as infix text, prefix text and SymPy objects.
 
-Nothing here recurses, so a tree may be of any depth.
+Nothing is recursive, so a tree may have any depth.
 
 Depth: a leaf has 0, an operator 1 + the maximum over its children, the equality node included. `x = y` has depth 1.
 """
@@ -60,7 +60,7 @@ class Expression:
                     raise ExpressionError(f"The operator {name!r} carries no text, found {text!r}.")
             else:
                 raise ExpressionError(unknown("operator or leaf class", name, [*self.signature.names, *LEAF_CLASSES]))
-        missing = 1  # operands that are still to come
+        missing = 1  # operands
         for i, arity in enumerate(self.arities):
             if missing == 0:
                 raise ExpressionError(f"The tree is complete before node {i} of {self.size}; drop what follows it.")
@@ -180,13 +180,13 @@ class Expression:
         span = slice(i, self.ends[i])
         return Expression(self.names[span], self.texts[span], self.arities[span], self.signature)
 
-    def replace(self, i: int, other: "Expression") -> Self:
-        """A copy in which the subtree at node i is `other`."""
+    def replace(self, i: int, subtree: "Expression") -> Self:
+        """A copy with another subtree at node i."""
         end = self.ends[i]
         return type(self)(
-            self.names[:i] + other.names + self.names[end:],
-            self.texts[:i] + other.texts + self.texts[end:],
-            self.arities[:i] + other.arities + self.arities[end:],
+            self.names[:i] + subtree.names + self.names[end:],
+            self.texts[:i] + subtree.texts + self.texts[end:],
+            self.arities[:i] + subtree.arities + self.arities[end:],
             self.signature,
         )
 

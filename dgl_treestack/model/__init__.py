@@ -1,1 +1,1 @@
-"""Models: a cell or an encoder with tasks and a vocabulary, the data sets they read, and the table of their names."""
+"""Models (a cell or an encoder with tasks and a vocabulary), the data sets they read, and the table of model names."""

@@ -18,8 +18,8 @@ from dgl_treestack.expression.operators import MATH, Signature
 from dgl_treestack.propagate import Plans
 from dgl_treestack.tasks import Item, Task
 
-MOST_KEPT = 500_000  # nodes of a data set whose batches are kept in memory: some 60 MB
-AT_ONCE = 8  # batches that are built one after the other before the first is used
+MOST_KEPT = 500_000  # maximum nodes of a data set whose batches are cached: some 60 MB
+AT_ONCE = 8  # batches of a group that is built before its first batch is used
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +52,7 @@ class Dataset:
     ) -> "Batch":
         """Return the chosen examples as one batch: trees on the CPU, targets on the device.
 
-        forest, plans: of these trees, if they were made before.
+        forest, plans: those of the chosen trees, if they exist already.
         """
         forest = self.forest.select(chosen) if forest is None else forest
         sides, starts = self.sides[chosen], forest.offsets[:-1]
@@ -68,8 +68,8 @@ class Dataset:
     def in_order(self, order: np.ndarray, size: int, device: torch.device | str = "cpu") -> Iterator["Batch"]:
         """Yield batches of `size` examples in the given order.
 
-        Batches are built several at once, and so are their plans, because a training step evicts the code and data that
-        build them from the caches of a processor.
+        Batches and their plans are built in groups, because a training step evicts the code and data of building from the
+        processor's caches.
         """
         chosen = [order[start : start + size] for start in range(0, len(order), size)]
         for start in range(0, len(chosen), AT_ONCE):
@@ -81,7 +81,7 @@ class Dataset:
             ]
 
     def batches(self, size: int, device: torch.device | str = "cpu") -> Iterator["Batch"]:
-        """Yield all examples in order. The batches of a small data set are kept with their plans, for the next call."""
+        """Yield all examples in order. The batches of a small data set are cached with their plans."""
         if (size, str(device)) in self.cache:
             yield from self.cache[size, str(device)]
             return
@@ -102,14 +102,14 @@ def prepare(
     signature: Signature = MATH,
     task_name: str | None = None,
 ) -> Dataset:
-    """Prepare every example for the first task that accepts it, or all examples for the named task.
+    """Prepare every example for the first task that accepts it, or all examples for the task `task_name`.
 
-    Raises DataError when no task accepts an example, ConfigurationError when no task has the name, VocabularyError for an
-    unknown leaf.
+    Raises DataError if no task accepts an example, ConfigurationError for a task that is not among the heads, VocabularyError
+    for an unknown leaf.
     """
     names = [head.name for head in heads]
     if task_name is not None and task_name not in names:
-        raise ConfigurationError("The model was not made for it: " + unknown("task", task_name, names))
+        raise ConfigurationError("Not a task of the model: " + unknown("task", task_name, names))
     task: list[int] = []
     for example in examples:
         accepting = (i for i, head in enumerate(heads) if head.accepts(example))
@@ -137,8 +137,8 @@ def prepare(
 class Batch:
     """Trees with the node index of every root (B,), of its first two children (B, 2) or -1, target (B,) and task (B,).
 
-    trees: the input of `propagate`, a forest, or a graph that the user brought or asked for by `graph`; the fast engines need
-    none. plans: of this batch and of those built at the same time.
+    trees: the input of `propagate`: a forest, or a graph if the user passed one or accessed `graph`; the fast engines need no
+    graph. plans: of this batch and of those built in the same group.
     """
 
     trees: Source
@@ -155,13 +155,13 @@ class Batch:
         """Return a batched graph as a batch with unknown targets (NaN). task: of all trees; required for several heads.
 
         Raises ConfigurationError for an unknown task, GraphError for a graph that is not well formed, a tree with several
-        roots, and trees that the task cannot read: a task that compares sides takes equations, another task anything else.
+        roots, and trees that the task cannot read: only a task that compares sides takes equations, and nothing else.
         """
         names = [head.name for head in heads]
         if task is None and len(names) > 1:
-            raise ConfigurationError(f"The model has the tasks {', '.join(names)}. Say which one a graph is for: task=...")
+            raise ConfigurationError(f"The model has the tasks {', '.join(names)}. Say which one a graph is for, by task=...")
         if task is not None and task not in names:
-            raise ConfigurationError("The model was not made for it: " + unknown("task", task, names))
+            raise ConfigurationError("Not a task of the model: " + unknown("task", task, names))
         head_index = 0 if task is None else names.index(task)
         head = heads[head_index]
         nodes = check(batch, signature, tokens)
@@ -173,9 +173,7 @@ class Batch:
             where = f"Tree {tree} of the batch, with root {int(roots[tree])},"
             if head.compares_sides:
                 raise GraphError(f"{where} is no equation, whose two sides the task {head.name!r} compares.")
-            raise GraphError(
-                f"{where} is an equation, whose root has no state, which the task {head.name!r} reads. Give a side."
-            )
+            raise GraphError(f"{where} is an equation, whose root has no state; the task {head.name!r} reads one. Pass a side.")
         arity = (children >= 0).sum(1)
         for tree in np.flatnonzero((arity != 2) & head.compares_sides)[:1]:
             raise GraphError(f"The equation with root {int(roots[tree])} has {arity[tree]} sides; {head.name!r} compares two.")
@@ -186,7 +184,7 @@ class Batch:
 
     @property
     def graph(self) -> DGLGraph:
-        """The trees as one batched graph. Once it was asked for, `trees` is this graph, because a user may change it."""
+        """The trees as one batched graph. After the first access it is also `trees`, because the user may change it."""
         if isinstance(self.trees, Forest):
             self.trees = graph.build(self.trees)
         return self.trees

@@ -27,9 +27,9 @@ SCORED_AT_ONCE = 256  # equations
 
 
 class Model(nn.Module):
-    """A cell, or an encoder, with the heads of its tasks; an example goes to the first task that accepts it.
+    """A cell, or an encoder, with the heads of its tasks; an example belongs to the first task that accepts it.
 
-    masks: dropout is drawn for every `node`, or for every distinct `subtree` of a batch, which can then be computed once.
+    masks: dropout is drawn per `node`, or per distinct `subtree` of a batch, so that equal subtrees are computed once.
     """
 
     def __init__(
@@ -64,8 +64,8 @@ class Model(nn.Module):
     ) -> "Model":
         """Return a model by the name or the class of its cell, or the name of an encoder, and the names of its tasks.
 
-        vocabulary: or the name of a preset. seed: of the initial values; without it parameters are uninitialised, to be filled
-        by `reset_parameters` or `load_state_dict`. cell: dropout, share, input_size, and the settings of the cell.
+        vocabulary: or the name of a preset. seed: of the initial values; without it parameters are uninitialised until
+        `reset_parameters` or `load_state_dict`. cell: dropout, share, input_size, and the settings of the cell.
         Raises ConfigurationError, VocabularyError.
 
         >>> Model.build("tree_smu", hidden=20, stack_size=3, seed=0)  # doctest: +SKIP
@@ -76,22 +76,22 @@ class Model(nn.Module):
                 raise ConfigurationError(unknown("task", task, task_table()))
         vocabulary = Vocabulary.preset(vocabulary) if isinstance(vocabulary, str) else vocabulary
         spec = cells.find(name) if isinstance(name, str) else name
-        reader: cells.Cell | Encoder
+        module: cells.Cell | Encoder
         is_ours = isinstance(spec, cells.CellSpec) and spec.cell.__module__.startswith("dgl_treestack.")
         if isinstance(name, str) and not is_ours and name in encoders.encoders():
             if spec is not None:
                 raise ConfigurationError(
-                    f"{name!r} names a cell that was registered and a sequence or attention model. Rename it."
+                    f"{name!r} is the name of a registered cell and of a sequence or attention model. Rename the cell."
                 )
             share = cell.pop("share", "operator")
             if share != "operator":
                 raise ConfigurationError(f"'share' is {share!r}; {name} has no weights per operator to share.")
-            reader = encoders.build(name, len(vocabulary), len(signature.operators), hidden, **cell)
+            module = encoders.build(name, len(vocabulary), len(signature.operators), hidden, **cell)
         elif spec is None:
             raise ConfigurationError(unknown("model", str(name), [*cells.models(), *encoders.encoders()]))
         else:
-            reader = cells.build(name, signature.inner, len(vocabulary), hidden, **cell)
-        model = cls(reader, [task_table()[task](hidden) for task in tasks], vocabulary, signature, masks=masks)
+            module = cells.build(name, signature.inner, len(vocabulary), hidden, **cell)
+        model = cls(module, [task_table()[task](hidden) for task in tasks], vocabulary, signature, masks=masks)
         if seed is not None:
             model.reset_parameters(torch.Generator().manual_seed(seed))
         return model
@@ -110,9 +110,9 @@ class Model(nn.Module):
             head.reset_parameters(generator)
 
     def prepare(self, examples: Sequence[Example], task_name: str | None = None) -> Dataset:
-        """Prepare examples for this model, all for one task if it is named.
+        """Prepare examples for this model. task_name: the task of all of them, by default the first that accepts an example.
 
-        Raises DataError when no task accepts an example, ConfigurationError when the model has no task of the name,
+        Raises DataError if no task accepts an example, ConfigurationError for a task that the model does not have,
         VocabularyError for an unknown leaf.
         """
         dataset = prepare(examples, list(self.heads.values()), self.vocabulary, self.signature, task_name)
@@ -124,9 +124,9 @@ class Model(nn.Module):
     def score(self, equations: str | Expression | Sequence[str | Expression], *, task: str | None = None) -> Tensor:
         """Return the model's outputs (B,) for equations or their texts, in evaluation mode.
 
-        For verification, sigmoid(score) is the probability that an equation holds. A text is in infix; with another signature
-        than the papers' in prefix form. task: all equations are for this task; by default each is for the first task that
-        accepts it. Raises ExpressionError, VocabularyError, DataError, ConfigurationError.
+        For verification, sigmoid(score) is the probability that an equation holds. A text is in infix notation, or in prefix
+        form if the signature is not the default. task: the task of all equations, by default the first that accepts each.
+        Raises ExpressionError, VocabularyError, DataError, ConfigurationError.
 
         >>> model.score("sin(x)**2 + cos(x)**2 = 1").sigmoid()  # doctest: +SKIP
         """
@@ -151,7 +151,7 @@ class Model(nn.Module):
         return torch.cat(outputs) if outputs else next(self.parameters()).new_zeros(0)
 
     def states(self, graph: DGLGraph, *, signals: Sequence[str] | None = None, engine: str = "levels") -> Tensor:
-        """Return the states h (N, H) of all nodes and put them on the graph, with the cell's other fields and its signals.
+        """Return the states h (N, H) of all nodes, and write them to the graph with the cell's other fields and its signals.
 
         signals: names of signals, by default all. See `dgl_treestack.propagate.propagate`.
         """
@@ -159,7 +159,7 @@ class Model(nn.Module):
         return propagate(graph, self.tree_cell, engine=engine, signature=self.signature, signals=names)
 
     def dataset(self, source: Any, **settings: Any) -> TreeDataset:
-        """Return a `TreeDataset` with this model's vocabulary, tasks and signature. settings: of it, such as save_dir."""
+        """Return a `TreeDataset` with this model's vocabulary, tasks and signature. settings: its arguments."""
         common = {"vocabulary": self.vocabulary, "tasks": tuple(self.heads), "signature": self.signature}
         return TreeDataset(source, **{**common, **settings})
 
@@ -175,9 +175,9 @@ class Model(nn.Module):
     ) -> Tensor:
         """Return the output of every tree (B,).
 
-        batch: of a `Dataset`, or any batched DGL graph with one tree per graph. engine, signals: see `propagate`; an encoder
-        has no signals. generator: draws dropout masks in training, by default torch's own. keep: put the states on the graph,
-        as is always done when there are signals. task: of all trees of a DGL graph, required if the model has several.
+        batch: a batch of a `Dataset`, or a batched DGL graph with one tree per graph. engine, signals: see `propagate`; an
+        encoder has no signals. generator: draws dropout masks in training, by default torch's global generator. keep: write the
+        states to the graph, which signals imply. task: that of all trees of a DGL graph, required if the model has several.
         Raises GraphError for a graph that is not well formed, or whose trees the task cannot read.
         """
         if not isinstance(batch, Batch):
@@ -205,17 +205,17 @@ class Model(nn.Module):
         return self._by_task(batch, lambda head, trees: head(h, batch.roots[trees], batch.sides[trees]))
 
     def losses(self, output: Tensor, batch: Batch) -> Tensor:
-        """Return the loss (B,) of every output under its own task."""
+        """Return the loss (B,) of every output under the task of its tree."""
         targets = batch.targets.to(output)
         return self._by_task(batch, lambda head, trees: head.loss(output[trees], targets[trees]).to(output))
 
     def correct(self, output: Tensor, batch: Batch) -> Tensor:
-        """Return 1 where an output is correct, 0 where it is not (B,)."""
+        """Return 1 for a correct output, else 0 (B,)."""
         targets = batch.targets.to(output)
         return self._by_task(batch, lambda head, trees: head.correct(output[trees], targets[trees]).to(output))
 
     def _by_task(self, batch: Batch, function: Callable[[Task, Any], Tensor]) -> Tensor:
-        """Return the values (B,) of a function of a head and the indices of its trees, called once per head of the batch."""
+        """Call a function once per head, with the indices of its trees, and return the values of all trees (B,)."""
         result: Tensor | None = None
         for i, head in enumerate(self.heads.values()):
             is_of_head = batch.task == i

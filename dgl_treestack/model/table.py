@@ -13,7 +13,7 @@ HIDDEN = 50
 def rows() -> list[dict[str, Any]]:
     """Return every model name with its source, its parameters over all operators, and its state size per node.
 
-    Sizes are those at hidden 50 for cells, at the usual width for encoders.
+    Sizes are at hidden 50 for cells, at the width of their `EncoderSpec` for encoders.
     """
     tokens = len(Vocabulary.preset("canonical"))
     models: list[tuple[str, Any, Any]] = [

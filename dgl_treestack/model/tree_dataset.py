@@ -1,4 +1,4 @@
-"""Trees as a DGL data set: for `dgl.dataloading.GraphDataLoader`, and for everything else that takes a torch `Dataset`."""
+"""Trees as a DGL data set, for `dgl.dataloading.GraphDataLoader` and anything that takes a torch `Dataset`."""
 
 import hashlib
 import json
@@ -36,13 +36,13 @@ class TreeDataset(DGLDataset):
     """Labelled trees. `dataset[i]` is (graph, target): a DGLGraph of one tree, and a number, NaN where the label is unknown.
 
     source: a file of equations, or several, by path or by a name such as `bundled:quickstart/train`; or examples.
-    vocabulary: or the name of a preset; `Model.dataset` takes the model's. tasks: every example is prepared for the first of
-    them that accepts it; a batch for a model holds examples of one task.
-    save_dir: folder of the cache, by default DGL's own (`~/.dgl`, or DGL_DOWNLOAD_DIR); a cached file is replaced when files,
+    vocabulary: or the name of a preset; `Model.dataset` passes the model's. tasks: every example is prepared for the first of
+    them that accepts it; the examples of a batch must have one task.
+    save_dir: folder of the cache, by default DGL's (`~/.dgl`, or DGL_DOWNLOAD_DIR); a cached file is replaced when files,
     vocabulary, tasks or signature change. transform: applied to the graph of every sample.
 
-    Graphs are built when they are asked for. `collate`, for a loader's `collate_fn`, builds the graph of a batch at once, which
-    is faster than `dgl.batch` of its graphs, and has the same nodes in the same order.
+    A graph is built when its sample is accessed. `collate`, for a loader's `collate_fn`, builds the graph of a batch at once:
+    faster than `dgl.batch`, with the same nodes in the same order.
     Raises DataError for a file that cannot be read and an example that fits no task, VocabularyError for an unknown leaf.
 
     >>> data = TreeDataset("bundled:quickstart/train")  # doctest: +SKIP
@@ -75,8 +75,8 @@ class TreeDataset(DGLDataset):
         self.files = [str(entry) for entry in entries if isinstance(entry, str | Path)]
         self._examples = [entry for entry in entries if isinstance(entry, Example)]
         if len(self.files) + len(self._examples) != len(entries) or (self.files and self._examples):
-            raise ConfigurationError("A TreeDataset is made of files, or of examples, not of both or anything else.")
-        # Examples are in memory already, and what a user's task prepares may change with its code.
+            raise ConfigurationError("A TreeDataset is made of files or of examples, not of both or anything else.")
+        # No cache for examples, which are in memory, nor for a user's task, whose code may change.
         is_ours = [task_table()[task].__module__.startswith("dgl_treestack.") for task in self.tasks]
         self._is_cached = bool(self.files) and all(is_ours)
         operators = [(op.name, op.arity) for op in signature.operators]
@@ -108,7 +108,7 @@ class TreeDataset(DGLDataset):
         self.forest, self.targets, self.task = prepared.forest, prepared.targets, prepared.task
 
     def _download(self) -> None:
-        """Do nothing. The method of DGL creates folders even if nothing is cached."""
+        """Do nothing: DGL's method creates folders even if nothing is cached."""
 
     @property
     def _path(self) -> Path:
@@ -119,7 +119,7 @@ class TreeDataset(DGLDataset):
         return self._is_cached and self._path.is_file()
 
     def save(self) -> None:
-        """Write the columns to the cache, unless they are of examples or of a user's task."""
+        """Write the columns to the cache, except those of examples or of a user's task."""
         if not self._is_cached:
             return
         columns = {name: np.ascontiguousarray(self.forest.nodes[name]) for name in COLUMNS}
@@ -131,12 +131,12 @@ class TreeDataset(DGLDataset):
             logger.warning("The columns of %s are not kept: %s", ", ".join(self.files), error)
 
     def load(self) -> None:
-        """Read the columns from the cache. Raises DataError for a file of other equations; DGL then calls `process`."""
+        """Read the columns from the cache. Raises DataError for a file with another key; DGL then calls `process`."""
         with safetensors.safe_open(self._path, framework="numpy") as file:
             metadata = file.metadata() or {}
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         if metadata.get("key") != self._key or metadata.get("sha256") != _checksum(arrays):
-            raise DataError("It was made of other equations, or is damaged.", self._path)
+            raise DataError("This cached file was made from other equations, or is damaged.", self._path)
         nodes = np.empty(len(arrays["op"]), dtype=NODE)
         for name in COLUMNS:
             nodes[name] = arrays[name]
@@ -176,7 +176,7 @@ class TreeDataset(DGLDataset):
 
     @cached_property
     def examples(self) -> list[Example]:
-        """The examples that were given, or those of the files, which are read at the first use. `Training` needs them."""
+        """The examples that were passed, or those of the files, read at the first access. `Training` needs them."""
         return self._examples or [
             example for name in self.files for example in formats.read(resources.find_data(name), self.signature)
         ]
@@ -184,7 +184,7 @@ class TreeDataset(DGLDataset):
 
 @dataclass(frozen=True, eq=False)
 class Samples(Sequence[Sample]):
-    """Samples of a data set by their indices. Every graph is built when its sample is asked for."""
+    """Samples of a data set by their indices. A graph is built when its sample is accessed."""
 
     dataset: TreeDataset
     indices: Sequence[int]

@@ -1,4 +1,4 @@
-"""Drivers: they run any cell over a batched graph. `propagate` writes states and signals into the graph's node features."""
+"""Run any cell over a batched graph; `propagate` writes states and signals into the graph's node features."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -25,8 +25,7 @@ ENGINES = ("topo", "levels", "levels/traced", "levels/compiled")
 
 
 class Noise(dict[str, Tensor]):
-    """Factors by field, (N, *shape). subtree: (N,) numbers of subtrees if equal subtrees have equal factors, and so equal
-    states; else None."""
+    """Dropout factors (N, *shape) by field. subtree: (N,) subtree ids if equal subtrees have equal factors, else None."""
 
     subtree: np.ndarray | None = None
 
@@ -34,10 +33,10 @@ class Noise(dict[str, Tensor]):
 def draw_noise(
     cell: Cell, source: Source, generator: torch.Generator, *, per_subtree: bool = False, signature: Signature = MATH
 ) -> Noise:
-    """Factors for every noise field of a cell: name -> (N, *shape), 0 with probability `cell.dropout`, else scaled up.
+    """Draw dropout factors for every noise field of a cell: name -> (N, *shape), 0 with probability p, else 1 / (1 - p).
 
-    Empty when the cell has no dropout or is in evaluation mode. They are drawn for every node, or for every distinct subtree
-    of the batch. Raises GraphError for a graph that is not well formed, if subtrees are asked for.
+    Empty without dropout and in evaluation mode. per_subtree: draw for every distinct subtree of the batch in place of every
+    node, which raises GraphError for a graph that is not well formed.
     """
     noise = Noise()
     if not (cell.training and cell.dropout):
@@ -54,24 +53,24 @@ def draw_noise(
 
 
 class States:
-    """Fields and signals of the nodes of a batch, as rows: nodes with equal states may share one.
+    """Fields and signals of the nodes of a batch. Nodes with equal states may share a row.
 
-    rows: name -> (R, *shape), signals as `signal/<name>`. row: (N,) the row of every node, or None where row n is node n.
-    arena: the memory of the rows, kept alive with them; `of` and `put_on` copy.
+    rows: name -> (R, *shape), signals as `signal/<name>`. row: (N,) the row of every node, None if row n is node n.
+    arena: owns the memory of the rows; `of` and `put_on` copy them.
     """
 
     def __init__(self, rows: Mapping[str, Tensor], row: Tensor | None = None, arena: object = None):
         self.rows, self.row, self.arena = rows, row, arena
 
     def of(self, name: str, nodes: Tensor) -> Tensor:
-        """A field of some nodes: their indices (...) -> (..., *shape), on the device of the states."""
+        """A field of the nodes with indices (...), as (..., *shape) on the device of the states."""
         rows = self.rows[name]
         index = nodes.to(rows.device, non_blocking=True)
         index = index if self.row is None else self.row.take(index)
         return rows.index_select(0, index.reshape(-1)).view(*index.shape, *rows.shape[1:])
 
     def put_on(self, graph: DGLGraph) -> None:
-        """Write everything into the graph's node features, on its device; fields are flattened."""
+        """Write fields, flattened, and signals into the graph's node features, on its device."""
         for name, rows in self.rows.items():
             by_node = rows if self.row is None else rows.index_select(0, self.row)
             graph.ndata[name] = (by_node if name.startswith("signal/") else by_node.flatten(1)).to(graph.device)
@@ -89,16 +88,16 @@ def propagate(
 ) -> Tensor:
     """Run a cell from the leaves to the roots of every tree of a batch.
 
-    graph: trees, or nodes with several parents, in the form that `dgl_treestack.data.graph` describes, wherever they come
-    from; node feature `input` (N, input_size) is used when the cell takes one.
-    signals: names out of `cell.signals` to compute. noise: the result of `draw_noise`, for dropout in training.
-    engine: `topo`; `levels`; `levels/compiled`, which compiles the cell to native code when it first runs it (up to a minute or
-    two, once) and keeps the code in a folder; `levels/traced`, the same loops around steps that are not compiled, to find where
-    a difference comes from. The last two need a C++ compiler and Python.h. options: settings of `levels`.
-    Writes `h` (N, H), every other field flattened, such as `stack` (N, S * H), and `signal/<name>` (N, *shape), zero at leaves
-    and at the root of an equation, whose state is zero too. Returns `h`.
-    Raises GraphError for a graph that is not well formed, ConfigurationError for an unknown engine or signal, and where a
-    compiler is needed and not there.
+    graph: trees or DAGs from any source, in the form that `dgl_treestack.data.graph` describes, with node feature `input`
+    (N, input_size) if the cell takes external input.
+    signals: names from `cell.signals` to compute. noise: the result of `draw_noise`, for dropout in training.
+    engine: `topo`; `levels`; `levels/compiled`, which compiles the cell to native code at its first use (a minute or two) and
+    caches the code on disk; `levels/traced`, the same loops around uncompiled steps, to locate a difference between engines.
+    The last two need a C++ compiler and Python.h. options: settings of `levels`.
+    Writes `h` (N, H), every other field flattened, such as `stack` (N, S * H), and `signal/<name>` (N, *shape). Signals are
+    zero at leaves; signals and state are zero at the root of an equation. Returns `h`.
+    Raises GraphError for a graph that is not well formed, ConfigurationError for an unknown engine or signal, or a missing
+    compiler.
     """
     plans = Plans(signature, options=options or Options())
     states = compute(graph, cell, engine=engine, signature=signature, signals=signals, noise=noise, plans=plans)
@@ -116,10 +115,10 @@ def compute(
     noise: Noise | None = None,
     plans: Plans | None = None,
 ) -> States:
-    """Compute the states that `propagate` writes, and return them: for callers that need the states of a few nodes.
+    """Return the states that `propagate` writes, for callers that need those of a few nodes.
 
-    source: a graph, or the forest that such a graph would be built from. The cell may be on a GPU while the graph is not,
-    except with `topo`. plans: cached plans of this batch.
+    source: a graph, or the forest from which it would be built. The cell may be on a GPU and the graph on the CPU, except with
+    `topo`. plans: cached plans of this batch.
     """
     if engine not in ENGINES:
         raise ConfigurationError(unknown("engine", engine, ENGINES))
@@ -136,39 +135,39 @@ def compute(
     if engine == "topo":
         graph = graphs.build(source) if isinstance(source, Forest) else source
         return States(topo.run(graph, cell, signature, signals, noise))
-    stepper_of: Callable[[sweep.Work], sweep.Stepper] = EagerStepper  # computes signals, whatever the engine
+    make_stepper: Callable[[sweep.Work], sweep.Stepper] = EagerStepper  # with signals, for every engine
     if engine != "levels" and not signals:
         from dgl_treestack.propagate.compiled import kernels  # loads Inductor
         from dgl_treestack.propagate.compiled.stepper import CompiledStepper
 
-        stepper_of = partial(CompiledStepper, build=kernels.compiled if engine == "levels/compiled" else kernels.eager)
+        make_stepper = partial(CompiledStepper, build=kernels.compiled if engine == "levels/compiled" else kernels.eager)
     plans = plans or Plans(signature)
-    return States(*sweep.run(source, cell, signals, noise, noise.subtree, plans, stepper_of, checked))
+    return States(*sweep.run(source, cell, signals, noise, noise.subtree, plans, make_stepper, checked))
 
 
 def _checked(graph: DGLGraph, cell: Cell, signature: Signature) -> Checked:
-    """A graph after `check`. Raises ConfigurationError for a cell that was made for other operators than the graph has."""
+    """Check a graph, and its operators against those of the cell: GraphError, ConfigurationError."""
     names = {operator.name: None for operator in cell.operators}
     if [*names] != [name for name in signature.names if name in names]:
         raise ConfigurationError(
-            f"The cell was made for other operators than those of {signature.name!r}, or for another order of them. Give the "
-            "signature that cell and graph were made with: signature=..."
+            f"The cell was made for other operators than those of {signature.name!r}, or they are in another order. Pass the "
+            "signature of cell and graph: signature=..."
         )
     checked = check(graph, signature, cell.tokens)
     for op in np.unique(checked.op).tolist():
         if op >= 0 and signature.names[op] not in (signature.root, *names):
             raise ConfigurationError(
                 f"The graph has the operator {signature.names[op]!r} of {signature.name!r}, for which the cell was not made. "
-                "Give the signature that the graph was made with: signature=..., or another cell."
+                "Pass the signature of the graph, signature=..., or another cell."
             )
     return checked
 
 
 def _check_input(source: Source, cell: Cell) -> None:
-    """Raise ConfigurationError where external input is missing, GraphError where it is no (N, input_size) of real numbers."""
+    """Raise ConfigurationError if external input is missing, GraphError unless it is (N, input_size) of a floating dtype."""
     values = feature(source, "input")
     if values.shape != (size(source), cell.input_size) or not values.is_floating_point():
         raise GraphError(
-            f"graph.ndata['input'] is of type {values.dtype} and shape {tuple(values.shape)}; the cell takes real numbers of "
+            f"graph.ndata['input'] has dtype {values.dtype} and shape {tuple(values.shape)}; the cell takes real numbers of "
             f"shape {(size(source), cell.input_size)}."
         )

@@ -1,8 +1,8 @@
 """The plain driver: `dgl.prop_nodes_topo` with one apply-node step per operator.
 
-What a node carries travels as one feature, the fields side by side: `state` (N, D). A message places the child's state in
-the slot that edge feature `slot` names, so the order of edges does not matter. The apply-node function groups a frontier by
-operator, operators with the same weights together, and hands every group to the cell.
+The fields of a node are concatenated into one feature, `state` (N, D). A message writes the child's state to the slot that
+edge feature `slot` gives, so the order of edges does not matter. The apply-node function groups a frontier by operator,
+operators with equal weights in one group, and passes every group to the cell.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,8 +31,8 @@ class OneOperator:
 def run(
     graph: DGLGraph, cell: Cell, signature: Signature, signals: Sequence[str], noise: Mapping[str, Tensor]
 ) -> dict[str, Tensor]:
-    """Run a cell, see `propagate.compute`: fields and signals of all nodes."""
-    graph = graph.to(next(cell.parameters()).device).local_var()  # features of its own: other threads may use the graph
+    """Run a cell, see `propagate.compute`. Returns fields and signals of all nodes."""
+    graph = graph.to(next(cell.parameters()).device).local_var()  # other threads may use the graph
     step = _Step(graph, cell, signature, signals, noise)
     step.prepare()
     _dgl.prop_nodes_topo(
@@ -41,8 +41,8 @@ def run(
         _dgl.function.sum("message", "children"),
         apply_node_func=step,
     )
-    carried = {name: graph.ndata[name] for name in ("state", *(f"signal/{name}" for name in signals))}
-    return {**unpack(carried.pop("state"), cell.fields), **carried}
+    values = {f"signal/{name}": graph.ndata[f"signal/{name}"] for name in signals}
+    return {**unpack(graph.ndata["state"], cell.fields), **values}
 
 
 class _Step:
@@ -50,33 +50,31 @@ class _Step:
 
     def __init__(self, graph: DGLGraph, cell: Cell, signature: Signature, signals: Sequence[str], noise: Mapping[str, Tensor]):
         self.graph, self.cell, self.signature, self.signals, self.noise = graph, cell, signature, signals, noise
-        self.width = int(graph.edata["slot"].max()) + 1 if graph.num_edges() else 1
-        self.alike = _alike(cell, signature).to(graph.device)
-        self.carried = sum(torch.Size(shape).numel() for shape in cell.fields.values())
+        self.max_arity = int(graph.edata["slot"].max()) + 1 if graph.num_edges() else 1
+        self.groups = _groups(cell, signature).to(graph.device)
+        self.state_width = sum(torch.Size(shape).numel() for shape in cell.fields.values())
 
     def prepare(self) -> None:
-        """Put what the sweep reads on the graph, which is nobody else's."""
+        """Write the features that the sweep reads into the local copy of the graph."""
         like = next(self.cell.parameters())
         for name in ("op", "token"):
             self.graph.ndata[name] = self.graph.ndata[name].long()
-        one_hot = functional.one_hot(self.graph.edata["slot"].long(), self.width)
+        one_hot = functional.one_hot(self.graph.edata["slot"].long(), self.max_arity)
         self.graph.edata["one_hot_slot"] = one_hot.to(like).unsqueeze(2)
         self.graph.ndata["arity"] = self.graph.in_degrees()
-        self.graph.ndata["state"] = like.new_zeros(self.graph.num_nodes(), self.carried)
-        for name in self.signals:  # of a graph without nodes, no step leaves any
+        self.graph.ndata["state"] = like.new_zeros(self.graph.num_nodes(), self.state_width)
+        for name in self.signals:  # for a graph without nodes, on which no step runs
             self.graph.ndata[f"signal/{name}"] = like.new_zeros(self.graph.num_nodes(), *self._signal_shape(name))
         for name, factors in self.noise.items():
             self.graph.ndata[f"noise/{name}"] = factors
 
     def __call__(self, nodes: "object") -> dict[str, Tensor]:
         data: Mapping[str, Tensor] = nodes.data  # type: ignore[attr-defined]
-        operators = data["op"]
-        alike = self.alike[operators]
+        groups = self.groups[data["op"]]
         parts, rows = [], []
-        for operator, arity in torch.unique(torch.stack([alike, data["arity"]]), dim=1).T.tolist():
-            group = torch.nonzero((alike == operator) & (data["arity"] == arity)).squeeze(1)
-            rows.append(group)
-            parts.append(self._group(operator, arity, {name: data[name][group] for name in self._reads(operator)}))
+        for operator, arity in torch.unique(torch.stack([groups, data["arity"]]), dim=1).T.tolist():
+            rows.append(torch.nonzero((groups == operator) & (data["arity"] == arity)).squeeze(1))
+            parts.append(self._group(operator, arity, {name: data[name][rows[-1]] for name in self._reads(operator)}))
         order = torch.argsort(torch.cat(rows))
         return {name: torch.cat([part[name] for part in parts])[order] for name in parts[0]}
 
@@ -100,11 +98,11 @@ class _Step:
         return self._pack(state, signals, count)
 
     def _signal_shape(self, name: str) -> tuple[int, ...]:
-        return tuple(self.width if size == PER_CHILD else size for size in self.cell.signals[name])
+        return tuple(self.max_arity if size == PER_CHILD else size for size in self.cell.signals[name])
 
     def _pack(self, state: State, signals: Mapping[str, Tensor], count: int) -> dict[str, Tensor]:
         like = next(self.cell.parameters())
-        packed = {"state": like.new_zeros(count, self.carried)}
+        packed = {"state": like.new_zeros(count, self.state_width)}
         if state:
             self.cell.check_state(state, count)
             packed["state"] = torch.cat([state[name].flatten(1) for name in self.cell.fields], dim=1)
@@ -116,15 +114,15 @@ class _Step:
         return packed
 
 
-def _alike(cell: Cell, signature: Signature) -> Tensor:
-    """For every operator the first one that has the same weights in all products; at the end, NO_OPERATOR for itself."""
+def _groups(cell: Cell, signature: Signature) -> Tensor:
+    """The group of every operator: the index of the first one with equal weights in all products. The last is NO_OPERATOR."""
     first: dict[tuple, int] = {}
-    found = []
-    for position, operator in enumerate(signature.operators):
+    groups = []
+    for index, operator in enumerate(signature.operators):
         keys = [maps.keys.get(operator.name) for maps in cell.products.values()]  # type: ignore
-        own = (position,) if None in keys or not keys else (*keys, operator.arity)
-        found.append(first.setdefault(own, position))
-    return torch.tensor([*found, NO_OPERATOR])
+        weights = (index,) if None in keys or not keys else (*keys, operator.arity)
+        groups.append(first.setdefault(weights, index))
+    return torch.tensor([*groups, NO_OPERATOR])
 
 
 def unpack(state: Tensor, fields: Mapping[str, Shape]) -> State:

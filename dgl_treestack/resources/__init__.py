@@ -1,5 +1,4 @@
-"""What is installed: versions, and files that the package needs at run time: configurations, sweeps, data, axioms. They are
-found by name."""
+"""Installed versions, and the package's files, found by name: configurations, sweeps, data, axioms."""
 
 import hashlib
 import platform
@@ -42,9 +41,9 @@ def configs(kind: Kind = "configuration") -> dict[str, Path]:
 
 
 def find_config(name: str, kind: Kind = "configuration") -> Path:
-    """Return a configuration, or a sweep, by path or, when there is no such file, by name.
+    """Return a configuration, or a sweep, by path or, if there is no such file, by name.
 
-    `configs/quickstart/tree_smu.toml` is thereby found in every wheel. Raises ConfigurationError.
+    So `configs/quickstart/tree_smu.toml` is found in a wheel, too. Raises ConfigurationError.
     """
     if Path(name).is_file():
         return Path(name)
@@ -71,9 +70,9 @@ def find_data(name: str) -> Path:
 
 
 def sha256(path: Path) -> str:
-    """Return the checksum of a file in hexadecimal; it is computed once per process and state of the file.
+    """Return the checksum of a file in hexadecimal. It is cached until the file changes.
 
-    Raises DataError when the file cannot be read.
+    Raises DataError if the file cannot be read.
     """
     try:
         state = path.stat()

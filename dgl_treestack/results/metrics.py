@@ -56,7 +56,7 @@ def within(rows: Sequence[Record], kind: str, limit: int) -> float:
 class Calibration:
     """Predicted probabilities against observed frequencies, in equal bins of P(correct). Empty bins are left out.
 
-    predicted: mean probability of every bin. observed: share of its equations that are correct. equations: how many are in it.
+    predicted: mean probability of every bin. observed: share of its equations that are correct. equations: their number.
     error: the expected calibration error, the mean of |predicted - observed| weighted by equations, from 0 to 1.
     """
 
@@ -88,7 +88,7 @@ def calibration_error(rows: Sequence[Record]) -> float:
     return 100 * calibration(rows).error if has_labelled_score else math.nan
 
 
-# Metrics that a table can show, by name; all in per cent, NaN where records do not have what a metric needs.
+# Metrics that a table can show, by name; all in per cent, NaN if records lack what a metric needs.
 METRICS: dict[str, Callable[[Sequence[Record]], float]] = {
     "accuracy": records.accuracy,
     "precision": lambda rows: classification(rows).get("precision", math.nan),
@@ -101,11 +101,11 @@ METRICS: dict[str, Callable[[Sequence[Record]], float]] = {
 
 @dataclass(frozen=True)
 class Difference:
-    """How one model's accuracy differs from another's, in points, with two-sided p-values.
+    """The difference between the accuracies of two models, in points, with two-sided p-values.
 
     equations: p-value of a permutation test over matched pairs of equations (an equation without a pair counts alone), with
-    accuracies averaged over seeds; whether the difference would hold on other equations. seeds: p-value of a paired t-test over
-    the seeds that both models have, None with fewer than two; whether it would hold for other initial weights.
+    accuracies averaged over seeds: would the difference hold on other equations? seeds: p-value of a paired t-test over the
+    seeds that both models have, None with fewer than two: would it hold for other initial weights?
     """
 
     points: float
@@ -158,10 +158,10 @@ def _permutation_test(gaps: np.ndarray, generator: np.random.Generator, draws: i
 
 @dataclass(frozen=True)
 class Clusters:
-    """How representations of expressions cluster by value class; only classes with at least five members count.
+    """How representations of expressions cluster by value class, over classes with at least five members.
 
     agreement: per cent of expressions whose nearest neighbour, by cosine, has the same value. chance: the same for neighbours
-    drawn at random. silhouette: the mean silhouette score by cosine, -1 to 1. expressions, classes: how many.
+    drawn at random. silhouette: the mean silhouette score by cosine, -1 to 1. expressions, classes: their numbers.
     """
 
     agreement: float

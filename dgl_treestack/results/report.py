@@ -21,11 +21,11 @@ def tabulate(folders: Sequence[Path], metric: str = "accuracy", *, depths: bool 
 
 
 def rows_of(runs: Sequence[RunResult], metric: str = "accuracy", *, depths: bool = False) -> list[Row]:
-    """Return one row per configuration: its name, model, training equations and seeds, then numbers over seeds.
+    """Return one row per configuration: its name, model, training equations and seeds, then statistics over seeds.
 
-    A number is a tuple of mean and sample standard deviation, the latter None for a single seed: best epoch, training accuracy,
-    and a metric of `metrics.METRICS` in per cent on the validation set and on the test set below, within and beyond the
-    training depths. depths: also on every depth of the test set. A number that is NaN for all seeds is left out.
+    A statistic is a tuple of mean and sample standard deviation, None for a single seed: of the best epoch, the training
+    accuracy, and a metric of `metrics.METRICS` in per cent on the validation set and on the test set below, within and beyond
+    the training depths. depths: also on every depth of the test set. A value that is NaN for all seeds is left out.
 
     Raises ConfigurationError for an unknown metric.
     """
@@ -44,7 +44,7 @@ def rows_of(runs: Sequence[RunResult], metric: str = "accuracy", *, depths: bool
 
 
 def _values_by_column(group: Sequence[RunResult], metric: str, *, depths: bool) -> dict[str, list[float]]:
-    """Return the numbers of runs of one configuration: title of a column -> a value per run that has one."""
+    """Return the values of runs of one configuration: title of a column -> the values of the runs that have one."""
     measure = METRICS[metric]
     best_epochs = [max(run.rows, key=lambda row: row["validation_accuracy"]) for run in group if run.rows]
     columns: dict[str, list[float]] = {

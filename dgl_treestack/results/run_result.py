@@ -1,4 +1,4 @@
-"""Finished runs as figures and tables read them: configuration, seed, metrics and records, grouped by configuration."""
+"""Finished runs, as input of figures and tables: configuration, seed, metrics and records, grouped by configuration."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,9 +15,9 @@ from dgl_treestack.runs.run import Run
 class RunResult:
     """A finished run.
 
-    rows: metrics, one row per epoch. validation: records of the validation sets within the training depths, which the best
-    epoch was selected on. test: records of the test sets. equations: how many the run was trained on, 0 where the run does not
-    say. commit: of the program that trained it. more: records of other kinds by name, such as `blanks` of completion.
+    rows: metrics, one row per epoch. validation: records of the validation sets within the training depths, by which the best
+    epoch was selected. test: records of the test sets. equations: number of training equations, 0 if unknown. commit: of the
+    program that trained it. more: records of other kinds by name, such as `blanks` of completion.
     """
 
     folder: Path

@@ -17,7 +17,7 @@ import tomli_w
 
 from dgl_treestack.errors import ConfigurationError, unknown
 
-# key, least value, first value that is too large
+# key, minimum, exclusive maximum
 _RANGES: tuple[tuple[str, float, float], ...] = (
     ("batch_size", 1, math.inf),
     ("checkpoint_steps", 1, math.inf),
@@ -46,9 +46,9 @@ _NOT_SETTINGS = ("name", "hidden", "dropout", "masks", "share", "vocabulary", "t
 class ModelConfig:
     """The model of a run.
 
-    name: a model of `treestack cells`. masks: whether dropout is drawn for every node of a batch, or for every distinct
-    subtree, which is then computed once. tasks: an equation goes to the first that accepts it. settings: arguments of the
-    model's class beyond the common ones, such as stack_size.
+    name: a model of `treestack cells`. masks: whether dropout is drawn per node of a batch, or per distinct subtree, which is
+    then computed once. tasks: an equation belongs to the first that accepts it. settings: arguments of the model's class
+    besides the common ones, such as stack_size.
     """
 
     name: str
@@ -65,9 +65,9 @@ class ModelConfig:
 class DataConfig:
     """The data of a run: files of equations, or `bundled:...` for those in the package.
 
-    train, validation, test: training files, files that select the best weights, files that these are evaluated on at the end.
-    max_depth, min_depth: depths of the training and validation equations; a max_depth of 0 is no limit. percent: of the
-    training equations, by pair; a larger share contains every smaller one.
+    train, validation, test: files for training, for selecting the best weights, and for evaluating them at the end.
+    max_depth, min_depth: depths of the training and validation equations; a max_depth of 0 is no limit. percent: share of the
+    training equations, selected by pair; a larger share contains every smaller one.
     """
 
     train: tuple[str, ...] = ()
@@ -87,8 +87,8 @@ class DataConfig:
 class OptimizerConfig:
     """Adam, with weight decay added to the gradient.
 
-    gradients: whether zeroing sets a gradient to `none`, so that the parameters of an operator that is not in the batch stay
-    unchanged, or to `zeros`, so that a parameter, once used, is updated at every step, as in the authors' training.
+    gradients: zeroing sets a gradient to `none`, so that parameters of an operator that is not in the batch stay unchanged, or
+    to `zeros`, so that a parameter, once used, is updated at every step, as in the authors' training.
     """
 
     learning_rate: float = 1e-3
@@ -117,8 +117,8 @@ class ScheduleConfig:
 class RunConfig:
     """The complete configuration of a run, except for its seed.
 
-    compile: native code for the engine `levels`; `auto` is for long runs, where there is a compiler. checkpoint_steps: steps
-    between checkpoints, besides those at the end of every epoch.
+    compile: native code for the engine `levels`; `auto` uses it for long runs if there is a compiler. checkpoint_steps: steps
+    between checkpoints within an epoch; there is also one at its end.
     """
 
     name: str
@@ -136,7 +136,7 @@ class RunConfig:
             raise ConfigurationError(f"'name' is {self.name!r}; it names a folder: letters, digits, '.', '_' and '-' only.")
         for key in self.model.settings:
             if key in _NOT_SETTINGS:
-                raise ConfigurationError(f"{key!r} is no setting of a model's class; what is common to all stands beside it.")
+                raise ConfigurationError(f"{key!r} is no setting of a model's class; common arguments are keys of [model].")
         for key, low, high in _RANGES:
             value: Any = self
             for part in key.split("."):
@@ -151,7 +151,7 @@ class RunConfig:
 
 
 def read_toml(path: Path, build: Callable[[dict[str, Any]], Built]) -> Built:
-    """Return what `build` makes of the content of a TOML file. Raises ConfigurationError that names the file."""
+    """Read a TOML file and return what `build` returns for its content. Raises ConfigurationError that names the file."""
     try:
         return build(tomllib.loads(path.read_text()))
     except OSError as error:
@@ -161,9 +161,9 @@ def read_toml(path: Path, build: Callable[[dict[str, Any]], Built]) -> Built:
 
 
 def build(cls: type[Built], data: dict[str, Any], prefix: str = "") -> Built:
-    """Build a dataclass, nested ones included, from plain data; every key and type is checked. Raises ConfigurationError.
+    """Build a dataclass, with nested ones, from plain data; every key and type is checked. Raises ConfigurationError.
 
-    prefix: of the keys in errors.
+    prefix: prepended to the keys in errors.
     """
     if cls is RunConfig and isinstance(data.get("model"), str):
         raise ConfigurationError("It describes a language model. Give the folder of its text with --data.")
@@ -179,7 +179,7 @@ def build(cls: type[Built], data: dict[str, Any], prefix: str = "") -> Built:
 
 
 def _convert(kind: Any, value: Any, key: str) -> Any:
-    """Return a value of plain data as the type of its field. Raises ConfigurationError that names the key."""
+    """Convert a value of plain data to the type of its field. Raises ConfigurationError that names the key."""
     if is_dataclass(kind) and isinstance(value, dict):
         return build(cast(type, kind), value, key + ".")
     if get_origin(kind) is Literal:
@@ -210,10 +210,10 @@ def dump(config: RunConfig) -> str:
 
 
 def override(config: Built, assignments: Iterable[str]) -> Built:
-    """Return a configuration with values replaced by KEY=VALUE, such as `schedule.epochs=3`; dots in a key lead into tables.
+    """Return a configuration with values replaced by KEY=VALUE, such as `schedule.epochs=3`; a dot in a key separates tables.
 
-    VALUE is TOML; anything else is taken as text. Raises ConfigurationError for an assignment without `=`, an unknown key or a
-    wrong value.
+    VALUE is TOML; anything else is text. Raises ConfigurationError for an assignment without `=`, an unknown key or a wrong
+    value.
     """
     data = asdict(cast(Any, config))
     for assignment in assignments:

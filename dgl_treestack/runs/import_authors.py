@@ -1,7 +1,7 @@
 """Import of the authors' released weights as an ordinary run folder.
 
-A released checkpoint is a legacy pickle of tensors without a configuration. Class and sizes are read off its keys and shapes;
-stack size and activations are not in the file, so a named preset supplies those of the authors' scripts.
+A released checkpoint is a legacy pickle of tensors without a configuration. Its keys and shapes give class and sizes; stack
+size and activations are not in the file, so a named preset supplies those of the authors' scripts.
 This is the only module that calls `torch.load`, always with `weights_only=True`.
 """
 
@@ -38,9 +38,9 @@ LEAF_AND_HEADS = {
 
 @dataclass(frozen=True)
 class Block:
-    """Rows of one of our fused matrices, by the authors' names, in which `{0}` stands for the operator.
+    """Rows of one of our fused matrices, as the authors' tensor names, in which `{0}` stands for the operator.
 
-    weights: their matrices, side by side: one, or one per child. bias: their bias.
+    weights: the matrices to concatenate, one, or one per child. bias: the bias.
     """
 
     weights: Sequence[str]
@@ -51,8 +51,8 @@ class Block:
 class Family:
     """One of the authors' classes.
 
-    mark: the key that only its checkpoints have. model: our model. product: its product. blocks: the rows of the product by
-    arity, in our order.
+    mark: a key that only its checkpoints have. model: our model. product: the model's product. blocks: the rows of the product
+    by arity, in our order.
     """
 
     mark: str
@@ -115,9 +115,9 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
 def import_checkpoint(checkpoint: Path, folder: Path, preset: str = "scripts", stack_size: int | None = None) -> Run:
     """Make a run folder of a released model.
 
-    preset: settings that the file does not contain, by name in `PRESETS`. stack_size: in place of the preset's. Both are
+    preset: settings that the file does not contain, by name in `PRESETS`. stack_size: overrides the preset's. Both are
     recorded. Raises CheckpointError for a file that is no released model, ConfigurationError for an unknown preset or a folder
-    in use.
+    that is not empty.
     """
     if preset not in PRESETS:
         raise ConfigurationError(unknown("preset", preset, PRESETS))
@@ -154,7 +154,7 @@ def import_checkpoint(checkpoint: Path, folder: Path, preset: str = "scripts", s
 
 
 def read_checkpoint(path: Path) -> dict[str, Tensor]:
-    """Return the tensors of a legacy checkpoint, by their released names; run no code in it. Raises CheckpointError."""
+    """Return the tensors of a legacy checkpoint by name, without running code in it. Raises CheckpointError."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about pickle protocols; a file that cannot be read safely raises below
@@ -173,7 +173,7 @@ def read_checkpoint(path: Path) -> dict[str, Tensor]:
 
 
 def translate(released: Mapping[str, Tensor], family: Family) -> dict[str, Tensor]:
-    """Return the released tensors joined to ours, by our names. Raises CheckpointError for a missing one."""
+    """Concatenate the released tensors to ours, by our names. Raises CheckpointError for a missing one."""
     try:
         tensors = {ours: released[theirs] for theirs, ours in LEAF_AND_HEADS.items()}
         for operator in MATH.inner:

@@ -20,7 +20,7 @@ from dgl_treestack.runs.run import Run
 
 FOLDER = resources.FOLDER / "models" / "tree_smu"
 KEPT = ("seed", "config", "versions", "commit", "kernels", "data", "equations")  # of a run's environment
-FEWEST = 100  # equations of a depth that an accuracy in the card needs
+FEWEST = 100  # minimum equations of a depth for an accuracy in the card
 
 MODEL_CARD = """# The model of the package
 
@@ -106,26 +106,26 @@ def pack(run: Run, folder: Path = FOLDER) -> None:
         if len(group) >= FEWEST
     }
     weights = run.best.read_bytes()
-    trained = f"{environment['equations']['train']:,} certified equations of depth 1-{config.data.max_depth}"
-    described: dict[str, Any] = {
-        "summary": f"{config.model.name}, trained on {trained}",
+    train_set = f"{environment['equations']['train']:,} certified equations of depth 1-{config.data.max_depth}"
+    content: dict[str, Any] = {
+        "summary": f"{config.model.name}, trained on {train_set}",
         "accuracy": accuracies,
         "weights": {"file": "checkpoints/best.safetensors", "sha256": hashlib.sha256(weights).hexdigest()},
     }
     for name in ("config.toml", "vocabulary.json"):
         atomic.write_bytes(folder / name, (run.folder / name).read_bytes())
     atomic.write_text(folder / "environment.json", json.dumps({name: environment[name] for name in KEPT}, indent=1) + "\n")
-    atomic.write_bytes(folder / described["weights"]["file"], weights)
-    atomic.write_text(folder / "card.json", json.dumps(described, indent=1) + "\n")
+    atomic.write_bytes(folder / content["weights"]["file"], weights)
+    atomic.write_text(folder / "card.json", json.dumps(content, indent=1) + "\n")
     text = MODEL_CARD.format(
-        summary=described["summary"].replace(",", "`,", 1),
+        summary=content["summary"].replace(",", "`,", 1),
         model=config.model,
         seed=run.seed,
         epochs=config.schedule.epochs,
         commit=environment["commit"],
         depths="\n".join(f"| {depth} | {a['equations']:,} | {a['percent']} |" for depth, a in accuracies.items()),
         max_depth=config.data.max_depth,
-        weights=described["weights"],
+        weights=content["weights"],
     )
     atomic.write_text(folder / "MODEL_CARD.md", text)
 

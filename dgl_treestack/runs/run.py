@@ -1,4 +1,4 @@
-"""A run: its folder, its model, its records, weights in files, and what it was made with.
+"""A run: its folder, model, records, weights and environment.
 
 config.toml         fully resolved; runs that differ only in their seed share its hash
 environment.json    versions, device, commit, seed, checksums and sizes of the data
@@ -8,7 +8,7 @@ records/<data>.jsonl, records/sources.json
 checkpoints/best.safetensors, last.safetensors
 DONE                written last
 
-Figures and tables read runs: the file imports torch and the model only where a function needs them.
+Figures and tables read runs, so this module imports torch and the model only inside the functions that need them.
 """
 
 import json
@@ -66,10 +66,10 @@ class Run:
     def create(cls, folder: Path, config: RunConfig, seed: int, environment: Mapping[str, Any]) -> Self:
         """Create a folder with the description of a run. Raises OutputError."""
         vocabulary = Vocabulary.preset(config.model.vocabulary)
-        described = {"seed": seed, "config": config.hash, **environment}
+        content = {"seed": seed, "config": config.hash, **environment}
         atomic.write_text(folder / "config.toml", configuration.dump(config))
         atomic.write_text(folder / "vocabulary.json", json.dumps(vocabulary.to_dict(), indent=1) + "\n")
-        atomic.write_text(folder / "environment.json", json.dumps(described, indent=1) + "\n")
+        atomic.write_text(folder / "environment.json", json.dumps(content, indent=1) + "\n")
         return cls(folder)
 
     def is_complete(self) -> bool:
@@ -83,7 +83,7 @@ class Run:
 
     @cached_property
     def environment(self) -> dict[str, Any]:
-        """What the run was made with, see `describe_environment`, and its seed and data."""
+        """The environment of the run, see `describe_environment`, with its seed and data."""
         environment = self.read_json("environment.json")
         if not isinstance(environment.get("seed"), int):
             raise CheckpointError(f"{self.folder / 'environment.json'} names no seed. The run is damaged; train anew.")
@@ -107,7 +107,7 @@ class Run:
         return model.to(dtype or torch.float32).eval()
 
     def read_json(self, name: str) -> dict[str, Any]:
-        """Return a JSON object out of a file of the folder."""
+        """Return the JSON object in a file of the folder."""
         try:
             data = json.loads((self.folder / name).read_text())
         except (OSError, ValueError) as error:
@@ -127,11 +127,11 @@ class Run:
             raise CheckpointError(f"{self.metrics} is damaged ({error!r}). Resume the run to write it again.") from None
 
     def write_records(self, data: str, rows: Iterable[Record], kind: str = "") -> Path:
-        """Write the records of a data file and note the file's name and checksum. Returns the path of the records.
+        """Write the records of a data file, and its name and checksum into sources.json. Returns the path of the records.
 
         Records are named after their data file; for a second file of that name, its checksum is appended.
 
-        kind: what the records are of, when they are not of an evaluation.
+        kind: such as `blanks`; empty for the records of an evaluation.
         """
         sources = self._read_sources()
         checksum = sha256(find_data(data))
@@ -144,15 +144,14 @@ class Run:
         path = self.folder / "records" / f"{name}.jsonl"
         atomic.write_json_lines(path, rows)
         source = {"data": data, "sha256": checksum} | ({"kind": kind} if kind else {})
-        sources.setdefault(name, source)  # data read by another path keep their first name, which the configuration has
+        sources.setdefault(name, source)  # keeps the first name of the data, as in the configuration
         atomic.write_text(self.sources, json.dumps(sources, indent=1) + "\n")
         return path
 
     def read_records(self, data: str, kind: str = "") -> list[Record]:
         """Return the records of a data file, by its name in the configuration.
 
-        Where several files had that name, those of the file as it is now, or else the last that were made. Raises DataError
-        when there are none.
+        If several files had that name: the records of the current file, else the newest. Raises DataError if there are none.
         """
         names = {
             source["sha256"]: name
@@ -167,12 +166,12 @@ class Run:
 
     def has_records(self, data: str, kind: str = "") -> bool:
         """Return whether there are records of a data file as it is now."""
-        described = (data, sha256(find_data(data)), kind)
+        key = (data, sha256(find_data(data)), kind)
         sources = self._read_sources().values()
-        return any((source["data"], source["sha256"], source.get("kind", "")) == described for source in sources)
+        return any((source["data"], source["sha256"], source.get("kind", "")) == key for source in sources)
 
     def read_records_by_checksum(self, checksum: str) -> list[Record]:
-        """Return the records of the data file with a SHA-256, whatever its name; none when there are none."""
+        """Return the records of the data file with a SHA-256, under any name; empty if there are none."""
         for name, source in self._read_sources().items():
             if source["sha256"] == checksum and "kind" not in source:
                 return records.read(self.folder / "records" / f"{name}.jsonl")
@@ -203,7 +202,7 @@ def build_model(config: ModelConfig, vocabulary: Vocabulary | None = None) -> "M
 
 
 def read_weights(path: Path) -> "tuple[dict[str, Tensor], dict[str, Any]]":
-    """Return the tensors and the description of a safetensors file. No content of it can run code. Raises CheckpointError."""
+    """Return the tensors and the description of a safetensors file, which cannot run code. Raises CheckpointError."""
     import safetensors
 
     try:
@@ -219,7 +218,7 @@ def read_weights(path: Path) -> "tuple[dict[str, Tensor], dict[str, Any]]":
 def load_into(module: Any, tensors: "Mapping[str, Tensor]", origin: Path) -> None:
     """Load tensors into a module by name. Raises CheckpointError that names the tensors that do not fit.
 
-    origin: the file that the tensors come from, for the error.
+    origin: the file of the tensors, for the error.
     """
     expected = {name: tuple(tensor.shape) for name, tensor in module.state_dict().items()}
     shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
@@ -252,8 +251,8 @@ def describe_environment(device: str) -> dict[str, Any]:
     commit = None
     try:
         subprocess.run([*git, "ls-files", "--error-unmatch", Path(__file__).name], capture_output=True, check=True, timeout=10)
-        describing = [*git, "describe", "--always", "--dirty", "--abbrev=12"]
-        commit = subprocess.run(describing, capture_output=True, check=True, text=True, timeout=10).stdout.strip()
+        describe = [*git, "describe", "--always", "--dirty", "--abbrev=12"]
+        commit = subprocess.run(describe, capture_output=True, check=True, text=True, timeout=10).stdout.strip()
     except (OSError, subprocess.SubprocessError):
         pass
     return {

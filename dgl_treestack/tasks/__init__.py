@@ -1,7 +1,7 @@
-"""Tasks, one file each: what is asked of an equation, the head that answers, the loss, and what counts as right.
+"""Tasks, one file each: what a model predicts for an equation, the head, the loss, and when an output is correct.
 
-A task's file defines a class derived from `Task`, and `TASK`, that class. A task from elsewhere is added by `register_task`, or
-by an entry point of the group `dgl_treestack.tasks` in its package, which names the class.
+A task's file defines a class derived from `Task`, and `TASK`, that class. Other tasks are added by `register_task`, or by an
+entry point of the group `dgl_treestack.tasks` in their package, which names the class.
 """
 
 import abc
@@ -29,16 +29,16 @@ NodeStates = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True)
 class Item:
-    """What a model is given for one example: a tree, and the target of its output (NaN where unknown)."""
+    """The input of a model for one example: a tree, and the target of the output (NaN if unknown)."""
 
     tree: Expression
     target: float
 
 
 class Task(nn.Module, abc.ABC):
-    """Base of all tasks: a head over node states, its loss, and what counts as right. `hidden` is the width H of h.
+    """Base of all tasks: a head over node states, its loss, and when an output is correct. `hidden` is the width H of h.
 
-    `name` stands for the task in configurations. A model with several tasks gives an example to the first that accepts it.
+    `name` is the task's name in configurations. In a model with several tasks, an example belongs to the first that accepts it.
     `compares_sides`: whether trees must be equations, because `forward` reads the two sides of the root.
     A subclass defines `accepts`, `forward`, `loss` and `correct`, and the other methods where the defaults do not fit.
     """
@@ -67,10 +67,10 @@ class Task(nn.Module, abc.ABC):
 
     @abc.abstractmethod
     def correct(self, output: Tensor, target: Tensor) -> Tensor:
-        """Return whether every output is right (B,)."""
+        """Return whether each output is correct (B,)."""
 
     def record(self, example: Example, item: Item, output: float) -> dict[str, Any]:
-        """Return what the task adds to an example's record: `score`, by default the output, and anything else it knows."""
+        """Return the columns that the task adds to an example's record: by default `score`, the output."""
         return {"score": output}
 
     def reset_parameters(self, generator: torch.Generator) -> None:
@@ -95,10 +95,10 @@ def register_task(task: type[Task]) -> type[Task]:
     Raises ConfigurationError when another task has the name.
     """
     if not (isinstance(task, type) and issubclass(task, Task) and isinstance(getattr(task, "name", None), str)):
-        raise ConfigurationError(f"What is registered is no class derived from dgl_treestack.Task with a name: {task!r}.")
-    taken = tasks().get(task.name)
-    # A class of the same name may be registered again: a notebook's cell is run more than once.
-    if taken is not None and (taken.__module__, taken.__qualname__) != (task.__module__, task.__qualname__):
-        raise ConfigurationError(f"The task {task.name!r} is that of {taken.__name__}. Take another name.")
+        raise ConfigurationError(f"The task is no class derived from dgl_treestack.Task with a name: {task!r}.")
+    namesake = tasks().get(task.name)
+    # A class may be registered again under its name: a notebook's cell is run more than once.
+    if namesake is not None and (namesake.__module__, namesake.__qualname__) != (task.__module__, task.__qualname__):
+        raise ConfigurationError(f"The task name {task.name!r} is that of {namesake.__name__}. Choose another one.")
     tasks()[task.name] = task
     return task

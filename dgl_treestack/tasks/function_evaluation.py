@@ -1,4 +1,4 @@
-"""Function evaluation: which number is this expression equal to?"""
+"""Function evaluation: which number does an expression equal?"""
 
 from fractions import Fraction
 from typing import Any
@@ -12,7 +12,7 @@ from dgl_treestack.errors import ExpressionError
 from dgl_treestack.expression import Equation, Expression, number_value
 from dgl_treestack.tasks import Item, NodeStates, Task
 
-TOLERANCE = 1e-3  # relative, as in the authors' code; the papers of the card give none
+TOLERANCE = 1e-3  # relative, as in the authors' code; the papers give none
 
 
 class FunctionEvaluation(Task):
@@ -21,8 +21,8 @@ class FunctionEvaluation(Task):
         v = W2 sigma(W1 h + b1) + b2
 
     It takes equations with a side that is a constant, a Number or -1 times a Number: the other side is propagated and the
-    constant is the target. When both sides are constants, the right one is the target. Right means within 1e-3, relative.
-    The score is the value of the left side: the output where that side is propagated, otherwise the constant.
+    constant is the target. If both sides are constants, the right one is the target. An output within a relative 1e-3 is
+    correct. The score is the value of the left side: the output if that side is propagated, otherwise the constant.
     """
 
     name = "function_evaluation"

@@ -14,7 +14,7 @@ class Verification(Task):
 
         s = h_left . h_right + b        P(correct) = sigma(s)
 
-    The loss is the logistic loss of s, the same as a softmax over [0, s]. Right means P(label) > 0.5; s = 0 is wrong.
+    The loss is the logistic loss of s, as of a softmax over [0, s]. An output is correct if P(label) > 0.5; s = 0 is wrong.
     The papers do not mention b; the authors' code has it, as one learned number that starts at 0.
     """
 

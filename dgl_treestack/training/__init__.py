@@ -1,1 +1,1 @@
-"""Training: starting and resuming runs, the loop, and the state that a resumed run goes on from."""
+"""Training: starting and resuming runs, the training loop, and its saved state."""

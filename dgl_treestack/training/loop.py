@@ -1,4 +1,4 @@
-"""The training loop, plain torch, resumable at any step to the same numbers, and the choice of a run's engine.
+"""The training loop, plain torch, resumable at any step with identical results, and the choice of a run's engine.
 
 All randomness is a function of seed, epoch and step, so the state of a run is its weights, Adam's moments and the small
 `Progress`. `state.py` saves them together, at every epoch, every `checkpoint_steps` steps and on a signal.
@@ -31,13 +31,13 @@ from dgl_treestack.training import state
 from dgl_treestack.training.state import NamedAdam, Progress, numpy_generator, torch_generator
 
 logger = logging.getLogger(__name__)
-LONG = 10_000  # steps from which on compiling pays: it takes up to two minutes, once; later runs find the result on disk
+LONG = 10_000  # minimum steps for which compiling pays: it takes up to two minutes, once, and is cached on disk
 Kind = Literal["train", "validation"]
 DataSets = Mapping[Kind, TreeDataset]
 
 
 class Training:
-    """Training of one run folder: `train` runs it to its end, or raises Interrupted.
+    """Training of one run folder: `train` finishes it, or raises Interrupted.
 
     data: training and validation set in place of the configuration's files.
     """
@@ -67,7 +67,7 @@ class Training:
         self.progress = state.load(run.last, self.model, self.adam) if run.last.exists() else Progress()
 
     def _prepare(self, kind: Kind, data: DataSets) -> Dataset:
-        """Prepare the labelled equations of the configured depths, out of `data` or the configuration's files."""
+        """Prepare the labelled equations of the configured depths, from `data` or the configuration's files."""
         config = self.config.data
         names, percent = (config.train, config.percent) if kind == "train" else (config.validation, 100.0)
         available = data[kind].examples if kind in data else formats.read_examples(names, percent)
@@ -84,7 +84,7 @@ class Training:
         atomic.write_json_lines(self.run.metrics, progress.rows)
         with watch_signals() as watch, ExitStack() as stack:
             gc.collect()
-            gc.freeze()  # or the collector would traverse a data set of millions of objects again and again
+            gc.freeze()  # or the collector would repeatedly traverse a data set of millions of objects
             stack.callback(gc.unfreeze)
             while progress.epoch < config.schedule.epochs and not 0 < config.schedule.early_stopping <= progress.stale:
                 self._run_epoch(watch)
@@ -94,7 +94,7 @@ class Training:
             watch.check()
 
     def _run_epoch(self, watch: Watch) -> None:
-        """Take the steps of an epoch that are left. Raises Interrupted after a signal, when the run is saved."""
+        """Run the remaining steps of an epoch. After a signal, save the run and raise Interrupted."""
         config, progress, size = self.config, self.progress, self.config.batch_size
         order = numpy_generator(self.seed, "order", progress.epoch).permutation(len(self.train_set))
         title = f"{self.run.folder.name} epoch {progress.epoch + 1}/{config.schedule.epochs}"
@@ -113,7 +113,7 @@ class Training:
                     self.save()
 
     def _step(self, batch: Batch, positions: np.ndarray) -> None:
-        """Take one step: forward, loss, backward, optimizer. positions: of the batch's examples in the training set.
+        """Run one step: forward, loss, backward, optimizer. positions: of the batch's examples in the training set.
 
         Raises DivergenceError, before the parameters change, for a loss or a gradient that is not finite.
         """
@@ -187,7 +187,7 @@ class Training:
         if not self.run.best.exists():
             if self.progress.epoch:
                 raise CheckpointError(f"{self.run.best} is gone, and only it had the best weights. Train anew.")
-            write_weights(self.run.best, self.model.state_dict(), {"epoch": 0})  # the configuration asks for no epochs
+            write_weights(self.run.best, self.model.state_dict(), {"epoch": 0})  # a configuration without epochs
         for name in dict.fromkeys((*self.config.data.validation, *self.config.data.test)):
             watch.check()
             rows = evaluation.evaluate(self.run, name, engine=self.config.engine)
@@ -198,10 +198,10 @@ class Training:
 def choose_engine(
     config: RunConfig, model: Model, train_set: Dataset, recorded: Mapping[str, Any], device: torch.device
 ) -> str:
-    """Return the engine of a run: the one that its environment records, otherwise the one that `compile` asks for.
+    """Return the engine of a run: the one in its environment, else the one that `compile` asks for.
 
-    recorded: the run's environment, empty for a new run. Raises ConfigurationError where `compile` is on and there is no
-    compiler, or native code has other gradients.
+    recorded: the run's environment, empty for a new run. Raises ConfigurationError if `compile` is on and there is no compiler,
+    or native code gives other gradients.
     """
     if "kernels" in recorded:
         return "levels/compiled" if recorded["kernels"] == "compiled" else config.engine
@@ -213,7 +213,7 @@ def choose_engine(
     if reason := unavailable():
         if config.compile == "on":
             raise ConfigurationError(
-                f"compile = 'on' needs a C++ compiler and Python.h: {reason}. Install g++ and Python's headers, or take 'off'."
+                f"compile = 'on' needs a C++ compiler and Python.h: {reason}. Install g++ and Python's headers, or set 'off'."
             )
         logger.info("no native code: %s; the run uses the engine %s", reason, config.engine)
         return config.engine
@@ -221,15 +221,15 @@ def choose_engine(
     if not fault:
         return "levels/compiled"
     if config.compile == "on":
-        raise ConfigurationError(f"{type(model.cell).__name__} cannot be compiled ({fault}). Take compile = 'off'.")
+        raise ConfigurationError(f"{type(model.cell).__name__} cannot be compiled ({fault}). Set compile = 'off'.")
     logger.warning("%s cannot be compiled (%s); it runs as it is.", type(model.cell).__name__, fault)
     return config.engine
 
 
 def _fault_of_native_code(model: Model, train_set: Dataset, size: int, device: torch.device) -> str:
-    """Return why native code cannot replace the engine `levels`, as text; empty when it can.
+    """Return why native code cannot replace the engine `levels`, as text; empty if it can.
 
-    Losses and gradients of both engines are compared on the first batch and on a single equation.
+    Compares losses and gradients of both engines on the first batch and on a single equation.
     """
     logger.info("compiling kernels for %s", type(model.cell).__name__)
     try:
@@ -244,7 +244,7 @@ def _fault_of_native_code(model: Model, train_set: Dataset, size: int, device: t
                 gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
                 results.append([loss.detach(), *gradients])
             if not all(torch.allclose(a, b, rtol=1e-3, atol=1e-5) for a, b in zip(*results, strict=True)):
-                return "native code has other numbers"
+                return "native code gives other gradients"
     except Exception as error:  # a user's cell may do anything that the tracer cannot follow
         return str(error) or type(error).__name__
     finally:

@@ -30,19 +30,19 @@ def start(
 ) -> Run:
     """Train one run in `output_dir/<name>-<seed>`, or resume it where it stopped.
 
-    data: training and validation set in place of the configuration's files, of which the trees with a label and a depth within
-    the configuration's are taken; a run that began with them is resumed with the same ones.
+    data: training and validation set in place of the configuration's files; only labelled trees of the configured depths are
+    used. To resume such a run, pass the same sets.
 
-    The folder is created once data and model are ready. While another process trains in it, this one waits. Raises
-    ConfigurationError when the folder exists and `resume` is off, or when it holds a run of another configuration or of data
-    that has changed since.
+    The folder is created when data and model are ready. While another process trains in it, this one waits. Raises
+    ConfigurationError if the folder exists and `resume` is off, or if it holds a run of another configuration or of data that
+    has changed since.
     """
     fingerprints = _check_inputs(config, device, data or {})
     run = Run(output_dir / f"{config.name}-{seed}")
     training = None
     if run.is_complete():
         if not resume:
-            raise ConfigurationError(f"{run.folder} exists. Go on with --resume, or choose another --output-dir.")
+            raise ConfigurationError(f"{run.folder} exists. Continue with --resume, or choose another --output-dir.")
         _check_resumable(run, config, seed, fingerprints)
     else:
         training = Training(run, config, seed, device=device, quiet=quiet, data=data)
@@ -66,7 +66,7 @@ def start(
 
 @contextmanager
 def _logged(run: Run) -> Iterator[None]:
-    """Write the log of a run, and what is logged of no run, into its file too."""
+    """Also write log records of this run, and those of no run, into the run's log file."""
     handler = logging.FileHandler(run.log)
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
     handler.addFilter(lambda record: getattr(record, "run", run.folder.name) == run.folder.name)
@@ -79,10 +79,10 @@ def _logged(run: Run) -> Iterator[None]:
 
 
 def _check_inputs(config: RunConfig, device: str, data: DataSets) -> dict[str, str]:
-    """Return fingerprints of the data sets that were passed in.
+    """Return fingerprints of the data sets that were passed.
 
-    Raises ConfigurationError for data sets that a run cannot take, for a device that is not available, and for a GPU with the
-    engine `topo` and a DGL without CUDA.
+    Raises ConfigurationError for data sets that a run cannot use, for a device that is not available, and for the engine `topo`
+    on a GPU with a DGL without CUDA.
     """
     if device != "cpu":
         from dgl_treestack import _dgl
@@ -91,29 +91,29 @@ def _check_inputs(config: RunConfig, device: str, data: DataSets) -> dict[str, s
             raise ConfigurationError(f"The device {device!r} is not available here. Use --device cpu.")
         if config.engine == "topo" and not _dgl.has_cuda():
             raise ConfigurationError(
-                f"DGL {_dgl.VERSION} is built without CUDA, which engine = 'topo' needs on a GPU. Take engine = 'levels'."
+                f"DGL {_dgl.VERSION} is built without CUDA, which engine = 'topo' needs on a GPU. Set engine = 'levels'."
             )
     for kind, dataset in data.items():
         if kind not in ("train", "validation") or not isinstance(dataset, TreeDataset):
-            raise ConfigurationError(f"data[{kind!r}] is no use: give TreeDatasets as 'train' and 'validation'.")
+            raise ConfigurationError(f"data[{kind!r}] is no use: pass TreeDatasets as 'train' and 'validation'.")
     if data and config.data.percent < 100:
-        raise ConfigurationError("'data.percent' is of a configuration's files. Give the share as a TreeDataset of its own.")
+        raise ConfigurationError("'data.percent' applies to the configuration's files only. Pass a smaller TreeDataset.")
     return {f"given {kind} set": dataset.fingerprint for kind, dataset in data.items()}
 
 
 def _check_resumable(run: Run, config: RunConfig, seed: int, fingerprints: Mapping[str, str]) -> None:
-    """Raise ConfigurationError unless configuration, seed and data of a run are the same as now.
+    """Raise ConfigurationError unless configuration, seed and data of a run are unchanged.
 
-    Warns when commit or versions are not those that an unfinished run began with: its numbers are then not equal to the bit.
+    Warns if commit or versions have changed since an unfinished run was started: its results may then differ in rounding.
 
-    fingerprints: of the data sets that were passed in, by their names in environment.json.
+    fingerprints: of the data sets that were passed, by their names in environment.json.
     """
     if run.config.hash != config.hash or run.seed != seed:
         raise ConfigurationError(f"{run.folder} holds a run of another configuration. Choose another --output-dir.")
     check_unchanged(run)
     recorded = {name: value for name, value in run.environment.get("data", {}).items() if name.startswith("given ")}
     if recorded != fingerprints:
-        raise ConfigurationError(f"{run.folder} was begun with other data sets. Give the same ones, or take another folder.")
+        raise ConfigurationError(f"{run.folder} was begun with other data sets. Pass the same ones, or choose another folder.")
     if run.done.exists():
         return
     now, before = (
@@ -123,7 +123,7 @@ def _check_resumable(run: Run, config: RunConfig, seed: int, fingerprints: Mappi
     changes = [f"{name} {before[name]}, now {now[name]}" for name in now if name in before and before[name] != now[name]]
     if changes:
         logger.warning(
-            "%s was begun with %s: numbers may differ from those of a run of one piece", run.folder, "; ".join(changes)
+            "%s was begun with %s: results may differ from those of an uninterrupted run", run.folder, "; ".join(changes)
         )
 
 

@@ -40,7 +40,7 @@ class NamedAdam:
     and weight decay continue; with `none` it stays unchanged while its operator is absent.
 
     The update is the fused kernel of `torch.optim.Adam`. That class doubles the cost: at every step it checks all its options,
-    and increments the step count of every parameter in an operation of its own.
+    and increments the step count of every parameter in a separate operation.
     """
 
     def __init__(self, module: nn.Module, config: OptimizerConfig):
@@ -52,7 +52,7 @@ class NamedAdam:
         self.step_of = self.steps.unbind()
 
     def zero(self) -> None:
-        """Zero all gradients, by the convention of the configuration."""
+        """Zero all gradients, or set them to None, as configured."""
         for parameter in self.parameters:
             if self.config.gradients == "none":
                 parameter.grad = None
@@ -93,7 +93,7 @@ class NamedAdam:
         }
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
-        """Load a saved state; with gradients `zeros`, parameters that were ever updated get their gradient of zeros back."""
+        """Load a saved state; with gradients `zeros`, parameters that were ever updated get a gradient of zeros."""
         for i, (name, parameter) in enumerate(self.names.items()):
             if f"step/{name}" in tensors:
                 first, second, step = (tensors[f"{kind}/{name}"].clone() for kind in _STATE)
@@ -104,12 +104,12 @@ class NamedAdam:
 
 @dataclass
 class Progress:
-    """How far a run has got.
+    """The progress of a run.
 
-    epoch: finished epochs. step: finished steps of the epoch that has begun. loss_sum, right, seen: over the examples of these
-    steps, the sum of losses, the number of correct answers, the number of examples. best_accuracy, best_epoch: on the
-    validation set. stale: epochs since the best one. plateau: epochs since the best one or since the learning rate last fell.
-    rows: one per finished epoch, as in metrics.jsonl.
+    epoch: finished epochs. step: finished steps of the current epoch. loss_sum, right, seen: over the examples of these steps,
+    the sum of losses, the number of correct outputs, the number of examples. best_accuracy, best_epoch: on the validation set.
+    stale: epochs since the best one. plateau: epochs since the best one or the last reduction of the learning rate. rows: one
+    per finished epoch, as in metrics.jsonl.
     """
 
     epoch: int = 0

@@ -1,7 +1,7 @@
-"""Subtrees with their values: complex128 at every point, 80 digits (by FLINT) at one point on demand.
+"""Values of subtrees: in complex128 at every point, in 80 digits (by FLINT) at one point on demand.
 
-In complex128, all points are evaluated at once, and those at which the result cannot be trusted are marked as doubtful. In
-80 digits, None stands for undefined.
+In complex128, all points are evaluated at once, and points with an untrusted result are marked as doubtful. In 80 digits, None
+means undefined.
 """
 
 import hashlib
@@ -22,14 +22,14 @@ from dgl_treestack.expression.operators import MATH, leaf_value
 REAL_POINTS, WIDE_POINT = 8, 16
 POINTS = 24
 
-# The limits within which a finite number of digits decides
+# The limits within which finitely many digits can decide
 BUDGET = 200_000  # operations in 80 digits per judged equation, about a second
 DIGITS = 80
 BITS = 270
 LARGEST = 1e20  # beyond, and below its reciprocal, a value is undefined
 
 # Facts about functions, for both precisions.
-# Inverse function -> the axis on which its cut lies, and the open stretch of that axis without a cut.
+# Inverse function -> the axis of its cut, and the open interval of that axis without a cut.
 BRANCHES: dict[str, tuple[str, float, float]] = {
     **{name: ("real", -1.0, 1.0) for name in ("asin", "acos", "atanh")},
     **{name: ("imag", -1.0, 1.0) for name in ("atan", "asinh")},
@@ -78,8 +78,8 @@ def fraction_of(kind: str, text: str) -> Fraction:
     value = leaf_value(kind, text)
     if value is None:
         raise ExpressionError(unknown("leaf class", kind, ("Symbol", "Integer", "Number", "Pi", "Exp1")))
-    inside = not value or 1 / Fraction(LARGEST) < abs(value) < Fraction(LARGEST)
-    return value if inside else Fraction(10) ** 30  # out of range either way, and small enough for a float
+    in_range = not value or 1 / Fraction(LARGEST) < abs(value) < Fraction(LARGEST)
+    return value if in_range else Fraction(10) ** 30  # out of range too, and small enough for a float
 
 
 class Value:
@@ -108,7 +108,7 @@ class Value:
         else:
             constant = _CONSTANTS[name] if name in _CONSTANTS else float(fraction_of(name, text))
             self.number, self.doubt = _settle(np.full(POINTS, constant, complex), np.zeros(POINTS, bool))
-        if self.constant and self.doubt[0]:  # worth one exact evaluation: equations are full of cos(pi) and 1 - 1
+        if self.constant and self.doubt[0]:  # one exact evaluation pays: cos(pi) and 1 - 1 are frequent
             value = ExactEvaluation(BUDGET).value(self, 0)
             self.number = np.full(POINTS, np.nan if value is None else complex(value), complex)
             size = abs(self.number[0])
@@ -124,9 +124,9 @@ class ExactEvaluation:
 
     def value(self, root: Value, point: int) -> Any:
         """Return the value of a subtree at a point, None where it is undefined or beyond the budget."""
-        at = 0 if root.constant else point
-        if at in root.exact:
-            return root.exact[at]
+        root_point = 0 if root.constant else point
+        if root_point in root.exact:
+            return root.exact[root_point]
         if id(root) not in self._orders:
             order: dict[Value, None] = {}  # the distinct values of the root and below it, children before parents
             pending = [(root, False)]
@@ -151,12 +151,12 @@ class ExactEvaluation:
                     value.exact[at] = _apply_exact(value.name, arguments)
                 else:
                     value.exact[at] = _exact_leaf(value.name, value.text, point)
-        return root.exact[at]
+        return root.exact[root_point]
 
 
 # In complex128, at all points at once
 
-TRUSTED = 1e6  # complex128 is believed between 1/TRUSTED and TRUSTED
+TRUSTED = 1e6  # complex128 is trusted between 1/TRUSTED and TRUSTED
 _SATURATED = 6.0
 _CONSTANTS = {"Pi": np.pi, "Exp1": np.e, "NaN": np.nan, "Infinity": np.nan}
 
@@ -170,23 +170,23 @@ def _apply(name: str, arguments: Sequence[np.ndarray], doubts: Sequence[np.ndarr
     function = MATH[name].value
     if function is None:
         raise ExpressionError(f"The operator {name!r} has no numeric value.")
-    with np.errstate(all="ignore"):  # NumPy warns of exactly those values that are marked as doubtful
+    with np.errstate(all="ignore"):  # NumPy warns of values that are marked as doubtful here
         number = function(*arguments)
         if name == "Pow" and (zero := arguments[0] == 0).any():
             exponent = arguments[1]  # our convention: `0**0` is 1, `0**z` is 0 for Re z > 0, otherwise undefined
-            of_zero = np.where(exponent == 0, 1.0, np.where(exponent.real > 0, 0.0, np.nan))
-            number[zero] = of_zero[zero]
+            powers_of_zero = np.where(exponent == 0, 1.0, np.where(exponent.real > 0, 0.0, np.nan))
+            number[zero] = powers_of_zero[zero]
         _doubt_arguments(name, arguments, number, doubt)
-        if name in RECIPROCAL_ARGUMENT:  # to NumPy, arctan(1/0) is pi/2
+        if name in RECIPROCAL_ARGUMENT:  # NumPy's arctan(1/0) is pi/2
             undefined = np.isnan(arguments[0]) | (arguments[0] == 0)
-        else:  # and nan**0 is 1
+        else:  # NumPy's nan**0 is 1
             undefined = np.isnan(arguments[0] if len(arguments) == 1 else arguments[0] + arguments[1])
         number[undefined] = np.nan
         return _settle(number, doubt)
 
 
 def _doubt_arguments(name: str, arguments: Sequence[np.ndarray], number: np.ndarray, doubt: np.ndarray) -> None:
-    """Mark the points where an operator loses digits or sits close to a cut."""
+    """Mark the points where an operator loses digits or is evaluated close to a cut."""
     x = arguments[0]
     if name in NEVER_ZERO:
         doubt |= number == 0  # underflow
@@ -207,7 +207,7 @@ def _doubt_arguments(name: str, arguments: Sequence[np.ndarray], number: np.ndar
 
 
 def _near_cut(x: np.ndarray, axis: str, low: float, high: float) -> np.ndarray:
-    """Return where `x` lies on a cut or close to a branch point: the cut is an axis without the open stretch (low, high)."""
+    """Return where `x` is on a cut or close to a branch point. The cut is an axis without the open interval (low, high)."""
     along, off = (x.real, x.imag) if axis == "real" else (x.imag, x.real)
     on_axis = np.abs(off) <= 1e-4 * (1 + np.abs(along))
     exactly = np.abs(off) <= 1e-9 * (1 + np.abs(along))
@@ -232,7 +232,7 @@ def _settle(number: np.ndarray, doubt: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 # In 80 digits, at one point
 
-_NOISE = 2.0**-200  # about 1e-60: relative to what a number was computed from, this is zero
+_NOISE = 2.0**-200  # about 1e-60: a result this small relative to its operands is zero
 _LOG_LARGEST = 46.0
 _SATURATED_EXACT = 23.0
 _ZERO, _ONE = acb(0), acb(1)
@@ -254,7 +254,7 @@ def _exact_leaf(kind: str, text: str, point: int) -> Any:
 def _apply_exact(name: str, arguments: list) -> Any:
     """Return the value of an operator, in 80 digits.
 
-    None where an argument is undefined, at a pole, and where the operator saturates or grows out of range.
+    None if an argument is undefined, at a pole, and where the operator saturates or grows out of range.
     """
     for argument in arguments:
         if argument is None:
@@ -287,7 +287,7 @@ def _apply_exact(name: str, arguments: list) -> Any:
 
 
 def _exact_function(name: str, x: Any) -> Any:
-    """Return the value of a function of FLINT, at a branch point and at a zero without rounding noise."""
+    """Return the value of a FLINT function, without rounding noise at branch points and zeros."""
     number = getattr(_at_branch_point(x, BRANCHES[name][0]) if name in BRANCHES else x, name)()
     has_zeros = name in ("sin", "cos", "sinh", "cosh")
     return _ZERO if has_zeros and magnitude(number) < _NOISE * max(1.0, magnitude(x)) else number
@@ -326,7 +326,7 @@ def magnitude(number: Any) -> float:
 
 
 def _settle_exact(number: Any) -> Any:
-    """Return the midpoint of a number, without rounding noise in its real and imaginary parts; None when it is out of range."""
+    """Return the midpoint of a number, without rounding noise in its real and imaginary parts; None if it is out of range."""
     rough = complex(number)
     size = math.hypot(rough.real, rough.imag)
     if not 1 / LARGEST <= size <= LARGEST:

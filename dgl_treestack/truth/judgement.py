@@ -1,4 +1,4 @@
-"""The verdict on an equation: its sides compared point by point, which points must be decided in 80 digits, what follows."""
+"""The verdict on an equation: its sides are compared point by point, and doubtful points are decided in 80 digits."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from dgl_treestack.truth.evaluation import BUDGET, DIGITS, POINTS, ExactEvaluati
 
 REQUIRED_POINTS = 10
 REFUTED_SHARE = 0.75
-_AT_ONCE = 3  # doubtful points decided before looking whether the remaining ones matter
+_AT_ONCE = 3  # doubtful points to decide before testing whether the remaining ones matter
 _AGREE, _AGREE_EXACT, _DIFFER = 1e-9, 1e-33, 1e-6
 
 
@@ -31,9 +31,9 @@ class Verdict:
 
     verdict: "holds", "refuted", "conditional" or "undefined".
     points, agreeing: defined points, and how many of them agree.
-    gap: the largest relative gap over the defined points (0.0 when there are none).
-    witness: the point with the largest gap when any point disagrees.
-    precision: "float64", or "80 digits" when at least one point was decided in these.
+    gap: the largest relative gap over the defined points (0.0 if there are none).
+    witness: the point with the largest gap, if the sides disagree at any point.
+    precision: "float64", or "80 digits" if at least one point was decided in 80 digits.
     """
 
     verdict: str
@@ -48,7 +48,7 @@ class Comparison:
     """Two sides, the relative gap between them per point, and the precision in which each point was decided.
 
     left, right: the evaluated sides. variables: names of the variables in them. budget: operations allowed in 80 digits.
-    expected: the only verdict of interest, "holds" or "refuted"; work stops when it is clear that the verdict is another one.
+    expected: the only verdict of interest, "holds" or "refuted"; evaluation stops when another verdict is certain.
 
     gap: (POINTS,) NaN where a side is undefined. tolerance: (POINTS,) the largest gap at which the sides agree; it is smaller
     where 80 digits were used.
@@ -66,7 +66,7 @@ class Comparison:
 
     def recheck(self) -> None:
         """Decide in 80 digits: doubtful points unless they cannot matter, those that differ from the rest, one if all agree."""
-        if not self.variables:  # the sides have one value, which counts for every point
+        if not self.variables:  # the sides have one value for all points
             self._decide([0])
             self.gap[:], self.tolerance[:] = self.gap[0], self.tolerance[0]
             return
@@ -76,7 +76,7 @@ class Comparison:
             self._decide(points)
             doubt[points] = False
         if doubt.any() and self._is_confirmed(~doubt):
-            self.gap[doubt] = np.nan  # the decided points suffice, whatever the doubtful ones say
+            self.gap[doubt] = np.nan  # the decided points suffice to refute
             return
         self._decide(np.flatnonzero(doubt))
         apart = self.gap > self.tolerance
@@ -120,7 +120,7 @@ class Comparison:
                 self.gap[point] = magnitude(a - b) / scale if scale else 0.0
 
     def verdict(self) -> Verdict:
-        """Return the verdict that the gaps amount to."""
+        """Return the verdict that follows from the gaps."""
         defined, in_float64 = ~np.isnan(self.gap), self.tolerance == _AGREE
         points, agreeing = int(defined.sum()), int((self.gap <= self.tolerance).sum())
         differing = int((self.gap > _DIFFER).sum())
@@ -163,9 +163,9 @@ def judge(equation: Expression, budget: int = BUDGET) -> Verdict:
 
 
 def judge_rounded(equation: Expression, decimals: int) -> Verdict:
-    """Judge an equation between numbers of which one is rounded to `decimals`.
+    """Judge an equation between two numbers, one of which is rounded to `decimals`.
 
-    It holds when the sides are at most half a unit of the last decimal apart. An equation with variables is judged by `judge`.
+    It holds if the sides differ by at most half a unit of the last decimal. `judge` judges an equation with variables.
 
     Raises ExpressionError as `judge` does.
 
@@ -194,7 +194,7 @@ def compare(left: Value, right: Value, variables: Sequence[str], budget: int = B
 
 
 def certify(left: Value, right: Value, variables: Sequence[str], expected: str) -> Verdict | None:
-    """Return the verdict on two evaluated sides if it is the expected one, otherwise None, as soon as that is clear.
+    """Return the verdict on two evaluated sides if it is the expected one, otherwise None, as soon as that is certain.
 
     variables: the names that occur in the sides. expected: "holds" or "refuted".
     """

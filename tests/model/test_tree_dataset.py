@@ -266,5 +266,5 @@ def test_data_sets_that_a_run_cannot_take(tmp_path, dataset):
     ):
         with pytest.raises(ConfigurationError, match=message):
             start(config, 0, tmp_path, quiet=True, data=data)
-    with pytest.raises(ConfigurationError, match=r"'data.percent' is of a configuration's files"):
+    with pytest.raises(ConfigurationError, match=r"'data.percent' applies to the configuration's files"):
         start(configuration.override(config, ["data.percent=10"]), 0, tmp_path, quiet=True, data={"train": dataset})

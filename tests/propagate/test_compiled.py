@@ -193,9 +193,9 @@ def test_the_way_of_a_run_is_chosen_once(tmp_path, monkeypatch):
     assert choose(compile="on", model={"name": "lstm"}) == "levels", "an encoder has no kernels"
     assert choose({"kernels": "as they are"}, compile="on") == "levels"
     assert choose({"kernels": "compiled"}) == "levels/compiled"
-    monkeypatch.setattr(loop, "_fault_of_native_code", lambda *_: "native code has other numbers")
+    monkeypatch.setattr(loop, "_fault_of_native_code", lambda *_: "native code gives other gradients")
     assert choose(schedule={"epochs": 500}) == "levels"
-    with pytest.raises(ConfigurationError, match=r"TreeSMU cannot be compiled \(native code has other numbers\)"):
+    with pytest.raises(ConfigurationError, match=r"TreeSMU cannot be compiled \(native code gives other gradients\)"):
         choose(compile="on")
     monkeypatch.setattr(loop, "unavailable", lambda: "there is no C++ compiler")
     assert choose(schedule={"epochs": 500}) == "levels"
@@ -250,7 +250,7 @@ def assert_same_row_by_row(name, form):
 
 
 @needs_compiler
-@pytest.mark.parametrize(("wrong_by", "fault"), [(1.0, ""), (1.01, "native code has other numbers")])
+@pytest.mark.parametrize(("wrong_by", "fault"), [(1.0, ""), (1.01, "native code gives other gradients")])
 def test_native_code_with_other_numbers_is_not_used(wrong_by, fault, monkeypatch):
     def build(step, backward):
         function, count = step.backward if backward else step.forward, len(step.examples(backward=backward)[0])

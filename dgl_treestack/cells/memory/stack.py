@@ -1,7 +1,7 @@
 """A differentiable stack as pure functions of tensors: (N, S, H), N nodes, S rows of width H, row 0 the top.
 
-The stack has a fixed size. Pushing onto a full stack loses the bottom row (overflow); popping brings in an empty row at the
-bottom (underflow). All entries of an empty row are `empty`, 0 by default. In a stack of one row only the no-op keeps content.
+The stack has a fixed size. Pushing onto a full stack loses the bottom row (overflow); popping adds an empty row at the bottom
+(underflow). All entries of an empty row are `empty`, 0 by default. In a stack of one row only the no-op keeps content.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from torch import Tensor
 
 # Names of the actions, in the order in which gates are passed.
 ACTIONS = ("push", "pop", "noop")
-FEW_ROWS = 2  # a stack of at most so many rows is updated row by row, a larger one as a whole; the faster way for each
+FEW_ROWS = 2  # up to so many rows it is faster to update a stack row by row
 
 
 def push(stack: Float[Tensor, "N S H"], value: Float[Tensor, "N H"]) -> Float[Tensor, "N S H"]:
@@ -36,8 +36,8 @@ def update(
         S'[0] = push * value  + pop * S[1]   + noop * S[0]
         S'[i] = push * S[i-1] + pop * S[i+1] + noop * S[i]
 
-    stacks: S, or one stack per action, where each action moves a stack of its own. gates: weights of push, pop and, optionally,
-    no-op, the same for all rows: one number per node, (N, 1), or one per element, (N, H). empty: entries of S below the bottom.
+    stacks: S, or one stack per action for the three uses of S. gates: weights of push, pop and, optionally, no-op, equal for
+    all rows: one number per node, (N, 1), or one per element, (N, H). empty: value of the entries below the bottom.
     """
     pushed, popped, *unmoved = [stacks] * len(gates) if isinstance(stacks, Tensor) else stacks
     size = pushed.shape[1]

@@ -1,6 +1,6 @@
-"""Files of equations: our JSON Lines and the authors' JSON, told apart by suffix (`.jsonl` or `.json`, each may end in `.gz`).
+"""Files of equations: our JSON Lines (suffix `.jsonl`) and the authors' JSON (`.json`), each also with `.gz`.
 
-Both are read as a stream of `Example`; every error names the file and the line. Our format has one equation a line;
+Both are read as a stream of `Example`; every error names the file and the line. Our format has one equation per line;
 `data/README.md` has its schema.
 """
 
@@ -21,7 +21,7 @@ from dgl_treestack.expression.operators import MATH, Signature
 from dgl_treestack.resources import find_data
 
 SUFFIXES = (".jsonl", ".json", ".jsonl.gz", ".json.gz")
-MAX_LINE = 20_000_000  # bytes; a line beyond it is not a line of equations
+MAX_LINE = 20_000_000  # bytes
 MAX_INFIX_DEPTH = 60  # deeper trees are written in prefix form
 
 _VERDICT_OF_LABEL = {1: "holds", 0: "refuted"}
@@ -42,7 +42,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
 
 
 def read(path: Path | str, signature: Signature = MATH) -> Iterator[Example]:
-    """The examples of a file, one at a time, in file order. signature: of its operators; the authors' JSON has the papers'.
+    """The examples of a file, one at a time, in file order. signature: of its operators; MATH for the authors' JSON.
 
     Raises DataError with file and line.
     """
@@ -53,8 +53,8 @@ def read(path: Path | str, signature: Signature = MATH) -> Iterator[Example]:
 def read_examples(names: Sequence[str], percent: float = 100.0) -> list[Example]:
     """The examples of files, by path or bundled name, in file order.
 
-    percent: about so many per cent of them. A hash of the pair's name decides, so pairs stay together, every run takes the same
-    examples, and a larger share contains every smaller one.
+    percent: the approximate share to keep. A hash of the pair's name selects them, so that pairs stay together, every run keeps
+    the same examples, and a larger share contains every smaller one.
     """
     examples = [example for name in names for example in read(find_data(name))]
     if percent >= 100:
@@ -79,7 +79,7 @@ def _is_authors(path: Path) -> bool:
 
 
 def _read_json_lines(path: Path, signature: Signature) -> Iterator[Example]:
-    """The examples of a file of ours, one at a time. Raises DataError with file and line."""
+    """The examples of a file of JSON Lines, one at a time. Raises DataError with file and line."""
     line_of_id: dict[str, int] = {}
     for number, line in enumerate(_decompressed_lines(path), 1):
         if not line.strip():
@@ -113,7 +113,7 @@ def _decompressed_lines(path: Path) -> Iterator[str]:
 
 
 def _decode(line: str) -> dict[str, Any]:
-    """The JSON object of a line, its keys and the types of its values checked. Raises DataError."""
+    """The JSON object of a line, with checked keys and types. Raises DataError."""
 
     def refuse(word: str) -> None:
         raise DataError(f"{word} is not allowed in JSON. Write a finite number.")

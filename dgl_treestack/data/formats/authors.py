@@ -55,7 +55,7 @@ def _read_text(path: Path) -> str:
 def _entries(path: Path, text: str) -> Iterator[tuple[int, int, int, Any]]:
     """Decode a list of lists one entry at a time: group, index in the group, line in the file, value. Raises DataError.
 
-    `json.loads` of the whole text would hold all entries in memory and know no lines.
+    `json.loads` of the text would hold all entries in memory, without line numbers.
     """
     decoder = json.JSONDecoder()
     position, line = 0, 1
@@ -115,7 +115,7 @@ def from_dict(data: dict[str, Any], identity: str, source: str = "") -> Example:
 
 
 def _tree(functions: Sequence[str], texts: Sequence[str]) -> Expression:
-    """The tree without its `#` entries; the arity of an operator is the number of its two children that are present."""
+    """The tree without its `#` entries; the arity of an operator is the number of its children that are not `#`."""
     nodes: list[tuple[str, str | None, int]] = []
     ancestors: list[list[int]] = []  # (node, number of its two children still to be read)
     for i, (name, text) in enumerate(zip(functions, texts, strict=True)):

@@ -1,4 +1,4 @@
-"""One equation with its label and the facts that files store about it."""
+"""One equation with its label and the metadata that files store."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -8,7 +8,7 @@ from dgl_treestack.expression import Expression
 
 @dataclass(frozen=True)
 class Example:
-    """One equation (or expression, in a file of candidates) with the facts about it.
+    """One equation (or expression, in a file of candidates) with its metadata.
 
     label: 1 correct, 0 incorrect, None unknown. fold: train, validation or test. pair: shared by the two members of a
     matched pair. family: the root derivation it was grown from. certificate: how the label was certified.

@@ -1,4 +1,4 @@
-"""Traced steps as native code, compiled ahead of time by Inductor and kept on disk."""
+"""Traced steps as native code, compiled ahead of time by Inductor and cached on disk."""
 
 import hashlib
 import json
@@ -26,70 +26,68 @@ from dgl_treestack.propagate.compiled.traced import TracedStep
 logger = logging.getLogger(__name__)
 
 OPTIONS: dict[str, Any] = {
-    "cpp.enable_floating_point_contract_flag": "fast",  # a multiplication and an addition in one instruction
+    "cpp.enable_floating_point_contract_flag": "fast",  # fused multiply-add
 }
-SHARED_BY_MODULES = {*vars(nn.Module()), "products", "operators"}  # attributes that are no settings of a cell
+NOT_SETTINGS = {*vars(nn.Module()), "products", "operators"}  # attributes of a cell
 
 
 def eager(step: TracedStep, backward: bool) -> Any:
-    """A step's function, or its gradient's, as a `Graph` of the native loop that runs in Python."""
+    """A step, or its gradient, as a `Graph` for the native loop that runs in Python."""
     return native().Graph(step.backward if backward else step.forward, [*range(len(step.examples(backward=backward)[0]))])
 
 
 def compiled(step: TracedStep, backward: bool) -> Any:
-    """The same as native code, for any number of rows and nodes: from the cache, else traced and compiled."""
-    name = _name(step, backward)
-    note = cache_folder() / f"{name}.json" if name else None
-    with suppress(OSError, ValueError, TypeError, AttributeError):  # no note, or a damaged one
-        if note is not None:
-            file, used = json.loads(note.read_text())
-            if note.with_name(file).exists():
-                return native().Graph(str(note.with_name(file)), used)
+    """The same as native code for any number of rows and nodes, from the cache or else traced and compiled."""
+    key = _name(step, backward)
+    entry = cache_folder() / f"{key}.json" if key else None
+    with suppress(OSError, ValueError, TypeError, AttributeError):  # no entry, or a damaged one
+        if entry is not None:
+            file, used = json.loads(entry.read_text())
+            if entry.with_name(file).exists():
+                return native().Graph(str(entry.with_name(file)), used)
     native()
     examples, rows_per_node = step.examples(backward=backward)
     graph, used = _trace(step.backward if backward else step.forward, examples, rows_per_node)
     path = _compile(graph, [examples[i] for i in used], [rows_per_node[i] for i in used])
-    if note is not None:
+    if entry is not None:
         with suppress(OutputError):  # the cache is read-only
-            atomic.write_text(note, json.dumps([path.name, used]))
+            atomic.write_text(entry, json.dumps([path.name, used]))
     return native().Graph(str(path), used)
 
 
 def _name(step: TracedStep, backward: bool) -> str | None:
-    """A cache key that identifies a kernel without tracing it; None for a cell whose code is not this package's.
+    """The cache key of a kernel, computed without tracing it; None if the cell's code is not from this package.
 
-    It depends on the package's sources, the class and settings of the cell, the form of the step, the type and the platform.
+    It depends on the package's sources, the class and settings of the cell, the form of the step, dtype and platform.
     """
-    cells = [module for module in step.cell.modules() if isinstance(module, Cell)]  # a cell may be made of others
-    for kind in {kind for cell in cells for kind in type(cell).__mro__}:
-        if kind.__module__.split(".")[0] not in (dgl_treestack.__name__, "torch", "abc", "builtins"):
+    cells = [module for module in step.cell.modules() if isinstance(module, Cell)]  # a cell may contain cells
+    for base in {base for cell in cells for base in type(cell).__mro__}:
+        if base.__module__.split(".")[0] not in (dgl_treestack.__name__, "torch", "abc", "builtins"):
             return None
-    settings = [{name: value for name, value in vars(cell).items() if name not in SHARED_BY_MODULES} for cell in cells]
-    # functions of torch, and parts of a cell, whose state follows from its settings
-    written = re.sub(
-        r"(<built-in method \w+ of type object|<dgl_treestack\.[\w.]+ object) at 0x[0-9a-f]+", r"\1", repr(settings)
-    )
-    if " at 0x" in written:  # an object whose text does not say what it computes
+    settings = [{name: value for name, value in vars(cell).items() if name not in NOT_SETTINGS} for cell in cells]
+    # without the addresses of torch functions, and of parts of a cell that follow from its settings
+    text = re.sub(r"(<built-in method \w+ of type object|<dgl_treestack\.[\w.]+ object) at 0x[0-9a-f]+", r"\1", repr(settings))
+    if " at 0x" in text:  # an object whose repr does not say what it computes
         return None
-    kinds, form = [type(cell).__qualname__ for cell in cells], (step.form, step.dtype, step.device)
-    return digest(_sources(), kinds, written, step.layout, form, backward, platform_key(), OPTIONS)
+    classes, form = [type(cell).__qualname__ for cell in cells], (step.form, step.dtype, step.device)
+    return digest(_sources(), classes, text, step.layout, form, backward, platform_key(), OPTIONS)
 
 
 @cache
 def _sources() -> str:
     """A hash of the sources of this package."""
-    whole = hashlib.sha256()
+    checksum = hashlib.sha256()
     for path in sorted(Path(dgl_treestack.__file__).parent.rglob("*.py")):
-        whole.update(path.read_bytes())
-    return whole.hexdigest()
+        checksum.update(path.read_bytes())
+    return checksum.hexdigest()
 
 
 def _trace(function: Any, examples: list[Tensor], rows_per_node: list[int]) -> tuple[torch.fx.GraphModule, list[int]]:
-    """The graph of a function, without what nobody reads, and which of the inputs it uses."""
+    """The graph of a function without dead code, and the indices of the inputs that it uses."""
     nodes = next(len(example) // rows for example, rows in zip(examples, rows_per_node, strict=True) if rows)
     by_row = RowByRow(_torch.trace(function, examples, symbolic=False), nodes)
     graph = _torch.trace(by_row.run, examples)
-    for node in graph.graph.nodes:  # sizes other than of rows and nodes are constants; else an input stays for its size alone
+    for node in graph.graph.nodes:  # only numbers of rows and nodes vary; other sizes become constants, not uses of an input
         if node.target is torch.ops.aten.sym_size.int and (size := node.meta["val"].node.hint) < nodes:
             node.replace_all_uses_with(size)
     graph.graph.eliminate_dead_code()
@@ -97,7 +95,7 @@ def _trace(function: Any, examples: list[Tensor], rows_per_node: list[int]) -> t
     placeholders = [node for node in graph.graph.nodes if node.op == "placeholder"]
     used = [i for i, node in enumerate(placeholders) if node.users]
     for node in placeholders:
-        if not node.users:  # native code that gets unused inputs mistakes their sizes (torch 2.13)
+        if not node.users:  # compiled code mistakes the sizes of unused inputs (torch 2.13)
             graph.graph.erase_node(node)
     graph.recompile()
     return graph, used

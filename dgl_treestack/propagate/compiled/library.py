@@ -1,4 +1,4 @@
-"""csrc/sweep.cpp as a Python module with the custom operator `treestack::linear`, and the cache of native code."""
+"""csrc/sweep.cpp as a Python module, with the custom operator `treestack::linear`, and the cache of native code."""
 
 import fcntl
 import hashlib
@@ -48,14 +48,14 @@ def digest(*parts: object) -> str:
 
 
 def cache_folder() -> Path:
-    """Where native code is kept: TREESTACK_CACHE_DIR, or the user's cache."""
+    """The folder of native code: TREESTACK_CACHE_DIR, or a folder in the user's cache."""
     if folder := os.environ.get("TREESTACK_CACHE_DIR"):
         return Path(folder)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dgl_treestack"
 
 
 def build_once(path: Path, build: Callable[[Path], Path]) -> None:
-    """Build a file unless it exists. build: builds it in a folder. Other processes wait, and then find the file."""
+    """Build a file unless it exists. build: writes the file into a folder. Concurrent processes wait for the first one."""
     if path.exists():
         return
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -67,7 +67,7 @@ def build_once(path: Path, build: Callable[[Path], Path]) -> None:
 
 @cache
 def native() -> Any:
-    """The module. Raises ConfigurationError where it cannot be compiled."""
+    """The native module, compiled if it is not cached. Raises ConfigurationError if it cannot be compiled."""
     path = cache_folder() / f"native-{digest(*(source.read_text() for source in SOURCES), platform_key(), FLAGS)}.so"
     build_once(path, _build)
     spec = importlib.util.spec_from_file_location("treestack_native", path)
@@ -84,7 +84,7 @@ def native() -> Any:
 
 def _build(folder: Path) -> Path:
     if reason := unavailable():
-        raise ConfigurationError(f"Native code cannot be compiled: {reason}. Take the engine 'levels'.")
+        raise ConfigurationError(f"Native code cannot be compiled: {reason}. Use the engine 'levels'.")
     logger.info("compiling the native library")
     torch_folder, file = Path(torch.__file__).parent, folder / "native.so"
     include = torch_folder / "include"
@@ -92,7 +92,7 @@ def _build(folder: Path) -> Path:
     abi = f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}"
     libraries = ["-ltorch", "-ltorch_cpu", "-ltorch_python", "-lc10"]
     command = [str(_torch.cpp_compiler()), *FLAGS, abi, str(SOURCES[0]), "-o", str(file), *folders, *libraries]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        raise ConfigurationError(f"{SOURCES[0].name} cannot be compiled here; take engine 'levels'.\n{done.stderr}")
+    process = subprocess.run(command, capture_output=True, text=True)
+    if process.returncode:
+        raise ConfigurationError(f"{SOURCES[0].name} cannot be compiled here; use the engine 'levels'.\n{process.stderr}")
     return file

@@ -1,9 +1,9 @@
-"""A traced graph rewritten row by row, so that only arithmetic on tensors (n, width) is left.
+"""A traced graph rewritten row by row, so that it consists of arithmetic on tensors (n, width).
 
-A compiler makes one loop over nodes of pointwise operations on tensors of one shape, and several loops with buffers in between
-where shapes differ. So a tensor (n, d, ..., W) is taken apart into d * ... rows (n, W). An operation that only moves numbers (a
-view, a slice, a stack, the gradient of one) is run on the numbers' positions: these tell of which rows, or parts of rows, every
-row of the result consists. Sums over rows become additions. Any other operation is applied to whole tensors.
+Inductor fuses pointwise operations on tensors of one shape into one loop over nodes; where shapes differ, it writes several
+loops with buffers between them. So a tensor (n, d, ..., W) is split into d * ... rows (n, W). An operation that only moves
+elements (a view, a slice, a stack, the gradient of one) is run once on the positions of the elements; the result shows which
+rows, or parts of rows, make up every row. Sums over rows become additions. Other operations are applied to unsplit tensors.
 """
 
 import math
@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.fx.node import map_aggregate, map_arg
 
 aten = torch.ops.aten
-MOST = 32  # rows of a tensor that is taken apart
+MAX_ROWS = 32  # a tensor with more rows is not split
 MOVING = {
     *(aten.view.default, aten._unsafe_view.default, aten.reshape.default, aten.unbind.int, aten.select.int, aten.slice.Tensor),
     *(aten.split_with_sizes.default, aten.unsqueeze.default, aten.squeeze.dim, aten.expand.default, aten.permute.default),
@@ -28,14 +28,14 @@ MOVING = {
 
 
 class Rows:
-    """A tensor (n, *entries.shape, W) as an array of tensors (n, W); None is a row of zeros. like: any row, for its size."""
+    """A tensor (n, *entries.shape, W) as an array of tensors (n, W); None is a row of zeros. like: a row of the same size."""
 
     def __init__(self, entries: np.ndarray, like: Tensor):
         self.entries, self.like = entries, like
 
     @classmethod
     def filled(cls, shape: tuple[int, ...], rows: Iterable[Tensor | None], like: Tensor | None = None) -> "Rows":
-        """From the rows in order; without `like` it is the first that is not None."""
+        """From the rows in order. like: by default the first row that is not None."""
         entries = np.empty(shape, dtype=object)
         for index, row in zip(np.ndindex(shape), rows, strict=True):
             entries[index] = row
@@ -47,14 +47,14 @@ class Rows:
         """All rows, zeros included."""
         return [torch.zeros_like(self.like) if row is None else row for row in self.entries.flat]
 
-    def whole(self) -> Tensor:
-        """The tensor."""
+    def tensor(self) -> Tensor:
+        """The unsplit tensor."""
         rows = self.list()
         return torch.stack(rows, 1).unflatten(1, self.entries.shape) if self.entries.ndim else rows[0]
 
 
 class RowByRow(torch.fx.Interpreter):
-    """Runs a graph that was traced with `nodes` nodes on rows. The tensors may have any other number of nodes."""
+    """Runs a traced graph on rows. nodes: the number of nodes at tracing; the inputs may have another one."""
 
     def __init__(self, graph: torch.fx.GraphModule, nodes: int):
         super().__init__(graph)
@@ -66,10 +66,10 @@ class RowByRow(torch.fx.Interpreter):
         tensor = super().placeholder(target, args, kwargs)
         if self.current.meta["val"].shape[0] == self.nodes:
             self.count = tensor.shape[0]
-        return _apart(tensor)
+        return _to_rows(tensor)
 
     def output(self, target: Any, args: Any, kwargs: Any) -> Any:
-        return map_aggregate(args[0], _whole)
+        return map_aggregate(args[0], _to_tensor)
 
     def run_node(self, n: torch.fx.Node) -> Any:
         self.current = n
@@ -92,22 +92,22 @@ class RowByRow(torch.fx.Interpreter):
         if result is not NotImplemented:
             return result
 
-        def whole(value: Any) -> Any:
-            if type(value) is int and value and value % self.nodes == 0:  # a size, of which the number of nodes is a factor
+        def argument(value: Any) -> Any:
+            if type(value) is int and value and value % self.nodes == 0:  # a size: a multiple of the number of nodes
                 return self.count * (value // self.nodes)
-            return _whole(value)
+            return _to_tensor(value)
 
-        return map_aggregate(target(*map_aggregate(args, whole), **map_aggregate(kwargs, whole)), _apart)
+        return map_aggregate(target(*map_aggregate(args, argument), **map_aggregate(kwargs, argument)), _to_rows)
 
 
-Part = tuple[int, int, int]  # row of the arguments, first number, last number + 1
+Part = tuple[int, int, int]  # row of the arguments, first element, last element + 1
 Move = list[tuple[tuple[int, ...], list[list[Part]]]]  # per result, its shape between n and W, and the parts of every row
 
 
 def _move(node: torch.fx.Node) -> Move | None:
-    """Where every row of the results of an operation comes from, if it only moves rows and parts of rows; else None.
+    """The parts of every row of an operation's results, if it only moves rows and parts of rows; else None.
 
-    The operation is run on the positions of all numbers, counted from 1 on, in which a new zero is 0.
+    The operation is run on the positions of all elements, counted from 1, so that a 0 in its results is a zero.
     """
     widths: list[int] = []
 
@@ -124,9 +124,9 @@ def _move(node: torch.fx.Node) -> Move | None:
     results = node.target(*map_arg(node.args, positions), **map_arg(node.kwargs, positions))  # type: ignore[operator]
     ends, move = np.cumsum(widths), []
     for result in results if isinstance(results, list | tuple) else [results]:
-        if result.dim() < 2 or not result.shape[-1] or math.prod(result.shape[1:-1]) > MOST:
+        if result.dim() < 2 or not result.shape[-1] or math.prod(result.shape[1:-1]) > MAX_ROWS:
             return None
-        if result.shape[0] != inputs[0].shape[0] or not bool((result == result[:1]).all()):  # nodes are moved too
+        if result.shape[0] != inputs[0].shape[0] or not bool((result == result[:1]).all()):  # moves nodes, too
             return None
         table = result[0].numpy()
         move.append((table.shape[:-1], [_parts(row, ends) for row in table.reshape(-1, table.shape[-1])]))
@@ -134,7 +134,7 @@ def _move(node: torch.fx.Node) -> Move | None:
 
 
 def _parts(positions: np.ndarray, ends: np.ndarray) -> list[Part]:
-    """The parts of which a row consists; part (-1, 0, k) is k zeros."""
+    """The parts of a row; part (-1, 0, k) is k zeros."""
     source = np.where(positions > 0, np.searchsorted(ends, positions - 1, side="right"), -1)
     starts = np.flatnonzero(np.concatenate([[True], (np.diff(positions) != 1) | (np.diff(source) != 0)]))
     parts: list[Part] = []
@@ -162,7 +162,7 @@ def _joined(parts: list[Part], sources: list[Tensor]) -> Tensor | None:
 
 
 def _pointwise(target: Any, args: Any, kwargs: Any) -> Any:
-    """Row by row, arrays broadcast against each other; zeros are dropped from sums and products."""
+    """Apply a pointwise operation row by row, with broadcasting of the arrays. Sums and products skip rows of zeros."""
     arrays = [value for value in args if isinstance(value, Rows)]
     if not arrays or len({value.entries.ndim for value in arrays}) > 1:
         return NotImplemented
@@ -170,7 +170,7 @@ def _pointwise(target: Any, args: Any, kwargs: Any) -> Any:
         return NotImplemented
     like = max((value.like for value in arrays), key=lambda tensor: tensor.shape[-1])
     shape = np.broadcast_shapes(*(value.entries.shape for value in arrays))
-    if int(np.prod(shape)) > MOST:
+    if int(np.prod(shape)) > MAX_ROWS:
         return NotImplemented
     columns = [np.broadcast_to(value.entries, shape) if isinstance(value, Rows) else None for value in args]
 
@@ -230,8 +230,8 @@ RULES: dict[Any, Callable[..., Any]] = {
 }
 
 
-def _apart(tensor: Any) -> Any:
-    """A tensor as rows, if it has few."""
+def _to_rows(tensor: Any) -> Any:
+    """A tensor as rows, unless it has too many."""
     if not _can_be_rows(tensor):
         return tensor
     shape = tuple(int(size) for size in tensor.shape[1:-1])
@@ -241,8 +241,8 @@ def _apart(tensor: Any) -> Any:
 def _can_be_rows(value: Any) -> bool:
     if not isinstance(value, Tensor) or value.dim() < 2 or not value.is_floating_point():
         return False
-    return bool(value.shape[-1]) and math.prod(value.shape[1:-1]) <= MOST
+    return bool(value.shape[-1]) and math.prod(value.shape[1:-1]) <= MAX_ROWS
 
 
-def _whole(value: Any) -> Any:
-    return value.whole() if isinstance(value, Rows) else value
+def _to_tensor(value: Any) -> Any:
+    return value.tensor() if isinstance(value, Rows) else value

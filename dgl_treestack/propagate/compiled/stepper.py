@@ -1,4 +1,4 @@
-"""The compiled `Stepper`: the loops over frontiers are in csrc/sweep.cpp; their input is put together here."""
+"""The compiled `Stepper`. The loops over frontiers are in csrc/sweep.cpp; this module assembles their inputs."""
 
 from collections.abc import Callable
 from typing import Any, cast
@@ -12,8 +12,8 @@ from dgl_treestack.propagate.compiled.library import native
 from dgl_treestack.propagate.compiled.traced import Form, TracedStep
 from dgl_treestack.propagate.levels.sweep import Buffers, Work
 
-Build = Callable[[TracedStep, bool], Any]  # a step, and whether its gradient is meant -> a `Graph` of the native library
-ALIGNMENT = 16  # numbers, of the native arena
+Build = Callable[[TracedStep, bool], Any]  # (step, whether to build its gradient) -> a `Graph` of the native library
+ALIGNMENT = 16  # elements, in the native arena
 
 
 class _Steps:
@@ -36,7 +36,7 @@ _steps_of_cell: "WeakKeyDictionary[Cell, _Steps]" = WeakKeyDictionary()
 
 
 class CompiledStepper:
-    """A `Stepper` without signals. It keeps no buffers: they are results of the autograd function and would keep its graph."""
+    """A `Stepper` without signals. It stores no buffers: outputs of the autograd function would keep its graph alive."""
 
     def __init__(self, work: Work, build: Build):
         self.work, self.build = work, build
@@ -74,8 +74,8 @@ class CompiledStepper:
 
     def _make_step(self, key: tuple) -> None:
         cell = self.work.cell
-        native()  # has the custom operator
-        with torch.inference_mode(False):  # the step is cached and serves training too
+        native()  # registers the custom operator
+        with torch.inference_mode(False):  # the cached step is used in training too
             traced = TracedStep(cell, *key[:3])
             calls = [
                 native().Call(
@@ -87,7 +87,7 @@ class CompiledStepper:
 
     def forward(self, buffers: Buffers, recording: bool) -> None:
         arena, mark = self.work.arena, self.work.arena.mark()
-        self.sweep.forward(list(buffers.values()), self._per_node(), self._block(whole=recording), recording)
+        self.sweep.forward(list(buffers.values()), self._per_node(), self._block(all_frontiers=recording), recording)
         if not recording:
             arena.reset_to(mark)
 
@@ -97,7 +97,7 @@ class CompiledStepper:
                 traced, step = self.steps.steps[key]
                 step.set_backward(self.build(traced, True), traced.layout.destinations, traced.layout.calls_with_gradient)
                 self.steps.with_backward.add(key)
-        block = self._block(whole=False)
+        block = self._block(all_frontiers=False)
         self.sweep.backward(list(buffers.values()), self._per_node(), list(gradients.values()), input_gradient, block)
 
     def settle(self) -> list[Tensor | None]:
@@ -107,10 +107,10 @@ class CompiledStepper:
     def _per_node(self) -> list[Tensor]:
         return [*([] if self.work.inputs is None else [self.work.inputs]), *self.work.noise.values()]
 
-    def _block(self, *, whole: bool) -> Tensor:
-        """Memory for the results of linear maps: of the whole sweep, or of its largest frontier."""
+    def _block(self, *, all_frontiers: bool) -> Tensor:
+        """Memory for the results of linear maps: of all frontiers, or of the largest one."""
         sizes = [0]
         for frontier in self.work.plan.frontiers:
             count, (traced, _) = frontier.stop - frontier.start, self.steps.steps[self.keys[frontier.arity]]
             sizes.append(sum(count * torch.Size(shape).numel() + ALIGNMENT for shape in traced.layout.y_shapes))
-        return self.work.arena.empty(sum(sizes) if whole else max(sizes))
+        return self.work.arena.empty(sum(sizes) if all_frontiers else max(sizes))

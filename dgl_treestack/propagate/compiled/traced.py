@@ -5,7 +5,7 @@
     backward   [buffers..., children's rows, external input, noise..., y..., gradients of the rows written...]
                -> [gradients of children's fields and external input..., x and gradient of y, call by call...]
 
-Backward recomputes what is pointwise from the children and the saved y; no linear map is computed twice.
+Backward recomputes pointwise operations from the children and the saved y; no linear map is computed twice.
 """
 
 import weakref
@@ -22,7 +22,7 @@ from dgl_treestack.cells import Cell, OperatorLinear, Shape, State
 
 @dataclass(frozen=True)
 class Form:
-    """What kind of step: of nodes of this arity, with external input or without, with dropout on these fields."""
+    """The form of a step: the arity of its nodes, whether they have external input, the fields with dropout."""
 
     arity: int
     external: bool
@@ -31,11 +31,11 @@ class Form:
 
 @dataclass(frozen=True)
 class Layout:
-    """What the native loop has to know of a step.
+    """What the native loop needs to know about a step.
 
-    products: of every call of `linear`. y_shapes: of its results, without the first dimension. destinations: of every gradient
-    that `backward` returns, the index of the field, or -1 for external input. calls_with_gradient: the calls whose x and
-    gradient of y follow.
+    products: the product of every call of `linear`. y_shapes: shapes of the results, without the first dimension.
+    destinations: for every gradient that `backward` returns, the index of its field, or -1 for external input.
+    calls_with_gradient: the calls whose x and gradient of y `backward` returns after that.
     """
 
     products: tuple[str, ...]
@@ -45,7 +45,7 @@ class Layout:
 
 
 class _ForwardOps:
-    """`Ops` that calls the custom operator `treestack::linear`, and lists products and results."""
+    """`Ops` that calls the custom operator `treestack::linear`, and records products and results."""
 
     def __init__(self, cell: Cell, arity: int):
         self.cell, self.arity = cell, arity
@@ -60,7 +60,7 @@ class _ForwardOps:
 
 
 class _BackwardOps:
-    """`Ops` that returns the saved results, and lists every x."""
+    """`Ops` that returns the saved results, and records every x."""
 
     def __init__(self, y: Sequence[Tensor]):
         self.y = y
@@ -89,7 +89,7 @@ class _SavedLinear(torch.autograd.Function):
 
 
 class TracedStep:
-    """Both functions of a cell's step of one form, their layout, and examples to trace them with."""
+    """Forward and backward of a cell's step of one form, their layout, and example inputs for tracing."""
 
     def __init__(self, cell: Cell, form: Form, dtype: torch.dtype, device: torch.device):
         self._cell, self.form, self.dtype, self.device = weakref.ref(cell), form, dtype, device
@@ -104,9 +104,9 @@ class TracedStep:
 
     @property
     def cell(self) -> Cell:
-        """The cell, referenced weakly: steps are cached for as long as their cell lives."""
+        """The cell, referenced weakly: steps are cached as long as their cell exists."""
         cell = self._cell()
-        assert cell is not None, "the cell of this step is gone"
+        assert cell is not None, "the cell of this step was deleted"
         return cell
 
     def forward(self, tensors: list[Tensor]) -> list[Tensor]:
@@ -124,9 +124,9 @@ class TracedStep:
         return [*gradients.values(), *(tensor for call in sorted(pairs) for tensor in pairs[call])]
 
     def _gradients(self, tensors: list[Tensor]) -> tuple[dict[int, Tensor], dict[int, tuple[Tensor, Tensor]]]:
-        """Gradients by destination, as far as there are any, and x and gradient of y by call."""
+        """Gradients by destination, and x and gradient of y by call, where there is a gradient."""
         fields, calls = list(self.cell.fields), len(self.layout.products)
-        arriving = tensors[-len(fields) :]
+        row_gradients = tensors[-len(fields) :]
         y = [saved.detach().requires_grad_() for saved in tensors[-len(fields) - calls : -len(fields)]]
         children, per_node = self._read(tensors)
         leaves = {i: children[name].requires_grad_() for i, name in enumerate(fields)}
@@ -135,7 +135,7 @@ class TracedStep:
         with torch.enable_grad():
             ops = _BackwardOps(y)
             state = self._step(ops, children, per_node)
-            outputs = [(state[name], g) for name, g in zip(fields, arriving, strict=True) if state[name].requires_grad]
+            outputs = [(state[name], g) for name, g in zip(fields, row_gradients, strict=True) if state[name].requires_grad]
             gradients = torch.autograd.grad(
                 [value for value, _ in outputs], [*leaves.values(), *y], [g for _, g in outputs], allow_unused=True
             )
@@ -157,9 +157,9 @@ class TracedStep:
         return self.cell.node(ops, children, inputs, noise)[0]
 
     def examples(self, *, backward: bool) -> tuple[list[Tensor], list[int]]:
-        """Inputs to trace a function with, and how many rows per node each has; 0 for the buffers.
+        """Example inputs for tracing, and the rows per node of each; 0 for the buffers.
 
-        Numbers of nodes and rows differ from every size of a tensor, so that a tracer cannot mistake one for the other.
+        The numbers of nodes and rows differ from every other size, so that the tracer does not confuse them.
         """
         arity, state_shapes = self.form.arity, list(self.cell.fields.values())
         shapes = [*state_shapes, *self.node_shapes, *self.layout.y_shapes]

@@ -15,8 +15,8 @@ r"""The fast driver: the same steps as `topo`, over contiguous rows, with one au
 `plan`      the row of every node: distinct leaves, then operators by level, arity and operator; equal subtrees once
 `sweep`     forward and backward over the frontiers, as one autograd function around buffers whose memory is kept
 `eager`     steps in Python, recorded by autograd or recomputed in backward; the linear maps per operator, their gradients
-`compiled`  (the package beside this one) steps as native code
+`compiled`  (the package `propagate.compiled`) steps as native code
 
-Sharing is exact: equal subtrees have equal states, and gradients are summed over their uses. It is off where nodes have an
-external input or a dropout mask of their own.
+Sharing is exact: equal subtrees have equal states, and gradients are summed over their uses. Sharing is off with external
+input and with dropout masks per node.
 """

@@ -1,11 +1,11 @@
-"""Steps in Python, as the cell has them, recorded by autograd frontier by frontier: for any cell and signal, on any device.
+"""Steps in Python: `Cell.node`, recorded by autograd frontier by frontier, for any cell and signal, on any device.
 
 For a large batch no records are kept, and backward recomputes every step (gradient checkpointing, Chen et al. 2016,
 https://arxiv.org/abs/1604.06174).
 
-The linear maps per operator are one loop over the segments of a frontier, in place of what autograd would do: a node for every
-map, a sum for every use of a weight. Every map writes its rows of one result. Weight gradients of few rows are deferred, and
-all rows of an operator are then multiplied at once.
+The linear maps of a frontier are one autograd function that loops over segments; autograd alone would record one node per map
+and add up weight gradients once per use. Every map writes its rows of one result. Weight gradients of few rows are deferred:
+one matrix product per operator computes them for many frontiers.
 """
 
 import math
@@ -20,7 +20,7 @@ from dgl_treestack.cells import OperatorLinear
 from dgl_treestack.propagate.levels.plan import Frontier
 from dgl_treestack.propagate.levels.sweep import Buffers, Work
 
-Key = tuple[str, str, str]  # weight or bias, product, the operator's key in it
+Key = tuple[str, str, str]  # "weight" or "bias", product, key of the operator in the product
 
 
 class Record(NamedTuple):
@@ -41,40 +41,40 @@ class EagerStepper:
 
     def forward(self, buffers: Buffers, recording: bool) -> None:
         arena = self.work.arena
-        keeping = recording and self.work.plan.rows <= self.work.options.recorded_rows
+        keep_records = recording and self.work.plan.rows <= self.work.options.recorded_rows
         for frontier in self.work.plan.frontiers:
             mark = arena.mark()
-            record = self._step(frontier, buffers, keeping)
+            record = self._step(frontier, buffers, keep_records)
             for name, value in record.outputs.items():
                 buffers[name][frontier.start : frontier.stop, : value.shape[1]] = value.detach()
-            if keeping:
+            if keep_records:
                 self.records.append(record)
             else:
                 arena.reset_to(mark)
 
     def backward(self, buffers: Buffers, gradients: Buffers, input_gradient: Tensor | None) -> None:
         arena = self.work.arena
-        self.maps.settle()  # discards what a failed backward pass has left
+        self.maps.settle()  # discards the gradients of a failed backward pass
         for i in reversed(range(len(self.work.plan.frontiers))):
             frontier, mark = self.work.plan.frontiers[i], arena.mark()
             record = self.records[i] if self.records else self._step(frontier, buffers, recording=True)
             outputs = {name: value for name, value in record.outputs.items() if value.requires_grad}
-            arriving = [gradients[name][frontier.start : frontier.stop, : v.shape[1]] for name, v in outputs.items()]
+            output_gradients = [gradients[name][frontier.start : frontier.stop, : v.shape[1]] for name, v in outputs.items()]
             input_gradients = torch.autograd.grad(
-                [*outputs.values()], record.inputs, arriving, allow_unused=True, retain_graph=True
+                [*outputs.values()], record.inputs, output_gradients, allow_unused=True, retain_graph=True
             )
             for name, gradient in zip(self.work.cell.fields, input_gradients, strict=False):
                 if gradient is not None:
                     gradients[name].index_add_(0, frontier.children, gradient.flatten(0, 1))
             if input_gradient is not None and input_gradients[-1] is not None:
                 input_gradient.index_add_(0, frontier.nodes, input_gradients[-1])
-            if not self.records:  # deferred rows may be gradients of another map's x, passed on without a copy
+            if not self.records:  # deferred rows may be gradients of another map's x, in the arena's memory
                 self.maps.settle_deferred()
                 arena.reset_to(mark)
 
     def settle(self) -> list[Tensor | None]:
         gradients = self.maps.settle()
-        return [gradients.pop(key, None) for key in self.maps.parameters]  # referenced once, autograd need not copy them
+        return [gradients.pop(key, None) for key in self.maps.parameters]  # no second reference: autograd would copy
 
     def _step(self, frontier: Frontier, buffers: Buffers, recording: bool) -> Record:
         work, count = self.work, frontier.stop - frontier.start
@@ -136,7 +136,7 @@ class Map:
 
 
 class Deferred(NamedTuple):
-    """Rows of x and of the gradient of y by map."""
+    """Rows of x and of the gradient of y, from which the gradients of the maps are still to be computed."""
 
     maps: list[Map]
     x: Sequence[Tensor]
@@ -147,7 +147,7 @@ class LinearMaps:
     """The linear maps of a cell during one sweep, for the operators that occur, and the gradients of their parameters."""
 
     def __init__(self, work: Work):
-        self.cell, self.arena, self.most_deferred = work.cell, work.arena, work.options.deferred_rows
+        self.cell, self.arena, self.max_deferred = work.cell, work.arena, work.options.deferred_rows
         self.parameters: dict[Key, Tensor] = {}
         for operator in work.plan.operators:
             for product, linear in work.cell.products.items():
@@ -161,7 +161,7 @@ class LinearMaps:
         self.deferred_rows: dict[str, int] = {}
 
     def forward(self, product: str, frontier: Frontier, x: Tensor) -> Tensor:
-        """Weight and bias of every row's operator: (n, ..., in) -> (n, ..., out)."""
+        """Apply weight and bias of every row's operator: (n, ..., in) -> (n, ..., out)."""
         rows = x if x.dim() == 2 else x.reshape(-1, x.shape[-1])
         maps, sizes = self._segments(product, frontier, x)
         result = self.arena.empty(math.prod(x.shape[:-1]), maps[0].outputs)
@@ -170,7 +170,7 @@ class LinearMaps:
         return result.unflatten(0, x.shape[:-1]) if x.dim() > 2 else result
 
     def backward(self, product: str, frontier: Frontier, x: Tensor, gradient_y: Tensor) -> Tensor:
-        """The gradient of x; those of the parameters are added up here."""
+        """Return the gradient of x; those of the parameters are accumulated in the maps."""
         maps, sizes = self._segments(product, frontier, x)
         count, inputs = math.prod(x.shape[:-1]), maps[0].inputs
         rows, gradient_rows = x.reshape(count, x.shape[-1]), gradient_y.reshape(count, gradient_y.shape[-1])
@@ -178,12 +178,12 @@ class LinearMaps:
         if inputs:
             for segment_map, segment, out in zip(maps, _split(gradient_rows, sizes), _split(gradient_x, sizes), strict=True):
                 torch.mm(segment, cast(Tensor, segment_map.weight), out=out)
-        if len(maps) == 1 and count > self.most_deferred // 8:  # while the rows are in the cache
+        if len(maps) == 1 and count > self.max_deferred // 8:  # now, while the rows are in the processor's cache
             maps[0].accumulate(rows, gradient_rows)
         else:
             self.deferred.setdefault(product, []).append(Deferred(maps, _split(rows, sizes), _split(gradient_rows, sizes)))
             self.deferred_rows[product] = self.deferred_rows.get(product, 0) + count
-            if self.deferred_rows[product] > self.most_deferred:
+            if self.deferred_rows[product] > self.max_deferred:
                 self._settle(product)
         return gradient_x.view(*x.shape[:-1], inputs)
 
@@ -204,7 +204,7 @@ class LinearMaps:
         return self.maps_of_frontier[product, frontier.start], [size * repeats for size in sizes] if repeats > 1 else sizes
 
     def settle(self) -> dict[Key, Tensor]:
-        """Return the gradients of all parameters that were used, and forget them."""
+        """Return the gradients of all parameters that were used, and reset them."""
         self.settle_deferred()
         gradients: dict[Key, Tensor] = {}
         for key, linear_map in self.maps.items():
@@ -240,9 +240,9 @@ class _Linear(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, arriving: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, gradient_y: Tensor) -> tuple[Tensor | None, ...]:
         (x,) = ctx.saved_tensors
-        return ctx.maps.backward(ctx.product, ctx.frontier, x, arriving), None, None, None, None
+        return ctx.maps.backward(ctx.product, ctx.frontier, x, gradient_y), None, None, None, None
 
 
 def _split(rows: Tensor, sizes: Sequence[int]) -> Sequence[Tensor]:

@@ -4,8 +4,8 @@
              L .. R-2          operators, sorted by level, arity, operator     <- frontiers, each with segments of one operator
              R-1               a row of zeros: the roots of equations, which have no state
 
-The level of a node is its height, so every child's row precedes its parent's. Equal subtrees have equal states: shared, they
-have one row, and `row` maps the nodes of the trees to rows.
+The level of a node is its height, so every child's row precedes its parent's. Equal subtrees have equal states and may share a
+row; `row` maps the nodes of the trees to rows.
 """
 
 import itertools
@@ -25,15 +25,15 @@ from dgl_treestack.expression.operators import Signature
 
 @dataclass(frozen=True)
 class Options:
-    """Settings of the engine. They change time and memory, and results by rounding alone.
+    """Settings of the engine. They affect speed and memory; results change by rounding only.
 
-    share: equal subtrees may have one row.
-    frontier_rows: most rows of a frontier, which bounds the memory of a step's intermediate results.
-    recorded_rows: most rows of a batch for which eager steps keep autograd's records. They take several times the memory of
-    the buffers; without them backward recomputes every step.
-    deferred_rows: most rows of a product whose weight gradients eager steps defer.
-    arena_numbers: size from which on a tensor lies in the arena; a smaller one comes from torch's allocator.
-    arena_bytes: largest block that is kept from sweep to sweep.
+    share: whether equal subtrees may share a row.
+    frontier_rows: maximum rows of a frontier, which bounds the memory of a step's intermediate results.
+    recorded_rows: maximum rows of a batch for which eager steps keep autograd's records. Records take several times the memory
+    of the buffers; without them backward recomputes every step.
+    deferred_rows: maximum rows of a product whose weight gradients eager steps defer.
+    arena_numbers: minimum elements of a tensor in the arena; a smaller tensor comes from torch's allocator.
+    arena_bytes: maximum size of a block that is kept from sweep to sweep.
     """
 
     share: bool = True
@@ -62,8 +62,9 @@ class Frontier(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """rows: R. row: (N,) the row of every node. token, number: (L,) of the leaves. frontiers: in order of computation.
+    """The rows and frontiers of a batch.
 
+    rows: R. row: (N,) the row of every node. token, number: (L,) of the leaves. frontiers: in order of computation.
     operators: those that occur in frontiers. width: the largest number of children.
     """
 
@@ -79,8 +80,8 @@ class Plan:
 class Plans:
     """Plans of batches.
 
-    The plan of a forest is made when it is first asked for, and cached. The plan of a graph is made at every call, because
-    graphs may be changed. forests: those of batches that were made together; all are planned when one of them is.
+    The plan of a forest is made at the first call and cached. The plan of a graph is made at every call, because graphs may be
+    changed. forests: those of batches that were built together; the first call plans all of them.
     """
 
     def __init__(self, signature: Signature, forests: Sequence[Forest] = (), *, options: Options = Options()):
@@ -98,7 +99,7 @@ class Plans:
     ) -> Plan:
         """The plan with its indices on a device.
 
-        noise_subtree: (N,) subtrees by which dropout was drawn. If the graph was changed since, no rows are shared.
+        noise_subtree: (N,) subtree ids by which dropout was drawn. If the graph has changed since, no rows are shared.
         checked: the result of `check` for a graph, to skip the check.
         """
         shared, rows = shared and self.options.share, self.options.frontier_rows
@@ -120,13 +121,13 @@ class Plans:
 def make_plan(
     nodes: Columns, signature: Signature, *, shared: bool, device: torch.device, frontier_rows: int = Options.frontier_rows
 ) -> Plan:
-    """The plan of a batch, made on the CPU, its indices on a device.
+    """Make the plan of a batch on the CPU, with its indices on a device.
 
-    shared: one row for all equal subtrees; without it only leaves share rows. frontier_rows: see `Options`.
+    shared: one row for equal subtrees; otherwise only leaves share rows. frontier_rows: see `Options`.
     """
     op, children = nodes.op, nodes.children
     root = signature.index[signature.root] if signature.root else NO_OPERATOR - 1
-    order = nodes.subtree.argsort(kind="stable")  # subtrees are numbered: leaves, operators by level, arity and name, roots
+    order = nodes.subtree.argsort(kind="stable")  # order of ids: leaves, operators by level, arity and name, roots
     subtree = nodes.subtree[order]
     first = np.ones(len(order), dtype=bool)  # whether a node is the first of its row
     first[1:] = subtree[1:] != subtree[:-1]
@@ -142,12 +143,12 @@ def make_plan(
     arity = (inner_children >= 0).sum(1)
     child_rows = row[inner_children[inner_children >= 0]]
     arrays = row, nodes.token.take(leaf_nodes), nodes.number.take(leaf_nodes), inner_nodes, child_rows
-    rows, token, number, inner, below = [torch.from_numpy(array).to(device, non_blocking=True) for array in arrays]
+    rows, token, number, node_index, child_index = [torch.from_numpy(array).to(device, non_blocking=True) for array in arrays]
     frontiers, edge, levels = [], 0, nodes.height.take(inner_nodes)
     for start, stop, operators, sizes in _frontiers(levels, arity, op.take(inner_nodes), signature, frontier_rows):
         edges = slice(edge, edge := edge + (stop - start) * int(arity[start]))
         span = leaves + start, leaves + stop, int(arity[start])
-        frontiers.append(Frontier(*span, inner[start:stop], below[edges], operators, sizes))
+        frontiers.append(Frontier(*span, node_index[start:stop], child_index[edges], operators, sizes))
     return Plan(
         rows=len(node_of_row) + 1,
         row=rows,
@@ -160,15 +161,15 @@ def make_plan(
 
 
 def _frontiers(
-    level: np.ndarray, arity: np.ndarray, op: np.ndarray, signature: Signature, most_rows: int
+    level: np.ndarray, arity: np.ndarray, op: np.ndarray, signature: Signature, max_rows: int
 ) -> Iterator[tuple[int, int, tuple[str, ...], tuple[int, ...]]]:
-    """Start, stop, operators and sizes of the segments of every frontier of operators (n,), in order."""
+    """Start, stop, operators and sizes of the segments of every frontier, from the columns (n,) of the sorted operators."""
     if not len(op):
         return
     new_frontier = (level[1:] != level[:-1]) | (arity[1:] != arity[:-1])
     new_segment = new_frontier | (op[1:] != op[:-1])
     runs = itertools.pairwise([0, *(np.flatnonzero(new_frontier) + 1).tolist(), len(op)])
-    starts = [start for run in runs for start in range(*run, most_rows)]
+    starts = [start for run in runs for start in range(*run, max_rows)]
     cuts = sorted({*starts, *(np.flatnonzero(new_segment) + 1).tolist()})
     operators = tuple([signature.names[i] for i in op.take(cuts).tolist()])
     sizes = tuple([end - start for start, end in itertools.pairwise([*cuts, len(op)])])

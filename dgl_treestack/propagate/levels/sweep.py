@@ -1,12 +1,12 @@
 """The sweep over the frontiers of a plan, forward and backward, as one autograd function, and its memory.
 
-Forward, frontier by frontier: the rows of the children are gathered from the buffers, the cell takes its step, the new rows are
-written. Backward, in reverse order: the gradient of a frontier's rows goes through its step and is added to the gradients of
-the children's rows. A `Stepper` computes the steps and their gradients.
+Forward, frontier by frontier: the rows of the children are gathered from the buffers, the cell computes its step, the new rows
+are written. Backward, in reverse order: the gradient of a frontier's rows is propagated through its step and added to the
+gradients of the children's rows. A `Stepper` computes the steps and their gradients.
 
-The memory is kept from one sweep to the next, because fresh pages of the operating system cost more than the computation. A
-sweep takes tensors one after the other from a block. When neither its autograd graph nor its states are referenced any more,
-the block is kept for the next sweep. GPUs have a caching allocator of their own.
+Sweeps reuse memory, because fresh pages of the operating system cost more than the computation. A sweep allocates tensors one
+after the other in a block. When neither its autograd graph nor its states are referenced any more, the next sweep may take the
+block. On GPUs torch's caching allocator does this.
 """
 
 import math
@@ -39,7 +39,7 @@ class Arena:
         if device.type == "cpu":
             with suppress(KeyError, IndexError):  # another thread may have taken the last block
                 self.blocks.append(_free_blocks[dtype].pop())
-        self.used = 0  # numbers of the last block
+        self.used = 0  # elements of the last block
 
     def empty(self, *shape: int) -> Tensor:
         """An uninitialised tensor."""
@@ -59,7 +59,7 @@ class Arena:
         return len(self.blocks), self.used
 
     def reset_to(self, mark: tuple[int, int]) -> None:
-        """Free what was taken since the mark. Tensors in blocks that were begun since stay taken."""
+        """Free the tensors allocated since the mark, unless a new block was begun since."""
         if len(self.blocks) == mark[0]:
             self.used = mark[1]
 
@@ -74,7 +74,7 @@ class Arena:
 
 @dataclass(frozen=True, eq=False)
 class Work:
-    """The input of a sweep. inputs: external input (N, input_size) or None. signals: shapes of those that are asked for."""
+    """The input of a sweep. inputs: external input (N, input_size) or None. signals: shapes of the requested ones."""
 
     cell: Cell
     plan: Plan
@@ -93,9 +93,9 @@ class Work:
 class Stepper(Protocol):
     """Computes a cell's steps and their gradients.
 
-    parameters: what `settle` returns gradients of. `forward` fills the buffers, and saves what `backward` needs if `recording`.
-    `backward` adds to the gradients of the buffers, and to those of external input unless None. `settle` returns the gradients
-    of the parameters, None for those that were not used.
+    `forward` fills the buffers and, if `recording`, saves what `backward` needs. `backward` adds to the gradients of the
+    buffers, and to that of external input unless it is None. `settle` returns the gradients of `parameters`, None for those
+    that were not used.
     """
 
     parameters: list[Tensor]
@@ -114,12 +114,12 @@ def run(
     noise: Mapping[str, Tensor],
     noise_subtree: np.ndarray | None,
     plans: Plans,
-    stepper_of: Callable[[Work], Stepper],
+    make_stepper: Callable[[Work], Stepper],
     checked: Checked | None = None,
 ) -> tuple[Buffers, Tensor, Arena]:
-    """Run a cell, see `propagate.compute`: the rows of fields and signals, the row of every node, the memory of the rows.
+    """Run a cell, see `propagate.compute`. Returns the rows of fields and signals, the row of every node, the rows' arena.
 
-    noise_subtree: (N,) numbers of subtrees if dropout was drawn per subtree. checked: the result of `check` for a graph.
+    noise_subtree: (N,) subtree ids if dropout was drawn per subtree. checked: the result of `check` for a graph.
     """
     parameter = next(cell.parameters())
     inputs = feature(source, "input").to(parameter.device) if cell.input_size else None
@@ -128,7 +128,7 @@ def run(
     shapes = {name: tuple(plan.width if size == PER_CHILD else size for size in cell.signals[name]) for name in signals}
     arena = Arena(parameter.dtype, parameter.device, plans.options)
     work = Work(cell, plan, inputs, noise, shapes, arena, plans.options)
-    buffers = sweep(work, stepper_of(work), cell.leaf(plan.token, plan.number)["h"])
+    buffers = sweep(work, make_stepper(work), cell.leaf(plan.token, plan.number)["h"])
     rows = {name if name in cell.fields else f"signal/{name}": buffer for name, buffer in buffers.items()}
     return rows, plan.row, arena
 
@@ -148,28 +148,28 @@ class _Sweep(torch.autograd.Function):
     ) -> tuple[Tensor, ...]:
         buffers = {name: work.arena.empty(work.plan.rows, *shape) for name, shape in work.shapes.items()}
         for name, buffer in buffers.items():
-            if name in work.signals:  # some steps lack some signals
+            if name in work.signals:  # a step need not compute all signals
                 buffer.zero_()
-            of_leaves = buffer.narrow(0, 0, len(leaves))
-            of_leaves.copy_(leaves) if name == "h" else of_leaves.fill_(work.cell.empty.get(name, 0.0))
+            leaf_rows = buffer.narrow(0, 0, len(leaves))
+            leaf_rows.copy_(leaves) if name == "h" else leaf_rows.fill_(work.cell.empty.get(name, 0.0))
             buffer.select(0, -1).zero_()
         stepper.forward(buffers, recording)
         ctx.work, ctx.stepper, ctx.leaves = work, stepper, len(leaves)
         ctx.wants_inputs = inputs is not None and inputs.requires_grad and bool(work.plan.frontiers)
-        # `backward` reads these again: saved, so that torch reports a change in between
-        read = [] if inputs is None else [inputs]
-        ctx.save_for_backward(*buffers.values(), *read, *work.noise.values(), *stepper.parameters)
+        # `backward` reads all of these: saved, so that torch reports a change in place
+        external = [] if inputs is None else [inputs]
+        ctx.save_for_backward(*buffers.values(), *external, *work.noise.values(), *stepper.parameters)
         ctx.set_materialize_grads(False)
         return tuple(buffers.values())
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, *arriving: Tensor | None) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, *output_gradients: Tensor | None) -> tuple[Tensor | None, ...]:
         work, stepper = ctx.work, ctx.stepper
         buffers = dict(zip(work.shapes, ctx.saved_tensors, strict=False))
         mark = work.arena.mark()
         gradients = {name: work.arena.empty(*buffer.shape) for name, buffer in buffers.items()}
-        for gradient, output_gradient in zip(gradients.values(), arriving, strict=True):
+        for gradient, output_gradient in zip(gradients.values(), output_gradients, strict=True):
             gradient.zero_() if output_gradient is None else gradient.copy_(output_gradient)
         input_gradient = torch.zeros_like(work.inputs) if ctx.wants_inputs else None
         stepper.backward(buffers, gradients, input_gradient)

@@ -1,7 +1,7 @@
 // The linear maps of operators: forward, gradient of x, gradients of weight and bias; and the memory of their results.
 //
-// Most products are of a few rows. They are computed by the BLAS that torch is linked to, because torch's own calls take longer
-// to begin than such products take. On other devices, of other numbers, and where torch has no such BLAS, they are torch's.
+// Most products have few rows. The BLAS that torch is linked to computes them, because the overhead of a torch call exceeds the
+// time of such a product. On other devices, for other dtypes and without that BLAS, torch computes them.
 
 #pragma once
 
@@ -11,7 +11,7 @@
 #include <cstring>
 #include <numeric>
 
-// Where low bytes come first, integers of 64 bits can be read as such of 32 too, whichever BLAS counts in.
+// On little-endian machines a BLAS with 32-bit integers can read these 64-bit ones.
 extern "C" {
 __attribute__((weak)) void sgemm_(const char*, const char*, const int64_t*, const int64_t*, const int64_t*, const float*,
                                   const float*, const int64_t*, const float*, const int64_t*, const float*, float*,
@@ -29,7 +29,7 @@ using Indices = std::vector<size_t>;
 using Shape = std::vector<int64_t>;
 using NoAutograd = at::AutoDispatchBelowADInplaceOrView;
 
-// Tensors cut one after the other from a block, until it is full. The block stays when the arena is reset.
+// Allocates tensors one after the other in a block, until it is full; `reset` frees them and keeps the block.
 class Arena {
  public:
   explicit Arena(Tensor block) : block_(std::move(block)) {}
@@ -62,7 +62,7 @@ struct Rows {
 
   Tensor tensor() const { return count == all.size(0) ? all : all.narrow(0, start, count); }
 
-  // Whether BLAS can take them: the numbers of a row lie side by side.
+  // Whether BLAS can read them: the elements of a row are contiguous.
   bool blas_takes() const {
     auto type = all.scalar_type();
     bool has_blas = type == at::kFloat ? sgemm_ != nullptr : type == at::kDouble && dgemm_ != nullptr;
@@ -104,7 +104,7 @@ void add_rows_to(Number* total, const Rows& rows) {
     for (int64_t j = 0; j < width; ++j) total[j] += row[j];
 }
 
-// total = the sum of rows, or total + the sum. Of many rows torch's sum is more exact.
+// total = the sum of rows, or total + the sum. For many rows torch's sum is more exact.
 inline void sum(const Rows& rows, Tensor& total) {
   bool few = rows.blas_takes() && rows.count < 64;
   if (!few) return void(total = total.defined() ? total.add_(rows.tensor().sum(0)) : rows.tensor().sum(0));

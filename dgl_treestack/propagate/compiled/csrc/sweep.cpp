@@ -1,5 +1,5 @@
 // The loop over the frontiers of a sweep, forward and backward, around compiled steps, and the custom operator `linear` that
-// compiled steps call. In C++ because a frontier takes some tens of calls of torch, most of them on few rows.
+// compiled steps call. In C++ because a frontier takes dozens of torch calls, most of them on few rows.
 
 #include <torch/csrc/utils/pybind.h>
 
@@ -80,10 +80,10 @@ class Sweep {
     }
   }
 
-  // Adds to the gradients of the buffers, and of external input where they are wanted.
-  void backward(const Tensors& buffers, const Tensors& per_node, const Tensors& gradients, std::optional<Tensor> of_inputs,
-                Tensor block) {
-    settle();  // what a backward pass that failed has left
+  // Adds to the gradients of the buffers, and to input_gradient if there is one.
+  void backward(const Tensors& buffers, const Tensors& per_node, const Tensors& gradients,
+                std::optional<Tensor> input_gradient, Tensor block) {
+    settle();  // discards the gradients of a failed backward pass
     Active active(this, std::move(block));
     for (size_t i = frontiers_.size(); i-- > 0;) {
       auto& frontier = frontiers_[i];
@@ -93,7 +93,7 @@ class Sweep {
       inputs.insert(inputs.end(), saved_.at(i).begin(), saved_.at(i).end());
       for (auto& gradient : gradients) inputs.push_back(rows_of(gradient, frontier));
       auto results = (*step.backward)(inputs);
-      scatter(step, frontier, results, gradients, of_inputs);
+      scatter(step, frontier, results, gradients, input_gradient);
       NoAutograd guard;
       auto result = results.begin() + step.destinations.size();
       for (auto call : step.calls_with_gradient) {
@@ -181,12 +181,12 @@ class Sweep {
   }
 
   static void scatter(const Step& step, const Frontier& frontier, const Tensors& results, const Tensors& gradients,
-                      const std::optional<Tensor>& of_inputs) {
+                      const std::optional<Tensor>& input_gradient) {
     NoAutograd guard;
     for (size_t i = 0; i < step.destinations.size(); ++i) {
       auto field = step.destinations[i];
       if (field >= 0) gradients[field].index_add_(0, frontier.children, results[i].flatten(0, 1));
-      else if (of_inputs) of_inputs->index_add_(0, frontier.nodes, results[i]);
+      else if (input_gradient) input_gradient->index_add_(0, frontier.nodes, results[i]);
     }
   }
 
