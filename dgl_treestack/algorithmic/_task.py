@@ -13,11 +13,11 @@ class Task(abc.ABC):
     name: as used in files and on the command line. title: as shown in tables. position: in the order of the tables.
     start: the token read before the first sequence, as if another sequence had just ended.
     determined_after: all tokens after the first one of this value are determined by those before them.
-    smallest: the least n. varied: whether sequences of one size differ.
+    smallest: the minimum of n. varied: whether sequences of one size differ.
     next_is_scored: whether the first token of the following sequence is determined as well, and has to be predicted.
-    only_scored: whether nets are trained on the scored tokens alone.
-    remembers: whether arbitrary words have to be stored, for which nets are larger and trained longer.
-    noop: whether nets may leave their memories unchanged. patient: whether sizes grow only as fast as a net learns them.
+    only_scored: whether nets are trained on the scored tokens only.
+    remembers: whether arbitrary words must be stored; nets are then larger and trained longer.
+    noop: whether nets have the no-op. patient: whether sizes grow only as fast as a net learns them.
     """
 
     name: ClassVar[str]

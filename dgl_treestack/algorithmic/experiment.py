@@ -2,8 +2,8 @@
 
 records.jsonl       one row per restart, test and size
 trace.jsonl         of the chosen Stack RNN after rounding: its actions in a sequence
-nets.safetensors    the weights of all restarts, after training and, where there is one, after rounding and pruning
-summary.json        the recipe, entropies, stacks that are left, times
+nets.safetensors    the weights of all restarts, after training and, if there is rounding, after rounding and pruning
+summary.json        the recipe, entropies, remaining stacks, times
 DONE                written last
 """
 
@@ -39,9 +39,9 @@ logger = logging.getLogger(__name__)
 class Extent:
     """The scale of an experiment.
 
-    restarts: nets side by side. share: of the recipes' updates. largest: the largest of the consecutive sizes that are tested.
-    far: further sizes. repeats: sequences per size, from empty memories, where sequences of a size differ. streamed: sequences
-    per size in streams and at far sizes.
+    restarts: number of nets. share: of the recipes' updates. largest: the largest of the consecutive tested sizes. far: further
+    sizes. repeats: sequences per size, from empty memories, if sequences of a size differ. streamed: sequences per size in
+    streams and at far sizes.
     """
 
     restarts: int = 32
@@ -89,29 +89,29 @@ def run(task: Task, model: NetModel, extent: Extent, seed: int, folder: Path) ->
 
 
 def _trained(task: Task, model: NetModel, recipe: Recipe, restarts: int, seed: int) -> tuple[Net, Tensor, Mapping[str, int]]:
-    """Train nets of every size of a model; return those whose best restart has the least entropy, their entropies and size."""
-    trained = []
+    """Train nets of every size of a model; return those with the best restart by entropy, their entropies and size."""
+    candidates = []
     for size in model.sizes:
         settings = ", ".join(f"{name} {value}" for name, value in size.items())
         logger.info("%s, %s, %s: %d restarts", task.title, model.label, settings, restarts)
         net = Net(model.build(len(task.symbols), restarts=restarts, **size))
         net.reset_parameters(torch_generator(seed, "restarts"))
         train(task, net, recipe, seed, quiet=False)
-        trained.append((net, entropy(task, net, seed), size))
-    return min(trained, key=lambda candidate: candidate[1].min().item())
+        candidates.append((net, entropy(task, net, seed), size))
+    return min(candidates, key=lambda candidate: candidate[1].min().item())
 
 
 def _tested(task: Task, net: Net, extent: Extent, seed: int, *, rounded: bool) -> Iterator[Record]:
-    """Generate a record per restart, test and size: the share of sequences that are right.
+    """Yield a record per restart, test and size: the share of sequences that are right.
 
-    Tests are soft and, for nets that take actions, hard; entropies are those of the same kind of actions.
+    Tests are soft and, for nets with actions, hard; entropies are those of the same kind of actions.
     """
     near = range(max(task.smallest, 2), extent.largest + 1)
     tests: list[tuple[str, Sequence[int], int]] = []  # protocol, sizes, sequences per size
     for protocol in testing.PROTOCOLS:
         tests.append((protocol, near, extent.streamed if protocol == "stream" else extent.repeats if task.varied else 1))
     tests += [("emptied", [far], extent.streamed if task.varied else 1) for far in extent.far]
-    capacity = len(task.symbols) + 1  # rows per size: the symbols of a sequence, and what a stream may leave behind
+    capacity = len(task.symbols) + 1  # rows per size: the symbols of a sequence, and those of a stream before it
     for hard in (False, True) if isinstance(net.cell, ActingCell) else (False,):
         with testing.tested_as(net, hard=hard, capacity=capacity * extent.largest):
             least = entropy(task, net, seed).tolist()
@@ -138,7 +138,7 @@ def _tested(task: Task, net: Net, extent: Extent, seed: int, *, rounded: bool) -
 
 
 def fingerprint(model: NetModel, extent: Extent) -> str:
-    """Return a hash of everything but task and seed that a run depends on."""
+    """Return a hash of everything that a run depends on, except task and seed."""
     rounding = dataclasses.asdict(model.rounding) if model.rounding else None
     build = getattr(model.build, "func", model.build).__name__, getattr(model.build, "keywords", {})
     constants = WINDOW, CLIP, list(training.VALIDATED), testing.TOLERANCE

@@ -1,7 +1,7 @@
-"""Restarts of a net that learn from streams: gradients of the last tokens of a window, through the whole window.
+"""Restarts of a net that learn from streams: gradients of the loss of a window's last tokens, through the window.
 
-A learner has two methods. `begin` empties the memories: streams start. `learn` takes the new tokens of a chunk, leaves the
-gradients of their summed loss, per restart, in the net's parameters, and returns that loss (R,), natural logarithm.
+A learner has two methods. `begin` empties the memories at the start of streams. `learn` processes the new tokens of a chunk,
+sets the gradients of their summed loss, per restart, in the net's parameters, and returns that loss (R,), natural logarithm.
 """
 
 from collections import deque
@@ -18,7 +18,7 @@ WINDOW = 50  # tokens
 
 
 class Net(nn.Module):
-    """A sequence cell with the layer that predicts the next symbol, R nets side by side: y = softmax(V h)."""
+    """A sequence cell with the layer that predicts the next symbol, for R nets: y = softmax(V h)."""
 
     def __init__(self, cell: SequenceCell):
         super().__init__()
@@ -36,7 +36,7 @@ class Net(nn.Module):
 
 
 class AutogradLearner:
-    """A learner for any cell: for every chunk the window is computed anew, from the state before it, and differentiated."""
+    """A learner for any cell: for every chunk the window is recomputed, from the state before it, and differentiated."""
 
     def __init__(self, net: Net, window: int = WINDOW):
         self.net, self.window = net, window

@@ -15,9 +15,9 @@ CAPACITY = 80  # rows in training: sequences of size 19 push at most 76 symbols
 class NetModel:
     """A model of the tables and how its restarts are trained.
 
-    sizes: settings that are tried one after another; those whose best restart has the least entropy are used. build:
-    (symbols, restarts=, **size) -> cell. rounding: a second training towards hard actions, for models that take actions.
-    most: the maximum number of restarts, lower for nets that are slow and whose restarts differ little.
+    sizes: settings to try; those whose best restart has the lowest entropy are used. build: (symbols, restarts=, **size) ->
+    cell. rounding: a second training towards hard actions, for models with actions. most: the maximum number of restarts,
+    lower for nets that are slow and whose restarts differ little.
     """
 
     label: str
@@ -31,11 +31,11 @@ class NetModel:
 _LONGER = Recipe(updates=2400, tokens=25)
 COUNTING: Mapping[str, Recipe] = {
     "RNN": _LONGER,
-    "LSTM": replace(_LONGER, optimizer="adam", rate=1e-2),  # gates learn nothing here by plain descent
+    "LSTM": replace(_LONGER, optimizer="adam", rate=1e-2),  # with plain gradient descent the gates learn nothing here
     "List RNN": replace(_LONGER, optimizer="adam", rate=1e-2),
     "Stack RNN": Recipe(),
 }
-# Storing arbitrary words takes longer to learn than counting, and needs small steps and a slow curriculum (docs/log).
+# Storing arbitrary words takes longer than counting, and needs small steps and a slow curriculum (docs/log).
 _SLOW = Recipe(updates=9000, tokens=25, optimizer="adam", rate=3e-3, curriculum=0.8, steady=0.65)
 REMEMBERING: Mapping[str, Recipe] = {
     "RNN": replace(_SLOW, updates=4000, optimizer="sgd", rate=0.1),

@@ -1,11 +1,11 @@
-"""A learner for Stack RNNs with forward and backward written by hand: the gradients of autograd, some three times as fast.
+"""A learner for Stack RNNs with forward and backward written by hand: autograd's gradients, about three times as fast.
 
 Activations of the window are stored, so that q new tokens cost q steps forward and `window` steps backward. Stored activations
-were computed with slightly older weights, as in the authors' program; when all tokens of the window are new, the gradients
-equal those of autograd. Nets without R and cells of width 1 only; two actions are computed as one number and its complement.
+were computed with slightly older weights, as in the authors' program; if all tokens of the window are new, the gradients equal
+those of autograd. Only for nets without R and cells of width 1; two actions are computed as a number and its complement.
 
-A stack lies in a padded buffer (R, M, C + 2): index 0 has the value that is pushed, the last index the content of an empty
-cell. The stack after a push is then buffer[: C], and after a pop buffer[2 :].
+A stack is stored in a padded buffer (R, M, C + 2): index 0 has the pushed value, the last index the content of an empty cell.
+The stack after a push is then buffer[: C], and after a pop buffer[2 :].
 """
 
 import torch
@@ -19,10 +19,10 @@ from dgl_treestack.sequence import StackRNN
 
 
 class StackLearner:
-    """A learner for restarts of a Stack RNN, one stream each. Raises ConfigurationError for a net without a backward here.
+    """A learner for restarts of a Stack RNN, one stream each. Raises ConfigurationError for a net that it does not support.
 
     Buffers have window + 1 slots. `length` is the number of tokens in the window; slot `length` of `rows` has the stacks
-    that the next token sees.
+    before the next token.
     """
 
     def __init__(self, net: Net, window: int = WINDOW):
@@ -82,8 +82,8 @@ class StackLearner:
         return (losses.view_as(chunk.weights) * chunk.weights).sum(0)
 
     def _forward(self, inputs: Tensor, write: Tensor) -> None:
-        """Compute the new tokens (T, R) and append their activations to the window. write: the weights (R, H, columns) by which
-        h is multiplied for the values and the logits of the actions, for two actions the difference of their logits."""
+        """Compute the new tokens (T, R) and append their activations to the window. write: the weights (R, H, columns) that map
+        h to the values and the logits of the actions, for two actions the difference of their logits."""
         cell, size, depth, stacks = self.cell, self.cell.capacity, self.cell.depth, self.cell.stacks
         read = cell.P.mT.contiguous()
         self.inputs[self.length : self.length + len(inputs)] = inputs

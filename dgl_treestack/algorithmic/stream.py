@@ -1,4 +1,4 @@
-"""The data of restarts: streams of sequences, one per restart, and the curriculum that sets the sizes of their sequences."""
+"""The data of restarts: streams of sequences, one per restart, and the curriculum of the sequences' sizes."""
 
 from dataclasses import dataclass
 
@@ -21,8 +21,8 @@ class Chunk:
 
 
 class Streams:
-    """Endless streams of a task, without a gap between sequences. `largest`, one per stream, may be changed at any time: the
-    size of a new sequence is drawn uniformly from the task's smallest to it.
+    """Infinite streams of a task, without a gap between sequences. `largest`, one per stream, may be changed at any time: the
+    size of a new sequence is drawn uniformly from the task's smallest size to `largest`.
 
     A stream begins with the task's `start`, as if a sequence had just ended.
     """
@@ -60,7 +60,7 @@ class Curriculum:
         self.losses, self.counted, self.done = torch.zeros(restarts), torch.zeros(restarts), 0
 
     def note(self, losses: Tensor, counted: Tensor) -> None:
-        """Take note of an update: the summed losses (R,) and the number of weighted tokens (R,)."""
+        """Record an update: the summed losses (R,) and the number of weighted tokens (R,)."""
         self.done += 1
         if not self.goal:
             share = min(1.0, self.done / self.updates) if self.updates else 1.0

@@ -1,4 +1,4 @@
-"""Joulin & Mikolov's tables and figures: all models on all tasks, the chosen restart beside the distribution over all."""
+"""Joulin & Mikolov's tables and figures: all models on all tasks, the chosen restart and the distribution over all."""
 
 import itertools
 import json
@@ -49,9 +49,9 @@ def missing(folder: Path, scale_name: str, seed: int) -> list[str]:
 
 
 def reproduce(folder: Path, scale_name: str, seed: int, *, jobs: int = 1, training: bool = True) -> str:
-    """Train missing runs, then write `table.md`, `table.csv` and figures, with restarts in the role of seeds.
+    """Train missing runs, then write `table.md`, `table.csv` and figures. Restarts take the role of seeds.
 
-    training: if false, only runs that are done are used; without any, nothing is written. Returns the text of the table, or ''.
+    training: if false, only finished runs are used; without any, nothing is written. Returns the text of the table, or ''.
     """
     extent = EXTENTS[scale_name]
     runs = _runs(folder, extent, seed)
@@ -96,10 +96,10 @@ def _run(work: tuple[str, int, Extent, int, Path]) -> list[Record]:
 
 
 def _lines(task: str, label: str, rows: Sequence[Record], extent: Extent) -> Iterator[Line]:
-    """Generate a line before rounding and, where there is one, one after.
+    """Yield a line before rounding and, if there is rounding, one after it.
 
-    Per protocol and kind of actions: the per cent of sizes on which the chosen restart, that of least entropy, is right, and
-    how many restarts are right on all.
+    Per protocol and kind of actions: the per cent of sizes on which the chosen restart, that of lowest entropy, is right, and
+    the number of restarts that are right on all sizes.
     """
     for rounded in sorted({row["rounded"] for row in rows}):
         name, printed = f"{label}, rounded" if rounded else label, None
@@ -171,7 +171,7 @@ def _draw(
 ) -> None:
     """Draw accuracy against length (Figure 2), and the actions of a net (Table 3, Figure 3).
 
-    A curve has the per cent of sequences of a size that the chosen restart is right on: as trained, from empty memories.
+    A curve has the per cent of sequences of a size on which the chosen restart is right, before rounding, from empty memories.
     """
     curves: dict[str, dict[str, dict[int, float]]] = {}
     for (name, label), rows in rows_of_run.items():

@@ -1,4 +1,4 @@
-"""Whether restarts are right on sequences of every size: memories emptied before each, or one stream of all of them."""
+"""Tests of restarts on sequences of every size: with memories emptied before each, or as one stream."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -14,14 +14,14 @@ from dgl_treestack.sequence import ActingCell, StackRNN
 from dgl_treestack.training.state import numpy_generator
 
 PROTOCOLS = ("emptied", "stream")
-TOLERANCE = 1.01  # a stack is unused when the entropy without it is at most this multiple of the entropy with it
-TRACED = 6  # size of the sequence that is traced
+TOLERANCE = 1.01  # a stack is unused if the entropy without it is at most this multiple of the entropy with it
+TRACED = 6  # size of the traced sequence
 
 
 @contextmanager
 def tested_as(net: Net, *, hard: bool, capacity: int) -> Iterator[None]:
-    """Give memories another capacity within the context, and take only the most probable action if hard. Other cells than
-    acting ones stay as they are."""
+    """Within the context, change the capacity of memories and, if hard, take only the most probable action. No effect on cells
+    without actions."""
     cell = net.cell
     if not isinstance(cell, ActingCell):
         yield
@@ -46,8 +46,8 @@ def right(task: Task, net: Net, sizes: Sequence[int], protocol: str, seed: int, 
     generator = numpy_generator(seed, f"{task.name}, test, {protocol}")
     drawn = [[task.draw(n, generator) for _ in range(repeats)] for n in sizes]
     if protocol == "emptied":
-        alone = [_predicted(task, net, [[sequence] for sequence in sequences]) for sequences in drawn]
-        return torch.stack(alone, dim=1).double().mean(2)
+        hits = [_predicted(task, net, [[sequence] for sequence in sequences]) for sequences in drawn]
+        return torch.stack(hits, dim=1).double().mean(2)
     stream = [sequence for sequences in drawn for sequence in sequences]
     return _predicted(task, net, [stream]).unflatten(1, (len(drawn), -1)).double().mean(2)
 
@@ -55,8 +55,8 @@ def right(task: Task, net: Net, sizes: Sequence[int], protocol: str, seed: int, 
 def _predicted(task: Task, net: Net, streams: Sequence[Sequence[Sequence[int]]]) -> Tensor:
     """Return whether every scored token of a sequence is the most probable one, (R, sequences) in the order of the streams.
 
-    Streams of sequences are read side by side. Where the task scores the first token after a sequence, that token counts for
-    the sequence before it; after the last sequence of a stream it is symbol 0.
+    Streams of sequences are read in parallel. If the task scores the first token after a sequence, that token counts for the
+    sequence before it; after the last sequence of a stream it is symbol 0.
     """
     length = max(sum(map(len, stream)) for stream in streams) + 2
     tokens = torch.zeros(length, len(streams), dtype=torch.int64)
@@ -82,7 +82,7 @@ def _predicted(task: Task, net: Net, streams: Sequence[Sequence[Sequence[int]]])
 
 @torch.no_grad()
 def prune(task: Task, net: Net, seed: int) -> Tensor:
-    """Remove stacks that a net does not need, by setting to zero the weights that read them. Returns the stacks left (R,).
+    """Remove unused stacks by setting the weights that read them to zero. Returns the number of remaining stacks (R,).
 
     Stacks are tried one after another in their order (the paper searches all subsets); a stack is removed when the entropy of
     its net rises by at most one per cent.
@@ -103,10 +103,10 @@ def prune(task: Task, net: Net, seed: int) -> Tensor:
 
 @torch.no_grad()
 def trace(task: Task, net: Net, restart: int, seed: int) -> list[dict[str, Any]]:
-    """Return what a restart does in a sequence of size 6, starting from empty memories.
+    """Return the actions of a restart in a sequence of size 6, starting from empty memories.
 
-    Per input: the symbol, the most probable next one, and per stack that is read the shares of its actions and the value on its
-    top after them.
+    Per input: the symbol, the most probable next one, and per stack that is read the shares of its actions and its top value
+    after them.
     """
     cell = net.cell
     assert isinstance(cell, StackRNN)

@@ -43,7 +43,7 @@ class Recipe:
 
 
 ROUNDING = Recipe(updates=1000, rate=0.02, curriculum=0.0, beta=60.0, stages=20)
-VALIDATED = range(2, 20)  # sizes of the sequences by which restarts are chosen
+VALIDATED = range(2, 20)  # sizes of the sequences on which restarts are selected
 NO_NUMBER = 99.0  # the entropy of nets that have diverged
 _FIRST_BETA, _LAST_RATE = 1.2, 0.01
 
@@ -79,9 +79,9 @@ def train(task: Task, net: Net, recipe: Recipe, seed: int, *, quiet: bool = True
 
 @torch.no_grad()
 def entropy(task: Task, net: Net, seed: int, *, streams: int = 16, sequences: int = 20) -> Tensor:
-    """Return the mean (R,) of -log10 of the probability of the next token, over fresh streams of sequences of sizes 2 to 19.
+    """Return the mean (R,) of -log10 of the probability of the next token, over new streams of sequences of sizes 2 to 19.
 
-    Only scored tokens count for a task of which only those are trained. NO_NUMBER stands for a mean that is not finite.
+    Only scored tokens count if the task trains on them only. A mean that is not finite is NO_NUMBER.
     """
     generator, drawn = numpy_generator(seed, f"{task.name}, validation"), list[tuple[list[int], list[bool]]]()
     for _ in range(streams):
@@ -103,7 +103,7 @@ def entropy(task: Task, net: Net, seed: int, *, streams: int = 16, sequences: in
 
 
 def states(net: Net, tokens: Tensor) -> Iterator[Tensor]:
-    """Generate h (R, B, H) after every token of B streams (T, B), which all restarts read alike."""
+    """Yield h (R, B, H) after every token of B streams (T, B), the same for all restarts."""
     cell = net.cell
     state = cell.start(tokens.shape[1])
     for row in tokens:

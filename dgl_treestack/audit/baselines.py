@@ -1,4 +1,4 @@
-"""Models that cannot do mathematics, as a table. Accuracy of a network beyond theirs does not come from local statistics."""
+"""The table of models that cannot do mathematics. A network with a higher accuracy does not use local statistics alone."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,10 +14,10 @@ from dgl_treestack.audit.corpus import Corpus
 from dgl_treestack.audit.counts import REPETITION, SHAPE, columns, pair_counts, side_differences, token_counts
 
 C_GRID = (0.001, 0.01, 0.1, 1.0, 10.0)
-LEAVES = (1, 10)  # fewest equations in a leaf
+LEAVES = (1, 10)  # minimum equations in a leaf
 TREES = 200
 STEPS = {"100 steps of 0.1": (100, 0.1), "300 steps of 0.05": (300, 0.05)}
-MAX_DENSE = 600  # columns of a dense matrix: those that are not zero in most equations
+MAX_DENSE = 600  # columns of a dense matrix: those with the fewest zeros
 
 Settings = Mapping[str, Mapping[str, Any]]
 _REGRESSIONS: Settings = {f"C={strength:g}": {"C": strength, "solver": "liblinear", "max_iter": 300} for strength in C_GRID}
@@ -30,10 +30,10 @@ _BOOSTINGS: Settings = {
 
 @dataclass(frozen=True)
 class Baseline:
-    """A kind of model and the counts that it sees.
+    """A kind of model and its input.
 
-    title: head of its column in a table. counts: functions of `audit.counts`, whose matrices are put side by side.
-    model: the scikit-learn class. settings: name -> its keyword arguments.
+    title: head of its column in a table. counts: functions of `audit.counts`, whose matrices are concatenated.
+    model: the scikit-learn class. settings: name -> keyword arguments of the class.
     """
 
     title: str
@@ -42,7 +42,7 @@ class Baseline:
     settings: Settings
 
     def features(self, corpus: Corpus, rows: np.ndarray) -> Any:
-        """Return what the model sees of n equations, (n, features): sparse for a regression, else dense (fullest columns)."""
+        """Return the input (n, features) for n equations: sparse for a regression, else dense (fullest columns)."""
         matrices = [count(corpus, rows) for count in self.counts]
         matrix = sparse.hstack(matrices).tocsr() if len(matrices) > 1 else matrices[0]
         if self.model is LogisticRegression:
@@ -52,7 +52,7 @@ class Baseline:
         return matrix[:, fullest].toarray()
 
     def build(self, setting: str, jobs: int) -> Any:
-        """Return a model that is not yet fitted. jobs: threads of a random forest."""
+        """Return an unfitted model. jobs: threads of a random forest."""
         if self.model is RandomForestClassifier:
             return RandomForestClassifier(TREES, n_jobs=jobs, **self.settings[setting])
         return self.model(**self.settings[setting])

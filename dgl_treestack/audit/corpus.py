@@ -25,8 +25,8 @@ _COLUMNS = {
 class Corpus:
     """n equations with N nodes in all.
 
-    files: names of the files. ids: per equation, `path:line` where the file gives none. tokens: the words for operators and
-    leaves; token columns hold positions in it.
+    files: names of the files. ids: per equation, `path:line` if the file gives none. tokens: names of operators and leaves;
+    token columns hold positions in it.
     columns: name -> (n,): `file`, `label` (1, 0, -1 unknown), `verdict` (position in VERDICTS, or -1), `pair` (a number that
     the members of a pair share; an equation without a pair has its own), the digests `text`, `shape`, `key`, `left`, `right`
     of 64 bits, `size`, `depth`, `left_size`, `left_depth`, `right_depth`, and the numbers of subtrees that are `distinct` and
@@ -50,7 +50,7 @@ class Corpus:
     def nodes(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return, for each of the M nodes of some equations, three arrays (M,).
 
-        They are the position of its equation in `rows`, its index within the tree, and its index in `token` and `parent`.
+        They are the position of the node's equation in `rows`, its index in the tree, and its index in `token` and `parent`.
         """
         offsets = np.cumsum(self["size"], dtype=np.int64) - self["size"]
         sizes = self["size"][rows]
@@ -60,7 +60,7 @@ class Corpus:
         return position, index, offsets[rows][position] + index
 
     def names(self, rows: np.ndarray, within: np.ndarray) -> list[str]:
-        """Return the ids of equations, prefixed by the file where the set `within`, of which they are, has several files."""
+        """Return the ids of equations of the set `within`, prefixed by the file if the set has several files."""
         if len(np.unique(self["file"][within])) < 2:
             return [self.ids[row] for row in rows.tolist()]
         return [f"{self.files[self['file'][row]]}:{self.ids[row]}" for row in rows.tolist()]

@@ -1,6 +1,6 @@
-"""Counts that a model without recursion can see of equations, as sparse matrices with a row per equation.
+"""Counts of local features, which need no recursive model, as sparse matrices with a row per equation.
 
-They are the counts of `generate.features`, computed from columns at a million nodes a second instead of a hundred thousand.
+They are the counts of `generate.features`, computed from columns ten times faster, at a million nodes per second.
 All functions take a corpus and the positions of n equations in it, and return (n, features).
 """
 
@@ -31,7 +31,7 @@ def pair_counts(corpus: Corpus, rows: np.ndarray) -> sparse.csr_matrix:
 
 
 def side_differences(corpus: Corpus, rows: np.ndarray) -> sparse.csr_matrix:
-    """Per token, subtract its count on the right from its count on the left; then the absolute values of these differences."""
+    """Return, per token, its count on the left minus its count on the right, and then the absolute values of these."""
     position, index, node = corpus.nodes(rows)
     sign = np.where(index <= corpus["left_size"][rows][position], 1.0, -1.0)
     below_root = index > 0

@@ -1,4 +1,4 @@
-"""Kinds of likeness between equations. An equation has entries, each with a key; equations with an equal key are alike."""
+"""Kinds of duplicates. An equation has entries, each with a key; equations with an equal key are alike."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ class Entries:
     """Entries of equations: E of them.
 
     row: (E,) the equation. key: (E,) the digest by which equations are compared.
-    apart: columns (E,); two entries with the same key make their equations alike only if they differ in all of these.
+    apart: columns (E,); two entries with the same key count only if they differ in all of these columns.
     """
 
     row: np.ndarray
@@ -36,8 +36,8 @@ def mix(*columns: np.ndarray) -> np.ndarray:
     return mixed
 
 
-def _whole(corpus: Corpus, rows: np.ndarray, column: str) -> Iterator[Entries]:
-    """One entry per equation: a digest of all of it."""
+def _equations(corpus: Corpus, rows: np.ndarray, column: str) -> Iterator[Entries]:
+    """One entry per equation: a digest of the equation."""
     yield Entries(rows, corpus[column][rows], (rows,))
 
 
@@ -52,8 +52,8 @@ def _sides(corpus: Corpus, rows: np.ndarray) -> Iterator[Entries]:
 def _masked(corpus: Corpus, rows: np.ndarray) -> Iterator[Entries]:
     """One entry per node: the equation with the token of this node masked; members of a pair are not compared.
 
-    An equation with an equal key and another token at the node is one label apart. Its tree has the same shape; therefore
-    trees of a shape are taken together, as many shapes at a time as have `NODES_AT_A_TIME` nodes.
+    An equation with an equal key and another token at the node is one label apart. Its tree has the same shape, so trees are
+    processed shape by shape, about `NODES_AT_A_TIME` nodes at a time.
     """
     _, shapes, counts = np.unique(corpus["shape"][rows], return_inverse=True, return_counts=True)
     is_shared = counts[shapes] > 1
@@ -71,17 +71,17 @@ def _masked(corpus: Corpus, rows: np.ndarray) -> Iterator[Entries]:
         position, index, node = corpus.nodes(part)
         token = corpus.token[node]
         word = mix(token, index)
-        whole = np.zeros(len(part), np.uint64)
-        np.add.at(whole, position, word)  # a sum of digests, from which the digest of one node can be subtracted
-        key = mix(whole[position] - word, index, corpus["shape"][part][position])
+        total_word = np.zeros(len(part), np.uint64)
+        np.add.at(total_word, position, word)  # a sum of digests, from which the digest of one node can be subtracted
+        key = mix(total_word[position] - word, index, corpus["shape"][part][position])
         row = part[position]
         yield Entries(row, key, (token, corpus["pair"][row]))
 
 
 # name -> entries. "same equation" and "shared side" compare by `folds.canonical_key`.
 KINDS: dict[str, Callable[[Corpus, np.ndarray], Iterator[Entries]]] = {
-    "same text": partial(_whole, column="text"),
-    "same equation": partial(_whole, column="key"),
+    "same text": partial(_equations, column="text"),
+    "same equation": partial(_equations, column="key"),
     "one label apart": _masked,
     "shared side": _sides,
 }

@@ -14,18 +14,18 @@ from dgl_treestack.generate.folds import canonical_key
 from dgl_treestack.processes import workers
 from dgl_treestack.truth import Verdict, judge, judge_rounded
 
-SIDE_DEPTH = 2  # a side of less depth, such as `sin(x)`, is shared by chance
+SIDE_DEPTH = 2  # shallower sides, such as `sin(x)`, are shared by chance
 NO_SIDE = 0
 MOST_DECIMALS = 20
 _CHUNK = 64
-_CHUNKS_AHEAD = 4  # per process: enough to keep it busy, few enough to keep a large file out of memory
+_CHUNKS_AHEAD = 4  # per process: enough to keep it busy, few enough not to hold a large file in memory
 
-# names, texts and arities of an equation, and the decimals of a rounded number in it, unchecked
+# names, texts and arities of an equation, and the decimals of a rounded number in it, not validated
 Tree = tuple[tuple[str, ...], tuple[str | None, ...], tuple[int, ...], Any]
 
 
 class Parts(NamedTuple):
-    """The costly parts of an examination. verdict: judge the equation. keys: compute digests of the equation and its sides."""
+    """The expensive parts of an examination. verdict: judge the equation. keys: compute digests of equation and sides."""
 
     verdict: bool = True
     keys: bool = True
@@ -37,9 +37,9 @@ ALL_PARTS = Parts()
 class Examination(NamedTuple):
     """The result of an examination.
 
-    verdict: as in `truth`, "" when not judged.
+    verdict: as in `truth`, "" if not judged.
     key, left, right: digests of 64 bits of the equation and its sides, up to the order of terms and the names of variables
-    (`folds.canonical_key`); `NO_SIDE` for a side of depth below `SIDE_DEPTH`; 0 when not computed.
+    (`folds.canonical_key`); `NO_SIDE` for a side of depth below `SIDE_DEPTH`; 0 if not computed.
     """
 
     verdict: str
@@ -68,8 +68,7 @@ def examine(equation: Expression, parts: Parts = ALL_PARTS, decimals: Any = None
 def judge_equation(equation: Expression, decimals: Any) -> Verdict:
     """Return the verdict on an equation.
 
-    decimals: of a rounded number in it, as its certificate states them under `rounded`; anything but a number of decimals
-    counts as not rounded.
+    decimals: those of a rounded number in it, from `rounded` of its certificate; any other value means not rounded.
     """
     is_rounded = type(decimals) is int and 0 <= decimals <= MOST_DECIMALS
     return judge_rounded(equation, decimals) if is_rounded else judge(equation)
@@ -96,8 +95,8 @@ def examine_all(examples: Iterable[Example], parts: Parts, jobs: int = 1) -> Ite
 
 def _read_chunks(examples: Iterable[Example]) -> Iterator[tuple[list[Example], list[Tree]]]:
     """Yield chunks of examples, and their equations as plain tuples, since the functions of a signature cannot be pickled."""
-    rest = iter(examples)
-    while chunk := list(islice(rest, _CHUNK)):
+    remaining = iter(examples)
+    while chunk := list(islice(remaining, _CHUNK)):
         trees: list[Tree] = []
         for example in chunk:
             tree, certificate = example.equation, example.certificate or {}

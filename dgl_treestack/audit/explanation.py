@@ -1,4 +1,4 @@
-"""Why one equation has its label: the verdict, the point that refutes it, the steps that derive it."""
+"""The evidence for one equation's label: the verdict, the point that refutes it, the steps that derive it."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,9 +14,9 @@ from dgl_treestack.truth import POINTS
 
 
 def find(names: Sequence[str], example_id: str) -> list[Example]:
-    """Return the examples of some files that have an id, or stand in a line `file:line`.
+    """Return the examples with an id, or from a line `file:line`.
 
-    names: paths or `bundled:` names. Raises ConfigurationError without files, DataError when no example has the id.
+    names: files, as paths or `bundled:` names. Raises ConfigurationError without files, DataError if no example has the id.
     """
     if not names:
         raise ConfigurationError("Name at least one file, such as bundled:quickstart/train.")
@@ -34,11 +34,11 @@ def find(names: Sequence[str], example_id: str) -> list[Example]:
 
 
 def explain(example: Example) -> dict[str, Any]:
-    """Judge an example anew and collect what is known of it.
+    """Judge an example again and return the evidence for its label.
 
-    Returns among others `verdict`, `contradicted` (the label, by the verdict), `witness` when a point disagrees, `style` and
-    `derivation` when the certificate has them. Raises DataError when the example cannot be judged, or its derivation is not
-    one of the equation.
+    Returns among others `verdict`, `contradicted` (whether the verdict contradicts the label), `witness` if the sides disagree
+    at a point, `style` and `derivation` if the certificate has them. Raises DataError if the example cannot be judged, or if
+    its derivation is that of another equation.
     """
     certificate = example.certificate or {}
     derivation = certificate.get("derivation")
@@ -78,7 +78,7 @@ def explain(example: Example) -> dict[str, Any]:
 
 
 def number(value: complex) -> str:
-    """Return a complex number as a person writes it.
+    """Return a complex number as text.
 
     >>> number(0.25 - 2j), number(3 + 0j), number(1j)
     ('0.25 - 2 i', '3', '1 i')

@@ -1,7 +1,7 @@
-"""Leakage: how well the baselines tell correct from incorrect equations, fitted to and scored on one group of depths.
+"""Leakage: how well the baselines distinguish correct from incorrect equations, fitted to and scored on one group of depths.
 
 Every setting is scored by five-fold cross-validation in which the members of a pair are in the same fold; the best setting
-is reported. Chance is the share of the commoner label.
+is reported. Chance is the share of the more frequent label.
 """
 
 import math
@@ -17,7 +17,7 @@ from dgl_treestack.audit.corpus import UNKNOWN, Corpus
 
 DEPTH_GROUPS = ((1, 2), (3, 4), (5, 7), (8, 13), (14, 19), (20, None))
 SAMPLE = 20_000
-FEWEST = 20  # equations of each label that a group needs
+FEWEST = 20  # minimum equations of each label in a group
 PARTS = 5
 
 
@@ -26,7 +26,7 @@ class Fit:
     """How leakage is measured.
 
     sample: equations per group at most, 0 for all. jobs: threads. baselines: names of `BASELINES`.
-    groups: least and greatest depth of each group; None is no limit.
+    groups: minimum and maximum depth of each group; None is no limit.
     """
 
     sample: int = SAMPLE
@@ -53,7 +53,7 @@ class DepthGroup:
 
 
 def measure(corpus: Corpus, rows: np.ndarray, fit: Fit = DEFAULT, step: Callable[[int], Any] = lambda n: None) -> list[dict]:
-    """Measure leakage: a row per depth group that has labelled equations.
+    """Measure leakage: a row per depth group with labelled equations.
 
     A row has the number of `equations`, how many were `used`, the `majority` in per cent, and `baselines`: name -> `accuracy`
     and `standard_error` in per cent, `setting`, `above` (more than two standard errors above the majority). A group with too
@@ -81,7 +81,7 @@ def count_fits(corpus: Corpus, rows: np.ndarray, fit: Fit) -> int:
 
 
 def depth_groups(corpus: Corpus, rows: np.ndarray, fit: Fit) -> Iterator[DepthGroup]:
-    """Yield the groups that have labelled equations. rows: positions of equations."""
+    """Yield the groups with labelled equations. rows: positions of equations."""
     rows = rows[corpus["label"][rows] != UNKNOWN]
     depth = corpus["depth"][rows]
     for low, high in fit.groups:
@@ -99,7 +99,7 @@ def depth_groups(corpus: Corpus, rows: np.ndarray, fit: Fit) -> Iterator[DepthGr
 
 
 def sampled(corpus: Corpus, rows: np.ndarray, limit: int) -> np.ndarray:
-    """Return at most about `limit` of the equations, in order, with whole pairs, the same ones every time. 0 is no limit."""
+    """Return about `limit` of the equations at most (0: all), in order, as complete pairs, always the same ones."""
     if not limit or len(rows) <= limit:
         return rows
     pair = np.unique(corpus["pair"][rows], return_inverse=True)[1]

@@ -1,4 +1,4 @@
-"""Duplicates and near-duplicates: within files, and of one file in another."""
+"""Duplicates and near-duplicates within a file and between files."""
 
 from itertools import combinations
 from typing import Any, NamedTuple
@@ -9,22 +9,22 @@ from dgl_treestack.audit.corpus import Corpus
 from dgl_treestack.audit.entries import KINDS, Entries, mix
 
 EXAMPLES = 5
-MOST_PAIRED = 4  # with more files, overlap is counted with all the other files at once
+MOST_PAIRED = 4  # with more files, the overlap of a file is that with all other files together
 OTHERS = "the other files"
 _SURPLUS = {"same text": "text", "same equation": "key"}
 
 
 class Matches(NamedTuple):
-    """Masks over the corpus, (n,) bool: the equations that are like another one, and those like one with the opposite label."""
+    """Masks over the corpus, (n,) bool: equations that are like another one, and like another one with the opposite label."""
 
     alike: np.ndarray
     opposite: np.ndarray
 
 
 def find(corpus: Corpus, kind: str, of: np.ndarray, among: np.ndarray) -> Matches:
-    """Find the equations `of` one set that are like another equation `among` a second (or the same) set.
+    """Find the equations of a set that are like another equation of a second (or the same) set.
 
-    kind: of likeness, a name of `KINDS`. of, among: masks (n,) bool.
+    kind: a name of `KINDS`. of, among: the sets, as masks (n,) bool.
     """
     matches = Matches(np.zeros(len(corpus), bool), np.zeros(len(corpus), bool))
     label = corpus["label"]
@@ -38,9 +38,9 @@ def find(corpus: Corpus, kind: str, of: np.ndarray, among: np.ndarray) -> Matche
 
 
 def _count_alike(entries: Entries, among: np.ndarray) -> np.ndarray:
-    """Count for each entry the entries `among` with the same key that differ from it in every column of `apart`.
+    """Count for each entry the entries of the mask `among` with the same key that differ from it in every column of `apart`.
 
-    By inclusion and exclusion, so that no pair of entries is formed and the work stays linear.
+    By inclusion and exclusion, in linear time: no pair of entries is formed.
     """
     total = np.zeros(len(among), np.int64)
     for size in range(len(entries.apart) + 1):
@@ -51,10 +51,10 @@ def _count_alike(entries: Entries, among: np.ndarray) -> np.ndarray:
 
 
 def count_duplicates(corpus: Corpus, rows: np.ndarray) -> dict[str, dict[str, Any]]:
-    """Count, for each kind of likeness, the `equations` of a set that are like another one of it.
+    """Count, for each kind of `KINDS`, the `equations` of a set that are like another one of the set.
 
-    rows: positions of the set. Beside the count: their share in per cent, how many are like one with the `opposite` label, ids
-    of a few of those, and, for real duplicates, the `surplus` that could be dropped.
+    rows: positions of the set. Also returns their share in per cent, the number of those like one with the `opposite` label,
+    ids of a few of these, and, for exact duplicates, the `surplus` that could be dropped.
     """
     inside = np.zeros(len(corpus), bool)
     inside[rows] = True
@@ -65,9 +65,9 @@ def count_duplicates(corpus: Corpus, rows: np.ndarray) -> dict[str, dict[str, An
 
 
 def count_overlap(corpus: Corpus) -> list[dict[str, Any]]:
-    """Count, for each ordered pair of files and kind of likeness, the equations `of` one that are like one `in` the other.
+    """Count, for each ordered pair of files and kind of `KINDS`, the equations `of` one that are like one `in` the other.
 
-    With more than `MOST_PAIRED` files, all the others are taken together, so that the work stays linear in their number.
+    With more than `MOST_PAIRED` files, all the other files count as one, so that the time is linear in their number.
     """
     rows = []
     masks = {name: corpus["file"] == file for file, name in enumerate(corpus.files)}

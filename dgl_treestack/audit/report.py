@@ -24,7 +24,8 @@ TOGETHER = "all files together"
 class Options:
     """Options of an audit.
 
-    verdicts, duplicates, leakage: whether to do these costly parts. together: audit all files as one set. fit: see `leakage`.
+    verdicts, duplicates, leakage: whether to run these expensive parts. together: audit all files as one set. fit: see
+    `leakage`.
     """
 
     verdicts: bool = True
@@ -39,10 +40,10 @@ def audit(names: Sequence[str], options: Options = Options(), progress: bool = F
 
     names: paths or `bundled:` names. progress: show progress bars.
 
-    Returns `sets`: name -> `equations`, `verdicts`, `contradicted`, `duplicates`, `leakage` (the parts that were asked for);
+    Returns `sets`: name -> `equations`, `verdicts`, `contradicted`, `duplicates`, `leakage` (the requested parts);
     `overlap`: a row per ordered pair of files; `sample`. See `verdicts`, `matches` and `leakage` for the keys below.
 
-    Raises ConfigurationError for options that make no sense, DataError for a file that breaks its format or is empty.
+    Raises ConfigurationError for invalid options, DataError for a file that breaks its format or is empty.
     """
     if not names:
         raise ConfigurationError("Name at least one file, such as bundled:quickstart/train.")
@@ -90,7 +91,7 @@ def load(names: Sequence[str], options: Options = Options(), progress: bool = Fa
 
 
 def fill(builder: CorpusBuilder, file: int, examples: Iterable[Example], options: Options = Options()) -> None:
-    """Examine examples and add them to a builder as those of one file, given by its position."""
+    """Examine examples and add them to a builder. file: the position of their file."""
     parts = Parts(options.verdicts, options.duplicates)
     for example, examination in examine_all(examples, parts, options.fit.jobs):
         builder.add(file, example, examination)

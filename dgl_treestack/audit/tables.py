@@ -74,7 +74,7 @@ def _duplicates(duplicates: dict[str, dict[str, Any]]) -> str:
 
 
 def _leakage(rows: list[dict[str, Any]], sample: int) -> str:
-    """Two lines per depth group: the scores of the baselines, and the settings with which they were reached."""
+    """Two lines per depth group: the scores of the baselines, and their settings."""
     if not rows:
         return "Leakage: there are no labels."
     measured = [row for row in rows if "skipped" not in row]
@@ -96,11 +96,11 @@ def _leakage(rows: list[dict[str, Any]], sample: int) -> str:
 
 
 def _overlap(rows: list[dict[str, Any]]) -> str:
-    """One line per pair of files, whose names are shown without folders where they still differ."""
+    """One line per pair of files, named without folders if these names differ."""
     names = list(dict.fromkeys(name for row in rows for name in (row["of"], row["in"])))
     short = [name.replace("\\", "/").rsplit("/", 1)[-1] for name in names]
     titles = dict(zip(names, short if len(set(short)) == len(short) else names, strict=True))
-    *kinds, last = KINDS  # the column of opposite labels stands beside that of the edits, which it counts
+    *kinds, last = KINDS  # the column of opposite labels counts those of the last kind
     table = [["of", "in", *kinds, "so, opposite label", last]]
     lines = ["Equations of one file that have one like them in another"]
     conflicts = []

@@ -6,8 +6,8 @@ r"""Blanks with all their candidates as one graph.
                                                                           ▲
     everything else, once:  x  y  ────────────────────────────────────────┘
 
-A node may have several parents, so this is not a tree, but it is computed like one. The equality is left out: the model is
-asked for the two sides.
+A node may have several parents, so this is not a tree, but it is computed like one. The graph has no equality: the task reads
+the states of the two sides.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,14 +22,14 @@ from dgl_treestack.data.wellformed import NO_TOKEN
 from dgl_treestack.expression import Expression
 from dgl_treestack.expression.operators import MATH, Signature
 
-Blank = tuple[Expression, int]  # an equation, and the node that is to be guessed
+Blank = tuple[Expression, int]  # an equation, and the node to predict
 _NO_EDGES = (np.empty(0, dtype=np.int64),) * 3
 
 
 class BlankGraphs:
-    """Graphs of blanks that are to be filled with one set of C candidates.
+    """Graphs of blanks with one set of C candidates.
 
-    distinct: (C,) for every candidate, its position among the candidates that a model can tell apart.
+    distinct: (C,) for every candidate, its position among the candidates that differ for a model.
     Raises VocabularyError for a leaf without a row.
     """
 
@@ -49,15 +49,15 @@ class BlankGraphs:
         self.base = _Nodes(forest)
         self.candidates = self.base.add(forest.offsets[first])
 
-    def batches(self, most: int) -> Iterator[tuple[DGLGraph, np.ndarray]]:
-        """Yield graphs of about `most` nodes at most, with the nodes (blanks, distinct candidates, 2) of the sides.
+    def batches(self, max_nodes: int) -> Iterator[tuple[DGLGraph, np.ndarray]]:
+        """Yield graphs of about `max_nodes` nodes at most, with the nodes (blanks, distinct candidates, 2) of the sides.
 
         Blanks keep their order.
         """
         nodes, sides = self.base.copy(), list[np.ndarray]()
         for (tree, blank), start in zip(self.blanks, self.starts, strict=True):
             sides.append(self._fill(nodes, tree, blank, int(start)))
-            if nodes.count >= most:
+            if nodes.count >= max_nodes:
                 yield nodes.graph(), np.stack(sides)
                 nodes, sides = self.base.copy(), []
         if sides:
@@ -66,7 +66,7 @@ class BlankGraphs:
     def _fill(self, nodes: "_Nodes", tree: Expression, blank: int, start: int) -> np.ndarray:
         """Add an equation with every candidate in its blank; return its sides (distinct candidates, 2).
 
-        start: position in the forest at which the nodes of the equation begin.
+        start: position of the equation's root in the forest.
         """
         filled, below, count = self.candidates, blank, len(self.candidates)
         for node in range(blank - 1, 0, -1):
@@ -79,7 +79,7 @@ class BlankGraphs:
 
 
 class _Nodes:
-    """A graph that grows: subtrees of a forest, each distinct one once, and nodes above them."""
+    """A growing graph: distinct subtrees of a forest, and nodes above them."""
 
     def __init__(self, forest: Forest):
         self.forest = forest
@@ -90,14 +90,14 @@ class _Nodes:
         self.node_of_subtree: dict[int, np.ndarray] = {}  # by the number of a subtree
 
     def copy(self) -> "_Nodes":
-        """Return another graph that starts with the nodes of this one."""
+        """Return a copy that can grow independently."""
         copy = _Nodes.__new__(_Nodes)
         copy.forest, copy.children, copy.count = self.forest, self.children, self.count
         copy.columns, copy.edges, copy.node_of_subtree = [*self.columns], [*self.edges], {**self.node_of_subtree}
         return copy
 
     def add(self, positions: Sequence[int] | np.ndarray) -> np.ndarray:
-        """Add subtrees that are not there yet; return the nodes (n,) of all. positions: of their roots in the forest."""
+        """Add missing subtrees; return the nodes (n,) of all. positions: of their roots in the forest."""
         number, pending = self.forest.subtree, [int(position) for position in reversed(positions)]
         while pending:
             top = pending[-1]

@@ -1,7 +1,7 @@
 """Files of blanks with their candidates.
 
-A blank of ours names its file of candidates in its certificate (relative to its own file), or has `candidates.jsonl.gz` beside
-it; a blank of the authors has the file that is named on the command line.
+In our files, the certificate of a blank names its file of candidates, relative to the file of blanks; the default is
+`candidates.jsonl.gz`. For the authors' files, the command line names the file of candidates.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ BESIDE = "candidates.jsonl.gz"
 
 @dataclass(frozen=True)
 class Candidates:
-    """What may fill a blank: expressions, and the value class of each."""
+    """Candidates for a blank: expressions, and the value class of each."""
 
     expressions: tuple[Expression, ...]
     classes: tuple[str, ...]
@@ -29,7 +29,7 @@ class Question:
     """A blank.
 
     index: of the example in its file. truth: index of the blanked expression among the candidates.
-    right, doubtful: value classes with which the equation holds, and those that are left out.
+    right, doubtful: value classes with which the equation holds, and those that a ranking omits.
     """
 
     index: int
@@ -40,7 +40,7 @@ class Question:
 
     @property
     def blank(self) -> tuple[Expression, int]:
-        """The equation and the node that is to be guessed, for `scoring.scores`."""
+        """The equation and the node to predict, for `scoring.scores`."""
         assert self.example.blank is not None  # `read` has checked it
         return self.example.equation, self.example.blank
 
@@ -78,7 +78,7 @@ def read_candidates(path: Path) -> Candidates:
 
 
 def _question(index: int, example: Example, choices: Candidates, positions: dict[Expression, int], path: Path) -> Question:
-    """Return the question of an example. positions: of the candidates, the first where some are equal. path: of their file."""
+    """Return the question of an example. positions: of the candidates, the first of equal ones. path: of their file."""
     source, blanked = example.source or None, example.equation.subtree(example.blank or 0)
     if blanked not in positions:
         raise DataError(f"What was blanked, {blanked}, is not among the candidates of {path.name}.", source)

@@ -4,8 +4,8 @@
     class     rank of the first candidate that is right
     collapse  rank of the first right value class, where only the best candidate of each class counts
 
-Ties keep the order of the candidates. A value class is right when it has the value of what was blanked; our own files also
-list other classes with which the equation holds, and doubtful ones, which are left out. Source: the authors' released code.
+Ties keep the order of the candidates. The value class of the blanked expression is right; our files also list other classes
+with which the equation holds, and doubtful ones, which are omitted. Source: the authors' released code.
 """
 
 from collections.abc import Collection, Sequence

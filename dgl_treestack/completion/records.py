@@ -22,7 +22,7 @@ from dgl_treestack.runs.run import Run
 
 Group = tuple[Candidates, list[Question]]
 KINDS = ("raw", "class", "collapse")
-COMPLETION = "completion"  # the name under which a run files these records
+COMPLETION = "completion"  # the kind of these records in a run
 
 
 def evaluate(
@@ -30,7 +30,7 @@ def evaluate(
 ) -> list[Record]:
     """Evaluate the best weights of a run on a file of blanks; return a record per blank, in file order.
 
-    The records are also written into the run, unless it is a pretrained one, which is part of the package. Raises DataError.
+    The records are also written into the run, unless it is the pretrained one of the package. Raises DataError.
     """
     rows = make_records(run.load_model(dtype), find_data(data), candidates, quiet=quiet)
     if run.folder != pretrained.FOLDER:
@@ -61,7 +61,7 @@ def fill(model: Model, groups: Sequence[Group], *, engine: str = "levels", quiet
 
 
 def _record(question: Question, candidates: Candidates, candidate_scores: np.ndarray) -> Record:
-    """Return the record of a blank. `correct`: whether the best candidate is right. `blank_depth`: of what was blanked."""
+    """Return the record of a blank. `correct`: whether the best candidate is right. `blank_depth`: of the truth."""
     ranks = rank(candidate_scores, candidates.classes, question.truth, question.right, question.doubtful)
     blanked = candidates.expressions[question.truth]
     columns: dict[str, Any] = {
@@ -83,5 +83,5 @@ def _record(question: Question, candidates: Candidates, candidate_scores: np.nda
 def table(rows: Sequence[Record]) -> Iterator[dict[str, Any]]:
     """Yield a row per depth of the equation, and one for all: blanks, top-1 and top-5 of every kind of rank, in per cent."""
     for depth, group in [*records.by_depth(rows).items(), ("all", list(rows))]:
-        shares = {f"{kind} top-{most}": within(group, kind, most) for kind in KINDS for most in (1, 5)}
+        shares = {f"{kind} top-{limit}": within(group, kind, limit) for kind in KINDS for limit in (1, 5)}
         yield {"depth": depth, "blanks": len(group), **shares}

@@ -20,9 +20,10 @@ MOST_NODES = 60_000  # of a graph
 def scores(
     model: Model, blanks: Sequence[Blank], candidates: Sequence[Expression], *, engine: str = "levels"
 ) -> Iterator[np.ndarray]:
-    """Yield for each blank the scores (C,) of all candidates: the higher, the likelier that the equation holds with it.
+    """Yield for each blank the scores (C,) of all candidates; a higher score means that the equation more likely holds.
 
-    Raises ConfigurationError when the model does not verify or is not a tree model, VocabularyError for a leaf without a row.
+    Raises ConfigurationError for a model without verification or a model that is not a tree model, VocabularyError for a leaf
+    without a row.
     """
     if TASK not in model.heads:
         raise ConfigurationError(f"The model was made for {', '.join(model.heads)}; blanks are filled by one for {TASK}.")

@@ -1,4 +1,4 @@
-"""Records that a protocol needs besides those of its test set, made from finished runs that do not have them yet."""
+"""Records that a protocol needs besides those of its test set; missing ones are computed from finished runs."""
 
 import json
 import logging
@@ -23,7 +23,7 @@ from dgl_treestack.runs.run import Run
 
 logger = logging.getLogger(__name__)
 
-# Large files take minutes to read, so the last one is kept: its examples, the data prepared for one kind of model, its blanks.
+# Large files take minutes to read, so the last one is cached: its examples, the data prepared for one model, its blanks.
 _examples = lru_cache(maxsize=1)(formats.read_examples)
 _prepared: dict[str, Dataset] = {}
 _questions = lru_cache(maxsize=1)(questions.read)
@@ -33,7 +33,7 @@ _questions = lru_cache(maxsize=1)(questions.read)
 class Extra:
     """Records beside those of the test set.
 
-    make: records of a model for a data file, by an engine. kind: the kind under which the run files them.
+    make: (model, data file, engine) -> records. kind: the kind of these records in a run.
     """
 
     make: Callable[[Model, str, str], Iterable[Record]]
@@ -41,9 +41,9 @@ class Extra:
 
 
 def measured(run: Run, names: Sequence[str], scale: Scale) -> RunResult:
-    """Return a finished run with the extras of these names, making those that are missing.
+    """Return a finished run with the extras of these names; missing ones are computed.
 
-    A run that was trained with native code makes them with it too, since its kernels are compiled already.
+    A run that was trained with native code also uses it here, since its kernels are compiled already.
     """
     records_by_name = {}
     for name in names:
@@ -57,7 +57,7 @@ def measured(run: Run, names: Sequence[str], scale: Scale) -> RunResult:
 
 
 def _prepare(model: Model, data: str) -> Dataset:
-    """Return a data file prepared for a model; the last one is kept for models that read it in the same way."""
+    """Return a data file prepared for a model; the last one is cached for models that prepare it in the same way."""
     key = json.dumps([data, model.vocabulary.to_dict(), list(model.heads), isinstance(model.cell, Encoder)])
     if key not in _prepared:
         _prepared.clear()

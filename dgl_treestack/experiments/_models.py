@@ -1,7 +1,7 @@
 """The models of the papers under the labels of their tables, and the configurations that train them.
 
-Tree-RNN cells have tanh in place of the sigmoid of 2019, and Mali's cells have learning rates that were searched for: with the
-printed ones they do not learn (docs/log).
+Tree-RNN cells have tanh in place of the sigmoid of 2019, and Mali's cells have searched learning rates: with the printed
+settings they do not learn (docs/log).
 """
 
 from collections.abc import Mapping

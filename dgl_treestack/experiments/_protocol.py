@@ -36,7 +36,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Compared:
-    """Equations on which models are compared: of the test set, or of the extra that is named, depths from `low` to `high`."""
+    """Equations on which models are compared: depths from `low` to `high` of the test set, or of the extra `extra`."""
 
     low: int
     high: int

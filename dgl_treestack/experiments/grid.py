@@ -31,7 +31,10 @@ KEYS = ("base", "seeds", "set", "grid")
 
 @dataclass(frozen=True)
 class Sweep:
-    """configs: pairs of the values that the grid sets, key -> value, and the configuration. seeds: of every configuration."""
+    """A grid of runs.
+
+    configs: pairs of the grid's values, key -> value, and the configuration. seeds: of every configuration.
+    """
 
     configs: Sequence[tuple[Mapping[str, Any], RunConfig]]
     seeds: tuple[int, ...]
@@ -74,7 +77,7 @@ def _assignments(values: Mapping[str, Any]) -> list[str]:
 
 
 def tabulate(sweep: Sweep, output_dir: Path) -> list[dict[str, Any]]:
-    """Return a row per configuration with a finished run: the values that the grid sets, then what `treestack report` shows."""
+    """Return a row per configuration with a finished run: the grid's values, then the columns of `treestack report`."""
     rows = []
     for varied, config in sweep.configs:
         folders = finished(config, sweep.seeds, output_dir)

@@ -22,7 +22,7 @@ from dgl_treestack.runs.run import Run
 from dgl_treestack.training.start import check_seeds
 
 ALL = "all"
-# Experiments that are not runs on equations: each defines TITLE, SOURCE, `missing` and `reproduce`.
+# Experiments without runs on equations: each defines TITLE, SOURCE, `missing` and `reproduce`.
 SEPARATE = {"algorithmic": algorithmic}
 
 
@@ -38,10 +38,10 @@ def reproduce(
 ) -> int:
     """Train the missing runs of protocols, then write `<protocol>/table.md`, `.csv` and figures as `.svg` and `.png`.
 
-    names: of protocols, or `all`. seeds: in place of the scale's; experiments in SEPARATE take the first. train: if false, only
+    names: of protocols, or `all`. seeds: override the scale's; experiments in SEPARATE use the first. train: if false, only
     finished runs are used. show: called with the text of every table.
 
-    Returns the exit code. Raises ConfigurationError for an unknown protocol or scale, DataError when data is missing.
+    Returns the exit code. Raises ConfigurationError for an unknown protocol or scale, DataError for missing data.
     """
     protocol_of, scale, configs = _plan(names, scale_name, seeds)
     code = 0
@@ -72,11 +72,11 @@ def missing(names: Sequence[str], scale_name: str, output_dir: Path, *, seeds: S
 
 def _plan(names: Sequence[str], scale_name: str, seeds: Sequence[int]) -> tuple[dict[str, Protocol], Scale, list[RunConfig]]:
     """Return the protocols by name, the scale with its seeds, and the distinct configurations of the protocols."""
-    known_protocols = protocols()
+    all_protocols = protocols()
     for name in names:
-        if name not in (*known_protocols, *SEPARATE, ALL):
-            raise ConfigurationError(unknown("protocol", name, [*known_protocols, *SEPARATE, ALL]))
-    protocol_of = {name: protocol for name, protocol in known_protocols.items() if name in names or ALL in names}
+        if name not in (*all_protocols, *SEPARATE, ALL):
+            raise ConfigurationError(unknown("protocol", name, [*all_protocols, *SEPARATE, ALL]))
+    protocol_of = {name: protocol for name, protocol in all_protocols.items() if name in names or ALL in names}
     if scale_name not in SCALES:
         raise ConfigurationError(unknown("scale", scale_name, SCALES))
     scale = SCALES[scale_name]
@@ -98,7 +98,7 @@ def describe() -> str:
 
 
 def configure(row: Row, protocol: Protocol, scale: Scale) -> RunConfig:
-    """Return the configuration of a row, named after its model and its hash, so that protocols share equal runs."""
+    """Return the configuration of a row. Its name is that of the model and a hash, so that protocols share equal runs."""
     data = {f"data.{kind}": [name] for kind, name in scale.data.items()}
     depths = {"data.min_depth": protocol.depths[0], "data.max_depth": protocol.depths[1]}
     base = configuration.load(find_config(f"models/{row.config}"))
@@ -109,7 +109,7 @@ def configure(row: Row, protocol: Protocol, scale: Scale) -> RunConfig:
 
 
 def _write_results(folder: Path, protocol: Protocol, scale: Scale, command: str) -> str:
-    """Write tables and figures of a protocol from its finished runs, in the folder `runs` beside its own. Returns the text."""
+    """Write tables and figures of a protocol from its finished runs in the neighbouring folder `runs`. Returns the text."""
     results: dict[str, list[RunResult]] = {}
     for row in protocol.rows:
         folders = runs.finished(configure(row, protocol, scale), scale.seeds, folder.parent / "runs")

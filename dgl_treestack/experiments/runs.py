@@ -31,7 +31,7 @@ def missing(configs: Sequence[RunConfig], seeds: Sequence[int], folder: Path) ->
 
 
 def train_missing(configs: Sequence[RunConfig], seeds: Sequence[int], folder: Path, files: Path, *, jobs: int) -> int:
-    """Train the runs that are not finished, all configurations of one seed before the next. Returns the worst exit code.
+    """Train the runs that are not finished, all configurations of one seed before the next. Returns the largest exit code.
 
     files: the folder for the configurations. With several jobs the runs are processes; otherwise they are trained here, and a
     run that diverges does not stop the next one.

@@ -13,7 +13,7 @@ class Scale:
     """The scale of an experiment.
 
     data: files by kind (train, validation, test). extras: the file of every extra (`_extras.EXTRAS`). changes: values replaced
-    in every configuration. narrow: `model.hidden` of models that cannot have the width in `changes`, by configuration.
+    in every configuration. narrow: `model.hidden`, by configuration, of models for which that in `changes` is impossible.
     """
 
     summary: str
@@ -60,4 +60,4 @@ def check_data(scale: Scale, extras: Iterable[str] = ()) -> None:
         path = find_data(name)
         if not path.is_file():
             command = f"treestack generate {path.parent.name} --output-dir {path.parent}"
-            raise DataError(f"It is not there. Make it with `{command}`, or take --scale smoke.", path)
+            raise DataError(f"It does not exist. Generate it with `{command}`, or use --scale smoke.", path)

@@ -1,1 +1,1 @@
-"""Equations that hold, and false partners that look alike: axioms, rewriting, corruption, folds, audit."""
+"""Generation of equations that hold and of similar false ones: axioms, rewriting, corruption, folds, presets."""

@@ -1,9 +1,9 @@
-"""From raw pairs to a data set without duplicates, leaks between folds, or local features that betray the label.
+"""From raw pairs to a data set without duplicates, leaks between folds, or local features that predict the label.
 
-The pairs of a block are taken in the order of its cells and go through four gates.
-    new         no canonical key that an earlier pair of any block has
-    held out    a training pair has no side of depth 2 or more that a validation or test equation of depth 4 or more has
-                (at depth 3 there are too few such sides)
+The pairs of a block, in the order of its cells, pass four gates.
+    new         an earlier pair of any block with the same canonical key drops a pair
+    held out    a training pair has no side of depth 2 or more of a validation or test equation of depth 4 or more (at depth 3
+                there are too few such sides)
     balanced    `balance`, per depth group
     counted     no more pairs per fold and depth than planned
 """
@@ -32,7 +32,7 @@ class Cell(NamedTuple):
 
 
 class Location(NamedTuple):
-    """Where a raw pair is stored: the name of its part and its row there."""
+    """Where a raw pair is stored: the name of its part, and its row in the part."""
 
     part: str
     row: int
@@ -42,8 +42,8 @@ class Location(NamedTuple):
 class Assembly:
     """The result of the gates.
 
-    chosen: cell -> the pairs that stay. made: cell -> number of raw pairs. new: cell -> those that passed the first two gates.
-    dropped: (gate, depth) -> pairs that did not pass.
+    chosen: cell -> the pairs to keep. made: cell -> number of raw pairs. new: cell -> number of pairs that passed the first two
+    gates. dropped: (gate, depth) -> number of pairs that the gate dropped.
     """
 
     chosen: dict[Cell, list[Location]] = field(default_factory=dict)
@@ -54,7 +54,7 @@ class Assembly:
 
 @dataclass(frozen=True)
 class RawPair:
-    """A raw pair as the gates see it: canonical keys of its members and of their whole sides, local features."""
+    """What the gates read of a raw pair: canonical keys of its members and of their sides, local features."""
 
     location: Location
     cell: Cell

@@ -1,4 +1,4 @@
-"""The tables of rules: identities that hold, and rules that are false on purpose.
+"""The tables of rules: identities that hold, and deliberately false rules.
 
 A table is a text file: `#` comments, `[section]` headings, one equation per line in infix notation.
 """

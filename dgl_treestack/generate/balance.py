@@ -1,8 +1,8 @@
-"""Symmetric resampling of pairs, so that a linear model of local features cannot tell the members apart.
+"""Symmetric resampling of pairs, so that a linear model of local features cannot distinguish their members.
 
-To each depth group by itself, a linear model over the features of `features` is fitted out of fold. Where its scores favour the
-true member of too many pairs, surplus pairs of that kind are dropped, and where they favour the false member of too many, pairs
-of the other kind. Pairs stay whole, so labels stay balanced, and no network is consulted.
+For every depth group, a linear model over the features of `features` is cross-validated. If its scores favour the true member
+of too many pairs, surplus pairs of this kind are dropped; if they favour the false member of too many, surplus pairs of that
+kind. Whole pairs are dropped, so labels stay balanced, and no network takes part.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from scipy.sparse import csr_matrix
 BINS = 8
 PARTS = 5
 STRENGTH = 0.1  # of the regression, as scikit-learn's C
-FEWEST = 40  # pairs of a depth group; fewer are too few to fit a model, and all stay
+FEWEST = 40  # minimum pairs of a depth group to fit a model; a smaller group is kept as it is
 
 Difference = tuple[np.ndarray, np.ndarray]  # features, and their values in the true member minus those in the false one
 
@@ -26,8 +26,8 @@ def balanced(
 ) -> np.ndarray:
     """Return the indices of the pairs to keep, in order.
 
-    groups: per pair, the depth group within which it is balanced. tolerance: how many times more frequent the commoner sign of
-    the score may be in each bin of its absolute value.
+    groups: per pair, the depth group within which it is balanced. tolerance: maximum ratio of the frequencies of the two signs
+    of the score, in each bin of its absolute value.
     """
     if not differences:
         return np.zeros(0, int)
@@ -52,15 +52,15 @@ def balanced(
 
 def _margins(rows: csr_matrix, rng: np.random.Generator) -> np.ndarray:
     """Return per pair the score of the true member minus that of the false one, from a model that has not seen the pair."""
-    from sklearn.linear_model import LogisticRegression  # takes a second to load, which no worker process needs
+    from sklearn.linear_model import LogisticRegression  # takes a second to load, and worker processes do not need it
 
     part = rng.permutation(rows.shape[0]) % PARTS
     margin = np.zeros(rows.shape[0])
     for held_out in range(PARTS):
         train, test = np.flatnonzero(part != held_out), np.flatnonzero(part == held_out)
-        # a linear score of the difference, without intercept, sees each pair from both sides
+        # without intercept, the linear score of a difference changes sign when the members are exchanged
         signs = np.where(rng.random(len(train)) < 0.5, 1.0, -1.0)
         model = LogisticRegression(C=STRENGTH, fit_intercept=False, max_iter=300)
         model.fit(rows[train].multiply(signs[:, None]).tocsr(), signs > 0)
         margin[test] = rows[test] @ model.coef_[0]
-    return margin.round(6)  # so that the last digits of a solver do not decide
+    return margin.round(6)  # independent of a solver's last digits

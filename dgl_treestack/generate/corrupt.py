@@ -1,12 +1,12 @@
 """False partners of true equations, in the styles named by `STYLES`.
 
-swap          Two subtrees exchanged: same tokens, same depth, so a bag of tokens cannot see it. Most swaps also keep every pair
-              of parent and child (they exchange subtrees that hang in the same slot under the same operator, or have the same
-              root), and most stay on one side, so that the sides keep their tokens too.
-buried        A swap, then true rewrites of both members, each its own, so that the error is not the last edit.
-false rule    A rule that does not hold, from a table of plausible ones, in the midst of true rewrites.
+swap          Two subtrees exchanged: same tokens, same depth, so token counts do not change. Most swaps also keep every pair of
+              parent and child (the subtrees are in the same slot under the same operator, or have the same root), and most
+              exchange subtrees of one side, so that the tokens of a side do not change either.
+buried        A swap, then different true rewrites of both members, so that the error is not the last edit.
+false rule    A rule that does not hold, from a table of plausible ones, between true rewrites.
 
-A style yields candidates; `pairs` certifies which of them are false. The papers' own style, a single mutation, is in
+A style yields candidates; `pairs` certifies which of them are false. The papers' style, a single mutation, is in
 `papers.mutation`: it leaks.
 """
 
@@ -20,9 +20,9 @@ from dgl_treestack.generate.nodes import Node
 from dgl_treestack.generate.rewrite import rule_index
 
 STYLES = ("swap", "buried", "false rule")
-UNCHANGED = ("swap",)  # styles in which the true equation stays as it was grown
-PAIR_KEEPING = 0.8  # share of swaps that must keep the pairs
-SAME_SIDE = 0.6  # share of swaps that must stay on one side
+UNCHANGED = ("swap",)  # styles that do not rewrite the true equation further
+PAIR_KEEPING = 0.8  # share of swaps that must keep the pairs of parent and child
+SAME_SIDE = 0.6  # share of swaps that must exchange subtrees of one side
 FURTHER = (1, 2, 3)  # numbers of true rewrites after the error
 
 Candidates = Iterator[Sides]

@@ -1,4 +1,4 @@
-"""How an equation was derived, as steps that can be replayed one by one.
+"""The derivation of an equation, as steps that can be replayed one by one.
 
 In a file a step is a list: its kind, then its arguments.
     ["start", axiom, equation]                      an instance of an axiom; of `same`, an equation t = t
@@ -7,8 +7,8 @@ In a file a step is a list: its kind, then its arguments.
                                                     subtrees that fill the new variables of the rule
     ["both", function]                              the function applied to both sides
     ["both", operator, expression, slot]            a binary operator with an expression in slot 0 or 1, on both sides
-    ["combine", operator, axiom, equation, slot]    the operator between the equation so far and an instance of an axiom,
-                                                    left with left and right with right, the instance in the slot
+    ["combine", operator, axiom, equation, slot]    the operator between the equation so far and an instance of an axiom, side
+                                                    by side, with the instance in the slot
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,12 +28,12 @@ Step = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True)
 class Derivation:
-    """Two sides that are equal because of the steps. A step is as in a file, with nodes in place of expressions."""
+    """Two sides, and the steps that make them equal. A step is as in a file, with nodes in place of expressions."""
 
     sides: Sides
     steps: tuple[Step, ...]
 
-    def written(self) -> list[list[Any]]:
+    def to_lists(self) -> list[list[Any]]:
         """Return the steps as plain data for a file."""
         lines: list[list[Any]] = []
         for step in self.steps:
@@ -87,7 +87,7 @@ def replay(steps: Sequence[Sequence[Any]], axioms: Sequence[Axiom] | None = None
 
 
 def _apply(step: Sequence[Any], sides: Sides | None, rules: Mapping[str, Rule], pool: Pool) -> tuple[str, Sides]:
-    """Return the description of a step and the sides after it. Raises an error of any kind where the step does not apply."""
+    """Return the description of a step and the sides after it. Raises any kind of error if the step does not apply."""
     if sides is None:
         kind, axiom, text = step
         if kind != "start":
@@ -101,8 +101,8 @@ def _apply(step: Sequence[Any], sides: Sides | None, rules: Mapping[str, Rule], 
                 raise ValueError(name)
             operands = iter([pool.tree(Expression.parse(text)) for text in (fills[0] if fills else ())])
             new = pool.replace(sides[side], index, instantiate(pool, rule.target, bindings, operands.__next__))
-            shown = f"{to_expression(rule.source)} -> {to_expression(rule.target)} ({rule.name[:-1]})"
-            description = f"{shown} on the {('left', 'right')[side]}: {to_expression(node)}"
+            rule_text = f"{to_expression(rule.source)} -> {to_expression(rule.target)} ({rule.name[:-1]})"
+            description = f"{rule_text} on the {('left', 'right')[side]}: {to_expression(node)}"
             return description, (new, sides[1]) if side == 0 else (sides[0], new)
         case ("both", name, *operand) if len(operand) < 3:
             if not operand or not operand[0]:

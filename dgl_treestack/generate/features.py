@@ -1,5 +1,5 @@
-"""Local features of an equation, which a model without recursion can see: counts of tokens, of parent-child pairs, of tokens
-per side, of repeated subtrees."""
+"""Local features of an equation, which need no recursive model: counts of tokens, parent-child pairs, tokens per side, and
+repeated subtrees."""
 
 from collections import Counter
 from zlib import crc32
@@ -37,8 +37,8 @@ def side_difference(expression: Expression) -> Counter[str]:
 
 
 def repetition(expression: Expression) -> Counter[str]:
-    """Count the distinct subtrees, and those among them, leaves aside, that occur on both sides."""
-    numbers: dict[tuple, int] = {}  # operator or leaf, and the numbers of its children -> number of the distinct subtree
+    """Count the distinct subtrees, and those, except leaves, that occur on both sides."""
+    ids: dict[tuple, int] = {}  # operator or leaf, and the ids of its children -> id of the distinct subtree
     stack: list[int] = []
     sides: tuple[set[int], set[int]] = (set(), set())
     middle = expression.ends[1]
@@ -46,17 +46,17 @@ def repetition(expression: Expression) -> Counter[str]:
         arity = expression.arities[i]
         key = (expression.names[i], expression.texts[i], *stack[len(stack) - arity :])
         del stack[len(stack) - arity :]
-        number = numbers.setdefault(key, len(numbers))
-        stack.append(number)
+        subtree = ids.setdefault(key, len(ids))
+        stack.append(subtree)
         if arity and i:
-            sides[i >= middle].add(number)
-    return Counter(distinct=len(numbers), common=len(sides[0] & sides[1]))
+            sides[i >= middle].add(subtree)
+    return Counter(distinct=len(ids), common=len(sides[0] & sides[1]))
 
 
 def difference(true: Expression, false: Expression) -> dict[int, float]:
-    """Return the features of the true member of a pair minus those of the false one, the zeros left out.
+    """Return the features of the true member of a pair minus those of the false one, without zeros.
 
-    A feature is numbered by a hash of its name, from 0 to `FEATURES` - 1; the order is that of the names.
+    The index of a feature is a hash of its name, from 0 to `FEATURES` - 1; the order is that of the names.
     """
     counts: Counter[str] = Counter()
     for prefix, features in (("", pair_counts), ("subtrees ", repetition), ("side ", side_difference)):

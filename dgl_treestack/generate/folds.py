@@ -1,4 +1,4 @@
-"""Canonical keys, which decide which equations are the same, and the fold and partition of an equation.
+"""Canonical keys, which define when equations are the same, and the fold and partition of an equation.
 
 Two equations are the same when they differ only in the order and nesting of sums and products, in padding (`+ 0`, `*1`, `**1`),
 in which side is left, in how a constant is written (`1` and `one`), or in the names of the variables.
@@ -15,13 +15,13 @@ from itertools import permutations
 from dgl_treestack.expression import Expression, leaf_value
 from dgl_treestack.generate.nodes import Node
 
-RENAMED_VARIABLES = 4  # up to so many variables every renaming is tried; beyond, only the order of first occurrence
+RENAMED_VARIABLES = 4  # up to so many variables all renamings are tried; with more, only the order of first occurrence
 _NEUTRAL_VALUE = {"Add": 0, "Mul": 1}
 _BYTES = 10
-_MEMORY = "digests"  # the key under which a node remembers its digests by the new names of its variables
+_MEMORY = "digests"  # the cache key of a node's digests, by the new names of its variables
 
-# Preset family -> its share of all canonical keys. Presets of different families never hold the same equation, whatever their
-# seeds and sizes: training sets are in one, sets that only test in the other.
+# Preset family -> its share of all canonical keys. Presets of different families never contain the same equation, for any seeds
+# and sizes: one family is for training sets, the other for pure test sets.
 PARTITIONS = {"paper": 0.7, "deep": 0.3}
 
 Digest = tuple[str, list[bytes]]  # operator or leaf class at the root; digests of the terms of a sum or product, else one
@@ -59,13 +59,13 @@ def key_of(*sides: Node) -> str:
 
 
 def _renamings(variables: Sequence[str]) -> Iterator[Renaming]:
-    """Yield the renamings of variables, listed by first occurrence; the least key over them is the canonical one."""
+    """Yield the renamings of variables, listed by first occurrence; the smallest key over them is the canonical one."""
     orders: Iterable[Sequence[str]] = permutations(variables) if len(variables) <= RENAMED_VARIABLES else [variables]
     return ({name: str(i) for i, name in enumerate(order)} for order in orders)
 
 
 def _of_node(node: Node, renaming: Renaming) -> Digest:
-    """Return the digest of a node, computed once per renaming of its own variables."""
+    """Return the digest of a node, computed once per renaming of its variables."""
     names = tuple([renaming[name] for name in node.variables])
     digests: dict[tuple[str, ...], Digest] | None = node.memory.get(_MEMORY)
     if digests is None:
@@ -128,11 +128,11 @@ def in_partition(key: str, name: str) -> bool:
 
 
 def fold_of(family: str, shares: Mapping[str, float]) -> str:
-    """Return the fold of a family, from its key alone, so that a family is in the same fold of every data set.
+    """Return the fold of a family. It depends on the key alone, so a family is in the same fold of every data set.
 
     shares: fold -> weight. Equal shares and key give the same fold on every machine.
     """
-    # a key is the least of several, so it is hashed once more to be spread evenly
+    # a key is the minimum of several, so it is hashed again to be uniform
     fraction = int.from_bytes(_hash(family.encode())[:6], "big") / 2**48
     remainder = fraction * sum(shares.values())
     for fold, share in shares.items():

@@ -7,15 +7,15 @@ from dgl_treestack.generate.rewrite import RuleIndex, instantiate, rule_index
 
 SIZE_PER_DEPTH, SIZE_OFFSET = 4, 6  # an equation of depth d has at most 4d + 6 nodes
 _FAR = 4  # levels
-_AHEAD = 1  # levels; how far the size may run ahead of the depth
-_POOL = 30_000  # nodes that are kept for the values they carry
+_AHEAD = 1  # levels by which the size may be ahead of the depth
+_POOL = 30_000  # nodes that are kept with their values
 
 
 class Grower(Pieces):
     """Grows equations in one pool from one random stream."""
 
     def start(self) -> Derivation:
-        """Draw the root of a derivation, an instance of an axiom or t = t, and the variables that it uses."""
+        """Draw the root of a derivation, an instance of an axiom or t = t, and the variables of the equation."""
         if len(self.pool.nodes) > _POOL:
             self.pool = Pool()
         count = self.weighted(dict(enumerate(self.habits.variables, start=1)))
@@ -29,7 +29,7 @@ class Grower(Pieces):
         return Derivation((left, right), (("start", name, (left, right)),))
 
     def grow(self, start: Derivation, depth: int) -> Derivation | None:
-        """Extend `start` to an equation of exactly the depth whose sides differ. Returns None after too many steps."""
+        """Extend `start` to an equation of exactly this depth with different sides. Returns None after too many steps."""
         derivation = start
         for _ in range(max(60, 4 * depth)):
             left, right = derivation.sides
@@ -39,7 +39,7 @@ class Grower(Pieces):
         return None
 
     def further(self, derivation: Derivation, depth: int, steps: int, tries: int = 20) -> Derivation | None:
-        """Extend a derivation by at least so many rewrites, to an equation of exactly the depth whose sides differ, or None."""
+        """Extend a derivation by at least `steps` rewrites to exactly this depth and different sides, or return None."""
         for _ in range(tries):
             changed = self._fitting(self.rewritten(derivation, depth), depth)
             if changed is None:
@@ -51,7 +51,7 @@ class Grower(Pieces):
         return None
 
     def _fitting(self, derivation: Derivation | None, depth: int) -> Derivation | None:
-        """Return the derivation, or None if its equation is too deep, or too large for its depth to end within the limit."""
+        """Return the derivation, or None if its equation is too deep, or too large for its depth."""
         if derivation is None or depth_of(derivation.sides) > depth:
             return None
         size_depth = min(depth, depth_of(derivation.sides) + _AHEAD)
@@ -63,7 +63,7 @@ class Grower(Pieces):
         Returns None if the step would lead beyond the depth.
         """
         kind, levels_left = self.rng.random(), depth - depth_of(derivation.sides)
-        # rewriting alone rarely gets a shallow equation to the depth
+        # rewriting alone rarely reaches the depth from a shallow equation
         rewrite_share, both_share, _ = self.habits.far_steps if levels_left > _FAR else self.habits.steps
         if kind < rewrite_share:
             return self.rewritten(derivation, depth)

@@ -12,7 +12,7 @@ class Node:
     """A subtree of a `Pool`; within one pool, equal trees are identical objects. Fields as in `Expression`.
 
     label: the operator, or class and text of a leaf. variables: their names by first occurrence.
-    memory: results about the node that other modules cache on it, each under a key of its own.
+    memory: a cache of other modules for results about the node, by their keys.
     """
 
     __slots__ = ("_value", "children", "depth", "label", "memory", "name", "size", "text", "variables")
@@ -63,7 +63,7 @@ Path = list[tuple[Node, int]]  # nodes from a root downwards, each with the slot
 
 @dataclass(eq=False)
 class Pool:
-    """Creates nodes and holds them. Drop the pool to drop its nodes and their values."""
+    """Creates nodes and stores them; deleting the pool frees its nodes and their values."""
 
     nodes: dict[tuple, Node] = field(default_factory=dict)
 
@@ -85,15 +85,15 @@ class Pool:
 
     def tree(self, expression: Expression) -> Node:
         """Return the node of an expression."""
-        finished: list[Node] = []
+        roots: list[Node] = []
         for i in range(expression.size - 1, -1, -1):
             text, arity = expression.texts[i], expression.arities[i]
             if text is not None:
-                finished.append(self.leaf(expression.names[i], text))
+                roots.append(self.leaf(expression.names[i], text))
                 continue
-            children = [finished.pop() for _ in range(arity)]
-            finished.append(self.node(expression.names[i], *children))
-        return finished[0]
+            children = [roots.pop() for _ in range(arity)]
+            roots.append(self.node(expression.names[i], *children))
+        return roots[0]
 
     def replace(self, root: Node, index: int, new: Node) -> Node:
         """Return `root` with the subtree at pre-order index `index` replaced."""

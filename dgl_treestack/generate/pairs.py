@@ -14,9 +14,9 @@ from dgl_treestack.generate.nodes import to_equation
 from dgl_treestack.generate.pieces import CONSTANTS
 from dgl_treestack.truth import Verdict, certify
 
-SIZE_RATIO = 1.25  # the larger member of a pair has at most so many times the nodes of the smaller
-WHOLE_SIDE = 2  # a side of this depth is worth recognising
-_NUDGES = 4  # further rewrites of an equation whose key is taken or belongs to another family of presets
+SIZE_RATIO = 1.25  # maximum ratio of the sizes of a pair's members
+WHOLE_SIDE = 2  # minimum depth of a side that a model could memorise
+_NUDGES = 4  # further rewrites of an equation whose key exists already or belongs to another family of presets
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,8 @@ class Member:
 class Pair:
     """An equation that holds with its derivation, and a false partner in a style of `corrupt`.
 
-    family: canonical key of the root of the derivation. sides: canonical keys of the whole sides that are worth recognising,
-    those of depth 2 or more.
+    family: canonical key of the root of the derivation. sides: canonical keys of the sides of depth 2 or more, which a model
+    could memorise.
     """
 
     true: Member
@@ -65,14 +65,14 @@ class PairMaker:
     tally: Counter[str] = field(default_factory=Counter)
 
     def start(self, numeric: bool = True) -> tuple[Derivation, str]:
-        """Draw the root of a derivation; return it and its family. numeric: it may be without variables."""
+        """Draw the root of a derivation; return it and its family. numeric: whether it may have no variables."""
         start = self.grower.start()
         while not numeric and not any(side.variables for side in start.sides):
             start = self.grower.start()
         return start, key_of(*start.sides)
 
     def make(self, start: Derivation, family: str, depth: int, numeric: bool = True) -> Pair | None:
-        """Grow a pair of exactly this depth from `start`, or return None. numeric: it may be without variables."""
+        """Grow a pair of exactly this depth from `start`, or return None. numeric: whether it may have no variables."""
         grown = changed = self.grower.grow(start, depth)
         if grown is not None:
             style = self.grower.weighted(self.styles)
@@ -94,7 +94,7 @@ class PairMaker:
         self.tally["pairs"] += 1
         self.seen |= {true.key, false.key}
         whole_sides = frozenset(key_of(side) for side in (*true.sides, *false.sides) if side.depth >= WHOLE_SIDE)
-        return Pair(true, false, depth, family, style, derivation.written(), whole_sides)
+        return Pair(true, false, depth, family, style, derivation.to_lists(), whole_sides)
 
     def atoms(self) -> Iterator[Pair]:
         """Yield the pairs of depth 1: a leaf equals itself, and not another one."""
@@ -109,12 +109,12 @@ class PairMaker:
             false = self._false(candidates, 3, true.key)
             if false is not None:
                 self.seen |= {true.key, false.key}
-                yield Pair(true, false, 1, true.key, "swap", derivation.written(), frozenset())
+                yield Pair(true, false, 1, true.key, "swap", derivation.to_lists(), frozenset())
 
     def _true(self, derivation: Derivation, depth: int, numeric: bool) -> tuple[Derivation, Member] | str:
         """Certify the true member and return it with its derivation, or the reason why there is none.
 
-        While its key is seen already or of another partition, the equation is rewritten further.
+        While its key exists already or is of another partition, the equation is rewritten further.
         """
         for _ in range(_NUDGES):
             if not numeric and not any(side.variables for side in derivation.sides):
@@ -142,7 +142,7 @@ class PairMaker:
         return None
 
     def _member(self, sides: Sides, verdict: str) -> Member | str | None:
-        """Return the member if it has the verdict, "not <verdict>" if not, None if its key is seen or of another partition."""
+        """Return the member if it has the verdict, else "not <verdict>"; None if its key exists or is of another partition."""
         key = key_of(*sides)
         if key in self.seen or (self.partition and not in_partition(key, self.partition)):
             return None

@@ -1,4 +1,4 @@
-"""The parts of a data set in the making: files of rows, each written completely or not at all."""
+"""The parts of an unfinished data set: files of rows, each written completely or not at all."""
 
 import gzip
 import json
@@ -21,19 +21,19 @@ class StoredParts:
     folder: Path
 
     def names(self) -> list[str]:
-        """Return the names of the parts that are there, in alphabetical order."""
+        """Return the names of the existing parts, in alphabetical order."""
         return sorted(path.name.removesuffix(_ENDING) for path in self.folder.glob(f"*{_ENDING}"))
 
     def rows(self, name: str) -> Iterator[Row]:
         """Yield the rows of a part. Raises DataError when it is damaged."""
         path = self.folder / f"{name}{_ENDING}"
         try:
-            if not path.stat().st_size:  # gzip takes an empty file for one without content
+            if not path.stat().st_size:  # gzip reads an empty file without an error
                 raise EOFError
             with gzip.open(path, "rt", encoding="utf-8") as lines:
                 yield from map(json.loads, lines)
         except (OSError, EOFError, zlib.error, ValueError):
-            raise DataError("This part is damaged. Delete it; the same command makes it again.", path) from None
+            raise DataError("This part is damaged. Delete it; the same command generates it again.", path) from None
 
     def save(self, name: str, rows: Iterable[Row]) -> int:
         """Write a part and return the number of its rows. Raises OutputError."""

@@ -39,12 +39,12 @@ class Habits:
 
     variables: weights of 1, 2, 3 variables in an equation.
     axiom: start from an axiom rather than from t = t. numeric: an axiom is one without variables.
-    steps: chances of rewriting a node, of doing the same to both sides, of adding or multiplying an axiom instance;
+    steps: of rewriting a node, of applying an operation to both sides, of adding or multiplying an axiom instance;
     far_steps: the same while the equation is much too shallow.
-    expansion: a rewrite wraps its node into something longer.
+    expansion: a rewrite replaces its node by a larger equal expression.
     constant: a random leaf is a constant. inner: a random expression is an operator rather than a leaf.
-    decoy: a random unary function stands over an inverse function that it does not undo.
-    stop: stop at the target depth rather than go on rewriting there.
+    decoy: the argument of a random unary function is an inverse function, but not its inverse.
+    stop: stop at the target depth rather than continue to rewrite there.
     """
 
     variables: tuple[float, ...] = (0.5, 0.35, 0.15)
@@ -61,7 +61,7 @@ class Habits:
 
 @cache
 def _axioms_by_function() -> dict[tuple[str, bool], list[tuple[str, Node, Node]]]:
-    """Map (function, without variables) to the axioms in which the function occurs: name, left and right pattern."""
+    """Map (function, whether there are no variables) to the axioms with the function: name, left and right pattern."""
     pool, axioms = Pool(), dict[tuple[str, bool], list[tuple[str, Node, Node]]]()
     for axiom in load_axioms():
         left, right = pool.tree(axiom.equation).children
@@ -108,7 +108,7 @@ class Pieces:
         return self.function(depth) if depth > 0 and self.rng.random() < self.habits.inner else self.leaf()
 
     def function(self, depth: int) -> Node:
-        """Draw an operator over random expressions, in all of at most the given depth."""
+        """Draw an operator over random expressions, of at most the given depth in total."""
         name = self.pick(FUNCTIONS)
         if name not in UNARY:
             return self.pool.node(name, self.expression(depth - 1), self.expression(depth - 1))

@@ -1,7 +1,7 @@
-"""Making a preset: shards in a process pool, each saved when it is done, then the files and their manifest.
+"""Generation of a preset: shards in a process pool, each saved when it is done, then the files and their manifest.
 
-A shard is saved completely or not at all, under `parts/` of the output folder, so an interruption costs at most the shards in
-progress, and the same command resumes the work. The files depend on the options alone, not on the number of jobs.
+A shard is saved completely or not at all, under `parts/` of the output folder, so an interruption loses only the shards in
+progress, and the same command continues. The files depend on the options alone, not on the number of jobs.
 """
 
 import gc
@@ -34,10 +34,10 @@ _PARTS = "parts"
 
 
 def produce(name: str, options: Options, folder: Path, jobs: int = 1, progress: bool = False) -> dict[str, Any]:
-    """Make a preset's files in a folder and return the manifest. Finished shards and finished folders are not made again.
+    """Generate a preset's files in a folder and return the manifest. Finished shards and folders are not generated again.
 
-    Raises ConfigurationError when the preset does not have an option or the folder holds other settings, DataError when a file
-    of a finished folder is gone, OutputError when a file cannot be written or a worker process dies.
+    Raises ConfigurationError for an option that the preset does not have or a folder with other settings, DataError for a
+    missing file of a finished folder, OutputError if a file cannot be written or a worker process dies.
     """
     preset = presets.find(name)
     _check(preset, name, options, jobs)
@@ -88,7 +88,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
 
 def _check(preset: Preset, name: str, options: Options, jobs: int) -> None:
-    """Raise ConfigurationError for an option out of range or without meaning to the preset, or less than one job."""
+    """Raise ConfigurationError for an option out of range or that the preset does not have, or less than one job."""
     for key, value in asdict(options).items():
         if not 0 <= value <= MOST.get(key, value):
             limit = f" to {MOST[key]}" if key in MOST else " on"
@@ -111,7 +111,7 @@ def _claim(folder: Path, settings: dict[str, Any]) -> None:
 
 
 def _make(name: str, options: Options, shards: list[Shard], parts: StoredParts, jobs: int, progress: bool) -> None:
-    """Make shards, in this process or in a process pool."""
+    """Generate shards, in this process or in a process pool."""
     with tqdm(total=len(shards), desc=name, unit="shard", disable=not progress) as bar:
         if jobs == 1:
             for shard in shards:
@@ -125,8 +125,8 @@ def _make(name: str, options: Options, shards: list[Shard], parts: StoredParts, 
 
 
 def make_shard(name: str, options: Options, shard: Shard, parts: StoredParts) -> int:
-    """Make and save one shard; return the number of its rows."""
-    gc.disable()  # trees are created by the million and have no cycles; the search for cycles would take a fifth of the time
+    """Generate and save one shard; return the number of its rows."""
+    gc.disable()  # millions of trees without cycles; the search for cycles would take a fifth of the time
     try:
         return parts.save(shard.name, presets.find(name).make(options, shard))
     finally:

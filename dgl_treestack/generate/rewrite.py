@@ -1,7 +1,7 @@
 """Rewriting with axioms: sound matching and instantiation over hash-consed trees.
 
-A rule is one direction of an axiom. Its variables match any subtree, the same variable always the same one; a variable
-that occurs only in the target is filled by the caller.
+A rule is one direction of an axiom. A variable matches any subtree, and equal subtrees at all its occurrences; a variable that
+occurs only in the target is filled by the caller.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -48,7 +48,7 @@ class Rule:
 
 
 def rules_of(axioms: Iterable[Axiom]) -> tuple[Rule, ...]:
-    """Return both directions of every axiom, and one of a commutative law, whose reverse is the same rule."""
+    """Return both directions of every axiom, but one of a commutative law, whose reverse is the same rule."""
     pool, rules = Pool(), list[Rule]()
     for axiom in axioms:
         source, target = pool.tree(axiom.equation).children
@@ -61,9 +61,9 @@ def rules_of(axioms: Iterable[Axiom]) -> tuple[Rule, ...]:
 
 
 class RuleIndex:
-    """Rules by the labels at the top of their source; expansions, which fit every node, are kept apart.
+    """Rules by the labels of their source's root and its children; expansions, which fit every node, are separate.
 
-    The matches of a node are cached on the node: a rewrite changes only the nodes from it up to the root.
+    The matches of a node are cached on the node: a rewrite replaces only the nodes from there up to the root.
     """
 
     def __init__(self, rules: Sequence[Rule]):
@@ -76,7 +76,7 @@ class RuleIndex:
                 self._by_labels.setdefault((rule.source.label, *children), []).append(rule)
 
     def matches(self, node: Node) -> list[tuple[Rule, Bindings]]:
-        """Return all rules, expansions aside, that fit a node, with their bindings. The list is cached; do not change it."""
+        """Return all rules except expansions that fit a node, with their bindings. The list is cached; do not change it."""
         matches = node.memory.get(self)
         if matches is None:
             matches = node.memory[self] = []

@@ -14,7 +14,7 @@ from dgl_treestack.expression.networkx import write
 from dgl_treestack.expression.operators import MATH, Signature
 
 MAX_NODES = 500
-# Dots per inch; fewer for a tree so wide or deep that a side of its picture would have more than MAX_PIXELS.
+# Dots per inch; fewer if a side of the picture would have more than MAX_PIXELS.
 RESOLUTION, MAX_PIXELS = 150, 8000
 SPACING = 0.75  # inches from level to level
 
@@ -25,10 +25,10 @@ OPERATOR_COLOUR, LEAF_COLOUR = "#cfe0f3", "#fbf2d5"
 def layout(network: "nx.DiGraph[Any]") -> dict[Any, tuple[float, int]]:
     """Return (x, level) of every node of a graph with edges child -> parent; no two nodes have the same position.
 
-    network: its edges have a `slot`, or a list of slots. The level of a node is the length of the longest path from a root down
-    to it. Leaves stand side by side in the order of slots, tree after tree; an operator stands above the middle of its
-    children. A child of several parents counts for the first of them only; an operator whose children all count for other
-    parents gets a column of its own, as a leaf does.
+    network: its edges have a `slot`, or a list of slots. The level of a node is the length of the longest path from a root to
+    it. Every leaf has a column, in the order of slots, tree after tree; an operator is above the middle of its children. A
+    child of several parents belongs to the first of them; an operator all of whose children belong to other parents gets a
+    column, like a leaf.
     Raises GraphError for a cycle.
     """
     try:
@@ -69,13 +69,13 @@ def _first_children(network: "nx.DiGraph[Any]") -> dict[Any, list]:
 
 
 def layout_tree(tree: Expression) -> list[tuple[float, int]]:
-    """Return (x, level) of every node in pre-order: leaves side by side, an operator above the middle of its children."""
+    """Return (x, level) of every node in pre-order, see `layout`."""
     positions = layout(write(tree))
     return [positions[node] for node in range(tree.size)]
 
 
 def label(name: str, text: str | None, signature: Signature) -> str:
-    """Return what a picture shows in a node: a leaf's text, an operator's sign, or its name where it has no sign.
+    """Return the label of a node in a picture: a leaf's text, an operator's sign, or its name if it has no sign.
 
     name, text: of the node, as in `Expression.names` and `Expression.texts`.
     """
@@ -92,10 +92,10 @@ def draw(tree: Expression, title: str = "", *, spacing: float = SPACING) -> Figu
 def draw_network(
     network: "nx.DiGraph[Any]", title: str = "", signature: Signature = MATH, *, spacing: float = SPACING
 ) -> Figure:
-    """Draw a graph with its roots on top, at most 8000 pixels wide and high when saved with the figure's own resolution.
+    """Draw a graph with its roots on top, at most 8000 pixels wide and high if saved with the figure's resolution.
 
-    network: nodes with `name` and `text`, edges child -> parent with `slot`. signature: has the signs of operators. spacing:
-    inches from level to level.
+    network: nodes with `name` and `text`, edges child -> parent with `slot`. signature: defines the signs of operators.
+    spacing: inches from level to level.
     Raises DataError for no node and for more than 500, GraphError for a cycle.
     """
     if network.number_of_nodes() > MAX_NODES:
@@ -131,7 +131,7 @@ def shortened(text: str, limit: int = 160) -> str:
 
 
 def save(figure: Figure, output: Path) -> None:
-    """Write a picture in the format that the path's suffix names, atomically."""
+    """Write a picture atomically, in the format of the path's suffix."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format=output.suffix[1:], dpi=figure.dpi)
     atomic.write_bytes(output, buffer.getvalue())

@@ -29,7 +29,7 @@ DAMAGED = "The file is damaged, or holds no DGL graphs. Write it again with `dgl
 def read(file: Path | str) -> DGLGraph:
     """Return the graphs of a file that `dgl.save_graphs` wrote, as one batch.
 
-    Raises DataError for a file that is missing or damaged, and for graphs that do not go into one batch.
+    Raises DataError for a file that is missing or damaged, and for graphs that cannot form one batch.
     """
     path = Path(file)
     if not path.is_file():
@@ -56,7 +56,7 @@ def read(file: Path | str) -> DGLGraph:
 
 
 def _run_child(path: Path, target: Path) -> int | None:
-    """Unpack the file in a child process. Returns its exit code, negative or None when it was ended from outside."""
+    """Unpack the file in a child process. Returns its exit code: negative if it was killed, None after the time limit."""
     process = multiprocessing.get_context("fork").Process(target=_unpack, args=(path, target))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Python 3.12 warns of forks beside threads; the child starts none
@@ -89,7 +89,7 @@ def _unpack(path: Path, target: Path) -> None:
 
 
 def _restrict_process(extra_bytes: int) -> None:
-    """Silence this process, keep it to one thread, and limit its memory to `extra_bytes` more than it has now."""
+    """Silence this process, restrict it to one thread, and limit its memory to `extra_bytes` more than now."""
     faulthandler.disable()
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, 1)
@@ -103,7 +103,7 @@ def _restrict_process(extra_bytes: int) -> None:
 
 
 def _build_graph(tensors: dict[str, Tensor]) -> DGLGraph:
-    """Build a graph from what `_unpack` wrote of it. Raises ValueError or DGLError where the tensors contradict each other."""
+    """Build a graph from the tensors of `_unpack`. Raises ValueError or DGLError if they contradict each other."""
     source, target, count = tensors.pop("source"), tensors.pop("target"), int(tensors.pop("count"))
     ends = torch.cat([source, target])
     if len(ends) and not 0 <= int(ends.min()) <= int(ends.max()) < count:
@@ -119,7 +119,7 @@ def _build_graph(tensors: dict[str, Tensor]) -> DGLGraph:
 
 
 def _check_alike(graphs: list[DGLGraph], path: Path) -> None:
-    """Raise DataError unless all graphs have the same features, of the same types and shapes, and node numbers of one type."""
+    """Raise DataError unless all graphs have the same features, of the same dtypes and shapes, and node ids of one dtype."""
     first: dict[str, str] = {}
     for i, graph in enumerate(graphs):
         kinds = {"the type of node numbers": str(graph.idtype)}

@@ -1,4 +1,4 @@
-"""A batched DGL graph as a NetworkX graph, with everything that its nodes carry, and as a GraphML file."""
+"""A batched DGL graph as a NetworkX graph with all node features, and as a GraphML file."""
 
 import io
 import json
@@ -35,8 +35,8 @@ def to_networkx(
 
     Attributes of a node: `name`, an operator or a leaf class, and `text`, a leaf's text or None, from which
     `expression.networkx.read` reads a tree back; `tree` and `depth`; every feature of the DGL graph but the bytes of
-    `text`, as numbers and lists; `mean/<signal>`, `norm/h` and `norm/stack` as in the table of `describe`, None where a node
-    has none. Attribute of an edge: `slot`, or a list of slots where a node is several children of the same parent.
+    `text`, as numbers and lists; `mean/<signal>`, `norm/h` and `norm/stack` as in the table of `describe`, None for a node
+    without them. Attribute of an edge: `slot`, or a list of slots if a node is several children of the same parent.
 
     Raises GraphError for a graph that is not well formed.
     """
@@ -63,9 +63,9 @@ def to_networkx(
 
 
 def write_graphml(network: "nx.DiGraph[Any]", path: Path | str) -> None:
-    """Write a GraphML file atomically; lists are written as JSON, attributes that are None are left out.
+    """Write a GraphML file atomically, with lists as JSON and without attributes that are None.
 
-    Raises OutputError where the file cannot be written, DataError for a text with characters that XML does not have.
+    Raises OutputError if the file cannot be written, DataError for a text with characters that XML cannot represent.
     """
     plain: nx.DiGraph[Any] = nx.DiGraph()
     for node, attributes in network.nodes(data=True):

@@ -1,4 +1,4 @@
-"""Equations with what models compute in them, as text."""
+"""Equations with the values that models compute in them, as text."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ TREE_WIDTH = 40  # columns for the tree; a deeper one moves the numbers to the r
 
 
 def outline(traces: Mapping[str, Trace]) -> str:
-    """Return one equation as a tree with a line per node, and beside it what every model does there.
+    """Return one equation as a tree with a line per node, and the actions of every model in that line.
 
     traces: model -> its trace of the equation. A line shows push, pop and no-op and, as blocks, the norms of the rows of the
     stack. The node at which the first two models with actions differ most is marked.
@@ -34,7 +34,7 @@ def outline(traces: Mapping[str, Trace]) -> str:
 
 
 def verdict(trace: Trace) -> str:
-    """Return a model's score of an equation, whether it is right, and how the states of the two sides compare, as text."""
+    """Return as text a model's score of an equation, whether it is right, and dot product and cosine of the sides."""
     score, correct = trace.record["score"], trace.record["correct"]
     text = f"score {score:+.3f}" if score is not None else "no score"
     if trace.record.get("task") == "verification" and score is not None:
@@ -45,7 +45,7 @@ def verdict(trace: Trace) -> str:
 
 
 def verdicts(traces: Mapping[str, Sequence[Trace]]) -> str:
-    """Return how many labelled equations every combination of right and wrong models has, as text.
+    """Return as text the number of labelled equations for every combination of right and wrong models.
 
     traces: model -> its traces, of the same equations for every model.
     """
@@ -60,7 +60,7 @@ def verdicts(traces: Mapping[str, Sequence[Trace]]) -> str:
 
 
 def _branches(tree: Expression) -> Iterator[tuple[int, str]]:
-    """Yield every node in pre-order with the lines that lead to it from its ancestors."""
+    """Yield every node in pre-order with the lines that connect it to its ancestors."""
     pending = [(0, "", "")]
     while pending:
         node, branch, branch_of_children = pending.pop()

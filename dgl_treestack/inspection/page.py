@@ -20,7 +20,7 @@ LEVELS = 127  # heat maps have whole numbers from -127 to 127
 
 
 def write(path: Path, title: str, examples: Sequence[Example], traces: Mapping[str, Sequence[Trace]]) -> None:
-    """Write a page to walk through equations and what models compute in them.
+    """Write a page to browse equations and the values that models compute in them.
 
     traces: model -> its traces, in the order of the examples.
     """
@@ -36,7 +36,7 @@ def write(path: Path, title: str, examples: Sequence[Example], traces: Mapping[s
         models = {name: _describe_model(trace) for name, trace in trace_of_model.items()}
         equations.append({**equation, "fold": example.fold, "nodes": nodes, "models": models})
     data = {"title": title, "models": list(traces), "equations": equations}
-    text = json.dumps(data, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")  # so no text can close a tag
+    text = json.dumps(data, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")  # no text can close a tag
     atomic.write_text(path, TEMPLATE.read_text().replace(MARK, text))
 
 
@@ -57,10 +57,10 @@ def _describe_model(trace: Trace) -> dict[str, Any]:
 
 
 def rounded(trace: Trace) -> tuple[dict[str, list], list[list[float]] | None]:
-    """Return gates and norms of stack rows of every node as JSON can hold them, to four decimals.
+    """Return gates and norms of stack rows of every node for JSON, to four decimals.
 
-    gates: name -> a mean per node, or a list of them per child; None where a node has none. norms: per node a list, the top
-    row first; None for a model without stacks.
+    gates: name -> a mean per node, or a list of means per child; None for a node without gates. norms: per node a list, the
+    top row first; None for a model without stacks.
     """
     gates = {}
     for name, values in trace.gates.items():
@@ -72,7 +72,7 @@ def rounded(trace: Trace) -> tuple[dict[str, list], list[list[float]] | None]:
 
 
 def _heat_map(values: np.ndarray) -> dict[str, Any]:
-    """Return (N, rows, columns) as signed bytes in base64; `most` is the absolute value that 127 stands for."""
+    """Return (N, rows, columns) as signed bytes in base64; `most` is the absolute value of 127."""
     most = float(np.abs(values).max(initial=0.0))
     levels = np.zeros(values.shape, np.int8) if most == 0 else np.rint(values / most * LEVELS).astype(np.int8)
     rows, columns = values.shape[1:]

@@ -1,4 +1,4 @@
-"""Representations of expressions: their hidden states beside the value that they have (Arabshahi 2020, substitutivity)."""
+"""Representations of expressions: their hidden states and value classes (Arabshahi 2020, substitutivity)."""
 
 from pathlib import Path
 
@@ -20,8 +20,8 @@ def make_records(model: Model, file: Path, depths: range = DEPTHS) -> list[Recor
     """Return a record per expression of some depths: its `text`, its value `class`, and the hidden state `h` of its root.
 
     file: expressions with value classes.
-    Raises DataError when the file has no expressions of these depths, or one without a class, ConfigurationError when the model
-    is not a tree model.
+    Raises DataError for a file without expressions of these depths and an expression without a class, ConfigurationError for a
+    model that is not a tree model.
     """
     examples = [example for example in formats.read(file) if example.equation.depth in depths]
     for example in examples:

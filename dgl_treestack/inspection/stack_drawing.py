@@ -1,4 +1,4 @@
-"""A tree with what a model does at its nodes: actions as a bar, the stack as a heat map below it."""
+"""A tree with a model's actions as a bar at every node, and its stack as a heat map below."""
 
 from typing import Any
 
@@ -17,10 +17,10 @@ BAR, MAP, WIDTH = (0.2, 0.07), (0.29, 0.34), 0.84
 
 
 def draw_trace(name: str, trace: Trace) -> Figure:
-    """Draw what a model does in an equation.
+    """Draw a model's actions and stacks in an equation.
 
     Below every operator, a bar shows the shares of push, pop and no-op, and a heat map the rows of the stack, the top row on
-    top, from blue for negative to red for positive numbers. The root of an equation has neither: nothing is computed there.
+    top, from blue for negative to red for positive numbers. The root of an equation has neither, since it has no state.
 
     name: of the model, for the title. Raises DataError for a tree of more than 500 nodes.
     """

@@ -30,7 +30,7 @@ class Summary:
 
 
 def summarise(graph: DGLGraph, signature: Signature = MATH, vocabulary: Vocabulary | None = None) -> Summary:
-    """Count what is in a batched graph; trees are counted by roots.
+    """Count the elements of a batched graph; trees are counted by roots.
 
     signature: names the operators. vocabulary: names the leaves of a graph without feature `text`.
     Raises GraphError for a graph that is not well formed.

@@ -1,4 +1,4 @@
-"""The nodes of a batched graph as a table: their trees, names, children, and what a model left on them."""
+"""The nodes of a batched graph as a table: their trees, names, children, signals and norms of states."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -34,7 +34,7 @@ def describe(
 
     A line has the node's tree, number, name, kind, children and depth. After `propagate`, or a model, has run on the graph, it
     also has the mean of every recorded signal (push, pop, forget gates and the like) and the norms of the hidden state and of
-    the rows of the stack. A dash stands for a value that the node does not have.
+    the rows of the stack. A dash means that the node does not have the value.
 
     graph: a batch of trees, for example from `from_expressions` or a `TreeDataset`.
     signature: names the operators; mathematics by default.
@@ -67,7 +67,7 @@ def rows(
     """Return the table of `describe` without printing it. nodes: only these, in this order.
 
     Keys of a row:
-    - tree: which tree the node belongs to, counted by roots; the last of them for a node that several trees share.
+    - tree: the index of the node's tree, counted by roots; the last one for a node that several trees share.
     - node: its number in the graph.
     - name: the operator's name, or the leaf's text.
     - kind: `operator`, or the leaf's class.
@@ -107,7 +107,7 @@ def rows(
 
 
 def text(rows: Sequence[Row], limit: int = LINES) -> str:
-    """Return a table as aligned text of at most `limit` rows (0: all), with a last line that says how many are left out."""
+    """Return a table as aligned text of at most `limit` rows (0: all), with a last line for the number of omitted rows."""
     shown = rows[:limit] if limit else rows
     signals = list(rows[0]["signals"]) if rows else []
     norms = [name for name in ("h", "stack") if rows and name in rows[0]]
@@ -122,7 +122,7 @@ def text(rows: Sequence[Row], limit: int = LINES) -> str:
 
 
 def nodes_below(checked: Checked, tops: Iterable[int]) -> np.ndarray:
-    """Return the numbers of some nodes and of all nodes below them, in rising order."""
+    """Return the ids of the nodes `tops` and of all nodes below them, sorted."""
     is_below = np.zeros(len(checked.op), dtype=bool)
     is_below[list(tops)] = True
     for frontier in reversed(checked.frontiers):

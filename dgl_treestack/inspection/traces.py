@@ -1,4 +1,4 @@
-"""What a model computes inside an equation: the state of every node, its gates, and the verdict at the root."""
+"""The values that a model computes inside an equation: states and gates of all nodes, and the record of the equation."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ class Trace:
 
     @property
     def actions(self) -> dict[str, np.ndarray]:
-        """The gates that are stack actions, push, pop and no-op as far as the model has them: action -> (N,)."""
+        """The gates that are stack actions, those of push, pop and no-op that the model has: action -> (N,)."""
         return {name: self.gates[name] for name in ACTIONS if name in self.gates}
 
     def sides(self) -> dict[str, float]:
@@ -56,8 +56,8 @@ class Trace:
 def make(run: Run, examples: Sequence[Example]) -> list[Trace]:
     """Trace a run's model on equations, in order.
 
-    Where the run has records of the file that an example was read from, a trace has that record; otherwise it is computed.
-    Raises CheckpointError for a damaged run, DataError for an example that the model was not made for, ConfigurationError for a
+    The record of a trace is that of the run, if the run has records of the example's file; otherwise it is computed.
+    Raises CheckpointError for a damaged run, DataError for an example that fits no task of the model, ConfigurationError for a
     sequence or attention model.
     """
     model = run.load_model()
@@ -71,7 +71,7 @@ def make(run: Run, examples: Sequence[Example]) -> list[Trace]:
 
 
 def _saved_records(run: Run, examples: Sequence[Example]) -> dict[str, Record]:
-    """Return the run's records of the files that the examples were read from: `path:line` of an equation -> record.
+    """Return the run's records of the examples' files: `path:line` of an equation -> record.
 
     Equations and records are matched by their order in the file, since ids may be missing or repeated.
     """
@@ -109,7 +109,7 @@ def _propagate(
 
 
 def difference(first: Trace, second: Trace) -> np.ndarray:
-    """Return (N,) how far apart the actions of two models are at every node, from 0 to 1; NaN where either has no actions.
+    """Return (N,) the distance between the actions of two models at every node, from 0 to 1; NaN if one has no actions.
 
     The actions of a model are divided by their sum; the result is half the sum of absolute differences (total variation).
     """

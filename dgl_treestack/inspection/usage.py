@@ -1,4 +1,4 @@
-"""How much of its stack a model uses (Arabshahi 2020, appendix, Table 5)."""
+"""The number of stack rows that a model uses (Arabshahi 2020, appendix, Table 5)."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,7 @@ from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.model.dataset import Dataset
 from dgl_treestack.model.model import Model
 
-USED = 1e-3  # a row is used when its Euclidean norm is greater: the paper's threshold
+USED = 1e-3  # minimum Euclidean norm of a row in use: the paper's threshold
 BATCH = 256
 
 

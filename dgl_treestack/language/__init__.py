@@ -1,1 +1,1 @@
-"""Language models over a text of one's own: recurrent nets with stacks, and the n-grams that they have to beat."""
+"""Language models over any text: recurrent nets with stacks, and n-grams as baselines."""

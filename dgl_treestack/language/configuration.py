@@ -18,11 +18,11 @@ CELLS: dict[str, type[SequenceCell]] = {"rnn": RNN, "lstm": LSTM, "scrn": SCRN, 
 class LanguageConfig:
     """The complete configuration of a run, except for its seed and its text.
 
-    settings: arguments of the cell's class. streams: the number of pieces of the training text that are read side by side.
+    settings: arguments of the cell's class. streams: the number of pieces of the training text that are read in parallel.
     window: the number of tokens between updates, through which gradients are propagated. clip: bound of the entries of all
-    gradients. factor, patience: after an epoch in which the validation entropy does not fall, the learning rate is multiplied
-    by `factor` and training returns to the best weights; it ends after `patience` such epochs in a row. Adam's moments are
-    reset at the start of every epoch.
+    gradients. factor, patience: after an epoch without a lower validation entropy, the learning rate is multiplied by `factor`
+    and training continues from the best weights; it ends after `patience` such epochs in a row. Adam's moments are reset at
+    the start of every epoch.
     """
 
     name: str

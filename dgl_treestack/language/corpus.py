@@ -15,17 +15,17 @@ from dgl_treestack.errors import DataError
 
 PARTS = ("train", "valid", "test")
 END, UNKNOWN = "</s>", "<unk>"
-MOST_BYTES = 1 << 20  # of a line; longer ones are not sentences
+MOST_BYTES = 1 << 20  # maximum length of a line
 # Sizes of the Penn Treebank's files, counting the ends of sentences (Mikolov's preparation).
 PENN = {"words": 10_000, "train": 929_589, "valid": 73_760, "test": 82_430}
-ENOUGH_WORDS = 5_000  # a text with <unk>, N and at least this vocabulary is taken for the Penn Treebank or a part of it
+ENOUGH_WORDS = 5_000  # a text with <unk>, N and a vocabulary of this size counts as the Penn Treebank or a part of it
 
 
 @dataclass(frozen=True, eq=False)
 class Corpus:
-    """A text as numbers.
+    """A text as word ids.
 
-    words: the vocabulary, in order of first occurrence. parts: train, valid, test -> numbers of words (T,), every sentence
+    words: the vocabulary, in order of first occurrence. parts: train, valid, test -> ids of words (T,), every sentence
     followed by `</s>`, word 0.
     """
 
@@ -45,7 +45,7 @@ class Corpus:
         paths: dict[str, Path] = {}
         for part in PARTS:
             paths[part] = folder / f"ptb.{part}.txt"
-            if not paths[part].is_file():  # only then any other name: ptb.char.*.txt may lie beside ptb.*.txt
+            if not paths[part].is_file():  # a folder may contain ptb.char.*.txt besides ptb.*.txt
                 candidates = sorted(folder.glob(f"*{part}.txt")) if folder.is_dir() else []
                 if len(candidates) != 1:
                     number = "there are several" if candidates else "there is none"
@@ -64,7 +64,7 @@ class Corpus:
 
 
 def _numbered(path: Path, numbers: dict[str, int], *, grows: bool) -> np.ndarray:
-    """Return the words of a file as numbers. New words get the next number if the vocabulary grows, else that of <unk>."""
+    """Return the words of a file as ids. New words get the next id if the vocabulary grows, else that of <unk>."""
     tokens = array("i")
     for line, words in _sentences(path):
         for word in words:
@@ -85,7 +85,7 @@ def _numbered(path: Path, numbers: dict[str, int], *, grows: bool) -> np.ndarray
 
 
 def _sentences(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Generate the line number and the words of every line that is not blank."""
+    """Yield the line number and the words of every line that is not blank."""
     try:
         with path.open("rb") as file:
             for number, line in enumerate(iter(lambda: file.readline(MOST_BYTES + 1), b""), 1):

@@ -51,14 +51,14 @@ class LanguageModel(nn.Module):
 
 
 def windows(text: Tensor, length: int) -> Iterator[tuple[Tensor, Tensor]]:
-    """Generate pairs of words (T, B) and the words that follow them, at most `length` steps at a time."""
+    """Yield pairs of words (T, B) and the words that follow them, at most `length` steps at a time."""
     for start in range(0, len(text) - 1, length):
         stop = min(start + length, len(text) - 1)
         yield text[start:stop], text[start + 1 : stop + 1]
 
 
 def streams(tokens: np.ndarray, count: int) -> Tensor:
-    """Cut a text into `count` streams of equal length, side by side (T, B); a remainder at the end is not used."""
+    """Split a text into `count` streams of equal length, as columns (T, B); a remainder at the end is not used."""
     count = min(count, max(1, len(tokens) // 2))
     length = len(tokens) // count
     return torch.from_numpy(tokens[: length * count].astype(np.int64)).view(count, length).T.contiguous()

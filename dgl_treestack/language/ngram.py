@@ -13,9 +13,9 @@ CACHE, SHARE = 500, 0.1  # words of the cache, and its share of the probability
 
 @dataclass(frozen=True, eq=False)
 class _Order:
-    """All n-grams of one length, numbered. keys: the number of the context (the n-gram without its last word) times the size of
-    the vocabulary, plus the last word; increasing. counts: n of the formula. totals, kinds: per context, the sum of the counts,
-    and the number of those that are not zero."""
+    """All n-grams of one length; the id of an n-gram is its position. keys: the id of the context (the n-gram without its last
+    word) times the size of the vocabulary, plus the last word; increasing. counts: n of the formula. totals, kinds: per
+    context, the sum of the counts, and the number of nonzero counts."""
 
     keys: np.ndarray
     counts: np.ndarray
@@ -28,9 +28,9 @@ class KneserNey:
 
         p(w | c) = max(n(c w) - D, 0) / n(c) + D n1(c) / n(c) p(w | c')          c' is c without its first word
 
-    n counts occurrences in the highest order and, in lower orders, the different words that precede; n1(c) counts the different
-    words after c. Below single words all words are equally likely. The text is preceded by words 0. Sorted arrays take some
-    hundred bytes per word of the text.
+    n counts occurrences in the highest order and, in lower orders, the distinct preceding words; n1(c) counts the distinct
+    words after c. Below single words all words are equally likely. The text is padded with words 0 in front. Sorted arrays take
+    about a hundred bytes per word of the text.
     """
 
     def __init__(self, tokens: Sequence[int] | np.ndarray, words: int, *, order: int = ORDER, discount: float = DISCOUNT):
@@ -67,8 +67,8 @@ class KneserNey:
             totals = np.where(inside, order.totals[np.where(inside, contexts, 0)], 0)
             seen = totals > 0
             counts = np.where(ngrams >= 0, order.counts[ngrams], 0)[seen]
-            rest = self.discount * order.kinds[contexts[seen]] * probabilities[seen]
-            probabilities[seen] = (np.maximum(counts - self.discount, 0) + rest) / totals[seen]
+            backoff = self.discount * order.kinds[contexts[seen]] * probabilities[seen]
+            probabilities[seen] = (np.maximum(counts - self.discount, 0) + backoff) / totals[seen]
         return probabilities
 
     def probability(self, word: int, before: Sequence[int]) -> float:
@@ -76,8 +76,8 @@ class KneserNey:
         return float(self.probabilities([*before, word])[-1])
 
     def perplexity(self, tokens: np.ndarray, *, cache: bool = False) -> float:
-        """Return the perplexity of a text, ends of sentences included. cache: give a tenth of the probability to the relative
-        frequencies among the last 500 words."""
+        """Return the perplexity of a text, including ends of sentences. cache: mix in the relative frequencies among the last
+        500 words with a weight of a tenth."""
         probabilities = self.probabilities(tokens)
         if cache:
             probabilities[1:] = (1 - SHARE) * probabilities[1:] + SHARE * _cache_probabilities(tokens)[1:]
@@ -85,7 +85,7 @@ class KneserNey:
 
 
 def _cache_probabilities(tokens: np.ndarray) -> np.ndarray:
-    """Return for every word (T,) its share of the 500 words before it; 0 for the first."""
+    """Return for every word (T,) its relative frequency among the 500 words before it; 0 for the first."""
     recent, counts = deque[int](), Counter[int]()
     shares = np.zeros(len(tokens))
     for i, word in enumerate(map(int, tokens)):

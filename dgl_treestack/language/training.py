@@ -23,7 +23,7 @@ from dgl_treestack.training.state import torch_generator
 
 logger = logging.getLogger("dgl_treestack")
 Row = tuple[str, dict[str, float]]
-ENOUGH = 0.9999  # a validation entropy is an improvement when it is below this multiple of the best
+ENOUGH = 0.9999  # a validation entropy below this multiple of the best is an improvement
 _MOST_ENTROPY = 500.0  # natural logarithm; beyond it a perplexity is not a finite number
 
 
@@ -31,7 +31,7 @@ class Run:
     """A run of a language model in a folder, new or resumed.
 
     The folder has config.toml, environment.json, words.json, metrics.jsonl, best.safetensors, last.safetensors, result.json and
-    DONE. Raises ConfigurationError when it belongs to another run, or is there without `resume`.
+    DONE. Raises ConfigurationError if it belongs to another run, or exists and `resume` is off.
     """
 
     def __init__(self, folder: Path, config: LanguageConfig, corpus: Corpus, seed: int, *, resume: bool, quiet: bool):
@@ -64,8 +64,8 @@ class Run:
         return self.folder / "DONE"
 
     def train(self) -> None:
-        """Train to the end, then evaluate the best weights. Ctrl-C and SIGTERM stop the run, which resumes after the last saved
-        epoch; raises Interrupted."""
+        """Train all epochs, then evaluate the best weights. After Ctrl-C or SIGTERM, raises Interrupted; the run resumes after
+        the last saved epoch."""
         with watch_signals() as watch:
             while len(self.rows) < self.config.epochs and self.stale < self.config.patience:
                 self._epoch(watch)
@@ -80,7 +80,7 @@ class Run:
         atomic.write_text(self.done, "")
 
     def _epoch(self, watch: Watch) -> None:
-        """Train on the text once, then close the epoch."""
+        """Train one epoch, then close it."""
         config, text = self.config, streams(self.corpus.parts["train"], self.config.streams)
         optimizer_class = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}[config.optimizer]
         optimizer = optimizer_class(self.model.parameters(), lr=self.rate)
@@ -107,7 +107,7 @@ class Run:
             raise DivergenceError(f"The entropy is {entropy} in epoch {len(self.rows) + 1}. Lower learning_rate.")
 
     def _close(self, train: float) -> None:
-        """Validate, save the weights if they are the best, else return to the best ones with a lower rate; save the state."""
+        """Validate; save the best weights, or restore them with a lower rate; save the state."""
         valid = self.model.perplexity(self.corpus.parts["valid"])
         self._check_finite(math.log(valid))
         self.rows.append({"epoch": len(self.rows) + 1, "rate": self.rate, "train": train, "valid": valid})

@@ -14,7 +14,7 @@ from typing import Any
 
 from dgl_treestack.errors import ConfigurationError, unknown
 
-# Figures that need more than run folders, so `treestack plot` does not offer them.
+# Figures that need more than run folders; `treestack plot` does not draw them.
 _NOT_OF_RUNS = ("audit", "completion", "substitutivity", "usage", "algorithmic", "actions")
 _OF_MANIFESTS = ("equations",)
 
@@ -28,7 +28,7 @@ def figures() -> list[str]:
 def plot(name: str, folders: Sequence[Path], output: Path) -> list[Path]:
     """Draw a figure from run folders, or from folders of generated data, and save it. Returns the paths written.
 
-    output: a path with suffix .svg, .png or none; both files are written beside each other.
+    output: a path with suffix .svg, .png or none; both files are written.
     Raises ConfigurationError for an unknown figure or suffix, DataError for a folder without records or manifest.
     """
     from dgl_treestack.generate.production import read_manifest

@@ -1,4 +1,4 @@
-"""What a Stack RNN does in a sequence: actions and tops of its stacks, token by token (Joulin & Mikolov 2015, Table 3)."""
+"""Actions and tops of the stacks of a Stack RNN in a sequence, token by token (Joulin & Mikolov 2015, Table 3)."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -23,8 +23,8 @@ _FILLS: dict[str, dict[str, Any]] = {
 def draw(report: Mapping[str, Any]) -> Figure:
     """Draw a row of panels per set of a report of `audit.report.audit`.
 
-    Left: equations per depth by verdict, correct ones upwards, incorrect ones downwards. Right, where leakage was measured:
-    accuracy in per cent per depth group and baseline, with one standard error, against the share of the commoner label.
+    Left: equations per depth by verdict, correct ones upwards, incorrect ones downwards. Right, if leakage was measured:
+    accuracy in per cent per depth group and baseline, with one standard error, and the share of the more frequent label.
     """
     sets = report["sets"]
     leakage = {name: [row for row in audited.get("leakage", ()) if "skipped" not in row] for name, audited in sets.items()}
@@ -83,7 +83,7 @@ def _draw_counts(axes: Axes, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _draw_leakage(axes: Axes, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Draw a point with its standard error per depth group and baseline; a dashed line is the share of the commoner label."""
+    """Draw a point with its standard error per depth group and baseline; a dashed line is the share of the frequent label."""
     names = list(rows[0]["baselines"])
     for i, name in enumerate(names):
         scores = [row["baselines"][name] for row in rows]

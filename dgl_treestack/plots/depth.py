@@ -11,7 +11,7 @@ from dgl_treestack.errors import DataError
 from dgl_treestack.plots import _style
 from dgl_treestack.results.run_result import RunResult, by_config
 
-MIN_EQUATIONS = 30  # a depth with fewer is not drawn: its standard error is above 9 points
+MIN_EQUATIONS = 30  # per drawn depth; with fewer the standard error is above 9 points
 
 
 def draw(runs: Sequence[RunResult]) -> Figure:
@@ -20,7 +20,7 @@ def draw(runs: Sequence[RunResult]) -> Figure:
     Raises DataError when there are no runs, or no depth with enough equations.
     """
     groups = by_config(runs)
-    # A prefix that all names share, as in quickstart-tree_smu and quickstart-tree_lstm, is left out of the labels.
+    # Labels omit a prefix of all names, as in quickstart-tree_smu and quickstart-tree_lstm.
     shorten = len(groups) > 1 and len({name.split("-")[0] for name in groups}) == 1
     return draw_groups({name.split("-", 1)[-1] if shorten else name: group for name, group in groups.items()})
 
@@ -57,11 +57,11 @@ def _large_depths(run: RunResult) -> dict[int, list[records.Record]]:
 
 
 def _draw_panel(axes: Axes, groups: Mapping[str, Sequence[RunResult]]) -> None:
-    """Draw the curves of all groups, the share of the commoner label, and the shade over the training depths."""
+    """Draw the curves of all groups, the share of the more frequent label, and a shade over the training depths."""
     for i, (name, group) in enumerate(groups.items()):
         _style.draw_seeds(axes, [accuracy_by_depth(run) for run in group], name, i)
     runs = [run for group in groups.values() for run in group]
-    # Where test sets differ, a depth has the majority of the first run that has it.
+    # If test sets differ, the majority of a depth is that of the first run with this depth.
     majority = {depth: records.majority(rows) for run in reversed(runs) for depth, rows in _large_depths(run).items()}
     depths = sorted(majority)
     shares = [majority[depth] for depth in depths]

@@ -1,4 +1,4 @@
-"""Accuracy against the number of training equations: how much data a model needs, and whether more would still help."""
+"""Accuracy against the number of training equations: how much data a model needs, and whether more would help."""
 
 import itertools
 import math
@@ -14,7 +14,7 @@ from dgl_treestack.results.report import rows_of
 from dgl_treestack.results.run_result import RunResult
 
 _NOT_DRAWN = ("best epoch", "train")
-MIN_RATIO = 1.3  # a size is written below the axis when the next larger one is at least so many times as large
+MIN_RATIO = 1.3  # minimum ratio of two neighbouring sizes for a tick at the smaller one
 
 
 def draw(runs: Sequence[RunResult]) -> Figure:
@@ -49,14 +49,14 @@ def draw(runs: Sequence[RunResult]) -> Figure:
 
 
 def draw_groups(groups: Mapping[str, Sequence[RunResult]]) -> Figure:
-    """Draw the figure for runs by label. Lines are named after models, whatever the labels."""
+    """Draw the figure for runs by label. Lines are named after models, not after the labels."""
     return draw([run for runs in groups.values() for run in runs])
 
 
 def _mark_sizes(axes: Axes, sizes: Sequence[int]) -> None:
-    """Make the axis logarithmic and write the sizes below it; of sizes that would overlap, the largest."""
+    """Make the axis logarithmic, with the sizes as ticks; of sizes that would overlap, the largest."""
     axes.set_xscale("log")
-    written = [size for size, larger in zip(sizes, [*sizes[1:], math.inf], strict=True) if larger > MIN_RATIO * size]
-    axes.set_xticks(written, [f"{size / 1000:.3g}k" if size >= 1000 else str(size) for size in written])
+    ticks = [size for size, larger in zip(sizes, [*sizes[1:], math.inf], strict=True) if larger > MIN_RATIO * size]
+    axes.set_xticks(ticks, [f"{size / 1000:.3g}k" if size >= 1000 else str(size) for size in ticks])
     axes.minorticks_off()
     axes.set_xlabel("training equations")

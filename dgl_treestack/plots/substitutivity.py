@@ -14,7 +14,7 @@ from dgl_treestack.plots import _style
 from dgl_treestack.results import metrics
 from dgl_treestack.results.run_result import RunResult
 
-SHOWN = 5  # the largest classes have a colour each; the other classes are grey
+SHOWN = 5  # number of classes with a colour, the largest ones; all others are grey
 PERPLEXITY, SEED, COLUMNS = 30.0, 0, 3
 
 
@@ -47,8 +47,8 @@ def _draw_panel(axes: Axes, rows: Sequence[Record]) -> None:
     points = embed(rows)
     classes = np.array([row["class"] for row in rows])
     largest = [name for name, _ in Counter(classes.tolist()).most_common(SHOWN)]
-    rest = points[~np.isin(classes, largest)]
-    axes.scatter(rest[:, 0], rest[:, 1], s=6, color="0.8", label="other values", linewidths=0)
+    grey = points[~np.isin(classes, largest)]
+    axes.scatter(grey[:, 0], grey[:, 1], s=6, color="0.8", label="other values", linewidths=0)
     for i, name in enumerate(largest):
         texts = [row["text"] for row in rows if row["class"] == name]
         simplest = min(texts, key=lambda text: (text.count("-"), len(text), text))

@@ -1,4 +1,4 @@
-"""The base of cells with external memories, which actions move: actions, sizes and initial values."""
+"""The base of cells with external memories: actions, sizes and initial values."""
 
 from typing import Any, ClassVar
 
@@ -9,18 +9,18 @@ from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.sequence._contract import SequenceCell
 
 EMPTY = -1.0  # content of an empty cell of a memory in the authors' program
-LARGEST = 50.0  # size of what the authors' sigmoids see
+LARGEST = 50.0  # the authors' program clamps the arguments of sigmoids to this magnitude
 
 
 class ActingCell(SequenceCell):
-    """Base of cells with M memories of C cells of width W, each moved by a soft action, a mixture of `actions`:
+    """Base of cells with M memories of C cells of width W, each updated by a soft action, a mixture of `actions`:
 
         a^m = softmax(beta A_m h_t)        the share of every action
         v^m = sigma(D_m h_t)               the value to write
 
-    memories: M. width: W. depth: number of cells that h sees. empty: content of an empty cell. capacity: C, see `resize`.
-    Attributes: `beta`, 1, is raised by rounding (Joulin & Mikolov 2015, section 3.2); with `hard` the likeliest action is taken
-    alone. A subclass names its `memory`, and adds A (M a, H) for a actions and D (M W, H).
+    memories: M. width: W. depth: number of cells that h reads. empty: content of an empty cell. capacity: C, see `resize`.
+    Attributes: `beta`, 1, is raised by rounding (Joulin & Mikolov 2015, section 3.2); `hard` replaces the mixture by the most
+    probable action. A subclass names its `memory`, and adds A (M a, H) for a actions and D (M W, H).
     """
 
     A: nn.Parameter
@@ -52,9 +52,9 @@ class ActingCell(SequenceCell):
         self.resize(capacity)
 
     def resize(self, capacity: int) -> None:
-        """Set the number of cells per memory from the next `start` on: tests may be longer than training.
+        """Set the number of cells per memory, from the next `start` on, since tests may be longer than training.
 
-        No weight depends on it.
+        No weight depends on this number.
         """
         self.capacity = capacity
         self.fields[self.memory] = (self.memories, capacity or self.depth, self.width)

@@ -1,8 +1,8 @@
 """The contract of a sequence cell: one step, state in, state out. It sees no text, no loss and no file.
 
-Weights may have a leading dimension of restarts: R nets of the same shape, each with weights of its own, that step together.
-In shapes, R stands for that dimension and is absent without restarts; B is the number of sequences side by side, T of tokens,
-E the width of an input, H that of the state h.
+Weights may have a leading dimension of restarts: R nets of the same shape with separate weights, computed together. In shapes,
+R is that dimension, absent without restarts; B is the number of parallel sequences, T of tokens, E the width of an input, H
+that of the state h.
 """
 
 import abc
@@ -21,12 +21,12 @@ Shape = tuple[int, ...]
 class SequenceCell(nn.Module, abc.ABC):
     """Base of all sequence cells.
 
-    inputs: E, or the number of symbols where inputs are symbols. hidden: H. restarts: R, or None for one net without that
+    inputs: E, or the number of symbols if inputs are symbols. hidden: H. restarts: R, or None for one net without that
     dimension. `prefix` is (R,) or ().
 
-    A subclass declares `fields` (what the state carries: name -> shape), `signals` (what `step` can report: name -> shape),
-    `empty` (the initial value of a field: name -> number, 0 for fields that are not named) and `positive` (whether h lies
-    between 0 and 1), adds its weights with `add`, U among them, and defines `step`.
+    A subclass declares `fields` (the state: name -> shape), `signals` (what `step` can report: name -> shape), `empty` (the
+    initial value of a field: name -> number, 0 for fields that are not named) and `positive` (whether h is between 0 and 1),
+    adds its weights with `add`, including U, and defines `step`.
     Raises ConfigurationError for a size below 1.
     """
 
@@ -55,7 +55,7 @@ class SequenceCell(nn.Module, abc.ABC):
         }
 
     def drive(self, x: Tensor) -> Tensor:
-        """Return U x, what an input adds to the state, for vectors (..., R, B, E) or for symbols (..., R, B), whole numbers."""
+        """Return U x for vectors x (..., R, B, E), or the columns of U for symbols x (..., R, B), which are integers."""
         weight = self.get_parameter("U")
         if x.is_floating_point():
             return x @ weight.mT
@@ -66,13 +66,13 @@ class SequenceCell(nn.Module, abc.ABC):
 
     @abc.abstractmethod
     def step(self, drive: Tensor, state: State) -> tuple[State, Signals]:
-        """Compute one token: from what `drive` returns for it, (R, B, rows of U), and the state before it, the state after it
-        and the signals."""
+        """Compute one token: return the state after it and the signals. drive: the result of `drive` for it, (R, B, rows of U).
+        state: the state before it."""
 
     def unroll(self, x: Tensor, state: State | None = None) -> tuple[Tensor, State]:
         """Run over symbols (T, R, B) or vectors (T, R, B, E): h after every token (T, R, B, H), and the last state.
 
-        state: to begin with, that of `start` by default.
+        state: the initial state, by default that of `start`.
         """
         driven = self.drive(x)
         state = self.start(driven.shape[-2]) if state is None else state
@@ -83,7 +83,7 @@ class SequenceCell(nn.Module, abc.ABC):
         return torch.stack(outputs), state
 
     def window(self, driven: Tensor, state: State, clip: float) -> Tensor:
-        """Run over what `drive` returns, from a state on: h after every token (T, R, B, H).
+        """Run over the results of `drive`, from a state: h after every token (T, R, B, H).
 
         In the backward pass the gradient of every field at every token is clamped to [-clip, clip], and none reaches `state`.
         """

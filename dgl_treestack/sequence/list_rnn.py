@@ -20,13 +20,13 @@ class ListRNN(ActingCell):
         a^l = softmax(beta A_l h_t)                            insert, left, right and, if there is one, no-op
         L^l = a_insert insert(L^l, sigma(D_l h_t)) + a_left left(L^l) + a_right right(L^l) + a_noop L^l
 
-    insert(L, v) puts v under the head: the cell that was there, and all cells before it, move one to the left, and the
-    leftmost is lost. left(L) moves the head to the left: as the head stays in the middle, all cells move one to the right, and
-    an empty cell comes in on the left. right(L) is its mirror image.
+    insert(L, v) writes v at the head: the cell at the head, and all cells before it, move one to the left, and the leftmost is
+    lost. left(L) moves the head to the left: as the head stays in the middle, all cells move one to the right, and an empty
+    cell is added on the left. right(L) is its mirror image.
 
-    Shapes: h (H,), list (M, C, 1), U (H, E), P (H, M k), A (M a, H), D (M, H). No biases. The paper leaves open what is read
-    (here the k cells from the head on, as a stack's k topmost), what lies beyond the ends (`empty`), and where the head
-    is. `beta` and `hard` as in Stack RNN.
+    Shapes: h (H,), list (M, C, 1), U (H, E), P (H, M k), A (M a, H), D (M, H). No biases. The paper does not say what is read
+    (here the k cells from the head on, as a stack's k topmost), what is beyond the ends (`empty`), and where the head is.
+    `beta` and `hard` as in Stack RNN.
     """
 
     U: nn.Parameter

@@ -1,4 +1,4 @@
-"""The structurally constrained recurrent net, in which a part of the state changes slowly."""
+"""The structurally constrained recurrent net: a part of its state changes slowly."""
 
 from typing import Any
 

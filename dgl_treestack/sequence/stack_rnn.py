@@ -1,4 +1,4 @@
-"""Stack RNN: a recurrent net with stacks, each moved by a mixture of push, pop and no-op."""
+"""Stack RNN: a recurrent net with stacks, each updated by a mixture of push, pop and no-op."""
 
 from typing import Any
 
@@ -24,10 +24,10 @@ class StackRNN(ActingCell):
 
     Shapes: h (H,), stack (M, C, W), U (H, E), R (H, H), P (H, M k W), A (M a, H) for a actions, D (M W, H). No biases.
     recurrence: `stacks` has no R, `full` has it, `none` has neither R nor P. empty: content of an empty cell. capacity: C
-    rows, the bottom one of which a push loses; 0 for stacks that grow by a row with every token and lose nothing.
-    Attributes: `beta`, 1, is raised by rounding (section 3.2); with `hard` the likeliest action is taken alone.
-    Two deviations from the paper are those of the authors' program: the no-op acts on all rows, and what a sigmoid sees is
-    clamped to [-50, 50].
+    rows, of which a push loses the bottom one; 0 for stacks that grow by a row with every token and lose nothing.
+    Attributes: `beta`, 1, is raised by rounding (section 3.2); `hard` replaces the mixture by the most probable action.
+    Two deviations from the paper are those of the authors' program: the no-op acts on all rows, and the argument of a sigmoid
+    is clamped to [-50, 50].
     """
 
     U: nn.Parameter

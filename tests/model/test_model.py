@@ -154,7 +154,9 @@ def test_a_score_leaves_every_part_in_its_mode():
 
 def test_a_name_of_an_encoder_is_taken(clean_registries):
     cells.register_cell("lstm")(Summed)
-    with pytest.raises(ConfigurationError, match="'lstm' names a cell that was registered and a sequence or attention model"):
+    with pytest.raises(
+        ConfigurationError, match="'lstm' is the name of a registered cell and of a sequence or attention model"
+    ):
         Model.build("lstm", 4)
 
 

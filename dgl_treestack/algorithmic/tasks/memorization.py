@@ -8,7 +8,7 @@ SEPARATOR, LETTERS = 0, (1, 2)
 
 
 class Memorization(Task):
-    """As in the authors' command, nets have no no-op here; their paper reads as if they had one."""
+    """Nets have no no-op here, as in the authors' command; their paper suggests that they have one."""
 
     name, title, symbols, position = "memorization", "memorization", "|ab", 5
     start, determined_after = LETTERS[-1], SEPARATOR

@@ -1,4 +1,4 @@
-"""Tree-SMU against a Tree-LSTM with as many parameters: the effect of the stack apart from that of size."""
+"""Tree-SMU against a Tree-LSTM with as many parameters: the effect of the stack without that of size."""
 
 from dgl_treestack.experiments._protocol import Column, Protocol, Row, tested, validation
 

@@ -1,4 +1,4 @@
-"""Substitutivity: whether expressions of equal value have similar representations, however they are written."""
+"""Substitutivity: whether expressions of equal value have similar representations."""
 
 from dgl_treestack.experiments._models import SAME, TREE_MODELS, model_rows
 from dgl_treestack.experiments._protocol import Column, Protocol, clustered

@@ -1,7 +1,7 @@
 """True equations to blank, the nodes that may be blanked, and the verdict on a filled blank.
 
-A *blank* is a node of an equation that is to be guessed. A filler is *right* when the equation holds with it, whether or not
-it equals the subtree that stood there: both x and -x fill `_**2 = x**2`. `fills` is that definition.
+A *blank* is a node of an equation that a model predicts. A filler is *right* if the equation holds with it, even if it differs
+from the original subtree: both x and -x fill `_**2 = x**2`. `fills` implements this definition.
 """
 
 from collections.abc import Iterator
@@ -18,9 +18,9 @@ from dgl_treestack.generate.nodes import to_equation
 from dgl_treestack.generate.pieces import Habits
 from dgl_treestack.truth import Verdict, judge
 
-VARIABLES = ("x", "y", "z")  # of every blanked equation, in the order in which they occur
+VARIABLES = ("x", "y", "z")  # of every blanked equation, in order of occurrence
 PARTITION = "deep"
-# A blank that one of these may fill can be filled with anything, such as the one in 0*_ = 0, and asks for nothing.
+# A blank that one of these fills can be filled with anything, as in 0*_ = 0, and is not a question.
 _PROBES = tuple(map(Expression.parse, ("Float(0.37)", "x*Float(1.9) - sin(Float(0.6)*x)")))
 
 
@@ -41,9 +41,9 @@ class TrueEquation:
 
 
 def true_equations(rng: np.random.Generator, depth: int, attempts: int, variables: int = 0) -> Iterator[TrueEquation]:
-    """Yield different equations of exactly the depth in `VARIABLES`, derived and certified, from at most so many attempts.
+    """Yield different equations in `VARIABLES` of exactly this depth, derived and certified, from at most `attempts`.
 
-    variables: how many occur; 0 for any number from one on.
+    variables: number of variables in an equation; 0 for any number from one on.
     """
     weights = tuple(float(count == variables) for count in (1, 2, 3)) if variables else Habits().variables
     grower, seen = Grower(rng, Habits(variables=weights)), set[str]()
@@ -70,14 +70,14 @@ def true_equations(rng: np.random.Generator, depth: int, attempts: int, variable
 
 
 def places_of_depth(equation: Equation, depth: int, side: str = "") -> list[int]:
-    """Return the nodes whose subtree has the depth, on the `left` side, the `right` one or either."""
+    """Return the nodes whose subtree has the depth. side: `left`, `right`, or empty for both."""
     middle = equation.ends[1]
     nodes = {"left": range(1, middle), "right": range(middle, equation.size), "": range(1, equation.size)}[side]
     return [node for node in nodes if equation.heights[node] == depth]
 
 
 def fills(equation: Equation, blank: int, candidate: Expression) -> Verdict:
-    """Return the verdict on the equation with `candidate` at node `blank`; the candidate is right when it holds.
+    """Return the verdict on the equation with `candidate` at node `blank`; the candidate is right if it holds.
 
     >>> fills(Equation.parse("x**2 = x*x"), 2, Expression.parse("-x")).verdict
     'holds'
@@ -86,5 +86,5 @@ def fills(equation: Equation, blank: int, candidate: Expression) -> Verdict:
 
 
 def is_question(equation: Equation, blank: int) -> bool:
-    """Return whether the blank asks for something: two arbitrary fillers are refuted."""
+    """Return whether the blank restricts its fillers: two arbitrary ones are refuted."""
     return all(fills(equation, blank, probe).verdict == "refuted" for probe in _PROBES)

@@ -1,16 +1,16 @@
 """Candidate fillers in classes of equal value: the same class means certified equal, different classes certified different.
 
-A candidate is taken only if it is defined at every point of `truth`, and if against each class it either holds or is
-refuted. One that agrees with a class at some points only (`sqrt(x**2)` and `x`) fits neither into it nor beside it, and is
-left out; whichever of the two came first stays. All members equal the first member of their class at all points, so what is
-certified of the first members is true of all, and each candidate is compared once per class.
+A candidate is accepted only if it is defined at every point of `truth`, and if its equality with each class holds or is
+refuted. A candidate that agrees with a class at some points only (`sqrt(x**2)` and `x`) is neither equal to it nor different
+and is refused; the first of the two is kept. All members equal the first member of their class at all points, so a verdict on
+the first member is true of all, and each candidate is compared once per class.
 
-A comparison subtracts arrays, against all classes at once, by the rule by which `truth` refutes. The values are complex128,
-rounded from 80 digits where complex128 cannot be trusted. The classes that are left, usually none or the one equal class, are
-judged in full.
+A comparison subtracts arrays, for all classes at once, by the rule by which `truth` refutes. The values are complex128,
+rounded from 80 digits where complex128 cannot be trusted. The remaining classes, usually none or the equal one, are judged in
+full.
 
-A line of a candidate file is an expression without a label, with an `id` and the `class` it belongs to. The order is by depth,
-size and text, and classes are numbered in that order, so that neither tells the truths from the other candidates.
+A line of a candidate file is an expression without a label, with an `id` and its `class`. The order is by depth, size and text,
+and classes are numbered in that order, so that neither distinguishes the truths from the other candidates.
 """
 
 from collections.abc import Iterator
@@ -25,12 +25,12 @@ from dgl_treestack.generate.nodes import Node, to_expression
 from dgl_treestack.truth import POINTS, compare
 from dgl_treestack.truth.judgement import REFUTED_SHARE
 
-CLEARLY = 1e-6  # the relative gap from which on `truth` calls values different
+CLEARLY = 1e-6  # the relative gap above which `truth` calls values different
 
 
 @dataclass(eq=False)
 class CandidateSet:
-    """Candidates over one pool. Add all of them before asking for their order. members: candidate -> number of its class."""
+    """Candidates over one pool. Add all of them before reading `ordered`. members: candidate -> number of its class."""
 
     members: dict[Node, int] = field(default_factory=dict)
     _refused: set[Node] = field(default_factory=set)
@@ -38,10 +38,10 @@ class CandidateSet:
     _numbers: np.ndarray = field(default_factory=lambda: np.empty((64, POINTS), complex))  # the values of the representatives
 
     def add(self, node: Node) -> int | None:
-        """Add a candidate; return the number of its class, or None if it has no certified class and is left out."""
+        """Add a candidate; return the number of its class, or None if it has no certified class and is refused."""
         if node in self.members or node in self._refused:
             return self.members.get(node)
-        self._refused.add(node)  # until it has a class
+        self._refused.add(node)  # removed when it has a class
         if not is_defined(node):
             return None
         value, numbers = node.value, node.value.number.copy()

@@ -11,7 +11,7 @@ from dgl_treestack.generate.pieces import CONSTANTS, UNARY
 from dgl_treestack.generate.rewrite import instantiate, rule_index
 
 BINARY = ("Add", "Mul", "Pow")
-_BINARY_SHARE = 0.6  # of the operators of a random expression; derived ones have about as many
+_BINARY_SHARE = 0.6  # of the operators of a random expression, about as in derived ones
 _CONSTANT_SHARE = 0.3
 _EXPANSION_SHARE = 0.15
 
@@ -39,14 +39,14 @@ class Filler:
             yield self.pool.node(name, first, second)
 
     def drawn(self, depth: int) -> Node:
-        """Draw an expression of exactly this depth: one deep branch with small ones beside it, as derived ones have."""
+        """Draw an expression of exactly this depth: one deep branch and small ones, as in derived expressions."""
         if depth == 0:
             is_constant = self.rng.random() < _CONSTANT_SHARE
             return self.pick(self.leaves[len(self.variables) :] if is_constant else self.variables)
         if self.rng.random() >= _BINARY_SHARE:
             return self.pool.node(self.pick(UNARY), self.drawn(depth - 1))
-        beside = self.drawn(min(depth - 1, int(self.rng.geometric(0.52)) - 1))
-        operands = (self.drawn(depth - 1), beside)
+        small = self.drawn(min(depth - 1, int(self.rng.geometric(0.52)) - 1))
+        operands = (self.drawn(depth - 1), small)
         return self.pool.node(self.pick(BINARY), *(operands if self.rng.random() < 0.5 else operands[::-1]))
 
     def near_miss(self, node: Node) -> Node | None:
@@ -77,7 +77,7 @@ class Filler:
             else:
                 matches = rule_index().matches(part)
             if matches:
-                # new variables are filled in the cached bindings, so the next use of the rule at this node repeats the filling
+                # fills new variables in the cached bindings: the next use of the rule at this node gives the same result
                 rule, bindings = self.pick(matches)
                 new = instantiate(self.pool, rule.target, bindings, lambda: self.drawn(0))
                 changed = self.pool.replace(current, index, new)

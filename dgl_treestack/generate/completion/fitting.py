@@ -2,10 +2,9 @@
 
 All fillers are substituted at once: only the operators between the blank and the root are applied, to arrays of the values of
 all fillers at all points. A filler whose sides then differ clearly at three quarters of the points, in complex128, is wrong.
-The few that are left are judged one by one, so a filler is called right by `truth` alone.
+`truth` judges the few remaining fillers one by one, so it alone decides that a filler is right.
 
-In an equation too ill-conditioned for complex128 the truth itself can be rejected; then its class is missing among the right
-ones.
+In an equation too ill-conditioned for complex128, the truth itself can be rejected; its class is then not among the right ones.
 """
 
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from dgl_treestack.generate.nodes import Node, Pool, path_to
 from dgl_treestack.truth import POINTS
 from dgl_treestack.truth.judgement import REFUTED_SHARE
 
-_NOISE = 1e-9  # two values below may both stand for zero
+_NOISE = 1e-9  # two values below this may both be zero
 
 
 @dataclass(frozen=True)
@@ -42,13 +41,13 @@ class Fillings:
         """Return which classes are right and which are doubtful at node `blank` of an equation."""
         root, numbers = self.pool.tree(equation), self._numbers
         (_, side), *above = path_to(root, blank)[:-1]
-        with np.errstate(all="ignore"):  # overflow and poles end as NaN or infinity, which are not clearly different
+        with np.errstate(all="ignore"):  # overflow and poles give NaN or infinity, which do not count as different
             for node, slot in reversed(above):
                 operator = MATH[node.name].value
                 assert operator is not None  # every operator below the root has a value
                 numbers = operator(*(numbers if i == slot else child.value.number for i, child in enumerate(node.children)))
-            other = root.children[1 - side].value.number
-            differ = (relative_gap(numbers, other) > CLEARLY) & (np.maximum(np.abs(numbers), np.abs(other)) > _NOISE)
+            opposite = root.children[1 - side].value.number
+            differ = (relative_gap(numbers, opposite) > CLEARLY) & (np.maximum(np.abs(numbers), np.abs(opposite)) > _NOISE)
         fit = Fit([], [])
         for number in np.flatnonzero(differ.sum(axis=1) < REFUTED_SHARE * POINTS).tolist():
             verdict = verdict_on(*self.pool.replace(root, blank, self.fillers[number]).children)

@@ -1,7 +1,6 @@
-"""Blanks as lines of a file, and the choice of those that are kept.
+"""Blanks as lines of a file, and the selection of those to keep.
 
-A part of a preset holds rows as `question` returns them: the line, the canonical key of the equation, and the cell of the plan
-that it counts for.
+A part of a preset holds rows of `question`: the line, the canonical key of the equation, and its cell of the plan.
 """
 
 from collections import Counter
@@ -12,17 +11,17 @@ from dgl_treestack.data.formats import Example, to_dict
 from dgl_treestack.expression import Equation
 from dgl_treestack.generate.completion.fitting import Fit
 
-MOST_RIGHT = 20  # classes; a blank that more fit into asks too little
+MOST_RIGHT = 20  # maximum right classes of a blank; with more it is too easy
 BLANKS_FILE = "blanks.jsonl.gz"
 
 Row = dict[str, Any]
 
 
 def question(blank: Row, value_class: str, fit: Fit, candidates: str) -> Row:
-    """Return the row of a blank that has been answered.
+    """Return the row of a blank whose right classes are known.
 
-    blank: `equation` in prefix form, `blank`, `certificate`, `key` and `cell`. value_class: of the truth, empty when it has no
-    certified one. candidates: the file of its candidates.
+    blank: `equation` in prefix form, `blank`, `certificate`, `key` and `cell`. value_class: that of the truth, empty if it has
+    no certified one. candidates: the file of its candidates.
     """
     certificate = {**blank["certificate"], "candidates": candidates, "right": fit.right, "doubtful": fit.doubtful}
     equation = Equation.from_prefix(blank["equation"])

@@ -1,8 +1,8 @@
 """Numbers with two decimals as trees: as one leaf, and spelt out, 1.29 = 1 + 2*10**(-1) + 9*10**(-1*2).
 
-Numbers are given in whole hundredths. A minus sign is a product with -1. `order` holds random bits that say in which order the
-operands of sums and products stand; the operands of a power keep their order. A digit 0 after the point is left out, and so is
-the coefficient 1.
+Numbers are integers, in hundredths. A minus sign is a product with -1. `order` holds random bits that define the order of the
+operands of sums and products; the operands of a power keep their order. A digit 0 after the point is omitted, and so is the
+coefficient 1.
 """
 
 from collections.abc import Sequence
@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from dgl_treestack.expression import Expression
 
 Order = Sequence[bool]
-BITS = 8  # that a spelt number needs
+BITS = 8  # of the order of a spelt number
 
 _MINUS_ONE = Expression.leaf("NegativeOne")
 _INTEGERS = tuple(Expression.leaf("Integer", str(value)) for value in range(11))
 
 
 def number(hundredths: int, swapped: bool = False) -> Expression:
-    """Return the number as a leaf of class Number with two printed decimals, times -1 where it is negative.
+    """Return the number as a leaf of class Number with two printed decimals, times -1 if it is negative.
 
     >>> str(number(129)), str(number(-50)), number(200).texts
     ('1.29', '-0.50', ('2.00',))
@@ -37,9 +37,9 @@ def digits(hundredths: int) -> tuple[int, int, int]:
 
 
 def spelt(hundredths: int, order: Order) -> Expression:
-    """Return the number as a sum of digits times powers of ten, the whole times -1 where it is negative."""
-    whole, *decimals = digits(hundredths)
-    terms = [_INTEGERS[whole]]
+    """Return the number as a sum of digits times powers of ten, the sum times -1 if it is negative."""
+    integer_part, *decimals = digits(hundredths)
+    terms = [_INTEGERS[integer_part]]
     exponents = _MINUS_ONE, commuted("Mul", _MINUS_ONE, _INTEGERS[2], order[1])
     for digit, exponent, swapped in zip(decimals, exponents, (order[0], order[2]), strict=True):
         if digit:
@@ -55,5 +55,5 @@ def spelt(hundredths: int, order: Order) -> Expression:
 
 
 def commuted(name: str, first: Expression, second: Expression, swapped: bool) -> Expression:
-    """Return an operator over two operands, in the other order if swapped."""
+    """Return an operator over two operands, in reverse order if swapped."""
     return Expression.node(name, second, first) if swapped else Expression.node(name, first, second)

@@ -1,6 +1,6 @@
-"""Evaluations of functions at numbers with two decimals, and which two of them may trade their results.
+"""Evaluations of functions at numbers with two decimals, and which two of them may exchange their results.
 
-All numbers are whole hundredths. A result is rounded half to even; a value within 1e-9 of a tie is left out.
+All numbers are integers, in hundredths. A result is rounded half to even; a value within 1e-9 of a tie is omitted.
 """
 
 from collections.abc import Callable, Sequence
@@ -45,7 +45,7 @@ class Evaluation:
 
 
 def evaluate(name: str, *arguments: int) -> Evaluation | None:
-    """Return the evaluation, or None where the value is not real, too large or too close to a rounding tie."""
+    """Return the evaluation, or None if the value is not real, too large or too close to a rounding tie."""
     function = _OPERATIONS[name] if name in _OPERATIONS else getattr(_EXACT, name)
     try:
         value = function(*(_EXACT.mpf(argument) / 100 for argument in arguments))
@@ -68,7 +68,7 @@ def evaluations(name: str) -> tuple[Evaluation, ...]:
 
 @lru_cache(maxsize=1)
 def curves() -> np.ndarray:
-    """Return a table of (argument + LARGEST, result + LARGEST): whether some unary function has the result there."""
+    """Return a table of (argument + LARGEST, result + LARGEST): whether any unary function has this result there."""
     table = np.zeros((2 * LARGEST + 1,) * 2, bool)
     for name in UNARY:
         for evaluation in evaluations(name):
@@ -77,9 +77,9 @@ def curves() -> np.ndarray:
 
 
 def tradable(candidates: Sequence[Evaluation]) -> np.ndarray:
-    """Return a table (i, j): whether i may take the result of j, which must have the same sign and be wrong, but not evidently.
+    """Return a table (i, j): whether i may take the result of j, which must have the same sign and be plausible, but wrong.
 
-    For a unary function some other function must have that result at the argument; otherwise a model could learn that no
+    For a unary function another function must have that result at the argument; otherwise a model could learn that no
     function has it. For an operator, each operand must have a substitute of the same sign that makes the result right.
     All candidates are of one operator or function.
     """
@@ -93,10 +93,10 @@ def tradable(candidates: Sequence[Evaluation]) -> np.ndarray:
         return allowed & curves()[arguments + LARGEST, results + LARGEST]
     operands = arguments.T[:, :, None] / 100
     for slot in (0, 1):
-        other = operands[1 - slot]
+        fixed = operands[1 - slot]
         with np.errstate(all="ignore"):
-            substitute = np.round(_INVERSES[name][slot](results / 100, other), 2)
-            pair = (substitute, other) if slot == 0 else (other, substitute)
+            substitute = np.round(_INVERSES[name][slot](results / 100, fixed), 2)
+            pair = (substitute, fixed) if slot == 0 else (fixed, substitute)
             allowed &= np.abs(_OPERATORS[name](*pair) - results / 100) <= 0.005
         allowed &= (substitute != 0) & (np.abs(substitute) <= LARGEST / 100) & ((substitute < 0) == (operands[slot] < 0))
     return allowed

@@ -1,4 +1,4 @@
-"""Which true evaluations trade their results: (i, j) stands for i with the result of j and j with the result of i."""
+"""Which true evaluations trade their results: (i, j) means i with the result of j, and j with the result of i."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,8 +13,8 @@ _BINS = (80, 20)  # in hundredths
 
 
 def trades(allowed: np.ndarray, preferred: np.ndarray, rng: np.random.Generator) -> list[Trade]:
-    """Return disjoint trades among those allowed in both directions, in random order; half of them are preferred ones where
-    there is a choice. Indices with the fewest partners choose first, so that as many as possible find a partner."""
+    """Return disjoint trades that are allowed in both directions, in random order; if possible, half of them are preferred.
+    Indices with the fewest partners choose first, so that as many as possible find a partner."""
     allowed = allowed & allowed.T
     free = np.ones(len(allowed), bool)
     pairs: list[Trade] = []
@@ -29,10 +29,9 @@ def trades(allowed: np.ndarray, preferred: np.ndarray, rng: np.random.Generator)
 
 
 def balanced(evaluations: Sequence[Evaluation], candidates: Iterable[Trade]) -> Iterator[Trade]:
-    """Generate the trades that do not add to the imbalance so far.
+    """Yield the trades that do not increase the imbalance of the trades before.
 
-    The surplus of a cell is how often an operand in a bin occurs with a result in a bin in true equations, less how often it
-    does in false ones.
+    The surplus of a cell, a bin of operands and a bin of results, is its count in true equations minus that in false ones.
     """
     surplus: Counter[tuple[int, ...]] = Counter()
     for trade in candidates:

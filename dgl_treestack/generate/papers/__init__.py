@@ -1,1 +1,1 @@
-"""The papers' own way of making equations, for comparison: unverified growth by dictionary, single mutations, their labels."""
+"""The papers' method of generating equations, for comparison: unverified growth by dictionary, single mutations, labels."""

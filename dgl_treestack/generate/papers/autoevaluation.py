@@ -1,7 +1,7 @@
-"""What SymPy says of an equation by evaluating as it builds, without simplifying: the papers' test of their mutants.
+"""Whether SymPy's automatic evaluation, without simplification, finds an equation true: the papers' test of their mutants.
 
-SymPy has no bound on the size of numbers: 10**(10**10) would be written out. An equation in which a number grows too large
-counts as not evaluated. This depends on the equation alone, unlike a time limit.
+SymPy does not bound the size of numbers: 10**(10**10) would be computed. An equation with too large a number counts as not
+evaluated. Unlike a time limit, this depends on the equation alone.
 """
 
 from typing import Any
@@ -23,7 +23,7 @@ class TooLarge(Exception):
 
 
 def evaluates_to_true(equation: Expression) -> bool:
-    """Return whether both sides become the same object, or their difference becomes 0. Undefined sides are not true.
+    """Return whether both sides evaluate to the same object, or their difference to 0. Undefined sides are not true.
 
     >>> evaluates_to_true(Expression.parse("x + x = 2*x")), evaluates_to_true(Expression.parse("sin(x)**2 = 1 - cos(x)**2"))
     (True, False)

@@ -1,8 +1,8 @@
-"""The papers' way to a correct equation: accepted equations are rewritten with each other.
+"""The papers' method for correct equations: accepted equations are rewritten with each other.
 
 Every accepted equation becomes a rule in both directions. Nothing is verified: a rule that does not hold everywhere, or a
-rewrite into a division by zero, makes equations that are called correct and are not. Unlike in the papers' matching, a
-variable that a rule repeats stands for one and the same subtree.
+rewrite into a division by zero, gives wrong equations that are labelled correct. Unlike in the papers' matching, a repeated
+variable of a rule matches equal subtrees.
 """
 
 from collections.abc import Iterable
@@ -15,11 +15,11 @@ from dgl_treestack.generate.nodes import Node, Pool, find, to_equation
 from dgl_treestack.generate.papers.mutation import BINARY, constant, fresh, pick
 from dgl_treestack.generate.rewrite import instantiate, match
 
-TRIES = 10  # nodes examined until a rule fits one
+TRIES = 10  # nodes to examine until a rule fits
 
 
 class Dictionary:
-    """Equations that are taken to be correct, and the rules they make, in one pool and from one random stream."""
+    """Equations that are accepted as correct, and their rules, in one pool and from one random stream."""
 
     def __init__(self, axioms: Iterable[Axiom], rng: np.random.Generator):
         self.rng, self.pool = rng, Pool()
@@ -55,8 +55,8 @@ class Dictionary:
         return None
 
     def _rewritten(self, root: Node, index: int) -> Node | None:
-        """Rewrite a node with one of the rules that fit it. Rules with a bare variable as source are only tried on leaves, as
-        trees would just grow otherwise."""
+        """Rewrite a node with one of the rules that fit it. Rules with a bare variable as source are tried on leaves only;
+        otherwise trees would only grow."""
         node = find(root, index)
         rules = self._rules.get(node.label, []) + ([] if node.children else self._rules.get("", []))
         matches = [(target, bound) for source, target in rules if (bound := match(source, node)) is not None]
@@ -67,6 +67,6 @@ class Dictionary:
         return self.pool.replace(root, index, new)
 
     def _fresh(self, root: Node) -> Node:
-        """Return a variable that the equation does not use, or any when it uses all."""
+        """Return a variable that the equation does not use, or any if it uses all."""
         used = [node.text for node in root.walk() if node.name == "Symbol" and node.text]
         return self.pool.leaf("Symbol", fresh(used, self.rng))

@@ -1,8 +1,8 @@
-"""The papers' way to an incorrect equation: one random change at one random node.
+"""The papers' method for incorrect equations: one random change at one random node.
 
 It leaks. A change adds or removes tokens on one side, and prefers functions that no correct equation has, so a random forest
-that only counts tokens per side classifies four in five equations correctly. Use `corrupt` where that matters; this module is
-for comparisons with published figures.
+that only counts tokens per side classifies four in five equations correctly. Use `corrupt` where this matters; this module is
+for comparison with published figures.
 """
 
 from collections.abc import Sequence
@@ -29,8 +29,8 @@ Option = TypeVar("Option")
 
 
 def single_mutation(equation: Equation, rng: np.random.Generator) -> Equation:
-    """Return the equation with one node grown, shrunk or replaced with equal probability; a leaf that should shrink is
-    replaced. The root stays. The result may still hold.
+    """Return the equation with one node grown, shrunk or replaced with equal probability; instead of shrinking, a leaf is
+    replaced. The root does not change. The result may still hold.
 
     >>> import numpy as np
     >>> equation = Equation.parse("sin(x) = 1/csc(x)")
@@ -68,7 +68,7 @@ def constant(rng: np.random.Generator, other_than: str = "") -> Expression:
 
 
 def fresh(used: Sequence[str], rng: np.random.Generator) -> str:
-    """Return the first variable that is not used, or any of them when all are."""
+    """Return the first variable that is not used, or any of them if all are."""
     return next((name for name in VARIABLES if name not in used), pick(VARIABLES, rng))
 
 

@@ -1,7 +1,7 @@
 """Equations with the labels that the papers would give them.
 
-An equation grown by `dictionary` is called correct. A single mutation is called incorrect, unless `autoevaluation` finds it
-true; then it is correct, and becomes a rule like any other. No two equations have the same canonical key of `folds`.
+An equation grown by `dictionary` is labelled correct. A single mutation is labelled incorrect, unless `autoevaluation` finds it
+true; then it is labelled correct, and becomes a rule. All equations have different canonical keys of `folds`.
 """
 
 from collections import Counter
@@ -18,7 +18,7 @@ from dgl_treestack.generate.papers.mutation import pick, single_mutation
 
 LARGEST = 80  # nodes
 STEPS = 60  # attempts per equation of the quota
-STONES = 150  # stepping stones: equations of a depth without quota, to grow deeper ones from
+STONES = 150  # stepping stones: equations of a depth without quota, from which deeper ones are grown
 
 Cell = tuple[int, int]  # depth and label
 

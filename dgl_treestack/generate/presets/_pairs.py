@@ -1,4 +1,4 @@
-"""The base of presets of matched pairs: from a plan, through rounds of shards, to the files."""
+"""The base of presets of matched pairs: from a plan, by rounds of shards, to the files."""
 
 import math
 from collections import Counter
@@ -20,11 +20,11 @@ from dgl_treestack.generate.random import stream
 
 FOLDS = ("test", "validation", "train")  # the order in which folds choose their pairs: evaluation folds first
 FILES = {fold: f"{fold}.jsonl.gz" for fold in ("train", "validation", "test")}
-NUMERIC_SHARE = 1 / 7  # of the pairs have no variables, from depth 3 on; shallower pairs may all be without
+NUMERIC_SHARE = 1 / 7  # maximum share of pairs without variables, from depth 3 on
 SHARD = 400  # pairs
-CROWDED, CROWDED_SHARD = 3, 2500  # shards up to this depth are larger, as small ones would repeat each other's pairs
-ROUNDS = 12  # of shards; all but the first make up for dropped pairs
-WORTHWHILE = 0.3  # a cell is exhausted when a smaller share of its pairs is new
+CROWDED, CROWDED_SHARD = 3, 2500  # up to this depth shards are larger, because small ones would repeat each other's pairs
+ROUNDS = 12  # of shards; all but the first replace dropped pairs
+WORTHWHILE = 0.3  # a cell is exhausted if a smaller share of its pairs is new
 TRIES = 30  # attempts per requested pair
 
 Plan = Mapping[Cell, int]  # pairs per cell
@@ -32,7 +32,7 @@ Plan = Mapping[Cell, int]  # pairs per cell
 
 @dataclass(frozen=True)
 class Recipe:
-    """How the pairs of a preset are made.
+    """How the pairs of a preset are generated.
 
     styles: style of `corrupt` -> weight. partition: of the canonical keys, see `folds`. shares: fold -> share of the families.
     surplus: (last depth, raw pairs made per planned pair), by increasing depth. tolerance: of `balance`.
@@ -63,8 +63,8 @@ class PairPreset(Preset):
         raise NotImplementedError
 
     def shards(self, options: Options, parts: Parts) -> list[Shard]:
-        """Return the shards of all rounds so far. The first round covers the plan with a surplus; later ones make up for the
-        pairs that the gates of `assembly` dropped, until the plan is met or the cells that fall short are exhausted."""
+        """Return the shards of all rounds so far. The first round covers the plan with a surplus; later ones replace the pairs
+        that the gates of `assembly` dropped, until the plan is met or the cells that fall short are exhausted."""
         plan, shards = self.plan(options), list[Shard]()
         surplus = {cell: next(factor for last, factor in self.recipe.surplus if cell.depth <= last) for cell in plan}
         requested: dict[Cell, float] = {cell: pairs * surplus[cell] for cell, pairs in plan.items()}
@@ -125,7 +125,7 @@ class PairPreset(Preset):
                 return
 
     def finish(self, options: Options, parts: Parts) -> Product:
-        """Build one file per fold, and notes on the pairs that were made, dropped and missing."""
+        """Build one file per fold, and notes on the pairs that were generated, dropped and missing."""
         plan, assembly = self.plan(options), self._assembly(options, parts, self.shards(options, parts))
         by_depth, dropped, short = Counter[int](), dict[str, dict[str, int]](), Counter[str]()
         for cell, pairs in assembly.made.items():
@@ -144,7 +144,7 @@ class PairPreset(Preset):
 
 
 def scaled(plan: dict[Cell, int], equations: int) -> dict[Cell, int]:
-    """Scale a plan to about so many equations in all, at least one pair per cell; 0 leaves it as it is."""
+    """Scale a plan to about `equations` in total, at least one pair per cell; 0 does not scale."""
     if not equations:
         return plan
     factor = equations / (2 * sum(plan.values()))
@@ -154,8 +154,8 @@ def scaled(plan: dict[Cell, int], equations: int) -> dict[Cell, int]:
 def row_of(pair: Pair) -> Row:
     """Return a pair as plain data: the lines of its members, and the features that `assembly` reads.
 
-    The certificate of a member states what its verdict rests on; a witness is a point of `truth`, with the values of both
-    sides there.
+    The certificate of a member states the evidence for its verdict; a witness is a point of `truth` with the values of both
+    sides.
     """
     members: tuple[tuple[Member, int, Row], ...] = (
         (pair.true, 1, {"derivation": pair.derivation}),

@@ -1,17 +1,16 @@
 """Equation completion: true equations of depth 8 to 13 with a subtree of depth 0 to 2 blanked, and one set of candidates.
 
 There are two files. `blanks.jsonl.gz` has the equations with the truth in place: `blank` is the node to guess and `class` the
-value class of the subtree at that node. Blanks are spread evenly over the depth of the equation, the depth of the blank and
-the side it is on, so that results at all depths are equally precise. `candidates.jsonl.gz` has the expressions that may be put
-there, each with its class: every leaf, every expression of depth 1 over the leaves, every truth of depth 2, and half as many
+value class of the subtree at that node. Blanks are distributed evenly over the depth of the equation, the depth of the blank
+and its side, so that results at all depths are equally precise. `candidates.jsonl.gz` has the expressions that may fill a
+blank, each with its class: every leaf, every expression of depth 1 over the leaves, every truth of depth 2, and half as many
 near misses of those.
 
-A candidate is right when the equation holds with it (`blanks.fills`). This is so for the whole class of the truth, and often
-for other classes, as with -x in `_**2 = x**2`. The certificate lists all classes that are right under `right`, and under
-`doubtful` those with which the equation holds at some points only or is undefined; a ranking leaves the latter out. All other
-classes are wrong.
+A candidate is right if the equation holds with it (`blanks.fills`). This is true for the class of the truth, and often for
+other classes, as for -x in `_**2 = x**2`. The certificate lists all right classes under `right`, and under `doubtful` those
+with which the equation holds at some points only or is undefined; a ranking omits the latter. All other classes are wrong.
 
-Shards are made in three rounds: equations, candidates from all truths, and the fit of every candidate in every blank.
+Shards are generated in three rounds: equations, candidates from all truths, and the fit of every candidate in every blank.
 """
 
 from collections import Counter
@@ -90,7 +89,7 @@ def _plan(options: Options) -> tuple[int, list[Shard]]:
 
 
 def _blanks(options: Options, shard: Shard) -> Iterator[Row]:
-    """Make blanks for every cell; an equation serves the emptiest cell that has a node in it."""
+    """Make blanks for every cell; an equation is used for the emptiest cell for which it has a node."""
     rng, counts = stream(options.seed, shard.name), dict.fromkeys(_CELLS, 0)
     depth, full = shard.work["depth"], shard.work["blanks"]
     for example in true_equations(rng, depth, 200 + _ATTEMPTS * full * len(_CELLS)):
@@ -107,7 +106,7 @@ def _blanks(options: Options, shard: Shard) -> Iterator[Row]:
 
 
 def _candidates(options: Options, shard: Shard) -> Iterator[Row]:
-    """Make the candidates: leaves, expressions of depth 1, truths, near misses. Earlier ones win a conflict of classes."""
+    """Make the candidates: leaves, expressions of depth 1, truths, near misses. Earlier ones have priority."""
     filler, candidates = Filler(VARIABLES, stream(options.seed, shard.name)), CandidateSet()
     truths = [filler.pool.tree(Expression.from_prefix(text)) for text in shard.work["truths"]]
     for node in (*filler.simple(), *truths):
@@ -124,7 +123,7 @@ def _candidates(options: Options, shard: Shard) -> Iterator[Row]:
 
 
 def _fits(options: Options, shard: Shard) -> Iterator[Row]:
-    """Generate the lines of the blanks, with the classes that are right for them."""
+    """Yield the lines of the blanks, with their right classes."""
     pool = Pool()
     classes = {pool.tree(Expression.parse(row["text"])): row["class"] for row in shard.work["candidates"]}
     fillings = Fillings(pool, classes)

@@ -11,12 +11,12 @@ A dozen blanks of one depth and number of variables share a file of candidates, 
 
 The file has 1,000 expressions over those variables, all of the depth of the blanks: the truths, rewritings of them by the
 axioms, near misses of them (an operator or leaf exchanged, two subtrees swapped), subtrees of other true equations with near
-misses of theirs, and random expressions. So neither depth nor variables nor notation give the truth away: for each blank, the
-truths of the other blanks are wrong. Where fewer expressions exist, as for depth 1, the rest is one level deeper.
+misses of theirs, and random expressions. So depth, variables and notation do not identify the truth: for each blank, the truths
+of the other blanks are wrong. If fewer expressions exist, as for depth 1, the remaining ones are one level deeper.
 
-A candidate is right when the equation holds with it (`blanks.fills`): the class of the truth, and any other class that the
-certificate lists under `right`. Those under `doubtful` (it holds at some points only, or is undefined) are left out of a
-ranking, all others are wrong.
+A candidate is right if the equation holds with it (`blanks.fills`): the class of the truth, and any other class that the
+certificate lists under `right`. A ranking omits those under `doubtful` (it holds at some points only, or is undefined); all
+others are wrong.
 """
 
 from collections.abc import Iterator
@@ -37,7 +37,7 @@ SHALLOWEST, DEEPEST = 8, 14  # equations
 NATURAL = 200  # candidates that are subtrees of other true equations
 CANDIDATES_FILE = "candidates-{}.jsonl.gz"
 _REWRITINGS, _NEAR_MISSES = 2, 8  # of each truth
-_DRAWN_SHARE = 0.5  # random expressions among the remaining candidates; the rest are near misses of those subtrees
+_DRAWN_SHARE = 0.5  # of random expressions among the remaining candidates; the others are near misses of those subtrees
 _CHUNK = 25  # blanks that share a file of candidates
 _SURPLUS = 1.15  # blanks made per blank of the plan
 _ATTEMPTS = 40  # derivations per equation
@@ -56,7 +56,7 @@ class CompletionDeep(Preset):
         sizes = {"blanks": -(-blanks // chunks), "candidates": CANDIDATES, "natural": NATURAL}
         return [
             Shard(f"{depth:02d}-{variables}-{chunk}", {"depth": depth, "variables": variables, **sizes})
-            for depth in reversed(BLANK_DEPTHS)  # the slowest shards first, so that no process is left alone with them
+            for depth in reversed(BLANK_DEPTHS)  # the slowest shards first, to use all processes
             for variables in VARIABLE_COUNTS
             for chunk in range(chunks)
         ]
@@ -88,9 +88,9 @@ PRESET = CompletionDeep()
 
 
 def _gather(filler: Filler, work: Row) -> tuple[list[Blank], list[Node]]:
-    """Return the blanks of a shard, and subtrees of other true equations, all of the depth that the shard asks for.
+    """Return the blanks of a shard, and subtrees of other true equations, all of the shard's depth.
 
-    Equations of every depth that is large enough take turns, and blanks alternate between the sides.
+    The depth of the equations changes from one to the next, among those that are large enough, and so does the blank's side.
     """
     blanks, natural, full = list[Blank](), list[Node](), int(_SURPLUS * work["blanks"]) + 1
     depths = range(max(SHALLOWEST, work["depth"] + 1), DEEPEST + 1)
@@ -136,7 +136,7 @@ def _candidates(filler: Filler, blanks: list[Blank], natural: list[Node], work: 
         if natural and filler.rng.random() >= _DRAWN_SHARE:
             node = filler.near_miss(filler.pick(natural))
         else:
-            node = filler.drawn(work["depth"] + (attempt > 10 * full))  # late attempts find hardly any new ones of this depth
+            node = filler.drawn(work["depth"] + (attempt > 10 * full))  # late attempts find few new ones of this depth
         if node is not None:
             candidates.add(node)
     return candidates

@@ -1,4 +1,4 @@
-"""The papers' second test set: the same number of equations at every depth up to 19 or deeper, grown with other habits than
+"""The papers' second test set: the same number of equations at every depth up to 19 or deeper, with other `Habits` than
 `paper`."""
 
 from dgl_treestack.generate.pieces import Habits

@@ -1,8 +1,8 @@
 """Numeric equations: functions, sums, products and powers of numbers with two decimals, and numbers spelt in digits.
 
 Two true equations f(a) = c and f(b) = d trade their results: f(a) = d and f(b) = c are wrong. Every argument, result,
-operator and order of operands then occurs in as many true as false equations, alone and together with the operator. The
-remaining clue, argument and result without the operator, is removed by trading only results that could belong to the argument.
+operator and order of operands then occurs in as many true as false equations, alone and together with the operator. Argument
+and result together, without the operator, give no clue either: only results that are plausible for the argument are traded.
 """
 
 from collections import Counter
@@ -51,7 +51,9 @@ class Numeric(Preset):
 
     def make(self, options: Options, shard: Shard) -> Iterator[Row]:
         rng, kind, count = stream(options.seed, shard.name), shard.work["kind"], shard.work["trades"]
-        start = int(rng.integers(len(FOLDS)))  # a small set would be all training if every shard started at the same fold
+        start = int(
+            rng.integers(len(FOLDS))
+        )  # if every shard started at the same fold, a small set would have training equations only
         families = _decimals(rng, count) if kind == DECIMAL else _evaluations(kind, rng, count)
         for index, family in enumerate(families):
             for equation, holds, certificate in family:
@@ -69,7 +71,7 @@ class Numeric(Preset):
                 }
 
     def finish(self, options: Options, parts: Parts) -> Product:
-        """Build the files; a family with an equation that an earlier one has is dropped as a whole."""
+        """Build the files, without families that have an equation in common with an earlier one."""
         files: dict[str, list[Row]] = {f"{fold}.jsonl.gz": [] for fold in dict.fromkeys(FOLDS)}
         seen, counts, planned, dropped = set[str](), Counter[str](), Counter[str](), 0
         for part in parts.names():
@@ -97,7 +99,7 @@ PRESET = Numeric()
 
 
 def _evaluations(name: str, rng: np.random.Generator, count: int) -> Iterator[list[Judged]]:
-    """Generate families of one trade: two evaluations with their own results and with each other's."""
+    """Yield families of one trade: two evaluations with their own results and with each other's."""
     candidates = _drawn(name, rng, _DRAWN * count) if name in BINARY else evaluations(name)
     results = np.array([evaluation.result for evaluation in candidates], int)
     possible = trades(tradable(candidates), np.abs(results[:, None] - results) <= NEAR, rng)
@@ -130,7 +132,7 @@ def _drawn(name: str, rng: np.random.Generator, count: int) -> Sequence[Evaluati
 
 
 def _decimals(rng: np.random.Generator, count: int) -> Iterator[list[Judged]]:
-    """Generate families of two trades: of two numbers whose digits are anagrams of one another, and of their negatives."""
+    """Yield families of two trades: of two numbers with the same digits in another order, and of their negatives."""
     numbers = [n for n in range(1, LARGEST + 1) if n % 100]
     sorted_digits = np.array([sorted(digits(n)) for n in numbers])
     allowed = (sorted_digits[:, None] == sorted_digits[None]).all(axis=2) & ~np.eye(len(numbers), dtype=bool)

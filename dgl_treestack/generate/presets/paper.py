@@ -8,10 +8,10 @@ from dgl_treestack.generate.presets._pairs import FOLDS, Cell, PairPreset, Plan,
 # Equations per depth in Mali 2021, Table 1.
 COUNTS = {1: 21, 2: 355, 3: 2542, 4: 7508, 5: 9442, 6: 7957, 7: 6146, 8: 3634, 9: 1999, 10: 1124, 11: 677, 12: 300, 13: 189}
 TRAINING_DEPTH = 7  # the papers train up to this depth and test beyond it
-# Share of the pairs of a depth that evaluation folds get, up to that depth and beyond; the rest is for training.
+# Share of a depth's pairs in the evaluation folds, up to that depth and beyond; the others are for training.
 SHALLOW = {"validation": 0.1, "test": 0.1}
 DEEP = {"validation": 0.1, "test": 0.5}
-SATURATED = 2  # up to this depth there are no new equations for further blocks of training data
+SATURATED = 2  # up to this depth there are no new equations for more blocks of training data
 
 
 class Paper(PairPreset):

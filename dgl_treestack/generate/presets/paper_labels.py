@@ -21,12 +21,12 @@ from dgl_treestack.truth import judge
 
 AXIOMS = Path(dgl_treestack.__file__).parent / "resources" / "axioms_paper.txt"
 CORRECT = dict(enumerate((0.52, 0.57, 0.62, 0.61, 0.58, 0.56, 0.54, 0.52, 0.52, 0.49, 0.50, 0.50, 0.50), start=1))
-SHALLOW = 3  # up to this depth all equations are made in one shard, because several shards would find the same few
+SHALLOW = 3  # up to this depth one shard generates all equations, because several would find the same few
 FILES = ("train", "validation", "test")
 VALIDATION_SHARE = 0.2
 
 _SHARD = 1000  # equations
-_ROUNDS = 4  # of shards; all but the first make up for equations that several shards found
+_ROUNDS = 4  # of shards; all but the first replace equations that several shards found
 _BUDGET = 4000  # operations in 80 digits for a judgement
 
 Quota = Counter[Cell]  # equations per depth and label
@@ -58,7 +58,7 @@ class PaperLabels(Preset):
             missing = target - Counter((row["depth"], row["label"]) for row in _distinct(target, parts, names))
             if not missing:
                 break
-            # Most of what a new shard finds first exists already, so it is asked for much more than is missing.
+            # A new shard first finds equations that exist already, so it gets a larger quota than is missing.
             requested = Counter({cell: 3 * count + 3 for cell, count in missing.items()})
         return shards
 
@@ -96,7 +96,7 @@ PRESET = PaperLabels()
 
 
 def target_counts(options: Options) -> Quota:
-    """Return how many equations of each depth and label the set has."""
+    """Return the number of equations of each depth and label."""
     scale = options.equations / sum(COUNTS.values()) if options.equations else 1.0
     quota: Quota = Counter()
     for depth, count in COUNTS.items():
@@ -107,7 +107,7 @@ def target_counts(options: Options) -> Quota:
 
 
 def _distinct(target: Quota, parts: Parts, names: Iterable[str]) -> Iterator[Row]:
-    """Generate rows in the order of the names of their parts, no equation twice, no more of a depth and label than targeted."""
+    """Yield rows in the order of their parts' names, without duplicates, and at most `target` of each depth and label."""
     seen, remaining = set[str](), Counter(target)
     for name in sorted(names):
         for row in parts.rows(name):

@@ -1,4 +1,4 @@
-"""The data in the wheel: small, with plain swaps only, so that little data suffices to learn; tests go deeper than training."""
+"""The data in the wheel: small, with swaps only, so that little data suffices; the test set is deeper than the training set."""
 
 from dgl_treestack.generate.presets._contract import Options
 from dgl_treestack.generate.presets._pairs import FOLDS, Cell, PairPreset, Plan, Recipe, scaled
