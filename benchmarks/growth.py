@@ -29,14 +29,14 @@ from dgl_treestack.resources import find_data
 
 @dataclass
 class Settings:
-    """sizes: equations of a batch. chain: its depth. one: measure this size here (0 for the chain) and print it as JSON."""
+    """sizes: equations of a batch. chain: its depth. only_size: measure this size (0: the chain) and print JSON."""
 
     sizes: tuple[int, ...] = (64, 256, 1024, 4096, 16384, 65536)
     cell: str = "tree_smu"
     engine: str = "levels"
     hidden: int = 50
     chain: int = 10_000
-    one: int | None = None
+    only_size: int | None = None
     json: bool = False
 
 
@@ -92,12 +92,12 @@ def exponent(rows: list[Row], name: str) -> float:
 def main() -> None:
     settings = tyro.cli(Settings, description=__doc__)
     start()
-    if settings.one is not None:
-        print(json.dumps(measure(settings, settings.one)))
+    if settings.only_size is not None:
+        print(json.dumps(measure(settings, settings.only_size)))
         return
     rows = []
     for size in (*settings.sizes, 0):
-        command = [sys.executable, "-m", "benchmarks.growth", "--one", str(size), "--cell", settings.cell]
+        command = [sys.executable, "-m", "benchmarks.growth", "--only-size", str(size), "--cell", settings.cell]
         command += ["--engine", settings.engine, "--hidden", str(settings.hidden), "--chain", str(settings.chain)]
         rows.append(json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1]))
     show(rows, settings.json)
