@@ -1,4 +1,4 @@
-"""What all benchmarks share: the equations, a clock, the peak of memory, rows and how they are shown."""
+"""Shared by all benchmarks: the equations, timing, peak memory, and printing of rows."""
 
 import gc
 import json
@@ -25,14 +25,14 @@ Row = dict[str, Any]
 
 
 def start() -> None:
-    """One thread."""
+    """Use one thread."""
     torch.set_num_threads(1)
 
 
 def read_equations(count: int, files: Sequence[Path] = ()) -> list[Example]:
-    """The first so many equations of some files, or of the committed one, from their start again where they are too short."""
-    found = [example for file in files or (EQUATIONS,) for example in formats.read(file)]
-    return [found[i % len(found)] for i in range(count)]
+    """The first `count` equations of the files, by default of the committed one, repeated from the start if there are fewer."""
+    examples = [example for file in files or (EQUATIONS,) for example in formats.read(file)]
+    return [examples[i % len(examples)] for i in range(count)]
 
 
 def make_model(cell: str, hidden: int, **settings: Any) -> Model:
@@ -43,25 +43,25 @@ def make_model(cell: str, hidden: int, **settings: Any) -> Model:
 
 
 def make_batches(model: Model, batch: int, *, shared: bool, data: Sequence[Path] = (), most: int = 8) -> list[Batch]:
-    """Batches of the benchmark's equations, shuffled with seed 0, with their plans still to be made."""
+    """At most `most` batches of the benchmark's equations, shuffled with seed 0, without plans."""
     dataset: Dataset = model.prepare(read_equations(max(batch, 1024), data))
     order = np.random.default_rng(0).permutation(len(dataset))
-    made = [dataset.batch(order[i : i + batch]) for i in range(0, min(len(order), most * batch), batch)]
-    for one in made:
+    batches = [dataset.batch(order[i : i + batch]) for i in range(0, min(len(order), most * batch), batch)]
+    for prepared in batches:
         if not shared:
-            one.plans.options = Options(share=False)
-    return made
+            prepared.plans.options = Options(share=False)
+    return batches
 
 
 def peak_mb() -> float:
-    """The most memory this process has had, in MB."""
+    """Peak memory of this process, in MB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def in_turn(ways: dict[str, Callable[[int], object]], calls: dict[str, int], rounds: int = 5) -> dict[str, float]:
-    """CPU seconds of a call of every way, the median over rounds in which they take turns, so that they share what the machine
-    has to give. The first two calls of each are not timed."""
-    found: dict[str, list[float]] = {name: [] for name in ways}
+    """Median CPU seconds of a call of every function, measured in turn, so that all see the same load of the machine. The first
+    two calls of each are not timed."""
+    seconds: dict[str, list[float]] = {name: [] for name in ways}
     for run in ways.values():
         run(0)
         run(1)
@@ -72,13 +72,13 @@ def in_turn(ways: dict[str, Callable[[int], object]], calls: dict[str, int], rou
             begin = time.process_time()
             for i in range(calls[name]):
                 run(i)
-            found[name].append((time.process_time() - begin) / calls[name])
+            seconds[name].append((time.process_time() - begin) / calls[name])
     gc.unfreeze()
-    return {name: statistics.median(times) for name, times in found.items()}
+    return {name: statistics.median(times) for name, times in seconds.items()}
 
 
 def show(rows: Sequence[Row], as_json: bool) -> None:
-    """Rows as JSON lines for programs, or as a table for people."""
+    """Print rows as JSON lines, or as a table."""
     if as_json:
         for row in rows:
             print(json.dumps(row))

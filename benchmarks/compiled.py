@@ -1,9 +1,9 @@
-"""Every model in native code beside its plain step: the largest difference of outputs and gradients, relative to the largest
-number of each, at least 1e-3.
+"""Native code against eager steps, for every model: the largest difference of outputs and gradients, relative to the largest
+element of each tensor, which counts as at least 1e-3.
 
     python -m benchmarks.compiled [--cells tree_smu mtree_lstm] [--forms nary] [--precision float64] [--json]
 
-The suite does this for one cell, because every kernel takes seconds to build.
+The tests do this for one cell, because every kernel takes seconds to build.
 """
 
 import time
@@ -43,8 +43,8 @@ def measure(settings: Settings, name: str, form: str) -> Row:
         batch = graph.from_expressions([example.equation for example in read_equations(size)], VOCABULARY)
         noise = draw_noise(cell, batch, torch.Generator().manual_seed(size))
         results = [_results(cell, batch, engine, noise) for engine in ("levels", "levels/compiled")]
-        for key, wanted in results[0].items():
-            worst = max(worst, float((results[1][key] - wanted).abs().max() / wanted.abs().max().clamp_min(1e-3)))
+        for key, expected in results[0].items():
+            worst = max(worst, float((results[1][key] - expected).abs().max() / expected.abs().max().clamp_min(1e-3)))
     return {"cell": name, "form": form, "precision": settings.precision, "difference": worst, "seconds": time.time() - begin}
 
 
@@ -52,8 +52,8 @@ def _results(cell: cells.Cell, batch: "graph.DGLGraph", engine: str, noise: dict
     cell.zero_grad(set_to_none=True)
     propagate(batch, cell, engine=engine, noise=noise)
     sum((batch.ndata[name] * 0.7).sin().sum() for name in cell.fields).backward()  # type: ignore[union-attr]
-    found = {name: parameter.grad for name, parameter in cell.named_parameters() if parameter.grad is not None}
-    return {**found, **{name: batch.ndata[name].detach() for name in cell.fields}}
+    gradients = {name: parameter.grad for name, parameter in cell.named_parameters() if parameter.grad is not None}
+    return {**gradients, **{name: batch.ndata[name].detach() for name in cell.fields}}
 
 
 def main() -> None:
@@ -62,7 +62,7 @@ def main() -> None:
     rows = []
     for name in settings.cells or sorted(cells.models()):
         for form in settings.forms:
-            if not (name == "tree_rnn_second_order_bilinear" and form == "child_sum"):  # which is an error
+            if not (name == "tree_rnn_second_order_bilinear" and form == "child_sum"):  # refused
                 rows.append(measure(settings, name, form))
                 show(rows[-1:], as_json=True)
     if not settings.json:

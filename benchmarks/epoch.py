@@ -24,9 +24,9 @@ from dgl_treestack.training.state import NamedAdam
 
 @dataclass
 class Settings:
-    """data: file of equations; `treestack generate paper` makes the default. most_nodes: leave larger ones out; 0: none.
+    """data: file of equations; `treestack generate paper` makes the default. most_nodes: omit larger equations; 0: none.
 
-    equations: train on so many, in random order, the same ones again where there are fewer; 0: on all once.
+    equations: number to train on, in random order, repeated if there are fewer; 0: all once.
     """
 
     data: str = "data/paper/train.jsonl.gz"
@@ -41,7 +41,7 @@ class Settings:
 
 
 def measure(settings: Settings, engine: str, examples: list[formats.Example]) -> Row:
-    """An epoch with one engine, after one batch that is not timed."""
+    """An epoch with one engine, after one untimed batch."""
     model = make_model(settings.cell, settings.hidden)
     dataset = model.prepare(examples)
     adam = NamedAdam(model, OptimizerConfig())

@@ -1,9 +1,9 @@
-"""How many accepted, certified equations one core makes per second of CPU time, by depths.
+"""Accepted, certified equations that one core generates per second of CPU time, by depth.
 
     python benchmarks/generation.py [--equations 2000] [--preset paper]
 
 An equation counts when it is a member of a pair that passed every check of `generate.pairs`: derived or refuted, certified,
-new, in the preset's partition. Making the shard's row (keys, features, text) is included, balancing is not.
+new, in the preset's partition. The time includes the shard's row (keys, features, text), but not balancing.
 """
 
 import gc
@@ -27,7 +27,7 @@ GROUPS = {
 
 @dataclass
 class Settings:
-    """equations: about so many per group of depths. preset: whose recipe; fold: of the families."""
+    """equations: approximate number per group of depths. preset: of the recipe. fold: of the families."""
 
     equations: int = 2000
     preset: Literal["paper", "deep", "quickstart"] = "paper"
@@ -35,27 +35,27 @@ class Settings:
 
 
 def measure(settings: Settings, depths: dict[int, int]) -> tuple[int, float]:
-    """Equations made and CPU seconds, depths weighted as given."""
-    preset, made, seconds = presets.find(settings.preset), 0, 0.0
+    """Number of equations and CPU seconds, for depths with these weights."""
+    preset, equations, seconds = presets.find(settings.preset), 0, 0.0
     for depth, weight in depths.items():
         pairs = max(1, round(settings.equations / 2 * weight / sum(depths.values())))
         shard = Shard(f"benchmark-{depth}", {"cell": list(Cell(0, settings.fold, depth)), "pairs": pairs})
         start = time.process_time()
-        made += 2 * sum(1 for _ in preset.make(Options(seed=0), shard))
+        equations += 2 * sum(1 for _ in preset.make(Options(seed=0), shard))
         seconds += time.process_time() - start
-    return made, seconds
+    return equations, seconds
 
 
 def main() -> None:
     settings = tyro.cli(Settings, description=__doc__)
     gc.disable()  # as in the workers of `generate.production`
-    measure(Settings(20, settings.preset, settings.fold), {5: 1})  # load what is loaded once
+    measure(Settings(20, settings.preset, settings.fold), {5: 1})  # caches and imports
     total, spent = 0, 0.0
     for title, depths in GROUPS.items():
-        made, seconds = measure(settings, depths)
-        print(f"depth {title:<6} {made:>6} equations  {seconds:7.2f} s  {made / seconds:7.0f} per second")
+        equations, seconds = measure(settings, depths)
+        print(f"depth {title:<6} {equations:>6} equations  {seconds:7.2f} s  {equations / seconds:7.0f} per second")
         if title != "1-7":
-            total, spent = total + made, spent + seconds
+            total, spent = total + equations, spent + seconds
     print(f"depth 8-19   {total:>6} equations  {spent:7.2f} s  {total / spent:7.0f} per second")
 
 

@@ -1,9 +1,9 @@
-"""How time and memory of a training step grow with the number of nodes, every size in a process of its own.
+"""Growth of time and memory of a training step with the number of nodes, each size in a separate process.
 
     python -m benchmarks.growth --sizes 64 1024 16384 65536 [--engine levels/compiled] [--json]
 
-Equations of depth 1-7 of the bundled set, again and again, nothing shared; then one chain of depth 10,000. The exponent is that
-of a power law through all sizes, 1 being linear, for time and for what the step needs beyond the process before it.
+Equations of depth 1-7 of the bundled set, repeated, without sharing; then one chain of depth 10,000. The exponent is that of a
+power law through all sizes (1 is linear), for time and for the memory of the step, without that of the process before it.
 """
 
 import itertools
@@ -30,30 +30,30 @@ from dgl_treestack.resources import find_data
 
 @dataclass
 class Settings:
-    """sizes: equations of a batch. chain: its depth. one: measure this size here (0 for the chain) and print it as JSON."""
+    """sizes: equations of a batch. chain: its depth. only_size: measure this size (0: the chain) and print JSON."""
 
     sizes: tuple[int, ...] = (64, 256, 1024, 4096, 16384, 65536)
     cell: str = "tree_smu"
     engine: str = "levels"
     hidden: int = 50
     chain: int = 10_000
-    one: int | None = None
+    only_size: int | None = None
     json: bool = False
 
 
 def examples(size: int, depth: int = 0) -> list[Example]:
-    """So many bundled equations of depth 1-7, or for 0 one whose left side is a chain of sines of a depth."""
+    """`size` bundled equations of depth 1-7, or for 0 one whose left side is a chain of sines of the depth."""
     if size:
-        found = list(itertools.islice(formats.read(find_data("bundled:quickstart/train")), size))
-        return [found[i % len(found)] for i in range(size)]
+        bundled = list(itertools.islice(formats.read(find_data("bundled:quickstart/train")), size))
+        return [bundled[i % len(bundled)] for i in range(size)]
     chain = Expression(("sin",) * depth + ("Symbol",), (None,) * depth + ("x",), (1,) * depth + (0,))
     return [Example(Equation.of(chain, Expression.leaf("Symbol", "y")), 1, "chain")]
 
 
 def measure(settings: Settings, size: int) -> Row:
-    """A training step of one size: the second one, the first having found its memory."""
+    """The second training step of a size; the first one allocates the memory."""
     model = make_model(settings.cell, settings.hidden)
-    _step(model, model.prepare(examples(16)).batch(np.arange(16)), settings.engine)  # whatever is loaded once
+    _step(model, model.prepare(examples(16)).batch(np.arange(16)), settings.engine)  # caches and imports
     dataset = model.prepare(examples(size, settings.chain))
     before = peak_mb()
     batch = dataset.batch(np.arange(len(dataset)))
@@ -83,29 +83,29 @@ def _step(model: Model, batch: Batch, engine: str) -> None:
 
 
 def exponent(rows: list[Row], name: str) -> float:
-    """Of the power law name ~ nodes^exponent."""
-    known = [(row["nodes"], row[name]) for row in rows if row[name] > 0]
-    if len(known) < 2:
+    """Exponent of the power law name ~ nodes^exponent."""
+    points = [(row["nodes"], row[name]) for row in rows if row[name] > 0]
+    if len(points) < 2:
         return math.nan
-    return float(np.polyfit(*np.log(np.array(known)).T, 1)[0])
+    return float(np.polyfit(*np.log(np.array(points)).T, 1)[0])
 
 
 def main() -> None:
     settings = tyro.cli(Settings, description=__doc__)
     start()
-    if settings.one is not None:
-        print(json.dumps(measure(settings, settings.one)))
+    if settings.only_size is not None:
+        print(json.dumps(measure(settings, settings.only_size)))
         return
     rows = []
     for size in (*settings.sizes, 0):
-        command = [sys.executable, "-m", "benchmarks.growth", "--one", str(size), "--cell", settings.cell]
+        command = [sys.executable, "-m", "benchmarks.growth", "--only-size", str(size), "--cell", settings.cell]
         command += ["--engine", settings.engine, "--hidden", str(settings.hidden), "--chain", str(settings.chain)]
         rows.append(json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1]))
     show(rows, settings.json)
     if not settings.json:
-        of_batches = [row for row in rows if row["batch"]]
-        large = [row for row in of_batches if row["own_mb"] >= 50]  # below, what a process had before hides it
-        print(f"time ~ nodes^{exponent(of_batches, 'seconds'):.2f}, memory ~ nodes^{exponent(large, 'own_mb'):.2f}")
+        batches = [row for row in rows if row["batch"]]
+        large = [row for row in batches if row["own_mb"] >= 50]  # less is hidden by memory that the process had before
+        print(f"time ~ nodes^{exponent(batches, 'seconds'):.2f}, memory ~ nodes^{exponent(large, 'own_mb'):.2f}")
 
 
 if __name__ == "__main__":

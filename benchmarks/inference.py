@@ -1,4 +1,4 @@
-"""One pass without gradients of every cell, engine and peer, in CPU time of one thread; see `steps` and README.md.
+"""A forward pass without gradients, for every cell, engine and peer, in CPU time of one thread; see `steps` and README.md.
 
 python -m benchmarks.inference --cells tree_smu --batches 32 1024 [--no-shared] [--dropout 0.1] [--json]
 """

@@ -1,4 +1,4 @@
-"""What a batch costs from DGL's loader beside the package's own loop, and what reading a graph costs beside making it.
+"""The cost of a batch from DGL's loader and from the package's loop; the cost of reading a graph and of building it.
 
 CPU time of one thread in milliseconds per batch, medians of batches measured in turn; see README.md.
 
@@ -24,7 +24,7 @@ from dgl_treestack.propagate.levels.plan import make_plan
 
 @dataclass(frozen=True)
 class Settings:
-    """batches: equations per batch. steps: batches per measurement. rounds: how often all ways are measured in turn."""
+    """batches: equations per batch. steps: batches per measurement. rounds: measurements of every function, in turn."""
 
     batches: tuple[int, ...] = (32, 256)
     cell: str = "tree_smu"
@@ -53,7 +53,7 @@ def _row(settings: Settings, size: int) -> Row:
         loss.backward()
         optimizer.step()
 
-    def own_loop(learn: bool) -> None:
+    def package_loop(learn: bool) -> None:
         for batch in prepared.in_order(order, size):
             if learn:
                 step(batch, batch.targets.float())
@@ -63,22 +63,23 @@ def _row(settings: Settings, size: int) -> Row:
             if learn:
                 step(batch, target)
 
-    one = next(iter(GraphDataLoader(trees, batch_size=size, collate_fn=trees.collate)))[0]
-    parts = dgl.unbatch(one)
+    graph_batch = next(iter(GraphDataLoader(trees, batch_size=size, collate_fn=trees.collate)))[0]
+    parts = dgl.unbatch(graph_batch)
     ends = [part.edges(order="eid") for part in parts]
     ways = {
-        "own loop, step": lambda: own_loop(True),
+        "own loop, step": lambda: package_loop(True),
         "loader, step": lambda: loader(True, trees.collate),
         "loader, DGL's collator, step": lambda: loader(True, None),
-        "own loop, batch": lambda: own_loop(False),
+        "own loop, batch": lambda: package_loop(False),
         "loader, batch": lambda: loader(False, trees.collate),
         "loader, DGL's collator, batch": lambda: loader(False, None),
         "build from a forest": lambda: [graph.build(prepared.forest, order[:size]) for _ in range(settings.steps)],
         "build tree by tree, dgl.batch": lambda: [_by_hand(parts, ends) for _ in range(settings.steps)],
-        "read and plan": lambda: [_plan(one) for _ in range(settings.steps)],
+        "read and plan": lambda: [_plan(graph_batch) for _ in range(settings.steps)],
     }
     seconds = in_turn({name: partial(_call, way) for name, way in ways.items()}, dict.fromkeys(ways, 1), settings.rounds)
-    return {"equations": size, "nodes": one.num_nodes()} | {name: 1e3 * own / settings.steps for name, own in seconds.items()}
+    milliseconds = {name: 1e3 * total / settings.steps for name, total in seconds.items()}
+    return {"equations": size, "nodes": graph_batch.num_nodes()} | milliseconds
 
 
 def _call(way: Callable[[], object], call: int) -> None:
@@ -86,15 +87,15 @@ def _call(way: Callable[[], object], call: int) -> None:
 
 
 def _by_hand(parts: list[dgl.DGLGraph], ends: list[tuple[torch.Tensor, torch.Tensor]]) -> dgl.DGLGraph:
-    """As somebody without this library makes a batch: a graph per tree, features, `dgl.batch`."""
-    made = []
+    """A batch built without this library: a graph per tree, features, `dgl.batch`."""
+    trees = []
     for part, edges in zip(parts, ends, strict=True):
-        one = dgl.graph(edges, num_nodes=part.num_nodes())
+        tree = dgl.graph(edges, num_nodes=part.num_nodes())
         for name in ("op", "token", "number"):
-            one.ndata[name] = part.ndata[name]
-        one.edata["slot"] = part.edata["slot"]
-        made.append(one)
-    return dgl.batch(made)
+            tree.ndata[name] = part.ndata[name]
+        tree.edata["slot"] = part.edata["slot"]
+        trees.append(tree)
+    return dgl.batch(trees)
 
 
 def _plan(batch: dgl.DGLGraph) -> object:
@@ -102,6 +103,6 @@ def _plan(batch: dgl.DGLGraph) -> object:
 
 
 if __name__ == "__main__":
-    chosen = tyro.cli(Settings, description=__doc__)
+    settings = tyro.cli(Settings, description=__doc__)
     start()
-    show(measure(chosen), chosen.json)
+    show(measure(settings), settings.json)

@@ -1,9 +1,10 @@
-"""Other ways to run a Child-Sum Tree-LSTM (Tai et al. 2015, eq. 2-8) over the same trees, with weights shared by all operators.
+"""Other implementations of a Child-Sum Tree-LSTM (Tai et al. 2015, eq. 2-8) on the same trees, with the same weights for all
+operators.
 
 Every node has an input: the embedding of its leaf or operator. Ours is the model `tree_lstm_child_sum` with `share = "all"` and
-external input; as in all its models a leaf's state is its embedding, while the peers send leaves through the cell as well.
+external input. A leaf's state is its embedding, as in all our models, while the peers also apply the cell to leaves.
 
-`package`   pytorch-tree-lstm from PyPI (https://github.com/unbounce/pytorch-tree-lstm), which is installed by hand
+`package`   pytorch-tree-lstm from PyPI (https://github.com/unbounce/pytorch-tree-lstm), to be installed by hand
 `dgl`       the usual form in DGL: message, reduce with gates on the mailbox, apply, over topological frontiers
 """
 
@@ -40,7 +41,7 @@ class Inputs(nn.Module):
 
 
 class PlainDGL(nn.Module):
-    """The form that is common with DGL."""
+    """The usual form in DGL."""
 
     def __init__(self, hidden: int):
         super().__init__()
@@ -75,7 +76,7 @@ class PlainDGL(nn.Module):
 
 
 class Package(nn.Module):
-    """pytorch-tree-lstm. The orders that it needs are made before, as it recommends."""
+    """pytorch-tree-lstm. Node and edge orders are computed before, as it recommends."""
 
     def __init__(self, hidden: int):
         super().__init__()
@@ -111,7 +112,7 @@ def _package(hidden: int, batches: Sequence[Batch]) -> tuple[nn.Module, Callable
     return module, lambda i: module(batches[i % len(batches)], prepared[i % len(batches)])
 
 
-# name -> what makes a module and its forward function of the number of a batch
+# name -> a function that returns a module, and its forward function, which takes the index of a batch
 PEERS = {"plain DGL": _plain_dgl}
 if importlib.util.find_spec("treelstm"):
     PEERS["pytorch-tree-lstm"] = _package

@@ -1,4 +1,4 @@
-"""How long a path through the library is: the files and functions that a command enters. What runs at import does not count.
+"""The length of a path through the library: the files and functions that a command enters, except code that runs at import.
 
 python -m benchmarks.reading_path            `treestack verify`, and `treestack train` up to the first gradient
 """
@@ -28,7 +28,7 @@ class FirstGradient(Exception):
 def entered(command: Callable[[], Any]) -> list[CodeType]:
     """Code of the library's functions that a command enters, each once, in order."""
     codes: dict[CodeType, None] = {}
-    importing = 0  # modules of the library
+    importing = 0  # depth of nested imports of library modules
 
     def note(frame: FrameType, event: str, _: Any) -> None:
         nonlocal importing

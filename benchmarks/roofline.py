@@ -1,11 +1,11 @@
-"""How long a training step must take at the least: its products at the machine's rate of multiplication, then its states at the
-rate of memory, for one core does the one after the other; beside what it takes.
+"""The time of a training step, and its lower bound: matrix products at the machine's rate of multiplication, plus memory
+traffic at its bandwidth, since one core does one after the other.
 
     python -m benchmarks.roofline [--cells tree_smu] [--batches 32 1024] [--no-shared] [--engine levels/compiled] [--json]
 
 Products: rows x in x out, two operations each, forward once and backward twice. Memory: what a step reads and writes, each
-number once, forward and backward, products included; Adam on all parameters. Both ceilings are measured alternately with the
-step, and all three are medians: where others use the machine too, none has better moments than the others.
+element once, forward and backward, products included; Adam on all parameters. Both rates are measured in turn with the step,
+and all three are medians, so that all see the same load of the machine.
 """
 
 import math
@@ -23,8 +23,8 @@ from dgl_treestack.propagate.compiled.traced import Form, TracedStep
 from dgl_treestack.propagate.levels.plan import Plan
 
 BYTES = 4  # float32
-SHAPE = (512, 100, 350)  # rows, in and out of the product that is timed
-COPIED = 16 * 2**20  # numbers
+SHAPE = (512, 100, 350)  # rows, in and out of the timed product
+COPIED = 16 * 2**20  # elements
 
 
 @dataclass
@@ -48,7 +48,7 @@ def multiplication() -> Callable[[int], object]:
 
 
 def copying() -> Callable[[int], object]:
-    """64 MB, which are read and written."""
+    """64 MB, read and written."""
     a, b = torch.rand(COPIED), torch.empty(COPIED)
     return lambda _: b.copy_(a)
 
@@ -78,23 +78,23 @@ def measure(settings: Settings, name: str, size: int) -> Row:
     model = make_model(name, settings.hidden)
     batches = make_batches(model, size, shared=settings.shared)
     plans = [batch.plans.get(batch.trees, shared=True, device=torch.device("cpu")) for batch in batches]
-    needed = [demands(model.cell, plan) for plan in plans]
-    operations, moved = (sum(column) / len(needed) for column in zip(*needed, strict=True))
+    costs = [demands(model.cell, plan) for plan in plans]
+    operations, moved = (sum(column) / len(costs) for column in zip(*costs, strict=True))
     ways = {"product": multiplication(), "copy": copying(), "step": training_step(model, settings.engine, batches)}
-    took = in_turn(ways, {"product": 100, "copy": 3, "step": max(1, 600 // size)}, settings.rounds)
-    rate, speed = 2 * math.prod(SHAPE) / took["product"], 2 * COPIED * BYTES / took["copy"]
+    seconds = in_turn(ways, {"product": 100, "copy": 3, "step": max(1, 600 // size)}, settings.rounds)
+    rate, speed = 2 * math.prod(SHAPE) / seconds["product"], 2 * COPIED * BYTES / seconds["copy"]
     products, memory = 1e3 * operations / rate, 1e3 * moved / speed
     return {
         "cell": name,
         "engine": settings.engine,
         "batch": size,
-        "ms": 1e3 * took["step"],
+        "ms": 1e3 * seconds["step"],
         "gflops": rate / 1e9,
         "gb_per_s": speed / 1e9,
         "products_ms": products,
         "memory_ms": memory,
-        "over": 1e3 * took["step"] / (products + memory),
-        "us_per_equation": 1e6 * took["step"] / size,
+        "over": 1e3 * seconds["step"] / (products + memory),
+        "us_per_equation": 1e6 * seconds["step"] / size,
         "peak_mb": round(peak_mb()),
     }
 

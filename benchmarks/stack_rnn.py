@@ -1,8 +1,8 @@
 """Training throughput of Stack RNNs on a^n b^n: tokens of all restarts per second of CPU time, windows of 50 tokens.
 
-`new` tokens of a window are new, and the loss is theirs; a token of a stream counts once per restart, however windows overlap.
-The authors' program, 40 hidden units and 10 stacks, was seen to train 3,500 tokens a second, one net at a time and one token
-at a time (docs/log).
+The loss is over the last `new` tokens of a window; a token of a stream counts once per restart, although windows overlap. The
+authors' program, with 40 hidden units and 10 stacks, trained 3,500 tokens per second, one net and one token at a time
+(docs/log).
 
 python -m benchmarks.stack_rnn [--restarts 8 32] [--new 1 10 50] [--json]
 """
@@ -25,7 +25,7 @@ LEARNERS: dict[str, type[AutogradLearner] | type[StackLearner]] = {"by hand": St
 
 @dataclass
 class Settings:
-    """hidden, stacks, capacity: of the nets. restarts: nets side by side. new: tokens between updates. updates: per round."""
+    """hidden, stacks, capacity: of the nets. restarts: number of nets. new: tokens between updates. updates: per round."""
 
     restarts: tuple[int, ...] = (8, 32)
     new: tuple[int, ...] = (1, 10, 50)
@@ -43,9 +43,9 @@ def measure(settings: Settings, restarts: int, new: int) -> list[Row]:
     calls = {"by hand": settings.updates, "autograd": max(1, settings.updates // 3)}
     seconds = in_turn(updates, calls)
     rows = []
-    for name, taken in seconds.items():
-        row: Row = {"cell": "stack_rnn", "engine": name, "restarts": restarts, "new": new, "ms_per_update": 1e3 * taken}
-        rows.append({**row, "tokens_per_s": restarts * new / taken})
+    for name, time in seconds.items():
+        row: Row = {"cell": "stack_rnn", "engine": name, "restarts": restarts, "new": new, "ms_per_update": 1e3 * time}
+        rows.append({**row, "tokens_per_s": restarts * new / time})
     return rows
 
 
@@ -57,7 +57,7 @@ def _updates(kind: type[AutogradLearner] | type[StackLearner], settings: Setting
     streams.largest = [19] * len(streams.tokens)
     learner, optimizer = kind(net), torch.optim.SGD(net.parameters(), 0.1)
     learner.begin()
-    for _ in range(50 // new):  # so that the window is full
+    for _ in range(50 // new):  # fill the window
         learner.learn(streams.take(new))
 
     def update(_: int) -> None:

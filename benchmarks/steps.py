@@ -1,7 +1,7 @@
-"""A training step and a pass without gradients, of every way of computing a model, on the same batches.
+"""A training step and a forward pass without gradients, for every engine and peer, on the same batches.
 
-A training step is forward, loss, backward and fused Adam. Graphs and plans are made before, as a loader would (`epoch` has what
-it needs of them in its time). The ways take turns, so that they share what the machine has to give.
+A training step is forward, loss, backward and fused Adam. Graphs and plans are built before, as a loader would (`epoch`
+includes them in its time). Engines and peers are measured in turn, so that all see the same load of the machine.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,14 +21,14 @@ from dgl_treestack.model.dataset import Batch
 from dgl_treestack.model.model import Model
 from dgl_treestack.propagate import ENGINES
 
-Forward = Callable[[int], Tensor]  # number of a batch -> outputs (B,)
+Forward = Callable[[int], Tensor]  # index of a batch -> outputs (B,)
 
 
 @dataclass
 class Settings:
-    """cells: models of `treestack cells`, `all`, or `child_sum`: a Child-Sum Tree-LSTM with shared weights and inputs,
-    beside the peers. engines: ours. shared: equal subtrees are computed once. dropout: with it, nothing is.
-    data: files of labelled equations in place of the benchmark's own."""
+    """cells: models of `treestack cells`, `all`, or `child_sum`: a Child-Sum Tree-LSTM with shared weights and inputs, compared
+    with the peers. engines: ours. shared: equal subtrees are computed once, except with dropout. data: files of labelled
+    equations in place of the benchmark's."""
 
     cells: tuple[str, ...] = ("tree_smu",)
     engines: tuple[str, ...] = ENGINES
@@ -42,7 +42,7 @@ class Settings:
 
 
 def measure(settings: Settings, *, training: bool) -> list[Row]:
-    """Rows of the benchmark, one per cell, batch size and way."""
+    """Rows of the benchmark, one per cell, batch size, and engine or peer."""
     names = (
         [name for name in sorted(models()) if not name.endswith("_released")] if settings.cells == ("all",) else settings.cells
     )
@@ -52,19 +52,19 @@ def measure(settings: Settings, *, training: bool) -> list[Row]:
 def _rows(settings: Settings, name: str, size: int, training: bool) -> list[Row]:
     peers = name == "child_sum"
     cell, more = ("tree_lstm_child_sum", {"share": "all", "input_size": settings.hidden}) if peers else (name, {})
-    made = [make_model(cell, settings.hidden, dropout=settings.dropout, **more).train(training) for _ in settings.engines]
-    batches = make_batches(made[0], size, shared=settings.shared, data=settings.data)
+    ours = [make_model(cell, settings.hidden, dropout=settings.dropout, **more).train(training) for _ in settings.engines]
+    batches = make_batches(ours[0], size, shared=settings.shared, data=settings.data)
     ways: dict[str, tuple[nn.Module, Forward]] = {}
-    for engine, model in zip(settings.engines, made, strict=True):
+    for engine, model in zip(settings.engines, ours, strict=True):
         forward = partial(_with_inputs if peers else _forward, model, engine, batches)
         ways[f"ours, {engine}" if peers else engine] = (model, forward)
     for peer, build in PEERS.items() if peers else ():
         ways[peer] = build(settings.hidden, batches)
     nodes = sum(batch.graph.num_nodes() for batch in batches) / len(batches)
     calls = {way: max(1, min(20, (60 if "topo" in way or "pytorch" in way else 600) // size)) for way in ways}
-    kind = _step if training else _pass
-    spent = in_turn({way: kind(*one, batches) for way, one in ways.items()}, calls, settings.rounds)
-    return [_row(name, way, size, nodes, seconds, max(spent.values())) for way, seconds in spent.items()]
+    function = _step if training else _pass
+    seconds = in_turn({way: function(*model, batches) for way, model in ways.items()}, calls, settings.rounds)
+    return [_row(name, way, size, nodes, seconds_of_way, max(seconds.values())) for way, seconds_of_way in seconds.items()]
 
 
 def _row(cell: str, way: str, size: int, nodes: float, seconds: float, slowest: float) -> Row:
@@ -86,7 +86,7 @@ def _forward(model: Model, engine: str, batches: Sequence[Batch], i: int) -> Ten
 
 
 def _with_inputs(model: Model, engine: str, batches: Sequence[Batch], i: int) -> Tensor:
-    """As the peers have it: an embedding of its operator is the input of every node."""
+    """As in the peers: the input of every node is an embedding of its operator."""
     batch = batches[i % len(batches)]
     if not hasattr(model, "of_operators"):
         model.of_operators = nn.Embedding(len(MATH.operators), model.cell.input_size)
@@ -95,7 +95,7 @@ def _with_inputs(model: Model, engine: str, batches: Sequence[Batch], i: int) ->
 
 
 def training_step(model: Model, engine: str, batches: Sequence[Batch]) -> Callable[[int], None]:
-    """What takes the training step on the batch of a number."""
+    """A function that runs a training step on the batch with an index."""
     return _step(model.train(), partial(_forward, model, engine, batches), batches)
 
 

@@ -1,4 +1,4 @@
-"""One training step of every cell, engine and peer, in CPU time of one thread; see `steps` and README.md.
+"""A training step, for every cell, engine and peer, in CPU time of one thread; see `steps` and README.md.
 
 python -m benchmarks.training_step --cells tree_smu --batches 32 1024 [--no-shared] [--dropout 0.1] [--json]
 """

@@ -1,6 +1,6 @@
-"""Links out of this folder: pages name files of the repository by relative paths, which a code host resolves as they are.
+"""Links out of this folder: pages link to files of the repository by relative paths, which a code host resolves.
 
-The site has a copy of these files under `repository/`; the hook adds them, and points the links of every page there.
+The site has a copy of these files under `repository/`; the hook adds the copies and rewrites the links of every page to them.
 """
 
 import posixpath
@@ -27,12 +27,12 @@ LINK = re.compile(r"\]\((?!\w+:|#|/)([^)#\s]+)(#[^)\s]*)?\)")
 
 
 def site_path(path: str) -> str:
-    """Where a file of the repository is on the site."""
+    """The path on the site of a file of the repository."""
     return path.removeprefix("docs/") if path.startswith("docs/") else f"repository/{path}"
 
 
 def repository_path(path: str) -> str:
-    """Where a page of the site is in the repository."""
+    """The path in the repository of a page of the site."""
     return path.removeprefix("repository/") if path.startswith("repository/") else f"docs/{path}"
 
 

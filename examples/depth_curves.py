@@ -1,4 +1,4 @@
-"""Accuracy by depth of several models on one file: of runs, and of the model that comes with the package.
+"""Accuracy by depth of several models on one file: runs, and the pretrained model of the package.
 
 python examples/depth_curves.py tree_smu runs/quickstart-tree_lstm-0 --output depth_curves.png
 """
@@ -16,7 +16,7 @@ from dgl_treestack import GraphDataLoader, Model, TreeDataset, load
 
 @torch.no_grad()
 def answers(model: Model, data: TreeDataset) -> np.ndarray:
-    """(trees,) whether every answer is right."""
+    """(trees,) whether each answer is right."""
     loader = GraphDataLoader(data, batch_size=256, collate_fn=data.collate)
     return torch.cat([(model(graph) > 0) == (target > 0.5) for graph, target in loader]).numpy()
 

@@ -1,4 +1,4 @@
-"""Go on training with weights that somebody released: those of the package, or the authors' after `treestack import-authors`.
+"""Fine-tune released weights: those of the package, or the authors' after `treestack import-authors`.
 
 treestack import-authors exp_lstm_drop0.1_hidden50_12093-model-68.checkpoint --output-dir runs/released-lstm
 python examples/finetune_released_weights.py runs/released-lstm --steps 300
@@ -15,7 +15,7 @@ from dgl_treestack import GraphDataLoader, Model, TreeDataset, load
 
 @torch.no_grad()
 def accuracy(model: Model, data: TreeDataset) -> float:
-    """Percent of equations that are judged rightly."""
+    """Per cent of equations that are judged correctly."""
     model.eval()
     loader = GraphDataLoader(data, batch_size=256, collate_fn=data.collate)
     right = torch.cat([(model(graph, task="verification") > 0) == (target > 0.5) for graph, target in loader])
@@ -25,7 +25,7 @@ def accuracy(model: Model, data: TreeDataset) -> float:
 def main(
     weights: Annotated[str, tyro.conf.Positional] = "tree_smu", steps: int = 300, rate: float = 1e-4, batch_size: int = 32
 ) -> None:
-    """weights: the folder of a run, or a model of the package. Operators are trained, the embedding of leaves is not."""
+    """weights: the folder of a run, or a model of the package. Operators are trained, the embedding of leaves is frozen."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
     model = load(weights)

@@ -1,4 +1,4 @@
-"""What a batched DGL graph holds, before and after a model: texts, states, stacks, actions; as a table, in NetworkX, in a file.
+"""A batched DGL graph before and after a model: texts, states, stacks, actions; as a table, in NetworkX, in a file.
 
 python examples/inspect_batch.py --folder .
 """
@@ -14,7 +14,7 @@ EQUATIONS = ("sin(x)**2 + cos(x)**2 = 1", "x*(y + 2) = x*y + 2*x", "log(x*y, 2) 
 
 
 def main(folder: Path = Path(".")) -> None:
-    """Batch, propagate, look, save, load and look again."""
+    """Batch, propagate, print, save, load and print again."""
     model = load("tree_smu")
     graphs = [graph.from_expressions([Equation.parse(text)], model.vocabulary) for text in EQUATIONS]
     batch = dgl.batch(graphs)
@@ -29,13 +29,13 @@ def main(folder: Path = Path(".")) -> None:
     network = to_networkx(batch)
     print(network, "of which node 0 is", network.nodes[0]["name"])
 
-    # A file keeps nodes and edges; which of them are of which tree is found again.
+    # A file loses the batch information; `restore_batch` restores it.
     path = folder / "batch.bin"
     dgl.save_graphs(str(path), [batch])
-    (again,), _ = dgl.load_graphs(str(path))
-    for one in dgl.unbatch(graph.restore_batch(again)):
-        (equation,) = graph.to_expressions(one)
-        print(equation, "has", one.num_nodes(), "nodes; mean push", f"{one.ndata['signal/push'].mean():.3f}")
+    (loaded,), _ = dgl.load_graphs(str(path))
+    for tree in dgl.unbatch(graph.restore_batch(loaded)):
+        (equation,) = graph.to_expressions(tree)
+        print(equation, "has", tree.num_nodes(), "nodes; mean push", f"{tree.ndata['signal/push'].mean():.3f}")
 
 
 if __name__ == "__main__":

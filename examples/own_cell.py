@@ -1,4 +1,4 @@
-"""A recursive cell of one's own: defined, registered by name, the same in every engine, trained for some steps.
+"""A custom recursive cell: defined, registered by name, compared between engines, trained for some steps.
 
 python examples/own_cell.py --steps 200
 """
@@ -30,10 +30,10 @@ class ResidualTree(Cell):
         self.add_product("gate", self.joined(self.hidden), (self.hidden, 0))
 
     def node(self, ops: Ops, children: State, inputs: Tensor | None, noise: Noise) -> tuple[State, Signals]:
-        """One step for a frontier of nodes. `ops.linear` applies every node's own operator's weights."""
-        together = self.join(children["h"], inputs)
-        gate = torch.sigmoid(ops.linear("gate", together))
-        h = children["h"].mean(1) + gate * torch.tanh(ops.linear("correction", together))
+        """One step for a frontier of nodes. `ops.linear` applies the weights of every node's operator."""
+        x = self.join(children["h"], inputs)
+        gate = torch.sigmoid(ops.linear("gate", x))
+        h = children["h"].mean(1) + gate * torch.tanh(ops.linear("correction", x))
         return {"h": h}, {"gate": gate}
 
 

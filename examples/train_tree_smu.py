@@ -17,14 +17,14 @@ from dgl_treestack import GraphDataLoader, Model, TreeDataset
 
 
 def up_to_depth(data: TreeDataset, depth: int, most: int) -> Subset:
-    """The first so many trees of at most some depth."""
-    places = [i for i, own in enumerate(data.depths) if own <= depth]
-    return Subset(data, places[:most])
+    """The first `most` trees of at most this depth."""
+    indices = [i for i, depth_of_tree in enumerate(data.depths) if depth_of_tree <= depth]
+    return Subset(data, indices[:most])
 
 
 @torch.no_grad()
 def accuracy_by_depth(model: Model, data: TreeDataset, batch_size: int = 256) -> dict[int, float]:
-    """Percent of right answers at every depth; the key -1 is for all of them."""
+    """Per cent of right answers by depth; the key -1 is for all depths."""
     model.eval()
     right = []
     for graph, target in GraphDataLoader(data, batch_size=batch_size, collate_fn=data.collate):
@@ -48,7 +48,7 @@ def train_epoch(model: Model, loader: GraphDataLoader, optimizer: torch.optim.Op
 
 
 def main(epochs: int = 15, most: int = 10**6, hidden: int = 50, seed: int = 0, output: Path = Path("tree_smu.png")) -> None:
-    """Train, keep the epoch with the best validation accuracy, test it. most: training equations."""
+    """Train, keep the epoch with the best validation accuracy, test it. most: maximum number of training equations."""
     torch.set_num_threads(1)
     torch.manual_seed(seed)
     train, validation, test = (TreeDataset(f"bundled:quickstart/{fold}") for fold in ("train", "validation", "test"))

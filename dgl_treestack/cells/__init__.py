@@ -95,7 +95,7 @@ def _models_of_packages() -> dict[str, CellSpec]:
 
 
 def _check_cell(cell: object, name: str) -> None:
-    """Raise ConfigurationError unless a model name stands for a class of cells."""
+    """Raise ConfigurationError unless the object of a model name is a class of cells."""
     if not (isinstance(cell, type) and issubclass(cell, Cell)):
         raise ConfigurationError(f"The model {name!r} is no class derived from dgl_treestack.Cell: {cell!r}.")
 

@@ -25,7 +25,7 @@ class Ops(Protocol):
     """The linear maps of a frontier's operators, as a cell applies them."""
 
     def linear(self, product: str, x: Tensor) -> Tensor:
-        """Apply a product to x (nodes, ..., in), each node with the weight and bias of its own operator: (nodes, ..., out)."""
+        """Apply a product to x (nodes, ..., in), each node with weight and bias of its operator: (nodes, ..., out)."""
         ...
 
 
@@ -219,7 +219,7 @@ class Cell(nn.Module, abc.ABC):
 
 @dataclass(frozen=True)
 class CellSpec:
-    """A row of the table of models: what a model name stands for.
+    """A row of the table of models: the definition of a model name.
 
     cell: the class. paper, equations: the source. adds: one phrase on what it adds to the previous model. settings: keyword
     arguments of the class, besides sizes, dropout, input_size and share.

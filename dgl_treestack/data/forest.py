@@ -112,7 +112,7 @@ class Forest:
         return self.height[self.offsets[:-1]]
 
     def select(self, trees: np.ndarray | Sequence[int]) -> "Forest":
-        """The forest of the given trees, in the given order; a tree may be given more than once."""
+        """The forest of the trees at these indices, in this order; an index may be repeated."""
         trees = np.asarray(trees, dtype=np.int64)
         starts, ends = self.offsets[:-1][trees], self.offsets[1:][trees]
         offsets = np.zeros(len(trees) + 1, dtype=np.int64)

@@ -17,7 +17,7 @@ from dgl_treestack.expression.operators import Signature
 
 NO_OPERATOR = -1  # `op` of a leaf
 NO_TOKEN = -1  # `token` of an operator and of a leaf that the number encoder embeds
-MOST_WRITTEN_OUT = 10_000_000  # nodes of the trees of a graph, counting a shared node as often as it is used
+MOST_WRITTEN_OUT = 10_000_000  # maximum nodes of the trees of a graph, where a shared node counts once per use
 LARGEST_KEY = 2**62  # several keys packed into one integer
 
 RESTORE = "If a file or `dgl.node_subgraph` lost the batch information, call `dgl_treestack.data.graph.restore_batch`."

@@ -48,7 +48,7 @@ def produce(name: str, options: Options, folder: Path, jobs: int = 1, progress: 
         manifest = read_manifest(folder)
         for path in (folder / file for file in manifest["files"]):
             if not path.is_file():
-                raise DataError("The manifest names this file, which is gone. Delete the folder and generate anew.", path)
+                raise DataError("The manifest names this file, which is gone. Delete the folder and generate again.", path)
         return manifest
     parts = StoredParts(folder / _PARTS)
     atomic.remove_leftovers(parts.folder)
@@ -83,7 +83,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         if not isinstance(manifest["preset"], str) or not isinstance(manifest["files"], dict):
             raise ValueError
     except (OSError, ValueError, KeyError, TypeError):
-        raise DataError("The manifest is damaged. Delete the folder and generate anew.", path) from None
+        raise DataError("The manifest is damaged. Delete the folder and generate again.", path) from None
     return manifest
 
 

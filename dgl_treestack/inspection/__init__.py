@@ -1,1 +1,1 @@
-"""Look into batches and models: tables, drawings and files of graphs, and what a model computes at every node."""
+"""Inspection of batches and models: tables, drawings and files of graphs, and a model's values at every node."""

@@ -75,7 +75,7 @@ def _numbered(path: Path, numbers: dict[str, int], *, grows: bool) -> np.ndarray
                 number = numbers.get(UNKNOWN)
             if number is None:
                 raise DataError(
-                    f"{word!r} does not occur in the training text, which has no {UNKNOWN} to stand for it.", path, line
+                    f"{word!r} does not occur in the training text, which has no {UNKNOWN} to replace it.", path, line
                 )
             tokens.append(number)
         tokens.append(numbers[END])
@@ -90,9 +90,7 @@ def _sentences(path: Path) -> Iterator[tuple[int, list[str]]]:
         with path.open("rb") as file:
             for number, line in enumerate(iter(lambda: file.readline(MOST_BYTES + 1), b""), 1):
                 if len(line) > MOST_BYTES:
-                    raise DataError(
-                        f"The line has more than {MOST_BYTES} bytes. A sentence stands on a line of its own.", path, number
-                    )
+                    raise DataError(f"The line has more than {MOST_BYTES} bytes. One line holds one sentence.", path, number)
                 try:
                     words = line.decode("utf-8-sig" if number == 1 else "utf-8").split()
                 except UnicodeDecodeError:
@@ -100,7 +98,7 @@ def _sentences(path: Path) -> Iterator[tuple[int, list[str]]]:
                 if any("\0" in word for word in words):
                     raise DataError("A zero byte: this is no text.", path, number)
                 if END in words:
-                    raise DataError(f"The word {END} is what sentences are ended with; take it out.", path, number)
+                    raise DataError(f"The word {END} is reserved for ends of sentences. Remove it.", path, number)
                 if words:
                     yield number, words
     except OSError as error:

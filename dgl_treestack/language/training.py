@@ -48,7 +48,7 @@ class Run:
             atomic.write_text(folder / "config.toml", config_text)
             return
         if not resume:
-            raise ConfigurationError(f"{folder} exists. Give --resume to go on with it, or another --output-dir.")
+            raise ConfigurationError(f"{folder} exists. Give --resume to continue it, or another --output-dir.")
         if (folder / "config.toml").read_text() != config_text:
             raise ConfigurationError(f"{folder} is a run of another configuration. Give another --output-dir.")
         if json.loads((folder / "environment.json").read_text())["text"] != corpus.checksums:
@@ -72,7 +72,7 @@ class Run:
                 watch.check()
         best = self.folder / "best.safetensors"
         if not best.exists():
-            raise CheckpointError(f"{best} is gone, and only it had the best weights. Train anew.")
+            raise CheckpointError(f"{best} is gone, and only it had the best weights. Train again.")
         tensors, _ = read_weights(best)
         load_into(self.model, tensors, best)
         result = {part: self.model.perplexity(self.corpus.parts[part]) for part in ("valid", "test")}

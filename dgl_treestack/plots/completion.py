@@ -10,7 +10,7 @@ from dgl_treestack.results.metrics import within
 from dgl_treestack.results.run_result import RunResult
 
 PANELS = (("class", 1, "top-1"), ("collapse", 5, "top-5"))  # kind of rank, largest rank that counts, title
-SETS = {"blanks": "", "deep blanks": ", deep blanks"}  # extra -> what is added to the title
+SETS = {"blanks": "", "deep blanks": ", deep blanks"}  # extra -> suffix of the title
 
 
 def draw_groups(groups: Mapping[str, Sequence[RunResult]]) -> Figure:

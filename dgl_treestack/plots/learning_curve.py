@@ -25,7 +25,7 @@ def draw(runs: Sequence[RunResult]) -> Figure:
     """
     for run in runs:
         if not run.equations:
-            raise DataError("The run does not say how many equations it was trained on. Train it anew.", run.folder)
+            raise DataError("The run does not say how many equations it was trained on. Train it again.", run.folder)
     rows = sorted(rows_of(runs), key=lambda row: row["equations"])
     models = list(dict.fromkeys(row["model"] for row in rows))
     columns = [name for row in rows for name, value in row.items() if isinstance(value, tuple) and name not in _NOT_DRAWN]

@@ -77,7 +77,7 @@ def markdown_table(rows: Sequence[Sequence[str]]) -> str:
 
 
 def csv(rows: Sequence[Row]) -> str:
-    """Return a table as CSV, with the standard deviation of a number in a column `<title> sd` beside it."""
+    """Return a table as CSV, with the standard deviation of a number in a column `<title> sd`."""
     flat_rows = []
     for row in rows:
         flat: Row = {}

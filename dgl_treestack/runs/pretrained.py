@@ -83,7 +83,7 @@ def card() -> dict[str, Any]:
 
 
 def trust(run: Run, depth: int) -> str:
-    """Return one line on what a model was trained on and, for the package's model, how often it is right at a depth."""
+    """Return one line on the training data of a model and, for the package's model, its accuracy at a depth."""
     if run.folder != FOLDER:
         names = ", ".join(run.config.data.train)
         limit = f" up to depth {run.config.data.max_depth}" if run.config.data.max_depth else ""

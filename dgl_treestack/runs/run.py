@@ -73,7 +73,7 @@ class Run:
         return cls(folder)
 
     def is_complete(self) -> bool:
-        """Return whether the description of a run is there; it is written before anything else."""
+        """Return whether the description of the run exists; it is written before all other files."""
         return all((self.folder / name).is_file() for name in DESCRIPTION)
 
     @cached_property
@@ -86,7 +86,7 @@ class Run:
         """The environment of the run, see `describe_environment`, with its seed and data."""
         environment = self.read_json("environment.json")
         if not isinstance(environment.get("seed"), int):
-            raise CheckpointError(f"{self.folder / 'environment.json'} names no seed. The run is damaged; train anew.")
+            raise CheckpointError(f"{self.folder / 'environment.json'} names no seed. The run is damaged; train again.")
         return environment
 
     @property
@@ -111,9 +111,9 @@ class Run:
         try:
             data = json.loads((self.folder / name).read_text())
         except (OSError, ValueError) as error:
-            raise CheckpointError(f"{self.folder / name} cannot be read: {error}. The run is damaged; train anew.") from None
+            raise CheckpointError(f"{self.folder / name} cannot be read: {error}. The run is damaged; train again.") from None
         if not isinstance(data, dict):
-            raise CheckpointError(f"{self.folder / name} holds no JSON object. The run is damaged; train anew.")
+            raise CheckpointError(f"{self.folder / name} holds no JSON object. The run is damaged; train again.")
         return data
 
     def read_metrics(self) -> list[dict[str, Any]]:
@@ -165,7 +165,7 @@ class Run:
         return records.read(self.folder / "records" / f"{name}.jsonl")
 
     def has_records(self, data: str, kind: str = "") -> bool:
-        """Return whether there are records of a data file as it is now."""
+        """Return whether there are records of the current content of a data file."""
         key = (data, sha256(find_data(data)), kind)
         sources = self._read_sources().values()
         return any((source["data"], source["sha256"], source.get("kind", "")) == key for source in sources)
@@ -212,7 +212,7 @@ def read_weights(path: Path) -> "tuple[dict[str, Tensor], dict[str, Any]]":
     except FileNotFoundError:
         raise CheckpointError(f"{path} does not exist. Is the run trained?") from None
     except (OSError, safetensors.SafetensorError, ValueError) as error:
-        raise CheckpointError(f"{path} is not a safetensors file ({error}). Copy it again or train anew.") from None
+        raise CheckpointError(f"{path} is not a safetensors file ({error}). Copy it or train again.") from None
 
 
 def load_into(module: Any, tensors: "Mapping[str, Tensor]", origin: Path) -> None:

@@ -186,7 +186,7 @@ class Training:
         """Evaluate validation and test sets with the best weights, then write DONE."""
         if not self.run.best.exists():
             if self.progress.epoch:
-                raise CheckpointError(f"{self.run.best} is gone, and only it had the best weights. Train anew.")
+                raise CheckpointError(f"{self.run.best} is gone, and only it had the best weights. Train again.")
             write_weights(self.run.best, self.model.state_dict(), {"epoch": 0})  # a configuration without epochs
         for name in dict.fromkeys((*self.config.data.validation, *self.config.data.test)):
             watch.check()

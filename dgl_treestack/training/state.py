@@ -143,7 +143,7 @@ def load(path: Path, model: nn.Module, adam: NamedAdam) -> Progress:
             parts[part][key] = tensor.to(device)
         progress, learning_rate = Progress(**description["progress"]), float(description["learning_rate"])
     except (KeyError, TypeError, ValueError) as error:
-        raise CheckpointError(f"{path} is no checkpoint of a training ({error!r}). Train anew.") from None
+        raise CheckpointError(f"{path} is no checkpoint of a training ({error!r}). Train again.") from None
     load_into(model, parts["model"], path)
     adam.restore(parts["adam"])
     adam.learning_rate = learning_rate

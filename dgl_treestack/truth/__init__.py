@@ -21,7 +21,7 @@ Verdicts, over at least 10 defined points
 
 Values are computed in complex128 first: all points of a subtree at once, each distinct subtree once. A point is *doubtful*
 when a value computed for it is large, small, cancelled, saturated or close to a cut or branch point, or when the gap itself is
-neither clearly zero nor clearly not. Doubtful points are evaluated again in 80 digits, or left out where the others already
+neither clearly zero nor clearly not. Doubtful points are evaluated again in 80 digits, or omitted if the others already
 refute. An equation holds only if at least one point is confirmed in 80 digits; it is refuted only if the point with the
 largest gap and another one are. The work in 80 digits has a budget of operations, not of seconds, so that a verdict is the
 same on every machine; a point beyond the budget is undefined.

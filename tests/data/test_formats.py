@@ -91,7 +91,7 @@ def line(**changes):
         (line(text="drop"), "Exactly one of the keys"),
         (line(prefix="Pi"), "Exactly one of the keys"),
         (line(blank=99), "node 99 of a tree with 5"),
-        (line(id="first"), "stands in line 1 already"),
+        (line(id="first"), "is already in line 1"),
         (line(certificate={"gap": float("nan")}), "NaN is not allowed"),
         ("[1, 2]", "Expected a JSON object"),
         ("[" * 5000, "nested too deeply"),

@@ -89,7 +89,7 @@ def _read_json_lines(path: Path, signature: Signature) -> Iterator[Example]:
         except (DataError, ExpressionError) as error:
             raise DataError(str(error), path, number) from None
         if example.id in line_of_id:
-            message = f"The id {example.id!r} stands in line {line_of_id[example.id]} already; ids are unique."
+            message = f"The id {example.id!r} is already in line {line_of_id[example.id]}; ids are unique."
             raise DataError(message, path, number)
         if example.id:
             line_of_id[example.id] = number

@@ -38,7 +38,8 @@ class PaperLabels(Preset):
     accepts = frozenset({"equations"})
 
     def shards(self, options: Options, parts: Parts) -> list[Shard]:
-        """Return the shards of all rounds so far. A round has one shard for shallow equations and equal ones for the others."""
+        """Return the shards of all rounds so far. A round has one shard of shallow equations, and shards of equal size of the
+        others."""
         target, shards = target_counts(options), list[Shard]()
         requested = target
         for round_number in range(_ROUNDS):

@@ -182,5 +182,5 @@ class TracedStep:
 
 
 def rows_of(field: Tensor) -> Sequence[Tensor]:
-    """A field (n, rows, width) as its rows (n, width); one without rows as it is."""
+    """The rows (n, width) of a field (n, rows, width); a field without rows is its only row."""
     return field.unbind(1) if field.dim() == 3 else (field,)
