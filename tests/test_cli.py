@@ -224,7 +224,7 @@ def test_audit_explains_an_equation(folder, call):
     [
         (("verify", "__import__('os').system('touch ran')", "--run", "runs/small-0"), "Only calls such as sin(x)"),
         (("verify", "sin(x) = ", "--run", "runs/small-0"), "column 10"),
-        (("verify", "x + 1", "--run", "runs/small-0"), "Add '='"),
+        (("verify", "x + 1", "--run", "runs/small-0"), "Put '='"),
         (("verify", "x + _ = 1", "--run", "runs/small-0"), "blank"),
         (("verify", "theta = 1", "--run", "runs/small-0"), "no row for Symbol 'theta'"),
         (("verify", "x = x", "--run", "runs/nothing"), "not a run folder"),

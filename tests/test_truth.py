@@ -198,7 +198,7 @@ def test_complex128_and_eighty_digits_agree_where_there_is_no_doubt():
 @pytest.mark.parametrize(
     ("expression", "message"),
     [
-        (Expression.parse("x + 1"), "Add '='"),
+        (Expression.parse("x + 1"), "Put '='"),
         (Expression.parse("x + _ = 1"), "blank"),
         (Expression.from_prefix("Equality Equality Symbol:x Symbol:x Symbol:y"), "inside"),
     ],

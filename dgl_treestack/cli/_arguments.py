@@ -8,8 +8,8 @@ from tyro.conf import arg
 
 Json = Annotated[bool, arg(name="json", help="Print JSON for programs instead of text for people.")]
 Device = Annotated[str, arg(help="cpu or cuda; on cuda, the engine topo needs a DGL that is built for it.")]
-Engine = Annotated[Literal["levels", "topo"], arg(help="The driver that runs the cell over a batch.")]
-Precision = Literal["float32", "float64"]
+Engine = Annotated[Literal["levels", "topo"], arg(help="The engine that runs the cell over a batch.")]
+Precision = Annotated[Literal["float32", "float64"], arg(help="Floating-point type of the weights and states.")]
 OptionalRun = Annotated[Path | None, arg(help="A run folder, whose model is used. Default: the model of the package.")]
 Jobs = Annotated[int, arg(help="How many runs to train at a time, each in a process with one thread.")]
 

@@ -7,7 +7,9 @@ from tyro.conf import Positional, arg
 
 
 def plot(
-    figure: Annotated[Positional[str], arg(help="Which figure: depth, epochs, learning_curve, or equations.")],
+    figure: Annotated[
+        Positional[str], arg(help="Which figure: depth, epochs, learning_curve, equations, or one added to plots/.")
+    ],
     runs: Annotated[Positional[tuple[Path, ...]], arg(help="Run folders; for `equations`, folders of data.")],
     *,
     output: Annotated[Path, arg(help="Where to write the figure, as .svg and as .png.")],

@@ -17,7 +17,7 @@ def train(
     configs: Annotated[Positional[tuple[str, ...]], arg(help="TOML files, or names such as configs/quickstart/tree_smu.toml.")],
     *,
     output_dir: Annotated[Path, arg(help="Where the run folders <name>-<seed> go.")] = Path("runs"),
-    seed: int = 0,
+    seed: Annotated[int, arg(help="Seed of all random draws of the run.")] = 0,
     seeds: Annotated[tuple[int, ...], arg(help="Several seeds, one run each, instead of --seed.")] = (),
     set: Annotated[tuple[str, ...], arg(help="Replace values: schedule.epochs=3 model.settings.stack_size=2.")] = (),
     device: Device = "cpu",

@@ -74,8 +74,10 @@ class Vocabulary:
             return None
         if kind == "Blank":
             raise VocabularyError("A blank `_` has no embedding. Fill it before the expression goes to a model.")
+        names = [name for leaf_class, name in self.leaves if leaf_class == "Symbol"]
+        variables = [*(letter for letter, name in LETTERS.items() if name in names), *names]
         raise VocabularyError(
-            f"The vocabulary has no row for {kind} {text!r}. Variables: {', '.join([*LETTERS, *VARIABLES])}; "
+            f"The vocabulary has no row for {kind} {text!r}. Variables: {', '.join(variables) or 'none'}; "
             f"rename yours or give the model another vocabulary."
         )
 

@@ -202,7 +202,10 @@ class Equation(Expression):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.names[0] != self.signature.root:
-            raise ExpressionError(f"An equation is rooted at {self.signature.root!r}, not at {self.names[0]!r}. Add '='.")
+            remedy = (
+                "Put '=' between its two sides." if self.signature.root == "Equality" else "Take Expression for other trees."
+            )
+            raise ExpressionError(f"The root of an equation is {self.signature.root!r}, not {self.names[0]!r}. {remedy}")
 
     @classmethod
     def of(cls, left: Expression, right: Expression) -> Self:

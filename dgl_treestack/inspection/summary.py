@@ -67,7 +67,7 @@ def text(summary: Summary) -> str:
         *_bars(summary.leaf_texts),
         "\ndepth of the trees",
         *_bars({str(depth): count for depth, count in summary.depths.items()}),
-        "\nfrontiers: nodes computed in one step, leaves first",
+        "\nlevels: nodes of one height, leaves first",
         *_bars({str(step): count for step, count in enumerate(summary.frontiers)}),
     ]
     return "\n".join(lines)

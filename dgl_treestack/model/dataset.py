@@ -115,7 +115,8 @@ def prepare(
         accepting = (i for i, head in enumerate(heads) if head.accepts(example))
         index = next(accepting, None) if task_name is None else names.index(task_name)
         if index is None:
-            raise DataError(f"{example.equation} fits none of the model's tasks ({', '.join(names)}).", example.source or None)
+            message = f"{example.equation} fits none of the model's tasks ({', '.join(names)}). Give a task that accepts it."
+            raise DataError(message, example.source or None)
         task.append(index)
     items = [heads[i].prepare(example) for i, example in zip(task, examples, strict=True)]
     try:

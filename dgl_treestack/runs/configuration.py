@@ -209,6 +209,19 @@ def dump(config: RunConfig) -> str:
     return tomli_w.dumps(asdict(config))
 
 
+def flat(config: RunConfig) -> dict[str, Any]:
+    """Return the values by their keys as `override` takes them, such as `schedule.epochs`."""
+    values: dict[str, Any] = {}
+    tables = [("", asdict(config))]
+    for prefix, table in tables:
+        for key, value in table.items():
+            if isinstance(value, dict):
+                tables.append((f"{prefix}{key}.", value))
+            else:
+                values[prefix + key] = value
+    return values
+
+
 def override(config: Built, assignments: Iterable[str]) -> Built:
     """Return a configuration with values replaced by KEY=VALUE, such as `schedule.epochs=3`; a dot in a key separates tables.
 

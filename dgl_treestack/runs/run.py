@@ -59,7 +59,9 @@ class Run:
         run = cls(folder)
         for name in DESCRIPTION:
             if not (run.folder / name).is_file():
-                raise CheckpointError(f"{run.folder} is not a run folder: it has no {name}. Give the folder that `train` made.")
+                inner = sorted(path.parent for path in run.folder.glob(f"*/{name}"))
+                remedy = f"Give a folder in it, such as {inner[0]}." if inner else "Give the folder that `train` made."
+                raise CheckpointError(f"{run.folder} is not a run folder: it has no {name}. {remedy}")
         return run
 
     @classmethod

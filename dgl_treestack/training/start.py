@@ -11,6 +11,7 @@ from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.model.tree_dataset import TreeDataset
 from dgl_treestack.processes import locked
 from dgl_treestack.resources import find_data, sha256
+from dgl_treestack.runs import configuration
 from dgl_treestack.runs.configuration import RunConfig
 from dgl_treestack.runs.run import Run, describe_environment
 from dgl_treestack.training.loop import DataSets, Training
@@ -41,9 +42,10 @@ def start(
     run = Run(output_dir / f"{config.name}-{seed}")
     training = None
     if run.is_complete():
+        _check_same(run, config, seed)
         if not resume:
             raise ConfigurationError(f"{run.folder} exists. Continue with --resume, or choose another --output-dir.")
-        _check_resumable(run, config, seed, fingerprints)
+        _check_resumable(run, fingerprints)
     else:
         training = Training(run, config, seed, device=device, quiet=quiet, data=data)
         files = dict.fromkeys((*config.data.train, *config.data.validation, *config.data.test))
@@ -101,15 +103,27 @@ def _check_inputs(config: RunConfig, device: str, data: DataSets) -> dict[str, s
     return {f"given {kind} set": dataset.fingerprint for kind, dataset in data.items()}
 
 
-def _check_resumable(run: Run, config: RunConfig, seed: int, fingerprints: Mapping[str, str]) -> None:
-    """Raise ConfigurationError unless configuration, seed and data of a run are unchanged.
+def _check_same(run: Run, config: RunConfig, seed: int) -> None:
+    """Raise ConfigurationError, with the values that differ, unless configuration and seed of a run are the same as now."""
+    if run.config.hash == config.hash and run.seed == seed:
+        return
+    before, now = (
+        {**configuration.flat(values), "seed": number} for values, number in ((run.config, run.seed), (config, seed))
+    )
+    differing = [key for key in {**before, **now} if before.get(key) != now.get(key)]
+    values = "; ".join(f"{key} {before.get(key)!r}, now {now.get(key)!r}" for key in differing)
+    raise ConfigurationError(
+        f"{run.folder} holds a run of another configuration ({values}). Choose another --output-dir, or another name."
+    )
+
+
+def _check_resumable(run: Run, fingerprints: Mapping[str, str]) -> None:
+    """Raise ConfigurationError unless the data of a run are the same as now.
 
     Warns if commit or versions have changed since an unfinished run was started: its results may then differ in rounding.
 
     fingerprints: of the data sets that were passed, by their names in environment.json.
     """
-    if run.config.hash != config.hash or run.seed != seed:
-        raise ConfigurationError(f"{run.folder} holds a run of another configuration. Choose another --output-dir.")
     check_unchanged(run)
     recorded = {name: value for name, value in run.environment.get("data", {}).items() if name.startswith("given ")}
     if recorded != fingerprints:

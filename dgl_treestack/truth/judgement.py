@@ -207,7 +207,9 @@ def certify(left: Value, right: Value, variables: Sequence[str], expected: str) 
 def _evaluate_sides(equation: Expression) -> list[Value]:
     """Return the values of the two sides of an equation, equal subtrees evaluated once. Raises ExpressionError."""
     if equation.names[0] != "Equality":
-        raise ExpressionError(f"Only an equation holds or does not; {equation.names[0]!r} is its root. Add '='.")
+        raise ExpressionError(
+            f"Only an equation holds or does not; the root here is {equation.names[0]!r}. Put '=' between two sides."
+        )
     if "Equality" in equation.names[1:]:
         raise ExpressionError("An equation inside an equation has no value. Judge them one by one.")
     if "Blank" in equation.names:

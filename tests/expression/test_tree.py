@@ -58,7 +58,7 @@ def test_malformed_trees_are_refused(names, texts, arities, message):
 
 
 def test_an_equation_needs_its_root():
-    with pytest.raises(ExpressionError, match="Add '='"):
+    with pytest.raises(ExpressionError, match="Put '='"):
         Equation.parse("x + 1")
 
 

@@ -304,8 +304,9 @@ def test_a_folder_that_exists_is_not_overwritten(tmp_path):
     with pytest.raises(ConfigurationError, match="--resume"):
         start(config, 0, tmp_path, quiet=True)
     other = configuration.override(config, ["schedule.epochs=9"])
-    with pytest.raises(ConfigurationError, match="another configuration"):
-        start(other, 0, tmp_path, resume=True, quiet=True)
+    for resume in (False, True):
+        with pytest.raises(ConfigurationError, match=r"another configuration \(schedule.epochs \d, now 9\)"):
+            start(other, 0, tmp_path, resume=resume, quiet=True)
 
 
 def test_damaged_and_foreign_folders(tmp_path):

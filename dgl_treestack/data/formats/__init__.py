@@ -144,7 +144,7 @@ def from_dict(data: dict[str, Any], source: str = "", signature: Signature = MAT
     if data.get("signature", MATH.name) != signature.name:
         raise DataError(
             f"Its operators are those of {data.get('signature', MATH.name)!r}, not of {signature.name!r}. "
-            "Read the file with its own signature: formats.read(path, signature)."
+            "Read it in Python, with its own signature: formats.read(path, signature); commands read 'math' only."
         )
     if "text" in data and signature is not MATH:
         raise DataError(
