@@ -1,4 +1,4 @@
-r"""The fast driver: the same steps as `topo`, over contiguous rows, with one autograd function around all of them.
+r"""The fast engine: the same steps as `topo`, over contiguous rows, with one autograd function around all of them.
 
     sin(x) + x*sin(x) = y         rows        frontiers               one frontier, forward and backward
 
