@@ -75,7 +75,7 @@ class TreeDataset(DGLDataset):
         self.files = [str(entry) for entry in entries if isinstance(entry, str | Path)]
         self._examples = [entry for entry in entries if isinstance(entry, Example)]
         if len(self.files) + len(self._examples) != len(entries) or (self.files and self._examples):
-            raise ConfigurationError("A TreeDataset is made of files or of examples, not of both or anything else.")
+            raise ConfigurationError("A TreeDataset is made of files, or of examples, not of both or anything else.")
         # No cache for examples, which are in memory, nor for a user's task, whose code may change.
         is_ours = [task_table()[task].__module__.startswith("dgl_treestack.") for task in self.tasks]
         self._is_cached = bool(self.files) and all(is_ours)

@@ -137,7 +137,7 @@ def test_a_model_says_which_graphs_it_cannot_take(dataset):
     two_tasks = build(tasks=["verification", "function_evaluation"])
     with pytest.raises(ConfigurationError, match="Say which one a graph is for"):
         two_tasks(batch)
-    with pytest.raises(GraphError, match="is an equation, whose root has no state, which the task 'function_evaluation'"):
+    with pytest.raises(GraphError, match="is an equation, whose root has no state; the task 'function_evaluation'"):
         two_tasks(batch, task="function_evaluation")
     sides = graph.from_expressions([Equation.parse("x + 1 = y").left], two_tasks.vocabulary)
     assert two_tasks(sides, task="function_evaluation").shape == (1,)
