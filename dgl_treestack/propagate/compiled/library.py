@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 SOURCES = [Path(__file__).parent / "csrc" / name for name in ("sweep.cpp", "linear.h")]
 PYTHON = Path(sysconfig.get_path("include"))
-FLAGS = ("-O2", "-std=c++20", "-fPIC", "-shared", "-fvisibility=hidden")
+FLAGS = ("-O3", "-std=c++20", "-fPIC", "-shared", "-fvisibility=hidden")
 
 
 @cache

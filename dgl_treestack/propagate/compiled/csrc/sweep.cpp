@@ -185,7 +185,7 @@ class Sweep {
     NoAutograd guard;
     for (size_t i = 0; i < step.destinations.size(); ++i) {
       auto field = step.destinations[i];
-      if (field >= 0) gradients[field].index_add_(0, frontier.children, results[i].flatten(0, 1));
+      if (field >= 0) add_at(gradients[field], frontier.children, results[i].flatten(0, 1));
       else if (input_gradient) input_gradient->index_add_(0, frontier.nodes, results[i]);
     }
   }
