@@ -17,7 +17,7 @@ from dgl_treestack.propagate import propagate
 FIVE = Signature("five", tuple(Operator(f"f{arity}", arity) for arity in range(1, 6)))
 ANY = Signature("any", (Operator("g", None), Operator("f", None)))
 LEAVES = [("Symbol", "x"), ("Symbol", "y"), ("Integer", "2"), ("Number", "1.29")]
-ORDERED = {"tree_rnn_second_order_bilinear"}  # what tells children apart in its equation has no child-sum form
+ORDERED = {"tree_rnn_second_order_bilinear"}  # what distinguishes children in its equation has no child-sum form
 
 every_form = pytest.mark.parametrize("form", FORMS)
 
@@ -47,7 +47,7 @@ def is_refused(name, form):
     """Whether a model has no such form; then asking for it is an error."""
     if name not in ORDERED or form != "child_sum":
         return False
-    with pytest.raises(ConfigurationError, match="tells children apart"):
+    with pytest.raises(ConfigurationError, match="distinguishes children"):
         make(name, FIVE, form)
     return True
 

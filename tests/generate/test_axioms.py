@@ -74,7 +74,7 @@ def test_names_are_unique():
     [
         ("x = x\n", 1, "before the first"),
         ("# nothing\n[a]\n\nx = y = z\n", 4, "exactly one"),
-        ("[a]\nx + 1\n", 2, "rooted at"),
+        ("[a]\nx + 1\n", 2, "root of an equation"),
         ("[a]\nfoo(x) = 1\n", 2, "Unknown function"),
         ("[a\nx = x\n", 1, "not a section heading"),
         ("[a b]\nx = x\n", 1, "not a section heading"),
