@@ -1,6 +1,8 @@
 """Tree-SMU with a queue in place of the stack, the alternative that Arabshahi 2020 argues against."""
 
 from collections.abc import Sequence
+from functools import reduce
+from itertools import accumulate
 from typing import Any
 
 import torch
@@ -36,7 +38,7 @@ class TreeQueue(TreeSMU):
     def write(self, f: Tensor, children: State, u: Tensor, actions: Sequence[Tensor]) -> State:
         """Return all fields but h: the children's queues combined by the gates f (nodes, A, H), then updated."""
         combined = (f.unsqueeze(2) * children["stack"]).sum(1)
-        filled = 1 - (1 - children["filled"]).prod(1)
+        filled = 1 - reduce(torch.mul, (1 - children["filled"]).unbind(1))
         rows, filled = update(combined, filled, u, *actions)
         return {"stack": rows, "filled": filled}
 
@@ -53,8 +55,8 @@ def update(
     first. The queue has a fixed size: a value appended to a full queue is lost, a row removed from an empty queue is zero.
     gates: weights of appending, removing and, optionally, the no-op: one number per node, (N, 1), or one per element, (N, H).
     """
-    filled_up_to = torch.cumprod(filled, dim=1)
-    filled_before = torch.cat([torch.ones_like(filled[:, :1]), filled_up_to[:, :-1]], dim=1)
+    front, *_ = rows = filled.unbind(1)
+    filled_before = torch.stack([*accumulate(rows[:-1], torch.mul, initial=torch.ones_like(front))], dim=1)
     end = filled_before * (1 - filled)  # the weight of each row as the first free one
     queues = (queue + end * value.unsqueeze(1), stack.pop(queue), queue)[: len(gates)]
     fillings = (filled + end, stack.pop(filled), filled)[: len(gates)]
