@@ -156,20 +156,37 @@ class Map {
     product(gradient_y, false, weight_, false, gradient_x, false);
   }
 
-  // Adds to the gradients of weight and bias.
+  // Adds to the gradients of weight and bias. Few rows for a large weight are deferred: each product reads and writes all of it.
   void accumulate(const Rows& x, const Rows& gradient_y) {
-    if (weight_.defined()) {
-      bool adding = weight_gradient.defined();
-      if (!adding) weight_gradient = at::empty_like(weight_);
-      product(gradient_y, true, x, false, weight_gradient, adding);
-    }
     if (bias_.defined()) sum(gradient_y, bias_gradient);
+    if (!weight_.defined()) return;
+    if (x.count >= 64 || weight_.numel() < 8192) return add_product(x, gradient_y);
+    deferred_x_.push_back(x.tensor().clone());  // the memory of both may be reused before they are read
+    deferred_y_.push_back(gradient_y.tensor().clone());
+    deferred_rows_ += x.count;
+    if (deferred_rows_ >= 1024) settle();
+  }
+
+  // Computes the deferred gradients.
+  void settle() {
+    if (!deferred_x_.empty()) add_product(at::cat(deferred_x_), at::cat(deferred_y_));
+    deferred_x_.clear();
+    deferred_y_.clear();
+    deferred_rows_ = 0;
   }
 
   Tensor weight_gradient, bias_gradient;
 
  private:
+  void add_product(const Rows& x, const Rows& gradient_y) {
+    bool adding = weight_gradient.defined();
+    if (!adding) weight_gradient = at::empty_like(weight_);
+    product(gradient_y, true, x, false, weight_gradient, adding);
+  }
+
   Tensor weight_, bias_;
+  Tensors deferred_x_, deferred_y_;
+  int64_t deferred_rows_ = 0;
 };
 
 }  // namespace treestack

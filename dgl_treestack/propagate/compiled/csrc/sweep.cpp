@@ -114,6 +114,7 @@ class Sweep {
       auto& step = *steps_.at(arity);
       for (size_t i = 0; i < calls.size(); ++i)
         for (auto& [operator_, map] : calls[i]) {
+          map.settle();
           add(gradients, step.calls[i].weights[operator_], std::exchange(map.weight_gradient, Tensor()));
           add(gradients, step.calls[i].biases[operator_], std::exchange(map.bias_gradient, Tensor()));
         }
