@@ -156,7 +156,7 @@ class Map {
     product(gradient_y, false, weight_, false, gradient_x, false);
   }
 
-  // Adds to the gradients of weight and bias. Few rows for a large weight are deferred: each product reads and writes all of it.
+  // Adds to the gradients of weight and bias. Few rows of a large weight are deferred: a product reads and writes it whole.
   void accumulate(const Rows& x, const Rows& gradient_y) {
     if (bias_.defined()) sum(gradient_y, bias_gradient);
     if (!weight_.defined()) return;
