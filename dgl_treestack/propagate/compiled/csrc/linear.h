@@ -160,7 +160,7 @@ class Map {
   void accumulate(const Rows& x, const Rows& gradient_y) {
     if (bias_.defined()) sum(gradient_y, bias_gradient);
     if (!weight_.defined()) return;
-    if (x.count >= 64 || weight_.numel() < 8192) return add_product(x, gradient_y);
+    if (x.count >= 64 || weight_.numel() < 65536) return add_product(x, gradient_y);
     deferred_x_.push_back(x.tensor().clone());  // the memory of both may be reused before they are read
     deferred_y_.push_back(gradient_y.tensor().clone());
     deferred_rows_ += x.count;
