@@ -43,12 +43,14 @@ def test_a_benchmark_gives_rows(command):
         assert row["us_per_equation"] > 0 and row["peak_mb"] > 0
 
 
+@pytest.mark.slow
 def test_throughput_of_restarts():
     rows = measured("stack_rnn --restarts 2 --new 10 --hidden 4 --stacks 2 --capacity 20 --updates 3 --json")
     assert [row["engine"] for row in rows] == ["by hand", "autograd"]
     assert all(row["tokens_per_s"] == pytest.approx(2 * 10 / row["ms_per_update"] * 1e3) for row in rows)
 
 
+@pytest.mark.slow
 def test_the_loader_beside_the_packages_loop():
     (row,) = measured(f"loader --batches 4 --steps 2 --rounds 1 {SMALL}")
     assert row["nodes"] > 40 and all(value > 0 for value in row.values())

@@ -53,7 +53,7 @@ def test_half_of_every_depth_holds(data, fold):
 def test_the_independent_checker_would_object(data):
     from dataclasses import replace
 
-    wrong = [replace(example, label=1 - example.label) for example in data["validation"]]
+    wrong = [replace(example, label=1 - example.label) for example in data["validation"][::4]]
     assert len(complaints(wrong)) > 0.99 * len(wrong)
 
 
@@ -105,6 +105,7 @@ def test_few_equations_are_without_variables(data):
     assert sum("Symbol" not in example.equation.names for example in deep) < 0.2 * len(deep)
 
 
+@pytest.mark.slow
 def test_leakage_of_the_training_data(data, monkeypatch):
     monkeypatch.setattr(baselines, "TREES", 40)  # for time; `treestack audit` grows 200
     limits = {"tokens": 55, "parent-child pairs": 58, "side differences": 60}

@@ -93,7 +93,7 @@ def test_a_file_of_blanks_is_ranked(folder, call):
         folder / "candidates.jsonl.gz", [Example(Expression.parse(t), None, t, value_class=t) for t in ("x", "2", "y")]
     )
     formats.write(folder / "blanks.jsonl", [Example(Equation.parse("x + x = 2*x"), 1, "b", "test", blank=5)])
-    text = treestack("complete", "blanks.jsonl", "--run", "runs/small-0", folder=folder)
+    text = call("complete", "blanks.jsonl", "--run", "runs/small-0", folder=folder)
     assert text.split()[:2] == ["depth", "blanks"] and text.splitlines()[-1].split()[:2] == ["all", "1"]
     (row,) = records.read(folder / "runs" / "small-0" / "records" / "blanks-completion.jsonl")
     assert row["answer"] == "2" and row["candidates"] == 3
@@ -133,7 +133,7 @@ def test_train_several_seeds_as_processes_then_table_and_figure(folder):
 
 def test_override_and_no_overwriting(folder, call):
     assert "--resume" in call("train", "small.toml", folder=folder, code=2)
-    treestack("train", "small.toml", "--set", "name=other", "schedule.epochs=1", "--quiet", folder=folder)
+    call("train", "small.toml", "--set", "name=other", "schedule.epochs=1", folder=folder)
     assert len((folder / "runs" / "other-0" / "metrics.jsonl").read_text().splitlines()) == 1
 
 

@@ -37,6 +37,8 @@ def cache(tmp_path_factory):
     Inductor has one folder for all processes. Two that build the same kernel at once, each for a cache of its own, write and
     read the same files there, so that builds of tests wait for each other.
     """
+    if not library.unavailable():
+        library.native()  # from the user's cache, before there is another
     package = _torch.package
 
     def one_at_a_time(*arguments):

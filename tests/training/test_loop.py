@@ -18,8 +18,10 @@ from dgl_treestack.errors import CheckpointError, ConfigurationError, Divergence
 from dgl_treestack.processes import Interrupted
 from dgl_treestack.runs import configuration, evaluation
 from dgl_treestack.runs.run import Run, read_weights, write_weights
+from dgl_treestack.training import loop
 from dgl_treestack.training.loop import Training
 from dgl_treestack.training.start import start
+from dgl_treestack.training.state import numpy_generator, torch_generator
 
 
 def outcome(run: Run):
@@ -88,6 +90,29 @@ def test_seeds_differ_and_repeat(tmp_path):
     assert outcome(first) == outcome(again)
     assert first.metrics.read_text() != other.metrics.read_text()
     assert first.config.hash == other.config.hash
+
+
+def test_streams_depend_on_seed_purpose_and_position():
+    places = [(0, "order"), (0, "order", 1), (0, "order", 1, 1), (0, "order", 0, 1), (1, "order"), (0, "dropout")]
+    draws = {
+        *(numpy_generator(*place).random() for place in places),
+        *(torch.rand(1, generator=torch_generator(*place)).item() for place in places),
+    }
+    assert len(draws) == 2 * len(places)
+    assert all(numpy_generator(*place).random() in draws for place in places)
+    assert all(torch.rand(1, generator=torch_generator(*place)).item() in draws for place in places)
+
+
+def test_every_epoch_has_an_order_and_every_step_a_dropout_of_its_own(tmp_path, monkeypatch):
+    places = []
+    for name in ("numpy_generator", "torch_generator"):
+        generator_at = getattr(loop, name)
+        monkeypatch.setattr(loop, name, lambda *place, at=generator_at: places.append(place) or at(*place))
+    start(small_config(tmp_path), 3, tmp_path, quiet=True)
+    orders = [place for place in places if place[1] == "order"]
+    assert orders == [(3, "order", epoch) for epoch in range(3)]
+    dropouts = [place for place in places if place[1] == "dropout"]
+    assert len(dropouts) == len(set(dropouts)) > 6 and {place[2] for place in dropouts} == {0, 1, 2}
 
 
 @pytest.mark.parametrize("gradients", ["none", "zeros"])
