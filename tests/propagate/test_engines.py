@@ -173,10 +173,14 @@ def test_a_way_back_that_failed_leaves_nothing(engine, home, name, monkeypatch):
     assert all(map(torch.equal, found, wanted))
 
 
-def test_gradients_of_weights_may_wait_or_not():
+@pytest.mark.parametrize("engine", ["levels", traced])
+def test_gradients_of_weights_may_be_deferred_or_not(engine):
     cell, batch = make("mtree_lstm_stack").train(), graph.from_expressions(some_trees(), VOCABULARY)
-    for most in (0, 7, 10**6):
-        assert_same_gradients(cell, batch, "levels", options=Options(deferred_rows=most))
+    for rows in (0, 7, 10**6):
+        for weight in (0, 10**6):
+            options = Options(deferred_rows=rows, deferred_weight=weight)
+            assert_same_gradients(cell, batch, engine, options=options)
+            assert_same_gradients(cell, batch, engine, options=options)  # nothing is left from the first time
 
 
 def test_gradients_lie_in_order_whatever_x_is():

@@ -70,7 +70,9 @@ class CompiledStepper:
             )
             for frontier in plan.frontiers
         ]
-        self.sweep = native().Sweep({arity: steps.steps[key][1] for arity, key in self.keys.items()}, frontiers, tensors)
+        native_steps = {arity: steps.steps[key][1] for arity, key in self.keys.items()}
+        limits = work.options.deferred_weight, work.options.deferred_rows
+        self.sweep = native().Sweep(native_steps, frontiers, tensors, *limits)
 
     def _make_step(self, key: tuple) -> None:
         cell = self.work.cell

@@ -31,7 +31,8 @@ class Options:
     frontier_rows: maximum rows of a frontier, which bounds the memory of a step's intermediate results.
     recorded_rows: maximum rows of a batch for which eager steps keep autograd's records. Records take several times the memory
     of the buffers; without them backward recomputes every step.
-    deferred_rows: maximum rows of a product whose weight gradients eager steps defer.
+    deferred_rows: maximum rows whose weight gradients are deferred: of a product in eager steps, of a weight in native code.
+    deferred_weight: minimum elements of a weight whose gradients native code defers.
     arena_numbers: minimum elements of a tensor in the arena; a smaller tensor comes from torch's allocator.
     arena_bytes: maximum size of a block that is kept from sweep to sweep.
     """
@@ -40,6 +41,7 @@ class Options:
     frontier_rows: int = 1024
     recorded_rows: int = 2**17
     deferred_rows: int = 2048
+    deferred_weight: int = 2**16
     arena_numbers: int = 2**14
     arena_bytes: int = 2**31
 

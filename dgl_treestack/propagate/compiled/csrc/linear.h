@@ -139,10 +139,15 @@ inline void fill(const Rows& out, const Tensor& row) {
   for (int64_t i = 0; i < out.count; ++i) std::memcpy(to + i * step, row.const_data_ptr(), size);
 }
 
+// A weight of at least `weight` elements defers the gradients of few rows, at most `rows` of them; see `Options` in Python.
+struct Deferral {
+  int64_t weight, rows;
+};
+
 // One operator's map of a call of `linear`: weight (out, in) and bias (out), either may be absent.
 class Map {
  public:
-  Map(const Tensor& weight, const Tensor& bias) : weight_(weight), bias_(bias) {
+  Map(const Tensor& weight, const Tensor& bias, Deferral deferral) : weight_(weight), bias_(bias), deferral_(deferral) {
     bool both = weight_.defined() && bias_.defined();
     TORCH_CHECK(!both || weight_.options().type_equal(bias_.options()), "weight and bias are of different types");
   }
@@ -160,11 +165,11 @@ class Map {
   void accumulate(const Rows& x, const Rows& gradient_y) {
     if (bias_.defined()) sum(gradient_y, bias_gradient);
     if (!weight_.defined()) return;
-    if (x.count >= 64 || weight_.numel() < 65536) return add_product(x, gradient_y);
+    if (x.count >= 64 || weight_.numel() < deferral_.weight) return add_product(x, gradient_y);
     deferred_x_.push_back(x.tensor().clone());  // the memory of both may be reused before they are read
     deferred_y_.push_back(gradient_y.tensor().clone());
     deferred_rows_ += x.count;
-    if (deferred_rows_ >= 1024) settle();
+    if (deferred_rows_ > deferral_.rows) settle();
   }
 
   // Computes the deferred gradients.
@@ -185,6 +190,7 @@ class Map {
   }
 
   Tensor weight_, bias_;
+  Deferral deferral_;
   Tensors deferred_x_, deferred_y_;
   int64_t deferred_rows_ = 0;
 };

@@ -61,8 +61,12 @@ struct Frontier {
 
 class Sweep {
  public:
-  Sweep(std::map<size_t, std::shared_ptr<Step>> steps, std::vector<Frontier> frontiers, Tensors parameters)
-      : steps_(std::move(steps)), frontiers_(std::move(frontiers)), parameters_(std::move(parameters)) {
+  Sweep(std::map<size_t, std::shared_ptr<Step>> steps, std::vector<Frontier> frontiers, Tensors parameters,
+        int64_t deferred_weight, int64_t deferred_rows)
+      : steps_(std::move(steps)),
+        frontiers_(std::move(frontiers)),
+        parameters_(std::move(parameters)),
+        deferral_{deferred_weight, deferred_rows} {
     for (auto& [arity, step] : steps_) maps_[arity].resize(step->calls.size());
   }
 
@@ -214,13 +218,14 @@ class Sweep {
     if (entry != maps.end()) return entry->second;
     auto& specification = steps_.at(frontier_->arity)->calls[call];
     auto parameter = [&](int64_t i) { return i < 0 ? Tensor() : parameters_[i]; };
-    Map map(parameter(specification.weights[operator_]), parameter(specification.biases[operator_]));
+    Map map(parameter(specification.weights[operator_]), parameter(specification.biases[operator_]), deferral_);
     return maps.emplace(operator_, std::move(map)).first->second;
   }
 
   std::map<size_t, std::shared_ptr<Step>> steps_;
   std::vector<Frontier> frontiers_;
   Tensors parameters_;
+  Deferral deferral_;
   std::map<size_t, std::vector<std::unordered_map<size_t, Map>>> maps_;  // by arity, call and operator
   std::vector<Tensors> saved_;
   std::optional<Arena> arena_;
@@ -256,7 +261,7 @@ PYBIND11_MODULE(treestack_native, module) {
   py::class_<Frontier>(module, "Frontier", local)
       .def(py::init<size_t, int64_t, int64_t, Tensor, Tensor, Indices, Shape>());
   py::class_<Sweep>(module, "Sweep", local)
-      .def(py::init<std::map<size_t, std::shared_ptr<Step>>, std::vector<Frontier>, Tensors>())
+      .def(py::init<std::map<size_t, std::shared_ptr<Step>>, std::vector<Frontier>, Tensors, int64_t, int64_t>())
       .def("forward", &Sweep::forward)
       .def("backward", &Sweep::backward)
       .def("settle", &Sweep::settle);
