@@ -10,9 +10,10 @@ C++ package loader       (in csrc/sweep.cpp) the native library does not compile
 
 import logging
 import math
+import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -94,9 +95,19 @@ def trace(function: Callable[..., Any], examples: list[Tensor], *, symbolic: boo
 
 
 def package(program: torch.export.ExportedProgram, file: Path, options: Mapping[str, Any]) -> Path:
-    """Compile an exported program to native code in a file."""
+    """Compile an exported program to native code in a file. Intermediate files stay in its folder.
+
+    Inductor's own folder serves all processes of a user, and it reads what it wrote there after it has released its lock: two
+    processes that build the same kernel would meet half-written files. The checks of the processor's vector instructions take
+    seconds and are locked; they stay in Inductor's folder.
+    """
+    with suppress(ImportError, AttributeError):
+        from torch._inductor.cpu_vec_isa import pick_vec_isa
+
+        pick_vec_isa()
     with ExitStack() as patches, warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        patches.enter_context(mock.patch.dict(os.environ, TORCHINDUCTOR_CACHE_DIR=str(file.parent)))
         for patch in _inline_functions():
             patches.enter_context(patch)
         return Path(torch._inductor.aoti_compile_and_package(program, package_path=str(file), inductor_configs=dict(options)))

@@ -1,16 +1,15 @@
 """The same numbers from native code: one cell here, for time; `python -m benchmarks.compiled` goes through all."""
 
-import fcntl
 import json
+import os
 import subprocess
 import sys
-import tempfile
-from pathlib import Path
 
 import pytest
 import torch
 from every_cell import VOCABULARY, assert_same_gradients, every_model_of_any_form, make, needs_compiler
 from small_runs import small_config
+from torch._inductor.cpu_vec_isa import pick_vec_isa
 
 from dgl_treestack import _torch, cells
 from dgl_treestack.cells.tree_rnn import TreeRNN
@@ -32,24 +31,12 @@ BINARY = ["x", "x + y", "x*(y + x) + y = (x + y)*(x*y)", "(x + y)*x = x", "x*y*x
 
 @pytest.fixture(scope="module", autouse=True)
 def cache(tmp_path_factory):
-    """A folder of its own for kernels, which tests of this file share.
-
-    Inductor has one folder for all processes. Two that build the same kernel at once, each for a cache of its own, write and
-    read the same files there, so that builds of tests wait for each other.
-    """
+    """A folder of its own for kernels, which tests of this file share."""
     if not library.unavailable():
         library.native()  # from the user's cache, before there is another
-    package = _torch.package
-
-    def one_at_a_time(*arguments):
-        with open(Path(tempfile.gettempdir()) / "treestack-tests.lock", "w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            return package(*arguments)
-
     with pytest.MonkeyPatch.context() as patch:
         folder = tmp_path_factory.mktemp("kernels")
         patch.setenv("TREESTACK_CACHE_DIR", str(folder))
-        patch.setattr(_torch, "package", one_at_a_time)
         yield folder
 
 
@@ -173,6 +160,20 @@ def test_inline_functions_are_exact_to_a_few_digits_of_float32(cache):
     odd = torch.tensor([float("nan"), float("inf"), -float("inf"), 1e9, -1e9, 0.0]).repeat_interleave(50).view(-1, 50)
     for found, wanted in zip(run([odd]), kernel([odd]), strict=True):
         assert torch.allclose(found, wanted, equal_nan=True)
+
+
+@needs_compiler
+@pytest.mark.slow
+def test_a_build_writes_to_no_folder_of_other_processes(tmp_path, monkeypatch):
+    """Inductor's own folder serves all processes, which would read each other's half-written files."""
+    pick_vec_isa()  # compiles its checks there, with locks
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "inductor"))
+    example = torch.rand(3, 4)
+    program = torch.export.export(torch.nn.Tanh(), (example,))
+    file = _torch.package(program, tmp_path / "private" / "kernel.pt2", {})
+    assert torch.allclose(torch._inductor.aoti_load_package(str(file))(example), example.tanh())
+    assert os.environ["TORCHINDUCTOR_CACHE_DIR"] == str(tmp_path / "inductor")
+    assert not [path for path in (tmp_path / "inductor").rglob("*") if path.is_file()]
 
 
 def test_the_way_of_a_run_is_chosen_once(tmp_path, monkeypatch):
