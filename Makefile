@@ -1,6 +1,6 @@
 # make quickstart   environment, three models on the bundled equations, table and figures/quickstart.svg
 # make test         environment, every behaviour at small size
-# make test-all     the same, then the long tests: labels in thousands, native code of many models, kills and sweeps
+# make test-all     the same, then the long tests: labels in thousands, native code of many models, kills, sweeps, benchmarks
 # make check        style and types, then the suite
 # make docs         the documentation as a site, in build/site; a broken link is an error
 # make fuzz         2,000 graphs in place of 100 against topo, some minutes
