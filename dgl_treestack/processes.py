@@ -109,7 +109,7 @@ def workers(jobs: int) -> Iterator[ProcessPoolExecutor]:
         try:
             yield pool
         except BrokenProcessPool:
-            raise OutputError("A worker process died: killed, or out of memory, then use fewer --jobs.") from None
+            raise OutputError("A worker process died. It was killed or ran out of memory: use fewer --jobs.") from None
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
 

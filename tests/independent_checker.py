@@ -1,4 +1,4 @@
-"""A second opinion on labels: an evaluator of its own, with points of its own, that shares nothing with `truth.py`.
+"""A second opinion on labels: a separate evaluator at different points, which shares no code with the package `truth`.
 
 Every value is computed in mpmath from the start, in 60 digits, with mpmath's own functions. What is smaller than 1e-24 is
 zero and what is larger than 1e22 is undefined.

@@ -1,4 +1,4 @@
-"""The benchmarks run and say what they promise. What they measure is nobody's assertion."""
+"""The benchmarks run and print the rows that they document. No test asserts a measured time."""
 
 import json
 import os

@@ -45,7 +45,10 @@ class Task(abc.ABC):
 
 
 class Blocks(Task):
-    """Symbols in their order, symbol i repeated multiples[i] * n times: determined from the second symbol 1 on."""
+    """Symbols in their order, symbol i repeated multiples[i] * n times.
+
+    The sequence is determined from the second occurrence of symbol 1 on.
+    """
 
     multiples: ClassVar[tuple[int, ...]]
     varied = False

@@ -39,9 +39,9 @@ logger = logging.getLogger(__name__)
 class Extent:
     """The scale of an experiment.
 
-    restarts: number of nets. share: of the recipes' updates. largest: the largest of the consecutive tested sizes. far: further
-    sizes. repeats: sequences per size, from empty memories, if sequences of a size differ. streamed: sequences per size in
-    streams and at far sizes.
+    restarts: number of nets. share: fraction of a recipe's updates that are made. largest: the largest of the consecutive
+    tested sizes. far: further sizes. repeats: sequences per size, from empty memories, if sequences of a size differ.
+    streamed: sequences per size in streams and at far sizes.
     """
 
     restarts: int = 32
@@ -63,21 +63,21 @@ def run(task: Task, model: NetModel, extent: Extent, seed: int, folder: Path) ->
         for recipe in (model.recipe, model.rounding)
         if recipe is not None
     )
-    net, least, size = _trained(task, model, recipe, extent.restarts, seed)
+    net, entropies, size = _trained(task, model, recipe, extent.restarts, seed)
     summary: dict[str, Any] = {"task": task.name, "model": model.label, "size": dict(size), "seed": seed}
-    summary |= {"restarts": extent.restarts, "recipe": dataclasses.asdict(recipe), "entropy": least.tolist()}
+    summary |= {"restarts": extent.restarts, "recipe": dataclasses.asdict(recipe), "entropy": entropies.tolist()}
     rows = list(_tested(task, net, extent, seed, rounded=False))
     tensors = {f"trained.{name}": value.clone() for name, value in net.state_dict().items()}
     if rounding:
         train(task, net, rounding[0], seed)
-        least = entropy(task, net, seed)
+        entropies = entropy(task, net, seed)
         summary["rounding"] = dataclasses.asdict(rounding[0])
         if isinstance(net.cell, StackRNN):
             summary["stacks left"] = testing.prune(task, net, seed).tolist()
-            least = entropy(task, net, seed)
-            lines = testing.trace(task, net, int(least.argmin()), seed)
+            entropies = entropy(task, net, seed)
+            lines = testing.trace(task, net, int(entropies.argmin()), seed)
             atomic.write_text(folder / "trace.jsonl", "".join(f"{json.dumps(line)}\n" for line in lines))
-        summary["entropy after rounding"] = least.tolist()
+        summary["entropy after rounding"] = entropies.tolist()
         rows += _tested(task, net, extent, seed, rounded=True)
         tensors |= {f"rounded.{name}": value for name, value in net.state_dict().items()}
     summary["seconds of one core"] = round(time.process_time() - started, 1)
@@ -114,7 +114,7 @@ def _tested(task: Task, net: Net, extent: Extent, seed: int, *, rounded: bool) -
     capacity = len(task.symbols) + 1  # rows per size: the symbols of a sequence, and those of a stream before it
     for hard in (False, True) if isinstance(net.cell, ActingCell) else (False,):
         with testing.tested_as(net, hard=hard, capacity=capacity * extent.largest):
-            least = entropy(task, net, seed).tolist()
+            entropies = entropy(task, net, seed).tolist()
         for protocol, sizes, repeats in tests:
             with testing.tested_as(net, hard=hard, capacity=capacity * max(sizes)):
                 shares = testing.right(task, net, sizes, protocol, seed, repeats=repeats).tolist()
@@ -133,7 +133,7 @@ def _tested(task: Task, net: Net, extent: Extent, seed: int, *, rounded: bool) -
                     "protocol": protocol,
                     "hard": hard,
                     "rounded": rounded,
-                    "entropy": least[restart],
+                    "entropy": entropies[restart],
                 }
 
 

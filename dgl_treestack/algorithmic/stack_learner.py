@@ -2,10 +2,11 @@
 
 Activations of the window are stored, so that q new tokens cost q steps forward and `window` steps backward. Stored activations
 were computed with slightly older weights, as in the authors' program; if all tokens of the window are new, the gradients equal
-those of autograd. Only for nets without R and cells of width 1; two actions are computed as a number and its complement.
+those of autograd. Only for nets whose recurrence goes through the stacks alone, with cells of width 1; two actions are
+computed as a number and its complement.
 
-A stack is stored in a padded buffer (R, M, C + 2): index 0 has the pushed value, the last index the content of an empty cell.
-The stack after a push is then buffer[: C], and after a pop buffer[2 :].
+A stack is stored in a padded buffer (restarts, stacks, capacity + 2): index 0 has the pushed value, the last index the content
+of an empty cell. The stack after a push is then buffer[: capacity], and after a pop buffer[2 :].
 """
 
 import torch

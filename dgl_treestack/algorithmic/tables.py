@@ -126,13 +126,14 @@ def _lines(task: str, label: str, rows: Sequence[Record], extent: Extent) -> Ite
 
 
 _CAPTION = (
-    "Per cent of the sizes n from the smallest to {extent.largest} on which the restart of least entropy for n < 20, with the "
-    "actions that are tested, is right; in brackets how many restarts are right on all. Emptied: memories are emptied before "
-    "every sequence, {extent.repeats} of a size where sequences of a size differ, all of which have to be right; stream: one "
-    "stream from the smallest to the largest, {extent.streamed} of a size. Soft: actions as they are; hard: the likeliest "
-    "alone. The last columns are of emptied memories, soft and hard: per cent of sizes that the worst restart, the middle one "
-    "and the best are right on, and the n to which the chosen one holds, right on every size tested up to it, those above "
-    "{extent.largest} being {far}. Rounded: fine-tuned towards hard actions, unused stacks taken away. Trained on n < 20."
+    "Per cent of the sizes n, from the smallest to {extent.largest}, at which the chosen restart is right; in brackets, how "
+    "many restarts are right at all sizes. The chosen restart has the lowest entropy for n < 20 with the same kind of "
+    "actions. Emptied: memories are emptied before every sequence; a size is right if all of its {extent.repeats} sequences "
+    "are (one, if sequences of a size are equal). Stream: one stream from the smallest to the largest size, "
+    "{extent.streamed} sequences per size. Soft: mixed actions; hard: the most probable action only. Last columns, emptied "
+    "memories, soft; hard: per cent of sizes for the worst, median and best restart, and the largest n up to which the "
+    "chosen restart is right at every tested size (above {extent.largest}: {far}). Rounded: fine-tuned towards hard "
+    "actions, unused stacks removed. Trained on n < 20."
 )
 _RECIPES = (
     "RNN and LSTM in the paper's sizes, of which the one with the least entropy is taken, with fewer restarts each. The paper "

@@ -90,12 +90,12 @@ def prune(task: Task, net: Net, seed: int) -> Tensor:
     cell = net.cell
     assert isinstance(cell, StackRNN)
     columns = cell.P.unflatten(2, (cell.stacks, -1))
-    least = entropy(task, net, seed)
+    entropy_before = entropy(task, net, seed)
     left = torch.full(cell.prefix, cell.stacks)
     for number in range(cell.stacks):
         weights = columns[:, :, number].clone()
         columns[:, :, number] = 0
-        needed = ~(entropy(task, net, seed) <= TOLERANCE * least)
+        needed = ~(entropy(task, net, seed) <= TOLERANCE * entropy_before)
         columns[needed, :, number] = weights[needed]
         left -= (~needed).long()
     return left

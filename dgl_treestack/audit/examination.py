@@ -94,7 +94,7 @@ def examine_all(examples: Iterable[Example], parts: Parts, jobs: int = 1) -> Ite
 
 
 def _read_chunks(examples: Iterable[Example]) -> Iterator[tuple[list[Example], list[Tree]]]:
-    """Yield chunks of examples, and their equations as plain tuples, since the functions of a signature cannot be pickled."""
+    """Yield chunks of examples, and their equations as plain tuples, which take less time to send to a process."""
     remaining = iter(examples)
     while chunk := list(islice(remaining, _CHUNK)):
         trees: list[Tree] = []

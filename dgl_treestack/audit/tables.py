@@ -70,7 +70,7 @@ def _duplicates(duplicates: dict[str, dict[str, Any]]) -> str:
     for kind, row in duplicates.items():
         surplus = f"{row['surplus']:,}" if "surplus" in row else ""
         table.append([kind, f"{row['equations']:,}", f"{row['share']:.1f} %", f"{row['opposite']:,}", surplus])
-    lines = ["Equations that have another like them", align(table)]
+    lines = ["Equations with a match in the same set", align(table)]
     for kind in SAME:
         if duplicates[kind]["opposite"]:
             lines.append(f"LABEL CONFLICT, {kind}: {', '.join(duplicates[kind]['examples of opposite'])}")
@@ -104,9 +104,9 @@ def _overlap(rows: list[dict[str, Any]]) -> str:
     names = list(dict.fromkeys(name for row in rows for name in (row["of"], row["in"])))
     short = [name.replace("\\", "/").rsplit("/", 1)[-1] for name in names]
     titles = dict(zip(names, short if len(set(short)) == len(short) else names, strict=True))
-    *kinds, last = KINDS  # the column of opposite labels counts those of the last kind
-    table = [["of", "in", *kinds, "so, opposite label", last]]
-    lines = ["Equations of one file that have one like them in another"]
+    *kinds, last = KINDS
+    table = [["of", "in", *kinds, "one label apart, opposite label", last]]
+    lines = ["Equations with a match in another file"]
     conflicts = []
     for row in rows:
         alike = row["alike"]

@@ -72,7 +72,7 @@ def register_cell(
     def add(cell: type[Cell]) -> type[Cell]:
         _check_cell(cell, name)
         spec = find(name)
-        # A class may be registered again under its name: a notebook's cell is run more than once.
+        # A class may be registered again under its name: a notebook may run the definition more than once.
         if spec is not None and (spec.cell.__module__, spec.cell.__qualname__) != (cell.__module__, cell.__qualname__):
             raise ConfigurationError(f"The model name {name!r} is that of {spec.cell.__name__}. Choose another one.")
         _registered[name] = CellSpec(cell, paper, equations, adds, settings or {})

@@ -20,7 +20,7 @@ FORMS = ("nary", "child_sum")
 PER_CHILD = -1  # in the shape of a signal: a dimension with one entry per child
 
 
-@runtime_checkable
+@runtime_checkable  # the suite checks arguments with beartype, which needs it
 class Ops(Protocol):
     """The linear maps of a frontier's operators, as a cell applies them."""
 

@@ -1,4 +1,7 @@
-"""`treestack`: one file per command. Only these print. Heavy imports are inside the commands, so that `--help` is fast."""
+"""`treestack`: one file per command. Only these and `inspection.table.describe` print.
+
+Heavy imports are inside the commands, so that `--help` is fast.
+"""
 
 import logging
 import sys
@@ -50,7 +53,3 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(141)
     except KeyboardInterrupt:
         sys.exit(130)
-
-
-if __name__ == "__main__":
-    main()

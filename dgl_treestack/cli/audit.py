@@ -36,6 +36,6 @@ def audit(
     options = report.Options(verdicts, duplicates, leakage, together, Fit(sample=sample, jobs=jobs))
     audited = report.audit(files, options, progress=sys.stderr.isatty())
     print_json(audited) if json else print(tables.describe(audited))
-    for path in plots.plot_audit(audited, figure) if figure else ():
+    for path in plots.draw_data("audit", audited, figure) if figure else ():
         print(path, file=sys.stderr if json else sys.stdout)
     return int(any(part["contradicted"] for part in audited["sets"].values()))

@@ -57,5 +57,5 @@ def _notes(notes: dict[str, Any], indent: str = "") -> Iterable[str]:
 
 def _stop(*_: Any) -> NoReturn:
     """Handle SIGTERM."""
-    print("Stopped; finished shards are kept, and the same command goes on.", file=sys.stderr)
+    print("Stopped; finished shards are kept. Run the same command again to continue.", file=sys.stderr)
     sys.exit(143)

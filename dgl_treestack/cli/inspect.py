@@ -122,7 +122,7 @@ def _inspect_runs(
         print_json({"id": chosen_example.id, "text": str(chosen_example.equation), "nodes": nodes, "models": models})
         return
     if len(examples) > 1:
-        print(outline.verdicts(traces_of_run) + "\n")
+        print(outline.correctness_table(traces_of_run) + "\n")
     print(outline.outline(shown))
 
 

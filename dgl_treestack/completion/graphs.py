@@ -72,8 +72,8 @@ class BlankGraphs:
         for node in range(blank - 1, 0, -1):
             if tree.ends[node] > blank:  # an operator above the blank; the nearest comes first
                 children = [filled if child == below else nodes.add([start + child]) for child in tree.children(node)]
-                columns = (self.signature.index[tree.names[node]], NO_TOKEN, 0.0)
-                filled, below = nodes.extend(columns, children, count), node
+                values = (self.signature.index[tree.names[node]], NO_TOKEN, 0.0)
+                filled, below = nodes.extend(values, children, count), node
         sides = [filled if child == below else nodes.add([start + child]) for child in tree.children(0)]
         return np.stack([np.broadcast_to(side, count) for side in sides], axis=1)
 

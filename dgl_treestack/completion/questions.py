@@ -13,7 +13,7 @@ from dgl_treestack.data.formats import Example
 from dgl_treestack.errors import DataError
 from dgl_treestack.expression import Expression
 
-BESIDE = "candidates.jsonl.gz"
+DEFAULT_CANDIDATES = "candidates.jsonl.gz"
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def read(blanks: Path, candidates: Path | None = None) -> list[tuple[Candidates,
     for index, example in enumerate(formats.read(blanks)):
         if example.blank is None:
             raise DataError("It has no blank. Give a file of equations with blanks.", example.source or blanks)
-        path = candidates or blanks.parent / str((example.certificate or {}).get("candidates", BESIDE))
+        path = candidates or blanks.parent / str((example.certificate or {}).get("candidates", DEFAULT_CANDIDATES))
         if not candidates and not path.is_file():
             raise DataError(f"Its candidates, {path.name}, are not beside it. Name their file with --candidates.", blanks)
         examples_by_path.setdefault(path, []).append((index, example))
@@ -71,7 +71,7 @@ def read_candidates(path: Path) -> Candidates:
     examples = list(formats.read(path))
     for example in examples:
         if not example.value_class:
-            raise DataError("A candidate has a value class, key 'class'.", example.source or path)
+            raise DataError("The candidate has no value class. Add the key 'class'.", example.source or path)
     if not examples:
         raise DataError("There are no candidates in the file.", path)
     return Candidates(tuple(example.equation for example in examples), tuple(example.value_class for example in examples))
@@ -93,5 +93,5 @@ def _question(index: int, example: Example, choices: Candidates, positions: dict
 def _classes(certificate: dict, key: str, source: str | None) -> Sequence[str]:
     names = certificate.get(key, [])
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise DataError(f"{key!r} in its certificate is {names!r}; it lists names of classes.", source)
+        raise DataError(f"{key!r} in the certificate is {names!r}; it must be a list of class names.", source)
     return names

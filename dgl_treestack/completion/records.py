@@ -32,18 +32,11 @@ def evaluate(
 
     The records are also written into the run, unless it is the pretrained one of the package. Raises DataError.
     """
-    rows = make_records(run.load_model(dtype), find_data(data), candidates, quiet=quiet)
+    rows = fill(run.load_model(dtype), questions.read(find_data(data), candidates), quiet=quiet)
     if run.folder != pretrained.FOLDER:
         suffix = f"-{sha256(candidates)[:8]}" if candidates else ""
         run.write_records(data, rows, f"{COMPLETION}{suffix}")
     return rows
-
-
-def make_records(
-    model: Model, blanks: Path, candidates: Path | None = None, *, engine: str = "levels", quiet: bool = True
-) -> list[Record]:
-    """Return a record per blank of a file, in file order. Raises DataError."""
-    return fill(model, questions.read(blanks, candidates), engine=engine, quiet=quiet)
 
 
 def fill(model: Model, groups: Sequence[Group], *, engine: str = "levels", quiet: bool = True) -> list[Record]:

@@ -154,9 +154,9 @@ def tree_of_node(checked: Checked) -> np.ndarray:
     is_root = np.ones(len(checked.op), dtype=bool)
     is_root[checked.children[checked.children >= 0]] = False
     tree = np.where(is_root, np.cumsum(is_root) - 1, -1)
-    for frontier in reversed(checked.frontiers):
-        children = checked.children[frontier]
-        tree[children[children >= 0]] = np.repeat(tree[frontier], (children >= 0).sum(1))
+    for level in reversed(checked.levels):
+        children = checked.children[level]
+        tree[children[children >= 0]] = np.repeat(tree[level], (children >= 0).sum(1))
     return tree
 
 

@@ -27,7 +27,7 @@ class Checked(NamedTuple):
     """A well-formed graph of N nodes as arrays.
 
     op, token, number: (N,). children: (N, A) child in every slot, -1 where there is none; A is the largest arity, at least 1.
-    heights: (N,) the depth of every node's subtree, 0 at leaves. frontiers: nodes by height, leaves first.
+    heights: (N,) the depth of every node's subtree, 0 at leaves. levels: nodes by height, leaves first.
     """
 
     op: np.ndarray
@@ -35,7 +35,7 @@ class Checked(NamedTuple):
     number: np.ndarray
     children: np.ndarray
     heights: np.ndarray
-    frontiers: list[np.ndarray]
+    levels: list[np.ndarray]
 
 
 def check(graph: DGLGraph, signature: Signature, tokens: int | None = None) -> Checked:
@@ -59,14 +59,14 @@ def check(graph: DGLGraph, signature: Signature, tokens: int | None = None) -> C
     children = np.full((len(op), int(arity.max(initial=1))), -1, dtype=np.int64)
     children[parent, slot] = child
     try:
-        frontiers = [nodes.numpy() for nodes in _dgl.topological_nodes_generator(graph)] if len(op) else []
+        levels = [nodes.numpy() for nodes in _dgl.topological_nodes_generator(graph)] if len(op) else []
     except _dgl.DGLError:
         node = _node_of_cycle(children)
         raise GraphError(f"Node {node} is below itself: the graph has a cycle through it. Remove one of its edges.") from None
     heights = np.zeros(len(op), dtype=np.int64)
-    for height, frontier in enumerate(frontiers):
-        heights[frontier] = height
-    return Checked(op, token, number.astype(np.float64, copy=False), children, heights, frontiers)
+    for height, level in enumerate(levels):
+        heights[level] = height
+    return Checked(op, token, number.astype(np.float64, copy=False), children, heights, levels)
 
 
 def check_one_root(graph: DGLGraph) -> None:
@@ -96,20 +96,20 @@ def numbered_subtrees(nodes: Checked, signature: Signature) -> np.ndarray:
     """
     op, children, count = nodes.op, nodes.children, 0
     subtree = np.zeros(len(op), dtype=np.int64)
-    for height, frontier in enumerate(nodes.frontiers):
+    for height, level in enumerate(nodes.levels):
         if height:
-            child = children[frontier]
-            keys = [op[frontier], *np.where(child < 0, 0, subtree[child] + 1).T]
+            child = children[level]
+            keys = [op[level], *np.where(child < 0, 0, subtree[child] + 1).T]
         else:
-            keys = [nodes.token[frontier] + 1, np.unique(nodes.number[frontier], return_inverse=True)[1]]
+            keys = [nodes.token[level] + 1, np.unique(nodes.number[level], return_inverse=True)[1]]
         packed, bound = keys[0], int(keys[0].max()) + 1  # all keys in one integer, as digits in mixed radix
         for key in keys[1:]:
             width = int(key.max()) + 1
             if bound > LARGEST_KEY // width:
                 packed, bound = np.unique(packed, return_inverse=True)[1], len(packed)
             packed, bound = packed * width + key, bound * width
-        subtree[frontier] = count + np.unique(packed, return_inverse=True)[1]
-        count = int(subtree[frontier].max()) + 1
+        subtree[level] = count + np.unique(packed, return_inverse=True)[1]
+        count = int(subtree[level].max()) + 1
     node = np.zeros(count, dtype=np.int64)
     node[subtree] = np.arange(len(subtree))  # a node of every subtree
     root = signature.index[signature.root] if signature.root else NO_OPERATOR - 1
@@ -128,9 +128,9 @@ def written_out_sizes(children: np.ndarray, level: np.ndarray, tops: np.ndarray)
     """
     size = np.ones(len(children))
     order = np.argsort(level, kind="stable")
-    for frontier in np.split(order, np.flatnonzero(np.diff(level[order])) + 1)[1:]:
-        child = children[frontier]
-        size[frontier] = np.minimum(1 + np.where(child >= 0, size[child], 0).sum(1), 2.0**50)
+    for nodes in np.split(order, np.flatnonzero(np.diff(level[order])) + 1)[1:]:
+        child = children[nodes]
+        size[nodes] = np.minimum(1 + np.where(child >= 0, size[child], 0).sum(1), 2.0**50)
     if size[tops].sum() > MOST_WRITTEN_OUT:
         raise GraphError(f"The trees have over {MOST_WRITTEN_OUT:,} nodes once shared ones are written out. Take fewer.")
     return size.astype(np.int64)

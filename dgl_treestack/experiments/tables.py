@@ -15,10 +15,13 @@ from dgl_treestack.results.run_result import RunResult
 Line = dict[str, Any]
 Results = Mapping[str, Sequence[RunResult]]  # label of a model -> its runs, one per seed
 
-_TRAIN = "train, ours: while it was trained, dropout on, in the epoch of the best validation accuracy, which differs by seed."
+_TRAIN = (
+    "train: training accuracy in the epoch of the best validation accuracy (it differs by seed), measured during the epoch, "
+    "with dropout."
+)
 _DIFFERENCES = (
-    "Points behind {best}, the most accurate on {where}, and how likely so large a difference is by chance: on other equations "
-    "(permutation of pairs, taken as independent; pairs of one family are not quite), with other seeds (paired t-test)."
+    "Points by which a model is behind {best}, the most accurate on {where}, and two p-values: for other equations "
+    "(permutation of pairs, taken as independent, although pairs of one family are not) and for other seeds (paired t-test)."
 )
 
 

@@ -42,12 +42,12 @@ class Location(NamedTuple):
 class Assembly:
     """The result of the gates.
 
-    chosen: cell -> the pairs to keep. made: cell -> number of raw pairs. new: cell -> number of pairs that passed the first two
+    chosen: cell -> the pairs to keep. raw_pairs: cell -> their number. new: cell -> number of pairs that passed the first two
     gates. dropped: (gate, depth) -> number of pairs that the gate dropped.
     """
 
     chosen: dict[Cell, list[Location]] = field(default_factory=dict)
-    made: Counter[Cell] = field(default_factory=Counter)
+    raw_pairs: Counter[Cell] = field(default_factory=Counter)
     new: Counter[Cell] = field(default_factory=Counter)
     dropped: Counter[tuple[str, int]] = field(default_factory=Counter)
 
@@ -120,9 +120,9 @@ class Assembler:
                 pairs.append(RawPair(Location(name, number), cell, keys, sides, difference))
             self.memory.raw[name] = pairs
         for pair in self.memory.raw[name]:
-            self.result.made[cell] += 1
+            self.result.raw_pairs[cell] += 1
             if pair.keys & self.keys:
-                self.result.dropped["known already", cell.depth] += 1
+                self.result.dropped["duplicate", cell.depth] += 1
             elif cell.fold == "train" and pair.sides & self.held_out:
                 self.result.dropped["side of an evaluation equation", cell.depth] += 1
             else:

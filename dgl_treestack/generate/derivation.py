@@ -17,9 +17,8 @@ from typing import Any
 
 from dgl_treestack.errors import DataError
 from dgl_treestack.expression import Equation, Expression
-from dgl_treestack.generate.axioms import Axiom
 from dgl_treestack.generate.nodes import Node, Pool, find, to_equation, to_expression
-from dgl_treestack.generate.rewrite import Rule, RuleIndex, instantiate, match, rule_index, rules_of
+from dgl_treestack.generate.rewrite import Rule, instantiate, match, rule_index
 
 SAME = "same"  # the name of t = t
 Sides = tuple[Node, Node]
@@ -68,14 +67,14 @@ def apply_to_both(pool: Pool, name: str, sides: Sides, operands: Sides | None = 
     return pool.node(name, first[0], second[0]), pool.node(name, first[1], second[1])
 
 
-def replay(steps: Sequence[Sequence[Any]], axioms: Sequence[Axiom] | None = None) -> Iterator[tuple[str, Equation]]:
+def replay(steps: Sequence[Sequence[Any]]) -> Iterator[tuple[str, Equation]]:
     """Apply the steps of a file one by one: yield a description of each and the equation after it.
 
-    axioms: the table that the steps refer to, by default that of the package. Raises DataError at a step that does not apply.
+    Raises DataError at a step that does not apply.
     """
     if not isinstance(steps, list | tuple):
         raise DataError(f"A derivation is a list of steps, found {type(steps).__name__}.")
-    rules = (rule_index() if axioms is None else RuleIndex(rules_of(axioms))).by_name
+    rules = rule_index().by_name
     pool, sides = Pool(), None
     for number, step in enumerate(steps, 1):
         try:

@@ -6,7 +6,7 @@ from dgl_treestack.generate.pieces import FUNCTIONS, UNARY, VARIABLES, Pieces
 from dgl_treestack.generate.rewrite import RuleIndex, instantiate, rule_index
 
 SIZE_PER_DEPTH, SIZE_OFFSET = 4, 6  # an equation of depth d has at most 4d + 6 nodes
-_FAR = 4  # levels
+_FAR = 4  # if more levels than this are missing, steps are drawn by Habits.far_steps
 _AHEAD = 1  # levels by which the size may be ahead of the depth
 _POOL = 30_000  # nodes that are kept with their values
 

@@ -64,7 +64,7 @@ def produce(name: str, options: Options, folder: Path, jobs: int = 1, progress: 
         manifest = {**settings, "files": files, "notes": product.notes}
         atomic.write_text(folder / MANIFEST, json.dumps(manifest, indent=1) + "\n")
     except (KeyboardInterrupt, OutputError) as error:
-        saved = f"{len(parts.names())} finished shards are kept in {parts.folder}; the same command goes on from there."
+        saved = f"{len(parts.names())} finished shards are kept in {parts.folder}. Run the same command again to continue."
         if isinstance(error, OutputError):
             raise OutputError(f"{error} {saved}") from None
         logger.warning("Stopped. %s", saved)

@@ -26,14 +26,14 @@ def outline(traces: Mapping[str, Trace]) -> str:
     branches = [branch + label(tree.names[node], tree.texts[node], tree.signature) for node, branch in _branches(tree)]
     width = max(TREE_WIDTH, *(len(branch) for branch in branches))
     columns = [_node_texts(trace) for trace in traces.values()]
-    lines = [str(tree), *(f"  {name}: {verdict(trace)}" for name, trace in traces.items())]
+    lines = [str(tree), *(f"  {name}: {score_text(trace)}" for name, trace in traces.items())]
     for node, branch in enumerate(branches):
         cells = "  |  ".join(column[node] for column in columns if column[node])
         lines.append(f"{branch:<{width}}  {cells}{'  <- most apart' if node == most_apart else ''}".rstrip())
     return "\n".join(lines)
 
 
-def verdict(trace: Trace) -> str:
+def score_text(trace: Trace) -> str:
     """Return as text a model's score of an equation, whether it is right, and dot product and cosine of the sides."""
     score, correct = trace.record["score"], trace.record["correct"]
     text = f"score {score:+.3f}" if score is not None else "no score"
@@ -44,13 +44,13 @@ def verdict(trace: Trace) -> str:
     return text + "".join(f", {name} {value:.2f}" for name, value in trace.sides().items() if name in ("dot", "cosine"))
 
 
-def verdicts(traces: Mapping[str, Sequence[Trace]]) -> str:
+def correctness_table(traces: Mapping[str, Sequence[Trace]]) -> str:
     """Return as text the number of labelled equations for every combination of right and wrong models.
 
     traces: model -> its traces, of the same equations for every model.
     """
-    verdicts_of_models = ([trace.record["correct"] for trace in traces_of_model] for traces_of_model in traces.values())
-    counts = Counter(row for row in zip(*verdicts_of_models, strict=True) if None not in row)
+    correct_of_models = ([trace.record["correct"] for trace in traces_of_model] for traces_of_model in traces.values())
+    counts = Counter(row for row in zip(*correct_of_models, strict=True) if None not in row)
     total = sum(counts.values())
     lines = [f"{total} equations with labels, by who is right ({', '.join(traces)}):"]
     for row, count in sorted(counts.items(), reverse=True):

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
 from dgl_treestack.inspection.drawing import draw, layout_tree
-from dgl_treestack.inspection.outline import verdict
+from dgl_treestack.inspection.outline import score_text
 from dgl_treestack.inspection.traces import Trace
 
 COLOURS = {"push": "#0072B2", "pop": "#E69F00", "noop": "#9a9a9a"}
@@ -25,7 +25,7 @@ def draw_trace(name: str, trace: Trace) -> Figure:
     name: of the model, for the title. Raises DataError for a tree of more than 500 nodes.
     """
     tree = trace.tree
-    figure = draw(tree, f"{tree}\n{name}: {verdict(trace)}", spacing=SPACING)
+    figure = draw(tree, f"{tree}\n{name}: {score_text(trace)}", spacing=SPACING)
     (axes,) = figure.axes
     limits = axes.get_xlim(), axes.get_ylim()
     largest = 0.0 if trace.stack is None else float(np.abs(trace.stack).max(initial=1e-9))

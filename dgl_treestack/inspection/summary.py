@@ -15,8 +15,8 @@ from dgl_treestack.expression.operators import MATH, Signature
 class Summary:
     """Counts over one batched graph.
 
-    operators, leaf_texts: name -> nodes, the most frequent first. depths: depth -> trees. frontiers: nodes that are computed in
-    one step of propagation, leaves first.
+    operators, leaf_texts: name -> nodes, the most frequent first. depths: depth -> trees. levels: number of nodes of
+    every height, leaves first.
     """
 
     graphs: int
@@ -26,7 +26,7 @@ class Summary:
     operators: Mapping[str, int]
     leaf_texts: Mapping[str, int]
     depths: Mapping[int, int]
-    frontiers: Sequence[int]
+    levels: Sequence[int]
 
 
 def summarise(graph: DGLGraph, signature: Signature = MATH, vocabulary: Vocabulary | None = None) -> Summary:
@@ -47,7 +47,7 @@ def summarise(graph: DGLGraph, signature: Signature = MATH, vocabulary: Vocabula
         operators=_ranked(Counter(name for name, leaf in zip(names, is_leaf, strict=True) if not leaf)),
         leaf_texts=_ranked(Counter(name.replace(":", " ", 1) for name, leaf in zip(names, is_leaf, strict=True) if leaf)),
         depths=dict(sorted(Counter(depths.tolist()).items())),
-        frontiers=[len(frontier) for frontier in checked.frontiers],
+        levels=[len(level) for level in checked.levels],
     )
 
 
@@ -68,7 +68,7 @@ def text(summary: Summary) -> str:
         "\ndepth of the trees",
         *_bars({str(depth): count for depth, count in summary.depths.items()}),
         "\nlevels: nodes of one height, leaves first",
-        *_bars({str(step): count for step, count in enumerate(summary.frontiers)}),
+        *_bars({str(step): count for step, count in enumerate(summary.levels)}),
     ]
     return "\n".join(lines)
 

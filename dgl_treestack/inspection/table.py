@@ -125,8 +125,8 @@ def nodes_below(checked: Checked, tops: Iterable[int]) -> np.ndarray:
     """Return the ids of the nodes `tops` and of all nodes below them, sorted."""
     is_below = np.zeros(len(checked.op), dtype=bool)
     is_below[list(tops)] = True
-    for frontier in reversed(checked.frontiers):
-        children = checked.children[frontier[is_below[frontier]]]
+    for level in reversed(checked.levels):
+        children = checked.children[level[is_below[level]]]
         is_below[children[children >= 0]] = True
     return np.flatnonzero(is_below)
 

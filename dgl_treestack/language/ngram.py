@@ -71,10 +71,6 @@ class KneserNey:
             probabilities[seen] = (np.maximum(counts - self.discount, 0) + backoff) / totals[seen]
         return probabilities
 
-    def probability(self, word: int, before: Sequence[int]) -> float:
-        """Return the probability of a word after at least order - 1 others."""
-        return float(self.probabilities([*before, word])[-1])
-
     def perplexity(self, tokens: np.ndarray, *, cache: bool = False) -> float:
         """Return the perplexity of a text, including ends of sentences. cache: mix in the relative frequencies among the last
         500 words with a weight of a tenth."""

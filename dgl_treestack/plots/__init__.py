@@ -50,11 +50,6 @@ def draw_data(name: str, data: Any, output: Path) -> list[Path]:
     return _draw_and_save(name, "draw_data", data, output)
 
 
-def plot_audit(report: Mapping[str, Any], output: Path) -> list[Path]:
-    """Draw the report of an audit (`audit.report.audit`) and save it as SVG and PNG. Returns the paths written."""
-    return _draw_and_save("audit", "draw", report, output)
-
-
 def check_output(output: Path) -> None:
     """Raise ConfigurationError when the suffix of a path is neither .svg nor .png nor absent."""
     if output.suffix not in ("", ".svg", ".png"):

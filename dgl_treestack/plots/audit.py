@@ -20,7 +20,7 @@ _FILLS: dict[str, dict[str, Any]] = {
 }
 
 
-def draw(report: Mapping[str, Any]) -> Figure:
+def draw_data(report: Mapping[str, Any]) -> Figure:
     """Draw a row of panels per set of a report of `audit.report.audit`.
 
     Left: equations per depth by verdict, correct ones upwards, incorrect ones downwards. Right, if leakage was measured:

@@ -1,4 +1,4 @@
-"""The reference engine: `dgl.prop_nodes_topo` with one apply-node step per operator.
+"""The reference engine: `dgl.prop_nodes_topo` with one apply-node function, which calls the cell once per group of operators.
 
 The fields of a node are concatenated into one feature, `state` (N, D). A message writes the child's state to the slot that
 edge feature `slot` gives, so the order of edges does not matter. The apply-node function groups a frontier by operator,

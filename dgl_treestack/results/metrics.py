@@ -125,12 +125,12 @@ def difference(
 
     shares = []  # per model: id of an equation -> (its pair, share of seeds that judge it correctly)
     for records_by_seed in (first, second):
-        verdicts: dict[str, tuple[str, list[bool]]] = {}
+        answers: dict[str, tuple[str, list[bool]]] = {}
         for rows in records_by_seed.values():
             for row in rows:
                 if row["correct"] is not None:
-                    verdicts.setdefault(row["id"], (row.get("pair", ""), []))[1].append(row["correct"])
-        shares.append({key: (pair, sum(correct) / len(records_by_seed)) for key, (pair, correct) in verdicts.items()})
+                    answers.setdefault(row["id"], (row.get("pair", ""), []))[1].append(row["correct"])
+        shares.append({key: (pair, sum(correct) / len(records_by_seed)) for key, (pair, correct) in answers.items()})
     if shares[0].keys() != shares[1].keys():
         raise DataError("The records are of different equations. Evaluate both on the same file.")
     gap_by_pair: defaultdict[str, float] = defaultdict(float)

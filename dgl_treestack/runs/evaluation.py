@@ -32,12 +32,12 @@ def score(model: Model, dataset: Dataset, engine: str = "levels") -> Score:
     """Return loss and accuracy over a labelled data set, in evaluation mode."""
     model.eval()
     losses: list[float] = []
-    verdicts: list[bool] = []
+    correct: list[bool] = []
     for batch in dataset.batches(BATCH, next(model.parameters()).device):
         output = model(batch, engine)
         losses += model.losses(output, batch).tolist()
-        verdicts += model.correct(output, batch).tolist()
-    return Score(sum(losses) / max(len(losses), 1), 100 * sum(verdicts) / max(len(verdicts), 1))
+        correct += model.correct(output, batch).tolist()
+    return Score(sum(losses) / max(len(losses), 1), 100 * sum(correct) / max(len(correct), 1))
 
 
 @torch.no_grad()

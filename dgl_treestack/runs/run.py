@@ -6,6 +6,7 @@ vocabulary.json     rows of the embedding table
 metrics.jsonl       one row per epoch
 records/<data>.jsonl, records/sources.json
 checkpoints/best.safetensors, last.safetensors
+train.log            log records of the training
 DONE                written last
 
 Figures and tables read runs, so this module imports torch and the model only inside the functions that need them.
@@ -74,7 +75,7 @@ class Run:
         atomic.write_text(folder / "environment.json", json.dumps(content, indent=1) + "\n")
         return cls(folder)
 
-    def is_complete(self) -> bool:
+    def has_description(self) -> bool:
         """Return whether the description of the run exists; it is written before all other files."""
         return all((self.folder / name).is_file() for name in DESCRIPTION)
 

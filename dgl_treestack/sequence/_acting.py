@@ -19,8 +19,8 @@ class ActingCell(SequenceCell):
         v^m = sigma(D_m h_t)               the value to write
 
     memories: M. width: W. depth: number of cells that h reads. empty: content of an empty cell. capacity: C, see `resize`.
-    Attributes: `beta`, 1, is raised by rounding (Joulin & Mikolov 2015, section 3.2); `hard` replaces the mixture by the most
-    probable action. A subclass names its `memory`, and adds A (M a, H) for a actions and D (M W, H).
+    Attributes: `beta`, initially 1, is raised during rounding (Joulin & Mikolov 2015, section 3.2); `hard` replaces the mixture
+    by the most probable action. A subclass names its `memory`, and adds A (M a, H) for a actions and D (M W, H).
     """
 
     A: nn.Parameter

@@ -34,24 +34,24 @@ class LSTM(SequenceCell):
         self.suffixes = [
             ("" if layer == 1 else f"{layer}", "" if layer == layers else f"{layer}") for layer in range(1, layers + 1)
         ]
-        self.fields |= {f"{field}{of_fields}": (hidden,) for _, of_fields in self.suffixes for field in "hc"}
+        self.fields |= {f"{field}{field_suffix}": (hidden,) for _, field_suffix in self.suffixes for field in "hc"}
         self.signals = dict.fromkeys(("input", "forget", "output"), (hidden,))
-        for of_weights, _ in self.suffixes:
-            self.add(f"U{of_weights}", 4 * hidden, hidden if of_weights else inputs)
-            self.add(f"R{of_weights}", 4 * hidden, hidden)
-            self.add(f"b{of_weights}", 1, 4 * hidden)
+        for weight_suffix, _ in self.suffixes:
+            self.add(f"U{weight_suffix}", 4 * hidden, hidden if weight_suffix else inputs)
+            self.add(f"R{weight_suffix}", 4 * hidden, hidden)
+            self.add(f"b{weight_suffix}", 1, 4 * hidden)
 
     def step(self, drive: Tensor, state: State) -> tuple[State, Signals]:
         after: State = {}
         h = drive
-        for of_weights, of_fields in self.suffixes:
-            U, R, b = (self.get_parameter(f"{name}{of_weights}") for name in "URb")
-            driven = h @ U.mT if of_weights else drive
-            i, f, u, o = (driven + state[f"h{of_fields}"] @ R.mT + b).chunk(4, dim=-1)
+        for weight_suffix, field_suffix in self.suffixes:
+            U, R, b = (self.get_parameter(f"{name}{weight_suffix}") for name in "URb")
+            driven = h @ U.mT if weight_suffix else drive
+            i, f, u, o = (driven + state[f"h{field_suffix}"] @ R.mT + b).chunk(4, dim=-1)
             i, f, o = torch.sigmoid(i), torch.sigmoid(f), torch.sigmoid(o)
-            c = f * state[f"c{of_fields}"] + i * torch.tanh(u)
+            c = f * state[f"c{field_suffix}"] + i * torch.tanh(u)
             h = o * torch.tanh(c)
-            after |= {f"h{of_fields}": h, f"c{of_fields}": c}
+            after |= {f"h{field_suffix}": h, f"c{field_suffix}": c}
         return after, {"input": i, "forget": f, "output": o}
 
     def unroll(self, x: Tensor, state: State | None = None) -> tuple[Tensor, State]:
@@ -59,26 +59,26 @@ class LSTM(SequenceCell):
             return super().unroll(x, state)
         before = self.start(x.shape[1]) if state is None else state
         weights = []
-        for of_weights, _ in self.suffixes:
-            U, R, b = (self.get_parameter(f"{name}{of_weights}") for name in "URb")
+        for weight_suffix, _ in self.suffixes:
+            U, R, b = (self.get_parameter(f"{name}{weight_suffix}") for name in "URb")
             weights += [U, R, b[0], torch.zeros_like(b[0])]
-        h_and_c = tuple(torch.stack([before[f"{field}{of_fields}"] for _, of_fields in self.suffixes]) for field in "hc")
+        h_and_c = tuple(torch.stack([before[f"{field}{field_suffix}"] for _, field_suffix in self.suffixes]) for field in "hc")
         outputs, *after = torch.lstm(x, h_and_c, weights, True, len(self.suffixes), 0.0, self.training, False, False)
         last = {
-            f"{field}{of_fields}": values[layer]
+            f"{field}{field_suffix}": values[layer]
             for field, values in zip("hc", after, strict=True)
-            for layer, (_, of_fields) in enumerate(self.suffixes)
+            for layer, (_, field_suffix) in enumerate(self.suffixes)
         }
         return outputs, last
 
     def window(self, driven: Tensor, state: State, clip: float) -> Tensor:
         h = driven
-        for of_weights, of_fields in self.suffixes:
-            U, R, b = (self.get_parameter(f"{name}{of_weights}") for name in "URb")
-            if of_weights:  # U h of all tokens (T, R, B, H) as one product
-                of_all_tokens = h.movedim(0, -3).flatten(-3, -2) @ U.mT
-                driven = of_all_tokens.unflatten(-2, (len(h), h.shape[-2])).movedim(-3, 0)
-            h = _Window.apply(driven + b, R, state[f"h{of_fields}"], state[f"c{of_fields}"], clip)
+        for weight_suffix, field_suffix in self.suffixes:
+            U, R, b = (self.get_parameter(f"{name}{weight_suffix}") for name in "URb")
+            if weight_suffix:  # U h of all tokens (T, R, B, H) as one product
+                products = h.movedim(0, -3).flatten(-3, -2) @ U.mT
+                driven = products.unflatten(-2, (len(h), h.shape[-2])).movedim(-3, 0)
+            h = _Window.apply(driven + b, R, state[f"h{field_suffix}"], state[f"c{field_suffix}"], clip)
         return h
 
 

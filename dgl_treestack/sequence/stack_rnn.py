@@ -19,13 +19,15 @@ class StackRNN(ActingCell):
         h_t    = sigma(U x_t + R h_{t-1} + sum_s P_s S^s_{t-1}[0 : k])
         a^s    = softmax(beta A_s h_t)                               push, pop and, if there is one, no-op
         v^s    = sigma(D_s h_t)
-        S^s[0] = a_push v       + a_pop S^s[1]     + a_noop S^s[0]
+        S^s[0] = a_push v^s     + a_pop S^s[1]     + a_noop S^s[0]
         S^s[i] = a_push S^s[i-1] + a_pop S^s[i+1] + a_noop S^s[i]
 
     Shapes: h (H,), stack (M, C, W), U (H, E), R (H, H), P (H, M k W), A (M a, H) for a actions, D (M W, H). No biases.
-    recurrence: `stacks` has no R, `full` has it, `none` has neither R nor P. empty: content of an empty cell. capacity: C
-    rows, of which a push loses the bottom one; 0 for stacks that grow by a row with every token and lose nothing.
-    Attributes: `beta`, 1, is raised by rounding (section 3.2); `hard` replaces the mixture by the most probable action.
+    depth: k, the number of rows that h reads. recurrence: `stacks` has no R, `full` has it, `none` has neither R nor P. empty:
+    content of an empty cell. capacity: C rows, of which a push loses the bottom one; 0 for stacks that grow by a row with
+    every token and lose nothing.
+    Attributes: `beta`, initially 1, is raised during rounding (section 3.2); `hard` replaces the mixture by the most probable
+    action.
     Two deviations from the paper are those of the authors' program: the no-op acts on all rows, and the argument of a sigmoid
     is clamped to [-50, 50].
     """

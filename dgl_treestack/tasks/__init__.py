@@ -97,7 +97,7 @@ def register_task(task: type[Task]) -> type[Task]:
     if not (isinstance(task, type) and issubclass(task, Task) and isinstance(getattr(task, "name", None), str)):
         raise ConfigurationError(f"The task is no class derived from dgl_treestack.Task with a name: {task!r}.")
     namesake = tasks().get(task.name)
-    # A class may be registered again under its name: a notebook's cell is run more than once.
+    # A class may be registered again under its name: a notebook may run the definition more than once.
     if namesake is not None and (namesake.__module__, namesake.__qualname__) != (task.__module__, task.__qualname__):
         raise ConfigurationError(f"The task name {task.name!r} is that of {namesake.__name__}. Choose another one.")
     tasks()[task.name] = task

@@ -62,7 +62,7 @@ class Training:
         self.validation_set: Dataset = self._prepare("validation", data or {})
         self.adam = NamedAdam(self.model, config.optimizer)
         atomic.remove_leftovers(run.folder)
-        recorded = run.environment if run.is_complete() else {}
+        recorded = run.environment if run.has_description() else {}
         self.engine = choose_engine(config, self.model, self.train_set, recorded, self.device)
         self.progress = state.load(run.last, self.model, self.adam) if run.last.exists() else Progress()
 
@@ -222,7 +222,7 @@ def choose_engine(
         return "levels/compiled"
     if config.compile == "on":
         raise ConfigurationError(f"{type(model.cell).__name__} cannot be compiled ({fault}). Set compile = 'off'.")
-    logger.warning("%s cannot be compiled (%s); it runs as it is.", type(model.cell).__name__, fault)
+    logger.warning("%s cannot be compiled (%s); the run uses the engine levels.", type(model.cell).__name__, fault)
     return config.engine
 
 

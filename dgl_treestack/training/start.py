@@ -41,7 +41,7 @@ def start(
     fingerprints = _check_inputs(config, device, data or {})
     run = Run(output_dir / f"{config.name}-{seed}")
     training = None
-    if run.is_complete():
+    if run.has_description():
         _check_same(run, config, seed)
         if not resume:
             raise ConfigurationError(f"{run.folder} exists. Continue with --resume, or choose another --output-dir.")
@@ -50,7 +50,7 @@ def start(
         training = Training(run, config, seed, device=device, quiet=quiet, data=data)
         files = dict.fromkeys((*config.data.train, *config.data.validation, *config.data.test))
         origin = {
-            "kernels": "compiled" if training.engine == "levels/compiled" else "as they are",
+            "kernels": "compiled" if training.engine == "levels/compiled" else "none",
             "data": {name: sha256(find_data(name)) for name in files} | fingerprints,
             "equations": {"train": len(training.train_set), "validation": len(training.validation_set)},
         }
@@ -97,7 +97,9 @@ def _check_inputs(config: RunConfig, device: str, data: DataSets) -> dict[str, s
             )
     for kind, dataset in data.items():
         if kind not in ("train", "validation") or not isinstance(dataset, TreeDataset):
-            raise ConfigurationError(f"data[{kind!r}] is no use: pass TreeDatasets as 'train' and 'validation'.")
+            raise ConfigurationError(
+                f"data[{kind!r}] is not allowed. Pass TreeDatasets under the keys 'train' and 'validation'."
+            )
     if data and config.data.percent < 100:
         raise ConfigurationError("'data.percent' applies to the configuration's files only. Pass a smaller TreeDataset.")
     return {f"given {kind} set": dataset.fingerprint for kind, dataset in data.items()}

@@ -45,8 +45,8 @@ class NamedAdam:
 
     def __init__(self, module: nn.Module, config: OptimizerConfig):
         self.config, self.learning_rate = config, config.learning_rate
-        self.names = dict(module.named_parameters())
-        self.parameters = list(self.names.values())
+        self.parameter_by_name = dict(module.named_parameters())
+        self.parameters = list(self.parameter_by_name.values())
         self.moments: list[tuple[Tensor, Tensor] | None] = [None] * len(self.parameters)
         self.steps = torch.zeros(len(self.parameters), dtype=torch.float32, device=self.parameters[0].device)
         self.step_of = self.steps.unbind()
@@ -87,14 +87,14 @@ class NamedAdam:
         """Return the state: `<moment>/<parameter>` for every parameter that was ever updated."""
         return {
             f"{kind}/{name}": tensor
-            for name, moments, step in zip(self.names, self.moments, self.step_of, strict=True)
+            for name, moments, step in zip(self.parameter_by_name, self.moments, self.step_of, strict=True)
             if moments is not None
             for kind, tensor in zip(_STATE, (*moments, step.clone()), strict=True)
         }
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
         """Load a saved state; with gradients `zeros`, parameters that were ever updated get a gradient of zeros."""
-        for i, (name, parameter) in enumerate(self.names.items()):
+        for i, (name, parameter) in enumerate(self.parameter_by_name.items()):
             if f"step/{name}" in tensors:
                 first, second, step = (tensors[f"{kind}/{name}"].clone() for kind in _STATE)
                 self.moments[i] = first, second

@@ -64,8 +64,8 @@ class Node:
         assert weight is None
         return bias
 
-    def own(self, k, product, first, vectors, extra=None):
-        """Product, vector and block that give child k its own; n-ary it sees all children, child-sum that child alone.
+    def child_block(self, k, product, first, vectors, extra=None):
+        """Product, vector and block of the map of child k: n-ary of all children, child-sum of child k alone.
 
         first: the block of the first child."""
         extra = vectors[0][:0] if extra is None else extra
@@ -106,7 +106,7 @@ def lstm_gates(n):
     """i, o, u and one f per child, as Tai et al. 2015 have them."""
     i, o = sigmoid(n.affine("gates", n.x, 0)), sigmoid(n.affine("gates", n.x, 1))
     u = tanh(n.affine("gates", n.x, 2)) * n.noise["u"]
-    return i, o, u, [sigmoid(n.affine(*n.own(k, "gates", 3, n.each("h"), n.input))) for k in range(len(n.children))]
+    return i, o, u, [sigmoid(n.affine(*n.child_block(k, "gates", 3, n.each("h"), n.input))) for k in range(len(n.children))]
 
 
 def lstm(n, i, o, u, f):
@@ -177,7 +177,12 @@ def smu_gates(n, noop, normalise, activation):
     if normalise != "none":
         a = [gate.exp() if normalise == "softmax" else gate for gate in a]
         a = [gate / sum(a) for gate in a]
-    return u, o, a, [sigmoid(n.affine(*n.own(k, "gates", 4 + noop, n.each("h"), n.input))) for k in range(len(n.children))]
+    return (
+        u,
+        o,
+        a,
+        [sigmoid(n.affine(*n.child_block(k, "gates", 4 + noop, n.each("h"), n.input))) for k in range(len(n.children))],
+    )
 
 
 def smu_output(n, o, rows, top_k, activation):
@@ -204,8 +209,8 @@ def tree_queue(n, stack_size=5, noop=True, normalise="sum", top_k=1, activation=
 def queued(a, rows, joining):
     """Rows after `joining` was added, the front left and, if a has three entries, nothing happened."""
     behind = [*rows[1:], torch.zeros(HIDDEN)]
-    kept = [a[2] * row if len(a) == 3 else 0 for row in rows]
-    return stack([a[0] * (rows[r] + joining[r]) + a[1] * behind[r] + kept[r] for r in range(len(rows))])
+    unmoved_rows = [a[2] * row if len(a) == 3 else 0 for row in rows]
+    return stack([a[0] * (rows[r] + joining[r]) + a[1] * behind[r] + unmoved_rows[r] for r in range(len(rows))])
 
 
 def z_of(n, stack_size):
@@ -223,7 +228,7 @@ def with_stack(n, state, signals, stack_size=0, noop=True, controller="h", combi
     v = sigmoid(n.linear("value", state["h"])) * n.noise["v"]
     g = [1 / len(children) if combine == "mean" else 1 for _ in children]
     if combine == "gates":
-        g = [sigmoid(n.affine(*n.own(k, "combine", 0, n.each("h"), n.input))) for k in children]
+        g = [sigmoid(n.affine(*n.child_block(k, "combine", 0, n.each("h"), n.input))) for k in children]
         signals = {**signals, "combine": stack(g)}
     s_c = [sum(g[k] * s[r] for k, s in enumerate(n.each("stack"))) for r in range(stack_size)]
     s = updated(a, v, s_c, s_c, s_c, torch.full_like(v, empty))
@@ -256,7 +261,7 @@ def mtree_lstm(n, mixing="multiplicative", stack_size=0, **settings):
     else:
         m = [mixed * n.linear("mix_zhat", tanh(mixed + n.linear("mix_z", z_k))) for z_k in z]
     i, o, u = (n.linear("gates_x", n.x, gate) + n.affine("gates_m", n.joined(m), gate) for gate in range(3))
-    f = [sigmoid(n.linear("gates_x", n.x, 3) + n.affine(*n.own(k, "gates_m", 3, m))) for k in range(len(m))]
+    f = [sigmoid(n.linear("gates_x", n.x, 3) + n.affine(*n.child_block(k, "gates_m", 3, m))) for k in range(len(m))]
     return with_stack(n, *lstm(n, sigmoid(i), sigmoid(o), tanh(u) * n.noise["u"], f), stack_size, **settings)
 
 
@@ -269,8 +274,8 @@ def mi_tree_lstm(n, integration="general", stack_size=0, **settings):
 
     z, k_bias = z_of(n, stack_size), n.cell.form == "nary"
     i, o, u = (mi(gate, n.linear("gates_z", n.joined(z), gate)) + n.constant("bias", gate) for gate in range(3))
-    own = [mi(3, n.linear(*n.own(k, "gates_z", 3, z))) for k in range(len(z))]
-    f = [sigmoid(own[k] + n.constant("bias", 3 + k * k_bias)) for k in range(len(z))]
+    preactivations = [mi(3, n.linear(*n.child_block(k, "gates_z", 3, z))) for k in range(len(z))]
+    f = [sigmoid(preactivations[k] + n.constant("bias", 3 + k * k_bias)) for k in range(len(z))]
     return with_stack(n, *lstm(n, sigmoid(i), sigmoid(o), tanh(u) * n.noise["u"], f), stack_size, **settings)
 
 

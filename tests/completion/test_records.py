@@ -6,9 +6,9 @@ import pytest
 import torch
 from every_cell import VOCABULARY
 
-from dgl_treestack.completion import questions
+from dgl_treestack.completion import questions, records
 from dgl_treestack.completion.answers import fill
-from dgl_treestack.completion.records import KINDS, make_records, table, within
+from dgl_treestack.completion.records import KINDS, table, within
 from dgl_treestack.data import formats
 from dgl_treestack.data.formats import Example
 from dgl_treestack.data.records import REQUIRED
@@ -39,7 +39,7 @@ def folder(tmp_path):
 
 
 def test_a_record_per_blank(folder, model):
-    rows = make_records(model, folder / "blanks.jsonl")
+    rows = records.fill(model, questions.read(folder / "blanks.jsonl"))
     assert [row["id"] for row in rows] == ["b0", "b1"] and all(set(REQUIRED) <= row.keys() for row in rows)
     assert [row["answer"] for row in rows] == ["x", "2"]
     for row in rows:
@@ -50,7 +50,7 @@ def test_a_record_per_blank(folder, model):
 
 
 def test_shares_by_depth(folder, model):
-    rows = make_records(model, folder / "blanks.jsonl")
+    rows = records.fill(model, questions.read(folder / "blanks.jsonl"))
     shares = list(table(rows))
     assert [row["depth"] for row in shares] == [2, "all"] and shares[-1]["blanks"] == 2
     for kind in KINDS:
@@ -64,7 +64,7 @@ def test_shares_by_depth(folder, model):
         ({"blank": None}, "It has no blank"),
         ({"blank": 0}, "What was blanked, x\\*\\*2 = x\\*x, is not among the candidates of candidates.jsonl.gz"),
         ({"certificate": {"right": ["c3"]}}, "The class of what was blanked, 'c0', is not among the right ones"),
-        ({"certificate": {"right": "c0"}}, "'right' in its certificate is 'c0'; it lists names of classes"),
+        ({"certificate": {"right": "c0"}}, "'right' in the certificate is 'c0'; it must be a list of class names"),
         ({"certificate": {"candidates": "others.jsonl"}}, "Its candidates, others.jsonl, are not beside it"),
     ],
 )
@@ -78,7 +78,7 @@ def test_broken_files_are_named_with_their_line(folder, change, message):
 
 def test_candidates_without_classes(folder):
     formats.write(folder / "plain.jsonl", [Example(Expression.parse("x"), None, "k")])
-    with pytest.raises(DataError, match="A candidate has a value class"):
+    with pytest.raises(DataError, match="The candidate has no value class"):
         questions.read_candidates(folder / "plain.jsonl")
     (folder / "empty.jsonl").write_text("")
     with pytest.raises(DataError, match="no candidates"):

@@ -35,7 +35,7 @@ def test_no_key_twice_in_any_fold_or_block():
         ({DEEP: ["c"]}, {DEEP: 9}),
     )
     assert assembly.chosen == {TEST: [("a", 0), ("a", 1)], TRAIN: [("b", 1)], DEEP: [("c", 1)]}
-    assert assembly.dropped == {("known already", 5): 2} and assembly.made == {TEST: 2, TRAIN: 2, DEEP: 2}
+    assert assembly.dropped == {("duplicate", 5): 2} and assembly.raw_pairs == {TEST: 2, TRAIN: 2, DEEP: 2}
 
 
 def test_no_training_pair_with_a_side_of_an_evaluation_equation():

@@ -15,8 +15,8 @@ from dgl_treestack.errors import ConfigurationError, DataError, OutputError
 from dgl_treestack.generate import presets, production
 from dgl_treestack.generate.parts import StoredParts
 from dgl_treestack.generate.presets import Options
+from dgl_treestack.generate.presets._contract import stream
 from dgl_treestack.generate.production import MANIFEST, produce
-from dgl_treestack.generate.random import stream
 
 OPTIONS = Options(seed=3, equations=160)
 NAME = "quickstart"
@@ -204,7 +204,7 @@ def test_a_worker_that_is_killed_costs_its_shard_and_is_named(tmp_path):
         time.sleep(0.002)
     os.kill(pids[0], signal.SIGKILL)
     message = process.communicate()[1]
-    assert process.returncode == 2 and "worker process died" in message and "goes on from there" in message
+    assert process.returncode == 2 and "worker process died" in message and "Run the same command again" in message
     assert list(parts.glob("*.gz"))
     subprocess.run(command(folder, 2, equations=1000), check=True, capture_output=True)
     produce(NAME, Options(seed=3, equations=1000), tmp_path / "whole")

@@ -29,7 +29,7 @@ def test_counts():
     assert summary.operators == {"Equality": 3, "Add": 2, "Pow": 2, "cos": 1, "sin": 1}
     assert summary.leaf_texts["Symbol x"] == 5
     assert summary.depths == {1: 1, 2: 1, 4: 1}
-    assert summary.frontiers == [10, 4, 3, 1, 1]
+    assert summary.levels == [10, 4, 3, 1, 1]
     assert "graphs 3, nodes 19" in text(summary)
 
 

@@ -109,7 +109,7 @@ def test_outline_has_a_line_per_node_and_says_where_models_part(file, rnn):
     (apart,) = [line for line in lines if "most apart" in line]
     gaps = traces.difference(traces_of_model["smu"][0], traces_of_model["rnn"][0])
     assert lines.index(apart) == 3 + np.nanargmax(gaps) and apart.count("push") == 2
-    table = outline.verdicts(traces_of_model)
+    table = outline.correctness_table(traces_of_model)
     counts = [int(line.split()[-3]) for line in table.splitlines()[1:]]
     assert table.startswith("3 equations with labels") and sum(counts) == 3
 

@@ -261,8 +261,8 @@ def test_a_data_set_of_a_model_has_its_vocabulary(file, tmp_path):
 def test_data_sets_that_a_run_cannot_take(tmp_path, dataset):
     config = small_config(tmp_path)
     for data, message in (
-        ({"train": dataset, "valid": dataset}, r"data\['valid'\] is no use"),
-        ({"train": Subset(dataset, [1])}, r"data\['train'\] is no use"),
+        ({"train": dataset, "valid": dataset}, r"data\['valid'\] is not allowed"),
+        ({"train": Subset(dataset, [1])}, r"data\['train'\] is not allowed"),
     ):
         with pytest.raises(ConfigurationError, match=message):
             start(config, 0, tmp_path, quiet=True, data=data)

@@ -36,21 +36,21 @@ def test_bars_are_the_counts_correct_ones_upwards():
 
 
 def test_panels():
-    figure = audit.draw(REPORT)
+    figure = audit.draw_data(REPORT)
     counts, leakage, unlabelled, nothing = figure.axes
     assert [bar.get_height() for bar in counts.patches if bar.get_y() < 0 or bar.get_height() < 0] == [-10]
     assert sum(bar.get_height() for bar in counts.patches) == 30 - 10
     assert {text.get_text() for text in leakage.get_legend().get_texts()} == {"tokens", "boosting on all", "commoner label"}
     assert [tick.get_text() for tick in leakage.get_xticklabels()] == ["1-2"]
     assert unlabelled.get_ylabel() == "equations: unlabelled" and not nothing.axison
-    assert len(audit.draw({"sets": {"a": REPORT["sets"]["unlabelled"]}}).axes) == 1
+    assert len(audit.draw_data({"sets": {"a": REPORT["sets"]["unlabelled"]}}).axes) == 1
 
 
 def test_files_are_written_and_the_same_every_time(tmp_path):
-    svg, png = plots.plot_audit(REPORT, tmp_path / "audit.svg")
+    svg, png = plots.draw_data("audit", REPORT, tmp_path / "audit.svg")
     before = svg.read_bytes()
     assert before.lstrip().startswith(b"<?xml") and png.read_bytes().startswith(b"\x89PNG")
-    plots.plot_audit(REPORT, tmp_path / "audit")
+    plots.draw_data("audit", REPORT, tmp_path / "audit")
     assert svg.read_bytes() == before
 
 

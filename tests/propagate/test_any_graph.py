@@ -57,22 +57,22 @@ def some_graph(rng):
     return with_shared_nodes(tree_graph(tree), rng) if kind == 3 else tree_graph(tree)
 
 
-def with_shared_nodes(one, rng):
+def with_shared_nodes(batch, rng):
     """The same tree with equal subtrees as one node, wherever a coin says so."""
-    nodes, (child, parent) = columns(one, MATH), one.edges()
+    nodes, (child, parent) = columns(batch, MATH), batch.edges()
     kept = {}
     stands_for = [kept.setdefault(int(n), i) if rng.random() < 0.7 else i for i, n in enumerate(nodes.subtree)]
     child = torch.tensor(stands_for)[child]
-    made = dgl.graph((child, parent), num_nodes=one.num_nodes())
-    made.ndata.update(one.ndata)
-    made.edata["slot"] = one.edata["slot"]
+    edited = dgl.graph((child, parent), num_nodes=batch.num_nodes())
+    edited.ndata.update(batch.ndata)
+    edited.edata["slot"] = batch.edata["slot"]
     reached, pending = set(), [0]
     while pending:
         node = pending.pop()
         if node not in reached:
             reached.add(node)
-            pending += made.in_edges(node)[0].tolist()
-    return whole(dgl.node_subgraph(made, sorted(reached), store_ids=False))
+            pending += edited.in_edges(node)[0].tolist()
+    return whole(dgl.node_subgraph(edited, sorted(reached), store_ids=False))
 
 
 def no_nodes():
@@ -108,8 +108,8 @@ def cut_trees(batch, rng):
 def reorder(batch, rng):
     nodes, edges = (rng.sample(range(n), n) for n in (batch.num_nodes(), batch.num_edges()))
     config = {"nodes_perm": np.array(nodes, dtype=np.int64), "edges_perm": np.array(edges, dtype=np.int64)}
-    made = dgl.reorder_graph(batch, node_permute_algo="custom", edge_permute_algo="custom", permute_config=config)
-    return whole(made)
+    reordered = dgl.reorder_graph(batch, node_permute_algo="custom", edge_permute_algo="custom", permute_config=config)
+    return whole(reordered)
 
 
 def save(batch, rng):
@@ -180,9 +180,9 @@ def add_leaf(batch, rng):
         return batch
     edge, new = rng.randrange(batch.num_edges()), torch.tensor([batch.num_nodes()], dtype=batch.idtype)
     parent, slot = batch.edges(order="eid")[1][edge : edge + 1], batch.edata["slot"][edge : edge + 1]
-    made = dgl.add_nodes(batch, 1, {"op": torch.tensor([-1]), "token": torch.tensor([rng.choice(ROWS)])})
-    made = dgl.remove_edges(made, torch.tensor([edge], dtype=batch.idtype))
-    return whole(dgl.add_edges(made, new, parent, {"slot": slot}))
+    edited = dgl.add_nodes(batch, 1, {"op": torch.tensor([-1]), "token": torch.tensor([rng.choice(ROWS)])})
+    edited = dgl.remove_edges(edited, torch.tensor([edge], dtype=batch.idtype))
+    return whole(dgl.add_edges(edited, new, parent, {"slot": slot}))
 
 
 def mislead(batch, rng):
@@ -216,19 +216,19 @@ def computed(cell, batch, engine, noise, signals):
     if cell.input_size:
         batch.ndata["input"] = batch.ndata["input"].detach().requires_grad_()
     propagate(batch, cell, engine=engine, noise=noise, signals=signals)
-    found = {name: batch.ndata.pop(name) for name in (*cell.fields, *(f"signal/{name}" for name in signals))}
-    sum((values * torch.linspace(0.5, 1.5, values.shape[-1])).sin().sum() for values in found.values()).backward()
+    actual = {name: batch.ndata.pop(name) for name in (*cell.fields, *(f"signal/{name}" for name in signals))}
+    sum((values * torch.linspace(0.5, 1.5, values.shape[-1])).sin().sum() for values in actual.values()).backward()
     gradients = {name: parameter.grad for name, parameter in cell.named_parameters()}
-    return found | gradients | ({"of input": batch.ndata["input"].grad} if cell.input_size else {})
+    return actual | gradients | ({"of input": batch.ndata["input"].grad} if cell.input_size else {})
 
 
-def assert_same(wanted, found):
-    assert wanted.keys() == found.keys()
+def assert_same(wanted, actual):
+    assert wanted.keys() == actual.keys()
     for name, value in wanted.items():
         if value is None:
-            assert found[name] is None, name
+            assert actual[name] is None, name
         else:
-            torch.testing.assert_close(found[name], value, **EXACT, msg=lambda text, name=name: f"{name}: {text}")
+            torch.testing.assert_close(actual[name], value, **EXACT, msg=lambda text, name=name: f"{name}: {text}")
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -270,17 +270,17 @@ def test_encoders_read_the_trees_that_are_there(seed, name):
     del batch.ndata["text"]
     trees = graph.to_expressions(batch, vocabulary=VOCABULARY)
     encoder = encoder_of(name)
-    found = encoder(batch, graph.roots(batch).long())
+    actual = encoder(batch, graph.roots(batch).long())
     chosen = rng.sample(range(len(trees)), min(2, len(trees)))
     for i in chosen:
-        torch.testing.assert_close(found[i], encoder(tree_graph(trees[i]), torch.tensor([0]))[0], **EXACT)
+        torch.testing.assert_close(actual[i], encoder(tree_graph(trees[i]), torch.tensor([0]))[0], **EXACT)
 
 
 @cache
 def encoder_of(name):
-    made = encoders.build(name, len(VOCABULARY), len(MATH.operators), 64 if "transformer" in name else 6)
-    made.reset_parameters(torch.Generator().manual_seed(0))
-    return made.double().eval()
+    model = encoders.build(name, len(VOCABULARY), len(MATH.operators), 64 if "transformer" in name else 6)
+    model.reset_parameters(torch.Generator().manual_seed(0))
+    return model.double().eval()
 
 
 # Cases by name
@@ -357,8 +357,8 @@ def test_a_chain_of_two_thousand(name):
     chain = tree_graph(Expression.from_prefix("sin cos " * 1000 + "Symbol:x"))
     wanted = computed(cell, reorder(chain, rng), "topo", None, ())
     for engine in ENGINES:
-        found = computed(cell, reorder(chain, random.Random(0)), engine, None, ())
-        assert_same(wanted, found)
+        actual = computed(cell, reorder(chain, random.Random(0)), engine, None, ())
+        assert_same(wanted, actual)
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -386,12 +386,12 @@ def test_several_threads_at_once(engine):
         gradients = torch.autograd.grad(h.sin().sum(), weights, allow_unused=True)
         return [h, *(gradient for gradient in gradients if gradient is not None)]
 
-    wanted, found, failed = [run(batch) for batch in batches], {}, []
+    wanted, actual, failed = [run(batch) for batch in batches], {}, []
 
     def work(i):
         try:
             for _ in range(5):
-                found[i] = run(batches[i])
+                actual[i] = run(batches[i])
         except Exception as error:
             failed.append(error)
 
@@ -400,7 +400,7 @@ def test_several_threads_at_once(engine):
     [thread.join() for thread in threads]
     assert not failed
     for i, values in enumerate(wanted):
-        assert_same(dict(enumerate(values)), dict(enumerate(found[i])))
+        assert_same(dict(enumerate(values)), dict(enumerate(actual[i])))
 
 
 # Graphs that are none
@@ -605,7 +605,7 @@ def test_an_encoder_has_no_row_for_a_number():
 
 @needs_compiler
 @pytest.mark.parametrize("engine", ["topo", *ENGINES])
-def test_weights_changed_before_the_way_back_are_an_error(engine):
+def test_weights_changed_before_backward_are_an_error(engine):
     cell, batch = make("tree_smu").train(), tree_graph(Expression.parse("sin(x)*y + x"))
     h = propagate(batch, cell, engine=engine)
     with torch.no_grad():

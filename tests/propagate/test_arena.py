@@ -55,7 +55,7 @@ def test_a_step_leaves_nothing_behind(name, engine):
     assert len(sweep._free_blocks[torch.float64]) == 1
 
 
-def test_steps_that_are_taken_again_give_memory_back(monkeypatch):
+def test_recomputed_steps_free_their_memory(monkeypatch):
     cell, batch = make("tree_smu").train(), graph.from_expressions(some_trees(count=60), VOCABULARY)
     sizes = []
     for most in (10**6, 0):
@@ -93,23 +93,23 @@ def test_two_steps_at_once_do_not_disturb_each_other(engine):
 
 
 def test_what_is_taken_does_not_overlap_and_is_given_back():
-    one = Arena(torch.float32, CPU, SMALL)
-    taken = [one.empty(3, 5), one.empty(100), one.empty(1)]
-    mark = one.mark()
-    later = one.empty(2)
+    arena = Arena(torch.float32, CPU, SMALL)
+    taken = [arena.empty(3, 5), arena.empty(100), arena.empty(1)]
+    mark = arena.mark()
+    later = arena.empty(2)
     for number, tensor in enumerate((*taken, later)):
         tensor.fill_(number)
     assert [set(tensor.flatten().tolist()) for tensor in (*taken, later)] == [{0.0}, {1.0}, {2.0}, {3.0}]
-    one.reset_to(mark)
-    assert one.empty(2).data_ptr() == later.data_ptr()
-    del one
+    arena.reset_to(mark)
+    assert arena.empty(2).data_ptr() == later.data_ptr()
+    del arena
     assert sum(block.numel() for block in sweep._free_blocks[torch.float32]) >= 116
     start = sweep._free_blocks[torch.float32][0].data_ptr()
     assert Arena(torch.float32, CPU, SMALL).empty(10).data_ptr() == start, "used again"
 
 
 def test_very_much_is_not_kept():
-    one = Arena(torch.float32, CPU, Options(arena_numbers=0, arena_bytes=100))
-    one.empty(26)
-    del one
+    arena = Arena(torch.float32, CPU, Options(arena_numbers=0, arena_bytes=100))
+    arena.empty(26)
+    del arena
     assert not sweep._free_blocks.get(torch.float32)

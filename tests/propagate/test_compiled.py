@@ -58,7 +58,7 @@ def test_native_code_has_the_numbers_of_topo(cache):
 @pytest.mark.parametrize(
     ("name", "notes", "others"),
     [
-        ("package", False, [{"normalise": "none"}]),  # without notes it is traced again, and its code is found
+        ("package", False, [{"normalise": "none"}]),  # without cache entries it is traced again, and its code is found
         ("trace", True, [{"normalise": "none"}, {"activation": "sigmoid"}, {"noop": False}]),
     ],
 )
@@ -81,7 +81,7 @@ def test_a_kernel_is_built_and_traced_once(name, notes, others, cache, monkeypat
 
 @needs_compiler
 @pytest.mark.parametrize("text", ["", "{", "null", "[]", '["gone.pt2", [0]]'])
-def test_a_damaged_note_is_written_again(text, cache):
+def test_a_damaged_cache_entry_is_replaced(text, cache):
     batch, cell = graph.from_expressions([Expression.parse(BINARY[2])], VOCABULARY), make("tree_smu", stack_size=3)
     with torch.no_grad():
         first = propagate(batch, cell, engine="levels/compiled").clone()
@@ -92,16 +92,20 @@ def test_a_damaged_note_is_written_again(text, cache):
     assert any(note.read_text() == content for note, content in notes.items())
 
 
-def test_kernels_have_one_name_where_they_do_the_same():
+def test_equal_kernels_have_equal_cache_keys():
     """For every cell and all settings of models, functions included."""
     kinds, names = {}, {}
     for name, settings in [*((name, {}) for name in cells.models()), *VARIANTS]:
         for cell in (make(name, **settings), make(name, seed=2, **settings)):
-            kind, own = (type(cell), str(cell.settings)), _names(cell)
-            assert None not in own and kinds.setdefault(kind, own) == own and names.setdefault(own, kind) == kind
+            kind, cache_keys = (type(cell), str(cell.settings)), _names(cell)
+            assert (
+                None not in cache_keys
+                and kinds.setdefault(kind, cache_keys) == cache_keys
+                and names.setdefault(cache_keys, kind) == kind
+            )
 
 
-def test_a_cell_from_elsewhere_has_no_name():
+def test_a_cell_of_another_package_has_no_cache_key():
     class Own(TreeRNN):
         pass
 
@@ -116,7 +120,7 @@ def _names(cell):
     """Of both kernels for two children."""
     library.native()
     step = TracedStep(cell, Form(2, False, ()), torch.float64, torch.device("cpu"))
-    return kernels._name(step, False), kernels._name(step, True)
+    return kernels._cache_key(step, False), kernels._cache_key(step, True)
 
 
 @pytest.mark.slow
@@ -136,8 +140,8 @@ def test_a_compiled_run_resumes_compiled_to_the_same_numbers(tmp_path):
     subprocess.run([*command, str(stopped), "--resume"], check=True, capture_output=True)
     assert (stopped / "small-0" / "metrics.jsonl").read_text() == whole.metrics.read_text()
     plain = start(small_config(tmp_path, **changes), 0, tmp_path / "plain", quiet=True)
-    for own, other in zip(_losses(whole), _losses(plain), strict=True):
-        assert own == pytest.approx(other, rel=1e-4)
+    for compiled_loss, loss in zip(_losses(whole), _losses(plain), strict=True):
+        assert compiled_loss == pytest.approx(loss, rel=1e-4)
 
 
 def _losses(run):
@@ -155,11 +159,11 @@ def test_inline_functions_are_exact_to_a_few_digits_of_float32(cache):
     path = kernels._compile(*kernels._trace(kernel, example, [1])[:1], example, [1])
     run = torch._inductor.aoti_load_package(str(path))
     x = torch.cat([torch.linspace(-80, 80, 1000), torch.linspace(-12, 12, 3000), torch.linspace(-1e-3, 1e-3, 1000)])
-    for found, wanted in zip(run([x.view(-1, 50)]), kernel([x.view(-1, 50).double()]), strict=True):
-        assert torch.allclose(found.double(), wanted, rtol=3e-6, atol=1e-37)
+    for actual, wanted in zip(run([x.view(-1, 50)]), kernel([x.view(-1, 50).double()]), strict=True):
+        assert torch.allclose(actual.double(), wanted, rtol=3e-6, atol=1e-37)
     odd = torch.tensor([float("nan"), float("inf"), -float("inf"), 1e9, -1e9, 0.0]).repeat_interleave(50).view(-1, 50)
-    for found, wanted in zip(run([odd]), kernel([odd]), strict=True):
-        assert torch.allclose(found, wanted, equal_nan=True)
+    for actual, wanted in zip(run([odd]), kernel([odd]), strict=True):
+        assert torch.allclose(actual, wanted, equal_nan=True)
 
 
 @needs_compiler
@@ -176,7 +180,7 @@ def test_a_build_writes_to_no_folder_of_other_processes(tmp_path, monkeypatch):
     assert not [path for path in (tmp_path / "inductor").rglob("*") if path.is_file()]
 
 
-def test_the_way_of_a_run_is_chosen_once(tmp_path, monkeypatch):
+def test_the_engine_of_a_run_is_chosen_once(tmp_path, monkeypatch):
     monkeypatch.setattr(loop, "_fault_of_native_code", lambda *_: "")
     monkeypatch.setattr(loop, "unavailable", lambda: "")
 
@@ -194,7 +198,7 @@ def test_the_way_of_a_run_is_chosen_once(tmp_path, monkeypatch):
     assert choose(compile="on") == "levels/compiled"
     assert choose(compile="on", engine="topo") == "topo"
     assert choose(compile="on", model={"name": "lstm"}) == "levels", "an encoder has no kernels"
-    assert choose({"kernels": "as they are"}, compile="on") == "levels"
+    assert choose({"kernels": "none"}, compile="on") == "levels"
     assert choose({"kernels": "compiled"}) == "levels/compiled"
     monkeypatch.setattr(loop, "_fault_of_native_code", lambda *_: "native code gives other gradients")
     assert choose(schedule={"epochs": 500}) == "levels"

@@ -85,18 +85,18 @@ def test_levels_has_the_gradients_of_topo(name, form):
 
 @needs_compiler
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-4), (torch.bfloat16, 0.1)])
-def test_products_of_other_numbers(dtype, tolerance):
+def test_products_of_another_dtype(dtype, tolerance):
     """BLAS does not know bfloat16, which has two digits: its products are torch's, as on other devices."""
     cell, batch = make("mtree_lstm_stack").to(dtype).train(), graph.from_expressions(some_trees(), VOCABULARY)
-    wanted, found = (gradients(cell, batch, engine, None, ()) for engine in ("levels", "levels/traced"))
-    assert {name for name, one in wanted.items() if one is None} == {name for name, one in found.items() if one is None}
+    wanted, actual = (gradients(cell, batch, engine, None, ()) for engine in ("levels", "levels/traced"))
+    assert {name for name, one in wanted.items() if one is None} == {name for name, one in actual.items() if one is None}
     for name, gradient in wanted.items():
         if gradient is not None:
-            assert (found[name] - gradient).abs().max() <= tolerance * gradient.abs().max(), name
+            assert (actual[name] - gradient).abs().max() <= tolerance * gradient.abs().max(), name
 
 
 @needs_compiler
-def test_a_bias_of_other_numbers_is_an_error():
+def test_a_bias_of_another_dtype_is_an_error():
     """And no writing beyond the end of what there is."""
     cell, batch = make("tree_lstm").float(), graph.from_expressions(some_trees(), VOCABULARY)
     for name, parameter in cell.products.named_parameters():
@@ -120,7 +120,7 @@ def test_weights_may_be_tied_and_untied_at_any_time(engine):
 
 
 @pytest.mark.parametrize("engine", ["levels", traced])
-def test_what_a_way_back_needs_may_not_be_changed_before_it(engine):
+def test_tensors_that_backward_reads_may_not_be_changed_before_it(engine):
     cell, batch = make("tree_rnn", input_size=2).train(), graph.from_expressions(some_trees(), VOCABULARY)
     batch.ndata["input"] = torch.rand(batch.num_nodes(), 2, dtype=torch.float64)
     h = propagate(batch, cell, engine=engine, options=Options(recorded_rows=0))
@@ -151,7 +151,7 @@ def test_a_bias_alone_has_gradients_whatever_x_is():
     ("engine", "home", "name"),
     [("levels", LinearMaps, "backward"), pytest.param("levels/traced", TracedStep, "_gradients", marks=needs_compiler)],
 )
-def test_a_way_back_that_failed_leaves_nothing(engine, home, name, monkeypatch):
+def test_a_failed_backward_pass_leaves_no_gradients(engine, home, name, monkeypatch):
     cell, batch = make("tree_smu").train(), graph.from_expressions(some_trees(), VOCABULARY)
     h = propagate(batch, cell, engine=engine)
     h.sum().backward(retain_graph=True)
@@ -169,8 +169,8 @@ def test_a_way_back_that_failed_leaves_nothing(engine, home, name, monkeypatch):
         h.sum().backward(retain_graph=True)
     cell.zero_grad()
     h.sum().backward()
-    found = [parameter.grad for parameter in cell.products.parameters() if parameter.grad is not None]
-    assert all(map(torch.equal, found, wanted))
+    actual = [parameter.grad for parameter in cell.products.parameters() if parameter.grad is not None]
+    assert all(map(torch.equal, actual, wanted))
 
 
 @pytest.mark.parametrize("engine", ["levels", traced])
@@ -228,20 +228,20 @@ def test_a_graph_has_the_plan_of_its_forest(shared):
 @pytest.mark.parametrize("shared", [False, True])
 def test_rows_are_in_order_of_computation(shared):
     batch = graph.from_expressions(some_trees() * 2, VOCABULARY)
-    made, op = cpu_plan(batch, shared=shared), batch.ndata["op"]
+    plan, op = cpu_plan(batch, shared=shared), batch.ndata["op"]
     inner = int(((op >= 0) & (op != MATH.index["Equality"])).sum())
-    assert made.row.unique().tolist() == list(range(made.rows))
-    assert len(made.token) == len(batch.ndata["token"][op < 0].unique()), "a row for every distinct leaf"
-    end = len(made.token)
-    for frontier in made.frontiers:
+    assert plan.row.unique().tolist() == list(range(plan.rows))
+    assert len(plan.token) == len(batch.ndata["token"][op < 0].unique()), "a row for every distinct leaf"
+    end = len(plan.token)
+    for frontier in plan.frontiers:
         assert frontier.start == end and (frontier.children < frontier.start).all()
         assert frontier.children.is_contiguous() and frontier.nodes.is_contiguous()
         assert sum(frontier.sizes) == frontier.stop - frontier.start and all(frontier.sizes)
         for operator, nodes in zip(frontier.operators, frontier.nodes.split(frontier.sizes), strict=True):
             assert set(op[nodes].tolist()) == {MATH.index[operator]}
         end = frontier.stop
-    assert (made.rows - 1 - len(made.token) < inner) if shared else (made.rows - 1 - len(made.token) == inner)
-    assert end == made.rows - 1
+    assert (plan.rows - 1 - len(plan.token) < inner) if shared else (plan.rows - 1 - len(plan.token) == inner)
+    assert end == plan.rows - 1
 
 
 def test_equal_subtrees_share_a_row_and_only_they():
@@ -259,11 +259,11 @@ def test_the_sweep_is_of_any_device_and_never_waits_for_it(name, engine):
     """On the device `meta`, which has shapes and no numbers: a tensor left on the CPU, or a number asked for, is an error."""
     cell = make(name).to("meta").train()
     batch = graph.from_expressions(some_trees(), VOCABULARY)
-    made = make_plan(columns(batch, MATH), MATH, shared=True, device=torch.device("meta"))
-    work = Work(cell, made, None, Noise(), {}, Arena(torch.float64, torch.device("meta"), Options()), Options())
+    plan = make_plan(columns(batch, MATH), MATH, shared=True, device=torch.device("meta"))
+    work = Work(cell, plan, None, Noise(), {}, Arena(torch.float64, torch.device("meta"), Options()), Options())
     stepper = EagerStepper(work) if engine == "levels" else CompiledStepper(work, kernels.eager)
-    leaves = torch.empty(len(made.token), cell.hidden, dtype=torch.float64, device="meta", requires_grad=True)
-    states = States(sweep(work, stepper, leaves), made.row)
+    leaves = torch.empty(len(plan.token), cell.hidden, dtype=torch.float64, device="meta", requires_grad=True)
+    states = States(sweep(work, stepper, leaves), plan.row)
     states.of("h", graph.roots(batch)).sum().backward()
     assert leaves.grad.device.type == "meta"
     assert all(parameter.grad.shape == parameter.shape for parameter in stepper.parameters if parameter.grad is not None)

@@ -8,7 +8,10 @@ PLUS, EQUALS, DOT, ZERO, ONE = range(5)
 
 
 class Addition(Task):
-    """A number begins with a one; one without digits is written 0. Nets are trained on the tokens after the equality sign."""
+    """A number begins with the digit 1; a number of no digits is written 0.
+
+    Nets are trained on the tokens after the equality sign.
+    """
 
     name, title, symbols, position = "addition", "binary addition", "+=.01", 6
     start, determined_after = DOT, EQUALS

@@ -101,6 +101,6 @@ PROTOCOL = Protocol(
         *(Column(f"validation {name}", validated(name)) for name in METRICS),
         *(Column(f"test 8-13 {name}", tested(8, 13, name)) for name in METRICS),
     ),
-    note="What it has for Stack-RNN on test equations is digit for digit what it has for LSTM",
+    note="The paper prints the same test numbers for Stack-RNN and LSTM",
     drawn=("Tree-SMU", "MI-Tree-LSTM", "MTree-LSTM", "MI-Tree-LSTM+stack", "M-Tree-LSTM+stack"),
 )

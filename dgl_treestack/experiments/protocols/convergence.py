@@ -20,6 +20,6 @@ PROTOCOL = Protocol(
     ),
     (Column("best epoch", best_epoch), Column("validation", validation)),
     figures=("epochs",),
-    note="Its accuracy of Tree-SMU is the one that its Table 2 has without no-op",
+    note="The paper's accuracy of Tree-SMU equals that of Tree-SMU without no-op in its Table 2",
     unit="Epochs and per cent",
 )

@@ -1,11 +1,20 @@
 """The contract of a preset: shards that are generated independently, and a last step that builds files from them."""
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
+import numpy as np
+
 Row = dict[str, Any]  # plain data that JSON can hold
+
+
+def stream(seed: int, name: str) -> np.random.Generator:
+    """Return a generator that depends on the seed and a name alone, so that shards can be made in any order."""
+    words = np.frombuffer(hashlib.sha256(name.encode()).digest(), dtype=np.uint32)
+    return np.random.default_rng(np.random.SeedSequence([seed, *words.tolist()]))
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,7 @@ from dgl_treestack.generate.folds import fold_of
 from dgl_treestack.generate.grow import Grower
 from dgl_treestack.generate.pairs import Member, Pair, PairMaker
 from dgl_treestack.generate.pieces import Habits
-from dgl_treestack.generate.presets._contract import Options, Parts, Preset, Product, Row, Shard
-from dgl_treestack.generate.random import stream
+from dgl_treestack.generate.presets._contract import Options, Parts, Preset, Product, Row, Shard, stream
 
 FOLDS = ("test", "validation", "train")  # the order in which folds choose their pairs: evaluation folds first
 FILES = {fold: f"{fold}.jsonl.gz" for fold in ("train", "validation", "test")}
@@ -78,7 +77,7 @@ class PairPreset(Preset):
                 return shards
             assembly, requested = self._assembly(options, parts, shards), {}
             for cell, planned in plan.items():
-                chosen, raw = len(assembly.chosen[cell]), assembly.made[cell]
+                chosen, raw = len(assembly.chosen[cell]), assembly.raw_pairs[cell]
                 if chosen < planned and assembly.new[cell] > WORTHWHILE * raw:
                     shortage = 2 * (planned - chosen) + 0.02 * planned
                     requested[cell] = min(3 * planned, shortage * raw / max(1, chosen) + 40)
@@ -128,7 +127,7 @@ class PairPreset(Preset):
         """Build one file per fold, and notes on the pairs that were generated, dropped and missing."""
         plan, assembly = self.plan(options), self._assembly(options, parts, self.shards(options, parts))
         by_depth, dropped, short = Counter[int](), dict[str, dict[str, int]](), Counter[str]()
-        for cell, pairs in assembly.made.items():
+        for cell, pairs in assembly.raw_pairs.items():
             by_depth[cell.depth] += pairs
         for (gate, depth), pairs in sorted(assembly.dropped.items()):
             dropped.setdefault(gate, {})[str(depth)] = pairs

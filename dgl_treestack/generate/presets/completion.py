@@ -23,8 +23,7 @@ from dgl_treestack.generate.completion.fillers import Filler
 from dgl_treestack.generate.completion.fitting import Fillings
 from dgl_treestack.generate.completion.questions import BLANKS_FILE, chosen, counted, question
 from dgl_treestack.generate.nodes import Pool
-from dgl_treestack.generate.presets._contract import Options, Parts, Preset, Product, Row, Shard
-from dgl_treestack.generate.random import stream
+from dgl_treestack.generate.presets._contract import Options, Parts, Preset, Product, Row, Shard, stream
 
 EQUATIONS = 4000
 DEPTHS, BLANK_DEPTHS, SIDES = range(8, 14), (0, 1, 2), ("left", "right")

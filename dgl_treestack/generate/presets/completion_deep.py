@@ -28,8 +28,7 @@ from dgl_treestack.generate.completion.fillers import Filler
 from dgl_treestack.generate.completion.fitting import Fillings
 from dgl_treestack.generate.completion.questions import BLANKS_FILE, chosen, counted, question
 from dgl_treestack.generate.nodes import Node
-from dgl_treestack.generate.presets._contract import Options, Parts, Preset, Product, Row, Shard
-from dgl_treestack.generate.random import stream
+from dgl_treestack.generate.presets._contract import Options, Parts, Preset, Product, Row, Shard, stream
 
 EQUATIONS, CANDIDATES = 500, 1000
 BLANK_DEPTHS, VARIABLE_COUNTS = range(1, 14), range(1, len(VARIABLES) + 1)

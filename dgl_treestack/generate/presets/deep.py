@@ -14,7 +14,7 @@ BLOCK_STARTS = (5, 8, 14, 20, 30)  # depths 1-4 are one block, 5-7 the next, and
 class Deep(PairPreset):
     """For tests only: it shares no canonical key with `paper` and no family with the training fold of `paper`."""
 
-    summary = "10,000 equations at every depth up to 19, for tests; --max-depth for deeper ones"
+    summary = "10,000 equations at every depth from 4 to 19, fewer at 1 to 3, for tests; --max-depth for deeper ones"
     seed = 2020
     accepts = frozenset({"max_depth", "equations"})
     recipe = Recipe(

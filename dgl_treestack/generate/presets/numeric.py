@@ -18,8 +18,7 @@ from dgl_treestack.generate.numeric.decimals import BITS, commuted, digits, numb
 from dgl_treestack.generate.numeric.evaluations import BINARY, LARGEST, NEAR, Evaluation, evaluate, evaluations, tradable
 from dgl_treestack.generate.numeric.trades import balanced, trades
 from dgl_treestack.generate.pieces import UNARY
-from dgl_treestack.generate.presets._contract import Options, Parts, Preset, Product, Row, Shard
-from dgl_treestack.generate.random import stream
+from dgl_treestack.generate.presets._contract import Options, Parts, Preset, Product, Row, Shard, stream
 from dgl_treestack.truth import judge
 
 DECIMAL = "decimal"
@@ -51,9 +50,8 @@ class Numeric(Preset):
 
     def make(self, options: Options, shard: Shard) -> Iterator[Row]:
         rng, kind, count = stream(options.seed, shard.name), shard.work["kind"], shard.work["trades"]
-        start = int(
-            rng.integers(len(FOLDS))
-        )  # if every shard started at the same fold, a small set would have training equations only
+        # A common first fold would put all equations of a small set into the training fold.
+        start = int(rng.integers(len(FOLDS)))
         families = _decimals(rng, count) if kind == DECIMAL else _evaluations(kind, rng, count)
         for index, family in enumerate(families):
             for equation, holds, certificate in family:
@@ -83,7 +81,7 @@ class Numeric(Preset):
                     continue
                 seen |= keys
                 counts[family[0]["kind"]] += len(family)
-                for i, row in enumerate(family):  # of four equations in a row the first two are a pair, and the last two
+                for i, row in enumerate(family):  # equations 0 and 1 are a pair, 2 and 3 the next
                     equation, pair = Equation.from_prefix(row["prefix"]), f"{name}-{i // 2}"
                     example = Example(
                         equation, row["label"], f"{name}-{i}", row["fold"], pair, name, certificate=row["certificate"]

@@ -14,9 +14,8 @@ from dgl_treestack.expression import Equation
 from dgl_treestack.generate.axioms import load_axioms
 from dgl_treestack.generate.folds import canonical_key
 from dgl_treestack.generate.papers.unverified import Cell, Unverified
-from dgl_treestack.generate.presets._contract import Options, Parts, Preset, Product, Row, Shard
+from dgl_treestack.generate.presets._contract import Options, Parts, Preset, Product, Row, Shard, stream
 from dgl_treestack.generate.presets.paper import COUNTS, TRAINING_DEPTH
-from dgl_treestack.generate.random import stream
 from dgl_treestack.truth import judge
 
 AXIOMS = Path(dgl_treestack.__file__).parent / "resources" / "axioms_paper.txt"

@@ -32,13 +32,13 @@ NOT_SETTINGS = {*vars(nn.Module()), "products", "operators"}  # attributes of a 
 
 
 def eager(step: TracedStep, backward: bool) -> Any:
-    """A step, or its gradient, as a `Graph` for the native loop that runs in Python."""
+    """A step, or its gradient, as a `Graph` that calls Python from the native loop."""
     return native().Graph(step.backward if backward else step.forward, [*range(len(step.examples(backward=backward)[0]))])
 
 
 def compiled(step: TracedStep, backward: bool) -> Any:
-    """The same as native code for any number of rows and nodes, from the cache or else traced and compiled."""
-    key = _name(step, backward)
+    """A step, or its gradient, as a `Graph` of native code for any number of rows and nodes: cached, or traced and compiled."""
+    key = _cache_key(step, backward)
     entry = cache_folder() / f"{key}.json" if key else None
     with suppress(OSError, ValueError, TypeError, AttributeError):  # no entry, or a damaged one
         if entry is not None:
@@ -55,7 +55,7 @@ def compiled(step: TracedStep, backward: bool) -> Any:
     return native().Graph(str(path), used)
 
 
-def _name(step: TracedStep, backward: bool) -> str | None:
+def _cache_key(step: TracedStep, backward: bool) -> str | None:
     """The cache key of a kernel, computed without tracing it; None if the cell's code is not from this package.
 
     It depends on the package's sources, the class and settings of the cell, the form of the step, dtype and platform.

@@ -129,7 +129,7 @@ def make_plan(
     """
     op, children = nodes.op, nodes.children
     root = signature.index[signature.root] if signature.root else NO_OPERATOR - 1
-    order = nodes.subtree.argsort(kind="stable")  # order of ids: leaves, operators by level, arity and name, roots
+    order = nodes.subtree.argsort(kind="stable")  # leaves, operators by level, arity and index, roots
     subtree = nodes.subtree[order]
     first = np.ones(len(order), dtype=bool)  # whether a node is the first of its row
     first[1:] = subtree[1:] != subtree[:-1]

@@ -67,7 +67,7 @@ def test_the_plan_is_kept(blanks):
 
 
 def test_blanked_equations_are_true_to_a_second_opinion(blanks):
-    assert [found for example in blanks if (found := complaint(example))] == []
+    assert [actual for example in blanks if (actual := complaint(example))] == []
 
 
 def test_equations_are_different_and_of_the_test_only_partition(blanks):
@@ -91,15 +91,15 @@ def test_candidates_are_leaves_and_depths_one_and_two(candidates):
 
 
 def test_classes_are_right_at_other_points(candidates):
-    found = values(candidates)
+    actual = values(candidates)
     first = {}
     for row, candidate in enumerate(candidates):
         first.setdefault(candidate.value_class, row)
-        gap = largest_gap(found[row], found[first[candidate.value_class]])
+        gap = largest_gap(actual[row], actual[first[candidate.value_class]])
         assert -1 < gap < 1e-9, f"{candidate.equation} is not {candidates[first[candidate.value_class]].equation}"
     heads = list(first.values())
     for i, row in enumerate(heads[1:], 1):
-        near = int(np.argmin(gaps := largest_gap(found[heads[:i]], found[row])))
+        near = int(np.argmin(gaps := largest_gap(actual[heads[:i]], actual[row])))
         assert gaps[near] > 1e-7, f"{candidates[row].equation} may be {candidates[heads[near]].equation}"
 
 

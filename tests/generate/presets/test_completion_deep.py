@@ -55,7 +55,7 @@ def test_the_plan_is_kept(blanks):
 
 def test_blanked_equations_are_true_to_a_second_opinion(blanks):
     assert all(example.label == 1 for example in blanks)
-    assert [found for example in blanks if (found := complaint(example))] == []
+    assert [actual for example in blanks if (actual := complaint(example))] == []
 
 
 def test_equations_are_different_and_of_the_test_only_partition(blanks):
@@ -97,7 +97,7 @@ def test_classes_are_right_at_other_points(sets):
             members[candidate.value_class].append(candidate.equation)
         for head, *others in members.values():
             assert all(max(gaps(Equation.of(head, other), points), default=0.0) < 1e-12 for other in others)
-        heads = [found[0] for found in members.values()]
+        heads = [actual[0] for actual in members.values()]
         for one, other in pairwise(heads):
             assert max(gaps(Equation.of(one, other), points), default=1.0) > 1e-7
 

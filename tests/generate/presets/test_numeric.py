@@ -171,8 +171,8 @@ def with_digits(equation):
 
 def numbers(equation):
     """Argument and result of an evaluation, without its function, and the size."""
-    found = sorted((equation.left, equation.right), key=lambda side: any(name in UNARY for name in side.names))
-    y, x = (float(value(strip(side))) for side in found)
+    actual = sorted((equation.left, equation.right), key=lambda side: any(name in UNARY for name in side.names))
+    y, x = (float(value(strip(side))) for side in actual)
     return {"x": x, "y": y, "|x|": abs(x), "|y|": abs(y), "x < 0": x < 0, "y < 0": y < 0, "size": equation.size, "x - y": x - y}
 
 
@@ -205,7 +205,7 @@ def test_rounding_and_its_limits():
     assert evaluate("sin", 50).result == 48 and evaluate("sin", 0).result == 0
     assert evaluate("acosh", 50) is None and evaluate("csc", 0) is None and evaluate("exp", 314) is None
     assert evaluate("Mul", 5, 10) is None  # 0.005 is a tie
-    assert all(abs(found.error(found.result)) <= 0.005 for name in ("tan", "asech") for found in evaluations(name))
+    assert all(abs(actual.error(actual.result)) <= 0.005 for name in ("tan", "asech") for actual in evaluations(name))
 
 
 def test_spelt_numbers_have_their_value():

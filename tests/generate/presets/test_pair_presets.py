@@ -49,8 +49,8 @@ def test_the_counts_are_those_of_the_papers_table(paper):
         assert sum(pairs for cell, pairs in plan.items() if cell.depth == depth) == round(equations / 2)
     assert 41_800 < 2 * sum(plan.values()) < 42_000
     assert 27_000 < 2 * sum(pairs for cell, pairs in plan.items() if cell.fold == "train" and cell.depth <= 7) < 27_400
-    found = Counter(example.equation.depth for fold in FOLDS for example in paper[fold])
-    assert all(abs(found[depth] - COUNTS[depth] * EQUATIONS / 41_894) <= 3 for depth in range(3, 14))
+    actual = Counter(example.equation.depth for fold in FOLDS for example in paper[fold])
+    assert all(abs(actual[depth] - COUNTS[depth] * EQUATIONS / 41_894) <= 3 for depth in range(3, 14))
 
 
 def test_half_of_every_depth_and_fold_is_correct(paper, deep):
@@ -65,7 +65,7 @@ def test_every_depth_up_to_nineteen(deep):
 
 def test_no_key_twice_in_folds_or_presets(paper, deep):
     keys = {name: [canonical_key(e.equation) for e in examples] for name, examples in {**paper, "deep": deep}.items()}
-    assert len({key for found in keys.values() for key in found}) == sum(map(len, keys.values()))
+    assert len({key for actual in keys.values() for key in actual}) == sum(map(len, keys.values()))
     assert all(in_partition(key, "deep") for key in keys["deep"])
     assert all(in_partition(key, "paper") for fold in FOLDS for key in keys[fold])
 
@@ -78,8 +78,8 @@ def test_no_family_in_two_folds_and_none_of_training_in_deep(paper, deep):
 
 def test_no_whole_side_of_an_evaluation_equation_in_training(paper):
     def sides(examples, least):
-        found = [e.equation for e in examples if e.equation.depth >= least]
-        return {canonical_key(side) for e in found for side in (e.left, e.right) if side.depth >= 2}
+        actual = [e.equation for e in examples if e.equation.depth >= least]
+        return {canonical_key(side) for e in actual for side in (e.left, e.right) if side.depth >= 2}
 
     assert not sides(paper["train"], 1) & sides([*paper["test"], *paper["validation"]], 4)
 
@@ -95,11 +95,11 @@ def test_a_negative_carries_style_and_witness(paper, deep):
     styles = Counter(e.certificate["style"] for e in negatives)
     assert set(styles) == {"swap", "buried", "false rule"} and min(styles.values()) > 0.1 * len(negatives)
     for example in negatives[::10]:
-        witness, found = example.certificate["witness"], judge(example.equation).witness
-        assert witness["point"] == found.point
-        assert complex(*witness["left"]) == pytest.approx(found.left, rel=1e-5)
-        assert complex(*witness["right"]) == pytest.approx(found.right, rel=1e-5)
-        assert all(value == value_of(name, found.point) for name, value in found.variables.items())
+        witness, actual = example.certificate["witness"], judge(example.equation).witness
+        assert witness["point"] == actual.point
+        assert complex(*witness["left"]) == pytest.approx(actual.left, rel=1e-5)
+        assert complex(*witness["right"]) == pytest.approx(actual.right, rel=1e-5)
+        assert all(value == value_of(name, actual.point) for name, value in actual.variables.items())
 
 
 def test_more_training_data_leaves_evaluation_and_the_first_training_data_alone(folders):
