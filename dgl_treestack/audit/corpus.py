@@ -91,7 +91,7 @@ class CorpusBuilder:
         row = {
             "file": file,
             "pair": pair,
-            "label": UNKNOWN if example.label is None else example.label,
+            "label": example.label if isinstance(example.label, int) else UNKNOWN,
             "verdict": VERDICTS.index(examination.verdict) if examination.verdict else UNKNOWN,
             "shape": digest(arities),
             "text": digest(arities + tokens.tobytes()),

@@ -70,7 +70,7 @@ def explain(example: Example) -> dict[str, Any]:
         "agreeing": verdict.agreeing,
         "gap": verdict.gap,
         "precision": verdict.precision,
-        "contradicted": example.label is not None and verdict.verdict == EXPECTED[1 - example.label],
+        "contradicted": isinstance(example.label, int) and verdict.verdict == EXPECTED[1 - example.label],
         "witness": witness,
         "style": certificate.get("style"),
         "derivation": [{"step": step, "equation": str(equation)} for step, equation in steps],

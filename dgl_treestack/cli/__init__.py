@@ -19,7 +19,9 @@ from dgl_treestack.cli.evaluate import evaluate
 from dgl_treestack.cli.generate import generate
 from dgl_treestack.cli.import_authors import import_authors
 from dgl_treestack.cli.inspect import inspect
+from dgl_treestack.cli.languages import languages
 from dgl_treestack.cli.plot import plot
+from dgl_treestack.cli.predict import predict
 from dgl_treestack.cli.report import report
 from dgl_treestack.cli.reproduce import reproduce
 from dgl_treestack.cli.sweep import sweep
@@ -27,10 +29,10 @@ from dgl_treestack.cli.train import train
 from dgl_treestack.cli.verify import verify
 from dgl_treestack.errors import TreestackError
 
-DESCRIPTION = "Recursive neural networks with differentiable stacks, on batched DGL graphs of mathematical equations."
+DESCRIPTION = "Recursive neural networks with differentiable stacks, on batched DGL graphs of equations and other trees."
 COMMANDS: tuple[Callable[..., Any], ...] = (
-    *(doctor, cells, generate, audit, inspect, train, sweep, reproduce),
-    *(evaluate, verify, complete, import_authors, plot, report),
+    *(doctor, cells, languages, generate, audit, inspect, train, sweep, reproduce),
+    *(evaluate, predict, verify, complete, import_authors, plot, report),
 )
 
 

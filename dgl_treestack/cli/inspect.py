@@ -11,6 +11,7 @@ from dgl_treestack.cli._arguments import Json, print_json
 
 if TYPE_CHECKING:
     from dgl_treestack.data.formats import Example
+    from dgl_treestack.expression.operators import Signature
     from dgl_treestack.runs.run import Run
 
 
@@ -34,6 +35,7 @@ def inspect(
     vocabulary: Annotated[
         str, arg(help="Vocabulary of the leaves, canonical or released. With --run, models use their own.")
     ] = "canonical",
+    language: Annotated[str, arg(help="The language of the file: a name of `treestack languages`, or a .toml file.")] = "math",
     json: Json = False,
 ) -> None:
     """Show what a batch of equations consists of, or with --run what models do in an equation: actions, stacks, verdicts.
@@ -57,30 +59,39 @@ def inspect(
     elif html:
         raise ConfigurationError("A page shows what models do. Name their run folders with --run.")
     else:
-        _inspect_equations(file, limit, equation, output, vocabulary, as_json=json)
+        _inspect_equations(file, limit, equation, output, vocabulary, language, as_json=json)
 
 
-def _inspect_equations(file: str, limit: int, chosen: str, output: Path | None, vocabulary: str, *, as_json: bool) -> None:
+def _inspect_equations(
+    file: str, limit: int, chosen: str, output: Path | None, vocabulary: str, language: str, *, as_json: bool
+) -> None:
     """Print counts over the first equations of a file; draw or write the chosen one when `output` is given."""
     from dgl_treestack.data import graph
     from dgl_treestack.data.vocabulary import Vocabulary
     from dgl_treestack.errors import DataError, VocabularyError
+    from dgl_treestack.expression.language import find
     from dgl_treestack.inspection import drawing, network, summary
 
-    leaves = Vocabulary.preset(vocabulary)
-    examples, chosen_example = _read_examples(file, limit, chosen)
+    signature = find(language)
+    examples, chosen_example = _read_examples(file, limit, chosen, signature)
+    read = [*examples, chosen_example]
+    texts = (text for example in read for _, _, text in example.equation.leaves())
+    leaves = Vocabulary.of_words(texts) if signature.words else Vocabulary.preset(vocabulary)
     for example in examples:
         for _, kind, text in example.equation.leaves():
             try:
                 leaves.row(kind, text)
             except VocabularyError as error:
                 raise DataError(str(error), example.source or None) from None
-    counts = summary.summarise(graph.from_expressions([example.equation for example in examples], leaves))
+    counts = summary.summarise(
+        graph.from_expressions([example.equation for example in examples], leaves, signature), signature, leaves
+    )
     print_json(dataclasses.asdict(counts)) if as_json else print(summary.text(counts))
     if output is None:
         return
     if output.suffix == network.SUFFIX:
-        network.write_graphml(network.to_networkx(graph.from_expressions([chosen_example.equation], leaves)), output)
+        chosen_graph = graph.from_expressions([chosen_example.equation], leaves, signature)
+        network.write_graphml(network.to_networkx(chosen_graph, signature, leaves), output)
     else:
         drawing.save(drawing.draw(chosen_example.equation), output)
 
@@ -95,7 +106,10 @@ def _inspect_runs(
     if output is not None and output.suffix == ".graphml":
         raise ConfigurationError("What a model does is drawn into a .png or .svg file. For .graphml, leave --run out.")
     runs = _open_runs(folders)
-    examples, chosen_example = _read_examples(file, limit, chosen)
+    signatures = {run.language.name: run.language for run in runs.values()}
+    if len(signatures) > 1:
+        raise ConfigurationError(f"The runs have different languages: {', '.join(signatures)}. Inspect them one at a time.")
+    examples, chosen_example = _read_examples(file, limit, chosen, *signatures.values())
     if chosen and html is None:
         examples = [chosen_example]
     elif chosen_example not in examples:
@@ -138,7 +152,7 @@ def _open_runs(folders: Sequence[Path]) -> "dict[str, Run]":
     raise ConfigurationError("Two runs have the same name. Give each run once; rename a folder to compare equal names.")
 
 
-def _read_examples(file: str, limit: int, chosen: str) -> "tuple[list[Example], Example]":
+def _read_examples(file: str, limit: int, chosen: str, signature: "Signature") -> "tuple[list[Example], Example]":
     """Return the first `limit` examples of a file (0: all), and the one with the chosen id ('': the first)."""
     from dgl_treestack.data import formats
     from dgl_treestack.errors import DataError
@@ -146,7 +160,7 @@ def _read_examples(file: str, limit: int, chosen: str) -> "tuple[list[Example], 
 
     examples: list[Example] = []
     chosen_example = None
-    for example in formats.read(find_data(file)):
+    for example in formats.read(find_data(file), signature):
         if not limit or len(examples) < limit:
             examples.append(example)
         if chosen_example is None and chosen in ("", example.id):

@@ -6,7 +6,7 @@ that the task adds. `atomic.write_json_lines` writes them.
 
 import json
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -63,6 +63,6 @@ def by_depth(records: Iterable[Record]) -> dict[int, list[Record]]:
 
 
 def majority(records: Sequence[Record]) -> float:
-    """Accuracy of always predicting the more frequent label, in percent; NaN without labels."""
+    """Accuracy of always predicting the most frequent label, in percent; NaN without labels."""
     labels = [record["label"] for record in records if record["label"] is not None]
-    return 100 * max(labels.count(0), labels.count(1)) / len(labels) if labels else math.nan
+    return 100 * max(Counter(labels).values()) / len(labels) if labels else math.nan

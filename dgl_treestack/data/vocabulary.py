@@ -3,8 +3,12 @@
 Two presets. `released` is the table of the authors' code: 34 rows, where only `One` and `Rational 0` are unified with the
 integers 1 and 0 (so `Half` and `Rational 1/2` differ). `canonical` has one row per value. In both, a number that has no row
 goes through the number encoder, and a variable or symbol that has no row is an error.
+
+A vocabulary of words, for signatures with leaves of any text, has the rule `words`: row 0 stands for all unknown leaves.
 """
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,14 +20,15 @@ VARIABLES = tuple(f"var_{i}" for i in range(10))
 LETTERS = dict(zip("xyzwuvtabc", VARIABLES, strict=True))
 
 MAX_NUMBER = 1e18  # for the number encoder: the square of a number must stay far below the largest float32
-RULES = ("released", "canonical")
+RULES = ("released", "canonical", "words")
+UNKNOWN = ""  # text of row 0 of a vocabulary of words, which no leaf has
 
 
 @dataclass(frozen=True)
 class Vocabulary:
     """Leaves in the order of the rows of an embedding table, and the rule by which leaves share a row.
 
-    unify: the rule, `released` or `canonical`; see the module. leaves: one (leaf class, text) per row.
+    unify: the rule, `released`, `canonical` or `words`; see the module. leaves: one (leaf class, text) per row.
 
     >>> Vocabulary.preset("released").row("One", "1") == Vocabulary.preset("released").row("Integer", "1")
     True
@@ -43,11 +48,20 @@ class Vocabulary:
             raise VocabularyError(unknown("vocabulary", name, PRESETS))
         return PRESETS[name]
 
+    @staticmethod
+    def of_words(texts: Iterable[str], least: int = 1) -> "Vocabulary":
+        """A vocabulary of the texts that occur at least `least` times, sorted, after row 0 for all others."""
+        counts = Counter(texts)
+        kept = sorted(text for text, count in counts.items() if count >= least)
+        return Vocabulary("words", tuple(("Word", text) for text in (UNKNOWN, *kept)))
+
     def __len__(self) -> int:
         return len(self.leaves)
 
     def _key(self, kind: str, text: str) -> tuple[str, str] | None:
         """The key that all leaves of a row have in common, None for a leaf that is always encoded as a number."""
+        if self.unify == "words":
+            return kind, text
         if kind == "Symbol":
             return kind, LETTERS.get(text, text)
         if self.unify == "canonical":
@@ -64,6 +78,8 @@ class Vocabulary:
 
     def row(self, kind: str, text: str) -> int | None:
         """The row of a leaf, or None when the number encoder embeds it. Raises VocabularyError when neither can."""
+        if self.unify == "words":
+            return self._rows.get(("Word", text), 0)
         key = self._key(kind, text)
         if key in self._rows and key is not None:
             return self._rows[key]

@@ -4,8 +4,8 @@ A `Signature` is a table of operators by name. Weights, files and checkpoints re
 its position. `MATH` is the signature of the papers: 25 unary functions, `Add`, `Mul`, `Pow`, `log` (argument, base) and
 the root `Equality`. Another domain defines its own signature.
 
-All signatures have the same leaf classes. A number's text is plain ASCII without leading zeros, so that it has the same
-meaning here, in Python and in SymPy:
+A signature has the leaf classes of mathematics, or the one class `Word`, whose text is any text. A number's text is plain
+ASCII without leading zeros, so that it has the same meaning here, in Python and in SymPy:
 
     Integer   3, -2                Rational        2/5, -1/2, 0
     Float     0.7, -2.5, 3.        Number          the same as Float: 1.29, 2, 1e-5
@@ -15,7 +15,7 @@ It has at most `MAX_CHARACTERS` characters: `truth` treats values within 1e-33 a
 
 import keyword
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property, lru_cache, partial
@@ -45,11 +45,19 @@ class Operator:
 
 @dataclass(frozen=True)
 class Signature:
-    """The operators of a domain, by name. `root` names the operator that relates two sides, if there is one."""
+    """The operators of a domain, by name, and its leaf classes.
+
+    root: the name of the operator that relates two sides, if there is one. words: whether leaves are of the class `Word`, any
+    text, instead of the classes of mathematics. notation: of texts: `infix`, `prefix`, or one of `expression.brackets`.
+    classes: names of the labels, for classification; none if labels are 0 and 1.
+    """
 
     name: str
     operators: tuple[Operator, ...]
     root: str | None = None
+    words: bool = False
+    notation: str = "prefix"
+    classes: tuple[str, ...] = ()
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -65,6 +73,11 @@ class Signature:
     def inner(self) -> tuple[Operator, ...]:
         """The operators that a cell has parameters for: all but the root."""
         return tuple(operator for operator in self.operators if operator.name != self.root)
+
+    @property
+    def leaf_classes(self) -> Mapping[str, str | None]:
+        """Leaf class -> its fixed text, or None for a class whose leaves differ in their text."""
+        return WORDS if self.words else LEAF_CLASSES
 
     def __getitem__(self, name: str) -> Operator:
         try:
@@ -130,6 +143,7 @@ MATH = Signature(
         Operator("Equality", 2, "="),
     ),
     root="Equality",
+    notation="infix",
 )
 
 MAX_CHARACTERS = 30
@@ -150,6 +164,7 @@ LEAF_CLASSES: dict[str, str | None] = {
     "Half": "1/2",
     "Blank": "_",
 }
+WORDS: dict[str, str | None] = {"Word": None}  # the leaf classes of a signature of words
 
 _INTEGER = r"(?:0|[1-9][0-9]*)"
 _DECIMAL = rf"[+-]?(?:{_INTEGER}(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{{1,3}})?"
@@ -167,6 +182,10 @@ _NUMBERS: dict[str, tuple[re.Pattern[str], str]] = {
 @lru_cache(maxsize=4096)  # few distinct leaves are read many times
 def check_leaf(kind: str, text: str | None) -> None:
     """Raise ExpressionError unless `text` can be the text of a leaf of class `kind`."""
+    if kind in WORDS:
+        if not text:
+            raise ExpressionError("A leaf needs a text, found none.")
+        return
     if not text or any(character.isspace() for character in text):
         raise ExpressionError(f"A leaf of class {kind!r} needs a text without spaces, found {_shortened(text)}.")
     fixed = LEAF_CLASSES[kind]

@@ -11,8 +11,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
 from dgl_treestack.errors import ExpressionError, unknown
-from dgl_treestack.expression import infix, prefix
-from dgl_treestack.expression.operators import LEAF_CLASSES, MATH, Node, Signature, check_leaf
+from dgl_treestack.expression import brackets, infix, prefix
+from dgl_treestack.expression.operators import MATH, Node, Signature, check_leaf
 
 if TYPE_CHECKING:
     import sympy
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class Expression:
     """A tree of operators and leaves, in flat arrays in pre-order: a node before its children, children in slot order.
 
-    names: per node, an operator of `signature` or a leaf class of `LEAF_CLASSES`.
+    names: per node, an operator or a leaf class of `signature`.
     texts: per node, the text of a leaf as it was written (`"x"`, `"2/5"`, `"1.29"`), None for an operator.
     arities: per node, its number of children.
 
@@ -43,8 +43,9 @@ class Expression:
             raise ExpressionError(
                 f"names, texts and arities differ in length: {len(self.names)}, {len(self.texts)}, {len(self.arities)}."
             )
+        leaf_classes = self.signature.leaf_classes
         for name, text, arity in zip(self.names, self.texts, self.arities, strict=True):
-            if name in LEAF_CLASSES:
+            if name in leaf_classes:
                 if arity:
                     raise ExpressionError(f"The leaf class {name!r} takes no operands, found {arity}.")
                 check_leaf(name, text)
@@ -52,14 +53,14 @@ class Expression:
                 declared = self.signature[name].arity
                 if arity < 1 or declared not in (None, arity):
                     expected = "at least one" if declared is None else str(declared)
+                    remedy = "" if self.signature.words else " Nest longer sums and products: Add(Add(x, 1), y)."
                     raise ExpressionError(
-                        f"{name!r} takes {expected} operand{'' if declared == 1 else 's'}, found {arity}. "
-                        f"Nest longer sums and products: Add(Add(x, 1), y)."
+                        f"{name!r} takes {expected} operand{'' if declared == 1 else 's'}, found {arity}.{remedy}"
                     )
                 if text is not None:
                     raise ExpressionError(f"The operator {name!r} carries no text, found {text!r}.")
             else:
-                raise ExpressionError(unknown("operator or leaf class", name, [*self.signature.names, *LEAF_CLASSES]))
+                raise ExpressionError(unknown("operator or leaf class", name, [*self.signature.names, *leaf_classes]))
         missing = 1  # operands
         for i, arity in enumerate(self.arities):
             if missing == 0:
@@ -73,7 +74,7 @@ class Expression:
     @classmethod
     def leaf(cls, kind: str, text: str | None = None, signature: Signature = MATH) -> Self:
         """A single leaf: `Expression.leaf("Symbol", "x")`, `Expression.leaf("Pi")`."""
-        return cls((kind,), (LEAF_CLASSES.get(kind) if text is None else text,), (0,), signature)
+        return cls((kind,), (signature.leaf_classes.get(kind) if text is None else text,), (0,), signature)
 
     @classmethod
     def node(cls, name: str, *children: "Expression") -> Self:
@@ -93,9 +94,15 @@ class Expression:
         return cls(tuple(names), tuple(texts), tuple(arities), signature)
 
     @classmethod
-    def parse(cls, text: str) -> Self:
-        """Read infix text. Raises ExpressionError pointing at the column. See `dgl_treestack.expression.infix`."""
-        return cls.from_nodes(infix.read(text))
+    def parse(cls, text: str, signature: Signature = MATH) -> Self:
+        """Read text in the notation of the signature: infix text of mathematics, see `dgl_treestack.expression.infix`.
+
+        Raises ExpressionError pointing at the column.
+        """
+        if signature.notation == "prefix":
+            return cls.from_prefix(text, signature)
+        read = infix.read(text) if signature.notation == "infix" else brackets.read(text, signature)
+        return cls.from_nodes(read, signature)
 
     @classmethod
     def from_prefix(cls, text: str, signature: Signature = MATH) -> Self:
@@ -112,6 +119,8 @@ class Expression:
     # Notations
 
     def __str__(self) -> str:
+        if self.signature.notation in brackets.NOTATIONS:
+            return brackets.write(self.names, self.texts, self.arities, self.signature.notation)
         return infix.write(self.names, self.texts, self.arities)
 
     def prefix(self) -> str:

@@ -36,7 +36,7 @@ def outline(traces: Mapping[str, Trace]) -> str:
 def score_text(trace: Trace) -> str:
     """Return as text a model's score of an equation, whether it is right, and dot product and cosine of the sides."""
     score, correct = trace.record["score"], trace.record["correct"]
-    text = f"score {score:+.3f}" if score is not None else "no score"
+    text = f"score {score:+.3f}" if score is not None else f"answer {trace.record.get('predicted', 'unknown')}"
     if trace.record.get("task") == "verification" and score is not None:
         text += f", P(holds) {1 / (1 + np.exp(-np.clip(score, -700, 700))):.3f}"
     if correct is not None:

@@ -79,7 +79,9 @@ def _saved_records(run: Run, examples: Sequence[Example]) -> dict[str, Record]:
     for file in {example.source.rsplit(":", 1)[0] for example in examples if example.source}:
         rows = run.read_records_by_checksum(sha256(Path(file)))
         if rows:
-            records_by_source |= {example.source: row for example, row in zip(formats.read(file), rows, strict=True)}
+            records_by_source |= {
+                example.source: row for example, row in zip(formats.read(file, run.language), rows, strict=True)
+            }
     return records_by_source
 
 

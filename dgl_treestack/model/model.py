@@ -91,7 +91,7 @@ class Model(nn.Module):
             raise ConfigurationError(unknown("model", str(name), [*cells.models(), *encoders.encoders()]))
         else:
             module = cells.build(name, signature.inner, len(vocabulary), hidden, **cell)
-        model = cls(module, [task_table()[task](hidden) for task in tasks], vocabulary, signature, masks=masks)
+        model = cls(module, [task_table()[task].build(hidden, signature) for task in tasks], vocabulary, signature, masks=masks)
         if seed is not None:
             model.reset_parameters(torch.Generator().manual_seed(seed))
         return model
@@ -173,7 +173,7 @@ class Model(nn.Module):
         keep: bool = False,
         task: str | None = None,
     ) -> Tensor:
-        """Return the output of every tree (B,).
+        """Return the outputs of all trees, (B,) or (B, K).
 
         batch: a batch of a `Dataset`, or a batched DGL graph with one tree per graph. engine, signals: see `propagate`; an
         encoder has no signals. generator: draws dropout masks in training, by default torch's global generator. keep: write the
@@ -215,7 +215,7 @@ class Model(nn.Module):
         return self._by_task(batch, lambda head, trees: head.correct(output[trees], targets[trees]).to(output))
 
     def _by_task(self, batch: Batch, function: Callable[[Task, Any], Tensor]) -> Tensor:
-        """Call a function once per head, with the indices of its trees, and return the values of all trees (B,)."""
+        """Call a function once per head, with the indices of its trees, and return the values of all trees (B, ...)."""
         result: Tensor | None = None
         for i, head in enumerate(self.heads.values()):
             is_of_head = batch.task == i
@@ -224,12 +224,12 @@ class Model(nn.Module):
             if is_of_head.any():
                 trees = torch.from_numpy(np.flatnonzero(is_of_head))
                 values = function(head, trees)
-                result = values.new_zeros(len(batch.task)) if result is None else result
+                result = values.new_zeros(len(batch.task), *values.shape[1:]) if result is None else result
                 result = result.index_copy(0, trees.to(values.device), values)
         assert result is not None  # every tree is of one of the heads
         return result
 
-    def record(self, dataset: Dataset, i: int, output: float) -> dict[str, Any]:
+    def record(self, dataset: Dataset, i: int, output: float | list[float]) -> dict[str, Any]:
         """Return the columns that the task adds to the record of example i."""
         head = list(self.heads.values())[dataset.task[i]]
         return {"task": head.name, **head.record(dataset.examples[i], dataset.items[i], output)}

@@ -17,14 +17,18 @@ SMALLEST_CLASS = 5  # value classes with fewer expressions are left out of `clus
 def classification(rows: Sequence[Record]) -> dict[str, float]:
     """Return accuracy, precision, recall and F1 in per cent; the positive class is a correct equation, as in the papers.
 
-    Rows without labels, as of numeric tasks, have an accuracy only.
+    Rows whose labels are names of classes have accuracy and macro F1: the mean of F1 over the classes that occur as label or as
+    answer. Rows without labels, as of numeric tasks, have an accuracy only.
     """
-    from sklearn.metrics import precision_recall_fscore_support
+    from sklearn.metrics import f1_score, precision_recall_fscore_support
 
     labelled = [record for record in rows if record["label"] is not None and record["correct"] is not None]
     if not labelled:
         return {"accuracy": records.accuracy(rows)}
     labels = [record["label"] for record in labelled]
+    if all("predicted" in record and isinstance(record["label"], str) for record in labelled):
+        macro = f1_score(labels, [record["predicted"] for record in labelled], average="macro", zero_division=0.0)
+        return {"accuracy": records.accuracy(rows), "macro F1": 100 * float(macro)}
     predictions = [record["label"] if record["correct"] else 1 - record["label"] for record in labelled]
     precision, recall, f1, _ = precision_recall_fscore_support(labels, predictions, average="binary", zero_division=0.0)
     return {"accuracy": records.accuracy(rows), "precision": 100 * precision, "recall": 100 * recall, "f1": 100 * f1}

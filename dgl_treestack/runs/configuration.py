@@ -63,13 +63,16 @@ class ModelConfig:
 
 @dataclass(frozen=True)
 class DataConfig:
-    """The data of a run: files of equations, or `bundled:...` for those in the package.
+    """The data of a run: files of examples, or `bundled:...` for those in the package.
+
+    language: its name, or the path of a .toml file (`expression.language`).
 
     train, validation, test: files for training, for selecting the best weights, and for evaluating them at the end.
     max_depth, min_depth: depths of the training and validation equations; a max_depth of 0 is no limit. percent: share of the
     training equations, selected by pair; a larger share contains every smaller one.
     """
 
+    language: str = "math"
     train: tuple[str, ...] = ()
     validation: tuple[str, ...] = ()
     test: tuple[str, ...] = ()

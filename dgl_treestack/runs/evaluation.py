@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -54,10 +55,14 @@ def make_records(model: Model, dataset: Dataset, engine: str = "levels") -> Iter
             example = dataset.examples[i]
             row: Record = {"pair": example.pair} if example.pair else {}
             for name, entry in model.record(dataset, i, value).items():
-                row[name] = None if isinstance(entry, float) and not math.isfinite(entry) else entry
+                row[name] = [_finite(number) for number in entry] if isinstance(entry, list) else _finite(entry)
             row["correct"] = None if np.isnan(dataset.targets[i]) else bool(correct)
             yield records.of_example(example, **row)
             i += 1
+
+
+def _finite(entry: Any) -> Any:
+    return None if isinstance(entry, float) and not math.isfinite(entry) else entry
 
 
 def evaluate(
@@ -67,9 +72,9 @@ def evaluate(
 
     Raises DataError for a file without equations.
     """
-    examples = formats.read_examples([data])
+    examples = formats.read_examples([data], signature=run.language)
     if not examples:
-        raise DataError("There are no equations in the file.", data)
+        raise DataError("There are no examples in the file.", data)
     model = run.load_model(dtype)
     rows = list(make_records(model, model.prepare(examples), engine))
     if output is not None:

@@ -14,7 +14,7 @@ import torch
 
 from dgl_treestack import atomic, resources
 from dgl_treestack.data import records
-from dgl_treestack.errors import CheckpointError, unknown
+from dgl_treestack.errors import CheckpointError, ConfigurationError, unknown
 from dgl_treestack.model.model import Model
 from dgl_treestack.runs.run import Run
 
@@ -45,12 +45,18 @@ dgl_treestack.runs.pretrained RUN`.
 
 
 def open_run(folder: Path | None) -> Run:
-    """Return a run folder, or the model of the package for None.
+    """Return a run on equations from its folder, or the model of the package for None.
 
-    Raises CheckpointError for a folder that is not a run, and when the weights of the package's model have changed.
+    Raises CheckpointError for a folder that is not a run, and when the weights of the package's model have changed;
+    ConfigurationError for a run on trees of another language.
     """
     if folder is not None:
-        return Run.open(folder)
+        run = Run.open(folder)
+        if run.language.words:
+            raise ConfigurationError(
+                f"{folder} has trees of the language {run.language.name!r}, not equations. Ask it with `treestack predict`."
+            )
+        return run
     run = Run(FOLDER)
     if not run.best.is_file() or hashlib.sha256(run.best.read_bytes()).hexdigest() != card()["weights"]["sha256"]:
         raise CheckpointError(f"{run.best} has changed since it was packed. Install the package again.")

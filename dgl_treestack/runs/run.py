@@ -2,6 +2,7 @@
 
 config.toml         fully resolved; runs that differ only in their seed share its hash
 environment.json    versions, device, commit, seed, checksums and sizes of the data
+language.toml       the language, unless it is `math`
 vocabulary.json     rows of the embedding table
 metrics.jsonl       one row per epoch
 records/<data>.jsonl, records/sources.json
@@ -26,6 +27,8 @@ from dgl_treestack.data import records
 from dgl_treestack.data.records import Record
 from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.errors import CheckpointError, DataError
+from dgl_treestack.expression import language
+from dgl_treestack.expression.operators import MATH, Signature
 from dgl_treestack.resources import BUNDLED, find_data, sha256, versions
 from dgl_treestack.runs import configuration
 from dgl_treestack.runs.configuration import ModelConfig, RunConfig
@@ -66,12 +69,25 @@ class Run:
         return run
 
     @classmethod
-    def create(cls, folder: Path, config: RunConfig, seed: int, environment: Mapping[str, Any]) -> Self:
-        """Create a folder with the description of a run. Raises OutputError."""
-        vocabulary = Vocabulary.preset(config.model.vocabulary)
+    def create(
+        cls,
+        folder: Path,
+        config: RunConfig,
+        seed: int,
+        environment: Mapping[str, Any],
+        vocabulary: Vocabulary | None = None,
+        signature: Signature = MATH,
+    ) -> Self:
+        """Create a folder with the description of a run. vocabulary: by default the preset of the configuration.
+
+        Raises OutputError.
+        """
+        vocabulary = Vocabulary.preset(config.model.vocabulary) if vocabulary is None else vocabulary
         content = {"seed": seed, "config": config.hash, **environment}
         atomic.write_text(folder / "config.toml", configuration.dump(config))
         atomic.write_text(folder / "vocabulary.json", json.dumps(vocabulary.to_dict(), indent=1) + "\n")
+        if signature.words:
+            atomic.write_text(folder / "language.toml", language.to_toml(signature))
         atomic.write_text(folder / "environment.json", json.dumps(content, indent=1) + "\n")
         return cls(folder)
 
@@ -83,6 +99,17 @@ class Run:
     def config(self) -> RunConfig:
         """The configuration of the run."""
         return configuration.load(self.folder / "config.toml")
+
+    @cached_property
+    def language(self) -> Signature:
+        """The language of the run's trees, from its folder. Raises ConfigurationError."""
+        file = self.folder / "language.toml"
+        return language.read(file) if file.exists() else language.find(self.config.data.language)
+
+    @cached_property
+    def vocabulary(self) -> Vocabulary:
+        """The vocabulary of the run."""
+        return Vocabulary.from_dict(self.read_json("vocabulary.json"))
 
     @cached_property
     def environment(self) -> dict[str, Any]:
@@ -105,7 +132,7 @@ class Run:
         import torch
 
         tensors, _ = read_weights(self.best)
-        model = build_model(self.config.model, Vocabulary.from_dict(self.read_json("vocabulary.json")))
+        model = build_model(self.config.model, self.vocabulary, self.language)
         load_into(model, tensors, self.best)
         return model.to(dtype or torch.float32).eval()
 
@@ -188,8 +215,11 @@ class Run:
         return sources
 
 
-def build_model(config: ModelConfig, vocabulary: Vocabulary | None = None) -> "Model":
-    """Return the model of a configuration, its parameters uninitialised. Raises ConfigurationError, VocabularyError."""
+def build_model(config: ModelConfig, vocabulary: Vocabulary | None = None, signature: Signature = MATH) -> "Model":
+    """Return the model of a configuration, its parameters uninitialised. Raises ConfigurationError, VocabularyError.
+
+    vocabulary: by default the preset of the configuration.
+    """
     from dgl_treestack.model.model import Model
 
     return Model.build(
@@ -197,6 +227,7 @@ def build_model(config: ModelConfig, vocabulary: Vocabulary | None = None) -> "M
         config.hidden,
         Vocabulary.preset(config.vocabulary) if vocabulary is None else vocabulary,
         config.tasks,
+        signature,
         masks=config.masks,
         dropout=config.dropout,
         share=config.share,

@@ -1,4 +1,4 @@
-"""Tasks, one file each: what a model predicts for an equation, the head, the loss, and when an output is correct.
+"""Tasks, one file each: what a model predicts for a tree, the head, the loss, and when an output is correct.
 
 A task's file defines a class derived from `Task`, and `TASK`, that class. Other tasks are added by `register_task`, or by an
 entry point of the group `dgl_treestack.tasks` in their package, which names the class.
@@ -11,7 +11,7 @@ import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +20,7 @@ from dgl_treestack.cells import draw_linear
 from dgl_treestack.data.formats import Example
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.expression import Expression
+from dgl_treestack.expression.operators import Signature
 
 GROUP = "dgl_treestack.tasks"  # of entry points
 
@@ -40,11 +41,17 @@ class Task(nn.Module, abc.ABC):
 
     `name` is the task's name in configurations. In a model with several tasks, an example belongs to the first that accepts it.
     `compares_sides`: whether trees must be equations, because `forward` reads the two sides of the root.
+    Outputs are one number per tree (B,), or a row of them (B, K).
     A subclass defines `accepts`, `forward`, `loss` and `correct`, and the other methods where the defaults do not fit.
     """
 
     name: ClassVar[str]
     compares_sides: ClassVar[bool] = False
+
+    @classmethod
+    def build(cls, hidden: int, language: Signature) -> Self:
+        """Return the task for trees of a language. Raises ConfigurationError if it does not fit the language."""
+        return cls(hidden)
 
     @abc.abstractmethod
     def accepts(self, example: Example) -> bool:
@@ -56,20 +63,20 @@ class Task(nn.Module, abc.ABC):
 
     @abc.abstractmethod
     def forward(self, h: NodeStates, roots: Tensor, sides: Tensor) -> Tensor:
-        """Return one output per tree (B,).
+        """Return the outputs of the trees, (B,) or (B, K).
 
         roots: (B,) nodes. sides: (B, 2) the first two children of the roots, -1 where there are none.
         """
 
     @abc.abstractmethod
     def loss(self, output: Tensor, target: Tensor) -> Tensor:
-        """Return the loss of every output (B,)."""
+        """Return the loss of every tree (B,). target: (B,), NaN where unknown, and so is the loss."""
 
     @abc.abstractmethod
     def correct(self, output: Tensor, target: Tensor) -> Tensor:
-        """Return whether each output is correct (B,)."""
+        """Return whether the output of each tree is correct (B,)."""
 
-    def record(self, example: Example, item: Item, output: float) -> dict[str, Any]:
+    def record(self, example: Example, item: Item, output: float | list[float]) -> dict[str, Any]:
         """Return the columns that the task adds to an example's record: by default `score`, the output."""
         return {"score": output}
 

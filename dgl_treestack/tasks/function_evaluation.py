@@ -60,7 +60,7 @@ class FunctionEvaluation(Task):
         close = (output - target).abs() <= TOLERANCE * torch.maximum(output.abs(), target.abs())
         return close & output.isfinite() & target.isfinite()
 
-    def record(self, example: Example, item: Item, output: float) -> dict[str, Any]:
+    def record(self, example: Example, item: Item, output: float | list[float]) -> dict[str, Any]:
         equation = example.equation
         assert isinstance(equation, Equation)
         decoded_left = _constant(equation.right) is not None

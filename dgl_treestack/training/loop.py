@@ -7,7 +7,7 @@ All randomness is a function of seed, epoch and step, so the state of a run is i
 import gc
 import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any, Literal
 
@@ -17,8 +17,12 @@ from tqdm.auto import tqdm
 
 from dgl_treestack import atomic
 from dgl_treestack.data import formats, records
+from dgl_treestack.data.formats import Example
+from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.encoders import Encoder
 from dgl_treestack.errors import CheckpointError, ConfigurationError, DivergenceError
+from dgl_treestack.expression import language
+from dgl_treestack.expression.operators import Signature
 from dgl_treestack.model.dataset import Batch, Dataset
 from dgl_treestack.model.model import Model
 from dgl_treestack.model.tree_dataset import TreeDataset
@@ -55,26 +59,29 @@ class Training:
         self.run, self.config, self.seed = run, config, seed
         self.log = logging.LoggerAdapter(logger, {"run": run.folder.name})
         self.device, self.quiet = torch.device(device), quiet
-        self.model = build_model(config.model)
+        self.language = run.language if run.has_description() else language.find(config.data.language)
+        train_examples, validation_examples = (self._examples(kind, data or {}) for kind in ("train", "validation"))
+        vocabulary = run.vocabulary if run.has_description() else _vocabulary(config, self.language, train_examples)
+        self.model = build_model(config.model, vocabulary, self.language)
         self.model.reset_parameters(torch_generator(seed, "initial values"))
         self.model.to(self.device)
-        self.train_set: Dataset = self._prepare("train", data or {})
-        self.validation_set: Dataset = self._prepare("validation", data or {})
+        self.train_set: Dataset = self.model.prepare(train_examples)
+        self.validation_set: Dataset = self.model.prepare(validation_examples)
         self.adam = NamedAdam(self.model, config.optimizer)
         atomic.remove_leftovers(run.folder)
         recorded = run.environment if run.has_description() else {}
         self.engine = choose_engine(config, self.model, self.train_set, recorded, self.device)
         self.progress = state.load(run.last, self.model, self.adam) if run.last.exists() else Progress()
 
-    def _prepare(self, kind: Kind, data: DataSets) -> Dataset:
-        """Prepare the labelled equations of the configured depths, from `data` or the configuration's files."""
+    def _examples(self, kind: Kind, data: DataSets) -> list[Example]:
+        """The labelled examples of the configured depths, from `data` or the configuration's files."""
         config = self.config.data
         names, percent = (config.train, config.percent) if kind == "train" else (config.validation, 100.0)
-        available = data[kind].examples if kind in data else formats.read_examples(names, percent)
+        available = data[kind].examples if kind in data else formats.read_examples(names, percent, self.language)
         examples = [example for example in available if example.label is not None and example.equation.depth in config.depths]
         if not examples:
-            raise ConfigurationError(f"'data.{kind}' of {self.config.name!r} has no labelled equations: {list(names)}.")
-        return self.model.prepare(examples)
+            raise ConfigurationError(f"'data.{kind}' of {self.config.name!r} has no labelled examples: {list(names)}.")
+        return examples
 
     def train(self) -> None:
         """Train to the last epoch, evaluate the test sets with the best weights, write DONE."""
@@ -193,6 +200,20 @@ class Training:
             rows = evaluation.evaluate(self.run, name, engine=self.config.engine)
             self.log.info("%s on %s: accuracy %.1f %%", self.run.folder.name, name, records.accuracy(rows))
         atomic.write_text(self.run.done, f"best epoch {self.progress.best_epoch}\n")
+
+
+def _vocabulary(config: RunConfig, signature: Signature, examples: Sequence[Example]) -> Vocabulary:
+    """The vocabulary of a new run: a preset, or the words of the training examples. Raises ConfigurationError."""
+    name = config.model.vocabulary
+    if signature.words != (name == "train"):
+        reason = "leaves are words" if signature.words else "leaves are numbers and variables"
+        remedy = "'train', the words of the training data" if signature.words else "a preset, such as 'canonical'"
+        raise ConfigurationError(
+            f"'model.vocabulary' is {name!r}, but in the language {signature.name!r} {reason}. Set {remedy}."
+        )
+    if name != "train":
+        return Vocabulary.preset(name)
+    return Vocabulary.of_words(text for example in examples for _, _, text in example.equation.leaves())
 
 
 def choose_engine(

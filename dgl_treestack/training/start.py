@@ -48,13 +48,17 @@ def start(
         _check_resumable(run, fingerprints)
     else:
         training = Training(run, config, seed, device=device, quiet=quiet, data=data)
-        files = dict.fromkeys((*config.data.train, *config.data.validation, *config.data.test))
+        data_config = config.data
+        languages = [data_config.language] if data_config.language.endswith(".toml") else []
+        files = dict.fromkeys((*languages, *data_config.train, *data_config.validation, *data_config.test))
         origin = {
             "kernels": "compiled" if training.engine == "levels/compiled" else "none",
             "data": {name: sha256(find_data(name)) for name in files} | fingerprints,
             "equations": {"train": len(training.train_set), "validation": len(training.validation_set)},
         }
-        Run.create(run.folder, config, seed, {**describe_environment(device), **origin})
+        model = training.model
+        environment = {**describe_environment(device), **origin}
+        Run.create(run.folder, config, seed, environment, model.vocabulary, model.signature)
     with locked(run.folder):
         if run.done.exists():
             logger.info("%s is done already", run.folder, extra={"run": run.folder.name})

@@ -83,7 +83,7 @@ def line(**changes):
         (line(lable=1), "Did you mean 'label'"),
         (line(label=2), "write 1 for correct"),
         (line(label="1"), "'label' must be int or null"),
-        (line(label=True), "'label' must be int or null"),
+        (line(label=True), "'label' must be int or str or null"),
         (line(label=0), "certificate says 'holds'"),
         (line(depth=3), "the tree has 2"),
         (line(text="x + 0 = "), "invalid syntax"),
@@ -246,7 +246,9 @@ def test_files_of_another_signature_are_read_back(tmp_path):
     formats.write(tmp_path / "a.jsonl", examples)
     again = list(formats.read(tmp_path / "a.jsonl", logic))
     assert again == examples and [example.equation.signature for example in again] == [logic, logic]
-    with pytest.raises(DataError, match=r"a.jsonl:1: Its operators are those of 'logic', not of 'math'. Read"):
+    with pytest.raises(
+        DataError, match=r"a.jsonl:1: Its operators are those of 'logic', not of 'math'. Give the run the language"
+    ):
         list(formats.read(tmp_path / "a.jsonl"))
     formats.write(tmp_path / "b.jsonl", [Example(Equation.parse("x = y"))])
     with pytest.raises(DataError, match="those of 'math', not of 'logic'"):

@@ -1,4 +1,5 @@
-"""Files of equations: our JSON Lines (suffix `.jsonl`) and the authors' JSON (`.json`), each also with `.gz`.
+"""Files of examples: our JSON Lines (suffix `.jsonl`), the authors' JSON (`.json`), and label and trees separated by tabs
+(`.tsv`), each also with `.gz`.
 
 Both are read as a stream of `Example`; every error names the file and the line. Our format has one equation per line;
 `data/README.md` has its schema.
@@ -13,21 +14,22 @@ from pathlib import Path
 from typing import Any
 
 from dgl_treestack import atomic
-from dgl_treestack.data.formats import authors
+from dgl_treestack.data.formats import authors, tabular
 from dgl_treestack.data.formats.example import Example as Example
+from dgl_treestack.data.formats.example import class_label
 from dgl_treestack.errors import DataError, ExpressionError, unknown
 from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.expression.operators import MATH, Signature
 from dgl_treestack.resources import find_data
 
-SUFFIXES = (".jsonl", ".json", ".jsonl.gz", ".json.gz")
+SUFFIXES = (".jsonl", ".json", ".tsv", ".jsonl.gz", ".json.gz", ".tsv.gz")
 MAX_LINE = 20_000_000  # bytes
 MAX_INFIX_DEPTH = 60  # deeper trees are written in prefix form
 
 _VERDICT_OF_LABEL = {1: "holds", 0: "refuted"}
 _TYPES: dict[str, tuple[type, ...]] = {
     "id": (str,),
-    "label": (int, type(None)),
+    "label": (int, str, type(None)),
     "depth": (int,),
     "text": (str,),
     "prefix": (str,),
@@ -47,16 +49,21 @@ def read(path: Path | str, signature: Signature = MATH) -> Iterator[Example]:
     Raises DataError with file and line.
     """
     path = Path(path)
-    return authors.read(path) if _is_authors(path) else _read_json_lines(path, signature)
+    suffix = _suffix(path)
+    if suffix == ".json":
+        return authors.read(path)
+    if suffix == ".tsv":
+        return tabular.read(path, _decompressed_lines(path), signature)
+    return _read_json_lines(path, signature)
 
 
-def read_examples(names: Sequence[str], percent: float = 100.0) -> list[Example]:
+def read_examples(names: Sequence[str], percent: float = 100.0, signature: Signature = MATH) -> list[Example]:
     """The examples of files, by path or bundled name, in file order.
 
     percent: the approximate share to keep. A hash of the pair's name selects them, so that pairs stay together, every run keeps
     the same examples, and a larger share contains every smaller one.
     """
-    examples = [example for name in names for example in read(find_data(name))]
+    examples = [example for name in names for example in read(find_data(name), signature)]
     if percent >= 100:
         return examples
     return [example for example in examples if 100 * zlib.crc32((example.pair or example.id).encode()) / 2**32 < percent]
@@ -65,17 +72,21 @@ def read_examples(names: Sequence[str], percent: float = 100.0) -> list[Example]
 def write(path: Path | str, examples: Iterable[Example]) -> int:
     """Write examples atomically and return their number; the same examples give the same bytes."""
     path, examples = Path(path), list(examples)
-    text = authors.write(examples) if _is_authors(path) else "".join(json.dumps(to_dict(e)) + "\n" for e in examples)
+    suffix = _suffix(path)
+    if suffix == ".jsonl":
+        text = "".join(json.dumps(to_dict(example)) + "\n" for example in examples)
+    else:
+        text = (authors if suffix == ".json" else tabular).write(examples)
     content = text.encode()
     atomic.write_bytes(path, gzip.compress(content, mtime=0) if path.suffix == ".gz" else content)
     return len(examples)
 
 
-def _is_authors(path: Path) -> bool:
-    """Whether the suffix is that of the authors' JSON. Raises DataError for a suffix of neither format."""
+def _suffix(path: Path) -> str:
+    """The suffix of a path without `.gz`. Raises DataError for a suffix of no format."""
     if not path.name.endswith(SUFFIXES):
         raise DataError(f"A file of equations ends in one of {', '.join(SUFFIXES)}.", path)
-    return path.name.removesuffix(".gz").endswith(".json")
+    return Path(path.name.removesuffix(".gz")).suffix
 
 
 def _read_json_lines(path: Path, signature: Signature) -> Iterator[Example]:
@@ -144,23 +155,23 @@ def from_dict(data: dict[str, Any], source: str = "", signature: Signature = MAT
     if data.get("signature", MATH.name) != signature.name:
         raise DataError(
             f"Its operators are those of {data.get('signature', MATH.name)!r}, not of {signature.name!r}. "
-            "Read it in Python, with its own signature: formats.read(path, signature); commands read 'math' only."
+            "Give the run the language of the file, [data] language, or read it in Python: formats.read(path, signature)."
         )
-    if "text" in data and signature is not MATH:
-        raise DataError(
-            f"Infix text, key 'text', is read for {MATH.name!r} alone. Write trees of {signature.name!r} as 'prefix'."
-        )
-    tree = Expression.parse(data["text"]) if "text" in data else Expression.from_prefix(data["prefix"], signature)
+    if "text" in data and signature.notation == "prefix":
+        raise DataError(f"{signature.name!r} has no notation for the key 'text'. Write its trees as 'prefix'.")
+    tree = Expression.parse(data["text"], signature) if "text" in data else Expression.from_prefix(data["prefix"], signature)
     if tree.names[0] == tree.signature.root:
         tree = Equation(tree.names, tree.texts, tree.arities, tree.signature)
     if data.get("depth", tree.depth) != tree.depth:
         raise DataError(f"'depth' says {data['depth']}, the tree has {tree.depth} (a leaf is 0, '=' counts). Correct it.")
     if not 0 <= data.get("blank", 0) < tree.size:
         raise DataError(f"'blank' is node {data['blank']} of a tree with {tree.size} nodes.")
-    label, certificate = data.get("label"), data.get("certificate")
-    if label not in (0, 1, None):
-        raise DataError(f"'label' is {label}; write 1 for correct, 0 for incorrect, null for unknown.")
-    verdict = None if label is None else _VERDICT_OF_LABEL[label]
+    certificate = data.get("certificate")
+    label = data.get("label")
+    if isinstance(label, str) and not signature.classes:
+        raise DataError(f"'label' must be int or null, found {label!r}.")
+    label = None if label is None else class_label(label, signature)
+    verdict = _VERDICT_OF_LABEL[label] if isinstance(label, int) else None
     if verdict and certificate and certificate.get("verdict", verdict) != verdict:
         raise DataError(f"'label' is {label} but the certificate says {certificate['verdict']!r}. One of them is wrong.")
     return Example(
@@ -181,7 +192,8 @@ def to_dict(example: Example) -> dict[str, Any]:
     """One line of our format as plain data; empty fields are left out."""
     tree = example.equation
     is_math = tree.signature.name == MATH.name
-    notation = {"text": str(tree)} if is_math and tree.depth <= MAX_INFIX_DEPTH else {"prefix": tree.prefix()}
+    has_text = tree.depth <= MAX_INFIX_DEPTH if is_math else tree.signature.words
+    notation = {"text": str(tree)} if has_text else {"prefix": tree.prefix()}
     line = {
         "id": example.id,
         "label": example.label,

@@ -1,0 +1,60 @@
+"""Classification: which class of its language does a tree belong to?"""
+
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from dgl_treestack.data.formats import Example
+from dgl_treestack.errors import ConfigurationError
+from dgl_treestack.expression import Equation
+from dgl_treestack.expression.operators import Signature
+from dgl_treestack.tasks import Item, NodeStates, Task
+
+
+class Classification(Task):
+    """A linear layer and a softmax over the K classes of the language, on the state of the root:
+
+        P(class) = softmax(W h + b)
+
+    Shapes: W (K, H), b (K,); outputs (B, K) before the softmax. The loss is the cross entropy. An output is correct
+    if its largest number is that of the label's class.
+    """
+
+    name = "classification"
+
+    def __init__(self, hidden: int, classes: tuple[str, ...]):
+        super().__init__()
+        self.classes = classes
+        self.decoder = nn.Linear(hidden, len(classes))
+
+    @classmethod
+    def build(cls, hidden: int, language: Signature) -> Self:
+        if not language.classes:
+            raise ConfigurationError(f"The language {language.name!r} has no classes, which the task {cls.name!r} predicts.")
+        return cls(hidden, language.classes)
+
+    def accepts(self, example: Example) -> bool:
+        return not isinstance(example.equation, Equation)
+
+    def prepare(self, example: Example) -> Item:
+        return Item(example.equation, float("nan") if example.label is None else self.classes.index(str(example.label)))
+
+    def forward(self, h: NodeStates, roots: Tensor, sides: Tensor) -> Tensor:
+        return self.decoder(h(roots))
+
+    def loss(self, output: Tensor, target: Tensor) -> Tensor:
+        losses = functional.cross_entropy(output, target.nan_to_num().long(), reduction="none")
+        return torch.where(target.isnan(), target, losses)
+
+    def correct(self, output: Tensor, target: Tensor) -> Tensor:
+        return output.argmax(1) == target
+
+    def record(self, example: Example, item: Item, output: float | list[float]) -> dict[str, Any]:
+        assert isinstance(output, list)
+        answer = max(range(len(output)), key=output.__getitem__)
+        return {"predicted": self.classes[answer], "scores": output}
+
+
+TASK = Classification

@@ -1,0 +1,202 @@
+"""Trees of an invented language, by commands alone: trained, stopped, resumed, evaluated, drawn, inspected, asked."""
+
+import json
+import os
+import random
+import signal
+
+import pytest
+import torch
+from each_case import assert_each
+
+from dgl_treestack.cli import main
+from dgl_treestack.data.formats import Example
+from dgl_treestack.data.vocabulary import Vocabulary
+from dgl_treestack.errors import ConfigurationError
+from dgl_treestack.expression import Equation, Expression
+from dgl_treestack.expression.language import find
+from dgl_treestack.model.model import Model
+from dgl_treestack.runs.run import Run
+from dgl_treestack.training.loop import Training
+
+LANGUAGE = """
+classes = ["low", "middle", "high"]
+{root}
+[operators]
+most = 2
+least = 2
+turn = 1
+{pair}
+"""
+CONFIG = """
+name = "own"
+batch_size = 16
+checkpoint_steps = 3
+[model]
+name = "tree_smu"
+hidden = 8
+dropout = 0.1
+vocabulary = "train"
+tasks = ["{task}"]
+settings = {{ stack_size = 2 }}
+[data]
+language = "own.toml"
+train = ["train.tsv"]
+validation = ["validation.tsv"]
+test = ["test.tsv"]
+[optimizer]
+learning_rate = 0.02
+[schedule]
+epochs = 6
+"""
+WORDS = ["low", "middle", "high", "it's (not) so"]
+FUNCTIONS = {"most": max, "least": min, "turn": lambda value: 2 - value}
+
+
+def tree(rng, depth):
+    """A text and its value, 0 to 2."""
+    if not depth:
+        value = rng.randrange(4)
+        return json.dumps(WORDS[value]) if value == 3 else WORDS[value], min(value, 2)
+    name = rng.choice(list(FUNCTIONS))
+    children = [tree(rng, rng.randrange(depth)) for _ in range(1 if name == "turn" else 2)]
+    return f"({name} {' '.join(text for text, _ in children)})", FUNCTIONS[name](*(value for _, value in children))
+
+
+def write_files(folder, *, pairs):
+    """A language, data and a configuration. The label of a pair is the difference of its values, from -2 to 2, as a sign."""
+    folder.joinpath("own.toml").write_text(
+        LANGUAGE.format(root='root = "two"' if pairs else "", pair="two = 2" if pairs else "")
+    )
+    folder.joinpath("run.toml").write_text(CONFIG.format(task="relation" if pairs else "classification"))
+    names = ("low", "middle", "high")
+    for number, (name, count) in enumerate({"train": 200, "validation": 60, "test": 200}.items()):
+        rng, lines = random.Random(number), []
+        for _ in range(count):
+            trees = [tree(rng, rng.randrange(4)) for _ in range(1 + pairs)]
+            value = trees[0][1]
+            label = names[value] if not pairs else names[1 + (value > trees[1][1]) - (value < trees[1][1])]
+            lines.append("\t".join([label, *(text for text, _ in trees)]))
+        folder.joinpath(f"{name}.tsv").write_text("\n".join(lines) + "\n")
+
+
+def treestack(capsys, *arguments, code=0):
+    with pytest.raises(SystemExit) as exit:
+        main([str(argument) for argument in arguments])
+    printed = capsys.readouterr()
+    assert (exit.value.code or 0) == code, printed.err
+    return printed.err if code else printed.out
+
+
+@pytest.mark.parametrize("pairs", [False, True])
+def test_from_a_file_to_a_curve(tmp_path, monkeypatch, capsys, pairs):
+    monkeypatch.chdir(tmp_path)
+    write_files(tmp_path, pairs=pairs)
+    treestack(capsys, "train", "run.toml", "--output-dir", "whole", "--quiet")
+    stop_after(7, monkeypatch)
+    treestack(capsys, "train", "run.toml", "--output-dir", "stopped", "--quiet", code=130)
+    monkeypatch.undo()
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own.toml").rename("gone.toml")  # a run needs its own copy alone
+    (tmp_path / "own.toml").write_text((tmp_path / "gone.toml").read_text() + "more = 1\n")
+    assert "own.toml has changed since" in treestack(capsys, "train", "run.toml", "--output-dir", "stopped", "--resume", code=2)
+    (tmp_path / "own.toml").unlink()
+    whole, stopped = Run.open("whole/own-0"), Run.open("stopped/own-0")
+    assert whole.language.classes == ("low", "middle", "high") and not stopped.done.exists()
+    treestack(capsys, "train", "run.toml", "--output-dir", "stopped", "--resume", "--quiet")
+    assert whole.metrics.read_text() == stopped.metrics.read_text()
+    assert whole.read_records("test.tsv") == stopped.read_records("test.tsv")
+    accuracy = json.loads(treestack(capsys, "evaluate", "whole/own-0", "test.tsv", "--json"))
+    assert accuracy["accuracy"] > 60 and 0 < accuracy["macro F1"] <= 100
+    assert "| own | tree_smu | 200 |" in treestack(capsys, "report", "whole/own-0")
+    treestack(capsys, "plot", "depth", "whole/own-0", "--output", "depth.svg")
+    shown = treestack(capsys, "inspect", "test.tsv", "--run", "whole/own-0", "--output", "tree.svg", "--html", "page.html")
+    assert "200 equations with labels" in shown
+    counted = treestack(capsys, "inspect", "test.tsv", "--language", "gone.toml", "--output", "tree.graphml")
+    assert "graphs 200" in counted and "turn" in counted
+    assert {"depth.svg", "tree.svg", "page.html", "tree.graphml"} <= {path.name for path in tmp_path.iterdir()}
+    text = '(two (turn "unheard of") low)' if pairs else '(turn "unheard of")'
+    answer, again = treestack(capsys, "predict", text, "--run", "whole/own-0").strip().split("\t")
+    assert answer in ("low", "middle", "high") and again == text
+    treestack(capsys, "predict", "test.tsv", "--run", "whole/own-0", "--output", "answers.jsonl")
+    answers = [json.loads(line) for line in (tmp_path / "answers.jsonl").read_text().splitlines()]
+    assert answers == whole.read_records("test.tsv")
+    assert "not equations" in treestack(capsys, "verify", "x = x", "--run", "whole/own-0", code=2)
+    assert "not equations" in treestack(capsys, "complete", "x = _", "--run", "whole/own-0", code=2)
+
+
+def stop_after(steps, monkeypatch):
+    """Raise a signal at a step of training."""
+    step, count = Training._step, iter(range(steps))
+
+    def stopping(training, *arguments):
+        if next(count, None) is None:
+            os.kill(os.getpid(), signal.SIGINT)
+        return step(training, *arguments)
+
+    monkeypatch.setattr(Training, "_step", stopping)
+
+
+FAULTS = {
+    "a preset vocabulary": (('vocabulary = "train"', 'vocabulary = "canonical"'), "leaves are words. Set 'train'"),
+    "a task of equations": (('["classification"]', '["verification"]'), "fits none of the model's tasks"),
+    "an unknown language": (('language = "own.toml"', 'language = "owm"'), "Unknown language 'owm'"),
+    "a language without classes": (("", ""), "has no classes, which the task 'classification' predicts"),
+    "no language": (('language = "own.toml"\n', ""), "leaves are numbers and variables"),
+}
+
+
+def test_what_does_not_fit_is_one_error(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+
+    def assert_refused(change, message):
+        write_files(tmp_path, pairs=False)
+        config, language = tmp_path / "run.toml", tmp_path / "own.toml"
+        config.write_text(config.read_text().replace(*change))
+        if "no classes" in message:
+            language.write_text(language.read_text().replace('classes = ["low", "middle", "high"]', ""))
+            for name in ("train", "validation"):
+                lines = (tmp_path / f"{name}.tsv").read_text().splitlines()
+                (tmp_path / f"{name}.tsv").write_text("\n".join(f"1\t{line.partition(chr(9))[2]}" for line in lines))
+        if "numbers and variables" in message:
+            for name in ("train", "validation"):
+                (tmp_path / f"{name}.tsv").write_text("1\tx\tx\n")
+        error = treestack(capsys, "train", "run.toml", code=2)
+        assert message in error and error.count("error:") == 1, error
+
+    assert_each(assert_refused, [(name, *fault) for name, fault in FAULTS.items()])
+
+
+@pytest.mark.parametrize("engine", ["topo", "levels"])
+def test_outputs_are_rows_of_classes(engine):
+    language, vocabulary = find("logic"), Vocabulary.of_words("ab")
+    model = Model.build("tree_lstm", 6, vocabulary, "relation", language, seed=0).double().eval()
+    examples = [
+        Example(Equation.from_prefix(text, language), label)
+        for text, label in (
+            ("Pair and Word:a Word:b not Word:a", "|"),
+            ("Pair Word:b Word:b", "="),
+            ("Pair Word:b Word:a", None),
+        )
+    ]
+    dataset = model.prepare(examples)
+    batch = dataset.batch(torch.arange(3).numpy())
+    output = model(batch, engine)
+    assert output.shape == (3, 7)
+    h = model.states(batch.graph)
+    for row, (left, right) in zip(output, batch.sides.tolist(), strict=True):
+        head, a, b = model.heads["relation"], h[left], h[right]
+        hidden = torch.tanh(head.comparison.weight @ torch.cat([a, b, (a - b).abs(), a * b]) + head.comparison.bias)
+        torch.testing.assert_close(row, head.decoder.weight @ hidden + head.decoder.bias)
+    losses = model.losses(output, batch)
+    expected = [-output[i].log_softmax(0)[language.classes.index(label)] for i, label in enumerate("|=")]
+    torch.testing.assert_close(losses[:2], torch.stack(expected))
+    assert losses[2].isnan() and model.correct(output, batch)[2] == 0
+
+
+def test_a_task_needs_the_classes_of_its_language():
+    with pytest.raises(ConfigurationError, match="The language 'math' has no classes"):
+        Model.build("tree_rnn", 4, tasks="classification")
+    tree = Expression.parse("[MAX 1 2 ]", find("listops"))
+    model = Model.build("tree_rnn", 4, Vocabulary.of_words("12"), "classification", find("listops"), form="child_sum", seed=0)
+    assert model.score([tree, tree]).shape == (2, 10)
