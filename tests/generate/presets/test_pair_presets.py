@@ -127,7 +127,17 @@ def test_deeper_than_nineteen(tmp_path):
 
 
 def test_presets_are_found_by_listing_the_folder():
-    assert {"completion", "completion-deep", "deep", "numeric", "paper", "paper-labels", "quickstart"} == set(presets.names())
+    assert {
+        "completion",
+        "completion-deep",
+        "deep",
+        "listops",
+        "logic",
+        "numeric",
+        "paper",
+        "paper-labels",
+        "quickstart",
+    } == set(presets.names())
     for name in presets.names():
         preset = presets.find(name)
         assert preset.summary and preset.seed > 0 and preset.accepts <= {"equations", "train_size", "max_depth"}

@@ -1,0 +1,102 @@
+"""ListOps (Nangia & Bowman 2018): lists of digits under MAX, MIN, MED and SM; the label is the value.
+
+A node above level 20 is a list with probability 1/4, else a digit. A list has two to five entries and any of the operators
+with equal probability. MED is the integer part of the median, SM the sum modulo 10. All trees are lists, and all are
+different, in all folds together.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from statistics import median
+
+import numpy as np
+
+from dgl_treestack.data.formats import Example, to_dict
+from dgl_treestack.expression import Expression
+from dgl_treestack.expression.language import find
+from dgl_treestack.generate.presets._contract import Options, Parts, Preset, Product, Row, Shard, stream
+
+COUNTS = {"test": 10_000, "train": 90_000, "validation": 5_000}  # the paper has no validation fold
+FUNCTIONS: dict[str, Callable[[list[int]], int]] = {
+    "MAX": max,
+    "MIN": min,
+    "MED": lambda values: int(median(values)),
+    "SM": lambda values: sum(values) % 10,
+}
+LEVELS, LIST, FEWEST, MOST = 20, 0.25, 2, 5  # of lists and digits, probability of a list, entries of a list
+
+_SHARD = 5000  # trees
+_SURPLUS = 1.25  # trees made per tree of the plan: some trees are made in several shards
+
+
+class ListOps(Preset):
+    summary = "ListOps: nested lists of digits, labelled by their value, 90,000 for training and 10,000 for the test"
+    seed = 2018
+    accepts = frozenset({"equations"})
+
+    def shards(self, options: Options, parts: Parts) -> list[Shard]:
+        total = sum(target_counts(options).values())
+        count = max(1, round(total / _SHARD))
+        return [Shard(f"{i:03d}", {"trees": round(_SURPLUS * total / count) + 10}) for i in range(count)]
+
+    def make(self, options: Options, shard: Shard) -> Iterator[Row]:
+        rng, texts = stream(options.seed, shard.name), set[str]()
+        while len(texts) < shard.work["trees"]:
+            names, texts_of_leaves, arities = draw(rng)
+            tree = Expression(tuple(names), tuple(texts_of_leaves), tuple(arities), find("listops"))
+            text = str(tree)
+            if text not in texts:
+                texts.add(text)
+                yield {"text": text, "label": str(evaluate(tree))}
+
+    def finish(self, options: Options, parts: Parts) -> Product:
+        target, texts, labels = target_counts(options), set[str](), Counter[str]()
+        files: dict[str, list[Row]] = {f"{fold}.jsonl.gz": [] for fold in target}
+        folds = [fold for fold, count in target.items() for _ in range(count)]
+        plan = iter(stream(options.seed, "folds").permutation(folds).tolist())  # short lists are rare in later shards
+        for name in parts.names():
+            for row in parts.rows(name):
+                if row["text"] in texts or (fold := next(plan, None)) is None:
+                    continue
+                texts.add(row["text"])
+                labels[row["label"]] += 1
+                tree = Expression.parse(row["text"], find("listops"))
+                files[f"{fold}.jsonl.gz"].append(to_dict(Example(tree, row["label"], f"lo{len(texts)}", fold)))
+        return Product(files, {"labels": dict(sorted(labels.items())), "missing": sum(1 for _ in plan)})
+
+
+PRESET = ListOps()
+
+
+def target_counts(options: Options) -> dict[str, int]:
+    """Return the number of trees of every fold."""
+    scale = options.equations / sum(COUNTS.values()) if options.equations else 1.0
+    return {fold: max(10, round(scale * count)) for fold, count in COUNTS.items()}
+
+
+def draw(rng: np.random.Generator) -> tuple[list[str], list[str | None], list[int]]:
+    """Return a random list as the arrays of an `Expression`."""
+    names: list[str] = []
+    texts: list[str | None] = []
+    arities: list[int] = []
+    levels = [1]  # of the nodes that are still to be drawn, the next one last
+    while levels:
+        level = levels.pop()
+        if not names or (level < LEVELS and rng.random() < LIST):
+            names.append(list(FUNCTIONS)[rng.integers(len(FUNCTIONS))])
+            texts.append(None)
+            arities.append(int(rng.integers(FEWEST, MOST + 1)))
+            levels += [level + 1] * arities[-1]
+        else:
+            names.append("Word")
+            texts.append(str(rng.integers(10)))
+            arities.append(0)
+    return names, texts, arities
+
+
+def evaluate(tree: Expression) -> int:
+    """Return the value of a list, 0 to 9."""
+    values: list[int] = []  # of the subtrees to the right of a node, the nearest last
+    for name, text, arity in zip(tree.names[::-1], tree.texts[::-1], tree.arities[::-1], strict=True):
+        values.append(int(text) if text is not None else FUNCTIONS[name]([values.pop() for _ in range(arity)]))
+    return values[0]

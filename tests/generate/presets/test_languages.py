@@ -1,0 +1,140 @@
+"""ListOps and logic: labels computed a second time in another way, published sizes, nothing in two folds."""
+
+import itertools
+from collections import Counter
+
+import pytest
+
+from dgl_treestack.data import formats
+from dgl_treestack.expression import Equation, Expression
+from dgl_treestack.expression.language import find
+from dgl_treestack.generate.presets import Options, listops, logic
+from dgl_treestack.generate.production import produce
+
+FOLDS = ("train", "validation", "test")
+
+
+def generated(name, folder, equations):
+    manifest = produce(name, Options(seed=1, equations=equations), folder)
+    examples = {fold: list(formats.read(folder / f"{fold}.jsonl.gz", find(name))) for fold in FOLDS}
+    return manifest, examples
+
+
+@pytest.fixture(scope="module")
+def lists(tmp_path_factory):
+    return generated("listops", tmp_path_factory.mktemp("listops"), 2000)
+
+
+@pytest.fixture(scope="module")
+def pairs(tmp_path_factory):
+    return generated("logic", tmp_path_factory.mktemp("logic"), 2000)
+
+
+@pytest.mark.parametrize("data", ["lists", "pairs"])
+def test_no_tree_is_in_the_data_twice(data, request):
+    manifest, examples = request.getfixturevalue(data)
+    texts = [str(example.equation) for fold in FOLDS for example in examples[fold]]
+    ids = [example.id for fold in FOLDS for example in examples[fold]]
+    assert len(texts) == len(set(texts)) == len(set(ids)) and manifest["notes"]["missing"] == 0
+    assert all(example.fold == fold for fold in FOLDS for example in examples[fold])
+
+
+def value(text):
+    """The value of a list, innermost lists first, by replacing text."""
+    while "[" in text:
+        start = text.rindex("[")
+        end = text.index("]", start)
+        name, *numbers = text[start + 1 : end].split()
+        ordered = sorted(map(int, numbers))
+        middle = len(ordered) // 2
+        result = {
+            "MAX": ordered[-1],
+            "MIN": ordered[0],
+            "MED": ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) // 2,
+            "SM": sum(ordered) - sum(ordered) // 10 * 10,
+        }[name]
+        text = f"{text[:start]}{result}{text[end + 1 :]}"
+    return text.strip()
+
+
+def test_lists_have_their_values(lists):
+    _, examples = lists
+    assert [len(examples[fold]) for fold in FOLDS] == [1714, 95, 190]
+    for example in itertools.chain(*examples.values()):
+        assert example.label == value(str(example.equation))
+        tree = example.equation
+        assert 1 <= tree.depth < listops.LEVELS
+        assert all(2 <= arity <= 5 for arity in tree.arities if arity)
+
+
+def test_lists_are_of_the_published_distribution():
+    """The published test set has 42.8 tokens and depth 4.53 in the mean; closing brackets are tokens."""
+    rng = listops.stream(0, "a")
+    sizes, depths = [], []
+    for _ in range(4000):
+        names, texts, arities = listops.draw(rng)
+        tree = Expression(tuple(names), tuple(texts), tuple(arities), find("listops"))
+        sizes.append(tree.size + sum(map(bool, tree.arities)))
+        depths.append(tree.depth)
+    # Short lists are drawn more often than they are kept: without duplicates both means are larger.
+    assert 30 < sum(sizes) / len(sizes) < 45 and 3.4 < sum(depths) / len(depths) < 4.6
+
+
+def worlds(formula):
+    """The assignments at which a formula is true, by recursion over its tree."""
+    truths = []
+    for values in itertools.product((False, True), repeat=6):
+        assignment = dict(zip("abcdef", values, strict=True))
+
+        def truth(i):
+            if formula.texts[i] is not None:
+                return assignment[formula.texts[i]]  # noqa: B023
+            parts = [truth(child) for child in formula.children(i)]
+            return not parts[0] if formula.names[i] == "not" else all(parts) if formula.names[i] == "and" else any(parts)
+
+        truths.append(truth(0))
+    return truths
+
+
+def test_pairs_have_their_relations(pairs):
+    _, examples = pairs
+    for example in itertools.chain(*examples.values()):
+        assert isinstance(example.equation, Equation)
+        left, right = worlds(example.equation.left), worlds(example.equation.right)
+        occurring = set(zip(left, right, strict=True))
+        both, only_left, only_right, neither = (case in occurring for case in itertools.product((True, False), repeat=2))
+        expected = {
+            "=": both and not only_left and not only_right and neither,
+            "<": both and not only_left and only_right and neither,
+            ">": both and only_left and not only_right and neither,
+            "^": not both and only_left and only_right and not neither,
+            "|": not both and only_left and only_right and neither,
+            "v": both and only_left and only_right and not neither,
+        }
+        assert [name for name, holds in expected.items() if holds] == ([] if example.label == "#" else [example.label])
+
+
+def operators(tree):
+    return sum(text is None for text in tree.texts)
+
+
+def test_pairs_have_the_published_sizes(pairs):
+    _, examples = pairs
+    sizes = {
+        fold: Counter(max(operators(example.equation.left), operators(example.equation.right)) for example in examples[fold])
+        for fold in FOLDS
+    }
+    assert (
+        set(sizes["test"]) == set(range(13))
+        and set(sizes["train"]) == set(range(7))
+        and set(sizes["validation"]) == set(range(1, 7))
+    )
+    for size, quota in enumerate(logic.quotas(Options(seed=1, equations=2000))):
+        assert {fold: count for fold in FOLDS if (count := sizes[fold][size])} == quota
+    full = logic.quotas(Options(seed=1))
+    assert [quota["test"] for quota in full] == list(logic.TEST) and full[0] == {"test": 6, "train": 30}
+    for example in itertools.chain(*examples.values()):
+        leaves = {text for _, _, text in example.equation.leaves()}
+        assert leaves <= set("abcdef") and len(leaves) <= 4
+        for side in (example.equation.left, example.equation.right):
+            assert 0 < sum(worlds(side)) < 64
