@@ -1,74 +1,108 @@
 """Bracketed text of trees: an operator and its children in brackets, leaves as words, for trees of any depth.
 
-    brackets    (MAX 2 9 (MIN 4 7) "it's 0")
+    brackets    (or (not a) "it's b")
     lists       [MAX 2 9 [MIN 4 7 ] 0 ]          ListOps (Nangia & Bowman 2018); its binary brackets ( ) are skipped
 
-A word with spaces, brackets or quotation marks is a JSON string.
+In `brackets`, an operator of two children may also stand between them, in brackets with the second one, as in the files of
+Bowman, Manning & Potts 2015: `( ( not a ) ( or b ) )`. A word with spaces, brackets or quotation marks is a JSON string.
 """
 
 import json
 import re
+from collections import deque
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from dgl_treestack.errors import ExpressionError
-from dgl_treestack.expression.operators import Node, Signature
+from dgl_treestack.expression.operators import Node, Operator, Signature
 
 NOTATIONS = {"brackets": ("(", ")"), "lists": ("[", "]")}
 _TOKEN = re.compile(r'\s*(?:([()\[\]])|("(?:[^"\\]|\\.)*")|([^\s()\[\]"]+))')
 _PLAIN = re.compile(r'[^\s()\[\]"\\\x00-\x1f\x7f]+')
 
 
+@dataclass
+class _Operator:
+    """An operator whose children are not complete: none, or the second of two."""
+
+    operator: Operator
+    right: deque[Node] | None = None
+
+
 def read(text: str, signature: Signature) -> list[Node]:
     """The nodes of a text in the notation of a signature. Raises ExpressionError that points at the column."""
     opening, closing = NOTATIONS[signature.notation]
-    nodes: list[Node] = []
-    open_nodes: list[int] = []  # indices of operators whose brackets are open
-    arities: list[int] = []  # their children so far
-    position, end, expects_operator = 0, len(text.rstrip()), False
+    # Per open bracket, its column and what has been read in it: trees, as nodes in pre-order, and operators.
+    frames: list[tuple[int, list[deque[Node] | _Operator]]] = [(0, [])]
+    position, end = 0, len(text.rstrip())
     while position < end:
         match = _TOKEN.match(text, position)
         if match is None:
             raise ExpressionError("This quotation mark has no partner.", text, text.index('"', position) + 1)
         bracket, quoted, word = match.groups()
         column, position = match.start(match.lastindex or 0) + 1, match.end()
-        if bracket and bracket not in (opening, closing) and signature.notation == "lists":
-            continue
-        if expects_operator and not word:
-            raise ExpressionError(f"An operator follows {opening!r}. Known: {', '.join(signature.names)}.", text, column)
-        if bracket == opening:
-            expects_operator = True
-            continue
-        if bracket == closing and not nodes:
-            raise ExpressionError(f"{closing!r} closes nothing. Remove it.", text, column)
-        if nodes and not open_nodes:
-            raise ExpressionError("The tree is complete before this. Write one tree.", text, column)
-        if bracket == closing:
-            if not arities[-1]:
-                raise ExpressionError(f"{nodes[-1][0]!r} has no children. Give it at least one.", text, column)
-            node = open_nodes.pop()
-            nodes[node] = (nodes[node][0], None, arities.pop())
-        elif bracket:
+        if bracket and bracket not in (opening, closing):
+            if signature.notation == "lists":
+                continue
             raise ExpressionError(f"{bracket!r} is no bracket of this notation. Write {opening} and {closing}.", text, column)
-        elif expects_operator:
-            if word not in signature:
-                known = ", ".join(signature.names)
-                raise ExpressionError(f"{word[:30]!r} is no operator of {signature.name!r}. Known: {known}.", text, column)
-            if arities:
-                arities[-1] += 1
-            open_nodes.append(len(nodes))
-            arities.append(0)
-            nodes.append((word, None, 0))
-            expects_operator = False
+        if bracket != closing and len(frames) == 1 and frames[0][1]:
+            raise ExpressionError("The tree is complete before this. Write one tree.", text, column)
+        if bracket == opening:
+            frames.append((column, []))
+        elif not bracket:
+            is_operator = not quoted and len(frames) > 1 and not frames[-1][1] and word in signature
+            leaf: Node = ("Word", _unquoted(quoted, text, column) if quoted else word, 0)
+            frames[-1][1].append(_Operator(signature[word]) if is_operator else deque([leaf]))
+        elif len(frames) == 1:
+            raise ExpressionError(f"{closing!r} closes nothing. Remove it.", text, column)
         else:
-            if arities:
-                arities[-1] += 1
-            nodes.append(("Word", _unquoted(quoted, text, column) if quoted else word, 0))
-    if open_nodes or expects_operator or not nodes:
-        missing = len(open_nodes) + expects_operator
-        raise ExpressionError(
-            f"The text ends with {missing} bracket(s) open." if missing else "There is no tree.", text, end + 1
-        )
-    return nodes
+            column, items = frames.pop()
+            try:
+                frames[-1][1].append(_close(items, signature))
+            except ExpressionError as error:
+                raise ExpressionError(str(error), text, column) from None
+    if len(frames) > 1:
+        raise ExpressionError(f"The text ends with {len(frames) - 1} bracket(s) open.", text, end + 1)
+    tree = frames[0][1][0] if frames[0][1] else None
+    if tree is None:
+        raise ExpressionError("There is no tree.", text, end + 1)
+    if isinstance(tree, _Operator):
+        raise ExpressionError(f"{tree.operator.name!r} takes 2 operands, found 1.", text, 1)
+    return list(tree)
+
+
+def _close(items: list[deque[Node] | _Operator], signature: Signature) -> deque[Node] | _Operator:
+    """The tree, or the operator with its second child, of what stands in a pair of brackets. Raises ExpressionError."""
+    known = f"The first word in brackets is an operator of {signature.name!r} ({', '.join(signature.names)})"
+    if not items:
+        raise ExpressionError(f"{known}, here nothing.")
+    first, *rest = items
+    trees = [item for item in rest if not isinstance(item, _Operator)]
+    if isinstance(first, _Operator) and first.right is None and len(trees) == len(rest):
+        arity = first.operator.arity
+        if arity == 2 and len(trees) == 1:
+            return _Operator(first.operator, trees[0])
+        if not trees or arity not in (None, len(trees)):
+            expected = "at least one operand" if arity is None else f"{arity} operand{'s' * (arity > 1)}"
+            raise ExpressionError(f"{first.operator.name!r} takes {expected}, found {len(trees)}.")
+        return _join(first.operator, trees)
+    if isinstance(first, deque) and len(rest) == 1 and isinstance(rest[0], _Operator) and rest[0].right is not None:
+        return _join(rest[0].operator, [first, rest[0].right])
+    shown = f"{first[0][1]!r}" if isinstance(first, deque) and len(first) == 1 else "a tree"
+    raise ExpressionError(f"{known}, here {shown}.")
+
+
+def _join(operator: Operator, trees: list[deque[Node]]) -> deque[Node]:
+    """The tree of an operator and its children, in the deque of the largest child: each step moves the smaller part."""
+    joined = trees[0]
+    for tree in trees[1:]:
+        if len(tree) <= len(joined):
+            joined.extend(tree)
+        else:
+            tree.extendleft(reversed(joined))
+            joined = tree
+    joined.appendleft((operator.name, None, len(trees)))
+    return joined
 
 
 def write(names: Sequence[str], texts: Sequence[str | None], arities: Sequence[int], notation: str) -> str:

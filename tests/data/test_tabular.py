@@ -34,7 +34,7 @@ def test_examples_of_a_language_are_read_back(tmp_path, suffix):
         (LISTS, "\t1", "Unknown label"),
         (LISTS, "3\t", "There is no tree"),
         (LISTS, "3\t[MAX 1", "open"),
-        (LISTS, "3\t[SUM 1 ]", "'SUM' is no operator"),
+        (LISTS, "3\t[SUM 1 ]", "here 'SUM'"),
         (LOGIC, "=\ta", "3 columns separated by tabs are needed, found 2"),
         (LOGIC, "=\ta\t(or a)", "takes 2 operands, found 1"),
         (LOGIC, "==\ta\ta", "Unknown label"),

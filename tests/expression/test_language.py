@@ -42,32 +42,42 @@ def test_the_published_notations():
     assert Expression.parse("( ( ( ( ( [MAX 2 ) 9 ) ( ( ( [MIN 4 ) 7 ) ] ) ) 0 ) ] )", LISTS) == tree
     pair = Equation.parse('(Pair (or a b) (not "a b"))', LOGIC)
     assert (str(pair.left), pair.right.prefix()) == ("(or a b)", 'not Word:"a b"')
+    infix = Expression.parse("( ( not a ) ( or ( ( not ( b ( and c ) ) ) ( and a ) ) ) )", LOGIC)
+    assert str(infix) == "(or (not a) (and (not (and b c)) a))"
 
 
 def test_depth_is_no_limit():
     text = "(not " * 20_000 + "a" + ")" * 20_000
     tree = Expression.parse(text, LOGIC)
     assert tree.depth == 20_000 and str(tree) == text
+    for nested in ("( a ( or " * 20_000 + "a" + ") )" * 20_000, "( " * 20_000 + "a" + " ( or b ) )" * 20_000):
+        assert Expression.parse(nested, LOGIC).depth == 20_000
 
 
 BROKEN = {
     "": "There is no tree",
     "(": r"1 bracket\(s\) open",
     "(or a b": "column 8",
-    "(or a b))": "complete before this",
-    "(or)": "'or' has no children",
-    "(or a b) c": "column 10",
-    "(foo a b)": "'foo' is no operator of 'logic'. Known: and, or, not, Pair",
+    "(or a b))": "closes nothing",
+    "(or)": "'or' takes 2 operands, found 0",
+    "(or a)": "'or' takes 2 operands, found 1",
+    "(or a b) c": "complete before this.*\n.*\n.*column 10",
+    "(foo a b)": r"an operator of 'logic' \(and, or, not, Pair\), here 'foo'",
     "[or a b]": r"no bracket of this notation. Write \( and \)",
     '(or "a b)': "no partner.\n.*\n.*column 5",
     '(or "a\\q" b)': "no quoted text",
     "(or a (": r"2 bracket\(s\) open",
-    "()": "An operator follows",
-    "(or a ())": "column 8",
-    "((or a b))": "An operator follows",
-    "(not a b)": "takes 1 operand, found 2.$",
+    "()": "here nothing",
+    "(or a ())": "here nothing\\.\n.*\n.*column 7",
+    "((or a b))": "here a tree",
+    "(not a b)": "takes 1 operand, found 2",
     " ) ": "closes nothing",
-    '("or" a b)': "An operator follows",
+    '("or" a b)': "here 'or'",
+    "(a (not b))": "here 'a'",
+    "(a (or b) c)": "here 'a'",
+    "((or a) b)": "an operator of 'logic'",
+    "(or (or a) b)": "an operator of 'logic'",
+    "(a (or b c))": "here 'a'",
 }
 
 
@@ -83,8 +93,9 @@ def assert_refused(text, message):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[MAX ]", "has no children"),
+        ("[MAX ]", "takes at least one operand, found 0"),
         ("MAX 1", "complete before this"),
+        ("[1 2 ]", "here '1'"),
         ("( )", "There is no tree"),
         ("] [", "closes nothing"),
         ("[MAX [MIN 1 ]", "open"),

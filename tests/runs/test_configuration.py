@@ -1,9 +1,12 @@
 import pytest
 from small_runs import small_config
 
+from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.errors import ConfigurationError, DataError
+from dgl_treestack.expression.language import find
 from dgl_treestack.resources import configs, find_config, find_data
 from dgl_treestack.runs import configuration
+from dgl_treestack.runs.run import build_model
 
 
 def test_written_and_read_back(tmp_path):
@@ -23,6 +26,8 @@ def test_every_shipped_configuration_loads():
         config = configuration.load(find_config(f"configs/{name}.toml"))
         for data in (*config.data.train, *config.data.validation, *config.data.test):
             assert not data.startswith("bundled:") or find_data(data).exists()
+        if config.model.vocabulary == "train":
+            build_model(config.model, Vocabulary.of_words("ab"), find(config.data.language))
 
 
 def test_override(tmp_path):

@@ -1,8 +1,10 @@
 """Propositional logic (Bowman, Manning & Potts 2015): the relation between two formulas, by truth tables.
 
-Formulas have up to 12 operators `and`, `or` and `not`, over four of six variables per pair. The size of a pair is the number of
-operators of its larger formula. Training and validation have sizes 0-6, the test 0-12, with the published number of pairs of
-every size. No pair is in two folds, and no formula is true everywhere or false everywhere. Over the 64 assignments:
+The size of a pair is the number of operators of its larger formula, up to 12. Formulas are drawn by rules of this package: an
+operator is `not` with probability 0.3, else `and` or `or` with the remaining operators split at random; a pair has at most
+four of the six variables, and the smaller formula has any size up to that of the larger. Training and validation have sizes
+0-6, the test 0-12, with the published number of pairs of every size. No pair is in two folds, and no formula is true
+everywhere or false everywhere. Over the 64 assignments:
 
     =   equal              <   left implies right      >   right implies left       |   never both, sometimes neither
     ^   negations          v   always one, sometimes both                           #   none of these
