@@ -38,6 +38,8 @@ def languages() -> dict[str, Signature]:
 
 def find(name: str) -> Signature:
     """Return the language of a name or of a path that ends in `.toml`. Raises ConfigurationError."""
+    if name == MATH.name:  # in the path of most commands, which need no file of another language
+        return MATH
     if name.endswith(".toml"):
         return read(Path(name))
     if name not in languages():

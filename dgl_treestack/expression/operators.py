@@ -22,7 +22,7 @@ from functools import cached_property, lru_cache, partial
 
 import numpy as np
 
-from dgl_treestack.errors import ExpressionError, unknown
+from dgl_treestack.errors import DataError, ExpressionError, unknown
 
 Node = tuple[str, str | None, int]  # operator or leaf class, text of a leaf, number of children
 
@@ -78,6 +78,16 @@ class Signature:
     def leaf_classes(self) -> Mapping[str, str | None]:
         """Leaf class -> its fixed text, or None for a class whose leaves differ in their text."""
         return WORDS if self.words else LEAF_CLASSES
+
+    def label(self, value: object) -> int | str:
+        """The label of a tree from a text or number of a file: the name of a class, or 0 or 1. Raises DataError."""
+        if self.classes:
+            if str(value) not in self.classes or isinstance(value, bool):
+                raise DataError(unknown(f"label of the language {self.name!r}:", str(value), self.classes))
+            return str(value)
+        if str(value) not in ("0", "1"):
+            raise DataError(f"'label' is {value}; write 1 for correct, 0 for incorrect, null for unknown.")
+        return int(str(value))
 
     def __getitem__(self, name: str) -> Operator:
         try:

@@ -104,7 +104,9 @@ class Run:
     def language(self) -> Signature:
         """The language of the run's trees, from its folder. Raises ConfigurationError."""
         file = self.folder / "language.toml"
-        return language.read(file) if file.exists() else language.find(self.config.data.language)
+        if file.exists():
+            return language.read(file)
+        return MATH if self.config.data.language == MATH.name else language.find(self.config.data.language)
 
     @cached_property
     def vocabulary(self) -> Vocabulary:

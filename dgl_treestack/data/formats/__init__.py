@@ -16,7 +16,6 @@ from typing import Any
 from dgl_treestack import atomic
 from dgl_treestack.data.formats import authors, tabular
 from dgl_treestack.data.formats.example import Example as Example
-from dgl_treestack.data.formats.example import class_label
 from dgl_treestack.errors import DataError, ExpressionError, unknown
 from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.expression.operators import MATH, Signature
@@ -170,7 +169,7 @@ def from_dict(data: dict[str, Any], source: str = "", signature: Signature = MAT
     label = data.get("label")
     if isinstance(label, str) and not signature.classes:
         raise DataError(f"'label' must be int or null, found {label!r}.")
-    label = None if label is None else class_label(label, signature)
+    label = None if label is None else signature.label(label)
     verdict = _VERDICT_OF_LABEL[label] if isinstance(label, int) else None
     if verdict and certificate and certificate.get("verdict", verdict) != verdict:
         raise DataError(f"'label' is {label} but the certificate says {certificate['verdict']!r}. One of them is wrong.")

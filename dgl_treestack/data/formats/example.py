@@ -3,9 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from dgl_treestack.errors import DataError, unknown
 from dgl_treestack.expression import Expression
-from dgl_treestack.expression.operators import Signature
 
 
 @dataclass(frozen=True)
@@ -29,14 +27,3 @@ class Example:
     blank: int | None = None
     value_class: str = ""
     source: str = field(default="", compare=False)
-
-
-def class_label(label: object, language: Signature) -> int | str:
-    """The label of an example from text or a number of a file: 0 or 1, or the name of a class. Raises DataError."""
-    if language.classes:
-        if str(label) not in language.classes or isinstance(label, bool):
-            raise DataError(unknown(f"label of the language {language.name!r}:", str(label), language.classes))
-        return str(label)
-    if str(label) not in ("0", "1"):
-        raise DataError(f"'label' is {label}; write 1 for correct, 0 for incorrect, null for unknown.")
-    return int(str(label))

@@ -7,7 +7,7 @@
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from dgl_treestack.data.formats.example import Example, class_label
+from dgl_treestack.data.formats.example import Example
 from dgl_treestack.errors import DataError, ExpressionError
 from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.expression.operators import Signature
@@ -28,7 +28,7 @@ def read(path: Path, lines: Iterable[str], language: Signature) -> Iterator[Exam
                 )
             trees = [Expression.parse(text, language) for text in texts]
             tree = trees[0] if len(trees) == 1 else Equation.of(*trees)
-            known = None if label == "-" else class_label(label, language)
+            known = None if label == "-" else language.label(label)
         except (DataError, ExpressionError) as error:
             raise DataError(str(error), path, number) from None
         yield Example(tree, known, str(number), source=f"{path}:{number}")
