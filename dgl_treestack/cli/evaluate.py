@@ -11,7 +11,7 @@ from dgl_treestack.cli._arguments import Engine, Json, Precision, print_json
 def evaluate(
     run: Annotated[Positional[Path], arg(help="A run folder.")],
     data: Annotated[
-        Positional[str], arg(help="A file of equations (.jsonl or the authors' .json, may be .gz), or bundled:...")
+        Positional[str], arg(help="A file of trees (.jsonl, .tsv or the authors' .json, may be .gz), or bundled:...")
     ],
     *,
     output: Annotated[Path | None, arg(help="Also write the records to this file.")] = None,

@@ -74,8 +74,7 @@ def _inspect_equations(
 
     signature = find(language)
     examples, chosen_example = _read_examples(file, limit, chosen, signature)
-    read = [*examples, chosen_example]
-    texts = (text for example in read for _, _, text in example.equation.leaves())
+    texts = (text for example in (*examples, chosen_example) for _, _, text in example.equation.leaves())
     leaves = Vocabulary.of_words(texts) if signature.words else Vocabulary.preset(vocabulary)
     for example in examples:
         for _, kind, text in example.equation.leaves():

@@ -23,8 +23,6 @@ def predict(
 
     from dgl_treestack import atomic
     from dgl_treestack.data import formats
-    from dgl_treestack.data.formats import Example
-    from dgl_treestack.expression import Equation, Expression
     from dgl_treestack.resources import BUNDLED
     from dgl_treestack.runs import evaluation
     from dgl_treestack.runs.run import Run
@@ -33,9 +31,7 @@ def predict(
     if trees.startswith(BUNDLED) or trees.endswith(formats.SUFFIXES):
         examples = formats.read_examples([trees], signature=opened.language)
     else:
-        tree = Expression.parse(trees, opened.language)
-        is_pair = tree.names[0] == opened.language.root
-        examples = [Example(Equation.of(tree.subtree(1), tree.subtree(tree.ends[1])) if is_pair else tree)]
+        examples = [formats.from_dict({"text": trees, "signature": opened.language.name}, "", opened.language)]
     model = opened.load_model(getattr(torch, precision))
     rows = list(evaluation.make_records(model, model.prepare(examples)))
     if output is not None:

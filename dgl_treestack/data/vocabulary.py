@@ -7,7 +7,6 @@ goes through the number encoder, and a variable or symbol that has no row is an 
 A vocabulary of words, for signatures with leaves of any text, has the rule `words`: row 0 stands for all unknown leaves.
 """
 
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -49,11 +48,9 @@ class Vocabulary:
         return PRESETS[name]
 
     @staticmethod
-    def of_words(texts: Iterable[str], least: int = 1) -> "Vocabulary":
-        """A vocabulary of the texts that occur at least `least` times, sorted, after row 0 for all others."""
-        counts = Counter(texts)
-        kept = sorted(text for text, count in counts.items() if count >= least)
-        return Vocabulary("words", tuple(("Word", text) for text in (UNKNOWN, *kept)))
+    def of_words(texts: Iterable[str]) -> "Vocabulary":
+        """A vocabulary of these texts, sorted, after row 0 for all others."""
+        return Vocabulary("words", tuple(("Word", text) for text in (UNKNOWN, *sorted(set(texts)))))
 
     def __len__(self) -> int:
         return len(self.leaves)

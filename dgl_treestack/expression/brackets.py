@@ -73,9 +73,9 @@ def read(text: str, signature: Signature) -> list[Node]:
 
 def _close(items: list[deque[Node] | _Operator], signature: Signature) -> deque[Node] | _Operator:
     """The tree, or the operator with its second child, of what stands in a pair of brackets. Raises ExpressionError."""
-    known = f"The first word in brackets is an operator of {signature.name!r} ({', '.join(signature.names)})"
+    rule = f"The first word in brackets is an operator of {signature.name!r} ({', '.join(signature.names)})"
     if not items:
-        raise ExpressionError(f"{known}, here nothing.")
+        raise ExpressionError(f"{rule}, here nothing.")
     first, *rest = items
     trees = [item for item in rest if not isinstance(item, _Operator)]
     if isinstance(first, _Operator) and first.right is None and len(trees) == len(rest):
@@ -89,7 +89,7 @@ def _close(items: list[deque[Node] | _Operator], signature: Signature) -> deque[
     if isinstance(first, deque) and len(rest) == 1 and isinstance(rest[0], _Operator) and rest[0].right is not None:
         return _join(rest[0].operator, [first, rest[0].right])
     shown = f"{first[0][1]!r}" if isinstance(first, deque) and len(first) == 1 else "a tree"
-    raise ExpressionError(f"{known}, here {shown}.")
+    raise ExpressionError(f"{rule}, here {shown}.")
 
 
 def _join(operator: Operator, trees: list[deque[Node]]) -> deque[Node]:

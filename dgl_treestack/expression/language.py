@@ -22,7 +22,7 @@ import tomli_w
 
 from dgl_treestack.errors import ConfigurationError, unknown
 from dgl_treestack.expression.brackets import NOTATIONS
-from dgl_treestack.expression.operators import MATH, WORDS, Operator, Signature
+from dgl_treestack.expression.operators import MATH, UNKNOWN, WORDS, Operator, Signature
 
 GROUP = "dgl_treestack.languages"  # of entry points
 _KEYS = ("name", "notation", "root", "classes", "operators")
@@ -75,6 +75,8 @@ def from_dict(data: dict[str, Any]) -> Signature:
         raise ConfigurationError(f"There is no operator besides the root {root!r}. Add one.")
     if not isinstance(classes, list) or not all(isinstance(name, str) and name for name in classes):
         raise ConfigurationError(f'\'classes\' is {classes!r}; write a list of texts, such as ["0", "1"].')
+    if UNKNOWN in classes:
+        raise ConfigurationError(f"No class may be called {UNKNOWN!r}, which stands for an unknown label.")
     if len(set(classes)) < len(classes) or len(classes) == 1:
         raise ConfigurationError(f"'classes' is {classes!r}; at least two different names are needed.")
     return Signature(str(data["name"]), table, root, words=True, notation=notation, classes=tuple(classes))

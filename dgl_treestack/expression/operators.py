@@ -24,6 +24,7 @@ import numpy as np
 
 from dgl_treestack.errors import DataError, ExpressionError, unknown
 
+UNKNOWN = "-"  # an unknown label in a file of trees, which no class may be called
 Node = tuple[str, str | None, int]  # operator or leaf class, text of a leaf, number of children
 
 

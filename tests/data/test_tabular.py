@@ -61,7 +61,6 @@ def test_labels_in_json(tmp_path, label, message):
 
 
 def test_a_vocabulary_of_words_has_a_row_for_unknown_leaves():
-    vocabulary = Vocabulary.of_words(["b", "a", "b", "it's"], least=1)
+    vocabulary = Vocabulary.of_words(["b", "a", "b", "it's"])
     assert [vocabulary.row("Word", text) for text in ("a", "b", "it's", "c", "_")] == [1, 2, 3, 0, 0]
-    assert Vocabulary.of_words(["b", "a", "b"], least=2).leaves == (("Word", ""), ("Word", "b"))
     assert Vocabulary.from_dict(vocabulary.to_dict()) == vocabulary

@@ -141,6 +141,7 @@ FAULTS = {
     "root = 'f'\n[operators]\nf = 2": "no operator besides the root",
     "classes = ['a']\n[operators]\nf = 2": "at least two different names",
     "classes = ['a', 'a']\n[operators]\nf = 2": "at least two different names",
+    "classes = ['-', 'a']\n[operators]\nf = 2": "No class may be called '-'",
     "classes = [1, 2]\n[operators]\nf = 2": "a list of texts",
     "classes = [\n": "other.toml: ",
 }

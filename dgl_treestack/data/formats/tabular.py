@@ -10,11 +10,11 @@ from pathlib import Path
 from dgl_treestack.data.formats.example import Example
 from dgl_treestack.errors import DataError, ExpressionError
 from dgl_treestack.expression import Equation, Expression
-from dgl_treestack.expression.operators import Signature
+from dgl_treestack.expression.operators import UNKNOWN, Signature
 
 
 def read(path: Path, lines: Iterable[str], language: Signature) -> Iterator[Example]:
-    """The examples of lines, with ids by line number. A label `-` is unknown. Raises DataError with file and line."""
+    """The examples of lines, with ids by line number. A label `UNKNOWN` is None. Raises DataError with file and line."""
     trees_per_line = 1 if language.root is None else 2
     for number, line in enumerate(lines, 1):
         if not line.strip():
@@ -28,10 +28,10 @@ def read(path: Path, lines: Iterable[str], language: Signature) -> Iterator[Exam
                 )
             trees = [Expression.parse(text, language) for text in texts]
             tree = trees[0] if len(trees) == 1 else Equation.of(*trees)
-            known = None if label == "-" else language.label(label)
+            label_of_example = None if label == UNKNOWN else language.label(label)
         except (DataError, ExpressionError) as error:
             raise DataError(str(error), path, number) from None
-        yield Example(tree, known, str(number), source=f"{path}:{number}")
+        yield Example(tree, label_of_example, str(number), source=f"{path}:{number}")
 
 
 def write(examples: Iterable[Example]) -> str:
@@ -40,5 +40,5 @@ def write(examples: Iterable[Example]) -> str:
     for example in examples:
         tree = example.equation
         trees = (tree.left, tree.right) if isinstance(tree, Equation) else (tree,)
-        lines.append("\t".join(["-" if example.label is None else str(example.label), *map(str, trees)]))
+        lines.append("\t".join([UNKNOWN if example.label is None else str(example.label), *map(str, trees)]))
     return "".join(f"{line}\n" for line in lines)

@@ -67,17 +67,23 @@ def test_lists_have_their_values(lists):
         assert all(2 <= arity <= 5 for arity in tree.arities if arity)
 
 
-def test_lists_are_of_the_published_distribution():
-    """The published test set has 42.8 tokens and depth 4.53 in the mean; closing brackets are tokens."""
+def test_lists_are_drawn_as_published():
+    """A node below the root and above the last level is a list with probability 1/4; entries and operators are uniform."""
     rng = listops.stream(0, "a")
-    sizes, depths = [], []
+    lists, leaves, arities, operators = 0, 0, Counter(), Counter()
     for _ in range(4000):
-        names, texts, arities = listops.draw(rng)
-        tree = Expression(tuple(names), tuple(texts), tuple(arities), find("listops"))
-        sizes.append(tree.size + sum(map(bool, tree.arities)))
-        depths.append(tree.depth)
-    # Short lists are drawn more often than they are kept: without duplicates both means are larger.
-    assert 30 < sum(sizes) / len(sizes) < 45 and 3.4 < sum(depths) / len(depths) < 4.6
+        tree = Expression(*map(tuple, listops.draw(rng)), find("listops"))
+        levels = {0: 1}
+        for node in range(tree.size):
+            levels |= dict.fromkeys(tree.children(node), levels[node] + 1)
+            if levels[node] in range(2, listops.LEVELS):
+                lists, leaves = lists + (tree.arities[node] > 0), leaves + (tree.arities[node] == 0)
+            if tree.arities[node]:
+                arities[tree.arities[node]] += 1
+                operators[tree.names[node]] += 1
+    assert lists / (lists + leaves) == pytest.approx(0.25, abs=0.01)
+    for counts in (arities, operators):
+        assert [count / counts.total() for count in counts.values()] == pytest.approx([0.25] * 4, abs=0.02)
 
 
 def worlds(formula):
