@@ -54,11 +54,11 @@ class Arena {
 
 // Consecutive rows of a matrix.
 struct Rows {
-  Tensor all;
+  const Tensor& all;  // must outlive the rows
   int64_t start, count;
 
-  Rows(Tensor matrix) : Rows(matrix, 0, matrix.size(0)) {}
-  Rows(Tensor matrix, int64_t start, int64_t count) : all(std::move(matrix)), start(start), count(count) {}
+  Rows(const Tensor& matrix) : Rows(matrix, 0, matrix.size(0)) {}
+  Rows(const Tensor& matrix, int64_t start, int64_t count) : all(matrix), start(start), count(count) {}
 
   Tensor tensor() const { return count == all.size(0) ? all : all.narrow(0, start, count); }
 
@@ -84,11 +84,27 @@ void call(Gemm gemm, const Rows& a, bool transpose_a, const Rows& b, bool transp
        a.data<Number>(), &step_a, &beta, out.data<Number>(), &step_out);
 }
 
+// out = a b, or out += a b if adding, for an inner dimension of one or two: a call of BLAS takes longer.
+template <typename Number>
+void narrow(const Rows& a, bool transpose_a, const Rows& b, const Rows& out, bool adding) {
+  int64_t inner = b.count, width = out.all.size(1), step_a = a.all.stride(0);
+  auto *left = a.data<Number>(), *right = b.data<Number>(), *to = out.data<Number>();
+  for (int64_t i = 0; i < out.count; ++i, to += out.all.stride(0))
+    for (int64_t k = 0; k < inner; ++k) {
+      auto factor = transpose_a ? left[k * step_a + i] : left[i * step_a + k];
+      auto* row = right + k * b.all.stride(0);
+      if (adding || k) for (int64_t j = 0; j < width; ++j) to[j] += factor * row[j];
+      else for (int64_t j = 0; j < width; ++j) to[j] = factor * row[j];
+    }
+}
+
 // out = a b, or out += a b if adding.
 inline void product(const Rows& a, bool transpose_a, const Rows& b, bool transpose_b, const Rows& out, bool adding) {
   if (a.blas_takes() && b.blas_takes() && out.blas_takes()) {
-    if (out.all.scalar_type() == at::kFloat) return call<float>(sgemm_, a, transpose_a, b, transpose_b, out, adding);
-    return call<double>(dgemm_, a, transpose_a, b, transpose_b, out, adding);
+    bool few = !transpose_b && ((!transpose_a && b.count <= 2) || (transpose_a && out.count <= 2 && b.count < 16));
+    if (out.all.scalar_type() == at::kFloat)
+      return few ? narrow<float>(a, transpose_a, b, out, adding) : call<float>(sgemm_, a, transpose_a, b, transpose_b, out, adding);
+    return few ? narrow<double>(a, transpose_a, b, out, adding) : call<double>(dgemm_, a, transpose_a, b, transpose_b, out, adding);
   }
   auto left = transpose_a ? a.tensor().t() : a.tensor(), right = transpose_b ? b.tensor().t() : b.tensor();
   auto result = out.tensor();

@@ -8,7 +8,6 @@
 
 #include <map>
 #include <optional>
-#include <unordered_map>
 
 #include "linear.h"
 
@@ -117,10 +116,12 @@ class Sweep {
     for (auto& [arity, calls] : maps_) {
       auto& step = *steps_.at(arity);
       for (size_t i = 0; i < calls.size(); ++i)
-        for (auto& [operator_, map] : calls[i]) {
-          map.settle();
-          add(gradients, step.calls[i].weights[operator_], std::exchange(map.weight_gradient, Tensor()));
-          add(gradients, step.calls[i].biases[operator_], std::exchange(map.bias_gradient, Tensor()));
+        for (size_t operator_ = 0; operator_ < calls[i].size(); ++operator_) {
+          auto& map = calls[i][operator_];
+          if (!map) continue;
+          map->settle();
+          add(gradients, step.calls[i].weights[operator_], std::exchange(map->weight_gradient, Tensor()));
+          add(gradients, step.calls[i].biases[operator_], std::exchange(map->bias_gradient, Tensor()));
         }
     }
     return gradients;
@@ -154,7 +155,11 @@ class Sweep {
       active_ = previous;
       sweep->arena_.reset();
     }
-    void frontier(const Frontier& frontier) { sweep->frontier_ = &frontier; }
+    void frontier(const Frontier& frontier) {
+      sweep->frontier_ = &frontier;
+      sweep->step_ = sweep->steps_.at(frontier.arity).get();
+      sweep->maps_of_step_ = &sweep->maps_.at(frontier.arity);
+    }
     Sweep *sweep, *previous;
   };
 
@@ -206,30 +211,32 @@ class Sweep {
   void by_segment(size_t call, int64_t rows, Function function) {
     auto& frontier = *frontier_;
     auto repeats = rows / frontier.count;
-    if (steps_.at(frontier.arity)->calls[call].shared) return function(map(call, frontier.operators[0]), 0, rows);
+    if (step_->calls[call].shared) return function(map(call, frontier.operators[0]), 0, rows);
     int64_t start = 0;
     for (size_t i = 0; i < frontier.sizes.size(); start += frontier.sizes[i++])
       function(map(call, frontier.operators[i]), start * repeats, frontier.sizes[i] * repeats);
   }
 
   Map& map(size_t call, size_t operator_) {
-    auto& maps = maps_[frontier_->arity][call];
-    auto entry = maps.find(operator_);
-    if (entry != maps.end()) return entry->second;
-    auto& specification = steps_.at(frontier_->arity)->calls[call];
+    auto& maps = (*maps_of_step_)[call];
+    if (operator_ < maps.size() && maps[operator_]) return *maps[operator_];
+    auto& specification = step_->calls[call];
     auto parameter = [&](int64_t i) { return i < 0 ? Tensor() : parameters_[i]; };
-    Map map(parameter(specification.weights[operator_]), parameter(specification.biases[operator_]), deferral_);
-    return maps.emplace(operator_, std::move(map)).first->second;
+    if (maps.size() <= operator_) maps.resize(operator_ + 1);
+    return maps[operator_].emplace(parameter(specification.weights[operator_]), parameter(specification.biases[operator_]),
+                                   deferral_);
   }
 
   std::map<size_t, std::shared_ptr<Step>> steps_;
   std::vector<Frontier> frontiers_;
   Tensors parameters_;
   Deferral deferral_;
-  std::map<size_t, std::vector<std::unordered_map<size_t, Map>>> maps_;  // by arity, call and operator
+  std::map<size_t, std::vector<std::vector<std::optional<Map>>>> maps_;  // by arity, call and operator
   std::vector<Tensors> saved_;
   std::optional<Arena> arena_;
-  const Frontier* frontier_ = nullptr;
+  const Frontier* frontier_ = nullptr;  // the current one, with its step and maps
+  const Step* step_ = nullptr;
+  std::vector<std::vector<std::optional<Map>>>* maps_of_step_ = nullptr;
   static inline thread_local Sweep* active_ = nullptr;
 };
 
