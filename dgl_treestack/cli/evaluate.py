@@ -27,18 +27,20 @@ def evaluate(
     from dgl_treestack.runs import evaluation
     from dgl_treestack.runs.run import Run
 
-    rows = evaluation.evaluate(Run.open(run), data, output=output, engine=engine, dtype=getattr(torch, precision))
+    opened = Run.open(run)
+    rows = evaluation.evaluate(opened, data, output=output, engine=engine, dtype=getattr(torch, precision))
+    group_by = opened.config.data.group_by
     judged = [row for row in rows if row["correct"] is not None]
     overall = classification(judged) if judged else {}
-    by_depth = {}
-    for depth, group in records.by_depth(judged).items():
+    by_group = {}
+    for value, group in records.grouped(judged, group_by).items():
         majority = records.majority(group) if any(row["label"] is not None for row in group) else None
-        by_depth[depth] = {"count": len(group), "accuracy": records.accuracy(group), "majority": majority}
+        by_group[value] = {"count": len(group), "accuracy": records.accuracy(group), "majority": majority}
     if json:
-        print_json({"equations": len(rows), **overall, "by_depth": by_depth})
+        print_json({"equations": len(rows), **overall, f"by_{group_by}": by_group})
         return
     print(f"{len(rows)} equations, {len(judged)} that can be judged")
     print(", ".join(f"{name} {value:.1f} %" for name, value in overall.items()))
-    for depth, line in by_depth.items():
+    for value, line in by_group.items():
         baseline = "" if line["majority"] is None else f" (majority {line['majority']:.1f})"
-        print(f"  depth {depth:>3}: {line['count']:>6} equations, {line['accuracy']:5.1f} %{baseline}")
+        print(f"  {group_by} {value:>3}: {line['count']:>6} equations, {line['accuracy']:5.1f} %{baseline}")

@@ -75,6 +75,6 @@ def _record(question: Question, candidates: Candidates, candidate_scores: np.nda
 
 def table(rows: Sequence[Record]) -> Iterator[dict[str, Any]]:
     """Yield a row per depth of the equation, and one for all: blanks, top-1 and top-5 of every kind of rank, in per cent."""
-    for depth, group in [*records.by_depth(rows).items(), ("all", list(rows))]:
+    for depth, group in [*records.grouped(rows).items(), ("all", list(rows))]:
         shares = {f"{kind} top-{limit}": within(group, kind, limit) for kind in KINDS for limit in (1, 5)}
         yield {"depth": depth, "blanks": len(group), **shares}

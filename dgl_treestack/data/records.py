@@ -1,7 +1,7 @@
-"""Records: one row per evaluated equation. Every table and every curve is a group-by over them.
+"""Records: one row per evaluated tree, or per node with a label of its own. Every table and curve is a group-by over them.
 
-A row is plain data: `schema`, `id`, `split`, `depth`, `label`, `score`, `correct` (None without a label), and the columns
-that the task adds. `atomic.write_json_lines` writes them.
+A row is plain data: `schema`, `id`, `split`, `depth`, `label`, `score`, `correct` (None without a label), the measure by which
+the run groups trees if that is not the depth, and the columns that the task adds. `atomic.write_json_lines` writes them.
 """
 
 import json
@@ -13,6 +13,7 @@ from typing import Any
 
 from dgl_treestack.data.formats import Example
 from dgl_treestack.errors import DataError
+from dgl_treestack.expression import Expression
 
 SCHEMA = 1
 REQUIRED = ("schema", "id", "split", "depth", "label", "score", "correct")
@@ -24,6 +25,18 @@ def of_example(example: Example, **more: Any) -> Record:
     """The record of an example with additional columns. `score` and `correct` are None unless given in `more`."""
     columns = {"schema": SCHEMA, "id": example.id, "split": example.fold, "depth": example.equation.depth}
     return {**columns, "label": example.label, "score": None, "correct": None, **more}
+
+
+def measure(name: str, tree: Expression, node: int = 0) -> int:
+    """The depth of a node's subtree, its size in nodes, or its number of operators; for a pair, size and number are those of
+    the larger tree."""
+    if name == "depth":
+        return tree.heights[node]
+    is_pair = tree.names[node] == tree.signature.root
+    spans = [(top, tree.ends[top]) for top in (tree.children(node) if is_pair else (node,))]
+    if name == "size":
+        return max(end - start for start, end in spans)
+    return max(tree.texts[start:end].count(None) for start, end in spans)
 
 
 def read(path: Path | str) -> list[Record]:
@@ -54,11 +67,11 @@ def accuracy(records: Iterable[Record]) -> float:
     return 100 * sum(correct) / len(correct) if correct else math.nan
 
 
-def by_depth(records: Iterable[Record]) -> dict[int, list[Record]]:
-    """Records grouped by depth, in rising order."""
+def grouped(records: Iterable[Record], column: str = "depth") -> dict[int, list[Record]]:
+    """Records grouped by a column of whole numbers, such as the depth, in rising order."""
     groups: defaultdict[int, list[Record]] = defaultdict(list)
     for record in records:
-        groups[record["depth"]].append(record)
+        groups[record[column]].append(record)
     return dict(sorted(groups.items()))
 
 

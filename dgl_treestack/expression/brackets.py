@@ -10,7 +10,7 @@ Bowman, Manning & Potts 2015: `( ( not a ) ( or b ) )`. A word with spaces, brac
 import json
 import re
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from dgl_treestack.errors import ExpressionError
@@ -23,9 +23,9 @@ _PLAIN = re.compile(r'[^\s()\[\]"\\\x00-\x1f\x7f]+')
 
 @dataclass
 class _Operator:
-    """An operator whose children are not complete: none, or the second of two."""
+    """The word of an operator whose children are not complete: none, or the second of two."""
 
-    operator: Operator
+    word: str
     right: deque[Node] | None = None
 
 
@@ -50,9 +50,9 @@ def read(text: str, signature: Signature) -> list[Node]:
         if bracket == opening:
             frames.append((column, []))
         elif not bracket:
-            is_operator = not quoted and len(frames) > 1 and not frames[-1][1] and word in signature
+            is_operator = not quoted and len(frames) > 1 and not frames[-1][1] and word in signature.by_word
             leaf: Node = ("Word", _unquoted(quoted, text, column) if quoted else word, 0)
-            frames[-1][1].append(_Operator(signature[word]) if is_operator else deque([leaf]))
+            frames[-1][1].append(_Operator(word) if is_operator else deque([leaf]))
         elif len(frames) == 1:
             raise ExpressionError(f"{closing!r} closes nothing. Remove it.", text, column)
         else:
@@ -67,29 +67,39 @@ def read(text: str, signature: Signature) -> list[Node]:
     if tree is None:
         raise ExpressionError("There is no tree.", text, end + 1)
     if isinstance(tree, _Operator):
-        raise ExpressionError(f"{tree.operator.name!r} takes 2 operands, found 1.", text, 1)
+        raise ExpressionError(f"{tree.word!r} takes 2 operands, found 1.", text, 1)
     return list(tree)
 
 
 def _close(items: list[deque[Node] | _Operator], signature: Signature) -> deque[Node] | _Operator:
     """The tree, or the operator with its second child, of what stands in a pair of brackets. Raises ExpressionError."""
-    rule = f"The first word in brackets is an operator of {signature.name!r} ({', '.join(signature.names)})"
+    rule = f"The first word in brackets is an operator of {signature.name!r} ({', '.join(signature.by_word)})"
     if not items:
         raise ExpressionError(f"{rule}, here nothing.")
     first, *rest = items
     trees = [item for item in rest if not isinstance(item, _Operator)]
     if isinstance(first, _Operator) and first.right is None and len(trees) == len(rest):
-        arity = first.operator.arity
-        if arity == 2 and len(trees) == 1:
-            return _Operator(first.operator, trees[0])
-        if not trees or arity not in (None, len(trees)):
-            expected = "at least one operand" if arity is None else f"{arity} operand{'s' * (arity > 1)}"
-            raise ExpressionError(f"{first.operator.name!r} takes {expected}, found {len(trees)}.")
-        return _join(first.operator, trees)
+        operator = signature.operator(first.word, len(trees))
+        if trees and operator is not None and operator.arity in (None, len(trees)):
+            return _join(operator, trees)
+        arities = signature.by_word[first.word]
+        if len(trees) == 1 and 2 in arities:
+            return _Operator(first.word, trees[0])
+        raise ExpressionError(f"{first.word!r} takes {expected_operands(arities)}, found {len(trees)}.")
     if isinstance(first, deque) and len(rest) == 1 and isinstance(rest[0], _Operator) and rest[0].right is not None:
-        return _join(rest[0].operator, [first, rest[0].right])
+        infix_operator = signature.operator(rest[0].word, 2)
+        assert infix_operator is not None  # there is one of two children, or its second would not be there
+        return _join(infix_operator, [first, rest[0].right])
     shown = f"{first[0][1]!r}" if isinstance(first, deque) and len(first) == 1 else "a tree"
     raise ExpressionError(f"{rule}, here {shown}.")
+
+
+def expected_operands(arities: Collection[int | None]) -> str:
+    """How many operands an operator takes, for errors."""
+    if None in arities:
+        return "at least one operand"
+    numbers = sorted(arity for arity in arities if arity is not None)
+    return f"{' or '.join(map(str, numbers))} operand{'s' * (numbers != [1])}"
 
 
 def _join(operator: Operator, trees: list[deque[Node]]) -> deque[Node]:
@@ -113,7 +123,7 @@ def write(names: Sequence[str], texts: Sequence[str | None], arities: Sequence[i
     missing: list[int] = []  # children that the open brackets still lack
     for name, text, arity in zip(names, texts, arities, strict=True):
         if text is None:
-            parts.append(f"{opening}{name}")
+            parts.append(f"{opening}{name.partition('/')[0]}")
             missing.append(arity)
             continue
         parts.append(text if _PLAIN.fullmatch(text) else json.dumps(text, ensure_ascii=False))

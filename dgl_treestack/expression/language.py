@@ -1,15 +1,24 @@
 """Languages: signatures by name. `math` is a Python object, the others are TOML files, one per language.
 
-    notation = "brackets"              # of texts: brackets, (MAX 2 9 (MIN 4 7)), or lists, [MAX 2 9 [MIN 4 7 ] ]
+    notation = "brackets"              # of texts, see below
     root = "Pair"                      # only where an example is two trees: the operator that relates them
-    classes = ["0", "1", "2"]          # the names of the labels, for classification
+    classes = ["0", "1", "2"]          # the names of the labels, for classification; "numbers" for regression
 
-    [operators]                        # name = number of children, or "any"
+    [operators]                        # name = number of children, or "any", or a list: weights are split by the number
     MAX = "any"
+    MED = [2, 3, 4, 5]
     NOT = 1
 
+Notations: `brackets`, (MAX 2 9 (MIN 4 7)); `lists`, [MAX 2 9 [MIN 4 7 ] ]; `plain`, ( ( MAX 2 ) 9 ); `labelled`, as in
+treebanks, (3 (2 It) (4 works)). Classes may have other names in files, and labels of files may count as unknown:
+
+    [classes]
+    negative = ["0", "1"]
+    positive = ["3", "4"]
+    "-" = ["2"]
+
 Leaves are words: any text. A file in `expression/languages` has the name of its language. An installed package adds a
-signature by an entry point of the group `dgl_treestack.languages`.
+signature by an entry point of the group `dgl_treestack.languages`, a program by `register_language`.
 """
 
 import importlib.metadata
@@ -21,10 +30,11 @@ from typing import Any
 import tomli_w
 
 from dgl_treestack.errors import ConfigurationError, unknown
-from dgl_treestack.expression.brackets import NOTATIONS
+from dgl_treestack.expression import brackets, constituents
 from dgl_treestack.expression.operators import MATH, UNKNOWN, WORDS, Operator, Signature
 
 GROUP = "dgl_treestack.languages"  # of entry points
+NOTATIONS = (*brackets.NOTATIONS, *constituents.NOTATIONS)
 _KEYS = ("name", "notation", "root", "classes", "operators")
 
 
@@ -34,6 +44,16 @@ def languages() -> dict[str, Signature]:
     files = sorted((Path(__file__).parent / "languages").glob("*.toml"))
     of_packages = (entry_point.load() for entry_point in importlib.metadata.entry_points(group=GROUP))
     return {language.name: language for language in (MATH, *map(read, files), *of_packages)}
+
+
+def register_language(language: Signature) -> Signature:
+    """Add a language that a program defines, under its name. Raises ConfigurationError when another one has the name."""
+    if not isinstance(language, Signature):
+        raise ConfigurationError(f"The language is no dgl_treestack.Signature: {language!r}.")
+    if languages().get(language.name, language) != language:
+        raise ConfigurationError(f"There is another language {language.name!r}. Choose another name.")
+    languages()[language.name] = language
+    return language
 
 
 def find(name: str) -> Signature:
@@ -65,21 +85,18 @@ def from_dict(data: dict[str, Any]) -> Signature:
     operators = data.get("operators")
     if not isinstance(operators, dict) or not operators:
         raise ConfigurationError('The table [operators] is missing. Write a line per operator: MAX = 2, or MAX = "any".')
-    table = tuple(_operator(name, arity) for name, arity in operators.items())
-    root, notation, classes = data.get("root"), data.get("notation", "brackets"), data.get("classes", [])
+    table = tuple(operator for name, arity in operators.items() for operator in _operators(name, arity))
+    root, notation = data.get("root"), data.get("notation", "brackets")
     if notation not in NOTATIONS:
         raise ConfigurationError(unknown("notation", str(notation), NOTATIONS))
     if root is not None and operators.get(root) != 2:
         raise ConfigurationError(f"'root' is {root!r}; it must be one of the operators, with 2 children.")
     if root is not None and len(operators) == 1:
         raise ConfigurationError(f"There is no operator besides the root {root!r}. Add one.")
-    if not isinstance(classes, list) or not all(isinstance(name, str) and name for name in classes):
-        raise ConfigurationError(f'\'classes\' is {classes!r}; write a list of texts, such as ["0", "1"].')
-    if UNKNOWN in classes:
-        raise ConfigurationError(f"No class may be called {UNKNOWN!r}, which stands for an unknown label.")
-    if len(set(classes)) < len(classes) or len(classes) == 1:
-        raise ConfigurationError(f"'classes' is {classes!r}; at least two different names are needed.")
-    return Signature(str(data["name"]), table, root, words=True, notation=notation, classes=tuple(classes))
+    arities = [operator.arity for operator in table if operator.name != root]
+    if notation in constituents.NOTATIONS and len(set(arities)) < len(arities):
+        raise ConfigurationError(f"In the notation {notation!r} a number of children can have one operator only.")
+    return Signature(str(data["name"]), table, root, words=True, notation=notation, **_classes(data.get("classes", [])))
 
 
 def to_toml(language: Signature) -> str:
@@ -87,15 +104,56 @@ def to_toml(language: Signature) -> str:
     data: dict[str, Any] = {"name": language.name, "notation": language.notation}
     if language.root is not None:
         data["root"] = language.root
-    operators = {operator.name: "any" if operator.arity is None else operator.arity for operator in language.operators}
-    return tomli_w.dumps({**data, "classes": list(language.classes), "operators": operators})
+    data["classes"] = "numbers" if language.numeric else list(language.classes)
+    if language.class_of_label:
+        data["classes"] = {name: [] for name in language.classes}
+        for label, name in language.class_of_label:
+            data["classes"].setdefault(name, []).append(label)
+    operators: dict[str, Any] = {}
+    for operator in language.operators:
+        if operator.name == operator.word:
+            operators[operator.word] = "any" if operator.arity is None else operator.arity
+        else:
+            operators.setdefault(operator.word, []).append(operator.arity)
+    return tomli_w.dumps({**data, "operators": operators})
 
 
-def _operator(name: str, arity: object) -> Operator:
+def _operators(name: str, arity: object) -> list[Operator]:
+    """The operators of a line of the table: one, or one for each number of children. Raises ConfigurationError."""
     if not name or name in WORDS or set(name) & set(' \t\n()[]"/:'):
         raise ConfigurationError(f"An operator cannot be called {name!r}: no spaces, brackets, quotation marks, '/' and ':'.")
     if arity == "any":
-        return Operator(name, None)
-    if type(arity) is not int or not 1 <= arity <= 1000:
-        raise ConfigurationError(f"'operators.{name}' is {arity!r}; write its number of children, from 1 on, or \"any\".")
-    return Operator(name, arity)
+        return [Operator(name, None)]
+    arities: list[Any] = arity if isinstance(arity, list) else [arity]
+    if not arities or any(type(count) is not int or not 1 <= count <= 1000 for count in arities):
+        raise ConfigurationError(
+            f"'operators.{name}' is {arity!r}; write its number of children, from 1 on, a list of such numbers, or \"any\"."
+        )
+    if not isinstance(arity, list):
+        return [Operator(name, arities[0])]
+    if len(set(arities)) < len(arities):
+        raise ConfigurationError(f"'operators.{name}' is {arity!r}, which has a number twice.")
+    return [Operator(f"{name}/{count}", count) for count in arities]
+
+
+def _classes(entry: object) -> dict[str, Any]:
+    """The fields of a signature that describe labels, from the key `classes`. Raises ConfigurationError."""
+    if entry == "numbers":
+        return {"numeric": True}
+    labels_of_class = entry if isinstance(entry, dict) else {}
+    classes = [name for name in labels_of_class if name != UNKNOWN] if labels_of_class else entry
+    if not isinstance(classes, list) or not all(isinstance(name, str) and name for name in classes):
+        raise ConfigurationError(f'\'classes\' is {entry!r}; write a list of texts, such as ["0", "1"], or "numbers".')
+    if UNKNOWN in classes:
+        raise ConfigurationError(f"No class may be called {UNKNOWN!r}, which stands for an unknown label.")
+    if len(set(classes)) < len(classes) or len(classes) == 1:
+        raise ConfigurationError(f"'classes' is {classes!r}; at least two different names are needed.")
+    pairs: list[tuple[str, str]] = []
+    for name, labels in labels_of_class.items():
+        if not isinstance(labels, list) or not all(isinstance(label, str) and label for label in labels):
+            raise ConfigurationError(f'\'classes.{name}\' is {labels!r}; write a list of labels, such as ["0", "1"].')
+        pairs += [(label, name) for label in labels if label != name]
+    labels = [label for label, _ in pairs]
+    if len({*labels, *classes}) < len(labels) + len(classes):
+        raise ConfigurationError(f"'classes' is {entry!r}, where a label has two classes, or is the name of another class.")
+    return {"classes": tuple(classes), "class_of_label": tuple(pairs)}

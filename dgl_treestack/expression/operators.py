@@ -14,6 +14,7 @@ It has at most `MAX_CHARACTERS` characters: `truth` treats values within 1e-33 a
 """
 
 import keyword
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -25,6 +26,7 @@ import numpy as np
 from dgl_treestack.errors import DataError, ExpressionError, unknown
 
 UNKNOWN = "-"  # an unknown label in a file of trees, which no class may be called
+Label = int | float | str | None  # of a tree or of a node
 Node = tuple[str, str | None, int]  # operator or leaf class, text of a leaf, number of children
 
 
@@ -32,7 +34,8 @@ Node = tuple[str, str | None, int]  # operator or leaf class, text of a leaf, nu
 class Operator:
     """One operator.
 
-    name: its name in weights, files and checkpoints.
+    name: its name in weights, files and checkpoints. In a language that splits an operator by its number of children, such as
+    `MAX/3`; the text before the slash is its word in texts.
     arity: number of children, or None for any number from one on.
     symbol: the infix sign between two children (`+`), or empty for an operator that is printed as a function call.
     value: complex NumPy arrays of the children's values -> array of the operator's value (principal branch), or None.
@@ -43,14 +46,20 @@ class Operator:
     symbol: str = ""
     value: Callable[..., np.ndarray] | None = field(default=None, compare=False, repr=False)
 
+    @property
+    def word(self) -> str:
+        """How the operator is called in texts."""
+        return self.name.partition("/")[0]
+
 
 @dataclass(frozen=True)
 class Signature:
     """The operators of a domain, by name, and its leaf classes.
 
     root: the name of the operator that relates two sides, if there is one. words: whether leaves are of the class `Word`, any
-    text, instead of the classes of mathematics. notation: of texts: `infix`, `prefix`, or one of `expression.brackets`.
-    classes: names of the labels, for classification; none if labels are 0 and 1.
+    text, instead of the classes of mathematics. notation: of texts: `infix`, `prefix`, or one of `expression.brackets` and
+    `expression.constituents`. classes: names of the labels, for classification; none if labels are 0 and 1. class_of_label:
+    pairs of another label that files may have and its class, or `UNKNOWN`. numeric: whether labels are numbers, for regression.
     """
 
     name: str
@@ -59,6 +68,8 @@ class Signature:
     words: bool = False
     notation: str = "prefix"
     classes: tuple[str, ...] = ()
+    class_of_label: tuple[tuple[str, str], ...] = ()
+    numeric: bool = False
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -80,15 +91,43 @@ class Signature:
         """Leaf class -> its fixed text, or None for a class whose leaves differ in their text."""
         return WORDS if self.words else LEAF_CLASSES
 
-    def label(self, value: object) -> int | str:
-        """The label of a tree from a text or number of a file: the name of a class, or 0 or 1. Raises DataError."""
+    def label(self, value: object) -> Label:
+        """The label of a tree from a text or number of a file: a class, a number, 0 or 1; None if unknown. Raises DataError."""
+        text = str(value)
+        if text == UNKNOWN:
+            return None
+        if self.numeric:
+            try:
+                number = math.nan if isinstance(value, bool) else float(text)
+            except ValueError:
+                number = math.nan
+            if not math.isfinite(number):
+                raise DataError(f"The label {text!r} is no finite number, as the language {self.name!r} has them.")
+            return number
         if self.classes:
-            if str(value) not in self.classes or isinstance(value, bool):
-                raise DataError(unknown(f"label of the language {self.name!r}:", str(value), self.classes))
-            return str(value)
-        if str(value) not in ("0", "1"):
+            if text not in self._class_of_label or isinstance(value, bool):
+                raise DataError(unknown(f"label of the language {self.name!r}:", text, self._class_of_label))
+            return None if self._class_of_label[text] == UNKNOWN else self._class_of_label[text]
+        if text not in ("0", "1"):
             raise DataError(f"'label' is {value}; write 1 for correct, 0 for incorrect, null for unknown.")
-        return int(str(value))
+        return int(text)
+
+    @cached_property
+    def _class_of_label(self) -> dict[str, str]:
+        return {**{name: name for name in self.classes}, **dict(self.class_of_label)}
+
+    def operator(self, word: str, arity: int) -> Operator | None:
+        """The operator of a word in a text and a number of children; without such a number, another one of that word."""
+        named = self.by_word.get(word, {})
+        return named.get(arity) or named.get(None) or next(iter(named.values()), None)
+
+    @cached_property
+    def by_word(self) -> dict[str, dict[int | None, Operator]]:
+        """Word in texts -> number of children, None for any -> operator."""
+        table: dict[str, dict[int | None, Operator]] = {}
+        for operator in self.operators:
+            table.setdefault(operator.word, {})[operator.arity] = operator
+        return table
 
     def __getitem__(self, name: str) -> Operator:
         try:

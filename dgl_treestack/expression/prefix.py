@@ -49,10 +49,12 @@ def read(text: str, signature: Signature) -> list[Node]:
             elif slash and not _COUNT.fullmatch(count):
                 raise ExpressionError(f"{count[:30]!r} is not a number of operands. Write {name}/3.")
             elif token:
-                arity = int(count) if slash else signature[name].arity
+                is_split = slash and token not in signature  # by its number of children, or it takes any number
+                operator = (signature.operator(name, int(count)) if is_split else None) or signature[token]
+                arity = int(count) if slash else operator.arity
                 if arity is None:
                     raise ExpressionError(f"{name!r} takes any number of operands. Say how many: {name}/3.")
-                nodes.append((name, None, arity))
+                nodes.append((operator.name, None, arity))
         except ExpressionError as error:
             raise ExpressionError(str(error), text, start + 1) from None
         start = match.end() + 1

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
 from dgl_treestack.errors import ExpressionError, unknown
-from dgl_treestack.expression import brackets, infix, prefix
+from dgl_treestack.expression import brackets, constituents, infix, prefix
 from dgl_treestack.expression.operators import MATH, Node, Signature, check_leaf
 
 if TYPE_CHECKING:
@@ -101,6 +101,8 @@ class Expression:
         """
         if signature.notation == "prefix":
             return cls.from_prefix(text, signature)
+        if signature.notation in constituents.NOTATIONS:
+            return cls.from_nodes(constituents.read(text, signature)[0], signature)
         read = infix.read(text) if signature.notation == "infix" else brackets.read(text, signature)
         return cls.from_nodes(read, signature)
 
@@ -121,6 +123,8 @@ class Expression:
     def __str__(self) -> str:
         if self.signature.notation in brackets.NOTATIONS:
             return brackets.write(self.names, self.texts, self.arities, self.signature.notation)
+        if self.signature.notation in constituents.NOTATIONS:
+            return constituents.write(self.texts, self.arities, self.signature.notation)
         return infix.write(self.names, self.texts, self.arities)
 
     def prefix(self) -> str:

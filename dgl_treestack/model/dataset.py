@@ -1,4 +1,4 @@
-"""Examples prepared for a model, and batches of them: trees with the targets of the model's outputs."""
+"""Examples prepared for a model, and batches of them: trees with the nodes whose outputs a task wants, and their targets."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -24,16 +24,19 @@ AT_ONCE = 8  # batches of a group that is built before its first batch is used
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Examples prepared for one model.
+    """G examples prepared for one model, which has R outputs for them: one per tree, or one per node with a target.
 
-    items: the tree and the target of every example. forest: the trees. sides: (G, 2) the first two children of every root,
-    as indices within the tree, or -1. targets: (G,). task: (G,) index of the model's task.
+    items: the tree and the targets of every example. forest: the trees. offsets: (G + 1,) the outputs of example g are
+    offsets[g] : offsets[g + 1]. nodes: (R,) the node of every output, and sides (R, 2) its first two children or -1, as indices
+    within the tree. targets: (R,). task: (R,) index of the model's task.
     cache: batches by their size and device, filled by `batches`.
     """
 
     examples: Sequence[Example]
     items: Sequence[Item]
     forest: Forest
+    offsets: np.ndarray
+    nodes: np.ndarray
     sides: np.ndarray
     targets: np.ndarray
     task: np.ndarray
@@ -55,13 +58,16 @@ class Dataset:
         forest, plans: those of the chosen trees, if they exist already.
         """
         forest = self.forest.select(chosen) if forest is None else forest
-        sides, starts = self.sides[chosen], forest.offsets[:-1]
+        counts = np.diff(self.offsets)[chosen]
+        first_of_tree = np.cumsum(counts) - counts
+        outputs = np.arange(counts.sum()) + np.repeat(self.offsets[:-1][chosen] - first_of_tree, counts)
+        starts, sides = np.repeat(forest.offsets[:-1], counts), self.sides[outputs]
         return Batch(
             forest,
-            torch.from_numpy(starts),
+            torch.from_numpy(starts + self.nodes[outputs]),
             torch.from_numpy(np.where(sides < 0, -1, sides + starts[:, None])),
-            torch.from_numpy(self.targets[chosen]).to(device, non_blocking=True),
-            self.task[chosen],
+            torch.from_numpy(self.targets[outputs]).to(device, non_blocking=True),
+            self.task[outputs],
             Plans(forest.signature) if plans is None else plans,
         )
 
@@ -129,15 +135,26 @@ def prepare(
             except VocabularyError as error:
                 raise DataError(str(error), example.source or None) from None
         raise
-    sides = np.array([(*item.tree.children(0), -1, -1)[:2] for item in items], dtype=np.int64).reshape(-1, 2)
-    targets = np.array([item.target for item in items], dtype=np.float64)
-    return Dataset(examples, items, forest, sides, targets, np.array(task, dtype=np.int64))
+    counts = [len(item.targets) for item in items]
+    nodes = np.array([node for item in items for node in item.targets], dtype=np.int64)
+    children = [(*item.tree.children(node), -1, -1)[:2] for item in items for node in item.targets]
+    return Dataset(
+        examples,
+        items,
+        forest,
+        offsets=np.array([0, *np.cumsum(counts)], dtype=np.int64),
+        nodes=nodes,
+        sides=np.array(children, dtype=np.int64).reshape(-1, 2),
+        targets=np.array([target for item in items for target in item.targets.values()], dtype=np.float64),
+        task=np.repeat(np.array(task, dtype=np.int64), counts),
+    )
 
 
 @dataclass(eq=False)
 class Batch:
-    """Trees with the node index of every root (B,), of its first two children (B, 2) or -1, target (B,) and task (B,).
+    """Trees with the node of every output (B,), its first two children (B, 2) or -1, its target (B,) and its task (B,).
 
+    There is one output per tree, at its root, unless the task wants one per node.
     trees: the input of `propagate`: a forest, or a graph if the user passed one or accessed `graph`; the fast engines need no
     graph. plans: of this batch and of those built in the same group.
     """

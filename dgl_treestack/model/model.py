@@ -19,7 +19,7 @@ from dgl_treestack.expression.operators import MATH, Signature
 from dgl_treestack.model.dataset import Batch, Dataset, prepare
 from dgl_treestack.model.tree_dataset import TreeDataset
 from dgl_treestack.propagate import ENGINES, compute, draw_noise, propagate
-from dgl_treestack.tasks import NodeStates, Task
+from dgl_treestack.tasks import Item, NodeStates, Task
 from dgl_treestack.tasks import tasks as task_table
 
 MASKS = ("node", "subtree")
@@ -229,7 +229,7 @@ class Model(nn.Module):
         assert result is not None  # every tree is of one of the heads
         return result
 
-    def record(self, dataset: Dataset, i: int, output: float | list[float]) -> dict[str, Any]:
-        """Return the columns that the task adds to the record of example i."""
-        head = list(self.heads.values())[dataset.task[i]]
-        return {"task": head.name, **head.record(dataset.examples[i], dataset.items[i], output)}
+    def record(self, example: Example, item: Item, task: int, output: float | list[float]) -> dict[str, Any]:
+        """Return the columns that a task, by its index among the heads, adds to the record of an example."""
+        head = list(self.heads.values())[task]
+        return {"task": head.name, **head.record(example, item, output)}

@@ -22,7 +22,7 @@ def draw_groups(groups: Mapping[str, Sequence[RunResult]]) -> Figure:
     figure = Figure(figsize=(9.0, 3.6 * len(sets)), layout="constrained")
     panels = figure.subplots(len(sets), len(PANELS), sharey="row", squeeze=False)
     for row, name in zip(panels, sets, strict=True):
-        blanks_by_depth = {label: [records.by_depth(run.more[name]) for run in runs] for label, runs in groups.items()}
+        blanks_by_depth = {label: [records.grouped(run.more[name]) for run in runs] for label, runs in groups.items()}
         depths = sorted({depth for by_depths in blanks_by_depth.values() for by_depth in by_depths for depth in by_depth})
         for axes, (kind, limit, title) in zip(row, PANELS, strict=True):
             for i, (label, by_depths) in enumerate(blanks_by_depth.items()):

@@ -1,4 +1,7 @@
-"""Accuracy against depth, inside and beyond the training depths: the main figure of the papers."""
+"""Accuracy against depth, inside and beyond the training depths: the main figure of the papers.
+
+If the configurations group by another measure, size or number of operators, that is the axis.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -12,6 +15,8 @@ from dgl_treestack.plots import _style
 from dgl_treestack.results.run_result import RunResult, by_config
 
 MIN_EQUATIONS = 30  # per drawn depth; with fewer the standard error is above 9 points
+MAX_TICKS = 25
+AXES = {"depth": "depth of the equation", "size": "nodes of the tree", "operators": "operators of the tree"}
 
 
 def draw(runs: Sequence[RunResult]) -> Figure:
@@ -20,6 +25,9 @@ def draw(runs: Sequence[RunResult]) -> Figure:
     Raises DataError when there are no runs, or no depth with enough equations.
     """
     groups = by_config(runs)
+    measures = sorted({run.config.data.group_by for run in runs})
+    if len(measures) > 1:
+        raise DataError(f"The runs group by {' and '.join(measures)} (data.group_by). Draw them one at a time.")
     # Labels omit a prefix of all names, as in quickstart-tree_smu and quickstart-tree_lstm.
     shorten = len(groups) > 1 and len({name.split("-")[0] for name in groups}) == 1
     return draw_groups({name.split("-", 1)[-1] if shorten else name: group for name, group in groups.items()})
@@ -44,13 +52,14 @@ def draw_groups(groups: Mapping[str, Sequence[RunResult]]) -> Figure:
 
 
 def accuracy_by_depth(run: RunResult) -> dict[int, float]:
-    """Return depth -> accuracy in per cent on the test records, depths with too few equations left out."""
+    """Return depth, or other measure, -> accuracy in per cent on the test records, without depths of too few equations."""
     return {depth: records.accuracy(rows) for depth, rows in _large_depths(run).items()}
 
 
 def _large_depths(run: RunResult) -> dict[int, list[records.Record]]:
     """Return the test records of every depth with at least MIN_EQUATIONS. Raises DataError when there is none."""
-    groups = {depth: rows for depth, rows in records.by_depth(run.test).items() if len(rows) >= MIN_EQUATIONS}
+    by_depth = records.grouped(run.test, run.config.data.group_by)
+    groups = {depth: rows for depth, rows in by_depth.items() if len(rows) >= MIN_EQUATIONS}
     if not groups:
         raise DataError(f"No depth of its test set has the {MIN_EQUATIONS} equations that a point needs.", run.folder)
     return groups
@@ -61,16 +70,18 @@ def _draw_panel(axes: Axes, groups: Mapping[str, Sequence[RunResult]]) -> None:
     for i, (name, group) in enumerate(groups.items()):
         _style.draw_seeds(axes, [accuracy_by_depth(run) for run in group], name, i)
     runs = [run for group in groups.values() for run in group]
+    group_by = runs[0].config.data.group_by
     # If test sets differ, the majority of a depth is that of the first run with this depth.
     majority = {depth: records.majority(rows) for run in reversed(runs) for depth, rows in _large_depths(run).items()}
     depths = sorted(majority)
     shares = [majority[depth] for depth in depths]
     axes.plot(depths, shares, color="0.45", linewidth=1.2, linestyle=(0, (1, 1)), label="majority class")
-    axes.set_xticks(depths)
+    axes.set_xticks(depths if len(depths) <= MAX_TICKS else depths[:: -(-len(depths) // MAX_TICKS)])
     axes.set_xlim(depths[0] - 0.5, depths[-1] + 0.5)
-    trained, (left, right) = runs[0].config.data.depths, axes.get_xlim()
+    trained, (left, right) = runs[0].trained, axes.get_xlim()
     start, stop = max(left, trained.start - 0.5), min(right, trained.stop - 0.5)
     if (start, stop) != (left, right):
         axes.axvspan(start, stop, color="0.92", zorder=0)
-        axes.text(stop - 0.1, axes.get_ylim()[1], "training depths", ha="right", va="top", fontsize=8, color="0.35")
-    axes.set_xlabel("depth of the equation")
+        title = "training depths" if group_by == "depth" else "training set"
+        axes.text(stop - 0.1, axes.get_ylim()[1], title, ha="right", va="top", fontsize=8, color="0.35")
+    axes.set_xlabel(AXES[group_by])

@@ -25,7 +25,7 @@ def draw_groups(groups: Mapping[str, Sequence[RunResult]]) -> Figure:
         for i, (label, runs) in enumerate(groups.items()):
             curves = []
             for run in runs:
-                by_depth = records.by_depth(run.more["usage"])
+                by_depth = records.grouped(run.more["usage"])
                 large = {depth: rows for depth, rows in by_depth.items() if len(rows) >= MIN_EQUATIONS}
                 curves.append({depth: fmean(row[key] for row in rows) for depth, rows in large.items()})
             _style.draw_seeds(axes, curves, label, i)

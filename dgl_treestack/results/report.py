@@ -25,7 +25,8 @@ def rows_of(runs: Sequence[RunResult], metric: str = "accuracy", *, depths: bool
 
     A statistic is a tuple of mean and sample standard deviation, None for a single seed: of the best epoch, the training
     accuracy, and a metric of `metrics.METRICS` in per cent on the validation set and on the test set below, within and beyond
-    the training depths. depths: also on every depth of the test set. A value that is NaN for all seeds is left out.
+    the training depths, or values of another measure that the configuration groups by. depths: also on every depth, or other
+    value, of the test set. A value that is NaN for all seeds is left out.
 
     Raises ConfigurationError for an unknown metric.
     """
@@ -52,14 +53,16 @@ def _values_by_column(group: Sequence[RunResult], metric: str, *, depths: bool) 
         "train": [row["train_accuracy"] for row in best_epochs],
         "validation": [measure(run.validation) for run in group if run.validation],
     }
-    trained, tested = group[0].config.data.depths, sorted({record["depth"] for run in group for record in run.test})
-    below = (1, trained.start - 1)
-    inside = (max(1, trained.start), min(trained.stop - 1, tested[-1]))
+    group_by, trained = group[0].config.data.group_by, group[0].trained
+    tested = sorted({record[group_by] for run in group for record in run.test})
+    lowest = min(1, tested[0])
+    below = (lowest, trained.start - 1)
+    inside = (max(lowest, trained.start), min(trained.stop - 1, tested[-1]))
     beyond = (trained.stop, tested[-1])
-    ranges = {f"test, depth {low}-{high}": (low, high) for low, high in (below, inside, beyond)}
+    ranges = {f"test, {group_by} {low}-{high}": (low, high) for low, high in (below, inside, beyond)}
     ranges |= {str(depth): (depth, depth) for depth in tested if depths}
     for title, (low, high) in ranges.items():
-        records_by_run = [[record for record in run.test if low <= record["depth"] <= high] for run in group]
+        records_by_run = [[record for record in run.test if low <= record[group_by] <= high] for run in group]
         columns[title] = [measure(records) for records in records_by_run if records]
     return columns
 

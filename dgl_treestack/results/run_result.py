@@ -17,7 +17,8 @@ class RunResult:
 
     rows: metrics, one row per epoch. validation: records of the validation sets within the training depths, by which the best
     epoch was selected. test: records of the test sets. equations: number of training equations, 0 if unknown. commit: of the
-    program that trained it. more: records of other kinds by name, such as `blanks` of completion.
+    program that trained it. measured: smallest and largest value in the training set of the measure that the configuration
+    groups by, if that is not the depth. more: records of other kinds by name, such as `blanks` of completion.
     """
 
     folder: Path
@@ -28,7 +29,13 @@ class RunResult:
     test: Sequence[Record]
     equations: int = 0
     commit: str = ""
+    measured: tuple[int, int] | None = None
     more: Mapping[str, Sequence[Record]] = field(default_factory=dict)
+
+    @property
+    def trained(self) -> range:
+        """The depths of the training set, or its values of the measure that the configuration groups by."""
+        return range(self.measured[0], self.measured[1] + 1) if self.measured else self.config.data.depths
 
 
 def read(folder: Path) -> RunResult:
@@ -45,7 +52,8 @@ def read(folder: Path) -> RunResult:
     within = [record for record in validation if record["depth"] in data.depths]
     equations = run.environment.get("equations", {}).get("train", 0)
     commit = run.environment.get("commit") or "unknown"
-    return RunResult(folder, run.config, run.seed, run.read_metrics(), within, test, equations, commit)
+    measured = tuple(run.environment.get("measured", ())) or None
+    return RunResult(folder, run.config, run.seed, run.read_metrics(), within, test, equations, commit, measured)
 
 
 def by_config(runs: Sequence[RunResult]) -> dict[str, list[RunResult]]:

@@ -69,7 +69,8 @@ class DataConfig:
 
     train, validation, test: files for training, for selecting the best weights, and for evaluating them at the end.
     max_depth, min_depth: depths of the training and validation equations; a max_depth of 0 is no limit. percent: share of the
-    training equations, selected by pair; a larger share contains every smaller one.
+    training equations, selected by pair; a larger share contains every smaller one. group_by: the measure of a tree by which
+    curves and tables group, see `records.measure`.
     """
 
     language: str = "math"
@@ -79,6 +80,7 @@ class DataConfig:
     max_depth: int = 0
     min_depth: int = 0
     percent: float = 100.0
+    group_by: Literal["depth", "size", "operators"] = "depth"
 
     @property
     def depths(self) -> range:

@@ -1,7 +1,7 @@
-"""Evaluating a model on a data set: one record per equation, in file order."""
+"""Evaluating a model on a data set: one record per tree, or per node with a target, in file order."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,19 +42,29 @@ def score(model: Model, dataset: Dataset, engine: str = "levels") -> Score:
 
 
 @torch.no_grad()
-def make_records(model: Model, dataset: Dataset, engine: str = "levels") -> Iterator[Record]:
-    """Yield one record per example, in order, from the model in evaluation mode.
+def make_records(model: Model, dataset: Dataset, engine: str = "levels", group_by: str = "depth") -> Iterator[Record]:
+    """Yield one record per output, in order of the examples, from the model in evaluation mode.
 
-    JSON has no infinity and no NaN: a number that is not finite becomes None.
+    If a task has outputs at nodes, a record has the column `node`, and depth and label are those of the node's subtree.
+    group_by: the measure that the records have as a column, see `records.measure`. JSON has no infinity and no NaN: a number
+    that is not finite becomes None.
     """
     model.eval()
+    example_of_output = np.repeat(np.arange(len(dataset)), np.diff(dataset.offsets)).tolist()
     i = 0
     for batch in dataset.batches(BATCH, next(model.parameters()).device):
         output = model(batch, engine)
         for value, correct in zip(output.tolist(), model.correct(output, batch).tolist(), strict=True):
-            example = dataset.examples[i]
+            example, item = dataset.examples[example_of_output[i]], dataset.items[example_of_output[i]]
             row: Record = {"pair": example.pair} if example.pair else {}
-            for name, entry in model.record(dataset, i, value).items():
+            node = int(dataset.nodes[i])
+            if isinstance(item.target, Mapping):
+                label = example.labels[node] if example.labels else None
+                depth = item.tree.heights[node]
+                row |= {"id": f"{example.id}/{node}", "depth": depth, "label": label, "node": node}
+            if group_by != "depth":
+                row[group_by] = records.measure(group_by, example.equation, node)
+            for name, entry in model.record(example, item, dataset.task[i], value).items():
                 row[name] = [_finite(number) for number in entry] if isinstance(entry, list) else _finite(entry)
             row["correct"] = None if np.isnan(dataset.targets[i]) else bool(correct)
             yield records.of_example(example, **row)
@@ -76,7 +86,7 @@ def evaluate(
     if not examples:
         raise DataError("There are no examples in the file.", data)
     model = run.load_model(dtype)
-    rows = list(make_records(model, model.prepare(examples), engine))
+    rows = list(make_records(model, model.prepare(examples), engine, run.config.data.group_by))
     if output is not None:
         atomic.write_json_lines(output, rows)
     run.write_records(data, rows)

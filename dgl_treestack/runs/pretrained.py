@@ -105,7 +105,7 @@ def trust(run: Run, depth: int) -> str:
 def pack(run: Run, folder: Path = FOLDER) -> None:
     """Make a finished run the model of the package: `python -m dgl_treestack.runs.pretrained RUN`."""
     config, environment = run.config, run.environment
-    groups = records.by_depth(row for name in config.data.test for row in run.read_records(name))
+    groups = records.grouped(row for name in config.data.test for row in run.read_records(name))
     accuracies = {
         str(depth): {"equations": len(group), "percent": round(records.accuracy(group), 1)}
         for depth, group in groups.items()

@@ -1,4 +1,4 @@
-"""Tasks, one file each: what a model predicts for a tree, the head, the loss, and when an output is correct.
+"""Tasks, one file each: what a model predicts for a tree or its nodes, the head, the loss, and when an output is correct.
 
 A task's file defines a class derived from `Task`, and `TASK`, that class. Other tasks are added by `register_task`, or by an
 entry point of the group `dgl_treestack.tasks` in their package, which names the class.
@@ -8,7 +8,7 @@ import abc
 import importlib
 import importlib.metadata
 import pkgutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar, Self
@@ -30,10 +30,18 @@ NodeStates = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True)
 class Item:
-    """The input of a model for one example: a tree, and the target of the output (NaN if unknown)."""
+    """The input of a model for one example: a tree, and the target of the output for it (NaN if unknown).
+
+    With a mapping, node -> target, there is an output for each of these nodes instead of one for the root.
+    """
 
     tree: Expression
-    target: float
+    target: float | Mapping[int, float]
+
+    @property
+    def targets(self) -> Mapping[int, float]:
+        """Node -> target."""
+        return self.target if isinstance(self.target, Mapping) else {0: self.target}
 
 
 class Task(nn.Module, abc.ABC):
@@ -41,12 +49,14 @@ class Task(nn.Module, abc.ABC):
 
     `name` is the task's name in configurations. In a model with several tasks, an example belongs to the first that accepts it.
     `compares_sides`: whether trees must be equations, because `forward` reads the two sides of the root.
-    Outputs are one number per tree (B,), or a row of them (B, K).
+    Outputs are one number per tree (B,), or a row of them (B, K); for a task whose items have targets at nodes, per node.
+    `selects_by_loss`: whether the best epoch is that of the smallest validation loss, not of the highest accuracy.
     A subclass defines `accepts`, `forward`, `loss` and `correct`, and the other methods where the defaults do not fit.
     """
 
     name: ClassVar[str]
     compares_sides: ClassVar[bool] = False
+    selects_by_loss: ClassVar[bool] = False
 
     @classmethod
     def build(cls, hidden: int, language: Signature) -> Self:
@@ -59,13 +69,15 @@ class Task(nn.Module, abc.ABC):
 
     def prepare(self, example: Example) -> Item:
         """Return the tree to propagate and the target: by default the whole tree and its label."""
+        assert not isinstance(example.label, str)  # a task for classes defines its own targets
         return Item(example.equation, float("nan") if example.label is None else float(example.label))
 
     @abc.abstractmethod
     def forward(self, h: NodeStates, roots: Tensor, sides: Tensor) -> Tensor:
         """Return the outputs of the trees, (B,) or (B, K).
 
-        roots: (B,) nodes. sides: (B, 2) the first two children of the roots, -1 where there are none.
+        roots: (B,) their roots, or other nodes that items have targets for. sides: (B, 2) the first two children of these
+        nodes, -1 where there are none.
         """
 
     @abc.abstractmethod

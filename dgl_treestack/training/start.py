@@ -4,9 +4,11 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import torch
 
+from dgl_treestack.data import records
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.model.tree_dataset import TreeDataset
 from dgl_treestack.processes import locked
@@ -51,11 +53,15 @@ def start(
         data_config = config.data
         languages = [data_config.language] if data_config.language.endswith(".toml") else []
         files = dict.fromkeys((*languages, *data_config.train, *data_config.validation, *data_config.test))
-        origin = {
+        origin: dict[str, Any] = {
             "kernels": "compiled" if training.engine == "levels/compiled" else "none",
             "data": {name: sha256(find_data(name)) for name in files} | fingerprints,
             "equations": {"train": len(training.train_set), "validation": len(training.validation_set)},
         }
+        group_by = config.data.group_by
+        if group_by != "depth":
+            values = [records.measure(group_by, example.equation) for example in training.train_set.examples]
+            origin["measured"] = [min(values), max(values)]
         model = training.model
         environment = {**describe_environment(device), **origin}
         Run.create(run.folder, config, seed, environment, model.vocabulary, model.signature)

@@ -24,7 +24,7 @@ def test_written_and_read_back(tmp_path):
 
 
 def test_group_by_depth_and_accuracy():
-    groups = records.by_depth(ROWS)
+    groups = records.grouped(ROWS)
     assert list(groups) == [1, 2, 3]
     assert records.accuracy(ROWS) == 50
     assert records.accuracy(groups[2]) == pytest.approx(200 / 3)

@@ -96,10 +96,8 @@ def test_examples_go_to_the_first_task_that_accepts_them():
     dataset, _, output = everything(model, examples)
     assert dataset.task.tolist() == [0, 1, 1, 1]
     assert math.isnan(dataset.targets[3])
-    assert [model.record(dataset, i, v)["task"] for i, v in enumerate(output.tolist())] == [
-        "function_evaluation",
-        *["verification"] * 3,
-    ]
+    rows = zip(dataset.examples, dataset.items, dataset.task, output.tolist(), strict=True)
+    assert [model.record(*row)["task"] for row in rows] == ["function_evaluation", *["verification"] * 3]
     with pytest.raises(DataError, match="fits none of the model's tasks"):
         make("function_evaluation").prepare([example("x = x")])
 
