@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from dgl_treestack.errors import ExpressionError
 from dgl_treestack.expression.operators import UNKNOWN, Node, Signature
 
-NOTATIONS = ("plain", "labelled")
 _TOKEN = re.compile(r'\s*(?:([()])|("(?:[^"\\()]|\\.)*")(?=[\s()]|$)|([^\s()]+))')
 _PLAIN = re.compile(r'[^\s()"\x00-\x1f\x7f][^\s()\x00-\x1f\x7f]*')
 _BRACKETS_IN_JSON = str.maketrans({"(": r"\u0028", ")": r"\u0029"})
@@ -70,7 +69,7 @@ def read(text: str, signature: Signature) -> tuple[list[Node], list[str]]:
             if not name or not children:
                 counts = ", ".join("any" if arity is None else str(arity) for arity in operator_of_arity)
                 has = f"operators of {signature.name!r} have {counts} children"
-                raise ExpressionError(f"This bracket has {children} children; {has}.", text, column)
+                raise ExpressionError(f"This bracket has {children} child{'ren' * (children != 1)}; {has}.", text, column)
             nodes[node] = (name, None, children)
     if frames:
         raise ExpressionError(f"The text ends with {len(frames)} bracket(s) open.", text, end + 1)

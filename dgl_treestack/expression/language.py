@@ -30,11 +30,11 @@ from typing import Any
 import tomli_w
 
 from dgl_treestack.errors import ConfigurationError, unknown
-from dgl_treestack.expression import brackets, constituents
-from dgl_treestack.expression.operators import MATH, UNKNOWN, WORDS, Operator, Signature
+from dgl_treestack.expression import brackets
+from dgl_treestack.expression.operators import MATH, UNKNOWN, WITHOUT_OPERATORS, WORDS, Operator, Signature
 
 GROUP = "dgl_treestack.languages"  # of entry points
-NOTATIONS = (*brackets.NOTATIONS, *constituents.NOTATIONS)
+NOTATIONS = (*brackets.NOTATIONS, *WITHOUT_OPERATORS)
 _KEYS = ("name", "notation", "root", "classes", "operators")
 
 
@@ -94,7 +94,7 @@ def from_dict(data: dict[str, Any]) -> Signature:
     if root is not None and len(operators) == 1:
         raise ConfigurationError(f"There is no operator besides the root {root!r}. Add one.")
     arities = [operator.arity for operator in table if operator.name != root]
-    if notation in constituents.NOTATIONS and len(set(arities)) < len(arities):
+    if notation in WITHOUT_OPERATORS and len(set(arities)) < len(arities):
         raise ConfigurationError(f"In the notation {notation!r} a number of children can have one operator only.")
     return Signature(str(data["name"]), table, root, words=True, notation=notation, **_classes(data.get("classes", [])))
 

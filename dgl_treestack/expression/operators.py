@@ -26,6 +26,7 @@ import numpy as np
 from dgl_treestack.errors import DataError, ExpressionError, unknown
 
 UNKNOWN = "-"  # an unknown label in a file of trees, which no class may be called
+WITHOUT_OPERATORS = ("plain", "labelled")  # notations of `expression.constituents`, whose brackets name no operator
 Label = int | float | str | None  # of a tree or of a node
 Node = tuple[str, str | None, int]  # operator or leaf class, text of a leaf, number of children
 

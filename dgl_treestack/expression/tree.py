@@ -11,8 +11,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
 from dgl_treestack.errors import ExpressionError, unknown
-from dgl_treestack.expression import brackets, constituents, infix, prefix
-from dgl_treestack.expression.operators import MATH, Node, Signature, check_leaf
+from dgl_treestack.expression import brackets, infix, prefix
+from dgl_treestack.expression.operators import MATH, WITHOUT_OPERATORS, Node, Signature, check_leaf
 
 if TYPE_CHECKING:
     import sympy
@@ -101,10 +101,13 @@ class Expression:
         """
         if signature.notation == "prefix":
             return cls.from_prefix(text, signature)
-        if signature.notation in constituents.NOTATIONS:
-            return cls.from_nodes(constituents.read(text, signature)[0], signature)
-        read = infix.read(text) if signature.notation == "infix" else brackets.read(text, signature)
-        return cls.from_nodes(read, signature)
+        if signature.notation == "infix":
+            return cls.from_nodes(infix.read(text), signature)
+        if signature.notation in brackets.NOTATIONS:
+            return cls.from_nodes(brackets.read(text, signature), signature)
+        from dgl_treestack.expression import constituents
+
+        return cls.from_nodes(constituents.read(text, signature)[0], signature)
 
     @classmethod
     def from_prefix(cls, text: str, signature: Signature = MATH) -> Self:
@@ -118,12 +121,19 @@ class Expression:
 
         return cls.from_nodes(read(value))
 
+    def with_its_class(self) -> "Expression":
+        """This tree, as an `Equation` if its root is that of its language."""
+        is_equation = self.names[0] == self.signature.root
+        return Equation(self.names, self.texts, self.arities, self.signature) if is_equation else self
+
     # Notations
 
     def __str__(self) -> str:
         if self.signature.notation in brackets.NOTATIONS:
             return brackets.write(self.names, self.texts, self.arities, self.signature.notation)
-        if self.signature.notation in constituents.NOTATIONS:
+        if self.signature.notation in WITHOUT_OPERATORS:
+            from dgl_treestack.expression import constituents
+
             return constituents.write(self.texts, self.arities, self.signature.notation)
         return infix.write(self.names, self.texts, self.arities)
 

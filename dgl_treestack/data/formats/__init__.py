@@ -1,7 +1,7 @@
-"""Files of examples: our JSON Lines (suffix `.jsonl`), the authors' JSON (`.json`), and label and trees separated by tabs
-(`.tsv`), each also with `.gz`.
+"""Files of examples: our JSON Lines (suffix `.jsonl`), the authors' JSON (`.json`), label and trees separated by tabs (`.tsv`),
+and trees alone, such as those of a treebank (`.txt`), each also with `.gz`.
 
-Both are read as a stream of `Example`; every error names the file and the line. Our format has one equation per line;
+All are read as a stream of `Example`; every error names the file and the line. Our format has one equation per line;
 `data/README.md` has its schema.
 """
 
@@ -17,18 +17,19 @@ from dgl_treestack import atomic
 from dgl_treestack.data.formats import authors, tabular
 from dgl_treestack.data.formats.example import Example as Example
 from dgl_treestack.errors import DataError, ExpressionError, unknown
-from dgl_treestack.expression import Equation, Expression
-from dgl_treestack.expression.operators import MATH, Signature
+from dgl_treestack.expression import Expression
+from dgl_treestack.expression.operators import MATH, WITHOUT_OPERATORS, Label, Signature
 from dgl_treestack.resources import find_data
 
-SUFFIXES = (".jsonl", ".json", ".tsv", ".jsonl.gz", ".json.gz", ".tsv.gz")
+SUFFIXES = tuple(f"{suffix}{packed}" for packed in ("", ".gz") for suffix in (".jsonl", ".json", ".tsv", ".txt"))
 MAX_LINE = 20_000_000  # bytes
 MAX_INFIX_DEPTH = 60  # deeper trees are written in prefix form
 
 _VERDICT_OF_LABEL = {1: "holds", 0: "refuted"}
 _TYPES: dict[str, tuple[type, ...]] = {
     "id": (str,),
-    "label": (int, str, type(None)),
+    "label": (int, float, str, type(None)),
+    "labels": (list,),
     "depth": (int,),
     "text": (str,),
     "prefix": (str,),
@@ -51,8 +52,8 @@ def read(path: Path | str, signature: Signature = MATH) -> Iterator[Example]:
     suffix = _suffix(path)
     if suffix == ".json":
         return authors.read(path)
-    if suffix == ".tsv":
-        return tabular.read(path, _decompressed_lines(path), signature)
+    if suffix in (".tsv", ".txt"):
+        return tabular.read(path, _decompressed_lines(path), signature, has_label=suffix == ".tsv")
     return _read_json_lines(path, signature)
 
 
@@ -74,8 +75,10 @@ def write(path: Path | str, examples: Iterable[Example]) -> int:
     suffix = _suffix(path)
     if suffix == ".jsonl":
         text = "".join(json.dumps(to_dict(example)) + "\n" for example in examples)
+    elif suffix == ".json":
+        text = authors.write(examples)
     else:
-        text = (authors if suffix == ".json" else tabular).write(examples)
+        text = tabular.write(examples, has_label=suffix == ".tsv")
     content = text.encode()
     atomic.write_bytes(path, gzip.compress(content, mtime=0) if path.suffix == ".gz" else content)
     return len(examples)
@@ -114,7 +117,7 @@ def _decompressed_lines(path: Path) -> Iterator[str]:
             while line := file.readline(MAX_LINE):
                 number += 1
                 if len(line) == MAX_LINE:
-                    raise DataError(f"The line is longer than {MAX_LINE} bytes. One line holds one equation.", path, number)
+                    raise DataError(f"The line is longer than {MAX_LINE} bytes. One line holds one tree.", path, number)
                 yield (line.removeprefix(codecs.BOM_UTF8) if number == 1 else line).decode()
     except (gzip.BadGzipFile, EOFError, zlib.error, UnicodeDecodeError) as error:
         raise DataError(f"Damaged or cut short ({error}). Copy or generate the file again.", path, number + 1) from None
@@ -158,17 +161,24 @@ def from_dict(data: dict[str, Any], source: str = "", signature: Signature = MAT
         )
     if "text" in data and signature.notation == "prefix":
         raise DataError(f"{signature.name!r} has no notation for the key 'text'. Write its trees as 'prefix'.")
-    tree = Expression.parse(data["text"], signature) if "text" in data else Expression.from_prefix(data["prefix"], signature)
-    if tree.names[0] == tree.signature.root:
-        tree = Equation(tree.names, tree.texts, tree.arities, tree.signature)
+    labels: tuple[Label, ...] = ()
+    if "text" in data:
+        tree, labels = tabular.read_tree(data["text"], signature)
+    else:
+        tree = Expression.from_prefix(data["prefix"], signature)
+    tree = tree.with_its_class()
+    if "labels" in data:
+        labels = tuple(None if label is None else signature.label(label) for label in data["labels"])
+        if len(labels) != tree.size:
+            raise DataError(f"'labels' has {len(labels)} entries for {tree.size} nodes. Write one for each, null if unknown.")
     if data.get("depth", tree.depth) != tree.depth:
         raise DataError(f"'depth' says {data['depth']}, the tree has {tree.depth} (a leaf is 0, '=' counts). Correct it.")
     if not 0 <= data.get("blank", 0) < tree.size:
         raise DataError(f"'blank' is node {data['blank']} of a tree with {tree.size} nodes.")
     certificate = data.get("certificate")
-    label = data.get("label")
+    label = data.get("label", labels[0] if labels else None)
     if isinstance(label, str) and not signature.classes:
-        raise DataError(f"'label' must be int or null, found {label!r}.")
+        raise DataError(f"'label' must be {'a number' if signature.numeric else 'int'} or null, found {label!r}.")
     label = None if label is None else signature.label(label)
     verdict = _VERDICT_OF_LABEL[label] if isinstance(label, int) else None
     if verdict and certificate and certificate.get("verdict", verdict) != verdict:
@@ -183,6 +193,7 @@ def from_dict(data: dict[str, Any], source: str = "", signature: Signature = MAT
         certificate=certificate,
         blank=data.get("blank"),
         value_class=data.get("class", ""),
+        labels=labels,
         source=source,
     )
 
@@ -190,20 +201,23 @@ def from_dict(data: dict[str, Any], source: str = "", signature: Signature = MAT
 def to_dict(example: Example) -> dict[str, Any]:
     """One line of our format as plain data; empty fields are left out."""
     tree = example.equation
-    is_math = tree.signature.name == MATH.name
-    has_text = tree.depth <= MAX_INFIX_DEPTH if is_math else tree.signature.words
-    notation = {"text": str(tree)} if has_text else {"prefix": tree.prefix()}
+    notation = tree.signature.notation
+    is_pair_without_name = notation in WITHOUT_OPERATORS and tree.names[0] == tree.signature.root
+    is_too_deep = notation == "infix" and tree.depth > MAX_INFIX_DEPTH
+    has_text = notation != "prefix" and not (is_pair_without_name or is_too_deep)
+    text = {"text": str(tree)} if has_text else {"prefix": tree.prefix()}
     line = {
         "id": example.id,
         "label": example.label,
         "depth": tree.depth,
-        **notation,
-        "signature": "" if is_math else tree.signature.name,
+        **text,
+        "signature": "" if tree.signature.name == MATH.name else tree.signature.name,
         "fold": example.fold,
         "pair": example.pair,
         "family": example.family,
         "class": example.value_class,
         "blank": example.blank,
         "certificate": example.certificate,
+        "labels": list(example.labels),
     }
-    return {key: value for key, value in line.items() if value not in ("", None) or key == "label"}
+    return {key: value for key, value in line.items() if value not in ("", None, []) or key == "label"}

@@ -1,7 +1,8 @@
-"""Tab-separated files: a label and a tree per line, or a label and two trees, in the notation of their language.
+"""Files of a tree per line, in the notation of their language: after a label and a tab (`.tsv`), or alone (`.txt`).
 
 4<TAB>[MAX 2 4 [MIN 4 3 ] ]
-=<TAB>(or a b)<TAB>(or b a)
+=<TAB>(or a b)<TAB>(or b a)             a pair has two columns
+(3 (2 It) (4 works))                    in the notation `labelled`, every node has a label
 """
 
 from collections.abc import Iterable, Iterator
@@ -10,35 +11,62 @@ from pathlib import Path
 from dgl_treestack.data.formats.example import Example
 from dgl_treestack.errors import DataError, ExpressionError
 from dgl_treestack.expression import Equation, Expression
-from dgl_treestack.expression.operators import UNKNOWN, Signature
+from dgl_treestack.expression.operators import UNKNOWN, Label, Signature
 
 
-def read(path: Path, lines: Iterable[str], language: Signature) -> Iterator[Example]:
-    """The examples of lines, with ids by line number. A label `UNKNOWN` is None. Raises DataError with file and line."""
-    trees_per_line = 1 if language.root is None else 2
+def read(path: Path, lines: Iterable[str], language: Signature, *, has_label: bool) -> Iterator[Example]:
+    """The examples of lines, with ids by line number. has_label: whether a line begins with a label and a tab.
+
+    Without one, the label is that of the root, if nodes have labels. Raises DataError with file and line.
+    """
+    columns = (1 if language.root is None else 2) + has_label
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
-        label, *texts = line.rstrip("\r\n").split("\t")
+        texts = line.rstrip("\r\n").split("\t")
         try:
-            if len(texts) != trees_per_line:
+            if len(texts) != columns:
+                what = f"{'a label and ' if has_label else ''}{columns - has_label} tree(s)"
                 raise DataError(
-                    f"{language.name!r} has {trees_per_line} tree(s) per line: {trees_per_line + 1} columns separated by tabs "
-                    f"are needed, found {1 + len(texts)}."
+                    f"In {language.name!r}, a line of a {'.tsv' if has_label else '.txt'} file has {what}: {columns} column(s) "
+                    f"separated by tabs, found {len(texts)}."
                 )
-            trees = [Expression.parse(text, language) for text in texts]
-            tree = trees[0] if len(trees) == 1 else Equation.of(*trees)
-            label_of_example = None if label == UNKNOWN else language.label(label)
+            trees = [read_tree(text, language) for text in texts[has_label:]]
+            tree, labels = trees[0] if len(trees) == 1 else (Equation.of(*(tree for tree, _ in trees)), ())
+            label = language.label(texts[0]) if has_label else labels[0] if labels else None
         except (DataError, ExpressionError) as error:
             raise DataError(str(error), path, number) from None
-        yield Example(tree, label_of_example, str(number), source=f"{path}:{number}")
+        yield Example(tree, label, str(number), labels=labels, source=f"{path}:{number}")
 
 
-def write(examples: Iterable[Example]) -> str:
-    """The text of a file of examples."""
+def read_tree(text: str, language: Signature) -> tuple[Expression, tuple[Label, ...]]:
+    """The tree of a text and the labels of its nodes; there are none if the notation has none, or all are unknown.
+
+    Raises ExpressionError, and DataError for a label that the language does not have.
+    """
+    if language.notation != "labelled":
+        return Expression.parse(text, language), ()
+    from dgl_treestack.expression import constituents
+
+    nodes, texts = constituents.read(text, language)
+    labels = tuple(language.label(label) for label in texts) if set(texts) != {UNKNOWN} else ()
+    return Expression.from_nodes(nodes, language), labels
+
+
+def write(examples: Iterable[Example], *, has_label: bool) -> str:
+    """The text of a file of examples; in the notation `labelled`, with the labels of nodes."""
     lines = []
     for example in examples:
         tree = example.equation
-        trees = (tree.left, tree.right) if isinstance(tree, Equation) else (tree,)
-        lines.append("\t".join([UNKNOWN if example.label is None else str(example.label), *map(str, trees)]))
+        trees = [tree.left, tree.right] if isinstance(tree, Equation) else [tree]
+        texts = [str(tree) for tree in trees]
+        if example.labels and tree.signature.notation == "labelled":
+            from dgl_treestack.expression import constituents
+
+            texts = [constituents.write(tree.texts, tree.arities, "labelled", [_text(label) for label in example.labels])]
+        lines.append("\t".join([*([_text(example.label)] if has_label else []), *texts]))
     return "".join(f"{line}\n" for line in lines)
+
+
+def _text(label: Label) -> str:
+    return UNKNOWN if label is None else str(label)

@@ -2,7 +2,7 @@
 
 A node above level 20 is a list with probability 1/4, else a digit. A list has two to five entries and any of the operators
 with equal probability. MED is the integer part of the median, SM the sum modulo 10. All trees are lists, and all are
-different, in all folds together.
+different, in all folds together. Files named `binary-...` have the same lists as binary trees, as they are published.
 """
 
 from collections import Counter
@@ -14,6 +14,7 @@ import numpy as np
 from dgl_treestack.data.formats import Example, to_dict
 from dgl_treestack.expression import Expression
 from dgl_treestack.expression.language import find
+from dgl_treestack.expression.operators import Node
 from dgl_treestack.generate.presets._contract import Options, Parts, Preset, Product, Row, Shard, stream
 
 COUNTS = {"test": 10_000, "train": 90_000, "validation": 5_000}  # the paper has no validation fold
@@ -51,7 +52,7 @@ class ListOps(Preset):
 
     def finish(self, options: Options, parts: Parts) -> Product:
         target, texts, labels = target_counts(options), set[str](), Counter[str]()
-        files: dict[str, list[Row]] = {f"{fold}.jsonl.gz": [] for fold in target}
+        files: dict[str, list[Row]] = {f"{form}{fold}.jsonl.gz": [] for form in ("", "binary-") for fold in target}
         folds = [fold for fold, count in target.items() for _ in range(count)]
         plan = iter(stream(options.seed, "folds").permutation(folds).tolist())  # short lists are rare in later shards
         for name in parts.names():
@@ -61,7 +62,8 @@ class ListOps(Preset):
                 texts.add(row["text"])
                 labels[row["label"]] += 1
                 tree = Expression.parse(row["text"], find("listops"))
-                files[f"{fold}.jsonl.gz"].append(to_dict(Example(tree, row["label"], f"lo{len(texts)}", fold)))
+                for form, shown in (("", tree), ("binary-", binary(tree))):
+                    files[f"{form}{fold}.jsonl.gz"].append(to_dict(Example(shown, row["label"], f"lo{len(texts)}", fold)))
         return Product(files, {"labels": dict(sorted(labels.items())), "missing": sum(1 for _ in plan)})
 
 
@@ -92,6 +94,17 @@ def draw(rng: np.random.Generator) -> tuple[list[str], list[str | None], list[in
             texts.append(str(rng.integers(10)))
             arities.append(0)
     return names, texts, arities
+
+
+def binary(tree: Expression) -> Expression:
+    """Return a list as a left-branching binary tree: ( ( ( [MAX 2 ) 9 ) ] ) for [MAX 2 9 ]."""
+    entries = iter([arity for arity in tree.arities if arity])
+    nodes: list[Node] = []
+    for token in str(tree).split():
+        if token.startswith("["):
+            nodes += [("compose", None, 2)] * (next(entries) + 1)
+        nodes.append(("Word", token, 0))
+    return Expression.from_nodes(nodes, find("listops_binary"))
 
 
 def evaluate(tree: Expression) -> int:
