@@ -30,13 +30,14 @@ _HOMES = {
     "load": "runs.pretrained",
     "pretrained": "runs.pretrained",
     "register_cell": "cells",
+    "register_language": "expression.language",
     "register_task": "tasks",
     "to_networkx": "inspection.network",
 }
 __all__ = ["MATH", "Cell", "Equation", "Example", "Expression", "Forest", "GraphDataLoader"]
 __all__ += ["Model", "Operator", "Run", "Signature", "Task", "TreeDataset", "TreestackError"]
-__all__ += ["Vocabulary", "describe", "dgl", "judge", "load", "pretrained", "register_cell", "register_task"]
-__all__ += ["to_networkx"]
+__all__ += ["Vocabulary", "describe", "dgl", "judge", "load", "pretrained", "register_cell"]
+__all__ += ["register_language", "register_task", "to_networkx"]
 
 if TYPE_CHECKING:
     from dgl_treestack._dgl import GraphDataLoader, dgl
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from dgl_treestack.data.vocabulary import Vocabulary
     from dgl_treestack.errors import TreestackError
     from dgl_treestack.expression import Equation, Expression
+    from dgl_treestack.expression.language import register_language
     from dgl_treestack.expression.operators import MATH, Operator, Signature
     from dgl_treestack.inspection.network import to_networkx
     from dgl_treestack.inspection.table import describe

@@ -23,7 +23,7 @@ def evaluate(
     import torch
 
     from dgl_treestack.data import records
-    from dgl_treestack.results.metrics import classification
+    from dgl_treestack.results.metrics import MEAN_ERROR, classification
     from dgl_treestack.runs import evaluation
     from dgl_treestack.runs.run import Run
 
@@ -40,7 +40,8 @@ def evaluate(
         print_json({"equations": len(rows), **overall, f"by_{group_by}": by_group})
         return
     print(f"{len(rows)} equations, {len(judged)} that can be judged")
-    print(", ".join(f"{name} {value:.1f} %" for name, value in overall.items()))
+    units = {MEAN_ERROR: ""}  # all others are in per cent
+    print(", ".join(f"{name} {value:.1f}{units.get(name, ' %')}" for name, value in overall.items()))
     for value, line in by_group.items():
         baseline = "" if line["majority"] is None else f" (majority {line['majority']:.1f})"
         print(f"  {group_by} {value:>3}: {line['count']:>6} equations, {line['accuracy']:5.1f} %{baseline}")

@@ -53,7 +53,7 @@ def inspect(
     if file.endswith(".bin"):
         if run or html:
             raise ConfigurationError("--run and --html look into equations, not into saved graphs. Give a file of equations.")
-        _inspect_graphs(file, limit, equation, output, vocabulary, as_json=json)
+        _inspect_graphs(file, limit, equation, output, vocabulary, language, as_json=json)
     elif run:
         _inspect_runs(file, run, limit, equation, output, html, as_json=json)
     elif html:
@@ -173,7 +173,9 @@ def _read_examples(file: str, limit: int, chosen: str, signature: "Signature") -
     return examples, chosen_example
 
 
-def _inspect_graphs(file: str, limit: int, chosen: str, output: Path | None, vocabulary: str, *, as_json: bool) -> None:
+def _inspect_graphs(
+    file: str, limit: int, chosen: str, output: Path | None, vocabulary: str, language: str, *, as_json: bool
+) -> None:
     """Print counts over the first trees of a file of graphs and the table of the chosen tree; draw or write that tree.
 
     chosen: the number of a tree, counted by roots; the first for ''. vocabulary: names the leaves of graphs without texts.
@@ -184,23 +186,24 @@ def _inspect_graphs(file: str, limit: int, chosen: str, output: Path | None, voc
     from dgl_treestack.data.vocabulary import Vocabulary
     from dgl_treestack.data.wellformed import check
     from dgl_treestack.errors import DataError, ExpressionError, GraphError
+    from dgl_treestack.expression.language import find
     from dgl_treestack.expression.networkx import read
-    from dgl_treestack.expression.operators import MATH
     from dgl_treestack.inspection import drawing, graph_file, network, summary, table
 
-    leaves = Vocabulary.preset(vocabulary)
+    signature = find(language)
+    leaves = Vocabulary.of_words(()) if signature.words else Vocabulary.preset(vocabulary)
     graph = graph_file.read(file)
     try:
-        checked, tops = check(graph, MATH), roots(graph).tolist()
+        checked, tops = check(graph, signature), roots(graph).tolist()
         if not tops:
             raise DataError("There are no trees in the file. Save graphs with nodes.", file)
         if chosen and not (chosen.isascii() and chosen.isdigit() and len(chosen) < 19 and int(chosen) < len(tops)):
             raise DataError(f"--equation {chosen} is no tree of the file. Give a number from 0 to {len(tops) - 1}.", file)
         tree = int(chosen or 0)
         first_trees = torch.from_numpy(table.nodes_below(checked, tops[: limit or None])).to(graph.idtype)
-        counts = summary.summarise(graph.subgraph(first_trees, store_ids=False), MATH, leaves)
+        counts = summary.summarise(graph.subgraph(first_trees, store_ids=False), signature, leaves)
         nodes = table.nodes_below(checked, [tops[tree]])
-        rows, tree_network = table.rows(graph, MATH, leaves, nodes), network.to_networkx(graph, MATH, leaves, nodes)
+        rows, tree_network = table.rows(graph, signature, leaves, nodes), network.to_networkx(graph, signature, leaves, nodes)
     except GraphError as error:
         raise DataError(str(error), file) from None
     if as_json:

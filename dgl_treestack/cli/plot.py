@@ -8,7 +8,7 @@ from tyro.conf import Positional, arg
 
 def plot(
     figure: Annotated[
-        Positional[str], arg(help="Which figure: depth, epochs, learning_curve, equations, or one added to plots/.")
+        Positional[str], arg(help="Which figure: depth, confusion, epochs, learning_curve, equations, or one added to plots/.")
     ],
     runs: Annotated[Positional[tuple[Path, ...]], arg(help="Run folders; for `equations`, folders of data.")],
     *,

@@ -1,11 +1,16 @@
 """`treestack predict`."""
 
+from itertools import islice
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional, arg
 
 from dgl_treestack.cli._arguments import Json, Precision, print_json
+
+if TYPE_CHECKING:
+    from dgl_treestack.data.records import Record
+    from dgl_treestack.expression import Expression
 
 
 def predict(
@@ -33,12 +38,25 @@ def predict(
     else:
         examples = [formats.from_dict({"text": trees, "signature": opened.language.name}, "", opened.language)]
     model = opened.load_model(getattr(torch, precision))
-    rows = list(evaluation.make_records(model, model.prepare(examples)))
+    dataset = model.prepare(examples)
+    rows = list(evaluation.make_records(model, dataset))
     if output is not None:
         atomic.write_json_lines(output, rows)
     elif json:
         print_json(rows)
     else:
-        for example, row in zip(examples, rows, strict=True):
-            answer = row.get("predicted", row["score"])
-            print(f"{answer:.4g}\t{example.equation}" if isinstance(answer, float) else f"{answer}\t{example.equation}")
+        remaining = iter(rows)
+        for example, item in zip(examples, dataset.items, strict=True):
+            print(_line(example.equation, list(islice(remaining, len(item.targets)))))
+
+
+def _line(tree: "Expression", rows: "list[Record]") -> str:
+    """Return the answer for a tree and the tree; for answers at nodes, the tree with them in the notation `labelled`."""
+    from dgl_treestack.expression import constituents
+    from dgl_treestack.expression.operators import UNKNOWN
+
+    answers = {row.get("node", 0): row.get("predicted", row["score"]) for row in rows}
+    if "node" in rows[0]:
+        labels = [str(answers.get(node, UNKNOWN)) for node in range(tree.size)]
+        return f"{labels[0]}\t{constituents.write(tree.texts, tree.arities, 'labelled', labels)}"
+    return f"{answers[0]:.4g}\t{tree}" if isinstance(answers[0], float) else f"{answers[0]}\t{tree}"

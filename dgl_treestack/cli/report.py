@@ -11,8 +11,10 @@ from dgl_treestack.cli._arguments import Json, print_json
 def report(
     runs: Annotated[Positional[tuple[Path, ...]], arg(help="Run folders.")],
     *,
-    metric: Annotated[str, arg(help="accuracy, precision, recall, f1, pairs or calibration.")] = "accuracy",
-    depths: Annotated[bool, arg(help="Add a column for every depth of the test set.")] = False,
+    metric: Annotated[
+        str, arg(help="accuracy, precision, recall, f1, macro_f1, roots (records of nodes), r2, pairs or calibration.")
+    ] = "accuracy",
+    depths: Annotated[bool, arg(help="Add a column for every depth, or other measure, of the test set.")] = False,
     output: Annotated[Path | None, arg(help="Also write the table to this path, as .md and as .csv.")] = None,
     json: Json = False,
 ) -> None:

@@ -16,14 +16,18 @@ TREE_WIDTH = 40  # columns for the tree; a deeper one moves the numbers to the r
 def outline(traces: Mapping[str, Trace]) -> str:
     """Return one equation as a tree with a line per node, and the actions of every model in that line.
 
-    traces: model -> its trace of the equation. A line shows push, pop and no-op and, as blocks, the norms of the rows of the
-    stack. The node at which the first two models with actions differ most is marked.
+    traces: model -> its trace of the equation. A line shows the label of the node, if nodes have labels, the answer of the
+    model if it has one for the node, push, pop and no-op and, as blocks, the norms of the rows of the stack. The node at which
+    the first two models with actions differ most is marked.
     """
     tree = next(iter(traces.values())).tree
     acting = [trace for trace in traces.values() if trace.actions]
     gaps = difference(acting[0], acting[1]) if len(acting) > 1 else np.full(tree.size, np.nan)
     most_apart = None if np.isnan(gaps).all() else int(np.nanargmax(gaps))
-    branches = [branch + label(tree.names[node], tree.texts[node], tree.signature) for node, branch in _branches(tree)]
+    labels = [f" = {entry}" if entry is not None else "" for entry in next(iter(traces.values())).labels or [None] * tree.size]
+    branches = [
+        branch + label(tree.names[node], tree.texts[node], tree.signature) + labels[node] for node, branch in _branches(tree)
+    ]
     width = max(TREE_WIDTH, *(len(branch) for branch in branches))
     columns = [_node_texts(trace) for trace in traces.values()]
     lines = [str(tree), *(f"  {name}: {score_text(trace)}" for name, trace in traces.items())]
@@ -42,6 +46,13 @@ def score_text(trace: Trace) -> str:
     if correct is not None:
         text += ", right" if correct else ", wrong"
     return text + "".join(f", {name} {value:.2f}" for name, value in trace.sides().items() if name in ("dot", "cosine"))
+
+
+def answer_text(trace: Trace, node: int) -> str:
+    """Return the class that a model answers at a node, marked if it is wrong; empty if it answers none there."""
+    if node not in trace.answers:
+        return ""
+    return trace.answers[node]["predicted"] + (" (wrong)" if trace.answers[node]["correct"] is False else "")
 
 
 def correctness_table(traces: Mapping[str, Sequence[Trace]]) -> str:
@@ -72,7 +83,7 @@ def _branches(tree: Expression) -> Iterator[tuple[int, str]]:
 
 
 def _node_texts(trace: Trace) -> list[str]:
-    """Return per node its actions and its stack as text, such as `push 0.72 pop 0.06 noop 0.22 [█▂   ]`, or "" without actions.
+    """Return per node its answer, actions and stack as text, such as `push 0.72 pop 0.06 noop 0.22 [█▂   ]`, or "" without.
 
     The stack is a block per row, the top row first; a full block is the largest norm in the tree.
     """
@@ -85,5 +96,6 @@ def _node_texts(trace: Trace) -> list[str]:
     for node, stack in enumerate(stacks):
         means = {name: values[node] for name, values in trace.actions.items()}
         has_actions = bool(means) and not np.isnan(next(iter(means.values())))
-        texts.append(" ".join(f"{name} {mean:.2f}" for name, mean in means.items()) + stack if has_actions else "")
+        actions = " ".join(f"{name} {mean:.2f}" for name, mean in means.items()) + stack if has_actions else ""
+        texts.append(" ".join(filter(None, (answer_text(trace, node), actions))))
     return texts

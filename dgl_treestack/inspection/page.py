@@ -33,6 +33,7 @@ def write(path: Path, title: str, examples: Sequence[Example], traces: Mapping[s
             for node, (name, text) in enumerate(zip(tree.names, tree.texts, strict=True))
         ]
         equation = {"id": example.id, "text": str(example.equation), "depth": example.equation.depth, "label": example.label}
+        equation["labels"] = list(example.labels)
         models = {name: _describe_model(trace) for name, trace in trace_of_model.items()}
         equations.append({**equation, "fold": example.fold, "nodes": nodes, "models": models})
     data = {"title": title, "models": list(traces), "equations": equations}
@@ -47,6 +48,7 @@ def _describe_model(trace: Trace) -> dict[str, Any]:
         "score": trace.record["score"],
         "correct": trace.record["correct"],
         "task": trace.record["task"],
+        "answers": [trace.answers.get(node, {}).get("predicted") for node in range(trace.tree.size)] if trace.answers else [],
         "sides": {name: round(value, 4) for name, value in trace.sides().items()},
         "gates": gates,
         "actions": list(trace.actions),

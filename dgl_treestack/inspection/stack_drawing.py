@@ -14,13 +14,15 @@ COLOURS = {"push": "#0072B2", "pop": "#E69F00", "noop": "#9a9a9a"}
 SPACING = 1.3  # inches from level to level
 # Offsets below a node and heights of its bar and its heat map, in levels; the width of both, in columns.
 BAR, MAP, WIDTH = (0.2, 0.07), (0.29, 0.34), 0.84
+ANSWER = 0.31  # distance of an answer above its node, in levels
 
 
 def draw_trace(name: str, trace: Trace) -> Figure:
     """Draw a model's actions and stacks in an equation.
 
     Below every operator, a bar shows the shares of push, pop and no-op, and a heat map the rows of the stack, the top row on
-    top, from blue for negative to red for positive numbers. The root of an equation has neither, since it has no state.
+    top, from blue for negative to red for positive numbers. The root of an equation has neither, since it has no state. Above a
+    node is the model's answer, in red if it is wrong, where the task has answers at nodes.
 
     name: of the model, for the title. Raises DataError for a tree of more than 500 nodes.
     """
@@ -31,6 +33,10 @@ def draw_trace(name: str, trace: Trace) -> Figure:
     largest = 0.0 if trace.stack is None else float(np.abs(trace.stack).max(initial=1e-9))
     colours: dict[str, Any] = {"cmap": "RdBu_r", "vmin": -largest, "vmax": largest}
     for node, (x, y) in enumerate(layout_tree(tree)):
+        if len(trace.answers) > 1 and node in trace.answers:
+            colour = "#b22222" if trace.answers[node]["correct"] is False else "#2b6b2b"
+            answer = trace.answers[node]["predicted"]
+            axes.text(x, y - ANSWER, answer, ha="center", va="center", fontsize=7, color=colour, fontweight="bold")
         if not tree.children(node) or (node == 0 and tree.names[0] == tree.signature.root):
             continue
         left, right = x - WIDTH / 2, x + WIDTH / 2

@@ -1,7 +1,8 @@
 """The values that a model computes inside an equation: states and gates of all nodes, and the record of the equation."""
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +11,10 @@ import torch
 from dgl_treestack.cells.memory.stack import ACTIONS
 from dgl_treestack.data import formats
 from dgl_treestack.data.formats import Example
-from dgl_treestack.data.records import Record
+from dgl_treestack.data.records import Record, of_example
 from dgl_treestack.data.wellformed import NO_OPERATOR
 from dgl_treestack.expression import Expression
+from dgl_treestack.expression.operators import Label
 from dgl_treestack.model.dataset import Dataset
 from dgl_treestack.model.model import Model
 from dgl_treestack.resources import sha256
@@ -26,9 +28,10 @@ BATCH = 64
 class Trace:
     """One model on one equation of N nodes in pre-order.
 
-    record: as `evaluate` writes it. h: (N, H). stack: (N, S, H), the top row first, or None for a model without stacks. gates:
-    signal -> (N,), its mean over elements, or (N, A) per child; NaN where nothing is computed: at leaves and at the root of an
-    equation.
+    record: as `evaluate` writes it, for the root. h: (N, H). stack: (N, S, H), the top row first, or None for a model without
+    stacks. gates: signal -> (N,), its mean over elements, or (N, A) per child; NaN where nothing is computed: at leaves and at
+    the root of an equation. answers: node -> its record with the answer there, a class; empty for tasks without classes.
+    labels: per node, empty if nodes have none.
     """
 
     tree: Expression
@@ -36,6 +39,8 @@ class Trace:
     h: np.ndarray
     stack: np.ndarray | None
     gates: Mapping[str, np.ndarray]
+    answers: Mapping[int, Record] = field(default_factory=dict)
+    labels: Sequence[Label] = ()
 
     @property
     def actions(self) -> dict[str, np.ndarray]:
@@ -64,21 +69,25 @@ def make(run: Run, examples: Sequence[Example]) -> list[Trace]:
     dataset = model.prepare(examples)
     saved = _saved_records(run, examples)
     computed = make_records(model, dataset)
-    return [
-        Trace(tree, saved.get(example.source, record), h, stack, gates)
-        for example, record, (tree, h, stack, gates) in zip(examples, computed, _propagate(model, dataset), strict=True)
-    ]
+    traces = []
+    for example, item, (tree, h, stack, gates) in zip(examples, dataset.items, _propagate(model, dataset), strict=True):
+        record_of_node = {row.get("node", 0): row for row in itertools.islice(computed, len(item.targets))}
+        task = next(iter(record_of_node.values()))["task"]
+        record = saved.get(example.source) or record_of_node.get(0) or of_example(example, task=task)
+        answers = {node: row for node, row in record_of_node.items() if isinstance(row.get("predicted"), str)}
+        traces.append(Trace(tree, record, h, stack, gates, answers, example.labels))
+    return traces
 
 
 def _saved_records(run: Run, examples: Sequence[Example]) -> dict[str, Record]:
-    """Return the run's records of the examples' files: `path:line` of an equation -> record.
+    """Return the run's records of the examples' files: `path:line` of an equation -> record. Records of nodes are left out.
 
     Equations and records are matched by their order in the file, since ids may be missing or repeated.
     """
     records_by_source: dict[str, Record] = {}
     for file in {example.source.rsplit(":", 1)[0] for example in examples if example.source}:
         rows = run.read_records_by_checksum(sha256(Path(file)))
-        if rows:
+        if rows and not any("node" in row for row in rows):
             records_by_source |= {
                 example.source: row for example, row in zip(formats.read(file, run.language), rows, strict=True)
             }

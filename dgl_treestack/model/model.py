@@ -14,7 +14,7 @@ from dgl_treestack.data.formats import Example
 from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.encoders import Encoder
 from dgl_treestack.errors import ConfigurationError, unknown
-from dgl_treestack.expression import Equation, Expression
+from dgl_treestack.expression import Expression
 from dgl_treestack.expression.operators import MATH, Signature
 from dgl_treestack.model.dataset import Batch, Dataset, prepare
 from dgl_treestack.model.tree_dataset import TreeDataset
@@ -59,13 +59,15 @@ class Model(nn.Module):
         signature: Signature = MATH,
         *,
         masks: str = "node",
+        class_weights: Mapping[str, float] | None = None,
         seed: int | None = None,
         **cell: Any,
     ) -> "Model":
         """Return a model by the name or the class of its cell, or the name of an encoder, and the names of its tasks.
 
-        vocabulary: or the name of a preset. seed: of the initial values; without it parameters are uninitialised until
-        `reset_parameters` or `load_state_dict`. cell: dropout, share, input_size, and the settings of the cell.
+        vocabulary: or the name of a preset. class_weights: of the loss, for classification. seed: of the initial values;
+        without it parameters are uninitialised until `reset_parameters` or `load_state_dict`. cell: dropout, share, input_size,
+        and the settings of the cell.
         Raises ConfigurationError, VocabularyError.
 
         >>> Model.build("tree_smu", hidden=20, stack_size=3, seed=0)  # doctest: +SKIP
@@ -92,6 +94,8 @@ class Model(nn.Module):
         else:
             module = cells.build(name, signature.inner, len(vocabulary), hidden, **cell)
         model = cls(module, [task_table()[task].build(hidden, signature) for task in tasks], vocabulary, signature, masks=masks)
+        for head in model.heads.values() if class_weights else ():
+            head.set_class_weights(class_weights or {})
         if seed is not None:
             model.reset_parameters(torch.Generator().manual_seed(seed))
         return model
@@ -124,21 +128,16 @@ class Model(nn.Module):
     def score(self, equations: str | Expression | Sequence[str | Expression], *, task: str | None = None) -> Tensor:
         """Return the model's outputs (B,) for equations or their texts, in evaluation mode.
 
-        For verification, sigmoid(score) is the probability that an equation holds. A text is in infix notation, or in prefix
-        form if the signature is not the default. task: the task of all equations, by default the first that accepts each.
+        For verification, sigmoid(score) is the probability that an equation holds. A text is in the notation of the signature.
+        task: the task of all equations, by default the first that accepts each.
         Raises ExpressionError, VocabularyError, DataError, ConfigurationError.
 
         >>> model.score("sin(x)**2 + cos(x)**2 = 1").sigmoid()  # doctest: +SKIP
         """
         trees: list[Expression] = []
         for equation in [equations] if isinstance(equations, str | Expression) else equations:
-            if not isinstance(equation, str):
-                trees.append(equation)
-            elif self.signature.name == MATH.name:
-                trees.append(Equation.parse(equation))
-            else:
-                is_equation = equation.split()[:1] == [self.signature.root]
-                trees.append((Equation if is_equation else Expression).from_prefix(equation, self.signature))
+            tree = Expression.parse(equation, self.signature) if isinstance(equation, str) else equation
+            trees.append(tree.with_its_class())
         dataset = self.prepare([Example(tree) for tree in trees], task)
         modes = {module: module.training for module in self.modules()}
         self.eval()

@@ -11,6 +11,7 @@ from dgl_treestack.data import records
 from dgl_treestack.data.records import Record
 from dgl_treestack.errors import DataError
 
+MEAN_ERROR = "mean absolute error"  # the one entry of `classification` that is not in per cent
 SMALLEST_CLASS = 5  # value classes with fewer expressions are left out of `clusters`
 
 
@@ -18,9 +19,10 @@ def classification(rows: Sequence[Record]) -> dict[str, float]:
     """Return accuracy, precision, recall and F1 in per cent; the positive class is a correct equation, as in the papers.
 
     Rows whose labels are names of classes have accuracy and macro F1: the mean of F1 over the classes that occur as label or as
-    answer. Rows without labels, as of numeric tasks, have an accuracy only.
+    answer; if they are of nodes, also the accuracy at roots. Rows whose labels are numbers have R2 and the mean absolute error
+    (in units of the labels). Rows without labels, as of numeric tasks of equations, have an accuracy only.
     """
-    from sklearn.metrics import f1_score, precision_recall_fscore_support
+    from sklearn.metrics import f1_score, mean_absolute_error, precision_recall_fscore_support, r2_score
 
     labelled = [record for record in rows if record["label"] is not None and record["correct"] is not None]
     if not labelled:
@@ -28,10 +30,22 @@ def classification(rows: Sequence[Record]) -> dict[str, float]:
     labels = [record["label"] for record in labelled]
     if all("predicted" in record and isinstance(record["label"], str) for record in labelled):
         macro = f1_score(labels, [record["predicted"] for record in labelled], average="macro", zero_division=0.0)
-        return {"accuracy": records.accuracy(rows), "macro F1": 100 * float(macro)}
+        result = {"accuracy": records.accuracy(rows), "macro F1": 100 * float(macro)}
+        return {**result, "accuracy at roots": root_accuracy(rows)} if any("node" in row for row in rows) else result
+    if all(isinstance(label, float) for label in labels):
+        scores = [math.nan if record["score"] is None else record["score"] for record in labelled]
+        if not np.isfinite(scores).all():
+            return {"accuracy": records.accuracy(rows)}
+        r2 = 100 * float(r2_score(labels, scores)) if len(labels) > 1 else math.nan
+        return {"accuracy": records.accuracy(rows), "R2": r2, MEAN_ERROR: float(mean_absolute_error(labels, scores))}
     predictions = [record["label"] if record["correct"] else 1 - record["label"] for record in labelled]
     precision, recall, f1, _ = precision_recall_fscore_support(labels, predictions, average="binary", zero_division=0.0)
     return {"accuracy": records.accuracy(rows), "precision": 100 * precision, "recall": 100 * recall, "f1": 100 * f1}
+
+
+def root_accuracy(rows: Iterable[Record]) -> float:
+    """Return the accuracy in per cent of the records of whole trees, without those of inner nodes and leaves."""
+    return records.accuracy(row for row in rows if not row.get("node"))
 
 
 def pair_accuracy(rows: Iterable[Record]) -> float:
@@ -98,6 +112,9 @@ METRICS: dict[str, Callable[[Sequence[Record]], float]] = {
     "precision": lambda rows: classification(rows).get("precision", math.nan),
     "recall": lambda rows: classification(rows).get("recall", math.nan),
     "f1": lambda rows: classification(rows).get("f1", math.nan),
+    "macro_f1": lambda rows: classification(rows).get("macro F1", math.nan),
+    "roots": root_accuracy,
+    "r2": lambda rows: classification(rows).get("R2", math.nan),
     "pairs": pair_accuracy,
     "calibration": calibration_error,
 }

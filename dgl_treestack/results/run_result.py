@@ -18,7 +18,8 @@ class RunResult:
     rows: metrics, one row per epoch. validation: records of the validation sets within the training depths, by which the best
     epoch was selected. test: records of the test sets. equations: number of training equations, 0 if unknown. commit: of the
     program that trained it. measured: smallest and largest value in the training set of the measure that the configuration
-    groups by, if that is not the depth. more: records of other kinds by name, such as `blanks` of completion.
+    groups by, if that is not the depth. best_epoch: whose weights were evaluated, 0 if unknown. classes: of the language.
+    more: records of other kinds by name, such as `blanks` of completion.
     """
 
     folder: Path
@@ -30,6 +31,8 @@ class RunResult:
     equations: int = 0
     commit: str = ""
     measured: tuple[int, int] | None = None
+    best_epoch: int = 0
+    classes: tuple[str, ...] = ()
     more: Mapping[str, Sequence[Record]] = field(default_factory=dict)
 
     @property
@@ -53,7 +56,20 @@ def read(folder: Path) -> RunResult:
     equations = run.environment.get("equations", {}).get("train", 0)
     commit = run.environment.get("commit") or "unknown"
     measured = tuple(run.environment.get("measured", ())) or None
-    return RunResult(folder, run.config, run.seed, run.read_metrics(), within, test, equations, commit, measured)
+    best_epoch = int(run.done.read_text().split()[-1]) if run.done.exists() else 0
+    return RunResult(
+        folder,
+        run.config,
+        run.seed,
+        run.read_metrics(),
+        within,
+        test,
+        equations=equations,
+        commit=commit,
+        measured=measured,
+        best_epoch=best_epoch,
+        classes=run.language.classes,
+    )
 
 
 def by_config(runs: Sequence[RunResult]) -> dict[str, list[RunResult]]:

@@ -39,7 +39,8 @@ _RANGES: tuple[tuple[str, float, float], ...] = (
 
 Built = TypeVar("Built")
 NAME = r"[A-Za-z0-9_][A-Za-z0-9._-]*"  # of a run: it names a folder
-_NOT_SETTINGS = ("name", "hidden", "dropout", "masks", "share", "vocabulary", "tasks", "operators", "tokens", "input_size")
+_COMMON = ("name", "hidden", "dropout", "masks", "share", "vocabulary", "tasks", "class_weights")
+_NOT_SETTINGS = (*_COMMON, "operators", "tokens", "input_size")
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,8 @@ class ModelConfig:
     """The model of a run.
 
     name: a model of `treestack cells`. masks: whether dropout is drawn per node of a batch, or per distinct subtree, which is
-    then computed once. tasks: an equation belongs to the first that accepts it. settings: arguments of the model's class
+    then computed once. tasks: an equation belongs to the first that accepts it. class_weights: of the loss by class, 1 for
+    those not named. settings: arguments of the model's class
     besides the common ones, such as stack_size.
     """
 
@@ -58,6 +60,7 @@ class ModelConfig:
     share: Literal["operator", "all"] = "operator"
     vocabulary: str = "canonical"
     tasks: tuple[str, ...] = ("verification",)
+    class_weights: dict[str, float] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
 
 

@@ -59,7 +59,7 @@ def make_records(model: Model, dataset: Dataset, engine: str = "levels", group_b
             row: Record = {"pair": example.pair} if example.pair else {}
             node = int(dataset.nodes[i])
             if isinstance(item.target, Mapping):
-                label = example.labels[node] if example.labels else None
+                label = example.labels[node] if example.labels else (None if node else example.label)
                 depth = item.tree.heights[node]
                 row |= {"id": f"{example.id}/{node}", "depth": depth, "label": label, "node": node}
             if group_by != "depth":

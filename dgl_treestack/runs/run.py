@@ -233,6 +233,7 @@ def build_model(config: ModelConfig, vocabulary: Vocabulary | None = None, signa
         masks=config.masks,
         dropout=config.dropout,
         share=config.share,
+        class_weights=config.class_weights,
         **config.settings,
     )
 

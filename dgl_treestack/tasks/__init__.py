@@ -63,6 +63,10 @@ class Task(nn.Module, abc.ABC):
         """Return the task for trees of a language. Raises ConfigurationError if it does not fit the language."""
         return cls(hidden)
 
+    def set_class_weights(self, weights: Mapping[str, float]) -> None:
+        """Weigh the loss of every class, 1 for those not named. Raises ConfigurationError for a task without classes."""
+        raise ConfigurationError(f"The task {self.name!r} has no classes that 'model.class_weights' could weigh.")
+
     @abc.abstractmethod
     def accepts(self, example: Example) -> bool:
         """Whether the example belongs to this task."""

@@ -1,5 +1,7 @@
 """Classification: which class of its language does a tree belong to?"""
 
+import math
+from collections.abc import Mapping
 from typing import Any, Self
 
 import torch
@@ -7,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from dgl_treestack.data.formats import Example
-from dgl_treestack.errors import ConfigurationError
+from dgl_treestack.errors import ConfigurationError, unknown
 from dgl_treestack.expression import Equation
 from dgl_treestack.expression.operators import Signature
 from dgl_treestack.tasks import Item, NodeStates, Task
@@ -18,9 +20,11 @@ class Classification(Task):
 
         P(class) = softmax(W h + b)
 
-    Shapes: W (K, H), b (K,); outputs (B, K) before the softmax. The loss is the cross entropy. An output is correct
-    if its largest number is that of the label's class.
+    Shapes: W (K, H), b (K,); outputs (B, K) before the softmax. The loss is the cross entropy, times the weight of the label's
+    class if there are class weights. An output is correct if its largest number is that of the label's class.
     """
+
+    class_weights: Tensor | None
 
     name = "classification"
 
@@ -28,12 +32,21 @@ class Classification(Task):
         super().__init__()
         self.classes = classes
         self.decoder = nn.Linear(hidden, len(classes))
+        self.register_buffer("class_weights", None, persistent=False)
 
     @classmethod
     def build(cls, hidden: int, language: Signature) -> Self:
         if not language.classes:
             raise ConfigurationError(f"The language {language.name!r} has no classes, which the task {cls.name!r} predicts.")
         return cls(hidden, language.classes)
+
+    def set_class_weights(self, weights: Mapping[str, float]) -> None:
+        for name, weight in weights.items():
+            if name not in self.classes:
+                raise ConfigurationError("model.class_weights: " + unknown("class", name, self.classes))
+            if type(weight) not in (int, float) or not 0 <= weight < math.inf:
+                raise ConfigurationError(f"The weight of class {name!r} is {weight!r}; it must be a number from 0 on.")
+        self.class_weights = torch.tensor([float(weights.get(name, 1.0)) for name in self.classes])
 
     def accepts(self, example: Example) -> bool:
         return not isinstance(example.equation, Equation)
@@ -45,7 +58,8 @@ class Classification(Task):
         return self.decoder(h(roots))
 
     def loss(self, output: Tensor, target: Tensor) -> Tensor:
-        losses = functional.cross_entropy(output, target.nan_to_num().long(), reduction="none")
+        weights = None if self.class_weights is None else self.class_weights.to(output)
+        losses = functional.cross_entropy(output, target.nan_to_num().long(), weights, reduction="none")
         return torch.where(target.isnan(), target, losses)
 
     def correct(self, output: Tensor, target: Tensor) -> Tensor:

@@ -176,8 +176,10 @@ class Training:
         progress.step, progress.loss_sum, progress.right, progress.seen = 0, 0.0, 0, 0
         progress.stale += 1
         progress.plateau += 1
-        if validation.accuracy > progress.best_accuracy:
-            progress.best_accuracy, progress.best_epoch = validation.accuracy, progress.epoch
+        by_loss = any(head.selects_by_loss for head in self.model.heads.values())
+        quality = -validation.loss if by_loss else validation.accuracy
+        if progress.best_epoch == 0 or quality > progress.best_accuracy:
+            progress.best_accuracy, progress.best_epoch = quality, progress.epoch
             progress.stale = progress.plateau = 0
             description = {"epoch": progress.epoch, "validation_accuracy": validation.accuracy}
             write_weights(self.run.best, self.model.state_dict(), description)

@@ -106,8 +106,9 @@ class NamedAdam:
 class Progress:
     """The progress of a run.
 
-    epoch: finished epochs. step: finished steps of the current epoch. loss_sum, right, seen: over the examples of these steps,
-    the sum of losses, the number of correct outputs, the number of examples. best_accuracy, best_epoch: on the validation set.
+    epoch: finished epochs. step: finished steps of the current epoch. loss_sum, right, seen: over the outputs of these steps,
+    the sum of losses, the number of correct outputs, their number. best_accuracy, best_epoch: on the validation
+    set; for a task that selects by loss, best_accuracy is minus the loss.
     stale: epochs since the best one. plateau: epochs since the best one or the last reduction of the learning rate. rows: one
     per finished epoch, as in metrics.jsonl.
     """

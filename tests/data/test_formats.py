@@ -83,7 +83,7 @@ def line(**changes):
         (line(lable=1), "Did you mean 'label'"),
         (line(label=2), "write 1 for correct"),
         (line(label="1"), "'label' must be int or null"),
-        (line(label=True), "'label' must be int or str or null"),
+        (line(label=True), "'label' must be int or float or str or null"),
         (line(label=0), "certificate says 'holds'"),
         (line(depth=3), "the tree has 2"),
         (line(text="x + 0 = "), "invalid syntax"),

@@ -28,14 +28,14 @@ def test_examples_of_a_language_are_read_back(tmp_path, suffix):
 @pytest.mark.parametrize(
     ("language", "line", "message"),
     [
-        (LISTS, "3", "2 columns separated by tabs are needed, found 1"),
+        (LISTS, "3", "has a label and 1 tree.*found 1"),
         (LISTS, "3\t1\t2", "found 3"),
         (LISTS, "11\t[MAX 1 ]", "Unknown label of the language 'listops': '11'"),
         (LISTS, "\t1", "Unknown label"),
         (LISTS, "3\t", "There is no tree"),
         (LISTS, "3\t[MAX 1", "open"),
         (LISTS, "3\t[SUM 1 ]", "here 'SUM'"),
-        (LOGIC, "=\ta", "3 columns separated by tabs are needed, found 2"),
+        (LOGIC, "=\ta", "has a label and 2 tree"),
         (LOGIC, "=\ta\t(or a)", "takes 2 operands, found 1"),
         (LOGIC, "==\ta\ta", "Unknown label"),
         (LOGIC, "= a b", "found 1"),
@@ -50,7 +50,7 @@ def test_a_bad_line_is_one_error_with_file_and_line(tmp_path, language, line, me
     assert str(caught.value).startswith(f"{path}:3: ")
 
 
-@pytest.mark.parametrize(("label", "message"), [('"11"', "Unknown label"), ("true", "must be int"), ("1.5", "must be int")])
+@pytest.mark.parametrize(("label", "message"), [('"11"', "Unknown label"), ("true", "must be int"), ("1.5", "Unknown label")])
 def test_labels_in_json(tmp_path, label, message):
     path = tmp_path / "a.jsonl"
     path.write_text('{"label": 3, "text": "[MAX 3 ]", "signature": "listops"}\n')

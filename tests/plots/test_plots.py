@@ -14,7 +14,7 @@ from dgl_treestack.data import records
 from dgl_treestack.errors import ConfigurationError, DataError, TreestackError
 from dgl_treestack.generate.presets.paper import COUNTS
 from dgl_treestack.generate.production import read_manifest
-from dgl_treestack.plots import depth, equations, learning_curve
+from dgl_treestack.plots import confusion, depth, equations, learning_curve
 from dgl_treestack.results import report
 from dgl_treestack.results.metrics import METRICS
 from dgl_treestack.results.run_result import read
@@ -63,8 +63,37 @@ def write_manifest(folder, preset, counts):
     return folder
 
 
+def give_classes(run):
+    """Make the labels of a run the classes of a language, and every wrong answer one of class `two`."""
+    language = 'notation = "lists"\nclasses = ["one", "two", "three"]\n[operators]\nmax = 2\n'
+    (run.folder / "language.toml").write_text(language)
+    names = ("one", "three")
+    for kind in ("validation", "test"):
+        name = getattr(run.config.data, kind)[0]
+        rows = [{**row, "label": names[row["label"]]} for row in run.read_records(name)]
+        run.write_records(name, [{**row, "predicted": row["label"] if row["correct"] else "two"} for row in rows])
+
+
+def test_the_confusion_matrix_is_in_per_cent_of_the_labels(folders):
+    runs = [Run(folder) for folder in folders[:3]]
+    for run in runs:
+        give_classes(run)
+    (axes,) = confusion.draw([read(run.folder) for run in runs]).axes
+    rows = [row for run in runs for row in read(run.folder).test if row["label"] == "three"]
+    right = 100 * sum(row["correct"] for row in rows) / len(rows)
+    matrix = axes.get_images()[0].get_array()
+    assert matrix.shape == (3, 3) and matrix[2].tolist() == pytest.approx([0, 100 - right, right])
+    assert matrix[1].tolist() == [0, 0, 0]  # a class without examples
+    assert [text.get_text() for text in axes.get_yticklabels()] == ["one", "two", "three"]
+    with pytest.raises(DataError, match="no labels and answers that are classes"):
+        confusion.draw([read(folders[3])])
+
+
 @pytest.mark.parametrize("name", plots.figures())
 def test_every_figure_is_drawn_as_svg_and_png(tmp_path, folders, name):
+    if name == "confusion":
+        for folder in folders:
+            give_classes(Run(folder))
     if name == "equations":
         folders = [write_manifest(tmp_path / "data", "paper", {1: 3, 2: 40})]
     svg, png = plots.plot(name, folders, tmp_path / "figure.svg")

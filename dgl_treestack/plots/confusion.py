@@ -1,0 +1,42 @@
+"""Which classes a model takes for which: a confusion matrix per configuration."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from dgl_treestack.errors import DataError
+from dgl_treestack.results.run_result import RunResult, by_config
+
+MAX_NUMBERS = 12  # classes, beyond which no numbers are printed into the matrix
+
+
+def draw(runs: Sequence[RunResult]) -> Figure:
+    """Draw a matrix per configuration: rows are labels, columns answers, in per cent of a row, over all seeds.
+
+    Raises DataError for runs whose records have no classes.
+    """
+    from sklearn.metrics import confusion_matrix
+
+    groups = by_config(runs)
+    figure = Figure(figsize=(0.6 + 4.2 * len(groups), 4.2), layout="constrained")
+    panels = figure.subplots(1, len(groups), squeeze=False)[0]
+    for axes, (name, group) in zip(panels, groups.items(), strict=True):
+        classes = group[0].classes
+        rows = [row for run in group for row in run.test if row["label"] is not None and "predicted" in row]
+        if not rows or not classes:
+            raise DataError("Its test records have no labels and answers that are classes.", group[0].folder)
+        answers = [row["predicted"] for row in rows]
+        matrix = 100 * confusion_matrix([row["label"] for row in rows], answers, labels=list(classes), normalize="true")
+        axes.imshow(matrix, cmap="Blues", vmin=0, vmax=100)
+        if len(classes) <= MAX_NUMBERS:
+            for (label, answer), share in np.ndenumerate(matrix):
+                colour = "white" if share > 50 else "black"
+                axes.text(answer, label, f"{share:.0f}", ha="center", va="center", fontsize=7, color=colour)
+        axes.set_xticks(range(len(classes)), classes)
+        axes.set_yticks(range(len(classes)), classes)
+        axes.set_xlabel("answer")
+        axes.set_ylabel("label")
+        axes.set_title(name)
+        axes.grid(visible=False)
+    return figure
