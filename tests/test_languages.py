@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 import signal
 
 import pytest
@@ -21,13 +22,18 @@ from dgl_treestack.training.loop import Training
 
 LANGUAGE = """
 classes = ["low", "middle", "high"]
-{root}
+{more}
 [operators]
 most = 2
-least = 2
 turn = 1
-{pair}
+{operators}
 """
+# kind of examples -> what its language has besides, its task, the suffix of its files
+KINDS = {
+    "trees": ("", "least = 2", "classification", "tsv"),
+    "pairs": ('root = "two"', "least = 2\ntwo = 2", "relation", "tsv"),
+    "nodes": ('notation = "labelled"', "", "node_classification", "txt"),
+}
 CONFIG = """
 name = "own"
 batch_size = 16
@@ -41,9 +47,10 @@ tasks = ["{task}"]
 settings = {{ stack_size = 2 }}
 [data]
 language = "own.toml"
-train = ["train.tsv"]
-validation = ["validation.tsv"]
-test = ["test.tsv"]
+train = ["train.{suffix}"]
+validation = ["validation.{suffix}"]
+test = ["test.{suffix}"]
+group_by = "operators"
 [optimizer]
 learning_rate = 0.02
 [schedule]
@@ -63,21 +70,31 @@ def tree(rng, depth):
     return f"({name} {' '.join(text for text, _ in children)})", FUNCTIONS[name](*(value for _, value in children))
 
 
-def write_files(folder, *, pairs):
+def labelled_tree(rng, depth):
+    """A text with a label at every node and its value; the operator is `turn` for one child, `most` for two."""
+    if not depth:
+        value = rng.randrange(3)
+        return f"({WORDS[value]} {WORDS[value]})", value
+    children = [labelled_tree(rng, rng.randrange(depth)) for _ in range(rng.choice((1, 2)))]
+    value = 2 - children[0][1] if len(children) == 1 else max(value for _, value in children)
+    return f"({WORDS[value]} {' '.join(text for text, _ in children)})", value
+
+
+def write_files(folder, kind):
     """A language, data and a configuration. The label of a pair is the difference of its values, from -2 to 2, as a sign."""
-    folder.joinpath("own.toml").write_text(
-        LANGUAGE.format(root='root = "two"' if pairs else "", pair="two = 2" if pairs else "")
-    )
-    folder.joinpath("run.toml").write_text(CONFIG.format(task="relation" if pairs else "classification"))
+    more, operators, task, suffix = KINDS[kind]
+    folder.joinpath("own.toml").write_text(LANGUAGE.format(more=more, operators=operators))
+    folder.joinpath("run.toml").write_text(CONFIG.format(task=task, suffix=suffix))
     names = ("low", "middle", "high")
     for number, (name, count) in enumerate({"train": 200, "validation": 60, "test": 200}.items()):
         rng, lines = random.Random(number), []
         for _ in range(count):
-            trees = [tree(rng, rng.randrange(4)) for _ in range(1 + pairs)]
+            draw = labelled_tree if kind == "nodes" else tree
+            trees = [draw(rng, rng.randrange(4)) for _ in range(1 + (kind == "pairs"))]
             value = trees[0][1]
-            label = names[value] if not pairs else names[1 + (value > trees[1][1]) - (value < trees[1][1])]
-            lines.append("\t".join([label, *(text for text, _ in trees)]))
-        folder.joinpath(f"{name}.tsv").write_text("\n".join(lines) + "\n")
+            label = names[1 + (value > trees[1][1]) - (value < trees[1][1])] if kind == "pairs" else names[value]
+            lines.append("\t".join([*([] if kind == "nodes" else [label]), *(text for text, _ in trees)]))
+        folder.joinpath(f"{name}.{suffix}").write_text("\n".join(lines) + "\n")
 
 
 def treestack(capsys, *arguments, code=0):
@@ -88,10 +105,11 @@ def treestack(capsys, *arguments, code=0):
     return printed.err if code else printed.out
 
 
-@pytest.mark.parametrize("pairs", [False, True])
-def test_from_a_file_to_a_curve(tmp_path, monkeypatch, capsys, pairs):
+@pytest.mark.parametrize("kind", KINDS)
+def test_from_a_file_to_a_curve(tmp_path, monkeypatch, capsys, kind):
     monkeypatch.chdir(tmp_path)
-    write_files(tmp_path, pairs=pairs)
+    write_files(tmp_path, kind)
+    test = f"test.{KINDS[kind][-1]}"
     treestack(capsys, "train", "run.toml", "--output-dir", "whole", "--quiet")
     stop_after(7, monkeypatch)
     treestack(capsys, "train", "run.toml", "--output-dir", "stopped", "--quiet", code=130)
@@ -105,22 +123,26 @@ def test_from_a_file_to_a_curve(tmp_path, monkeypatch, capsys, pairs):
     assert whole.language.classes == ("low", "middle", "high") and not stopped.done.exists()
     treestack(capsys, "train", "run.toml", "--output-dir", "stopped", "--resume", "--quiet")
     assert whole.metrics.read_text() == stopped.metrics.read_text()
-    assert whole.read_records("test.tsv") == stopped.read_records("test.tsv")
-    accuracy = json.loads(treestack(capsys, "evaluate", "whole/own-0", "test.tsv", "--json"))
-    assert accuracy["accuracy"] > 60 and 0 < accuracy["macro F1"] <= 100
+    assert whole.read_records(test) == stopped.read_records(test)
+    accuracy = json.loads(treestack(capsys, "evaluate", "whole/own-0", test, "--json"))
+    assert accuracy["accuracy"] > 60 and 0 < accuracy["macro F1"] <= 100 and "3" in accuracy["by_operators"]
     assert "| own | tree_smu | 200 |" in treestack(capsys, "report", "whole/own-0")
+    assert "| test, operators 0-" in treestack(capsys, "report", "whole/own-0", "--metric", "macro_f1")
     treestack(capsys, "plot", "depth", "whole/own-0", "--output", "depth.svg")
-    shown = treestack(capsys, "inspect", "test.tsv", "--run", "whole/own-0", "--output", "tree.svg", "--html", "page.html")
+    assert "operators of the tree" in (tmp_path / "depth.svg").read_text()
+    treestack(capsys, "plot", "confusion", "whole/own-0", "--output", "confusion.svg")
+    shown = treestack(capsys, "inspect", test, "--run", "whole/own-0", "--output", "tree.svg", "--html", "page.html")
     assert "200 equations with labels" in shown
-    counted = treestack(capsys, "inspect", "test.tsv", "--language", "gone.toml", "--output", "tree.graphml")
+    counted = treestack(capsys, "inspect", test, "--language", "gone.toml", "--output", "tree.graphml")
     assert "graphs 200" in counted and "turn" in counted
     assert {"depth.svg", "tree.svg", "page.html", "tree.graphml"} <= {path.name for path in tmp_path.iterdir()}
-    text = '(two (turn "unheard of") low)' if pairs else '(turn "unheard of")'
+    text = {"pairs": '(two (turn "unheard of") low)', "trees": '(turn "unheard of")', "nodes": '(- (- "unheard of"))'}[kind]
     answer, again = treestack(capsys, "predict", text, "--run", "whole/own-0").strip().split("\t")
-    assert answer in ("low", "middle", "high") and again == text
-    treestack(capsys, "predict", "test.tsv", "--run", "whole/own-0", "--output", "answers.jsonl")
+    assert answer in ("low", "middle", "high")
+    assert re.fullmatch(rf'\({answer} \((low|middle|high) "unheard of"\)\)', again) if kind == "nodes" else again == text
+    treestack(capsys, "predict", test, "--run", "whole/own-0", "--output", "answers.jsonl")
     answers = [json.loads(line) for line in (tmp_path / "answers.jsonl").read_text().splitlines()]
-    assert answers == whole.read_records("test.tsv")
+    assert answers == whole.read_records(test)
     assert "not equations" in treestack(capsys, "verify", "x = x", "--run", "whole/own-0", code=2)
     assert "not equations" in treestack(capsys, "complete", "x = _", "--run", "whole/own-0", code=2)
 
@@ -150,7 +172,7 @@ def test_what_does_not_fit_is_one_error(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
 
     def assert_refused(change, message):
-        write_files(tmp_path, pairs=False)
+        write_files(tmp_path, "trees")
         config, language = tmp_path / "run.toml", tmp_path / "own.toml"
         config.write_text(config.read_text().replace(*change))
         if "no classes" in message:

@@ -39,7 +39,7 @@ def predict(
         examples = [formats.from_dict({"text": trees, "signature": opened.language.name}, "", opened.language)]
     model = opened.load_model(getattr(torch, precision))
     dataset = model.prepare(examples)
-    rows = list(evaluation.make_records(model, dataset))
+    rows = list(evaluation.make_records(model, dataset, group_by=opened.config.data.group_by))
     if output is not None:
         atomic.write_json_lines(output, rows)
     elif json:
