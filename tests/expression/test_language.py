@@ -5,9 +5,10 @@ from each_case import assert_each
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dgl_treestack.errors import ConfigurationError, ExpressionError
-from dgl_treestack.expression import Equation, Expression
-from dgl_treestack.expression.language import find, from_dict, languages, read, to_toml
+from dgl_treestack.cells import build
+from dgl_treestack.errors import ConfigurationError, DataError, ExpressionError
+from dgl_treestack.expression import Equation, Expression, constituents
+from dgl_treestack.expression.language import find, from_dict, languages, read, register_language, to_toml
 from dgl_treestack.expression.operators import MATH, Operator, Signature
 
 LISTS, LOGIC = find("listops"), find("logic")
@@ -34,6 +35,53 @@ def test_any_text_is_a_leaf_in_every_notation(tree):
     for notation in ("brackets", "lists"):
         language = Signature("words", WORDS.operators, words=True, notation=notation)
         assert Expression.parse(str(Expression(tree.names, tree.texts, tree.arities, language)), language) == tree
+
+
+@given(trees_of_words())
+def test_any_text_is_a_leaf_in_brackets_without_operators(tree):
+    name_of_arity = {0: "Word", 1: "f", 2: "g"}
+    names = tuple(name_of_arity.get(arity, "any") for arity in tree.arities)
+    for notation in ("plain", "labelled"):
+        language = Signature("words", WORDS.operators, words=True, notation=notation)
+        expected = Expression(names, tree.texts, tree.arities, language)
+        assert Expression.parse(str(expected), language) == expected
+    labels = [f"{text} (" for text in map(str, tree.texts)]
+    written = constituents.write(tree.texts, tree.arities, "labelled", labels)
+    assert constituents.read(written, language) == (list(zip(names, tree.texts, tree.arities, strict=True)), labels)
+
+
+def test_operators_split_by_their_number_of_children():
+    language = from_dict({"name": "split", "notation": "lists", "operators": {"MAX": [2, 3], "NOT": 1}})
+    tree = Expression.parse("[MAX 2 [MAX 1 [NOT 2 ] 3 ] ]", language)
+    assert tree.names == ("MAX/2", "Word", "MAX/3", "Word", "NOT", "Word", "Word")
+    assert str(tree) == "[MAX 2 [MAX 1 [NOT 2 ] 3 ] ]" and Expression.from_prefix(tree.prefix(), language) == tree
+    for text in ("MAX/4 Word:1 Word:2 Word:3 Word:4", "MAX Word:1 Word:2", "MAX/2 Word:1"):
+        with pytest.raises(ExpressionError):
+            Expression.from_prefix(text, language)
+    cell = build("tree_lstm", language.inner, 4, 5)
+    shapes = {name: tuple(parameter.shape) for name, parameter in cell.products["gates"].named_parameters()}
+    assert shapes["weight_MAX/2"][1] == 10 and shapes["weight_MAX/3"][1] == 15
+
+
+def test_labels_by_the_rules_of_a_language():
+    classes = {"bad": ["0", "1"], "good": ["good", "3"], "-": ["2"]}
+    language = from_dict({"name": "l", "classes": classes, "operators": {"f": 1}})
+    assert [language.label(text) for text in ("0", 1, "bad", "good", "3", "2", "-")] == ["bad"] * 3 + ["good"] * 2 + [None] * 2
+    numbers = from_dict({"name": "n", "classes": "numbers", "operators": {"f": 1}})
+    assert [numbers.label(text) for text in ("2", -1.5, "-", "1e3")] == [2.0, -1.5, None, 1000.0]
+    for signature, label in ((language, "4"), (language, True), (numbers, "inf"), (numbers, True), (numbers, "x")):
+        with pytest.raises(DataError, match="label"):
+            signature.label(label)
+
+
+def test_a_program_may_register_a_language():
+    language = Signature("test of languages", (Operator("f", 1),), words=True, notation="brackets")
+    assert register_language(language) is register_language(language) is find("test of languages")
+    del languages()["test of languages"]
+    with pytest.raises(ConfigurationError, match="another language 'logic'"):
+        register_language(Signature("logic", (Operator("f", 1),), words=True))
+    with pytest.raises(ConfigurationError, match=r"no dgl_treestack\.Signature"):
+        register_language("logic")
 
 
 def test_the_published_notations():
@@ -124,6 +172,10 @@ def test_a_language_is_read_back_and_sent_to_a_process(tmp_path):
         file = tmp_path / "other.toml"
         file.write_text(to_toml(find(name)))
         assert read(file) == find(str(file)) == find(name) == pickle.loads(pickle.dumps(find(name)))
+    for classes in ("numbers", {"bad": ["0", "1"], "good": ["3"], "-": ["2"]}):
+        language = from_dict({"name": "other", "classes": classes, "operators": {"f": [1, 2], "g": "any", "h": 3}})
+        file.write_text(to_toml(language))
+        assert read(file) == language
     assert languages()["math"] is find("math") is MATH and not MATH.words
 
 
@@ -144,6 +196,15 @@ FAULTS = {
     "classes = ['-', 'a']\n[operators]\nf = 2": "No class may be called '-'",
     "classes = [1, 2]\n[operators]\nf = 2": "a list of texts",
     "classes = [\n": "other.toml: ",
+    "classes = 'number'\n[operators]\nf = 2": 'or "numbers"',
+    "classes = {a = ['0'], b = '1'}\n[operators]\nf = 2": "'classes.b' is '1'",
+    "classes = {a = ['0'], b = ['0']}\n[operators]\nf = 2": "a label has two classes",
+    "classes = {a = ['b'], b = ['0']}\n[operators]\nf = 2": "the name of another class",
+    "classes = {a = ['0'], '-' = ['1']}\n[operators]\nf = 2": "at least two different names",
+    "[operators]\nf = [2, 2]": "has a number twice",
+    "[operators]\nf = []": "write its number of children",
+    "[operators]\nf = [2, 'any']": "write its number of children",
+    "notation = 'plain'\n[operators]\nf = 2\ng = [1, 2]": "can have one operator only",
 }
 
 

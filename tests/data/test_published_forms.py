@@ -1,0 +1,165 @@
+"""Files in the forms in which data sets are published: lines of each, written here, and lines that are refused."""
+
+import json
+
+import pytest
+from each_case import assert_each
+
+from dgl_treestack.data import formats
+from dgl_treestack.errors import DataError
+from dgl_treestack.expression.language import find, from_dict
+
+COMPOSE = {"compose": 2}
+CATEGORIES = ["S", "NP", "VP", "DT", "NN", "VBZ", "."]
+POLARITY = {"bad": ["0", "1"], "good": ["3", "4"], "-": ["2"]}
+LANGUAGES = {
+    "sentiment": from_dict({"name": "sentiment", "notation": "labelled", "classes": list("01234"), "operators": COMPOSE}),
+    "polarity": from_dict({"name": "polarity", "notation": "labelled", "classes": POLARITY, "operators": COMPOSE}),
+    "treebank": from_dict({"name": "treebank", "notation": "labelled", "classes": CATEGORIES, "operators": {"phrase": "any"}}),
+    "numbers": from_dict({"name": "numbers", "classes": "numbers", "operators": {"plus": [2, 3]}}),
+    "listops": find("listops"),
+    "binary": find("listops_binary"),
+    "logic": find("logic"),
+}
+
+
+def read(folder, language, file, *lines):
+    path = folder / file
+    path.write_text("".join(f"{line}\n" for line in lines))
+    return list(formats.read(path, LANGUAGES[language]))
+
+
+def test_sentiment(tmp_path):
+    first, word, bracket = read(tmp_path, "sentiment", "train.txt", "(3 (2 It) (4 works))", "(1 dull)", "(2 (2 -LRB-) (2 ``))")
+    assert first.equation.prefix() == "compose Word:It Word:works" and first.labels == ("3", "2", "4") and first.label == "3"
+    assert word.equation.prefix() == "Word:dull" and word.labels == ("1",)
+    assert [text for _, _, text in bracket.equation.leaves()] == ["-LRB-", "``"]
+
+
+def test_labels_may_have_other_names_or_none(tmp_path):
+    neutral, good = read(tmp_path, "polarity", "train.txt", "(2 (2 It) (0 fails))", "(3 (2 It) (4 works))")
+    assert neutral.labels == (None, None, "bad") and neutral.label is None and neutral.is_labelled
+    assert good.labels == ("good", None, "good")
+
+
+def test_a_treebank(tmp_path):
+    (tree,) = read(tmp_path, "treebank", "wsj.txt", "( (S (NP (DT the) (NN cat)) (VP (VBZ purrs)) (. .)) )")
+    assert tree.equation.prefix() == "phrase/3 phrase/2 Word:the Word:cat phrase/1 Word:purrs Word:."
+    assert tree.labels == ("S", "NP", "DT", "NN", "VP", "VBZ", ".")
+
+
+def test_lists_with_and_without_binary_brackets(tmp_path):
+    plain, bracketed = read(tmp_path, "listops", "a.tsv", "9\t[MAX 2 9 ]", "9\t( ( ( [MAX 2 ) 9 ) ] )")
+    (binary,) = read(tmp_path, "binary", "b.tsv", "9\t( ( ( [MAX 2 ) 9 ) ] )")
+    assert plain.equation == bracketed.equation and plain.label == "9"
+    assert binary.equation.prefix() == "compose compose compose Word:[MAX Word:2 Word:9 Word:]"
+
+
+def test_logic_and_numbers(tmp_path):
+    (pair,) = read(tmp_path, "logic", "train2.tsv", "^\t( ( not a ) ( or b ) )\t( a ( and ( not b ) ) )")
+    assert pair.equation.prefix() == "Pair or not Word:a Word:b and Word:a not Word:b" and pair.label == "^"
+    (number,) = read(tmp_path, "numbers", "n.tsv", "-2.5\t(plus a (plus b b c))")
+    assert number.label == -2.5 and number.equation.names[:3] == ("plus/2", "Word", "plus/3")
+
+
+@pytest.mark.parametrize("suffix", [".txt", ".txt.gz", ".tsv", ".jsonl"])
+def test_labels_of_nodes_are_written_and_read(tmp_path, suffix):
+    examples = read(tmp_path, "polarity", "a.txt", "(2 (2 It) (0 fails))", "(3 (2 It) (4 works))", r'(4 "\u0028")', '(4 ")')
+    path = tmp_path / f"b{suffix}"
+    formats.write(path, examples)
+    again = list(formats.read(path, LANGUAGES["polarity"]))
+    assert [(e.equation, e.labels, e.label) for e in again] == [(e.equation, e.labels, e.label) for e in examples]
+
+
+def jsonl(**entries):
+    return json.dumps({"label": "3", "text": "(3 (2 a) (4 b))", "signature": "sentiment", **entries})
+
+
+# language, file, line -> what the error says
+BROKEN = [
+    ("sentiment", "a.txt", "(", "1 bracket"),
+    ("sentiment", "a.txt", "()", "begins with a label"),
+    ("sentiment", "a.txt", ")", "closes nothing"),
+    ("sentiment", "a.txt", "(3)", "has 0 children"),
+    ("sentiment", "a.txt", "(3 (2 It) (4 works)", "1 bracket.*open"),
+    ("sentiment", "a.txt", "(3 (2 It) (4 works)))", "complete before this"),
+    ("sentiment", "a.txt", "(3 (2 It) (4 works)) (2 .)", "complete before this"),
+    ("sentiment", "a.txt", "(3 (2 It) (2 just) (4 works))", "has 3 children; operators of 'sentiment' have 2"),
+    ("sentiment", "a.txt", "(3 (2 (2 It)))", "has 1 child; operators"),
+    ("sentiment", "a.txt", "((2 It) (4 works))", "begins with a label"),
+    ("sentiment", "a.txt", "(3 ((2 It) (2 .)) (4 works))", "begins with a label"),
+    ("sentiment", "a.txt", "( (3 (2 It) (4 works)) (2 .))", "begins with a label"),
+    ("sentiment", "a.txt", "(5 (2 It) (4 works))", "Unknown label of the language 'sentiment': '5'"),
+    ("sentiment", "a.txt", "(+ (2 It) (4 works))", "Unknown label.*'\\+'"),
+    ("sentiment", "a.txt", "(3 (2 It) (works 4))", "Unknown label.*'works'"),
+    ("sentiment", "a.txt", "3\t(3 (2 It) (4 works))", "1 column.*found 2"),
+    ("sentiment", "a.txt", '(3 (2 "\\q") (4 works))', "no quoted text"),
+    ("sentiment", "a.tsv", "(3 (2 It) (4 works))", "2 column.*found 1"),
+    ("sentiment", "a.tsv", "7\t(3 (2 It) (4 works))", "Unknown label"),
+    ("polarity", "a.txt", "(5 It)", "Unknown label.*Known: 0, 1, 2, 3, 4, bad, good"),
+    ("treebank", "a.txt", "( (S (NP (DT the) (NN cat)) (VP (VBZ purrs)) )", "1 bracket.*open"),
+    ("treebank", "a.txt", "( (S (NP (DT the)", "3 bracket"),
+    ("treebank", "a.txt", "(S (NP (DT the) (JJ big) (NN cat)))", "Unknown label.*'JJ'"),
+    ("treebank", "a.txt", "(S)", "has 0 children; operators of 'treebank' have any children"),
+    ("treebank", "a.txt", "(S (NP (DT the) ()))", "begins with a label"),
+    ("listops", "a.tsv", "4", "found 1"),
+    ("listops", "a.tsv", "4\t[MAX 2 4 ]\t4", "found 3"),
+    ("listops", "a.tsv", "4 [MAX 2 4 ]", "found 1"),
+    ("listops", "a.tsv", "10\t[MAX 2 4 ]", "Unknown label.*'10'"),
+    ("listops", "a.tsv", "4\t[MAX 2 4", "1 bracket.*open"),
+    ("listops", "a.tsv", "4\t[MAX 2 4 ] ]", "closes nothing"),
+    ("listops", "a.tsv", "4\t[MAX ]", "at least one operand, found 0"),
+    ("listops", "a.tsv", "4\t[MEAN 2 4 ]", "here 'MEAN'"),
+    ("listops", "a.tsv", "4\t2 4", "complete before this"),
+    ("listops", "a.tsv", "4\t", "There is no tree"),
+    ("binary", "a.tsv", "4\t( [MAX 2 4 )", "has 3 children"),
+    ("binary", "a.tsv", "4\t( ( [MAX 4 ) ] ", "1 bracket"),
+    ("binary", "a.tsv", "4\t( [MAX )", "has 1 child;"),
+    ("binary", "a.tsv", "4\t[MAX 4 ]", "complete before this"),
+    ("binary", "a.tsv", "4\t( )", "has 0 children"),
+    ("logic", "a.tsv", "=\ta", "3 column.*found 2"),
+    ("logic", "a.tsv", "=\ta\tb\tc", "found 4"),
+    ("logic", "a.tsv", "==\ta\tb", "Unknown label"),
+    ("logic", "a.tsv", "=\t( a ( or b )\tb", "1 bracket"),
+    ("logic", "a.tsv", "=\t( a ( nor b ) )\tb", "here 'nor'"),
+    ("logic", "a.tsv", "=\t( not a b )\tb", "takes 1 operand, found 2"),
+    ("logic", "a.tsv", "=\t( or a )\tb", "takes 2 operands, found 1"),
+    ("logic", "a.tsv", "=\ta\t[or a b]", "no bracket of this notation"),
+    ("numbers", "a.tsv", "high\t(plus a b)", "no finite number"),
+    ("numbers", "a.tsv", "nan\t(plus a b)", "no finite number"),
+    ("numbers", "a.tsv", "1\t(plus a)", "takes 2 operands, found 1"),
+    ("numbers", "a.tsv", "1\t(plus a b c d)", "takes 2 or 3 operands, found 4"),
+    ("sentiment", "a.jsonl", jsonl(labels=["3", "2"]), "2 entries for 3 nodes"),
+    ("sentiment", "a.jsonl", jsonl(labels=["3", "2", "9"]), "Unknown label.*'9'"),
+    ("sentiment", "a.jsonl", jsonl(labels="324"), "'labels' must be list"),
+    ("sentiment", "a.jsonl", jsonl(labels=["3", [], "2"]), "Unknown label"),
+    ("sentiment", "a.jsonl", jsonl(label="5"), "Unknown label"),
+    ("sentiment", "a.jsonl", jsonl(text="(3 (2 a) b"), "1 bracket"),
+    ("sentiment", "a.jsonl", jsonl(signature="listops"), "are those of 'listops', not of 'sentiment'"),
+    ("sentiment", "a.jsonl", jsonl()[:-1], "Not a complete JSON object"),
+]
+GOOD = {
+    "sentiment": "(3 (2 It) (4 works))",
+    "polarity": "(3 (2 It) (4 works))",
+    "treebank": "(S (NP (NN cats)) (VP purr))",
+    "listops": "4\t[MAX 2 4 ]",
+    "binary": "4\t( ( [MAX 4 ) ] )",
+    "logic": "=\ta\ta",
+    "numbers": "1\t(plus a b)",
+}
+
+
+def test_fifty_broken_lines_are_refused_with_file_and_line(tmp_path):
+    assert len(BROKEN) >= 50
+
+    def assert_refused(language, file, line, message):
+        good = GOOD[language]
+        if file.endswith(".tsv") and "\t" not in good:
+            good = f"3\t{good}"
+        if file.endswith(".jsonl"):
+            good = jsonl()
+        with pytest.raises(DataError, match=message) as caught:
+            read(tmp_path, language, file, good, line)
+        assert str(caught.value).startswith(f"{tmp_path / file}:2: ")
+
+    assert_each(assert_refused, [(f"{language} {line}", language, file, line, said) for language, file, line, said in BROKEN])
