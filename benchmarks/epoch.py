@@ -2,6 +2,7 @@
 
 python -m benchmarks.epoch [--data data/paper/train.jsonl.gz] [--batch 32] [--most-nodes 15 --equations 27207] [--json]
     [--engines levels levels/compiled]
+python -m benchmarks.epoch --language logic --data data/logic/train.jsonl.gz --cell tree_lstm --batch 64 --max-depth 99
 """
 
 import gc
@@ -10,10 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import tyro
-from torch.nn import functional
 
 from benchmarks.common import Row, make_model, peak_mb, show, start
 from dgl_treestack.data import formats
+from dgl_treestack.data.vocabulary import Vocabulary
+from dgl_treestack.expression.language import find
 from dgl_treestack.model.dataset import Dataset
 from dgl_treestack.model.model import Model
 from dgl_treestack.resources import find_data
@@ -26,7 +28,8 @@ from dgl_treestack.training.state import NamedAdam
 class Settings:
     """data: file of equations; `treestack generate paper` makes the default. most_nodes: omit larger equations; 0: none.
 
-    equations: number to train on, in random order, repeated if there are fewer; 0: all once.
+    equations: number to train on, in random order, repeated if there are fewer; 0: all once. language: of the file; the task
+    is verification in `math`, else relation of pairs or classification of trees.
     """
 
     data: str = "data/paper/train.jsonl.gz"
@@ -36,14 +39,25 @@ class Settings:
     max_depth: int = 7
     most_nodes: int = 0
     equations: int = 0
+    language: str = "math"
     engines: tuple[str, ...] = ("levels", "levels/compiled")
     json: bool = False
 
 
-def measure(settings: Settings, engine: str, examples: list[formats.Example]) -> Row:
-    """An epoch with one engine, after one untimed batch."""
-    model = make_model(settings.cell, settings.hidden)
+def measure(settings: Settings, engine: str) -> Row:
+    """Reading and preparing the file, then an epoch with one engine, after one untimed batch."""
+    begin, language = time.process_time(), find(settings.language)
+    examples = [e for e in formats.read(find_data(settings.data), language) if e.equation.depth <= settings.max_depth]
+    if settings.most_nodes:
+        examples = [e for e in examples if e.equation.size <= settings.most_nodes]
+    if language.words:
+        words = Vocabulary.of_words(text for example in examples for _, _, text in example.equation.leaves())
+        task = "relation" if language.root else "classification"
+        model = Model.build(settings.cell, settings.hidden, words, task, language, seed=0)
+    else:
+        model = make_model(settings.cell, settings.hidden)
     dataset = model.prepare(examples)
+    loaded = time.process_time() - begin
     adam = NamedAdam(model, OptimizerConfig())
     order = np.resize(np.random.default_rng(0).permutation(len(dataset)), settings.equations or len(dataset))
     _train(model, dataset, adam, order[: settings.batch], settings.batch, engine)
@@ -59,6 +73,7 @@ def measure(settings: Settings, engine: str, examples: list[formats.Example]) ->
         "batch": settings.batch,
         "equations": len(order),
         "nodes": dataset.forest.sizes[order].mean(),
+        "load_s": loaded,
         "train_s": trained - begin,
         "evaluate_s": time.process_time() - trained,
         "us_per_equation": 1e6 * (trained - begin) / len(order),
@@ -70,7 +85,7 @@ def measure(settings: Settings, engine: str, examples: list[formats.Example]) ->
 def _train(model: Model, dataset: Dataset, adam: NamedAdam, order: np.ndarray, size: int, engine: str) -> None:
     model.train()
     for batch in dataset.in_order(order, size):
-        loss = functional.binary_cross_entropy_with_logits(model(batch, engine), batch.targets.float())
+        loss = model.losses(model(batch, engine), batch).mean()
         adam.zero()
         loss.backward()
         adam.step()
@@ -79,10 +94,7 @@ def _train(model: Model, dataset: Dataset, adam: NamedAdam, order: np.ndarray, s
 def main() -> None:
     settings = tyro.cli(Settings, description=__doc__)
     start()
-    examples = [e for e in formats.read(find_data(settings.data)) if e.equation.depth <= settings.max_depth]
-    if settings.most_nodes:
-        examples = [e for e in examples if e.equation.size <= settings.most_nodes]
-    show([measure(settings, engine, examples) for engine in settings.engines], settings.json)
+    show([measure(settings, engine) for engine in settings.engines], settings.json)
 
 
 if __name__ == "__main__":
