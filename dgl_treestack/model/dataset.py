@@ -172,6 +172,8 @@ class Batch:
     ) -> "Batch":
         """Return a batched graph as a batch with unknown targets (NaN). task: of all trees; required for several heads.
 
+        There is an output per tree, in the order of the roots, or per node for a task at nodes.
+
         Raises ConfigurationError for an unknown task, GraphError for a graph that is not well formed, a tree with several
         roots, and trees that the task cannot read: only a task that compares sides takes equations, and nothing else.
         """
@@ -185,13 +187,15 @@ class Batch:
         nodes = check(batch, signature, tokens)
         check_one_root(batch)
         roots = graph.roots(batch).cpu().long()
-        children = nodes.children[roots.numpy()]
         is_equation = nodes.op[roots.numpy()] == (signature.index[signature.root] if signature.root else NO_OPERATOR - 1)
         for tree in np.flatnonzero(is_equation != head.compares_sides)[:1]:
             where = f"Tree {tree} of the batch, with root {int(roots[tree])},"
             if head.compares_sides:
                 raise GraphError(f"{where} is no equation, whose two sides the task {head.name!r} compares.")
             raise GraphError(f"{where} is an equation, whose root has no state; the task {head.name!r} reads one. Pass a side.")
+        if head.at_nodes:
+            roots = torch.arange(batch.num_nodes())
+        children = nodes.children[roots.numpy()]
         arity = (children >= 0).sum(1)
         for tree in np.flatnonzero((arity != 2) & head.compares_sides)[:1]:
             raise GraphError(f"The equation with root {int(roots[tree])} has {arity[tree]} sides; {head.name!r} compares two.")

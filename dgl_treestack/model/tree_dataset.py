@@ -35,6 +35,8 @@ Sample = tuple[DGLGraph, Tensor]
 class TreeDataset(DGLDataset):
     """Labelled trees. `dataset[i]` is (graph, target): a DGLGraph of one tree, and a number, NaN where the label is unknown.
 
+    For a task at nodes, such as `node_classification`, the target is (nodes,), in the order of the graph's nodes.
+
     source: a file of equations, or several, by path or by a name such as `bundled:quickstart/train`; or examples.
     vocabulary: or the name of a preset; `Model.dataset` passes the model's. tasks: every example is prepared for the first of
     them that accepts it; the examples of a batch must have one task.
@@ -69,6 +71,8 @@ class TreeDataset(DGLDataset):
         for task in tasks:
             if task not in task_table():
                 raise ConfigurationError(unknown("task", task, task_table()))
+        if len(tasks) > 1 and any(task_table()[task].at_nodes for task in tasks):
+            raise ConfigurationError("A task at nodes cannot be in a TreeDataset with other tasks. Make one of its own.")
         self.signature, self.tasks = signature, tuple(tasks)
         self.vocabulary = Vocabulary.preset(vocabulary) if isinstance(vocabulary, str) else vocabulary
         entries = list(source) if isinstance(source, Iterable) and not isinstance(source, str) else [source]
@@ -80,7 +84,8 @@ class TreeDataset(DGLDataset):
         is_ours = [task_table()[task].__module__.startswith("dgl_treestack.") for task in self.tasks]
         self._is_cached = bool(self.files) and all(is_ours)
         operators = [(op.name, op.arity) for op in signature.operators]
-        settings = [FORMAT, self.vocabulary.to_dict(), signature.name, operators, signature.root, self.tasks]
+        labels = [signature.classes, signature.class_of_label, signature.numeric, signature.notation]
+        settings = [FORMAT, self.vocabulary.to_dict(), signature.name, operators, signature.root, labels, self.tasks]
         self._key = json.dumps([self.fingerprint, *settings])  # everything that the columns depend on
         super().__init__(
             "treestack",
@@ -103,9 +108,13 @@ class TreeDataset(DGLDataset):
 
     def process(self) -> None:
         """Prepare the examples of the files."""
-        heads = [task_table()[name](1) for name in self.tasks]
+        heads = [task_table()[name].build(1, self.signature) for name in self.tasks]
         prepared = prepare(self.examples, heads, self.vocabulary, self.signature)
         self.forest, self.targets, self.task = prepared.forest, prepared.targets, prepared.task
+        if self.at_nodes:
+            first_node_of_output = np.repeat(self.forest.offsets[:-1], np.diff(prepared.offsets))
+            self.targets = np.full(len(self.forest.nodes), np.nan)
+            self.targets[first_node_of_output + prepared.nodes] = prepared.targets
 
     def _download(self) -> None:
         """Do nothing: DGL's method creates folders even if nothing is cached."""
@@ -162,12 +171,24 @@ class TreeDataset(DGLDataset):
 
     @staticmethod
     def collate(samples: "Sequence[Sample] | Samples") -> Sample:
-        """Return one batched graph, and the targets (B,) as torch.float32."""
+        """Return one batched graph, and the targets (B,), or (nodes,) for a task at nodes, as torch.float32."""
         if isinstance(samples, Samples) and samples.dataset._transform is None:
             dataset, indices = samples.dataset, samples.indices
-            return graph.build(dataset.forest, indices), torch.from_numpy(dataset.targets[indices]).float()
+            return graph.build(dataset.forest, indices), torch.from_numpy(dataset.targets_of(indices)).float()
         graphs, targets = zip(*samples, strict=True)
-        return batch(list(graphs)), torch.stack(targets)
+        return batch(list(graphs)), torch.cat([target.reshape(-1) for target in targets])
+
+    @cached_property
+    def at_nodes(self) -> bool:
+        """Whether targets are of nodes."""
+        return task_table()[self.tasks[0]].at_nodes
+
+    def targets_of(self, trees: Sequence[int]) -> np.ndarray:
+        """Return the targets of the trees at these indices, or of all their nodes."""
+        if not self.at_nodes:
+            return self.targets[trees]
+        offsets = self.forest.offsets
+        return np.concatenate([self.targets[offsets[i % len(self)] : offsets[i % len(self) + 1]] for i in trees])
 
     @property
     def depths(self) -> np.ndarray:
@@ -197,7 +218,8 @@ class Samples(Sequence[Sample]):
             return Samples(self.dataset, self.indices[i])
         index, transform = self.indices[i], self.dataset._transform
         tree = graph.build(self.dataset.forest, [index])
-        target = torch.from_numpy(self.dataset.targets[[index]]).float()[0]
+        targets = torch.from_numpy(self.dataset.targets_of([index])).float()
+        target = targets if self.dataset.at_nodes else targets[0]
         return (tree if transform is None else transform(tree)), target
 
     def __iter__(self) -> Iterator[Sample]:

@@ -48,14 +48,16 @@ class Task(nn.Module, abc.ABC):
     """Base of all tasks: a head over node states, its loss, and when an output is correct. `hidden` is the width H of h.
 
     `name` is the task's name in configurations. In a model with several tasks, an example belongs to the first that accepts it.
-    `compares_sides`: whether trees must be equations, because `forward` reads the two sides of the root.
-    Outputs are one number per tree (B,), or a row of them (B, K); for a task whose items have targets at nodes, per node.
+    `compares_sides`: whether trees must be equations, because `forward` reads the two sides of the root. `at_nodes`: whether
+    items have targets at nodes, and a graph has an output for each of its nodes.
+    Outputs are one number per tree (B,), or a row of them (B, K); for a task at nodes, B is the number of these nodes.
     `selects_by_loss`: whether the best epoch is that of the smallest validation loss, not of the highest accuracy.
     A subclass defines `accepts`, `forward`, `loss` and `correct`, and the other methods where the defaults do not fit.
     """
 
     name: ClassVar[str]
     compares_sides: ClassVar[bool] = False
+    at_nodes: ClassVar[bool] = False
     selects_by_loss: ClassVar[bool] = False
 
     @classmethod

@@ -17,6 +17,7 @@ class NodeClassification(Classification):
     """
 
     name = "node_classification"
+    at_nodes = True
 
     def prepare(self, example: Example) -> Item:
         labels = example.labels or (example.label,)

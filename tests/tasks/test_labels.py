@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from dgl_treestack.cli import main
+from dgl_treestack.data import formats
 from dgl_treestack.data.formats import Example
 from dgl_treestack.data.formats.tabular import read_tree
 from dgl_treestack.data.vocabulary import Vocabulary
@@ -14,6 +15,7 @@ from dgl_treestack.errors import ConfigurationError, DataError
 from dgl_treestack.expression import Expression
 from dgl_treestack.expression.language import from_dict
 from dgl_treestack.model.model import Model
+from dgl_treestack.model.tree_dataset import TreeDataset
 from dgl_treestack.results.metrics import classification
 from dgl_treestack.runs import evaluation
 from dgl_treestack.runs.run import Run
@@ -140,6 +142,24 @@ epochs = 12
     assert Run("runs/sums-0").done.read_text().strip() == f"best epoch {best['epoch']}"
     result = classification(Run("runs/sums-0").read_records("sums.tsv"))
     assert result["R2"] > 80 and result["mean absolute error"] < 1
+
+
+def test_a_data_set_of_graphs_has_a_target_per_node(tmp_path):
+    examples = [labelled("(good (so a) (- (- b) (bad c)))"), labelled("(bad c)"), labelled("(- (- a) (so b))")]
+    settings = {"vocabulary": Vocabulary.of_words("abc"), "tasks": "node_classification", "signature": PHRASES}
+    formats.write(tmp_path / "a.txt", examples)
+    for data in (TreeDataset(examples, **settings), *(TreeDataset(tmp_path / "a.txt", save_dir=tmp_path, **settings),) * 2):
+        graph, target = data[0]
+        assert graph.num_nodes() == 5 and target.nan_to_num(-1).tolist() == [2, 1, -1, -1, 0]
+        for samples in (data.__getitems__([2, -2]), [data[2], data[1]]):
+            trees, targets = data.collate(samples)
+            assert targets.nan_to_num(-1).tolist() == [-1, -1, 1, 0]
+        output = model_of("node_classification").float()(trees)
+        batch = model_of("node_classification").float().prepare([examples[2], examples[1]]).batch(np.arange(2))
+        torch.testing.assert_close(output[targets.isfinite()], model_of("node_classification").float()(batch))
+    assert TreeDataset(examples, **{**settings, "tasks": "classification"})[1][1] == 0
+    with pytest.raises(ConfigurationError, match="cannot be in a TreeDataset with other tasks"):
+        TreeDataset(examples, **{**settings, "tasks": ("node_classification", "classification")})
 
 
 def test_a_node_label_needs_a_tree_and_not_a_pair():
