@@ -18,7 +18,7 @@ def languages(json: Json = False) -> None:
         print_json(rows)
         return
     for name, language in sorted(table().items()):
-        shown = [f"{operator.name}/{operator.arity or 'any'}" for operator in language.operators]
+        shown = [f"{operator.word}/{operator.arity or 'any'}" for operator in language.operators]
         print(f"{name}  ({language.notation})\n  operators: {', '.join(shown)}")
         if language.classes:
             print(f"  classes: {', '.join(language.classes)}")

@@ -24,6 +24,7 @@ def predict(
     json: Json = False,
 ) -> None:
     """Show what a run's model answers for trees, labelled or not. A file is not added to the run, unlike with `evaluate`."""
+    import numpy as np
     import torch
 
     from dgl_treestack import atomic
@@ -46,8 +47,8 @@ def predict(
         print_json(rows)
     else:
         remaining = iter(rows)
-        for example, item in zip(examples, dataset.items, strict=True):
-            print(_line(example.equation, list(islice(remaining, len(item.targets)))))
+        for example, count in zip(examples, np.diff(dataset.offsets).tolist(), strict=True):
+            print(_line(example.equation, list(islice(remaining, count))))
 
 
 def _line(tree: "Expression", rows: "list[Record]") -> str:

@@ -121,11 +121,6 @@ class Expression:
 
         return cls.from_nodes(read(value))
 
-    def with_its_class(self) -> "Expression":
-        """This tree, as an `Equation` if its root is that of its language."""
-        is_equation = self.names[0] == self.signature.root
-        return Equation(self.names, self.texts, self.arities, self.signature) if is_equation else self
-
     # Notations
 
     def __str__(self) -> str:

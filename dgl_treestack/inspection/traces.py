@@ -70,8 +70,9 @@ def make(run: Run, examples: Sequence[Example]) -> list[Trace]:
     saved = _saved_records(run, examples)
     computed = make_records(model, dataset)
     traces = []
-    for example, item, (tree, h, stack, gates) in zip(examples, dataset.items, _propagate(model, dataset), strict=True):
-        record_of_node = {row.get("node", 0): row for row in itertools.islice(computed, len(item.targets))}
+    counts = np.diff(dataset.offsets).tolist()
+    for example, count, (tree, h, stack, gates) in zip(examples, counts, _propagate(model, dataset), strict=True):
+        record_of_node = {row.get("node", 0): row for row in itertools.islice(computed, count)}
         task = next(iter(record_of_node.values()))["task"]
         record = saved.get(example.source) or record_of_node.get(0) or of_example(example, task=task)
         answers = {node: row for node, row in record_of_node.items() if isinstance(row.get("predicted"), str)}

@@ -1,6 +1,6 @@
 """Examples prepared for a model, and batches of them: trees with the nodes whose outputs a task wants, and their targets."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -135,9 +135,14 @@ def prepare(
             except VocabularyError as error:
                 raise DataError(str(error), example.source or None) from None
         raise
-    counts = [len(item.targets) for item in items]
-    nodes = np.array([node for item in items for node in item.targets], dtype=np.int64)
-    children = [(*item.tree.children(node), -1, -1)[:2] for item in items for node in item.targets]
+    targets = [item.target if isinstance(item.target, Mapping) else {0: item.target} for item in items]
+    counts = [len(target_of_node) for target_of_node in targets]
+    nodes = np.array([node for target_of_node in targets for node in target_of_node], dtype=np.int64)
+    children = [
+        (*item.tree.children(node), -1, -1)[:2]
+        for item, target_of_node in zip(items, targets, strict=True)
+        for node in target_of_node
+    ]
     return Dataset(
         examples,
         items,
@@ -145,7 +150,7 @@ def prepare(
         offsets=np.array([0, *np.cumsum(counts)], dtype=np.int64),
         nodes=nodes,
         sides=np.array(children, dtype=np.int64).reshape(-1, 2),
-        targets=np.array([target for item in items for target in item.targets.values()], dtype=np.float64),
+        targets=np.array([target for target_of_node in targets for target in target_of_node.values()], dtype=np.float64),
         task=np.repeat(np.array(task, dtype=np.int64), counts),
     )
 

@@ -14,7 +14,7 @@ from dgl_treestack.data.formats import Example
 from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.encoders import Encoder
 from dgl_treestack.errors import ConfigurationError, unknown
-from dgl_treestack.expression import Expression
+from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.expression.operators import MATH, Signature
 from dgl_treestack.model.dataset import Batch, Dataset, prepare
 from dgl_treestack.model.tree_dataset import TreeDataset
@@ -137,7 +137,8 @@ class Model(nn.Module):
         trees: list[Expression] = []
         for equation in [equations] if isinstance(equations, str | Expression) else equations:
             tree = Expression.parse(equation, self.signature) if isinstance(equation, str) else equation
-            trees.append(tree.with_its_class())
+            is_equation = tree.names[0] == self.signature.root
+            trees.append(Equation(tree.names, tree.texts, tree.arities, self.signature) if is_equation else tree)
         dataset = self.prepare([Example(tree) for tree in trees], task)
         modes = {module: module.training for module in self.modules()}
         self.eval()

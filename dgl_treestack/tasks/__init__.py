@@ -38,11 +38,6 @@ class Item:
     tree: Expression
     target: float | Mapping[int, float]
 
-    @property
-    def targets(self) -> Mapping[int, float]:
-        """Node -> target."""
-        return self.target if isinstance(self.target, Mapping) else {0: self.target}
-
 
 class Task(nn.Module, abc.ABC):
     """Base of all tasks: a head over node states, its loss, and when an output is correct. `hidden` is the width H of h.

@@ -78,7 +78,11 @@ class Training:
         config = self.config.data
         names, percent = (config.train, config.percent) if kind == "train" else (config.validation, 100.0)
         available = data[kind].examples if kind in data else formats.read_examples(names, percent, self.language)
-        examples = [example for example in available if example.is_labelled and example.equation.depth in config.depths]
+        examples = [
+            example
+            for example in available
+            if any(label is not None for label in (example.label, *example.labels)) and example.equation.depth in config.depths
+        ]
         if not examples:
             raise ConfigurationError(f"'data.{kind}' of {self.config.name!r} has no labelled examples: {list(names)}.")
         return examples

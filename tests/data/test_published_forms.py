@@ -38,7 +38,7 @@ def test_sentiment(tmp_path):
 
 def test_labels_may_have_other_names_or_none(tmp_path):
     neutral, good = read(tmp_path, "polarity", "train.txt", "(2 (2 It) (0 fails))", "(3 (2 It) (4 works))")
-    assert neutral.labels == (None, None, "bad") and neutral.label is None and neutral.is_labelled
+    assert neutral.labels == (None, None, "bad") and neutral.label is None
     assert good.labels == ("good", None, "good")
 
 

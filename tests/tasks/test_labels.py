@@ -9,7 +9,7 @@ import torch
 from dgl_treestack.cli import main
 from dgl_treestack.data import formats
 from dgl_treestack.data.formats import Example
-from dgl_treestack.data.formats.tabular import read_tree
+from dgl_treestack.data.formats.tabular import read_labelled
 from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.errors import ConfigurationError, DataError
 from dgl_treestack.expression import Expression
@@ -25,7 +25,7 @@ SUMS = from_dict({"name": "sums", "classes": "numbers", "operators": {"plus": 2}
 
 
 def labelled(text, id="t"):
-    tree, labels = read_tree(text, PHRASES)
+    tree, labels = read_labelled(text, PHRASES)
     return Example(tree, labels[0] if labels else None, id, labels=labels)
 
 
@@ -45,7 +45,7 @@ def test_every_labelled_node_has_an_output(engine):
         head, row, first = model.heads["node_classification"], 0, 0
         losses, correct = model.losses(output, batch), model.correct(output, batch)
         for i in chosen:
-            for node, target in dataset.items[i].targets.items():
+            for node, target in dataset.items[i].target.items():
                 logits = head.decoder.weight @ h[first + node] + head.decoder.bias
                 torch.testing.assert_close(output[row], logits)
                 if np.isnan(target):
@@ -169,4 +169,4 @@ def test_a_node_label_needs_a_tree_and_not_a_pair():
     unlabelled = Example(Expression.parse("(- (- a) (- b))", PHRASES), "bad")
     assert model.prepare([unlabelled]).nodes.tolist() == [0]  # the label of the tree alone
     with pytest.raises(DataError, match="label"):
-        read_tree("(god a)", PHRASES)
+        read_labelled("(god a)", PHRASES)

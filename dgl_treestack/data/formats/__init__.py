@@ -17,7 +17,7 @@ from dgl_treestack import atomic
 from dgl_treestack.data.formats import authors, tabular
 from dgl_treestack.data.formats.example import Example as Example
 from dgl_treestack.errors import DataError, ExpressionError, unknown
-from dgl_treestack.expression import Expression
+from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.expression.operators import MATH, WITHOUT_OPERATORS, Label, Signature
 from dgl_treestack.resources import find_data
 
@@ -162,11 +162,14 @@ def from_dict(data: dict[str, Any], source: str = "", signature: Signature = MAT
     if "text" in data and signature.notation == "prefix":
         raise DataError(f"{signature.name!r} has no notation for the key 'text'. Write its trees as 'prefix'.")
     labels: tuple[Label, ...] = ()
-    if "text" in data:
-        tree, labels = tabular.read_tree(data["text"], signature)
-    else:
+    if "prefix" in data:
         tree = Expression.from_prefix(data["prefix"], signature)
-    tree = tree.with_its_class()
+    elif signature.notation == "labelled":
+        tree, labels = tabular.read_labelled(data["text"], signature)
+    else:
+        tree = Expression.parse(data["text"], signature)
+    if tree.names[0] == signature.root:
+        tree = Equation(tree.names, tree.texts, tree.arities, signature)
     if "labels" in data:
         labels = tuple(None if label is None else signature.label(label) for label in data["labels"])
         if len(labels) != tree.size:

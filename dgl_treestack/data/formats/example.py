@@ -30,8 +30,3 @@ class Example:
     value_class: str = ""
     labels: tuple[Label, ...] = ()
     source: str = field(default="", compare=False)
-
-    @property
-    def is_labelled(self) -> bool:
-        """Whether a label is known, of the tree or of a node."""
-        return any(label is not None for label in (self.label, *self.labels))

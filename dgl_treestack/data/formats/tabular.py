@@ -31,21 +31,23 @@ def read(path: Path, lines: Iterable[str], language: Signature, *, has_label: bo
                     f"In {language.name!r}, a line of a {'.tsv' if has_label else '.txt'} file has {what}: {columns} column(s) "
                     f"separated by tabs, found {len(texts)}."
                 )
-            trees = [read_tree(text, language) for text in texts[has_label:]]
-            tree, labels = trees[0] if len(trees) == 1 else (Equation.of(*(tree for tree, _ in trees)), ())
+            labels: tuple[Label, ...] = ()
+            if language.notation == "labelled" and columns - has_label == 1:
+                tree, labels = read_labelled(texts[-1], language)
+            else:
+                trees = [Expression.parse(text, language) for text in texts[has_label:]]
+                tree = trees[0] if len(trees) == 1 else Equation.of(*trees)
             label = language.label(texts[0]) if has_label else labels[0] if labels else None
         except (DataError, ExpressionError) as error:
             raise DataError(str(error), path, number) from None
         yield Example(tree, label, str(number), labels=labels, source=f"{path}:{number}")
 
 
-def read_tree(text: str, language: Signature) -> tuple[Expression, tuple[Label, ...]]:
-    """The tree of a text and the labels of its nodes; there are none if the notation has none, or all are unknown.
+def read_labelled(text: str, language: Signature) -> tuple[Expression, tuple[Label, ...]]:
+    """The tree of a text in the notation `labelled`, and the labels of its nodes; none if all are unknown.
 
     Raises ExpressionError, and DataError for a label that the language does not have.
     """
-    if language.notation != "labelled":
-        return Expression.parse(text, language), ()
     from dgl_treestack.expression import constituents
 
     nodes, texts = constituents.read(text, language)

@@ -57,6 +57,18 @@ def value(text):
     return text.strip()
 
 
+def test_the_same_lists_are_written_as_binary_trees(lists, tmp_path):
+    folder = tmp_path / "listops"
+    produce("listops", Options(seed=1, equations=2000), folder)
+    for fold in FOLDS:
+        binary = list(formats.read(folder / f"binary-{fold}.jsonl.gz", find("listops_binary")))
+        assert len(binary) == len(lists[1][fold])
+        for tree, example in zip(binary, lists[1][fold], strict=True):
+            assert (tree.id, tree.label, tree.fold) == (example.id, example.label, example.fold)
+            assert Expression.parse(str(tree.equation), find("listops")) == example.equation  # brackets ( ) are skipped there
+            assert " ".join(text for _, _, text in tree.equation.leaves()) == str(example.equation)
+
+
 def test_lists_have_their_values(lists):
     _, examples = lists
     assert [len(examples[fold]) for fold in FOLDS] == [1714, 95, 190]
