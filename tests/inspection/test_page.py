@@ -11,9 +11,11 @@ from dgl_treestack.data import formats
 from dgl_treestack.data.formats import Example
 from dgl_treestack.expression import Equation
 from dgl_treestack.resources import find_data
+from dgl_treestack.runs.configuration import load
 from dgl_treestack.runs.evaluation import evaluate
 from dgl_treestack.runs.pretrained import FOLDER
 from dgl_treestack.runs.run import Run
+from dgl_treestack.training.start import start
 
 SHALLOW, DEEP = 30, 10
 NASTY = "</script><script>window.hurt=1</script>"
@@ -157,3 +159,40 @@ def test_walking_the_tree(written, page):
     before = page.execute_script("return state.at")
     keys.send_keys("n").perform()
     assert page.execute_script("return state.at") == before + 1
+
+
+PHRASES = ["(3 (2 It) (4 works))", "(1 (2 It) (1 (2 never) (4 works)))", "(0 (0 Dull) (2 film))", "(4 (4 Great) (2 film))"]
+CONFIG = """
+name = "film"
+model = { name = "tree_lstm", hidden = 4, vocabulary = "train", tasks = ["node_classification"] }
+data = { language = "sentiment", train = ["film.txt"], validation = ["film.txt"], test = ["film.txt"] }
+schedule = { epochs = 1 }
+"""
+
+
+def test_answers_at_nodes(browser, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "film.txt").write_text("\n".join(PHRASES) + "\n")
+    (tmp_path / "run.toml").write_text(CONFIG)
+    run = start(load(tmp_path / "run.toml"), 0, tmp_path / "runs", quiet=True)
+    inspect("film.txt", run=(run.folder,), html=tmp_path / "page.html", output=tmp_path / "tree.svg")
+    rows = {row["id"]: row for row in run.read_records("film.txt")}
+    assert len(rows) == sum(phrase.count("(") for phrase in PHRASES)
+    browser.get("about:blank")
+    browser.get((tmp_path / "page.html").as_uri())
+    shown_answers = browser.execute_script(
+        "return DATA.equations.map(one => [one.id, one.labels, one.models.tree_lstm.answers])"
+    )
+    for id, labels, answers in shown_answers:
+        own = [rows[f"{id}/{node}"] for node in range(len(answers))]
+        assert answers == [row["predicted"] for row in own] and labels == [row["label"] for row in own]
+    wrong = [node for node in range(5) if not rows[f"2/{node}"]["correct"]]
+    browser.execute_script("open(1)")
+    missed = browser.find_elements("css selector", "#drawing .node.missed")
+    assert wrong and sorted(int(group.get_attribute("data-node")) for group in missed) == wrong
+    browser.execute_script(f"choose({wrong[0]})")
+    detail, row = browser.find_element("id", "detail").text, rows[f"2/{wrong[0]}"]
+    assert f"label {row['label']}" in detail and f"answer {row['predicted']}" in detail
+    assert f"answer {rows['2/0']['predicted']}" in browser.find_element("id", "verdict").text
+    assert "label 1" in browser.find_element("css selector", "#list button.chosen").text
+    assert browser.get_log("browser") == []
