@@ -34,6 +34,19 @@ def quick_process() -> Iterator[None]:
     gc.unfreeze()
 
 
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder of its own for kernels, which the tests of a file share."""
+    from dgl_treestack.propagate.compiled import library  # not above: the suite checks the shapes of what is imported later
+
+    if not library.unavailable():
+        library.native()  # from the user's cache, before there is another
+    with pytest.MonkeyPatch.context() as patch:
+        folder = tmp_path_factory.mktemp("kernels")
+        patch.setenv("TREESTACK_CACHE_DIR", str(folder))
+        yield folder
+
+
 @pytest.fixture
 def authors() -> Path:
     """The folder with the authors' data, weights and outputs; the test is skipped where it is not given."""

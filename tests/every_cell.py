@@ -60,8 +60,8 @@ traced = pytest.param("levels/traced", marks=needs_compiler)
 every_engine = pytest.mark.parametrize("engine", ["topo", "levels", traced])
 
 
-def make(name, seed=1, **settings):
-    cell = cells.build(name, MATH.inner, len(VOCABULARY), HIDDEN, **settings)
+def make(name, seed=1, *, signature=MATH, vocabulary=VOCABULARY, hidden=HIDDEN, **settings):
+    cell = cells.build(name, signature.inner, len(vocabulary), hidden, **settings)
     cell.reset_parameters(torch.Generator().manual_seed(seed))
     return cell.double().eval()
 
@@ -71,7 +71,7 @@ def some_trees(seed=3, count=8):
     return [random_equation(rng, rng.randrange(2, 6)) if i % 2 else random_tree(rng, rng.randrange(5)) for i in range(count)]
 
 
-def assert_equals_oracle(cell, trees, batch, inputs=None, noise=None):
+def assert_equals_oracle(cell, trees, batch, inputs=None, noise=None, vocabulary=VOCABULARY):
     """Compare h, every other field and every signal of every node with those of the recursion."""
     start = 0
     for tree in trees:
@@ -79,7 +79,7 @@ def assert_equals_oracle(cell, trees, batch, inputs=None, noise=None):
         span = slice(start, start + tree.size)
         noise_of_tree = {field: factors[span] for field, factors in (noise or {}).items()}
         inputs_of_tree = None if inputs is None else inputs[span]
-        recurse(cell, tree, VOCABULARY, inputs=inputs_of_tree, noise=noise_of_tree, visited=visited)
+        recurse(cell, tree, vocabulary, inputs=inputs_of_tree, noise=noise_of_tree, visited=visited)
         for node, (state, signals) in visited.items():
             for field, shape in cell.fields.items():
                 result = batch.ndata[field][start + node]
@@ -94,23 +94,31 @@ def assert_equals_oracle(cell, trees, batch, inputs=None, noise=None):
         start += tree.size
 
 
-def gradients(cell, batch, engine, noise, signals, options=None):
+def states(cell, batch, signals):
+    """All fields and these signals of all nodes, as the last engine wrote them."""
+    return {name: batch.ndata[name] for name in (*cell.fields, *(f"signal/{signal}" for signal in signals))}
+
+
+def gradients(cell, batch, engine, noise, signals, options=None, signature=MATH):
     """The gradients of a scalar function of all states and signals: of all parameters, and of external input."""
     cell.zero_grad(set_to_none=True)
     if cell.input_size:
         batch.ndata["input"] = batch.ndata["input"].detach().requires_grad_()
-    propagate(batch, cell, engine=engine, signals=signals, noise=noise, options=options)
-    shown = [*cell.fields, *(f"signal/{name}" for name in signals)]
-    sum((batch.ndata[name] * torch.linspace(0.5, 1.5, batch.ndata[name].shape[-1])).sin().sum() for name in shown).backward()
+    propagate(batch, cell, engine=engine, signature=signature, signals=signals, noise=noise, options=options)
+    values = states(cell, batch, signals).values()
+    sum((value * torch.linspace(0.5, 1.5, value.shape[-1])).sin().sum() for value in values).backward()
     by_name = {name: parameter.grad for name, parameter in cell.named_parameters()}
     return {**by_name, "external input": batch.ndata["input"].grad} if cell.input_size else by_name
 
 
-def assert_same_gradients(cell, batch, engines, noise=None, signals=(), options=None):
-    """Compare the gradients of an engine, or of each of several, with those of `topo`."""
-    expected = gradients(cell, batch, "topo", noise, signals, options)
+def assert_same_gradients(cell, batch, engines, noise=None, signals=(), options=None, signature=MATH):
+    """Compare the gradients, states and signals of an engine, or of each of several, with those of `topo`."""
+    expected = gradients(cell, batch, "topo", noise, signals, options, signature)
+    expected_states = states(cell, batch, signals)
     for engine in [engines] if isinstance(engines, str) else engines:
-        results = gradients(cell, batch, engine, noise, signals, options)
+        results = gradients(cell, batch, engine, noise, signals, options, signature)
+        for name, values in states(cell, batch, signals).items():
+            assert torch.allclose(values, expected_states[name], rtol=1e-10, atol=1e-10), (engine, name)
         for parameter, gradient in expected.items():
             if gradient is None:
                 assert results[parameter] is None, (engine, parameter)

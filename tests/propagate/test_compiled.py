@@ -28,16 +28,7 @@ from dgl_treestack.training.start import start
 
 BINARY = ["x", "x + y", "x*(y + x) + y = (x + y)*(x*y)", "(x + y)*x = x", "x*y*x*y + x", "y + y = x*(x + x)"]
 
-
-@pytest.fixture(scope="module", autouse=True)
-def cache(tmp_path_factory):
-    """A folder of its own for kernels, which tests of this file share."""
-    if not library.unavailable():
-        library.native()  # from the user's cache, before there is another
-    with pytest.MonkeyPatch.context() as patch:
-        folder = tmp_path_factory.mktemp("kernels")
-        patch.setenv("TREESTACK_CACHE_DIR", str(folder))
-        yield folder
+pytestmark = pytest.mark.usefixtures("cache")
 
 
 @needs_compiler

@@ -1,0 +1,170 @@
+"""Conformance over languages other than mathematics: up to 20 children, unary chains, leaves alone, one operator."""
+
+import random
+
+import pytest
+import torch
+from each_case import assert_each
+from every_cell import MODELS, assert_equals_oracle, assert_same_gradients, every_name, make, needs_compiler
+
+from dgl_treestack.data import graph
+from dgl_treestack.data.vocabulary import Vocabulary
+from dgl_treestack.errors import ConfigurationError
+from dgl_treestack.expression import Expression
+from dgl_treestack.expression.operators import Operator, Signature
+from dgl_treestack.propagate import draw_noise
+
+VOCABULARY = Vocabulary.of_words("abc")
+WORDS = ["a", "b", "c", "in no vocabulary"]
+ARITIES = range(1, 21)
+WIDE = Signature("wide", (*(Operator(f"f{arity}", arity) for arity in ARITIES), Operator("g20", 20)), words=True)
+ANY = Signature("any", (Operator("f", None),), words=True)
+UNARY = Signature("unary", (Operator("f", 1),), words=True)
+BINARY = Signature("binary", (Operator("f", 2),), words=True)
+NO_OPERATOR = Signature("no operator", (), words=True)
+
+
+def leaves(signature, count, rng):
+    return [Expression.leaf("Word", rng.choice(WORDS), signature) for _ in range(count)]
+
+
+def chain(length):
+    return Expression.from_prefix("f " * length + "Word:b", UNARY)
+
+
+def over_each_other(signature, operators, rng):
+    """Random trees, of depth 4 at most, in which each of these (name, number of children) stands over a node and leaves.
+
+    Where no earlier tree is below it, the node is the first operator of the signature over leaves.
+    """
+    first, trees = signature.operators[0], []
+    for name, arity in rng.sample(operators, len(operators)):
+        lower = [i for i, tree in enumerate(trees) if tree.depth < 4]
+        taken = sorted(rng.sample(lower, rng.randrange(min(arity, len(lower), 3) + 1)), reverse=True)
+        children = [trees.pop(i) for i in taken] or [Expression.node(first.name, *leaves(signature, first.arity or 1, rng))]
+        children += leaves(signature, arity - len(children), rng)
+        trees.append(Expression.node(name, *rng.sample(children, arity)))
+    return trees
+
+
+def in_pairs(trees, rng):
+    """These trees, each with another of the same shape over other leaves, where g20 stands for f20."""
+    others = []
+    for tree in trees:
+        names = tuple("g20" if name == "f20" else name for name in tree.names)
+        texts = tuple(text and rng.choice(WORDS) for text in tree.texts)
+        others.append(Expression(names, texts, tree.arities, tree.signature))
+    return trees + others
+
+
+def some_trees():
+    rng = random.Random(0)
+    return {
+        "20 arities": in_pairs(over_each_other(WIDE, [(f"f{arity}", arity) for arity in ARITIES], rng), rng),
+        "any arity": in_pairs(over_each_other(ANY, [("f", arity) for arity in ARITIES], rng), rng),
+        "chains": [chain(length) for length in (1, 7, 30)],
+        "one operator": over_each_other(BINARY, [("f", 2)] * 40, rng),
+        "no operator": leaves(NO_OPERATOR, 6, rng),
+        "leaves only": leaves(WIDE, 6, rng),
+        "leaves among trees": [*leaves(BINARY, 2, rng), *over_each_other(BINARY, [("f", 2)] * 3, rng), *leaves(BINARY, 1, rng)],
+    }
+
+
+TREES = some_trees()
+# Two models that sum children, and one without that form, whose weights in the n-ary form do not depend on their number
+OF_ANY_ARITY = {"tree_lstm_child_sum", "tree_smu_child_sum", "tree_rnn_second_order_bilinear"}
+
+over = pytest.mark.parametrize("language", TREES)
+some_models = pytest.mark.parametrize("name", ["tree_lstm", "tree_lstm_child_sum", "tree_smu"])
+
+
+def cell_of(name, signature, **settings):
+    return make(name, signature=signature, vocabulary=VOCABULARY, hidden=3, **settings).train()
+
+
+def cell_over(name, language, **settings):
+    form = {"form": "child_sum"} if language == "any arity" and name not in OF_ANY_ARITY else {}
+    return cell_of(name, TREES[language][0].signature, **form, **settings)
+
+
+def batch_of(trees):
+    return graph.from_expressions(trees, VOCABULARY, trees[0].signature)
+
+
+def assert_conforms(cell, trees, batch, noise=None):
+    """States, signals and gradients of `levels` to those of `topo`, states and signals to those of the recursion."""
+    assert_same_gradients(cell, batch, "levels", noise, list(cell.signals), signature=trees[0].signature)
+    with torch.no_grad():
+        assert_equals_oracle(cell, trees, batch, noise=noise, vocabulary=VOCABULARY)
+
+
+def test_the_trees_have_what_they_are_for():
+    arities = {language: {arity for tree in trees for arity in tree.arities} for language, trees in TREES.items()}
+    assert arities["20 arities"] == arities["any arity"] == {0, *ARITIES}
+    assert arities["chains"] == {0, 1} and arities["one operator"] == {0, 2}
+    assert arities["no operator"] == arities["leaves only"] == {0}
+    assert {tree.size for tree in TREES["leaves among trees"]} > {1}
+
+
+def test_an_operator_of_any_arity_is_refused_by_all_other_models():
+    message = "'f' takes any number of children, but a weight of this cell depends on the number. Use the form child_sum"
+    assert_each(assert_refused, [(name, name, message, {}) for name in sorted(set(MODELS) - OF_ANY_ARITY)])
+    bilinear = "factors='bilinear' distinguishes children; the form child_sum does not"
+    assert_refused("tree_rnn_second_order_bilinear", bilinear, {"form": "child_sum"})
+
+
+def assert_refused(name, message, settings):
+    with pytest.raises(ConfigurationError, match=message):
+        cell_of(name, ANY, **settings)
+
+
+@over
+@every_name
+def test_conforms(name, language):
+    cell, trees = cell_over(name, language), TREES[language]
+    assert_conforms(cell, trees, batch_of(trees))
+    of_weights = [parameter.grad for parameter in cell.products.parameters()]
+    if any(tree.size > 1 for tree in trees):
+        assert all(gradient.any() for gradient in of_weights)
+    else:
+        assert of_weights == [None] * len(of_weights)
+
+
+@every_name
+def test_conforms_with_dropout(name):
+    assert_conforms_with_dropout(name, "one operator", per_subtree=True)
+
+
+@pytest.mark.parametrize("language", ["20 arities", "any arity"])
+@some_models
+def test_conforms_with_dropout_up_to_20_children(name, language):
+    assert_conforms_with_dropout(name, language, per_subtree=False)
+
+
+def assert_conforms_with_dropout(name, language, per_subtree):
+    cell, trees = cell_over(name, language, dropout=0.3), TREES[language]
+    batch, source = batch_of(trees), torch.Generator().manual_seed(0)
+    noise = draw_noise(cell, batch, source, per_subtree=per_subtree, signature=trees[0].signature)
+    assert noise
+    assert_conforms(cell, trees, batch, noise)
+
+
+@needs_compiler
+@over
+@some_models
+def test_native_loops_conform(name, language):
+    trees = TREES[language]
+    assert_same_gradients(cell_over(name, language), batch_of(trees), "levels/traced", signature=trees[0].signature)
+
+
+@pytest.mark.slow
+@needs_compiler
+@some_models
+def test_native_code_conforms(name, cache):
+    """A kernel per number of children: 1, 2 and 20 of them, for time."""
+    rng = random.Random(0)
+    few = over_each_other(WIDE, [(f"f{arity}", arity) for arity in (1, 2, 20)] * 3, rng)
+    for trees in (few, *(TREES[language] for language in ("chains", "one operator", "no operator", "leaves only"))):
+        cell, batch = cell_of(name, trees[0].signature), batch_of(trees)
+        assert_same_gradients(cell, batch, ["levels", "levels/compiled"], signature=trees[0].signature)
+    assert any(cache.glob("*.pt2"))
