@@ -23,6 +23,8 @@ from dgl_treestack.cells._contract import Shape as Shape
 from dgl_treestack.cells._contract import Signals as Signals
 from dgl_treestack.cells._contract import State as State
 from dgl_treestack.cells._contract import dropped as dropped
+from dgl_treestack.cells._contract import whole
+from dgl_treestack.cells._layers import LeafEncoder
 from dgl_treestack.cells._layers import OperatorLinear as OperatorLinear
 from dgl_treestack.cells._layers import draw_linear as draw_linear
 from dgl_treestack.errors import ConfigurationError, unknown
@@ -109,13 +111,15 @@ def build(
     dropout: float = 0.0,
     input_size: int = 0,
     share: str = "operator",
+    vector_size: int = 0,
     **settings: Any,
 ) -> Cell:
     """Return the cell of a model name, or of a class.
 
-    operators, tokens, hidden, dropout, input_size, share: as in `Cell`. settings: override those of the model name.
+    operators, tokens, hidden, dropout, input_size, share: as in `Cell`. vector_size: width of the table's rows, which a linear
+    layer maps to the states of leaves; 0 for rows that are states. settings: override those of the model name.
     Parameters are uninitialised until `reset_parameters(generator)` or `load_state_dict`.
-    Raises ConfigurationError for an unknown name or setting.
+    Raises ConfigurationError for an unknown name or setting, and for a `vector_size` if the cell has its own leaf encoder.
     """
     if isinstance(name, str):
         spec, label = find(name), name
@@ -134,4 +138,16 @@ def build(
     common: dict[str, Any] = {"dropout": dropout, "input_size": input_size, "share": share}
     cell = spec.cell(operators, tokens, hidden, **common, **{**spec.settings, **settings})
     cell.settings = {**spec.settings, **settings}  # for `repr`
+    if whole(vector_size, "vector_size", 0):
+        cell.leaves = LeafEncoder(tokens, hidden, leaf_encoder(cell).activation, vector_size)
     return cell
+
+
+def leaf_encoder(cell: Cell) -> LeafEncoder:
+    """Return the leaf encoder of a cell, whose table can hold vectors. Raises ConfigurationError if the cell has its own."""
+    if type(cell.leaves) is not LeafEncoder:
+        raise ConfigurationError(
+            f"{type(cell).__name__} has its own leaf encoder, {type(cell.leaves).__name__}, which takes no vectors. "
+            f"Leave out 'vectors' and 'vector_size', or use the LeafEncoder that every cell begins with."
+        )
+    return cell.leaves

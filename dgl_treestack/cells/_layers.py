@@ -115,33 +115,35 @@ class OperatorLinear(nn.Module):
 class LeafEncoder(nn.Module):
     """The state h of a leaf (Arabshahi 2019, section 3.2).
 
-    symbol    h = row of the table
+    symbol    h = row of the table, or P row           P the weight (H, vector_size) of `projection`
     number v  h = sigma(W2 sigma(W1 v + b1) + b2)      sigma the logistic function, or ReLU
 
-    tokens: rows of the table. hidden: width H of h. activation: sigma.
+    tokens: rows of the table. hidden: width H of h. activation: sigma. vector_size: width of a row; 0 is H, without P.
     """
 
-    def __init__(self, tokens: int, hidden: int, activation: Callable[[Tensor], Tensor] = torch.sigmoid):
+    def __init__(self, tokens: int, hidden: int, activation: Callable[[Tensor], Tensor] = torch.sigmoid, vector_size: int = 0):
         super().__init__()
         self.activation = activation
-        self.table = nn.Parameter(torch.empty(tokens, hidden))
+        self.table = nn.Parameter(torch.empty(tokens, vector_size or hidden))
         self.number1 = nn.Linear(1, hidden)
         self.number2 = nn.Linear(hidden, hidden)
+        self.projection = nn.Linear(vector_size, hidden, bias=False) if vector_size else nn.Identity()
 
     def forward(self, token: Int[Tensor, " N"], number: Float[Tensor, " N"]) -> Float[Tensor, "N H"]:
         """Return h of N leaves. token: row of the table, or -1 for a leaf whose value is in `number`."""
         encoded = torch.nonzero(token < 0).squeeze(1)
         if len(encoded) == 0:  # without numbers the gradient of the network stays None
-            return functional.embedding(token, self.table)
-        h = functional.embedding(token.clamp(min=0), self.table)
+            return self.projection(functional.embedding(token, self.table))
+        h = self.projection(functional.embedding(token.clamp(min=0), self.table))
         values = number[encoded].to(h.dtype).unsqueeze(1)
         return h.index_copy(0, encoded, self.activation(self.number2(self.activation(self.number1(values)))))
 
     def reset_parameters(self, generator: torch.Generator) -> None:
         """Draw the table from N(0, 1) and the layers from U(-1 / sqrt(in), 1 / sqrt(in)), as torch and the authors' code do."""
         nn.init.normal_(self.table, generator=generator)
-        for layer in (self.number1, self.number2):
-            draw_linear(layer.weight, layer.bias, generator)
+        for layer in (self.number1, self.number2, self.projection):
+            if isinstance(layer, nn.Linear):
+                draw_linear(layer.weight, layer.bias, generator)
 
     def extra_repr(self) -> str:
         return f"{len(self.table)} tokens"

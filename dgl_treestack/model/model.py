@@ -67,7 +67,7 @@ class Model(nn.Module):
 
         vocabulary: or the name of a preset. class_weights: of the loss, for classification. seed: of the initial values;
         without it parameters are uninitialised until `reset_parameters` or `load_state_dict`. cell: dropout, share, input_size,
-        and the settings of the cell.
+        vector_size, and the settings of the cell.
         Raises ConfigurationError, VocabularyError.
 
         >>> Model.build("tree_smu", hidden=20, stack_size=3, seed=0)  # doctest: +SKIP
@@ -85,9 +85,11 @@ class Model(nn.Module):
                 raise ConfigurationError(
                     f"{name!r} is the name of a registered cell and of a sequence or attention model. Rename the cell."
                 )
-            share = cell.pop("share", "operator")
+            share, vector_size = cell.pop("share", "operator"), cell.pop("vector_size", 0)
             if share != "operator":
                 raise ConfigurationError(f"'share' is {share!r}; {name} has no weights per operator to share.")
+            if vector_size:
+                raise ConfigurationError(f"'vector_size' is {vector_size}; {name} has no leaf encoder. Use a tree model.")
             module = encoders.build(name, len(vocabulary), len(signature.operators), hidden, **cell)
         elif spec is None:
             raise ConfigurationError(unknown("model", str(name), [*cells.models(), *encoders.encoders()]))

@@ -78,7 +78,8 @@ def sha256(path: Path) -> str:
         state = path.stat()
         key = (path, state.st_size, state.st_mtime_ns)
         if key not in _CHECKSUMS:
-            _CHECKSUMS[key] = hashlib.sha256(path.read_bytes()).hexdigest()
+            with path.open("rb") as file:  # which may be larger than the memory
+                _CHECKSUMS[key] = hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise DataError(f"Cannot be read: {error.strerror}.", path) from None
     return _CHECKSUMS[key]

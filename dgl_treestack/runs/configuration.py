@@ -23,6 +23,7 @@ _RANGES: tuple[tuple[str, float, float], ...] = (
     ("checkpoint_steps", 1, math.inf),
     ("model.hidden", 1, 1e6),
     ("model.dropout", 0, 1),
+    ("model.vector_size", 0, 10_001),
     ("data.max_depth", 0, math.inf),
     ("data.min_depth", 0, math.inf),
     ("data.percent", 1e-6, 100.000001),
@@ -39,8 +40,8 @@ _RANGES: tuple[tuple[str, float, float], ...] = (
 
 Built = TypeVar("Built")
 NAME = r"[A-Za-z0-9_][A-Za-z0-9._-]*"  # of a run: it names a folder
-_COMMON = ("name", "hidden", "dropout", "masks", "share", "vocabulary", "tasks", "class_weights")
-_NOT_SETTINGS = (*_COMMON, "operators", "tokens", "input_size")
+_COMMON = ("name", "hidden", "dropout", "masks", "share", "vocabulary", "vectors", "vector_size", "freeze_vectors")
+_NOT_SETTINGS = (*_COMMON, "tasks", "class_weights", "operators", "tokens", "input_size")
 
 
 @dataclass(frozen=True)
@@ -48,9 +49,10 @@ class ModelConfig:
     """The model of a run.
 
     name: a model of `treestack cells`. masks: whether dropout is drawn per node of a batch, or per distinct subtree, which is
-    then computed once. tasks: an equation belongs to the first that accepts it. class_weights: of the loss by class, 1 for
-    those not named. settings: arguments of the model's class
-    besides the common ones, such as stack_size.
+    then computed once. vocabulary: a preset, `train`, or a `.txt` file of words. vectors: file of vectors of words, the first
+    values of the table; empty for none. vector_size: numbers per row of the table, 0 for as many as `hidden`. freeze_vectors:
+    whether the table keeps its first values. tasks: an equation belongs to the first that accepts it. class_weights: of the
+    loss by class, 1 for those not named. settings: arguments of the model's class besides the common ones, such as stack_size.
     """
 
     name: str
@@ -59,6 +61,9 @@ class ModelConfig:
     masks: Literal["node", "subtree"] = "node"
     share: Literal["operator", "all"] = "operator"
     vocabulary: str = "canonical"
+    vectors: str = ""
+    vector_size: int = 0
+    freeze_vectors: bool = False
     tasks: tuple[str, ...] = ("verification",)
     class_weights: dict[str, float] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
@@ -151,6 +156,8 @@ class RunConfig:
                 value = getattr(value, part)
             if not low <= value < high:
                 raise ConfigurationError(f"{key!r} is {value}; it must be at least {low:g} and below {high:g}.")
+        if self.model.freeze_vectors and not self.model.vectors:
+            raise ConfigurationError("'model.freeze_vectors' is true, but there are none. Name their file in 'model.vectors'.")
 
     @property
     def hash(self) -> str:

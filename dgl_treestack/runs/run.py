@@ -224,18 +224,15 @@ def build_model(config: ModelConfig, vocabulary: Vocabulary | None = None, signa
     """
     from dgl_treestack.model.model import Model
 
-    return Model.build(
-        config.name,
-        config.hidden,
-        Vocabulary.preset(config.vocabulary) if vocabulary is None else vocabulary,
-        config.tasks,
-        signature,
-        masks=config.masks,
-        dropout=config.dropout,
-        share=config.share,
-        class_weights=config.class_weights,
-        **config.settings,
-    )
+    vocabulary = Vocabulary.preset(config.vocabulary) if vocabulary is None else vocabulary
+    common: dict[str, Any] = {
+        "masks": config.masks,
+        "dropout": config.dropout,
+        "share": config.share,
+        "vector_size": config.vector_size,
+        "class_weights": config.class_weights,
+    }
+    return Model.build(config.name, config.hidden, vocabulary, config.tasks, signature, **common, **config.settings)
 
 
 def read_weights(path: Path) -> "tuple[dict[str, Tensor], dict[str, Any]]":

@@ -50,9 +50,10 @@ def start(
         _check_resumable(run, fingerprints)
     else:
         training = Training(run, config, seed, device=device, quiet=quiet, data=data)
-        data_config = config.data
-        languages = [data_config.language] if data_config.language.endswith(".toml") else []
-        files = dict.fromkeys((*languages, *data_config.train, *data_config.validation, *data_config.test))
+        data_config, model_config = config.data, config.model
+        described = [name for name in (data_config.language, model_config.vocabulary) if name.endswith((".toml", ".txt"))]
+        vectors = [model_config.vectors] if model_config.vectors else []
+        files = dict.fromkeys((*described, *vectors, *data_config.train, *data_config.validation, *data_config.test))
         origin: dict[str, Any] = {
             "kernels": "compiled" if training.engine == "levels/compiled" else "none",
             "data": {name: sha256(find_data(name)) for name in files} | fingerprints,

@@ -5,7 +5,7 @@ Random streams have no state: every draw of a run is a function of the seed, its
 
 import dataclasses
 import zlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -37,16 +37,18 @@ class NamedAdam:
     """Adam as in the papers, over the parameters of a module, which have one dtype and one device.
 
     With gradients `zeros`, a parameter that was ever used keeps a gradient of zeros and is updated at every step, so momentum
-    and weight decay continue; with `none` it stays unchanged while its operator is absent.
+    and weight decay continue; with `none` it stays unchanged while its operator is absent. undecayed: names of parameters
+    without weight decay.
 
     The update is the fused kernel of `torch.optim.Adam`. That class doubles the cost: at every step it checks all its options,
     and increments the step count of every parameter in a separate operation.
     """
 
-    def __init__(self, module: nn.Module, config: OptimizerConfig):
+    def __init__(self, module: nn.Module, config: OptimizerConfig, undecayed: Collection[str] = ()):
         self.config, self.learning_rate = config, config.learning_rate
         self.parameter_by_name = dict(module.named_parameters())
         self.parameters = list(self.parameter_by_name.values())
+        self.decay_of = [0.0 if name in undecayed else config.weight_decay for name in self.parameter_by_name]
         self.moments: list[tuple[Tensor, Tensor] | None] = [None] * len(self.parameters)
         self.steps = torch.zeros(len(self.parameters), dtype=torch.float32, device=self.parameters[0].device)
         self.step_of = self.steps.unbind()
@@ -68,20 +70,22 @@ class NamedAdam:
         for i in gradients:
             if self.moments[i] is None:
                 self.moments[i] = torch.zeros_like(self.parameters[i]), torch.zeros_like(self.parameters[i])
-        first, second = zip(*(self.moments[i] for i in gradients), strict=True)
         self.steps += torch.tensor([i in gradients for i in range(len(self.parameters))]).to(self.steps)
-        fused_adam(
-            [self.parameters[i] for i in gradients],
-            [*gradients.values()],
-            first,
-            second,
-            [self.step_of[i] for i in gradients],
-            lr=self.learning_rate,
-            beta1=self.config.beta1,
-            beta2=self.config.beta2,
-            weight_decay=self.config.weight_decay,
-            eps=self.config.epsilon,
-        )
+        for decay in {self.decay_of[i] for i in gradients}:
+            group = [i for i in gradients if self.decay_of[i] == decay]
+            first, second = zip(*(self.moments[i] for i in group), strict=True)
+            fused_adam(
+                [self.parameters[i] for i in group],
+                [gradients[i] for i in group],
+                first,
+                second,
+                [self.step_of[i] for i in group],
+                lr=self.learning_rate,
+                beta1=self.config.beta1,
+                beta2=self.config.beta2,
+                weight_decay=decay,
+                eps=self.config.epsilon,
+            )
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the state: `<moment>/<parameter>` for every parameter that was ever updated."""

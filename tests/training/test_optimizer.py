@@ -48,6 +48,17 @@ def test_it_is_torchs_adam(gradients, decay):
     assert not torch.equal(ours[0], a_module()[0])
 
 
+def test_parameters_without_weight_decay():
+    ours, theirs = a_module(), a_module()
+    adam = NamedAdam(ours, OptimizerConfig(weight_decay=0.1, learning_rate=0.01), undecayed=["1"])
+    groups = [{"params": [theirs[0], theirs[2]], "weight_decay": 0.1}, {"params": [theirs[1]], "weight_decay": 0.0}]
+    reference = torch.optim.Adam(groups, lr=0.01, fused=True)
+    for step in range(len(USED)):
+        take(ours, step, adam.zero, adam)
+        take(theirs, step, reference.zero_grad, reference)
+        assert all(torch.equal(parameter, expected) for parameter, expected in zip(ours, theirs, strict=True)), step
+
+
 @pytest.mark.parametrize("decay", [0.0, 0.1])
 def test_without_the_fused_kernel_it_is_torchs_adam_up_to_rounding(decay, monkeypatch):
     monkeypatch.delattr(torch, "_fused_adam_")

@@ -53,7 +53,7 @@ def read(path: Path | str, signature: Signature = MATH) -> Iterator[Example]:
     if suffix == ".json":
         return authors.read(path)
     if suffix in (".tsv", ".txt"):
-        return tabular.read(path, _decompressed_lines(path), signature, has_label=suffix == ".tsv")
+        return tabular.read(path, read_lines(path), signature, has_label=suffix == ".tsv")
     return _read_json_lines(path, signature)
 
 
@@ -94,7 +94,7 @@ def _suffix(path: Path) -> str:
 def _read_json_lines(path: Path, signature: Signature) -> Iterator[Example]:
     """The examples of a file of JSON Lines, one at a time. Raises DataError with file and line."""
     line_of_id: dict[str, int] = {}
-    for number, line in enumerate(_decompressed_lines(path), 1):
+    for number, line in enumerate(read_lines(path), 1):
         if not line.strip():
             continue
         try:
@@ -109,16 +109,17 @@ def _read_json_lines(path: Path, signature: Signature) -> Iterator[Example]:
         yield example
 
 
-def _decompressed_lines(path: Path) -> Iterator[str]:
+def read_lines(path: Path) -> Iterator[str]:
     """The lines of a file, one at a time, decompressed by suffix; a byte order mark is dropped. Raises DataError."""
-    number = 0
+    number = 0  # of complete lines
     try:
         with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as file:
             while line := file.readline(MAX_LINE):
-                number += 1
                 if len(line) == MAX_LINE:
-                    raise DataError(f"The line is longer than {MAX_LINE} bytes. One line holds one tree.", path, number)
-                yield (line.removeprefix(codecs.BOM_UTF8) if number == 1 else line).decode()
+                    message = f"The line is longer than {MAX_LINE} bytes. One line holds one tree, or one word."
+                    raise DataError(message, path, number + 1)
+                yield (line if number else line.removeprefix(codecs.BOM_UTF8)).decode()
+                number += 1
     except (gzip.BadGzipFile, EOFError, zlib.error, UnicodeDecodeError) as error:
         raise DataError(f"Damaged or cut short ({error}). Copy or generate the file again.", path, number + 1) from None
     except OSError as error:

@@ -1,0 +1,82 @@
+"""Vectors of words from a text file as GloVe is published: a word, then numbers, separated by one space, one word per line.
+
+    the 0.418 0.24968 -0.41242
+    . . 0.1 -0.2 0.3
+
+Published files have words with spaces, such as `. .`, so the last fields are the numbers, as many as the caller asks for. A
+first line of two whole numbers, how many words and how many numbers per word, is skipped: word2vec and fastText write it. A
+file may end in `.gz`.
+"""
+
+from collections.abc import Set
+from pathlib import Path
+
+import numpy as np
+
+from dgl_treestack.data import formats
+from dgl_treestack.errors import DataError
+
+LARGEST = float(np.finfo(np.float32).max)
+
+
+def read(path: Path, words: Set[str], size: int) -> dict[str, np.ndarray]:
+    """The vectors (size,), float32, of those words that the file has; of several lines of a word the first counts.
+
+    The file is read once, line by line, and vectors of other words are not kept. Raises DataError with file and line: for a
+    line with fewer numbers, and for a line of one of the words with more or with one that is not finite; without a line: for a
+    file that is empty or has none of the words.
+    """
+    vectors: dict[str, np.ndarray] = {}
+    number = 0
+    for number, text in enumerate(formats.read_lines(path), 1):
+        line = text.rstrip(" \r\n")
+        if number == 1 and _is_header(line, size, path):
+            continue
+        if line.count(" ") < size and line:
+            raise DataError(_wrong_count(line.count(" "), size), path, number)
+        word, *fields = line.rsplit(" ", size)
+        if word in words:
+            if word not in vectors:
+                vectors[word] = np.array([_finite(field, path, number) for field in fields], dtype=np.float32)
+        elif " " in word:
+            first, *others = word.split(" ")
+            if first in words and all(map(_is_number, others)):
+                raise DataError(_wrong_count(size + len(others), size), path, number)
+    if not number:
+        raise DataError("The file is empty. A line is a word and its numbers, separated by one space.", path)
+    if not vectors:
+        raise DataError(f"None of the {len(words)} words of the data is in the file. Words match letter by letter.", path)
+    return vectors
+
+
+def _is_header(line: str, size: int, path: Path) -> bool:
+    """Whether a first line is no vector but the counts of words and of numbers per word. Raises DataError for another size."""
+    fields = line.split(" ")
+    if len(fields) != 2 or not all(field.isdecimal() for field in fields):
+        return False
+    if int(fields[1]) != size and size > 1:  # with one number per word, the line may be a word and its number
+        raise DataError(_wrong_count(int(fields[1]), size), path, 1)
+    return int(fields[1]) == size
+
+
+def _wrong_count(count: int, size: int) -> str:
+    """The message for a line that has another number of numbers."""
+    return (
+        f"The word has {count} numbers after it, separated by one space, but the table of the model takes {size}. "
+        f"Set 'model.vector_size' to the size of the file, or copy the file again."
+    )
+
+
+def _is_number(text: str) -> bool:
+    """Whether a text is a number that a float32 can hold."""
+    try:
+        return abs(float(text)) <= LARGEST
+    except ValueError:
+        return False
+
+
+def _finite(text: str, path: Path, line: int) -> float:
+    """The number of a text. Raises DataError with file and line."""
+    if not _is_number(text):
+        raise DataError(f"{text!r} is no finite number. Correct the line, or take it out.", path, line)
+    return float(text)

@@ -1,0 +1,89 @@
+"""The states of leaves: rows of the table, projected rows, numbers."""
+
+import pytest
+import torch
+from every_cell import assert_same_gradients, make, needs_compiler, some_trees, traced
+
+from dgl_treestack import cells
+from dgl_treestack.cells._layers import LeafEncoder
+from dgl_treestack.data import graph
+from dgl_treestack.data.vocabulary import PRESETS
+from dgl_treestack.errors import ConfigurationError
+from dgl_treestack.expression.operators import Operator
+from dgl_treestack.model.model import Model
+
+INNER = (Operator("f", 2),)
+
+
+def encoder(vector_size):
+    leaves = LeafEncoder(5, 3, vector_size=vector_size)
+    leaves.reset_parameters(torch.Generator().manual_seed(0))
+    return leaves
+
+
+@pytest.mark.parametrize("vector_size", [0, 2, 3])
+def test_h_of_symbols_and_numbers(vector_size):
+    leaves = encoder(vector_size)
+    token, number = torch.tensor([4, -1, 0, 4]), torch.tensor([0.0, -1.5, 0.0, 0.0])
+    h = leaves(token, number)
+    for i in (0, 2, 3):
+        row = leaves.table[token[i]]
+        expected = leaves.projection.weight @ row if vector_size else row  # h = P row
+        torch.testing.assert_close(h[i], expected)
+    first = torch.sigmoid(leaves.number1.weight[:, 0] * -1.5 + leaves.number1.bias)
+    torch.testing.assert_close(h[1], torch.sigmoid(leaves.number2.weight @ first + leaves.number2.bias))
+    torch.testing.assert_close(leaves(token[[0, 2]], number[[0, 2]]), h[[0, 2]])
+
+
+def test_parameters_by_vector_size():
+    plain, projected = (dict(encoder(vector_size).named_parameters()) for vector_size in (0, 2))
+    assert list(plain) == ["table", "number1.weight", "number1.bias", "number2.weight", "number2.bias"]
+    assert list(projected) == [*plain, "projection.weight"]
+    assert plain["table"].shape == (5, 3) and projected["table"].shape == (5, 2)
+    assert projected["projection.weight"].shape == (3, 2)
+    assert projected["projection.weight"].abs().max() <= 2**-0.5 < 1 < projected["table"].abs().max()
+
+
+@pytest.mark.parametrize("name", ["tree_smu", "tree_rnn_stack_released"])
+def test_a_cell_keeps_its_activation_and_its_other_parameters(name):
+    cell, plain = (cells.build(name, INNER, 5, 4, vector_size=vector_size) for vector_size in (3, 0))
+    assert cell.leaves.activation is plain.leaves.activation
+    assert [key for key, _ in cell.named_parameters() if key != "leaves.projection.weight"] == [*dict(plain.named_parameters())]
+
+
+@pytest.mark.parametrize("engine", ["levels", traced])
+@pytest.mark.parametrize("frozen", [False, True])
+def test_engines_agree(engine, frozen):
+    assert_engines_agree(engine, frozen)
+
+
+@pytest.mark.slow
+@needs_compiler
+def test_native_code_agrees():
+    assert_engines_agree("levels/compiled", True)
+
+
+def assert_engines_agree(engine, frozen):
+    cell = make("tree_lstm", vector_size=3)
+    cell.leaves.table.requires_grad_(not frozen)
+    batch = graph.from_expressions(some_trees(), PRESETS["released"])
+    assert_same_gradients(cell, batch, engine)
+    assert (cell.leaves.table.grad is None) == frozen
+    assert cell.leaves.projection.weight.grad.any()
+
+
+def test_what_takes_no_vectors_says_so():
+    class Own(cells.Cell):
+        def __init__(self, *sizes, **common):
+            super().__init__(*sizes, **common)
+            self.leaves = torch.nn.Embedding(5, 4)
+
+        def node(self, ops, children, inputs, noise):
+            return {"h": children["h"].sum(1)}, {}
+
+    with pytest.raises(ConfigurationError, match="Own has its own leaf encoder, Embedding, which takes no vectors"):
+        cells.build(Own, INNER, 5, 4, vector_size=3)
+    with pytest.raises(ConfigurationError, match="lstm has no leaf encoder"):
+        Model.build("lstm", 4, vector_size=3)
+    with pytest.raises(ConfigurationError, match="'vector_size' is -1; it must be a whole number"):
+        cells.build("tree_rnn", INNER, 5, 4, vector_size=-1)

@@ -1,0 +1,171 @@
+"""Vectors of words from a file, by commands alone: frozen and trained, stopped, resumed, asked without the file."""
+
+import gzip
+import json
+import shutil
+
+import pytest
+import torch
+from each_case import assert_each
+from every_cell import needs_compiler
+from test_languages import stop_after, treestack, write_files
+
+from dgl_treestack.runs.run import Run, read_weights
+
+VECTORS = {
+    "high": [1.0, 0.5, -0.25],
+    "it's (not) so": [0.0, 2.0, 1.0],  # a word with spaces
+    "low": [-1.0, 0.125, 0.75],
+    "rare": [0.5, 0.5, 0.5],  # in a test tree only
+    "seldom": [0.25, -0.5, 0.0],  # in a validation tree only
+    "elsewhere": [9.0, 9.0, 9.0],
+}
+SET = ("model.vectors=vectors.txt.gz", "model.vector_size=3")
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder with a language, a configuration, data and vectors. The word 'middle' has no vector."""
+    monkeypatch.chdir(tmp_path)
+    write_files(tmp_path, pairs=False)
+    for name, words in (("test", "rare unheard"), ("validation", "seldom unseen")):
+        with (tmp_path / f"{name}.tsv").open("a") as file:
+            file.write(f"low\t(most {words})\n")
+    write_vectors(tmp_path / "vectors.txt.gz", VECTORS)
+    return tmp_path
+
+
+def write_vectors(path, vector_of):
+    lines = [f"{word} {' '.join(map(str, vector))}\n" for word, vector in vector_of.items()]
+    path.write_bytes(gzip.compress("".join(lines).encode()))
+
+
+def train(capsys, output_dir, *values, options=(), code=0):
+    """Train a run into a folder with values of the configuration; return it, or the error."""
+    command = ("train", "run.toml", "--output-dir", output_dir, "--quiet", *options)
+    errors = treestack(capsys, *command, "--set", *SET, *values, code=code)
+    return errors if code else Run.open(f"{output_dir}/own-0")
+
+
+@pytest.mark.parametrize("freeze", ["true", "false"])
+def test_from_vectors_to_an_answer_without_them(folder, monkeypatch, capsys, freeze):
+    frozen = f"model.freeze_vectors={freeze}"
+    begun = read_weights(train(capsys, "begun", frozen, "schedule.epochs=0").best)[0]
+    whole = train(capsys, "whole", frozen)
+    words = [text for _, text in whole.vocabulary.leaves]
+    assert words == ["", "high", "it's (not) so", "low", "middle", "rare", "seldom"]
+    assert "5 of 6 words of the vocabulary have a vector in vectors.txt.gz" in whole.log.read_text()
+    for row, word in enumerate(words):
+        assert (begun["cell.leaves.table"][row].tolist() == VECTORS.get(word)) == (word in VECTORS)
+
+    best, last, first = read_weights(whole.best)[0], read_weights(whole.last)[0], begun["cell.leaves.table"]
+    for table in (best["cell.leaves.table"], last["model/cell.leaves.table"]):
+        unchanged = [word for word, is_same in zip(words, (table == first).all(1), strict=True) if is_same]
+        assert unchanged == (words if freeze == "true" else ["", "rare", "seldom"])  # which no training tree has
+    for name in ("cell.leaves.projection.weight", "heads.classification.decoder.weight"):
+        assert not torch.equal(best[name], begun[name])
+
+    stop_after(7, monkeypatch)
+    assert "Stopped by SIGINT" in train(capsys, "stopped", frozen, code=130)
+    monkeypatch.undo()
+    monkeypatch.chdir(folder)
+    write_vectors(folder / "vectors.txt.gz", {**VECTORS, "low": [0.0, 0.0, 0.0]})
+    assert "vectors.txt.gz has changed since" in train(capsys, "stopped", frozen, options=["--resume"], code=2)
+    (folder / "vectors.txt.gz").unlink()
+    stopped = train(capsys, "stopped", frozen, options=["--resume"])
+    assert stopped.metrics.read_text() == whole.metrics.read_text()
+    assert stopped.read_records("test.tsv") == whole.read_records("test.tsv")
+    for first, second in ((whole.best, stopped.best), (whole.last, stopped.last)):
+        assert first.read_bytes() == second.read_bytes()
+    answer, text = treestack(capsys, "predict", "(most rare low)", "--run", "stopped/own-0").strip().split("\t")
+    assert answer in ("low", "middle", "high") and text == "(most rare low)"
+
+
+def test_a_run_that_was_killed_before_its_first_checkpoint_reads_the_file_again(folder, capsys):
+    whole = train(capsys, "runs")
+    metrics, weights = whole.metrics.read_text(), whole.last.read_bytes()
+
+    def kill():
+        shutil.rmtree(whole.last.parent)
+        for path in (whole.metrics, whole.done):
+            path.unlink(missing_ok=True)
+
+    kill()
+    train(capsys, "runs", options=["--resume"])
+    assert (whole.metrics.read_text(), whole.last.read_bytes()) == (metrics, weights)
+    kill()
+    (folder / "vectors.txt.gz").unlink()
+    assert "vectors.txt.gz: Cannot be read: No such file" in train(capsys, "runs", options=["--resume"], code=2)
+
+
+def test_vectors_as_wide_as_h_are_the_states_of_their_leaves(folder, capsys):
+    wide = {word: [*vector, 1.0, 2.0, 3.0, 4.0, 5.0] for word, vector in VECTORS.items()}
+    write_vectors(folder / "vectors.txt.gz", wide)
+    run = train(capsys, "runs", "model.vector_size=0", "schedule.epochs=0")
+    model = run.load_model()
+    assert "cell.leaves.projection.weight" not in model.state_dict()
+    row = model.vocabulary.row("Word", "rare")
+    assert model.cell.leaf(torch.tensor([row]), torch.zeros(1))["h"].tolist() == [wide["rare"]]
+
+
+def test_a_vocabulary_from_a_file(folder, capsys):
+    (folder / "words.txt").write_text("low\nit's (not) so\n\nlow \nelsewhere\nnowhere\n")
+    given = ("model.vocabulary=words.txt", "schedule.epochs=1")
+    run = train(capsys, "runs", *given)
+    assert [text for _, text in run.vocabulary.leaves] == ["", "elsewhere", "it's (not) so", "low", "nowhere"]
+    assert "3 of 4 words" in run.log.read_text() and "words.txt" in run.environment["data"]
+    plain = train(capsys, "plain", *given, "model.vectors=", "model.vector_size=0")
+    assert plain.vocabulary == run.vocabulary and "vectors.txt.gz" not in plain.environment["data"]
+    (folder / "words.txt").write_text("low\n")
+    assert "words.txt has changed since" in train(capsys, "runs", *given, options=["--resume"], code=2)
+
+
+@pytest.mark.slow
+@needs_compiler
+def test_native_code_trains_with_a_frozen_table(folder, capsys):
+    values = ("compile=on", "model.name=tree_rnn", "model.settings={}", "model.freeze_vectors=true")
+    whole = train(capsys, "whole", *values)
+    assert whole.environment["kernels"] == "compiled"
+    begun = train(capsys, "begun", *values, "schedule.epochs=0")
+    tables = [read_weights(run.best)[0]["cell.leaves.table"] for run in (begun, whole)]
+    assert torch.equal(*tables)
+    assert whole.read_metrics()[-1]["train_loss"] < whole.read_metrics()[0]["train_loss"]
+
+
+FAULTS = {
+    "no file": (["model.vectors=absent.txt"], "absent.txt: Cannot be read: No such file"),
+    "another size": (["model.vector_size=4"], "vectors.txt.gz:1: The word has 3 numbers after it"),
+    "as wide as h": (["model.vector_size=0"], "the table of the model takes 8. Set 'model.vector_size'"),
+    "no common word": (["model.vectors=other.txt"], "other.txt: None of the 4 words of the data is in the file"),
+    "a sequence model": (["model.name=lstm", "model.settings={}"], "lstm has no leaf encoder"),
+    "a sequence model, size alone": (["model.name=lstm", "model.settings={}", "model.vectors="], "'vector_size' is 3; lstm"),
+    "mathematics": (["data.language=math", "model.vocabulary=canonical"], "leaves of 'math' are no words"),
+    "nothing to freeze": (["model.vectors=", "model.freeze_vectors=true"], "Name their file in 'model.vectors'"),
+    "a negative size": (["model.vector_size=-1"], "'model.vector_size' is -1; it must be at least 0"),
+    "a size as a setting": (["model.settings.vector_size=3"], "'vector_size' is no setting of a model's class"),
+    "an empty vocabulary": (["model.vocabulary=empty.txt"], "empty.txt: The file has no words. Write one per line"),
+    "no vocabulary": (["model.vocabulary=absent.txt"], "absent.txt: Cannot be read"),
+    "words for numbers": (["data.language=math", "model.vocabulary=words.txt"], "leaves are numbers and variables"),
+}
+
+
+def test_what_does_not_fit_is_one_error(folder, capsys):
+    (folder / "empty.txt").write_text("\n \n")
+    (folder / "other.txt").write_text("Low 1 2 3\n")
+
+    def assert_refused(values, message):
+        if "data.language=math" in values:
+            for name in ("train", "validation", "test"):
+                (folder / f"{name}.tsv").write_text("1\tx\tx\n")
+        error = train(capsys, "runs", *values, code=2)
+        assert message in error and error.count("error:") == 1, error
+        assert not (folder / "runs").exists()
+        write_files(folder, pairs=False)
+
+    assert_each(assert_refused, [(name, *fault) for name, fault in FAULTS.items()])
+
+
+def test_the_checksum_of_the_file_is_recorded(folder, capsys):
+    run = train(capsys, "runs", "schedule.epochs=1")
+    recorded = json.loads((run.folder / "environment.json").read_text())["data"]
+    assert set(recorded) == {"own.toml", "vectors.txt.gz", "train.tsv", "validation.tsv", "test.tsv"}
