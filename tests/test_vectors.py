@@ -27,7 +27,7 @@ SET = ("model.vectors=vectors.txt.gz", "model.vector_size=3")
 def folder(tmp_path, monkeypatch):
     """A folder with a language, a configuration, data and vectors. The word 'middle' has no vector."""
     monkeypatch.chdir(tmp_path)
-    write_files(tmp_path, pairs=False)
+    write_files(tmp_path, "trees")
     for name, words in (("test", "rare unheard"), ("validation", "seldom unseen")):
         with (tmp_path / f"{name}.tsv").open("a") as file:
             file.write(f"low\t(most {words})\n")
@@ -160,7 +160,7 @@ def test_what_does_not_fit_is_one_error(folder, capsys):
         error = train(capsys, "runs", *values, code=2)
         assert message in error and error.count("error:") == 1, error
         assert not (folder / "runs").exists()
-        write_files(folder, pairs=False)
+        write_files(folder, "trees")
 
     assert_each(assert_refused, [(name, *fault) for name, fault in FAULTS.items()])
 
