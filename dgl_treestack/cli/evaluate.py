@@ -1,5 +1,6 @@
 """`treestack evaluate`."""
 
+import math
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +12,7 @@ from dgl_treestack.cli._arguments import Engine, Json, Precision, print_json
 def evaluate(
     run: Annotated[Positional[Path], arg(help="A run folder.")],
     data: Annotated[
-        Positional[str], arg(help="A file of trees (.jsonl, .tsv or the authors' .json, may be .gz), or bundled:...")
+        Positional[str], arg(help="A file of trees (.jsonl, .tsv, .txt or the authors' .json, may be .gz), or bundled:...")
     ],
     *,
     output: Annotated[Path | None, arg(help="Also write the records to this file.")] = None,
@@ -34,14 +35,16 @@ def evaluate(
     overall = classification(judged) if judged else {}
     by_group = {}
     for value, group in records.grouped(judged, group_by).items():
-        majority = records.majority(group) if any(row["label"] is not None for row in group) else None
+        share = records.majority(group)
+        majority = None if math.isnan(share) else share
         by_group[value] = {"count": len(group), "accuracy": records.accuracy(group), "majority": majority}
     if json:
         print_json({"equations": len(rows), **overall, f"by_{group_by}": by_group})
         return
-    print(f"{len(rows)} equations, {len(judged)} that can be judged")
+    noun = "nodes" if any("node" in row for row in rows) else "trees" if opened.language.words else "equations"
+    print(f"{len(rows)} {noun}, {len(judged)} that can be judged")
     units = {MEAN_ERROR: ""}  # all others are in per cent
     print(", ".join(f"{name} {value:.1f}{units.get(name, ' %')}" for name, value in overall.items()))
     for value, line in by_group.items():
         baseline = "" if line["majority"] is None else f" (majority {line['majority']:.1f})"
-        print(f"  {group_by} {value:>3}: {line['count']:>6} equations, {line['accuracy']:5.1f} %{baseline}")
+        print(f"  {group_by} {value:>3}: {line['count']:>6} {noun}, {line['accuracy']:5.1f} %{baseline}")

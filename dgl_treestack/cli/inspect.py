@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Positional, arg
 
@@ -127,11 +127,15 @@ def _inspect_runs(
         page.write(html, f"{Path(file).name}: {', '.join(runs)}", examples, traces_of_run)
     if as_json:
         labels = [drawing.label(*node, tree.signature) for node in zip(tree.names, tree.texts, strict=True)]
-        nodes = [{"label": label, "children": tree.children(node)} for node, label in enumerate(labels)]
-        models = {}
+        nodes: list[dict[str, Any]] = [{"label": name, "children": tree.children(node)} for node, name in enumerate(labels)]
+        for node, label_of_node in enumerate(chosen_example.labels):
+            nodes[node]["label of the data"] = label_of_node
+        models: dict[str, dict[str, Any]] = {}
         for name, trace in shown.items():
             gates, rows = page.rounded(trace)
             models[name] = {"record": trace.record, "sides": trace.sides(), "gates": gates, "rows": rows}
+            if trace.answers:
+                models[name]["answers"] = page.answers(trace)
         print_json({"id": chosen_example.id, "text": str(chosen_example.equation), "nodes": nodes, "models": models})
         return
     if len(examples) > 1:
@@ -216,7 +220,7 @@ def _inspect_graphs(
         network.write_graphml(tree_network, output)
         return
     try:
-        title = drawing.shortened(str(read(tree_network)))
+        title = drawing.shortened(str(read(tree_network, signature)))
     except ExpressionError:  # nodes are shared
         title = f"{Path(file).name}, tree {tree}"
     drawing.save(drawing.draw_network(tree_network, title), output)

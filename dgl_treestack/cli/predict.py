@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 def predict(
     trees: Annotated[
-        Positional[str], arg(help="A tree in the notation of the run's language, or a file: .jsonl, .tsv, .json, may be .gz.")
+        Positional[str],
+        arg(help="A tree in the notation of the run's language, or a file: .jsonl, .tsv, .txt, .json, or .gz."),
     ],
     *,
     run: Annotated[Path, arg(help="A run folder.")],

@@ -36,7 +36,7 @@ def measure(name: str, tree: Expression, node: int = 0) -> int:
     spans = [(top, tree.ends[top]) for top in (tree.children(node) if is_pair else (node,))]
     if name == "size":
         return max(end - start for start, end in spans)
-    return max(tree.texts[start:end].count(None) for start, end in spans)
+    return max(tree.operators_before[end] - tree.operators_before[start] for start, end in spans)
 
 
 def read(path: Path | str) -> list[Record]:
@@ -76,6 +76,6 @@ def grouped(records: Iterable[Record], column: str = "depth") -> dict[int, list[
 
 
 def majority(records: Sequence[Record]) -> float:
-    """Accuracy of always predicting the most frequent label, in percent; NaN without labels."""
-    labels = [record["label"] for record in records if record["label"] is not None]
+    """Accuracy of always predicting the most frequent label, in percent; NaN without labels, or for numbers."""
+    labels = [record["label"] for record in records if isinstance(record["label"], int | str)]
     return 100 * max(Counter(labels).values()) / len(labels) if labels else math.nan

@@ -51,7 +51,7 @@ def read(text: str, signature: Signature) -> list[Node]:
             frames.append((column, []))
         elif not bracket:
             is_operator = not quoted and len(frames) > 1 and not frames[-1][1] and word in signature.by_word
-            leaf: Node = ("Word", _unquoted(quoted, text, column) if quoted else word, 0)
+            leaf: Node = ("Word", unquoted(quoted, text, column) if quoted else word, 0)
             frames[-1][1].append(_Operator(word) if is_operator else deque([leaf]))
         elif len(frames) == 1:
             raise ExpressionError(f"{closing!r} closes nothing. Remove it.", text, column)
@@ -62,7 +62,9 @@ def read(text: str, signature: Signature) -> list[Node]:
             except ExpressionError as error:
                 raise ExpressionError(str(error), text, column) from None
     if len(frames) > 1:
-        raise ExpressionError(f"The text ends with {len(frames) - 1} bracket(s) open.", text, end + 1)
+        raise ExpressionError(
+            f"The text ends with {len(frames) - 1} bracket(s) open. A line holds a whole tree.", text, end + 1
+        )
     tree = frames[0][1][0] if frames[0][1] else None
     if tree is None:
         raise ExpressionError("There is no tree.", text, end + 1)
@@ -136,7 +138,7 @@ def write(names: Sequence[str], texts: Sequence[str | None], arities: Sequence[i
     return " ".join(parts)
 
 
-def _unquoted(quoted: str, text: str, column: int) -> str:
+def unquoted(quoted: str, text: str, column: int) -> str:
     """The text of a JSON string. Raises ExpressionError."""
     try:
         return str(json.loads(quoted))

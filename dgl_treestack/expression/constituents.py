@@ -13,10 +13,12 @@ import re
 from collections.abc import Sequence
 
 from dgl_treestack.errors import ExpressionError
+from dgl_treestack.expression.brackets import unquoted
 from dgl_treestack.expression.operators import UNKNOWN, Node, Signature
 
-_TOKEN = re.compile(r'\s*(?:([()])|("(?:[^"\\()]|\\.)*")(?=[\s()]|$)|([^\s()]+))')
+_TOKEN = re.compile(r'\s*(?:([()])|("(?:[^"\\()]|\\.)*")(?=[\s()]|$)|([^\s()]+))', re.ASCII)  # words may have other spaces
 _PLAIN = re.compile(r'[^\s()"\x00-\x1f\x7f][^\s()\x00-\x1f\x7f]*')
+_SPACES = " \t\n\r\f\v"
 _BRACKETS_IN_JSON = str.maketrans({"(": r"\u0028", ")": r"\u0029"})
 
 
@@ -30,9 +32,9 @@ def read(text: str, signature: Signature) -> tuple[list[Node], list[str]]:
     no_label = f"A bracket begins with a label, or {UNKNOWN!r} for an unknown one."
     nodes: list[Node] = []
     labels: list[str] = []
-    # Per open bracket: its column, its node, how many children have been read, whether the last one was a word.
+    # Per open bracket: its column, its node, how many children have been read, whether one was a word.
     frames: list[tuple[int, int, int, bool]] = []
-    position, end, is_label_next = 0, len(text.rstrip()), False
+    position, end, is_label_next = 0, len(text.rstrip(_SPACES)), False
     while position < end:
         match = _TOKEN.match(text, position)
         assert match is not None  # any text has a token
@@ -42,25 +44,28 @@ def read(text: str, signature: Signature) -> tuple[list[Node], list[str]]:
             message = "The tree is complete before this. Write one tree." if nodes else "')' closes nothing. Remove it."
             raise ExpressionError(message, text, column)
         if is_label_next and (quoted or word):
-            labels[-1], is_label_next = _unquoted(quoted, text, column) if quoted else word, False
+            labels[-1], is_label_next = unquoted(quoted, text, column) if quoted else word, False
             continue
         is_outermost_of_treebank = len(frames) == 1 and bracket == "("  # `( (S ...) )` has no label
         if is_label_next and not is_outermost_of_treebank:
             raise ExpressionError(no_label, text, column)
         if bracket != ")":
             if frames:
-                frames[-1] = (*frames[-1][:2], frames[-1][2] + 1, not bracket)
+                frames[-1] = (*frames[-1][:2], frames[-1][2] + 1, frames[-1][3] or not bracket)
             if bracket:
                 frames.append((column, len(nodes), 0, False))
             is_label_next = bool(bracket) and is_labelled
-            nodes.append(("", None, 0) if bracket else ("Word", _unquoted(quoted, text, column) if quoted else word, 0))
+            nodes.append(("", None, 0) if bracket else ("Word", unquoted(quoted, text, column) if quoted else word, 0))
             labels.append(UNKNOWN)
             continue
-        column, node, children, is_word_last = frames.pop()
-        if is_labelled and children == 1 and is_word_last:
+        column, node, children, has_word = frames.pop()
+        if is_labelled and has_word:
+            if children > 1:
+                remedy = 'A leaf is (label word); write a leaf of several words as (label "two words").'
+                raise ExpressionError(f"This bracket holds a word and {children - 1} more. {remedy}", text, column)
             nodes[node] = nodes.pop()
             labels.pop()
-        elif is_labelled and not frames and text[column:].lstrip().startswith("("):  # without a label
+        elif is_labelled and not frames and text[column:].lstrip(_SPACES).startswith("("):  # without a label
             if children > 1:
                 raise ExpressionError(no_label, text, column)
             del nodes[0], labels[0]
@@ -68,11 +73,12 @@ def read(text: str, signature: Signature) -> tuple[list[Node], list[str]]:
             name = operator_of_arity.get(children) or operator_of_arity.get(None)
             if not name or not children:
                 counts = ", ".join("any" if arity is None else str(arity) for arity in operator_of_arity)
-                has = f"operators of {signature.name!r} have {counts} children"
-                raise ExpressionError(f"This bracket has {children} child{'ren' * (children != 1)}; {has}.", text, column)
+                has = f"This bracket has {children} child{'ren' * (children != 1)}"
+                remedy = f"operators of {signature.name!r} have {counts} children. Correct it, or add an operator."
+                raise ExpressionError(f"{has}; {remedy}", text, column)
             nodes[node] = (name, None, children)
     if frames:
-        raise ExpressionError(f"The text ends with {len(frames)} bracket(s) open.", text, end + 1)
+        raise ExpressionError(f"The text ends with {len(frames)} bracket(s) open. A line holds a whole tree.", text, end + 1)
     if not nodes:
         raise ExpressionError("There is no tree.", text, end + 1)
     return nodes, labels
@@ -102,11 +108,3 @@ def write(texts: Sequence[str | None], arities: Sequence[int], notation: str, la
 def _quoted(text: str) -> str:
     """A word as it stands, or as a JSON string if it would not be read back."""
     return text if _PLAIN.fullmatch(text) else json.dumps(text, ensure_ascii=False).translate(_BRACKETS_IN_JSON)
-
-
-def _unquoted(quoted: str, text: str, column: int) -> str:
-    """The text of a JSON string. Raises ExpressionError."""
-    try:
-        return str(json.loads(quoted))
-    except ValueError:
-        raise ExpressionError(f"{quoted[:30]} is no quoted text. Write it as in JSON.", text, column) from None

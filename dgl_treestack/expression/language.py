@@ -120,8 +120,8 @@ def to_toml(language: Signature) -> str:
 
 def _operators(name: str, arity: object) -> list[Operator]:
     """The operators of a line of the table: one, or one for each number of children. Raises ConfigurationError."""
-    if not name or name in WORDS or set(name) & set(' \t\n()[]"/:'):
-        raise ConfigurationError(f"An operator cannot be called {name!r}: no spaces, brackets, quotation marks, '/' and ':'.")
+    if not name or name in WORDS or set(name) & set(' \t\n()[]"/:.'):
+        raise ConfigurationError(f"An operator cannot be called {name!r}: no spaces, brackets, quotation marks, '/', ':', '.'.")
     if arity == "any":
         return [Operator(name, None)]
     arities: list[Any] = arity if isinstance(arity, list) else [arity]
@@ -142,16 +142,18 @@ def _classes(entry: object) -> dict[str, Any]:
         return {"numeric": True}
     labels_of_class = entry if isinstance(entry, dict) else {}
     classes = [name for name in labels_of_class if name != UNKNOWN] if labels_of_class else entry
-    if not isinstance(classes, list) or not all(isinstance(name, str) and name for name in classes):
+    if not isinstance(classes, list) or not all(isinstance(name, str) and name.isprintable() and name for name in classes):
         raise ConfigurationError(f'\'classes\' is {entry!r}; write a list of texts, such as ["0", "1"], or "numbers".')
     if UNKNOWN in classes:
         raise ConfigurationError(f"No class may be called {UNKNOWN!r}, which stands for an unknown label.")
-    if len(set(classes)) < len(classes) or len(classes) == 1:
+    if len(set(classes)) < len(classes) or len(classes) == 1 or (labels_of_class and not classes):
         raise ConfigurationError(f"'classes' is {classes!r}; at least two different names are needed.")
     pairs: list[tuple[str, str]] = []
     for name, labels in labels_of_class.items():
         if not isinstance(labels, list) or not all(isinstance(label, str) and label for label in labels):
             raise ConfigurationError(f'\'classes.{name}\' is {labels!r}; write a list of labels, such as ["0", "1"].')
+        if UNKNOWN in labels and name != UNKNOWN:
+            raise ConfigurationError(f"'classes.{name}' has the label {UNKNOWN!r}, which stands for an unknown label.")
         pairs += [(label, name) for label in labels if label != name]
     labels = [label for label, _ in pairs]
     if len({*labels, *classes}) < len(labels) + len(classes):

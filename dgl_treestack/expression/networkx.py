@@ -6,7 +6,7 @@ from typing import Any
 import networkx as nx
 
 from dgl_treestack.errors import ExpressionError
-from dgl_treestack.expression.operators import Node
+from dgl_treestack.expression.operators import MATH, Node, Signature
 from dgl_treestack.expression.tree import Expression
 
 
@@ -21,8 +21,11 @@ def write(expression: Expression) -> "nx.DiGraph[int]":
     return graph
 
 
-def read(graph: "nx.DiGraph[Any]") -> Expression:
-    """The tree of a graph, whose nodes may be any objects. Raises ExpressionError if the graph is not a tree of this form."""
+def read(graph: "nx.DiGraph[Any]", signature: Signature = MATH) -> Expression:
+    """The tree of a graph, whose nodes may be any objects. signature: of its operators.
+
+    Raises ExpressionError if the graph is not a tree of this form.
+    """
     if not graph.is_directed() or graph.is_multigraph():
         raise ExpressionError(f"A tree is read from a networkx.DiGraph, not from a {type(graph).__name__}.")
     roots = [node for node, degree in graph.out_degree() if degree == 0]
@@ -50,7 +53,7 @@ def read(graph: "nx.DiGraph[Any]") -> Expression:
             f"Not a tree: {len(nodes)} of {graph.number_of_nodes()} nodes are connected to the root {roots[0]!r}. "
             "Take the cycle out."
         )
-    return Expression.from_nodes(nodes)
+    return Expression.from_nodes(nodes, signature)
 
 
 def _children(graph: "nx.DiGraph[Any]", node: Any) -> list:

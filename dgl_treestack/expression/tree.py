@@ -8,6 +8,7 @@ Depth: a leaf has 0, an operator 1 + the maximum over its children, the equality
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import accumulate
 from typing import TYPE_CHECKING, Self
 
 from dgl_treestack.errors import ExpressionError, unknown
@@ -168,6 +169,11 @@ class Expression:
             if self.arities[i]:
                 heights[i] = 1 + max(heights[child] for child in self.children(i))
         return tuple(heights)
+
+    @cached_property
+    def operators_before(self) -> tuple[int, ...]:
+        """Per node, and after the last one, the number of operators before it in pre-order."""
+        return tuple(accumulate((text is None for text in self.texts), initial=0))
 
     @property
     def depth(self) -> int:

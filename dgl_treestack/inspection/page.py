@@ -48,7 +48,7 @@ def _describe_model(trace: Trace) -> dict[str, Any]:
         "score": trace.record["score"],
         "correct": trace.record["correct"],
         "task": trace.record["task"],
-        "answers": [trace.answers.get(node, {}).get("predicted") for node in range(trace.tree.size)] if trace.answers else [],
+        "answers": answers(trace),
         "sides": {name: round(value, 4) for name, value in trace.sides().items()},
         "gates": gates,
         "actions": list(trace.actions),
@@ -56,6 +56,11 @@ def _describe_model(trace: Trace) -> dict[str, Any]:
         "stack": None if trace.stack is None else _heat_map(trace.stack),
         "h": _heat_map(trace.h[:, None]),
     }
+
+
+def answers(trace: Trace) -> list[str | None]:
+    """Return the class that the model answers at every node, None where it answers none; empty without any answer."""
+    return [trace.answers.get(node, {}).get("predicted") for node in range(trace.tree.size)] if trace.answers else []
 
 
 def rounded(trace: Trace) -> tuple[dict[str, list], list[list[float]] | None]:

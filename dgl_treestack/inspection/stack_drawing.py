@@ -33,7 +33,7 @@ def draw_trace(name: str, trace: Trace) -> Figure:
     largest = 0.0 if trace.stack is None else float(np.abs(trace.stack).max(initial=1e-9))
     colours: dict[str, Any] = {"cmap": "RdBu_r", "vmin": -largest, "vmax": largest}
     for node, (x, y) in enumerate(layout_tree(tree)):
-        if len(trace.answers) > 1 and node in trace.answers:
+        if "node" in trace.answers.get(node, {}):
             colour = "#b22222" if trace.answers[node]["correct"] is False else "#2b6b2b"
             answer = trace.answers[node]["predicted"]
             axes.text(x, y - ANSWER, answer, ha="center", va="center", fontsize=7, color=colour, fontweight="bold")

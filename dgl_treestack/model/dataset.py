@@ -45,6 +45,24 @@ class Dataset:
     def __len__(self) -> int:
         return len(self.examples)
 
+    def with_targets(self) -> "Dataset":
+        """Return the data set of the outputs whose targets are known, and the examples that have any."""
+        known = np.isfinite(self.targets)
+        if known.all():
+            return self
+        example_of_output = np.repeat(np.arange(len(self)), np.diff(self.offsets))[known]
+        chosen, counts = np.unique(example_of_output, return_counts=True)
+        return Dataset(
+            [self.examples[i] for i in chosen],
+            [self.items[i] for i in chosen],
+            self.forest.select(chosen),
+            offsets=np.array([0, *np.cumsum(counts)], dtype=np.int64),
+            nodes=self.nodes[known],
+            sides=self.sides[known],
+            targets=self.targets[known],
+            task=self.task[known],
+        )
+
     def batch(
         self,
         chosen: np.ndarray,

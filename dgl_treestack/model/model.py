@@ -96,8 +96,9 @@ class Model(nn.Module):
         else:
             module = cells.build(name, signature.inner, len(vocabulary), hidden, **cell)
         model = cls(module, [task_table()[task].build(hidden, signature) for task in tasks], vocabulary, signature, masks=masks)
-        for head in model.heads.values() if class_weights else ():
-            head.set_class_weights(class_weights or {})
+        if class_weights:
+            for head in model.heads.values():
+                head.set_class_weights(class_weights)
         if seed is not None:
             model.reset_parameters(torch.Generator().manual_seed(seed))
         return model

@@ -112,9 +112,9 @@ class TreeDataset(DGLDataset):
         prepared = prepare(self.examples, heads, self.vocabulary, self.signature)
         self.forest, self.targets, self.task = prepared.forest, prepared.targets, prepared.task
         if self.at_nodes:
-            first_node_of_output = np.repeat(self.forest.offsets[:-1], np.diff(prepared.offsets))
+            start_of_tree_of_output = np.repeat(self.forest.offsets[:-1], np.diff(prepared.offsets))
             self.targets = np.full(len(self.forest.nodes), np.nan)
-            self.targets[first_node_of_output + prepared.nodes] = prepared.targets
+            self.targets[start_of_tree_of_output + prepared.nodes] = prepared.targets
 
     def _download(self) -> None:
         """Do nothing: DGL's method creates folders even if nothing is cached."""

@@ -2,12 +2,14 @@
 
 import itertools
 import math
+import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from dgl_treestack.data import records
 from dgl_treestack.errors import DataError
 from dgl_treestack.plots import _style
 from dgl_treestack.results.report import rows_of
@@ -40,7 +42,9 @@ def draw(runs: Sequence[RunResult]) -> Figure:
             sizes, bars = [row["equations"] for row in points], [deviation or 0.0 for deviation in deviations]
             style: dict[str, Any] = {**_style.line(i), "markersize": 4.5, "capsize": 2}
             axes.errorbar(sizes, means, bars, **style, label=model if len(models) > 1 else part)
-        axes.axhline(50, color="0.45", linewidth=1.2, linestyle=(0, (1, 1)), label="chance")
+        majority = statistics.fmean(records.majority(run.test) for run in runs)
+        if not math.isnan(majority):
+            axes.axhline(majority, color="0.45", linewidth=1.2, linestyle=(0, (1, 1)), label="majority class")
         axes.set_title(parts_of_panel[0] if len(models) > 1 else "")
         _mark_sizes(axes, sorted({row["equations"] for row in rows}))
     figure.axes[0].set_ylabel("accuracy (%)")

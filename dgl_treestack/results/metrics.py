@@ -31,13 +31,14 @@ def classification(rows: Sequence[Record]) -> dict[str, float]:
     if all("predicted" in record and isinstance(record["label"], str) for record in labelled):
         macro = f1_score(labels, [record["predicted"] for record in labelled], average="macro", zero_division=0.0)
         result = {"accuracy": records.accuracy(rows), "macro F1": 100 * float(macro)}
-        return {**result, "accuracy at roots": root_accuracy(rows)} if any("node" in row for row in rows) else result
-    if all(isinstance(label, float) for label in labels):
+        at_roots = root_accuracy(rows) if any("node" in row for row in rows) else math.nan
+        return result if math.isnan(at_roots) else {**result, "accuracy at roots": at_roots}
+    if any(isinstance(label, float) or label not in (0, 1) for label in labels):
         scores = [math.nan if record["score"] is None else record["score"] for record in labelled]
         if not np.isfinite(scores).all():
             return {"accuracy": records.accuracy(rows)}
-        r2 = 100 * float(r2_score(labels, scores)) if len(labels) > 1 else math.nan
-        return {"accuracy": records.accuracy(rows), "R2": r2, MEAN_ERROR: float(mean_absolute_error(labels, scores))}
+        r2 = {"R2": 100 * float(r2_score(labels, scores))} if len(set(labels)) > 1 else {}
+        return {"accuracy": records.accuracy(rows), **r2, MEAN_ERROR: float(mean_absolute_error(labels, scores))}
     predictions = [record["label"] if record["correct"] else 1 - record["label"] for record in labelled]
     precision, recall, f1, _ = precision_recall_fscore_support(labels, predictions, average="binary", zero_division=0.0)
     return {"accuracy": records.accuracy(rows), "precision": 100 * precision, "recall": 100 * recall, "f1": 100 * f1}
@@ -56,13 +57,18 @@ def pair_accuracy(rows: Iterable[Record]) -> float:
     """
     scores_of_pair: defaultdict[str, dict[int, float]] = defaultdict(dict)
     for row in rows:
-        if row.get("pair") and row["label"] in (0, 1) and row["score"] is not None:
+        if row.get("pair") and _is_verdict(row["label"]) and row["score"] is not None:
             scores_of_pair[row["pair"]][row["label"]] = row["score"]
     complete = [scores for scores in scores_of_pair.values() if len(scores) == 2]
     if not complete:
         return math.nan
     points = [1.0 if scores[1] > scores[0] else 0.5 if scores[1] == scores[0] else 0.0 for scores in complete]
     return 100 * sum(points) / len(complete)
+
+
+def _is_verdict(label: object) -> bool:
+    """Return whether a label is 0 or 1, and no number of a regression."""
+    return type(label) is int and label in (0, 1)
 
 
 def within(rows: Sequence[Record], kind: str, limit: int) -> float:
@@ -86,7 +92,7 @@ class Calibration:
 
 def calibration(rows: Sequence[Record], bins: int = 10) -> Calibration:
     """Compare the probabilities sigmoid(score) with labels. Raises DataError without labelled scores."""
-    labelled = [row for row in rows if row["label"] in (0, 1) and row["score"] is not None]
+    labelled = [row for row in rows if _is_verdict(row["label"]) and row["score"] is not None]
     if not labelled:
         raise DataError("There are no labelled scores to calibrate.")
     probability = 1 / (1 + np.exp(-np.clip([row["score"] for row in labelled], -700, 700)))
@@ -102,7 +108,7 @@ def calibration(rows: Sequence[Record], bins: int = 10) -> Calibration:
 
 def calibration_error(rows: Sequence[Record]) -> float:
     """Return the expected calibration error in per cent; NaN without labelled scores."""
-    has_labelled_score = any(row["label"] in (0, 1) and row["score"] is not None for row in rows)
+    has_labelled_score = any(_is_verdict(row["label"]) and row["score"] is not None for row in rows)
     return 100 * calibration(rows).error if has_labelled_score else math.nan
 
 

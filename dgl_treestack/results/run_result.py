@@ -18,8 +18,8 @@ class RunResult:
     rows: metrics, one row per epoch. validation: records of the validation sets within the training depths, by which the best
     epoch was selected. test: records of the test sets. equations: number of training equations, 0 if unknown. commit: of the
     program that trained it. measured: smallest and largest value in the training set of the measure that the configuration
-    groups by, if that is not the depth. best_epoch: whose weights were evaluated, 0 if unknown. classes: of the language.
-    more: records of other kinds by name, such as `blanks` of completion.
+    groups by, unless it is the depth of whole trees. best_epoch: whose weights were evaluated, 0 if unknown. classes: of the
+    language. more: records of other kinds by name, such as `blanks` of completion.
     """
 
     folder: Path
@@ -52,7 +52,7 @@ def read(folder: Path) -> RunResult:
     test = [record for name in data.test for record in run.read_records(name)]
     if not test:
         raise DataError("The run has no test records. Give its configuration a test set.", folder)
-    within = [record for record in validation if record["depth"] in data.depths]
+    within = [record for record in validation if record.get("depth of the tree", record["depth"]) in data.depths]
     equations = run.environment.get("equations", {}).get("train", 0)
     commit = run.environment.get("commit") or "unknown"
     measured = tuple(run.environment.get("measured", ())) or None

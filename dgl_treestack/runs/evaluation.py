@@ -45,7 +45,8 @@ def score(model: Model, dataset: Dataset, engine: str = "levels") -> Score:
 def make_records(model: Model, dataset: Dataset, engine: str = "levels", group_by: str = "depth") -> Iterator[Record]:
     """Yield one record per output, in order of the examples, from the model in evaluation mode.
 
-    If a task has outputs at nodes, a record has the column `node`, and depth and label are those of the node's subtree.
+    If a task has outputs at nodes, a record has the columns `node` and `depth of the tree`; depth and label are those of the
+    node's subtree.
     group_by: the measure that the records have as a column, see `records.measure`. JSON has no infinity and no NaN: a number
     that is not finite becomes None.
     """
@@ -61,7 +62,8 @@ def make_records(model: Model, dataset: Dataset, engine: str = "levels", group_b
             if isinstance(item.target, Mapping):
                 label = example.labels[node] if example.labels else (None if node else example.label)
                 depth = item.tree.heights[node]
-                row |= {"id": f"{example.id}/{node}", "depth": depth, "label": label, "node": node}
+                of_node = {"id": f"{example.id}/{node}", "depth": depth, "label": label, "node": node}
+                row |= {**of_node, "depth of the tree": item.tree.depth}
             if group_by != "depth":
                 row[group_by] = records.measure(group_by, example.equation, node)
             for name, entry in model.record(example, item, dataset.task[i], value).items():

@@ -9,9 +9,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from dgl_treestack.data.formats import Example
-from dgl_treestack.errors import ConfigurationError, unknown
+from dgl_treestack.errors import ConfigurationError, DataError, unknown
 from dgl_treestack.expression import Equation
-from dgl_treestack.expression.operators import Signature
+from dgl_treestack.expression.operators import Label, Signature
 from dgl_treestack.tasks import Item, NodeStates, Task
 
 
@@ -52,7 +52,15 @@ class Classification(Task):
         return not isinstance(example.equation, Equation)
 
     def prepare(self, example: Example) -> Item:
-        return Item(example.equation, float("nan") if example.label is None else self.classes.index(str(example.label)))
+        return Item(example.equation, self.target(example.label, example.source))
+
+    def target(self, label: Label, source: str) -> float:
+        """Return the index of the class of a label, NaN if it is unknown. Raises DataError with the source of the example."""
+        if label is None:
+            return math.nan
+        if label not in self.classes:
+            raise DataError(unknown("class", str(label), self.classes), source or None)
+        return float(self.classes.index(str(label)))
 
     def forward(self, h: NodeStates, roots: Tensor, sides: Tensor) -> Tensor:
         return self.decoder(h(roots))

@@ -72,8 +72,11 @@ class Training:
         self.model = build_model(config.model, vocabulary, self.language)
         self._set_initial_values(vector_of)
         self.model.to(self.device)
-        self.train_set: Dataset = self.model.prepare(train_examples)
-        self.validation_set: Dataset = self.model.prepare(validation_examples)
+        self.train_set: Dataset = self.model.prepare(train_examples).with_targets()
+        self.validation_set: Dataset = self.model.prepare(validation_examples).with_targets()
+        for kind, dataset in (("train", self.train_set), ("validation", self.validation_set)):
+            if not len(dataset):
+                raise ConfigurationError(f"'data.{kind}' of {config.name!r} has no labels for the tasks of the model.")
         # decay would move the vector of a word to zero as fast as the learning rate allows, while no batch has the word
         undecayed = ["cell.leaves.table"] if config.model.vectors else []
         self.adam = NamedAdam(self.model, config.optimizer, undecayed)

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from dgl_treestack.data import records
@@ -59,9 +60,11 @@ def start(
             "data": {name: sha256(find_data(name)) for name in files} | fingerprints,
             "equations": {"train": len(training.train_set), "validation": len(training.validation_set)},
         }
-        group_by = config.data.group_by
-        if group_by != "depth":
-            values = [records.measure(group_by, example.equation) for example in training.train_set.examples]
+        train_set, group_by = training.train_set, config.data.group_by
+        if group_by != "depth" or train_set.nodes.any():
+            examples = np.repeat(np.arange(len(train_set)), np.diff(train_set.offsets)).tolist()
+            trees = [train_set.examples[i].equation for i in examples]
+            values = [records.measure(group_by, *output) for output in zip(trees, train_set.nodes.tolist(), strict=True)]
             origin["measured"] = [min(values), max(values)]
         model = training.model
         environment = {**describe_environment(device), **origin}

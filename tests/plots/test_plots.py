@@ -141,7 +141,7 @@ def test_the_learning_curve_has_a_point_per_size(tmp_path, folders):
     (axes,) = learning_curve.draw(runs).axes
     lines = {line.get_label(): line for line in axes.get_lines()}
     drawn = {bar.get_label(): bar[0] for bar in axes.containers}
-    assert set(drawn) == {"validation", "test, depth 1-3", "test, depth 4-6"} and "chance" in lines
+    assert set(drawn) == {"validation", "test, depth 1-3", "test, depth 4-6"} and "majority class" in lines
     rows = {row["run"]: row for row in report.rows_of(runs)}
     assert list(drawn["validation"].get_xdata()) == [100, 400]
     assert list(drawn["validation"].get_ydata()) == [rows["small"]["validation"][0], rows["larger"]["validation"][0]]

@@ -9,23 +9,27 @@ import torch
 from dgl_treestack.cli import main
 from dgl_treestack.data import formats
 from dgl_treestack.data.formats import Example
-from dgl_treestack.data.formats.tabular import read_labelled
+from dgl_treestack.data.formats.tabular import read_tree
+from dgl_treestack.data.records import accuracy, measure
 from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.errors import ConfigurationError, DataError
-from dgl_treestack.expression import Expression
+from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.expression.language import from_dict
 from dgl_treestack.model.model import Model
 from dgl_treestack.model.tree_dataset import TreeDataset
 from dgl_treestack.results.metrics import classification
+from dgl_treestack.results.run_result import read
 from dgl_treestack.runs import evaluation
+from dgl_treestack.runs.configuration import load
 from dgl_treestack.runs.run import Run
+from dgl_treestack.training.start import start
 
 PHRASES = from_dict({"name": "phrases", "notation": "labelled", "classes": ["bad", "so", "good"], "operators": {"compose": 2}})
 SUMS = from_dict({"name": "sums", "classes": "numbers", "operators": {"plus": 2}})
 
 
 def labelled(text, id="t"):
-    tree, labels = read_labelled(text, PHRASES)
+    tree, labels = read_tree(text, PHRASES)
     return Example(tree, labels[0] if labels else None, id, labels=labels)
 
 
@@ -34,11 +38,16 @@ def model_of(task, language=PHRASES, **more):
 
 
 @pytest.mark.parametrize("engine", ["topo", "levels"])
-def test_every_labelled_node_has_an_output(engine):
+def test_every_node_has_an_output(engine):
     model = model_of("node_classification")
     examples = [labelled("(good (so a) (- (- b) (bad c)))"), labelled("(- (- a) (- b))"), labelled("(bad c)")]
     dataset = model.prepare(examples)
-    assert dataset.offsets.tolist() == [0, 3, 6, 7] and dataset.nodes.tolist() == [0, 1, 4, 0, 1, 2, 0]
+    assert dataset.offsets.tolist() == [0, 5, 8, 9] and dataset.nodes.tolist() == [0, 1, 2, 3, 4, 0, 1, 2, 0]
+    known = dataset.with_targets()
+    assert [example.equation.size for example in known.examples] == [5, 1] and known.nodes.tolist() == [0, 1, 4, 0]
+    assert known.targets.tolist() == [2, 1, 0, 0] and known.with_targets() is known
+    training, whole = known.batch(np.array([1, 0])), dataset.batch(np.array([2, 0]))
+    torch.testing.assert_close(model(training, engine), model(whole, engine)[whole.targets.isfinite()])
     for chosen in ([0, 1, 2], [2, 0, 0]):
         batch = dataset.batch(np.array(chosen))
         output, h = model(batch, engine), model.states(batch.graph)
@@ -58,13 +67,15 @@ def test_every_labelled_node_has_an_output(engine):
         assert row == len(output)
 
 
-def test_records_of_nodes(tmp_path):
+def test_records_of_nodes():
     model = model_of("node_classification")
     examples = [labelled("(good (so a) (- (- b) (bad c)))", "x"), labelled("(- (- a) (- b))", "y")]
     rows = list(evaluation.make_records(model, model.prepare(examples), group_by="size"))
-    assert [row["id"] for row in rows] == ["x/0", "x/1", "x/4", "y/0", "y/1", "y/2"]
-    assert [row["depth"] for row in rows] == [2, 0, 0, 1, 0, 0] and [row["size"] for row in rows] == [5, 1, 1, 3, 1, 1]
-    assert [row["label"] for row in rows] == ["good", "so", "bad", None, None, None]
+    assert [row["id"] for row in rows] == ["x/0", "x/1", "x/2", "x/3", "x/4", "y/0", "y/1", "y/2"]
+    assert [row["depth"] for row in rows] == [2, 0, 1, 0, 0, 1, 0, 0]
+    assert [row["depth of the tree"] for row in rows] == [2] * 5 + [1] * 3
+    assert [row["size"] for row in rows] == [5, 1, 3, 1, 1, 3, 1, 1]
+    assert [row["label"] for row in rows] == ["good", "so", None, None, "bad", None, None, None]
     for row in rows:
         assert row["predicted"] == PHRASES.classes[int(np.argmax(row["scores"]))]
         assert row["correct"] == (row["predicted"] == row["label"] if row["label"] else None)
@@ -148,7 +159,9 @@ def test_a_data_set_of_graphs_has_a_target_per_node(tmp_path):
     examples = [labelled("(good (so a) (- (- b) (bad c)))"), labelled("(bad c)"), labelled("(- (- a) (so b))")]
     settings = {"vocabulary": Vocabulary.of_words("abc"), "tasks": "node_classification", "signature": PHRASES}
     formats.write(tmp_path / "a.txt", examples)
-    for data in (TreeDataset(examples, **settings), *(TreeDataset(tmp_path / "a.txt", save_dir=tmp_path, **settings),) * 2):
+    of_file = [TreeDataset(tmp_path / "a.txt", save_dir=tmp_path, **settings) for _ in range(2)]
+    assert of_file[1].has_cache()
+    for data in (TreeDataset(examples, **settings), *of_file):
         graph, target = data[0]
         assert graph.num_nodes() == 5 and target.nan_to_num(-1).tolist() == [2, 1, -1, -1, 0]
         for samples in (data.__getitems__([2, -2]), [data[2], data[1]]):
@@ -156,17 +169,77 @@ def test_a_data_set_of_graphs_has_a_target_per_node(tmp_path):
             assert targets.nan_to_num(-1).tolist() == [-1, -1, 1, 0]
         output = model_of("node_classification").float()(trees)
         batch = model_of("node_classification").float().prepare([examples[2], examples[1]]).batch(np.arange(2))
-        torch.testing.assert_close(output[targets.isfinite()], model_of("node_classification").float()(batch))
+        torch.testing.assert_close(output, model_of("node_classification").float()(batch))
     assert TreeDataset(examples, **{**settings, "tasks": "classification"})[1][1] == 0
     with pytest.raises(ConfigurationError, match="cannot be in a TreeDataset with other tasks"):
         TreeDataset(examples, **{**settings, "tasks": ("node_classification", "classification")})
 
 
-def test_a_node_label_needs_a_tree_and_not_a_pair():
-    model = model_of("node_classification")
-    example = labelled("(good a)")
-    assert example.labels != () and model.prepare([example]).targets.tolist() == [2]
-    unlabelled = Example(Expression.parse("(- (- a) (- b))", PHRASES), "bad")
-    assert model.prepare([unlabelled]).nodes.tolist() == [0]  # the label of the tree alone
-    with pytest.raises(DataError, match="label"):
-        read_labelled("(god a)", PHRASES)
+def test_what_a_program_gives_is_checked_like_a_file():
+    model, tree = model_of("node_classification"), Expression.parse("(- (- a) (- b))", PHRASES)
+    dataset = model.prepare([Example(tree, "bad")])
+    assert dataset.nodes.tolist() == [0, 1, 2] and np.isnan(dataset.targets).tolist() == [False, True, True]
+    for example, message in (
+        (Example(tree, labels=("good", "bad")), "There are 2 labels for 3 nodes"),
+        (Example(tree, labels=("god", "bad", None)), "Unknown class 'god'. Did you mean 'good'"),
+        (Example(tree, "god"), "Unknown class 'god'"),
+    ):
+        with pytest.raises(DataError, match=message):
+            model.prepare([example])
+    pairs = from_dict({"name": "p", "classes": ["x", "y"], "root": "P", "operators": {"f": 1, "P": 2}})
+    model = model_of("node_classification", pairs)
+    with pytest.raises(DataError, match="fits none of the model's tasks"):
+        model.prepare([Example(Equation.from_prefix("P f Word:a Word:b", pairs), "x")])
+
+
+CONFIG = """
+name = "film"
+batch_size = 2
+model = {{ name = "tree_rnn", hidden = 4, vocabulary = "train", tasks = ["{task}"] }}
+data = {{ language = "sentiment_binary", train = ["film.txt"], validation = ["film.txt"], test = ["film.txt"], {more} }}
+schedule = {{ epochs = 2 }}
+"""
+FILM = ["(3 (2 It) (4 works))", "(2 (2 A) (3 (2 neat) (2 film)))", "(2 (2 It) (2 goes))", "(1 bad)", "(0 (0 Dull) (2 film))"]
+
+
+@pytest.mark.parametrize(("task", "outputs"), [("classification", 3), ("node_classification", 6)])
+def test_training_leaves_out_what_has_no_label(tmp_path, monkeypatch, task, outputs):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "film.txt").write_text("\n".join(FILM) + "\n")
+    (tmp_path / "run.toml").write_text(CONFIG.format(task=task, more='group_by = "size", max_depth = 1'))
+    run = start(load(tmp_path / "run.toml"), 0, tmp_path / "runs", quiet=True)
+    shallow = outputs - (task == "node_classification")  # the second tree, of depth 2, has a label at one node
+    result = read(run.folder)
+    assert len([row for row in result.validation if row["correct"] is not None]) == shallow
+    best = result.rows[result.best_epoch - 1]
+    assert accuracy(result.validation) == pytest.approx(best["validation_accuracy"])
+    assert result.trained == (range(1, 4))
+    assert len([row for row in result.test if row["correct"] is not None]) == outputs
+
+
+def test_inspection_and_prediction_answer_at_nodes_without_a_label(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "film.txt").write_text("\n".join(FILM) + "\n")
+    (tmp_path / "run.toml").write_text(CONFIG.format(task="node_classification", more="max_depth = 0"))
+    commands = [
+        ["train", "run.toml", "--quiet"],
+        ["predict", "film.txt", "--run", "runs/film-0"],
+        ["inspect", "film.txt", "--run", "runs/film-0", "--equation", "2", "--output", "tree.svg", "--json"],
+    ]
+    printed = []
+    for command in commands:
+        with pytest.raises(SystemExit) as exit:
+            main(command)
+        assert not exit.value.code
+        printed.append(capsys.readouterr().out)
+    lines = printed[1].splitlines()
+    assert len(lines) == 5 and all(line.split("\t")[0] in ("positive", "negative") and "-" not in line for line in lines)
+    shown = json.loads(printed[2])
+    assert None not in shown["models"]["tree_rnn"]["answers"] and len(shown["models"]["tree_rnn"]["answers"]) == 5
+    assert [node["label of the data"] for node in shown["nodes"]] == [None, None, "positive", None, None]
+
+
+def test_counting_operators_of_all_subtrees_takes_linear_time():
+    text = "(- " * 3000 + "(- a)" + " (- b))" * 3000
+    tree = read_tree(text, PHRASES)[0]
+    assert [measure("operators", tree, node) for node in range(tree.size)][:3001] == list(range(3000, -1, -1))

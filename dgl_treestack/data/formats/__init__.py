@@ -166,12 +166,14 @@ def from_dict(data: dict[str, Any], source: str = "", signature: Signature = MAT
     if "prefix" in data:
         tree = Expression.from_prefix(data["prefix"], signature)
     elif signature.notation == "labelled":
-        tree, labels = tabular.read_labelled(data["text"], signature)
+        tree, labels = tabular.read_tree(data["text"], signature)
     else:
         tree = Expression.parse(data["text"], signature)
     if tree.names[0] == signature.root:
         tree = Equation(tree.names, tree.texts, tree.arities, signature)
     if "labels" in data:
+        if any(labels):
+            raise DataError("The labels are in 'text' and in 'labels'. Take one of them out.")
         labels = tuple(None if label is None else signature.label(label) for label in data["labels"])
         if len(labels) != tree.size:
             raise DataError(f"'labels' has {len(labels)} entries for {tree.size} nodes. Write one for each, null if unknown.")
@@ -180,10 +182,11 @@ def from_dict(data: dict[str, Any], source: str = "", signature: Signature = MAT
     if not 0 <= data.get("blank", 0) < tree.size:
         raise DataError(f"'blank' is node {data['blank']} of a tree with {tree.size} nodes.")
     certificate = data.get("certificate")
-    label = data.get("label", labels[0] if labels else None)
+    label = data.get("label")
     if isinstance(label, str) and not signature.classes:
         raise DataError(f"'label' must be {'a number' if signature.numeric else 'int'} or null, found {label!r}.")
     label = None if label is None else signature.label(label)
+    label = tabular.root_label(label, labels) if labels else label
     verdict = _VERDICT_OF_LABEL[label] if isinstance(label, int) else None
     if verdict and certificate and certificate.get("verdict", verdict) != verdict:
         raise DataError(f"'label' is {label} but the certificate says {certificate['verdict']!r}. One of them is wrong.")

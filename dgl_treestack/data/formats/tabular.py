@@ -31,41 +31,56 @@ def read(path: Path, lines: Iterable[str], language: Signature, *, has_label: bo
                     f"In {language.name!r}, a line of a {'.tsv' if has_label else '.txt'} file has {what}: {columns} column(s) "
                     f"separated by tabs, found {len(texts)}."
                 )
-            labels: tuple[Label, ...] = ()
-            if language.notation == "labelled" and columns - has_label == 1:
-                tree, labels = read_labelled(texts[-1], language)
-            else:
-                trees = [Expression.parse(text, language) for text in texts[has_label:]]
-                tree = trees[0] if len(trees) == 1 else Equation.of(*trees)
-            label = language.label(texts[0]) if has_label else labels[0] if labels else None
+            trees, labels = zip(*(read_tree(text, language) for text in texts[has_label:]), strict=True)
+            if len(trees) > 1 and any(labels):
+                raise DataError(f"The trees of a pair have no labels at their nodes. Write {UNKNOWN!r} for each.")
+            tree = trees[0] if len(trees) == 1 else Equation.of(*trees)
+            label = root_label(language.label(texts[0]) if has_label else None, labels[0])
         except (DataError, ExpressionError) as error:
             raise DataError(str(error), path, number) from None
-        yield Example(tree, label, str(number), labels=labels, source=f"{path}:{number}")
+        yield Example(tree, label, str(number), labels=labels[0], source=f"{path}:{number}")
 
 
-def read_labelled(text: str, language: Signature) -> tuple[Expression, tuple[Label, ...]]:
-    """The tree of a text in the notation `labelled`, and the labels of its nodes; none if all are unknown.
+def root_label(label: Label, labels: tuple[Label, ...]) -> Label:
+    """The label of a tree, given for itself or as that of its root. Raises DataError if both are known and differ."""
+    of_root = labels[0] if labels else None
+    if None not in (label, of_root) and label != of_root:
+        raise DataError(f"The tree has the label {label!r} and its root {of_root!r}. Correct one, or write {UNKNOWN!r}.")
+    return of_root if label is None else label
+
+
+def read_tree(text: str, language: Signature) -> tuple[Expression, tuple[Label, ...]]:
+    """The tree of a text and the labels of its nodes; there are none if the notation has none, or all are unknown.
 
     Raises ExpressionError, and DataError for a label that the language does not have.
     """
+    if language.notation != "labelled":
+        return Expression.parse(text, language), ()
     from dgl_treestack.expression import constituents
 
     nodes, texts = constituents.read(text, language)
-    labels = tuple(language.label(label) for label in texts) if set(texts) != {UNKNOWN} else ()
-    return Expression.from_nodes(nodes, language), labels
+    labels = tuple(language.label(label) for label in texts)
+    return Expression.from_nodes(nodes, language), () if set(labels) == {None} else labels
 
 
 def write(examples: Iterable[Example], *, has_label: bool) -> str:
-    """The text of a file of examples; in the notation `labelled`, with the labels of nodes."""
+    """The text of a file of examples; in the notation `labelled`, with the labels of nodes.
+
+    Raises DataError for a label that the file has no place for.
+    """
     lines = []
     for example in examples:
         tree = example.equation
         trees = [tree.left, tree.right] if isinstance(tree, Equation) else [tree]
         texts = [str(tree) for tree in trees]
-        if example.labels and tree.signature.notation == "labelled":
+        is_labelled = tree.signature.notation == "labelled" and len(trees) == 1
+        if is_labelled:
             from dgl_treestack.expression import constituents
 
-            texts = [constituents.write(tree.texts, tree.arities, "labelled", [_text(label) for label in example.labels])]
+            labels = example.labels or (example.label, *(None,) * (tree.size - 1))
+            texts = [constituents.write(tree.texts, tree.arities, "labelled", [_text(label) for label in labels])]
+        elif example.labels or not (has_label or example.label is None):
+            raise DataError("Labels of nodes, and in a .txt file of trees, need the notation 'labelled'. Write .jsonl.")
         lines.append("\t".join([*([_text(example.label)] if has_label else []), *texts]))
     return "".join(f"{line}\n" for line in lines)
 
