@@ -9,12 +9,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from dgl_treestack.data.forest import Forest, Source, columns
-from dgl_treestack.data.wellformed import NO_OPERATOR, NO_TOKEN
+from dgl_treestack.data.forest import Columns, Forest, Source, columns
+from dgl_treestack.data.wellformed import NO_OPERATOR, NO_TOKEN, written_out_sizes
 from dgl_treestack.encoders._tokens import SIGNS, Trees
 from dgl_treestack.errors import ConfigurationError, DataError, GraphError
 from dgl_treestack.expression.operators import MATH, Signature
 
+MOST_PADDING = 4.0  # ratio of padded to real nodes, beyond which trees are encoded in groups of similar size
 NO_ENCODER = "Sequence and attention models have no number encoder: leave such equations out, or use a tree model."
 
 
@@ -60,10 +61,24 @@ class Encoder(nn.Module, abc.ABC):
             if generator is not None:
                 torch.manual_seed(generator.initial_seed())
             if self.training and self.dropout:
-                return self.encode(Trees.below(batch, tops, self.leaves)).unflatten(0, nodes.shape)
+                return self._encode(batch, tops).unflatten(0, nodes.shape)
             _, first, position = np.unique(batch.subtree[tops], return_index=True, return_inverse=True)
-            vectors = self.encode(Trees.below(batch, tops[first], self.leaves))
+            vectors = self._encode(batch, tops[first])
             return vectors[torch.from_numpy(position).to(vectors.device)].unflatten(0, nodes.shape)
+
+    def _encode(self, batch: Columns, tops: np.ndarray) -> Tensor:
+        """Return the vectors (K, H) of the trees below the nodes `tops` (K,).
+
+        Trees are encoded in groups of similar size if most of a common sequence would be padding, as with all phrases of trees.
+        """
+        sizes = written_out_sizes(batch.children, batch.height, tops)[tops]
+        if len(tops) * sizes.max() <= MOST_PADDING * sizes.sum():
+            return self.encode(Trees.below(batch, tops, self.leaves))
+        group_of_tree = (np.log(sizes) / np.log(MOST_PADDING)).astype(np.int64)
+        groups = [np.flatnonzero(group_of_tree == group) for group in np.unique(group_of_tree)]
+        vectors = torch.cat([self.encode(Trees.below(batch, tops[trees], self.leaves)) for trees in groups])
+        position = np.argsort(np.concatenate(groups))
+        return vectors[torch.from_numpy(position).to(vectors.device)]
 
     def check(self, forest: Forest, sources: Sequence[str]) -> None:
         """Raise DataError for a number without a row in the vocabulary, which an encoder cannot embed.

@@ -122,6 +122,26 @@ def test_sides_do_not_see_each_other_nor_padding(name):
     assert all(parameter.grad is not None and parameter.grad.isfinite().all() for parameter in model.parameters())
 
 
+@pytest.mark.parametrize("name", encoders.encoders())
+def test_all_subtrees_are_read_in_groups_of_similar_size(name, monkeypatch):
+    trees = some()
+    encoder = encoders.build(name, len(CANONICAL), len(MATH.operators), SIZES.get(name, 6)).double().eval()
+    encoder.reset_parameters(torch.Generator().manual_seed(0))
+    batch = graph.from_expressions(trees, CANONICAL)
+    padded, encode = [], encoder.encode
+
+    def noted(trees):
+        padded.append((len(trees.roots) * trees.size[trees.roots].max(), trees.size[trees.roots].sum()))
+        return encode(trees)
+
+    monkeypatch.setattr(encoder, "encode", noted)
+    nodes = torch.arange(batch.num_nodes())
+    vectors = encoder(batch, nodes)
+    assert len(padded) > 1 and all(read < 4 * real for read, real in padded)
+    one_at_a_time = torch.stack([encoder(batch, node[None])[0] for node in nodes])
+    torch.testing.assert_close(vectors, one_at_a_time)
+
+
 def test_equal_sides_are_read_once_unless_dropout_makes_them_differ(monkeypatch):
     model = Model.build("lstm", 6, CANONICAL, ["verification"], dropout=0.3)
     model.reset_parameters(torch.Generator().manual_seed(0))
