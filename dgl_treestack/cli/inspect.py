@@ -86,6 +86,8 @@ def _inspect_equations(
         graph.from_expressions([example.equation for example in examples], leaves, signature), signature, leaves
     )
     print_json(dataclasses.asdict(counts)) if as_json else print(summary.text(counts))
+    if len(examples) == limit and not as_json:
+        print(f"(the first {limit} of the file; --limit 0 reads all)")
     if output is None:
         return
     if output.suffix == network.SUFFIX:

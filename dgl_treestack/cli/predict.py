@@ -9,8 +9,10 @@ from tyro.conf import Positional, arg
 from dgl_treestack.cli._arguments import Json, Precision, print_json
 
 if TYPE_CHECKING:
+    from dgl_treestack.data.formats import Example
     from dgl_treestack.data.records import Record
     from dgl_treestack.expression import Expression
+    from dgl_treestack.expression.operators import Signature
 
 
 def predict(
@@ -38,7 +40,7 @@ def predict(
     if trees.startswith(BUNDLED) or trees.endswith(formats.SUFFIXES):
         examples = formats.read_examples([trees], signature=opened.language)
     else:
-        examples = [formats.from_dict({"text": trees, "signature": opened.language.name}, "", opened.language)]
+        examples = [_example(trees, opened.language)]
     model = opened.load_model(getattr(torch, precision))
     dataset = model.prepare(examples)
     rows = list(evaluation.make_records(model, dataset, group_by=opened.config.data.group_by))
@@ -50,6 +52,21 @@ def predict(
         remaining = iter(rows)
         for example, count in zip(examples, np.diff(dataset.offsets).tolist(), strict=True):
             print(_line(example.equation, list(islice(remaining, count))))
+
+
+def _example(text: str, language: "Signature") -> "Example":
+    """Return the example of a text: a tree, or a pair with a tab between its trees. Raises DataError for the name of a file."""
+    from dgl_treestack.data import formats
+    from dgl_treestack.errors import DataError
+    from dgl_treestack.expression import Equation, Expression
+
+    sides = text.split("\t")
+    if language.root is not None and len(sides) == 2:
+        return formats.Example(Equation.of(*(Expression.parse(side, language) for side in sides)))
+    example = formats.from_dict({"text": text, "signature": language.name}, "", language)
+    if example.equation.size == 1 and Path(text).suffix[1:].isalnum():
+        raise DataError(f"{text} is no tree with an operator, and no file that ends in {', '.join(formats.SUFFIXES)}.")
+    return example
 
 
 def _line(tree: "Expression", rows: "list[Record]") -> str:

@@ -87,6 +87,8 @@ class Vocabulary:
             return None
         if kind == "Blank":
             raise VocabularyError("A blank `_` has no embedding. Fill it before the expression goes to a model.")
+        if kind == "Word":
+            raise VocabularyError("This vocabulary has no words. Build one from the words of your data: Vocabulary.of_words.")
         names = [name for leaf_class, name in self.leaves if leaf_class == "Symbol"]
         variables = [*(letter for letter, name in LETTERS.items() if name in names), *names]
         raise VocabularyError(

@@ -26,6 +26,7 @@ class _Operator:
     """The word of an operator whose children are not complete: none, or the second of two."""
 
     word: str
+    column: int
     right: deque[Node] | None = None
 
 
@@ -52,15 +53,12 @@ def read(text: str, signature: Signature) -> list[Node]:
         elif not bracket:
             is_operator = not quoted and len(frames) > 1 and not frames[-1][1] and word in signature.by_word
             leaf: Node = ("Word", unquoted(quoted, text, column) if quoted else word, 0)
-            frames[-1][1].append(_Operator(word) if is_operator else deque([leaf]))
+            frames[-1][1].append(_Operator(word, column) if is_operator else deque([leaf]))
         elif len(frames) == 1:
             raise ExpressionError(f"{closing!r} closes nothing. Remove it.", text, column)
         else:
             column, items = frames.pop()
-            try:
-                frames[-1][1].append(_close(items, signature))
-            except ExpressionError as error:
-                raise ExpressionError(str(error), text, column) from None
+            frames[-1][1].append(_close(items, signature, text, column))
     if len(frames) > 1:
         raise ExpressionError(
             f"The text ends with {len(frames) - 1} bracket(s) open. A line holds a whole tree.", text, end + 1
@@ -73,11 +71,14 @@ def read(text: str, signature: Signature) -> list[Node]:
     return list(tree)
 
 
-def _close(items: list[deque[Node] | _Operator], signature: Signature) -> deque[Node] | _Operator:
-    """The tree, or the operator with its second child, of what stands in a pair of brackets. Raises ExpressionError."""
+def _close(items: list[deque[Node] | _Operator], signature: Signature, text: str, column: int) -> deque[Node] | _Operator:
+    """The tree, or the operator with its second child, of what stands in a pair of brackets.
+
+    text, column: of the opening bracket, for errors. Raises ExpressionError.
+    """
     rule = f"The first word in brackets is an operator of {signature.name!r} ({', '.join(signature.by_word)})"
     if not items:
-        raise ExpressionError(f"{rule}, here nothing.")
+        raise ExpressionError(f"{rule}, here nothing.", text, column)
     first, *rest = items
     trees = [item for item in rest if not isinstance(item, _Operator)]
     if isinstance(first, _Operator) and first.right is None and len(trees) == len(rest):
@@ -86,14 +87,20 @@ def _close(items: list[deque[Node] | _Operator], signature: Signature) -> deque[
             return _join(operator, trees)
         arities = signature.by_word[first.word]
         if len(trees) == 1 and 2 in arities:
-            return _Operator(first.word, trees[0])
-        raise ExpressionError(f"{first.word!r} takes {expected_operands(arities)}, found {len(trees)}.")
+            return _Operator(first.word, first.column, trees[0])
+        message = f"{first.word!r} takes {expected_operands(arities)}, found {len(trees)}."
+        raise ExpressionError(message, text, column)
     if isinstance(first, deque) and len(rest) == 1 and isinstance(rest[0], _Operator) and rest[0].right is not None:
         infix_operator = signature.operator(rest[0].word, 2)
         assert infix_operator is not None  # there is one of two children, or its second would not be there
         return _join(infix_operator, [first, rest[0].right])
+    incomplete = [item for item in rest if isinstance(item, _Operator) and item.right is not None]
+    if isinstance(first, _Operator) and first.right is None and incomplete:
+        word = incomplete[0].word
+        message = f"{word!r} takes {expected_operands(signature.by_word[word])}, found 1."
+        raise ExpressionError(message, text, incomplete[0].column)
     shown = f"{first[0][1]!r}" if isinstance(first, deque) and len(first) == 1 else "a tree"
-    raise ExpressionError(f"{rule}, here {shown}.")
+    raise ExpressionError(f"{rule}, here {shown}.", text, column)
 
 
 def expected_operands(arities: Collection[int | None]) -> str:

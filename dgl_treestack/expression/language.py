@@ -47,9 +47,21 @@ def languages() -> dict[str, Signature]:
 
 
 def register_language(language: Signature) -> Signature:
-    """Add a language that a program defines, under its name. Raises ConfigurationError when another one has the name."""
+    """Add a language that a program defines, under its name, in this process.
+
+    Raises ConfigurationError when another one has the name, and for a notation, root or number of children that cannot be.
+    """
     if not isinstance(language, Signature):
         raise ConfigurationError(f"The language is no dgl_treestack.Signature: {language!r}.")
+    if language.notation not in (*NOTATIONS, "infix", "prefix"):
+        raise ConfigurationError(unknown("notation", str(language.notation), (*NOTATIONS, "prefix")))
+    if language.root is not None and (language.root not in language or language[language.root].arity != 2):
+        raise ConfigurationError(f"The root {language.root!r} must be one of the operators, with 2 children.")
+    for operator in language.operators:
+        if operator.arity is not None and (type(operator.arity) is not int or operator.arity < 1):
+            raise ConfigurationError(
+                f"{operator.name!r} has {operator.arity!r} children; give a number from 1 on, or None for any."
+            )
     if languages().get(language.name, language) != language:
         raise ConfigurationError(f"There is another language {language.name!r}. Choose another name.")
     languages()[language.name] = language

@@ -61,7 +61,9 @@ def _large_depths(run: RunResult) -> dict[int, list[records.Record]]:
     by_depth = records.grouped(run.test, run.config.data.group_by)
     groups = {depth: rows for depth, rows in by_depth.items() if len(rows) >= MIN_EQUATIONS}
     if not groups:
-        raise DataError(f"No depth of its test set has the {MIN_EQUATIONS} equations that a point needs.", run.folder)
+        group_by = run.config.data.group_by
+        message = f"No value of {group_by!r} in its test set has the {MIN_EQUATIONS} trees that a point needs. Evaluate more."
+        raise DataError(message, run.folder)
     return groups
 
 

@@ -28,7 +28,7 @@ def rows_of(runs: Sequence[RunResult], metric: str = "accuracy", *, depths: bool
     the training depths, or values of another measure that the configuration groups by. depths: also on every depth, or other
     value, of the test set. A value that is NaN for all seeds is left out.
 
-    Raises ConfigurationError for an unknown metric.
+    Raises ConfigurationError for an unknown metric, and for one that no run has.
     """
     if metric not in METRICS:
         raise ConfigurationError(unknown("metric", metric, METRICS))
@@ -41,6 +41,8 @@ def rows_of(runs: Sequence[RunResult], metric: str = "accuracy", *, depths: bool
             if values:
                 row[title] = (statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None)
         rows.append(row)
+    if metric != "accuracy" and not any(title == "validation" or title.startswith("test") for row in rows for title in row):
+        raise ConfigurationError(f"The records of these runs have nothing that the metric {metric!r} measures.")
     return rows
 
 
@@ -60,6 +62,8 @@ def _values_by_column(group: Sequence[RunResult], metric: str, *, depths: bool) 
     inside = (max(lowest, trained.start), min(trained.stop - 1, tested[-1]))
     beyond = (trained.stop, tested[-1])
     ranges = {f"test, {group_by} {low}-{high}": (low, high) for low, high in (below, inside, beyond)}
+    if group_by != "depth":
+        ranges = {"test": (lowest, tested[-1]), **ranges}
     ranges |= {str(depth): (depth, depth) for depth in tested if depths}
     for title, (low, high) in ranges.items():
         records_by_run = [[record for record in run.test if low <= record[group_by] <= high] for run in group]
