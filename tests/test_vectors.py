@@ -17,7 +17,7 @@ VECTORS = {
     "it's (not) so": [0.0, 2.0, 1.0],  # a word with spaces
     "low": [-1.0, 0.125, 0.75],
     "rare": [0.5, 0.5, 0.5],  # in a test tree only
-    "seldom": [0.25, -0.5, 0.0],  # in a validation tree only
+    "seldom": [0.25, -0.5, 0.0],  # in a validation tree without a label
     "elsewhere": [9.0, 9.0, 9.0],
 }
 SET = ("model.vectors=vectors.txt.gz", "model.vector_size=3")
@@ -28,9 +28,9 @@ def folder(tmp_path, monkeypatch):
     """A folder with a language, a configuration, data and vectors. The word 'middle' has no vector."""
     monkeypatch.chdir(tmp_path)
     write_files(tmp_path, "trees")
-    for name, words in (("test", "rare unheard"), ("validation", "seldom unseen")):
+    for name, line in (("test", "low\t(most rare unheard)"), ("validation", "-\t(most seldom unseen)")):
         with (tmp_path / f"{name}.tsv").open("a") as file:
-            file.write(f"low\t(most {words})\n")
+            file.write(f"{line}\n")
     write_vectors(tmp_path / "vectors.txt.gz", VECTORS)
     return tmp_path
 
@@ -137,7 +137,10 @@ FAULTS = {
     "another size": (["model.vector_size=4"], "vectors.txt.gz:1: The word has 3 numbers after it"),
     "as wide as h": (["model.vector_size=0"], "the table of the model takes 8. Set 'model.vector_size'"),
     "no common word": (["model.vectors=other.txt"], "other.txt: None of the 4 words of the data is in the file"),
-    "a sequence model": (["model.name=lstm", "model.settings={}"], "lstm has no leaf encoder"),
+    "a sequence model": (
+        ["model.name=lstm", "model.settings={}", "model.vector_size=0"],
+        "'model.vectors' is 'vectors.txt.gz', but lstm has no leaf encoder. Leave it out",
+    ),
     "a sequence model, size alone": (["model.name=lstm", "model.settings={}", "model.vectors="], "'vector_size' is 3; lstm"),
     "mathematics": (["data.language=math", "model.vocabulary=canonical"], "leaves of 'math' are no words"),
     "nothing to freeze": (["model.vectors=", "model.freeze_vectors=true"], "Name their file in 'model.vectors'"),

@@ -29,7 +29,7 @@ def read(path: Path, words: Set[str], size: int) -> dict[str, np.ndarray]:
     vectors: dict[str, np.ndarray] = {}
     number = 0
     for number, text in enumerate(formats.read_lines(path), 1):
-        line = text.rstrip(" \r\n")
+        line = text.rstrip()
         if number == 1 and _is_header(line, size, path):
             continue
         if line.count(" ") < size and line:

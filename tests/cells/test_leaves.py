@@ -42,6 +42,7 @@ def test_parameters_by_vector_size():
     assert plain["table"].shape == (5, 3) and projected["table"].shape == (5, 2)
     assert projected["projection.weight"].shape == (3, 2)
     assert projected["projection.weight"].abs().max() <= 2**-0.5 < 1 < projected["table"].abs().max()
+    assert all(torch.equal(projected[name], parameter) for name, parameter in encoder(2).named_parameters())
 
 
 @pytest.mark.parametrize("name", ["tree_smu", "tree_rnn_stack_released"])

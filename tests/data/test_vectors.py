@@ -14,7 +14,8 @@ GOOD = "the 0.5 -1e-3 2\nof 1 2 3\n"
 @pytest.mark.parametrize("name", ["a.txt", "a.vec", "a.txt.gz"])
 def test_vectors_of_the_words_of_the_data(tmp_path, name):
     text = (
-        "other 7 7 7\nthe 0.5 -1e-3 2\n\nNew York 4 5 6\n. . 1 1 1\na 1 2 2 2\ncafé 3 3 3 \r\n\xa0 8 8 8\nthe 9 9 9\nof 1 2 3"
+        "other 7 7 7\nroute 66 7 7 7\nthe old 7 7 7\nthe 0.5 -1e-3 2\n\nNew York 4 5 6\n. . 1 1 1\na 1 2 2 2\n"
+        "café 3 3 3 \r\n\xa0 8 8 8\nthe 9 9 9\nof 1 2 3"
     )
     (tmp_path / name).write_bytes(gzip.compress(text.encode()) if name.endswith("gz") else text.encode())
     expected = {
@@ -61,6 +62,7 @@ BROKEN = {
     "no word in common": (b"The 1 2 3\nOf 1 2 3\n", "a.txt: None of the 8 words"),
     "too few numbers": (b"x 1 2 3\nthe 1 2\n", "a.txt:2: The word has 2 numbers after it, separated by one space, but"),
     "too few, of a word that nobody needs": (b"the 1 2 3\nx 1 2\n", "a.txt:2: The word has 2 numbers"),
+    "counts in another line": (b"the 1 2 3\n2 3\n", "a.txt:2: The word has 1 numbers after it"),
     "a word without numbers": (b"the\n", "a.txt:1: The word has 0 numbers"),
     "too many numbers": (b"x 1 2 3\nthe 1 2 3 4\n", "a.txt:2: The word has 4 numbers after it"),
     "counts of another size": (b"2 300\n", "a.txt:1: The word has 300 numbers after it"),
