@@ -20,9 +20,12 @@ def report(
 ) -> None:
     """Print a table over runs: mean and sample standard deviation over seeds."""
     from dgl_treestack import atomic
+    from dgl_treestack.errors import ConfigurationError
     from dgl_treestack.results.report import csv, markdown, tabulate
 
     rows = tabulate(runs, metric, depths=depths)
+    if not any(title == "validation" or title.startswith("test") for row in rows for title in row):
+        raise ConfigurationError(f"The records of these runs have nothing that the metric {metric!r} measures.")
     if output:
         atomic.write_text(output.with_suffix(".md"), markdown(rows) + "\n")
         atomic.write_text(output.with_suffix(".csv"), csv(rows))

@@ -6,6 +6,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from dgl_treestack.errors import DataError
+from dgl_treestack.results.metrics import confusion
 from dgl_treestack.results.run_result import RunResult, by_config
 
 MAX_NUMBERS = 12  # classes, beyond which no numbers are printed into the matrix
@@ -16,8 +17,6 @@ def draw(runs: Sequence[RunResult]) -> Figure:
 
     Raises DataError for runs whose records have no classes.
     """
-    from sklearn.metrics import confusion_matrix
-
     groups = by_config(runs)
     figure = Figure(figsize=(0.6 + 4.2 * len(groups), 4.2), layout="constrained")
     panels = figure.subplots(1, len(groups), squeeze=False)[0]
@@ -26,8 +25,7 @@ def draw(runs: Sequence[RunResult]) -> Figure:
         rows = [row for run in group for row in run.test if row["label"] is not None and "predicted" in row]
         if not rows or not classes:
             raise DataError("Its test records have no labels and answers that are classes.", group[0].folder)
-        answers = [row["predicted"] for row in rows]
-        matrix = 100 * confusion_matrix([row["label"] for row in rows], answers, labels=list(classes), normalize="true")
+        matrix = confusion(rows, classes)
         axes.imshow(matrix, cmap="Blues", vmin=0, vmax=100)
         if len(classes) <= MAX_NUMBERS:
             for (label, answer), share in np.ndenumerate(matrix):

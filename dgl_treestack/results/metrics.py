@@ -44,6 +44,14 @@ def classification(rows: Sequence[Record]) -> dict[str, float]:
     return {"accuracy": records.accuracy(rows), "precision": 100 * precision, "recall": 100 * recall, "f1": 100 * f1}
 
 
+def confusion(rows: Sequence[Record], classes: Sequence[str]) -> np.ndarray:
+    """Return (K, K) how often label i is answered by class j, in per cent of the records of label i; 0 where there are none."""
+    from sklearn.metrics import confusion_matrix
+
+    labels, answers = ([row[name] for row in rows] for name in ("label", "predicted"))
+    return np.asarray(100 * confusion_matrix(labels, answers, labels=list(classes), normalize="true"))
+
+
 def root_accuracy(rows: Iterable[Record]) -> float:
     """Return the accuracy in per cent of the records of whole trees, without those of inner nodes and leaves."""
     return records.accuracy(row for row in rows if not row.get("node"))

@@ -242,7 +242,7 @@ def test_runs_with_other_depths_are_drawn_where_they_overlap(folders):
     assert lines["small (3 seeds)"] == [3, 4, 5]
     assert lines["other (3 seeds)"] == [1, 2, 3, 4, 5]
     atomic.write_json_lines(path, records.read(path)[:20])
-    with pytest.raises(DataError, match="30 equations"):
+    with pytest.raises(DataError, match="30 trees"):
         depth.draw([read(folders[0])])
 
 

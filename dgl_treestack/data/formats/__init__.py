@@ -155,9 +155,10 @@ def from_dict(data: dict[str, Any], source: str = "", signature: Signature = MAT
     """The example of one line, from values of the right types. Raises DataError or ExpressionError, without file and line."""
     if ("text" in data) == ("prefix" in data):
         raise DataError("Exactly one of the keys 'text' and 'prefix' gives the equation.")
-    if data.get("signature", signature.name) != signature.name:
+    language_of_line = data.get("signature", signature.name if signature.words else MATH.name)
+    if language_of_line != signature.name:
         raise DataError(
-            f"Its operators are those of {data['signature']!r}, not of {signature.name!r}. "
+            f"Its operators are those of {language_of_line!r}, not of {signature.name!r}. "
             "Give the run the language of the file, [data] language, or read it in Python: formats.read(path, signature)."
         )
     if "text" in data and signature.notation == "prefix":
