@@ -116,7 +116,8 @@ class OptimizerConfig:
 class ScheduleConfig:
     """Epochs and learning rate.
 
-    plateau: after this many epochs without a better validation accuracy, the learning rate is multiplied by factor.
+    plateau: after this many epochs without a better validation accuracy, or loss for `regression`, the learning rate is
+    multiplied by factor.
     early_stopping: after this many, training ends. 0 switches either off (as in Arabshahi; Mali halves on a plateau).
     """
 
