@@ -63,7 +63,7 @@ def some_trees():
         "20 arities": in_pairs(over_each_other(WIDE, [(f"f{arity}", arity) for arity in ARITIES], rng), rng),
         "any arity": in_pairs(over_each_other(ANY, [("f", arity) for arity in ARITIES], rng), rng),
         "chains": [chain(length) for length in (1, 7, 30)],
-        "one operator": over_each_other(BINARY, [("f", 2)] * 40, rng),
+        "one operator": over_each_other(BINARY, [("f", 2)] * 24, rng),
         "no operator": leaves(NO_OPERATOR, 6, rng),
         "leaves only": leaves(WIDE, 6, rng),
         "leaves among trees": [*leaves(BINARY, 2, rng), *over_each_other(BINARY, [("f", 2)] * 3, rng), *leaves(BINARY, 1, rng)],
@@ -74,7 +74,9 @@ TREES = some_trees()
 # Two models that sum children, and one without that form, whose weights in the n-ary form do not depend on their number
 OF_ANY_ARITY = {"tree_lstm_child_sum", "tree_smu_child_sum", "tree_rnn_second_order_bilinear"}
 
-over = pytest.mark.parametrize("language", TREES)
+over = pytest.mark.parametrize(
+    "language", [pytest.param(name, marks=pytest.mark.slow) if name == "any arity" else name for name in TREES]
+)
 some_models = pytest.mark.parametrize("name", ["tree_lstm", "tree_lstm_child_sum", "tree_smu"])
 
 
@@ -149,6 +151,7 @@ def assert_conforms_with_dropout(name, language, per_subtree):
     assert_conforms(cell, trees, batch, noise)
 
 
+@pytest.mark.slow
 @needs_compiler
 @over
 @some_models
