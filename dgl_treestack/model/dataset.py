@@ -14,6 +14,7 @@ from dgl_treestack.data.formats import Example
 from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.data.wellformed import NO_OPERATOR, check, check_one_root
 from dgl_treestack.errors import ConfigurationError, DataError, GraphError, VocabularyError, unknown
+from dgl_treestack.expression import Equation
 from dgl_treestack.expression.operators import MATH, Signature
 from dgl_treestack.propagate import Plans
 from dgl_treestack.tasks import Item, Task
@@ -139,7 +140,9 @@ def prepare(
         accepting = (i for i, head in enumerate(heads) if head.accepts(example))
         index = next(accepting, None) if task_name is None else names.index(task_name)
         if index is None:
-            message = f"{example.equation} fits none of the model's tasks ({', '.join(names)}). Give a task that accepts it."
+            kind = "a pair of trees" if isinstance(example.equation, Equation) else "a single tree"
+            found = f"{example.equation}, {kind}, fits none of the model's tasks ({', '.join(names)})."
+            message = f"{found} Give a task that accepts it."
             raise DataError(message, example.source or None)
         task.append(index)
     items = [heads[i].prepare(example) for i, example in zip(task, examples, strict=True)]
