@@ -26,7 +26,11 @@ def audit(
     from dgl_treestack import plots
     from dgl_treestack.audit import explanation, report, tables
     from dgl_treestack.audit.leakage import Fit
+    from dgl_treestack.errors import DataError
 
+    for file in files:
+        if file.removesuffix(".gz").endswith((".tsv", ".txt")):
+            raise DataError("`audit` judges equations, in .jsonl or .json files; trees of other languages it cannot.", file)
     if explain:
         explanations = [explanation.explain(example) for example in explanation.find(files, explain)]
         print_json(explanations) if json else print("\n\n".join(map(explanation.describe, explanations)))

@@ -36,7 +36,8 @@ def scores(model, dataset, chosen=None, signals=()):
     with torch.no_grad():
         output = model(batch, signals=signals, keep=True).tolist()
     indices = range(len(dataset)) if chosen is None else chosen
-    return [model.record(dataset, i, value)["score"] for i, value in zip(indices, output, strict=True)], batch
+    rows = [(dataset.examples[i], dataset.items[i], dataset.task[i], value) for i, value in zip(indices, output, strict=True)]
+    return [model.record(*row)["score"] for row in rows], batch
 
 
 @every_checkpoint

@@ -157,8 +157,9 @@ def from_dict(data: dict[str, Any], source: str = "", signature: Signature = MAT
         raise DataError("Exactly one of the keys 'text' and 'prefix' gives the equation.")
     language_of_line = data.get("signature", signature.name if signature.words else MATH.name)
     if language_of_line != signature.name:
+        only = ", the language of audit, verify and complete" if signature.name == MATH.name else ""
         raise DataError(
-            f"Its operators are those of {language_of_line!r}, not of {signature.name!r}. "
+            f"Its operators are those of {language_of_line!r}, not of {signature.name!r}{only}. "
             "Give the run the language of the file, [data] language, or read it in Python: formats.read(path, signature)."
         )
     if "text" in data and signature.notation == "prefix":
