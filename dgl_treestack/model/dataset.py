@@ -48,20 +48,20 @@ class Dataset:
 
     def with_targets(self) -> "Dataset":
         """Return the data set of the outputs whose targets are known, and the examples that have any."""
-        known = np.isfinite(self.targets)
-        if known.all():
+        has_target = np.isfinite(self.targets)
+        if has_target.all():
             return self
-        example_of_output = np.repeat(np.arange(len(self)), np.diff(self.offsets))[known]
+        example_of_output = np.repeat(np.arange(len(self)), np.diff(self.offsets))[has_target]
         chosen, counts = np.unique(example_of_output, return_counts=True)
         return Dataset(
             [self.examples[i] for i in chosen],
             [self.items[i] for i in chosen],
             self.forest.select(chosen),
             offsets=np.array([0, *np.cumsum(counts)], dtype=np.int64),
-            nodes=self.nodes[known],
-            sides=self.sides[known],
-            targets=self.targets[known],
-            task=self.task[known],
+            nodes=self.nodes[has_target],
+            sides=self.sides[has_target],
+            targets=self.targets[has_target],
+            task=self.task[has_target],
         )
 
     def batch(
@@ -141,8 +141,9 @@ def prepare(
         index = next(accepting, None) if task_name is None else names.index(task_name)
         if index is None:
             kind = "a pair of trees" if isinstance(example.equation, Equation) else "a single tree"
-            found = f"{example.equation}, {kind}, fits none of the model's tasks ({', '.join(names)})."
-            message = f"{found} Give a task that accepts it."
+            message = (
+                f"{example.equation}, {kind}, fits none of the model's tasks ({', '.join(names)}). Give one that accepts it."
+            )
             raise DataError(message, example.source or None)
         task.append(index)
     items = [heads[i].prepare(example) for i, example in zip(task, examples, strict=True)]

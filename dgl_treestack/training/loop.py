@@ -15,12 +15,12 @@ import numpy as np
 import torch
 from tqdm.auto import tqdm
 
-from dgl_treestack import atomic, cells
+from dgl_treestack import atomic
 from dgl_treestack.data import formats, records
 from dgl_treestack.data.formats import Example
 from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.encoders import Encoder
-from dgl_treestack.errors import CheckpointError, ConfigurationError, DataError, DivergenceError
+from dgl_treestack.errors import CheckpointError, ConfigurationError, DivergenceError
 from dgl_treestack.expression import language
 from dgl_treestack.expression.operators import Signature
 from dgl_treestack.model.dataset import Batch, Dataset
@@ -28,7 +28,6 @@ from dgl_treestack.model.model import Model
 from dgl_treestack.model.tree_dataset import TreeDataset
 from dgl_treestack.processes import Watch, watch_signals
 from dgl_treestack.propagate.compiled.library import unavailable
-from dgl_treestack.resources import find_data
 from dgl_treestack.runs import evaluation
 from dgl_treestack.runs.configuration import RunConfig
 from dgl_treestack.runs.run import Run, build_model, write_weights
@@ -63,14 +62,18 @@ class Training:
         self.language = run.language if run.has_description() else language.find(config.data.language)
         train_examples, validation_examples = (self._examples(kind, data or {}) for kind in ("train", "validation"))
         vocabulary = run.vocabulary if run.has_description() else _vocabulary(config, self.language, train_examples)
-        vector_of: Mapping[str, np.ndarray] = {}
+        vector_of_word: Mapping[str, np.ndarray] = {}
         if config.model.vectors and not run.last.exists():  # a checkpoint has the table
-            from dgl_treestack.training import vectors
+            from dgl_treestack.training import words
 
-            vocabulary, vector_of = vectors.read(config, self.language, vocabulary, validation_examples)
-        self.words_with_vector = len(vector_of)
+            vocabulary, vector_of_word = words.read_vectors(config, self.language, vocabulary, validation_examples)
+        self.words_with_vector = len(vector_of_word)
         self.model = build_model(config.model, vocabulary, self.language)
-        self._set_initial_values(vector_of)
+        self.model.reset_parameters(torch_generator(seed, "initial values"))
+        if config.model.vectors:
+            from dgl_treestack.training import words
+
+            words.set_vectors(self.model, vector_of_word, freeze=config.model.freeze_vectors)
         self.model.to(self.device)
         self.train_set: Dataset = self.model.prepare(train_examples).with_targets()
         self.validation_set: Dataset = self.model.prepare(validation_examples).with_targets()
@@ -84,16 +87,6 @@ class Training:
         recorded = run.environment if run.has_description() else {}
         self.engine = choose_engine(config, self.model, self.train_set, recorded, self.device)
         self.progress = state.load(run.last, self.model, self.adam) if run.last.exists() else Progress()
-
-    def _set_initial_values(self, vector_of: Mapping[str, np.ndarray]) -> None:
-        """Draw the parameters, then set the rows of words with a vector. Raises ConfigurationError if the cell has no table."""
-        self.model.reset_parameters(torch_generator(self.seed, "initial values"))
-        if not self.config.model.vectors:
-            return
-        table = cells.leaf_encoder(self.model.tree_cell).table
-        table.requires_grad_(not self.config.model.freeze_vectors)
-        for word, vector in vector_of.items():
-            table.data[self.model.vocabulary.row("Word", word)] = torch.from_numpy(vector)
 
     def _examples(self, kind: Kind, data: DataSets) -> list[Example]:
         """The labelled examples of the configured depths, from `data` or the configuration's files."""
@@ -115,8 +108,8 @@ class Training:
         message = "%s: %d training, %d validation equations"
         self.log.info(message, self.run.folder.name, len(self.train_set), len(self.validation_set))
         if self.words_with_vector:
-            words, file = len(self.model.vocabulary) - 1, config.model.vectors
-            self.log.info("%d of %d words of the vocabulary have a vector in %s", self.words_with_vector, words, file)
+            counts = self.words_with_vector, len(self.model.vocabulary) - 1
+            self.log.info("%d of %d words of the vocabulary have a vector in %s", *counts, config.model.vectors)
         atomic.write_json_lines(self.run.metrics, progress.rows)
         with watch_signals() as watch, ExitStack() as stack:
             gc.collect()
@@ -234,26 +227,18 @@ class Training:
 
 
 def _vocabulary(config: RunConfig, signature: Signature, examples: Sequence[Example]) -> Vocabulary:
-    """The vocabulary of a new run: a preset, the words of a `.txt` file, or those of the training examples.
-
-    Raises ConfigurationError, DataError.
-    """
+    """The vocabulary of a new run: a preset, or one of words. Raises ConfigurationError, DataError."""
     name = config.model.vocabulary
-    if signature.words != (name == "train" or name.endswith(".txt")):
-        reason = "leaves are words" if signature.words else "leaves are numbers and variables"
-        words = "'train', the words of the training data, or a .txt file with a word per line"
-        remedy = words if signature.words else "a preset, such as 'canonical'"
+    if signature.words:
+        from dgl_treestack.training import words
+
+        return words.build_vocabulary(config, signature, examples)
+    if name == "train" or name.endswith(".txt"):
         raise ConfigurationError(
-            f"'model.vocabulary' is {name!r}, but in the language {signature.name!r} {reason}. Set {remedy}."
+            f"'model.vocabulary' is {name!r}, but in the language {signature.name!r} leaves are numbers and variables. "
+            "Set a preset, such as 'canonical'."
         )
-    if not signature.words:
-        return Vocabulary.preset(name)
-    if name == "train":
-        return Vocabulary.of_words(text for example in examples for _, _, text in example.equation.leaves())
-    lines = [line.strip() for line in formats.read_lines(find_data(name))]
-    if not any(lines):
-        raise DataError("The file has no words. Write one per line.", name)
-    return Vocabulary.of_words(filter(None, lines))
+    return Vocabulary.preset(name)
 
 
 def choose_engine(
