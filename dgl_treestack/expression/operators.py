@@ -61,6 +61,7 @@ class Signature:
     text, instead of the classes of mathematics. notation: of texts: `infix`, `prefix`, or one of `expression.brackets` and
     `expression.constituents`. classes: names of the labels, for classification; none if labels are 0 and 1. class_of_label:
     pairs of another label that files may have and its class, or `UNKNOWN`. numeric: whether labels are numbers, for regression.
+    leaf_value: (text, index of a point) -> value of a leaf there, for signals at nodes in a language of words.
     """
 
     name: str
@@ -71,6 +72,7 @@ class Signature:
     classes: tuple[str, ...] = ()
     class_of_label: tuple[tuple[str, str], ...] = ()
     numeric: bool = False
+    leaf_value: Callable[[str, int], complex] | None = field(default=None, compare=False, repr=False)
 
     @cached_property
     def names(self) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -22,6 +22,9 @@ from dgl_treestack.propagate import ENGINES, compute, draw_noise, propagate
 from dgl_treestack.tasks import Item, NodeStates, Task
 from dgl_treestack.tasks import tasks as task_table
 
+if TYPE_CHECKING:
+    from dgl_treestack.model.signals import NodeSignals
+
 MASKS = ("node", "subtree")
 SCORED_AT_ONCE = 256  # equations
 
@@ -30,6 +33,7 @@ class Model(nn.Module):
     """A cell, or an encoder, with the heads of its tasks; an example belongs to the first task that accepts it.
 
     masks: dropout is drawn per `node`, or per distinct `subtree` of a batch, so that equal subtrees are computed once.
+    signals: losses at nodes, for training only.
     """
 
     def __init__(
@@ -40,6 +44,7 @@ class Model(nn.Module):
         signature: Signature = MATH,
         *,
         masks: str = "node",
+        signals: "NodeSignals | None" = None,
     ):
         super().__init__()
         if masks not in MASKS:
@@ -47,6 +52,7 @@ class Model(nn.Module):
         self.masks = masks
         self.cell = cell
         self.heads: Mapping[str, Task] = nn.ModuleDict({head.name: head for head in heads})  # type: ignore[assignment]
+        self.signals = signals
         self.vocabulary, self.signature = vocabulary, signature
 
     @classmethod
@@ -60,14 +66,17 @@ class Model(nn.Module):
         *,
         masks: str = "node",
         class_weights: Mapping[str, float] | None = None,
+        heads: Mapping[str, Mapping[str, Any]] | None = None,
+        signals: Mapping[str, Any] | None = None,
         seed: int | None = None,
         **cell: Any,
     ) -> "Model":
         """Return a model by the name or the class of its cell, or the name of an encoder, and the names of its tasks.
 
-        vocabulary: or the name of a preset. class_weights: of the loss, for classification. seed: of the initial values;
-        without it parameters are uninitialised until `reset_parameters` or `load_state_dict`. cell: dropout, share, input_size,
-        vector_size, and the settings of the cell.
+        vocabulary: or the name of a preset. class_weights: of the loss, for classification. heads: settings of heads, by task.
+        signals: settings of `NodeSignals`, None for none. seed: of the initial values; without it parameters are uninitialised
+        until `reset_parameters` or `load_state_dict`. cell: dropout, share, input_size, vector_size, and the settings of the
+        cell.
         Raises ConfigurationError, VocabularyError.
 
         >>> Model.build("tree_smu", hidden=20, stack_size=3, seed=0)  # doctest: +SKIP
@@ -95,7 +104,17 @@ class Model(nn.Module):
             raise ConfigurationError(unknown("model", str(name), [*cells.models(), *encoders.encoders()]))
         else:
             module = cells.build(name, signature.inner, len(vocabulary), hidden, **cell)
-        model = cls(module, [task_table()[task].build(hidden, signature) for task in tasks], vocabulary, signature, masks=masks)
+        heads, slots = heads or {}, getattr(module, "slots", 1)
+        for task in heads:
+            if task not in tasks:
+                raise ConfigurationError("Settings of a head: " + unknown("task", task, tasks))
+        built = [task_table()[task].with_settings(hidden, signature, slots, heads.get(task, {})) for task in tasks]
+        losses = None
+        if signals:
+            from dgl_treestack.model.signals import NodeSignals
+
+            losses = NodeSignals(hidden, **{"slots": slots, **signals})
+        model = cls(module, built, vocabulary, signature, masks=masks, signals=losses)
         if class_weights:
             for head in model.heads.values():
                 head.set_class_weights(class_weights)
@@ -115,6 +134,8 @@ class Model(nn.Module):
         self.cell.reset_parameters(generator)
         for head in self.heads.values():
             head.reset_parameters(generator)
+        if self.signals is not None:
+            self.signals.reset_parameters(generator)
 
     def prepare(self, examples: Sequence[Example], task_name: str | None = None) -> Dataset:
         """Prepare examples for this model. task_name: the task of all of them, by default the first that accepts an example.
@@ -186,25 +207,39 @@ class Model(nn.Module):
         if not isinstance(batch, Batch):
             tokens = self.cell.leaves if isinstance(self.cell, Encoder) else self.cell.tokens
             batch = Batch.of_graph(batch, list(self.heads.values()), task, self.signature, tokens)
+        return self.outputs(self.node_states(batch, engine, signals, generator, keep=keep), batch)
+
+    def node_states(
+        self,
+        batch: Batch,
+        engine: str = "levels",
+        signals: Sequence[str] = (),
+        generator: torch.Generator | None = None,
+        *,
+        keep: bool = False,
+    ) -> NodeStates:
+        """Return a function from indices of nodes of a batch (...) to their states h (..., H). Arguments as of `forward`."""
         if engine not in ENGINES:
             raise ConfigurationError(unknown("engine", engine, ENGINES))
         if isinstance(self.cell, Encoder):
             if signals:
                 raise ConfigurationError(f"A sequence or attention model has no signals, such as {signals[0]!r}.")
-            h: NodeStates = partial(self.cell, batch.trees, signature=self.signature, generator=generator)
-        else:
-            source = batch.graph if engine == "topo" else batch.trees
-            noise = None
-            if self.training:
-                per_subtree = self.masks == "subtree"
-                generator = generator or torch.default_generator
-                noise = draw_noise(self.cell, source, generator, per_subtree=per_subtree, signature=self.signature)
-            states = compute(
-                source, self.cell, engine=engine, signature=self.signature, signals=signals, noise=noise, plans=batch.plans
-            )
-            if keep or signals:
-                states.put_on(batch.graph)
-            h = partial(states.of, "h")
+            return partial(self.cell, batch.trees, signature=self.signature, generator=generator)
+        source = batch.graph if engine == "topo" else batch.trees
+        noise = None
+        if self.training:
+            per_subtree = self.masks == "subtree"
+            generator = generator or torch.default_generator
+            noise = draw_noise(self.cell, source, generator, per_subtree=per_subtree, signature=self.signature)
+        states = compute(
+            source, self.cell, engine=engine, signature=self.signature, signals=signals, noise=noise, plans=batch.plans
+        )
+        if keep or signals:
+            states.put_on(batch.graph)
+        return partial(states.of, "h")
+
+    def outputs(self, h: NodeStates, batch: Batch) -> Tensor:
+        """Return the outputs of all trees, (B,) or (B, K), from the states of their nodes."""
         return self._by_task(batch, lambda head, trees: head(h, batch.roots[trees], batch.sides[trees]))
 
     def losses(self, output: Tensor, batch: Batch) -> Tensor:

@@ -32,7 +32,9 @@ _RANGES: tuple[tuple[str, float, float], ...] = (
     ("optimizer.beta2", 0, 1),
     ("optimizer.epsilon", 0, math.inf),
     ("optimizer.weight_decay", 0, math.inf),
+    ("optimizer.clip", 0, math.inf),
     ("schedule.epochs", 0, math.inf),
+    ("schedule.warmup", 0, math.inf),
     ("schedule.plateau", 0, math.inf),
     ("schedule.factor", 0, 1.000001),
     ("schedule.early_stopping", 0, math.inf),
@@ -53,6 +55,7 @@ class ModelConfig:
     values of the table; empty for none. vector_size: numbers per row of the table, 0 for as many as `hidden`. freeze_vectors:
     whether the table keeps its first values. tasks: an equation belongs to the first that accepts it. class_weights: of the
     loss by class, 1 for those not named. settings: arguments of the model's class besides the common ones, such as stack_size.
+    heads: arguments of a task's class, by task.
     """
 
     name: str
@@ -67,6 +70,23 @@ class ModelConfig:
     tasks: tuple[str, ...] = ("verification",)
     class_weights: dict[str, float] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
+    heads: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class SignalsConfig:
+    """Losses at nodes, in training only: weights, 0 for none, and settings of `NodeSignals`.
+
+    slots: parts of h that the value network reads one by one; 0 for as many as the cell has.
+    """
+
+    value: float = 0.0
+    equivalence: float = 0.0
+    points: int = 8
+    slots: int = 0
+    width: int = 32
+    rows: int = 512
+    temperature: float = 0.1
 
 
 @dataclass(frozen=True)
@@ -78,7 +98,7 @@ class DataConfig:
     train, validation, test: files for training, for selecting the best weights, and for evaluating them at the end.
     max_depth, min_depth: depths of the training and validation equations; a max_depth of 0 is no limit. percent: share of the
     training equations, selected by pair; a larger share contains every smaller one. group_by: the measure of a tree by which
-    curves and tables group, see `records.measure`.
+    curves and tables group, see `records.measure`. pairs_together: whether the members of a pair follow each other in training.
     """
 
     language: str = "math"
@@ -89,6 +109,7 @@ class DataConfig:
     min_depth: int = 0
     percent: float = 100.0
     group_by: Literal["depth", "size", "operators"] = "depth"
+    pairs_together: bool = False
 
     @property
     def depths(self) -> range:
@@ -101,7 +122,8 @@ class OptimizerConfig:
     """Adam, with weight decay added to the gradient.
 
     gradients: zeroing sets a gradient to `none`, so that parameters of an operator that is not in the batch stay unchanged, or
-    to `zeros`, so that a parameter, once used, is updated at every step, as in the authors' training.
+    to `zeros`, so that a parameter, once used, is updated at every step, as in the authors' training. clip: maximum norm of the
+    gradient, 0 for no limit.
     """
 
     learning_rate: float = 1e-3
@@ -110,6 +132,7 @@ class OptimizerConfig:
     epsilon: float = 1e-8
     weight_decay: float = 1e-5
     gradients: Literal["none", "zeros"] = "none"
+    clip: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -119,12 +142,23 @@ class ScheduleConfig:
     plateau: after this many epochs without a better validation accuracy, or loss for `regression`, the learning rate is
     multiplied by factor.
     early_stopping: after this many, training ends. 0 switches either off (as in Arabshahi; Mali halves on a plateau).
+    warmup: steps in which the learning rate rises linearly to its value. decay: `cosine`, from there to zero at the last step.
     """
 
     epochs: int = 100
     plateau: int = 0
     factor: float = 0.5
     early_stopping: int = 0
+    warmup: int = 0
+    decay: Literal["none", "cosine"] = "none"
+
+    def rate_factor(self, step: int, steps: int) -> float:
+        """The factor of the learning rate at a step of the run, from 0. steps: of an epoch."""
+        if step < self.warmup:
+            return (step + 1) / self.warmup
+        if self.decay == "none":
+            return 1.0
+        return 0.5 + 0.5 * math.cos(math.pi * (step - self.warmup) / max(1, self.epochs * steps - self.warmup))
 
 
 @dataclass(frozen=True)
@@ -140,6 +174,7 @@ class RunConfig:
     data: DataConfig = DataConfig()
     optimizer: OptimizerConfig = OptimizerConfig()
     schedule: ScheduleConfig = ScheduleConfig()
+    signals: SignalsConfig = SignalsConfig()
     batch_size: int = 32
     engine: Literal["levels", "topo"] = "levels"
     compile: Literal["auto", "on", "off"] = "auto"

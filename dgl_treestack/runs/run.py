@@ -18,6 +18,7 @@ import platform
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -31,7 +32,7 @@ from dgl_treestack.expression import language
 from dgl_treestack.expression.operators import MATH, Signature
 from dgl_treestack.resources import BUNDLED, find_data, sha256, versions
 from dgl_treestack.runs import configuration
-from dgl_treestack.runs.configuration import ModelConfig, RunConfig
+from dgl_treestack.runs.configuration import ModelConfig, RunConfig, SignalsConfig
 
 if TYPE_CHECKING:
     import torch
@@ -134,7 +135,7 @@ class Run:
         import torch
 
         tensors, _ = read_weights(self.best)
-        model = build_model(self.config.model, self.vocabulary, self.language)
+        model = build_model(self.config.model, self.vocabulary, self.language, self.config.signals)
         load_into(model, tensors, self.best)
         return model.to(dtype or torch.float32).eval()
 
@@ -217,10 +218,15 @@ class Run:
         return sources
 
 
-def build_model(config: ModelConfig, vocabulary: Vocabulary | None = None, signature: Signature = MATH) -> "Model":
+def build_model(
+    config: ModelConfig,
+    vocabulary: Vocabulary | None = None,
+    signature: Signature = MATH,
+    signals: SignalsConfig | None = None,
+) -> "Model":
     """Return the model of a configuration, its parameters uninitialised. Raises ConfigurationError, VocabularyError.
 
-    vocabulary: by default the preset of the configuration.
+    vocabulary: by default the preset of the configuration. signals: losses at nodes; none without.
     """
     from dgl_treestack.model.model import Model
 
@@ -231,7 +237,10 @@ def build_model(config: ModelConfig, vocabulary: Vocabulary | None = None, signa
         "share": config.share,
         "vector_size": config.vector_size,
         "class_weights": config.class_weights,
+        "heads": config.heads,
     }
+    if signals and (signals.value or signals.equivalence):
+        common["signals"] = {name: value for name, value in asdict(signals).items() if name != "slots" or value}
     return Model.build(config.name, config.hidden, vocabulary, config.tasks, signature, **common, **config.settings)
 
 

@@ -7,6 +7,7 @@ entry point of the group `dgl_treestack.tasks` in their package, which names the
 import abc
 import importlib
 import importlib.metadata
+import inspect
 import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from torch import Tensor, nn
 
 from dgl_treestack.cells import draw_linear
 from dgl_treestack.data.formats import Example
-from dgl_treestack.errors import ConfigurationError
+from dgl_treestack.errors import ConfigurationError, unknown
 from dgl_treestack.expression import Expression
 from dgl_treestack.expression.operators import Signature
 
@@ -56,9 +57,25 @@ class Task(nn.Module, abc.ABC):
     selects_by_loss: ClassVar[bool] = False
 
     @classmethod
-    def build(cls, hidden: int, language: Signature) -> Self:
-        """Return the task for trees of a language. Raises ConfigurationError if it does not fit the language."""
-        return cls(hidden)
+    def build(cls, hidden: int, language: Signature, **settings: Any) -> Self:
+        """Return the task for trees of a language. Raises ConfigurationError if it does not fit the language.
+
+        settings: keyword-only arguments of the class.
+        """
+        return cls(hidden, **settings)
+
+    @classmethod
+    def with_settings(cls, hidden: int, language: Signature, slots: int, settings: Mapping[str, Any]) -> Self:
+        """Return the task with the settings of a configuration, and the slots of the cell as the default of its own.
+
+        Raises ConfigurationError for an unknown setting.
+        """
+        parameters = inspect.signature(cls.__init__).parameters.values()
+        allowed = [parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
+        for key in settings:
+            if key not in allowed:
+                raise ConfigurationError(f"Task {cls.name!r}: " + unknown("setting of the head", key, allowed))
+        return cls.build(hidden, language, **({"slots": slots} if "slots" in allowed else {}) | dict(settings))
 
     def set_class_weights(self, weights: Mapping[str, float]) -> None:
         """Weigh the loss of every class, 1 for those not named. Raises ConfigurationError for a task without classes."""

@@ -35,10 +35,10 @@ class Classification(Task):
         self.register_buffer("class_weights", None, persistent=False)
 
     @classmethod
-    def build(cls, hidden: int, language: Signature) -> Self:
+    def build(cls, hidden: int, language: Signature, **settings: Any) -> Self:
         if not language.classes:
             raise ConfigurationError(f"The language {language.name!r} has no classes, which the task {cls.name!r} predicts.")
-        return cls(hidden, language.classes)
+        return cls(hidden, language.classes, **settings)
 
     def set_class_weights(self, weights: Mapping[str, float]) -> None:
         for name, weight in weights.items():

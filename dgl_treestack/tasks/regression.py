@@ -1,6 +1,6 @@
 """Regression: which number belongs to a tree?"""
 
-from typing import Self
+from typing import Any, Self
 
 from torch import Tensor, nn
 
@@ -30,12 +30,12 @@ class Regression(Task):
         self.decoder = nn.Linear(hidden, 1)
 
     @classmethod
-    def build(cls, hidden: int, language: Signature) -> Self:
+    def build(cls, hidden: int, language: Signature, **settings: Any) -> Self:
         if not language.numeric:
             raise ConfigurationError(
                 f'The labels of the language {language.name!r} are no numbers, as {cls.name!r} needs them: classes = "numbers".'
             )
-        return cls(hidden)
+        return cls(hidden, **settings)
 
     def accepts(self, example: Example) -> bool:
         return not isinstance(example.equation, Equation)

@@ -9,7 +9,7 @@ import logging
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
@@ -17,6 +17,7 @@ from tqdm.auto import tqdm
 
 from dgl_treestack import atomic
 from dgl_treestack.data import formats, records
+from dgl_treestack.data.forest import Forest
 from dgl_treestack.data.formats import Example
 from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.encoders import Encoder
@@ -33,6 +34,9 @@ from dgl_treestack.runs.configuration import RunConfig
 from dgl_treestack.runs.run import Run, build_model, write_weights
 from dgl_treestack.training import state
 from dgl_treestack.training.state import NamedAdam, Progress, numpy_generator, torch_generator
+
+if TYPE_CHECKING:
+    from dgl_treestack.truth.subtrees import Targets
 
 logger = logging.getLogger(__name__)
 LONG = 10_000  # minimum steps for which compiling pays: it takes up to two minutes, once, and is cached on disk
@@ -68,7 +72,7 @@ class Training:
 
             vocabulary, vector_of_word = words.read_vectors(config, self.language, vocabulary, validation_examples)
         self.words_with_vector = len(vector_of_word)
-        self.model = build_model(config.model, vocabulary, self.language)
+        self.model = build_model(config.model, vocabulary, self.language, config.signals)
         self.model.reset_parameters(torch_generator(seed, "initial values"))
         if config.model.vectors:
             from dgl_treestack.training import words
@@ -80,6 +84,11 @@ class Training:
         for kind, dataset in (("train", self.train_set), ("validation", self.validation_set)):
             if not len(dataset):
                 raise ConfigurationError(f"'data.{kind}' of {config.name!r} has no labels for the tasks of the model.")
+        self.targets: Targets | None = None
+        if self.model.signals is not None:
+            from dgl_treestack.truth.subtrees import targets_of
+
+            self.targets = targets_of(self.train_set.forest, config.signals.points)
         # decay would move the vector of a word to zero as fast as the learning rate allows, while no batch has the word
         undecayed = ["cell.leaves.table"] if config.model.vectors else []
         self.adam = NamedAdam(self.model, config.optimizer, undecayed)
@@ -125,7 +134,7 @@ class Training:
     def _run_epoch(self, watch: Watch) -> None:
         """Run the remaining steps of an epoch. After a signal, save the run and raise Interrupted."""
         config, progress, size = self.config, self.progress, self.config.batch_size
-        order = numpy_generator(self.seed, "order", progress.epoch).permutation(len(self.train_set))
+        order = self._order(numpy_generator(self.seed, "order", progress.epoch))
         title = f"{self.run.folder.name} epoch {progress.epoch + 1}/{config.schedule.epochs}"
         validated = f", validation {progress.rows[-1]['validation_accuracy']:.1f} %" if progress.rows else ""
         total, disable = math.ceil(len(order) / size), True if self.quiet else None
@@ -141,6 +150,15 @@ class Training:
                 if progress.step % config.checkpoint_steps == 0:
                     self.save()
 
+    def _order(self, generator: np.random.Generator) -> np.ndarray:
+        """The order of the training examples in an epoch."""
+        if not self.config.data.pairs_together:
+            return generator.permutation(len(self.train_set))
+        group_of_pair: dict[str, int] = {}
+        examples = enumerate(self.train_set.examples)
+        groups = [group_of_pair.setdefault(example.pair or f"/{i}", len(group_of_pair)) for i, example in examples]
+        return generator.permutation(len(group_of_pair))[groups].argsort(kind="stable")
+
     def _step(self, batch: Batch, positions: np.ndarray) -> None:
         """Run one step: forward, loss, backward, optimizer. positions: of the batch's examples in the training set.
 
@@ -148,9 +166,14 @@ class Training:
         """
         progress = self.progress
         generator = torch_generator(self.seed, "dropout", progress.epoch, progress.step)
-        output = self.model(batch, self.engine, generator=generator)
+        forest = batch.trees  # an engine may replace it by a graph
+        h = self.model.node_states(batch, self.engine, generator=generator)
+        output = self.model.outputs(h, batch)
         losses = self.model.losses(output, batch)
         loss = losses.mean()
+        if self.model.signals is not None and self.targets is not None and isinstance(forest, Forest):
+            source = numpy_generator(self.seed, "signals", progress.epoch, progress.step)
+            loss = loss + self.model.signals(h, forest, self.targets, source)
         self.adam.zero()
         loss.backward()
         gradients = [parameter.grad for parameter in self.model.parameters() if parameter.grad is not None]
@@ -163,7 +186,10 @@ class Training:
                 f"The loss of {self.run.folder.name} is {loss.item()}, its gradient {norm.item()}, "
                 f"in epoch {progress.epoch + 1}, step {progress.step + 1}. Batch: {shown}."
             )
-        self.adam.step()
+        if 0 < self.config.optimizer.clip < norm:
+            torch._foreach_mul_(gradients, self.config.optimizer.clip / norm)
+        steps = math.ceil(len(self.train_set) / self.config.batch_size)
+        self.adam.step(self.config.schedule.rate_factor(progress.epoch * steps + progress.step, steps))
         progress.step += 1
         progress.seen += len(losses)
         progress.loss_sum += float(losses.detach().sum())

@@ -62,8 +62,8 @@ class NamedAdam:
                 parameter.grad.zero_()
 
     @torch.no_grad()
-    def step(self) -> None:
-        """Update every parameter that has a gradient."""
+    def step(self, factor: float = 1.0) -> None:
+        """Update every parameter that has a gradient. factor: of the learning rate, at this step."""
         gradients = {i: parameter.grad for i, parameter in enumerate(self.parameters) if parameter.grad is not None}
         if not gradients:
             return
@@ -80,7 +80,7 @@ class NamedAdam:
                 first,
                 second,
                 [self.step_of[i] for i in group],
-                lr=self.learning_rate,
+                lr=self.learning_rate * factor,
                 beta1=self.config.beta1,
                 beta2=self.config.beta2,
                 weight_decay=decay,

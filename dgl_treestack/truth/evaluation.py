@@ -101,13 +101,12 @@ class Value:
         self.number: np.ndarray
         self.doubt: np.ndarray
         if text is None:
-            self.number, self.doubt = _apply(name, [c.number for c in children], [c.doubt for c in children])
+            self.number, self.doubt = apply(name, [c.number for c in children], [c.doubt for c in children])
         elif name == "Symbol":
             self.number = np.array([value_of(text, point) for point in range(POINTS)])
             self.doubt = np.zeros(POINTS, bool)
         else:
-            constant = _CONSTANTS[name] if name in _CONSTANTS else float(fraction_of(name, text))
-            self.number, self.doubt = _settle(np.full(POINTS, constant, complex), np.zeros(POINTS, bool))
+            self.number, self.doubt = settle(np.full(POINTS, constant_of(name, text), complex), np.zeros(POINTS, bool))
         if self.constant and self.doubt[0]:  # one exact evaluation pays: cos(pi) and 1 - 1 are frequent
             value = ExactEvaluation(BUDGET).value(self, 0)
             self.number = np.full(POINTS, np.nan if value is None else complex(value), complex)
@@ -161,7 +160,12 @@ _SATURATED = 6.0
 _CONSTANTS = {"Pi": np.pi, "Exp1": np.e, "NaN": np.nan, "Infinity": np.nan}
 
 
-def _apply(name: str, arguments: Sequence[np.ndarray], doubts: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+def constant_of(kind: str, text: str) -> float:
+    """Return the value of a leaf that is no variable; NaN if it is undefined."""
+    return _CONSTANTS[kind] if kind in _CONSTANTS else float(fraction_of(kind, text))
+
+
+def apply(name: str, arguments: Sequence[np.ndarray], doubts: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     """Return the value of an operator at every point, and where it is doubtful, from the values and doubts of its children.
 
     Raises ExpressionError for an operator without numeric value.
@@ -182,7 +186,7 @@ def _apply(name: str, arguments: Sequence[np.ndarray], doubts: Sequence[np.ndarr
         else:  # NumPy's nan**0 is 1
             undefined = np.isnan(arguments[0] if len(arguments) == 1 else arguments[0] + arguments[1])
         number[undefined] = np.nan
-        return _settle(number, doubt)
+        return settle(number, doubt)
 
 
 def _doubt_arguments(name: str, arguments: Sequence[np.ndarray], number: np.ndarray, doubt: np.ndarray) -> None:
@@ -216,7 +220,7 @@ def _near_cut(x: np.ndarray, axis: str, low: float, high: float) -> np.ndarray:
     return (exactly & ~free) | (on_axis & ends)
 
 
-def _settle(number: np.ndarray, doubt: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def settle(number: np.ndarray, doubt: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Drop rounding noise from real and imaginary parts; mark out-of-range values undefined and untrusted ones doubtful."""
     number = np.ascontiguousarray(number)
     with np.errstate(all="ignore"):

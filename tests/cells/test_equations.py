@@ -279,9 +279,29 @@ def mi_tree_lstm(n, integration="general", stack_size=0, **settings):
     return with_stack(n, *lstm(n, sigmoid(i), sigmoid(o), tanh(u) * n.noise["u"], f), stack_size, **settings)
 
 
+def tree_slots(n, slots=0, inner=0, mixed=False, normalise=True, layers=2, shared=True):
+    slots = slots or 2  # the largest number that leaves two numbers per slot
+    children = [h.reshape(slots, -1) for h in n.each("h")]
+    dropped, h = n.noise["h"].reshape(slots, -1), []
+    for k in range(slots):
+        own = "" if shared else str(k)
+        parts = [cat([child[k], child.mean(0)]) if mixed else child[k] for child in children]
+        x = cat([n.joined(parts), n.input])
+        y = n.affine(f"skip{own}", x)
+        if layers == 2:
+            up = n.affine(f"up{own}", x)
+            a, b = up[: len(up) // 2], up[len(up) // 2 :]
+            y = y + n.affine(f"down{own}", a * sigmoid(a) * b)
+        y = y * dropped[k]
+        h.append(y / (y.square().mean() + 1e-6).sqrt() if normalise else y)
+    return {"h": cat(h)}, {}
+
+
 MALI = (mi_tree_lstm, mtree_lstm, mtree_rnn, tree_rnn_second_order)
 STACKS = (tree_lstm_two_stacks, tree_queue, tree_rnn_scalar_stack, tree_rnn_stack, tree_rnn_stack_released, tree_smu)
-EQUATIONS = {function.__name__: function for function in (tree_lstm, tree_rnn, *STACKS, *MALI)}  # by the file of the class
+EQUATIONS = {
+    function.__name__: function for function in (tree_lstm, tree_rnn, tree_slots, *STACKS, *MALI)
+}  # by the file of the class
 
 
 def grid(**choices):
@@ -308,6 +328,7 @@ FURTHER = {  # model -> settings beside those of model names
     "tree_rnn_second_order_bilinear": [{"linear": True}, {"stack_size": 5}],
     "tree_rnn_stack": ROWS,
     "tree_rnn_stack_released": ROWS,
+    "tree_slots": grid(slots=(1, 4), inner=(3,), mixed=(True,), normalise=(False,), layers=(1,), shared=(False,)),
     "tree_smu": [*ROWS, *NORMALISED, {"normalise": "none"}, {"share": "all"}],
 }
 NAMED = {name: [{}] for name in sorted(cells.models())}

@@ -71,8 +71,8 @@ def some_trees():
 
 
 TREES = some_trees()
-# Two models that sum children, and one without that form, whose weights in the n-ary form do not depend on their number
-OF_ANY_ARITY = {"tree_lstm_child_sum", "tree_smu_child_sum", "tree_rnn_second_order_bilinear"}
+# Three models that sum children, and one without that form, whose weights in the n-ary form do not depend on their number
+OF_ANY_ARITY = {"tree_lstm_child_sum", "tree_smu_child_sum", "tree_slots_child_sum", "tree_rnn_second_order_bilinear"}
 
 over = pytest.mark.parametrize(
     "language", [pytest.param(name, marks=pytest.mark.slow) if name == "any arity" else name for name in TREES]

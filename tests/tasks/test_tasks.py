@@ -11,8 +11,10 @@ from dgl_treestack.data.vocabulary import PRESETS
 from dgl_treestack.data.wellformed import check
 from dgl_treestack.errors import ConfigurationError, DataError
 from dgl_treestack.expression import Equation, Expression
+from dgl_treestack.expression import language as languages
 from dgl_treestack.model.model import Model
 from dgl_treestack.tasks import tasks
+from dgl_treestack.tasks.verification import Verification
 
 
 def make(*names):
@@ -45,6 +47,44 @@ def test_verification_is_a_dot_product_and_a_bias():
     softmax = torch.stack([torch.zeros(2), output], 1)
     expected = functional.cross_entropy(softmax, torch.tensor([1, 0]), reduction="none")
     assert torch.allclose(model.losses(output, batch), expected)
+
+
+@pytest.mark.parametrize("slots", [1, 2, 4])
+def test_verification_slot_by_slot(slots):
+    head = Verification(8, compare="slots", slots=slots)
+    head.reset_parameters(torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        head.bias.fill_(0.3)
+    h = torch.randn(3, 8)
+    scores = head(lambda nodes: h[nodes], torch.tensor([0]), torch.tensor([[1, 2]]))
+    opinions, weights = [], []
+    for left, right in zip(h[1].reshape(slots, -1), h[2].reshape(slots, -1), strict=True):
+        compared = torch.cat([(left - right).abs(), left * right])
+        opinion, weight = head.by_slot[2](torch.nn.functional.gelu(head.by_slot[0](compared)))
+        opinions.append(opinion)
+        weights.append(weight)
+    shares = torch.stack(weights).exp() / torch.stack(weights).exp().sum()
+    torch.testing.assert_close(scores, (4 * (shares * torch.stack(opinions)).sum() + 0.3).reshape(1))
+    swapped = head(lambda nodes: h[nodes], torch.tensor([0]), torch.tensor([[2, 1]]))
+    torch.testing.assert_close(swapped, scores)
+
+
+def test_settings_of_a_head():
+    model = Model.build("tree_slots", 8, slots=2, heads={"verification": {"compare": "slots"}}, seed=0)
+    assert model.heads["verification"].slots == 2  # those of the cell
+    for heads, message in (
+        ({"verification": {"compare": "angle"}}, "value for 'compare': 'angle'"),
+        ({"verification": {"compares": "slots"}}, "Task 'verification': Unknown setting of the head 'compares'"),
+        ({"verification": {"compare": "slots", "slots": 3}}, "the 3 slots of the head"),
+        ({"regression": {}}, "Unknown task 'regression'"),
+    ):
+        with pytest.raises(ConfigurationError, match=message):
+            Model.build("tree_slots", 8, slots=2, heads=heads)
+    with pytest.raises(ConfigurationError, match="Task 'classification': Unknown setting of the head 'slots'"):
+        language = languages.find("listops")
+        Model.build(
+            "tree_lstm_child_sum", 8, tasks="classification", signature=language, heads={"classification": {"slots": 2}}
+        )
 
 
 def test_a_score_of_zero_is_wrong_for_both_labels():

@@ -1,3 +1,4 @@
+import dataclasses
 import json
 import math
 import os
@@ -13,7 +14,7 @@ import torch
 from each_case import assert_each
 from small_runs import small_config, write_data
 
-from dgl_treestack.data import records
+from dgl_treestack.data import formats, records
 from dgl_treestack.errors import CheckpointError, ConfigurationError, DivergenceError, TreestackError
 from dgl_treestack.processes import Interrupted
 from dgl_treestack.runs import configuration, evaluation
@@ -309,6 +310,105 @@ def test_schedule(tmp_path):
         rate *= 0.5 if stale else 1
     assert stale == 4 or len(rows) == 50
     assert rate < 0.02
+
+
+def with_signals(folder, **changes):
+    """Signals at nodes with all that came with them."""
+    model = {"name": "tree_slots", "hidden": 8, "settings": {"slots": 2}, "heads": {"verification": {"compare": "slots"}}}
+    described = {
+        "model": model,
+        "signals": {"value": 1.0, "equivalence": 0.3, "points": 4, "rows": 20},
+        "optimizer": {"learning_rate": 0.01, "clip": 0.5},
+        "schedule": {"epochs": 3, "warmup": 5, "decay": "cosine"},
+    }
+    return small_config(folder, **{**described, **changes})
+
+
+def test_signals_at_nodes_interrupted_and_resumed_equal_never_stopped(tmp_path, monkeypatch):
+    config = with_signals(tmp_path)
+    whole = outcome(start(config, 0, tmp_path / "whole", quiet=True))
+    step, steps = Training._step, []
+
+    def stops_at_the_eleventh(self, *arguments):
+        step(self, *arguments)
+        steps.append(self.progress.step)
+        if len(steps) == 11:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(Training, "_step", stops_at_the_eleventh)
+    with pytest.raises(Interrupted):
+        start(config, 0, tmp_path / "stopped", quiet=True)
+    assert outcome(start(config, 0, tmp_path / "stopped", resume=True, quiet=True)) == whole
+
+
+def test_signals_at_nodes_are_learned_and_never_read_at_the_test(tmp_path, monkeypatch):
+    """Their loss falls, the weights of a run have their network, and an evaluation does not enter it."""
+    from dgl_treestack.model.signals import NodeSignals
+
+    losses, forward = [], NodeSignals.forward
+
+    def noted(self, *arguments):
+        losses.append(forward(self, *arguments))
+        return losses[-1]
+
+    monkeypatch.setattr(NodeSignals, "forward", noted)
+    run = start(with_signals(tmp_path, schedule={"epochs": 25}), 0, tmp_path, quiet=True)
+    assert len(losses) == 25 * 6 and sum(losses[-6:]) < 0.8 * sum(losses[:6])
+    model = run.load_model()
+    assert model.signals.predict_values(torch.zeros(3, 8)).shape == (3, 4, 3)
+    assert any(name.startswith("signals.value_network") for name in read_weights(run.best)[0])
+    monkeypatch.setattr(NodeSignals, "forward", None)
+    evaluation.evaluate(run, str(tmp_path / "test.jsonl"))
+
+
+def test_warm_up_and_decay():
+    schedule = configuration.ScheduleConfig(epochs=2, warmup=4, decay="cosine")
+    factors = [schedule.rate_factor(step, 10) for step in range(20)]
+    assert factors[:5] == [0.25, 0.5, 0.75, 1.0, 1.0]
+    assert factors[4:] == sorted(factors[4:], reverse=True) and factors[12] == pytest.approx(0.5) and 0 < factors[-1] < 0.02
+    assert configuration.ScheduleConfig(warmup=2).rate_factor(7, 10) == configuration.ScheduleConfig().rate_factor(0, 10) == 1.0
+
+
+def test_the_learning_rate_of_a_step_is_that_of_its_place_in_the_run(tmp_path, monkeypatch):
+    factors, step = [], loop.NamedAdam.step
+    monkeypatch.setattr(loop.NamedAdam, "step", lambda self, factor: factors.append(factor) or step(self, factor))
+    config = with_signals(tmp_path)
+    start(config, 0, tmp_path, quiet=True)
+    steps = len(factors) // 3
+    assert factors == [config.schedule.rate_factor(step, steps) for step in range(3 * steps)] and steps > 4
+
+
+def test_a_gradient_is_clipped_to_its_maximum_norm(tmp_path, monkeypatch):
+    norms, step = [], loop.NamedAdam.step
+
+    def noted(self, factor):
+        norms.append(float(torch.nn.utils.get_total_norm([p.grad for p in self.parameters if p.grad is not None])))
+        step(self, factor)
+
+    monkeypatch.setattr(loop.NamedAdam, "step", noted)
+    for clip in (0.0, 0.05):
+        start(small_config(tmp_path, optimizer={"clip": clip}), 0, tmp_path / str(clip), quiet=True)
+    assert max(norms[: len(norms) // 2]) > 0.1 and max(norms[len(norms) // 2 :]) <= 0.05 * (1 + 1e-5)
+
+
+def test_pairs_stay_together(tmp_path, monkeypatch):
+    examples = formats.read_examples([write_data(tmp_path / "all.jsonl", 60)])
+    paired = [dataclasses.replace(e, pair=f"p{i % 20}" if i < 40 else "") for i, e in enumerate(examples)]
+    formats.write(tmp_path / "pairs.jsonl", paired)
+    order = []
+
+    def noted(self, batch, positions):
+        order.extend(paired[i] for i in positions)
+        self.progress.step += 1
+        self.progress.seen += 1
+
+    monkeypatch.setattr(Training, "_step", noted)
+    data = {"train": [str(tmp_path / "pairs.jsonl")], "validation": [str(tmp_path / "all.jsonl")], "pairs_together": True}
+    start(small_config(tmp_path, data=data, schedule={"epochs": 1}), 0, tmp_path, quiet=True)
+    assert sorted(example.id for example in order) == sorted(example.id for example in paired)
+    pairs = [example.pair for example in order]
+    assert all(pairs[pairs.index(f"p{i}") + 1] == f"p{i}" for i in range(20))
+    assert [*filter(None, pairs)] != sorted(filter(None, pairs))
 
 
 def test_zeroing_conventions_differ_only_where_an_operator_is_absent(tmp_path):

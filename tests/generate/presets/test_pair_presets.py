@@ -126,6 +126,18 @@ def test_deeper_than_nineteen(tmp_path):
     assert set(range(4, 41)) <= set(depths) and max(depths) == 40
 
 
+def test_the_second_validation_set_is_of_the_validation_families(folders, tmp_path):
+    produce("paper-deeper", Options(seed=3, equations=60), tmp_path)
+    deeper = read(tmp_path)["validation"]
+    assert {example.equation.depth for example in deeper} == {8, 9, 10} and {example.fold for example in deeper} == {
+        "validation"
+    }
+    paper = read(folders / "paper")
+    assert not {example.family for example in deeper} & {
+        example.family for fold in ("train", "test") for example in paper[fold]
+    }
+
+
 def test_presets_are_found_by_listing_the_folder():
     assert {
         "completion",
@@ -135,6 +147,7 @@ def test_presets_are_found_by_listing_the_folder():
         "logic",
         "numeric",
         "paper",
+        "paper-deeper",
         "paper-labels",
         "quickstart",
     } == set(presets.names())

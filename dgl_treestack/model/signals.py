@@ -1,0 +1,115 @@
+"""Training signals at nodes: losses on the states of the subtrees of a batch, for any cell or encoder."""
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from dgl_treestack.cells import draw_linear, number, whole
+from dgl_treestack.data.forest import Forest
+from dgl_treestack.errors import ConfigurationError
+from dgl_treestack.tasks import NodeStates
+from dgl_treestack.truth.subtrees import DEFINED, UNKNOWN, Targets
+
+BETA = 0.2  # of the smooth L1 loss of values
+OUTPUTS = 3  # per point: real part, imaginary part, and whether the value is defined
+
+
+class NodeSignals(nn.Module):
+    """The losses of `docs/beyond.md`, on at most `rows` distinct subtrees of a batch each:
+
+        value         h is cut into `slots` parts of d numbers, and one network predicts P / slots points from each part:
+                      (re, im, e) = W_2 gelu(W_1 h[k] + b_1) + b_2 per point
+                      smooth L1 of (re, im) to the value where it is defined, and the logistic loss of e as "defined"
+        equivalence   supervised contrastive loss (Khosla et al. 2020, https://arxiv.org/abs/2004.11362, L_out) with temperature
+                      on h / |h|; subtrees with equal values are of one class
+
+    Shapes: W_1 (width, d), W_2 (3 P / slots, width). value, equivalence: weights of the losses, 0 for none. points: P.
+    Raises ConfigurationError for settings that do not fit each other or `hidden`, the width of h.
+    """
+
+    def __init__(
+        self,
+        hidden: int,
+        *,
+        value: float = 0.0,
+        equivalence: float = 0.0,
+        points: int = 8,
+        slots: int = 1,
+        width: int = 32,
+        rows: int = 512,
+        temperature: float = 0.1,
+    ):
+        super().__init__()
+        self.value, self.equivalence = number(value, "signals.value", 0.0), number(equivalence, "signals.equivalence", 0.0)
+        self.points, self.slots = whole(points, "signals.points", 1), whole(slots, "signals.slots", 1)
+        self.rows, self.temperature = whole(rows, "signals.rows", 2), number(temperature, "signals.temperature", 1e-6)
+        for name, count in (("model.hidden", hidden), ("signals.points", points)):
+            if count % slots:
+                raise ConfigurationError(f"{name!r} is {count}, which the {slots} slots of the signals do not divide evenly.")
+        self.value_network: nn.Module | None = None
+        if value:
+            outputs = OUTPUTS * points // slots
+            layers = nn.Linear(hidden // slots, whole(width, "signals.width", 1)), nn.GELU(), nn.Linear(width, outputs)
+            self.value_network = nn.Sequential(*layers)
+
+    def reset_parameters(self, generator: torch.Generator) -> None:
+        """Draw the initial values of the value network."""
+        for module in self.modules():
+            if isinstance(module, nn.Linear):
+                draw_linear(module.weight, module.bias, generator)
+
+    def predict_values(self, h: Tensor) -> Tensor:
+        """Return the predicted values (B, P, 3) from states (B, H): asinh of real and imaginary part, log-odds of "defined"."""
+        if self.value_network is None:
+            raise ConfigurationError("The model was trained without the value signal, so that it predicts no values.")
+        predicted: Tensor = self.value_network(h.unflatten(1, (self.slots, -1)))
+        return predicted.reshape(len(h), self.points, OUTPUTS)
+
+    def forward(self, h: NodeStates, trees: Forest, targets: Targets, source: np.random.Generator) -> Tensor:
+        """Return the weighted sum of the losses of a batch, a scalar.
+
+        trees: of the batch, selected from the forest of the targets. source: draws the subtrees if there are more than `rows`.
+        """
+        subtree, node = np.unique(trees.subtree, return_index=True)
+        has_value = (targets.status[subtree] != UNKNOWN).any(1)
+        subtree, node = subtree[has_value], node[has_value]
+        by_value = source.permutation(len(subtree))[: self.rows] if self.value else np.empty(0, np.int64)
+        by_class = self._with_company(targets.value_class[subtree], source) if self.equivalence else np.empty(0, np.int64)
+        if not len(by_value) + len(by_class):
+            return torch.zeros(())
+        states = h(torch.from_numpy(node[np.concatenate([by_value, by_class])]))
+        loss = states.new_zeros(())
+        if len(by_value):
+            chosen = subtree[by_value]
+            value, status = (torch.from_numpy(table[chosen]).to(states.device) for table in (targets.value, targets.status))
+            loss = loss + self.value * self._value_loss(states[: len(by_value)], value.to(states), status)
+        if len(by_class):
+            value_class = torch.from_numpy(targets.value_class[subtree[by_class]]).to(states.device)
+            loss = loss + self.equivalence * self._equivalence_loss(states[len(by_value) :], value_class)
+        return loss
+
+    def _with_company(self, value_class: np.ndarray, source: np.random.Generator) -> np.ndarray:
+        """Return indices of at most `rows` subtrees: first classes of several subtrees, then single ones."""
+        order = source.permutation(len(value_class))
+        order = order[value_class[order] >= 0]
+        _, class_of_row, sizes = np.unique(value_class[order], return_inverse=True, return_counts=True)
+        rank_of_class = source.permutation(len(sizes)) + np.where(sizes > 1, 0, len(sizes))
+        return order[np.argsort(rank_of_class[class_of_row], kind="stable")][: self.rows]
+
+    def _value_loss(self, h: Tensor, value: Tensor, status: Tensor) -> Tensor:
+        predicted = self.predict_values(h)
+        is_defined, is_known = (status == DEFINED).to(h), (status != UNKNOWN).to(h)
+        distances = functional.smooth_l1_loss(predicted[..., :2], value, beta=BETA, reduction="none").mean(2)
+        undefined = functional.binary_cross_entropy_with_logits(predicted[..., 2], is_defined, reduction="none")
+        return (distances * is_defined).sum() / is_defined.sum().clamp(min=1) + (undefined * is_known).sum() / is_known.sum()
+
+    def _equivalence_loss(self, h: Tensor, value_class: Tensor) -> Tensor:
+        directions = functional.normalize(h, dim=1)
+        similarity = directions @ directions.t() / self.temperature
+        others = ~torch.eye(len(h), dtype=torch.bool, device=h.device)
+        equal = (value_class[:, None] == value_class) & others
+        log_share = similarity - similarity.masked_fill(~others, -torch.inf).logsumexp(1, keepdim=True)
+        counts = equal.sum(1)
+        losses = -(log_share * equal).sum(1) / counts.clamp(min=1)
+        return losses.sum() / (counts > 0).sum().clamp(min=1)

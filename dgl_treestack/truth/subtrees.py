@@ -1,0 +1,142 @@
+"""Values of all distinct subtrees of a data set at complex points, in complex128, vectorised over the subtrees.
+
+No label was certified at these points. They are targets of training, not evidence for or against an equation.
+"""
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from dgl_treestack.data.forest import Forest, columns
+from dgl_treestack.data.wellformed import NO_OPERATOR
+from dgl_treestack.errors import ConfigurationError
+from dgl_treestack.expression.operators import MATH, Signature
+from dgl_treestack.truth.evaluation import Value, apply
+
+UNKNOWN, DEFINED, UNDEFINED = 0, 1, 2
+WIDTH, NEAREST, FARTHEST = 3.0, 0.15, 1.25  # of the real parts; smallest and largest size of the imaginary parts
+LARGEST_TARGET = 8.0
+_DECIMALS = 6  # of targets of equal subtrees
+_MIXER = np.uint64(0x9E3779B97F4A7C15)
+
+
+@lru_cache(maxsize=4096)
+def training_value(variable: str, point: int) -> complex:
+    """Return the value of a variable at a point for training, to four decimals; `value_of` has others for labels."""
+    digest = hashlib.sha256(f"training:{variable}:{point}".encode()).digest()
+    first, second = (int.from_bytes(digest[i : i + 4], "big") / 2**32 for i in (0, 4))
+    imaginary = (NEAREST + (FARTHEST - NEAREST) * abs(2 * second - 1)) * (1 if second < 0.5 else -1)
+    return complex(round(WIDTH * (first - 0.5), 4), round(imaginary, 4))
+
+
+class Targets(NamedTuple):
+    """What training at nodes wants for each of S distinct subtrees, by the subtree ids of a forest.
+
+    value: (S, P, 2) float32, asinh of real and imaginary part at P points, at most `LARGEST_TARGET` in size; 0 unless defined.
+    status: (S, P) int8, DEFINED, UNDEFINED, or UNKNOWN where complex128 cannot be trusted.
+    value_class: (S,) int64, equal for subtrees with equal values at all points; -1 where a value is unknown or few are defined.
+    """
+
+    value: np.ndarray
+    status: np.ndarray
+    value_class: np.ndarray
+
+
+def targets_of(forest: Forest, points: int) -> Targets:
+    """Return the targets of all subtrees of a forest. Raises ConfigurationError if its language defines no values."""
+    count = int(forest.subtree.max(initial=-1)) + 1
+    value, status = np.zeros((count, points, 2), np.float32), np.empty((count, points), np.int8)
+    key = np.zeros(count, np.uint64)
+    for point, (number, status[:, point]) in enumerate(values_at_points(forest, range(points))):
+        squashed = np.arcsinh(np.nan_to_num(number).view(float).reshape(-1, 2))
+        squashed[status[:, point] != DEFINED] = 0.0
+        value[:, point] = np.clip(squashed, -LARGEST_TARGET, LARGEST_TARGET)
+        for part in (status[:, point], *np.rint(squashed * 10**_DECIMALS).T):
+            key = (key ^ part.astype(np.int64).view(np.uint64)) * _MIXER
+            key ^= key >> np.uint64(29)
+    _, value_class = np.unique(key, return_inverse=True)
+    value_class[(status == UNKNOWN).any(1) | ((status == DEFINED).sum(1) < (points + 1) // 2)] = -1
+    return Targets(value, status, value_class)
+
+
+def values_at_points(forest: Forest, points: Sequence[int]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield, point by point, the values (S,) complex128 and their status (S,) of all subtrees of a forest, by their ids."""
+    signature, nodes = forest.signature, columns(forest, forest.signature)
+    _check_values(signature)
+    _, first = np.unique(nodes.subtree, return_index=True)  # a node of every subtree
+    operator = nodes.op[first]
+    children = np.where(nodes.children[first] >= 0, nodes.subtree[nodes.children[first]], -1)
+    is_equation = operator == signature.index.get(signature.root or "", NO_OPERATOR - 1)
+    leaves = np.flatnonzero(operator == NO_OPERATOR)
+    leaf_of_subtree = {subtree: forest.leaves[forest.leaf[first[subtree]]] for subtree in leaves.tolist()}
+    value_of_constant = _constants(operator, children, leaf_of_subtree) if signature is MATH else {}
+    constants = np.array([*value_of_constant], dtype=np.int64)
+    constant = np.array([value.number[0] for value in value_of_constant.values()], dtype=complex)
+    in_doubt = np.array([value.doubt[0] for value in value_of_constant.values()], dtype=bool) & ~np.isnan(constant)
+    is_computed = ~is_equation & (operator != NO_OPERATOR)
+    is_computed[constants] = False
+    groups = _groups(np.flatnonzero(is_computed), operator, children, nodes.height[first])
+    for point in points:
+        number, unknown = np.full(len(first), np.nan, complex), np.zeros(len(first), bool)
+        for subtree, (_, text) in leaf_of_subtree.items():
+            if subtree not in value_of_constant:
+                leaf_value = signature.leaf_value or training_value
+                number[subtree] = leaf_value(text, point)
+        number[constants], unknown[constants] = constant, in_doubt  # exact, but what is computed from it may not be
+        for op, group, arguments in groups:
+            number[group], unknown[group] = _operator(signature, op, number[arguments], unknown[arguments])
+        unknown[constants] = False
+        status = np.where(unknown | is_equation, UNKNOWN, np.where(np.isnan(number), UNDEFINED, DEFINED))
+        yield number, status.astype(np.int8)
+
+
+def _constants(operator: np.ndarray, children: np.ndarray, leaf_of_subtree: Mapping[int, tuple[str, str]]) -> dict[int, Value]:
+    """Return the values of the subtrees without variables, exact where complex128 is in doubt, by subtree id."""
+    values = {subtree: Value(*leaf) for subtree, leaf in leaf_of_subtree.items() if leaf[0] != "Symbol"}
+    for subtree in range(len(operator)):  # the ids of the children of an operator are smaller than its own
+        if operator[subtree] != NO_OPERATOR and MATH.names[operator[subtree]] != MATH.root:
+            arguments = [values.get(child) for child in children[subtree].tolist() if child >= 0]
+            if all(arguments):
+                values[subtree] = Value(MATH.names[operator[subtree]], None, tuple(filter(None, arguments)))
+    return values
+
+
+def _groups(
+    subtrees: np.ndarray, operator: np.ndarray, children: np.ndarray, height: np.ndarray
+) -> list[tuple[int, np.ndarray, np.ndarray]]:
+    """Return subtrees (n,) that are computed at once, their operator, and their arguments (A, n), children first."""
+    arity = (children >= 0).sum(1)
+    order = subtrees[np.lexsort((operator[subtrees], arity[subtrees], height[subtrees]))]
+    keys = np.stack([height[order], arity[order], operator[order]], axis=1)
+    groups = np.split(order, np.flatnonzero((keys[1:] != keys[:-1]).any(1)) + 1) if len(order) else []
+    return [(operator[group[0]], group, children[group, : arity[group[0]]].T) for group in groups]
+
+
+def _check_values(signature: Signature) -> None:
+    """Raise ConfigurationError unless leaves and operators of a language have values."""
+    without = [operator.name for operator in signature.inner if operator.value is None]
+    if without or (signature.words and signature.leaf_value is None):
+        reason = f"the operator {without[0]!r} has none" if without else "its leaves have none (Signature.leaf_value)"
+        raise ConfigurationError(
+            f"Signals at nodes need values, and in the language {signature.name!r} {reason}. Leave out [signals]."
+        )
+
+
+def _operator(signature: Signature, op: int, arguments: np.ndarray, unknown: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the values of an operator (n,), and which are unknown, from those of its arguments (A, n).
+
+    A value is undefined for certain if an argument is, whatever the other arguments are.
+    """
+    undefined = (np.isnan(arguments) & ~unknown).any(0)
+    if signature is MATH:
+        number, doubt = apply(MATH.names[op], list(arguments), [np.zeros(arguments.shape[1], bool)] * len(arguments))
+    else:
+        value = signature.operators[op].value
+        assert value is not None
+        number, doubt = np.asarray(value(*arguments), complex), np.zeros(arguments.shape[1], bool)
+    number[undefined] = np.nan
+    doubt &= ~np.isnan(number)  # infinity, a pole or an overflow is no matter of rounding
+    return number, (doubt | unknown.any(0)) & ~undefined
