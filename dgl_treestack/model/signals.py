@@ -11,20 +11,23 @@ from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.tasks import NodeStates
 from dgl_treestack.truth.subtrees import DEFINED, UNKNOWN, Targets
 
-BETA = 0.2  # of the smooth L1 loss of values
+BETA = 0.05  # of the smooth L1 loss of values
+EPSILON = 1e-12
 OUTPUTS = 3  # per point: real part, imaginary part, and whether the value is defined
 
 
 class NodeSignals(nn.Module):
-    """The losses of `docs/beyond.md`, on at most `rows` distinct subtrees of a batch each:
+    """The losses of `docs/beyond.md`, eq. 4-6, on the distinct subtrees of a batch. h is cut into K slots of d numbers.
 
-        value         h is cut into `slots` parts of d numbers, and one network predicts P / slots points from each part:
-                      (re, im, e) = W_2 gelu(W_1 h[k] + b_1) + b_2 per point
-                      smooth L1 of (re, im) to the value where it is defined, and the logistic loss of e as "defined"
+        value         (re, im, e) of P / K points = W_2[k] gelu(W_1 h[k] + b_1) + b_2[k]
+                      smooth L1 of (re, im) to the value where it is defined, and the logistic loss of e as "defined"; means
+                      over subtrees and points, weighted by 1 / sqrt(n), n the number of subtrees of that height
         equivalence   supervised contrastive loss (Khosla et al. 2020, https://arxiv.org/abs/2004.11362, L_out) with temperature
-                      on h / |h|; subtrees with equal values are of one class
+                      on h / |h|, on at most `rows` subtrees; those with equal values are of one class
 
-    Shapes: W_1 (width, d), W_2 (3 P / slots, width). value, equivalence: weights of the losses, 0 for none. points: P.
+    Shapes: W_1 (width, d), W_2 (K, 3 P / K, width). Every slot has its own W_2: the functions of mathematics commute with
+    conjugation, so that the operators allow a slot either sign of the imaginary part.
+    value, equivalence: weights of the losses, 0 for none. points: P. slots: K.
     Raises ConfigurationError for settings that do not fit each other or `hidden`, the width of h.
     """
 
@@ -47,11 +50,11 @@ class NodeSignals(nn.Module):
         for name, count in (("model.hidden", hidden), ("signals.points", points)):
             if count % slots:
                 raise ConfigurationError(f"{name!r} is {count}, which the {slots} slots of the signals do not divide evenly.")
-        self.value_network: nn.Module | None = None
+        self.inner: nn.Linear | None = None
         if value:
             outputs = OUTPUTS * points // slots
-            layers = nn.Linear(hidden // slots, whole(width, "signals.width", 1)), nn.GELU(), nn.Linear(width, outputs)
-            self.value_network = nn.Sequential(*layers)
+            self.inner = nn.Linear(hidden // slots, whole(width, "signals.width", 1))
+            self.outer = nn.ModuleList(nn.Linear(width, outputs) for _ in range(slots))
 
     def reset_parameters(self, generator: torch.Generator) -> None:
         """Draw the initial values of the value network."""
@@ -61,32 +64,31 @@ class NodeSignals(nn.Module):
 
     def predict_values(self, h: Tensor) -> Tensor:
         """Return the predicted values (B, P, 3) from states (B, H): asinh of real and imaginary part, log-odds of "defined"."""
-        if self.value_network is None:
+        if self.inner is None:
             raise ConfigurationError("The model was trained without the value signal, so that it predicts no values.")
-        predicted: Tensor = self.value_network(h.unflatten(1, (self.slots, -1)))
-        return predicted.reshape(len(h), self.points, OUTPUTS)
+        inner = functional.gelu(self.inner(h.unflatten(1, (self.slots, -1))))
+        predicted = [layer(inner[:, slot]) for slot, layer in enumerate(self.outer)]
+        return torch.stack(predicted, dim=1).reshape(len(h), self.points, OUTPUTS)
 
     def forward(self, h: NodeStates, trees: Forest, targets: Targets, source: np.random.Generator) -> Tensor:
         """Return the weighted sum of the losses of a batch, a scalar.
 
-        trees: of the batch, selected from the forest of the targets. source: draws the subtrees if there are more than `rows`.
+        trees: of the batch, selected from the forest of the targets. source: draws subtrees if there are more than `rows`.
         """
         subtree, node = np.unique(trees.subtree, return_index=True)
         has_value = (targets.status[subtree] != UNKNOWN).any(1)
         subtree, node = subtree[has_value], node[has_value]
-        by_value = source.permutation(len(subtree))[: self.rows] if self.value else np.empty(0, np.int64)
-        by_class = self._with_company(targets.value_class[subtree], source) if self.equivalence else np.empty(0, np.int64)
-        if not len(by_value) + len(by_class):
-            return torch.zeros(())
-        states = h(torch.from_numpy(node[np.concatenate([by_value, by_class])]))
+        states = h(torch.from_numpy(node))
         loss = states.new_zeros(())
-        if len(by_value):
-            chosen = subtree[by_value]
-            value, status = (torch.from_numpy(table[chosen]).to(states.device) for table in (targets.value, targets.status))
-            loss = loss + self.value * self._value_loss(states[: len(by_value)], value.to(states), status)
-        if len(by_class):
-            value_class = torch.from_numpy(targets.value_class[subtree[by_class]]).to(states.device)
-            loss = loss + self.equivalence * self._equivalence_loss(states[len(by_value) :], value_class)
+        if self.value and len(node):
+            height = trees.height[node]
+            weight = torch.from_numpy(np.bincount(height)[height] ** -0.5).to(states)
+            value, status = (torch.from_numpy(table[subtree]).to(states.device) for table in (targets.value, targets.status))
+            loss = loss + self.value * self._value_loss(states, value.to(states), status, weight)
+        if self.equivalence:
+            chosen = self._with_company(targets.value_class[subtree], source)
+            value_class = torch.from_numpy(targets.value_class[subtree[chosen]]).to(states.device)
+            loss = loss + self.equivalence * self._equivalence_loss(states[torch.from_numpy(chosen)], value_class)
         return loss
 
     def _with_company(self, value_class: np.ndarray, source: np.random.Generator) -> np.ndarray:
@@ -97,12 +99,15 @@ class NodeSignals(nn.Module):
         rank_of_class = source.permutation(len(sizes)) + np.where(sizes > 1, 0, len(sizes))
         return order[np.argsort(rank_of_class[class_of_row], kind="stable")][: self.rows]
 
-    def _value_loss(self, h: Tensor, value: Tensor, status: Tensor) -> Tensor:
+    def _value_loss(self, h: Tensor, value: Tensor, status: Tensor, weight: Tensor) -> Tensor:
         predicted = self.predict_values(h)
         is_defined, is_known = (status == DEFINED).to(h), (status != UNKNOWN).to(h)
         distances = functional.smooth_l1_loss(predicted[..., :2], value, beta=BETA, reduction="none").mean(2)
-        undefined = functional.binary_cross_entropy_with_logits(predicted[..., 2], is_defined, reduction="none")
-        return (distances * is_defined).sum() / is_defined.sum().clamp(min=1) + (undefined * is_known).sum() / is_known.sum()
+        answers = functional.binary_cross_entropy_with_logits(predicted[..., 2], is_defined, reduction="none")
+        of_defined, of_known = is_defined * weight[:, None], is_known * weight[:, None]
+        return (distances * of_defined).sum() / of_defined.sum().clamp(min=EPSILON) + (
+            answers * of_known
+        ).sum() / of_known.sum()
 
     def _equivalence_loss(self, h: Tensor, value_class: Tensor) -> Tensor:
         directions = functional.normalize(h, dim=1)

@@ -1,5 +1,6 @@
 """Losses at nodes: against their formulas, through every engine, with values of two languages."""
 
+import collections
 import math
 import random
 
@@ -101,34 +102,38 @@ def test_an_encoder_takes_them_too():
     assert math.isfinite(loss) and gradients["cell.table"].any()
 
 
-def value_loss(signals, h, targets, rows):
+def value_loss(signals, h, targets, weights):
     """The loss of values, number by number."""
     distances, answers = [], []
-    for row, state in zip(rows, h, strict=True):
-        parts = [signals.value_network(part).reshape(-1, 3) for part in state.reshape(signals.slots, -1)]
-        for point, (real, imaginary, log_odds) in enumerate(torch.cat(parts).tolist()):
+    for row, (state, weight) in enumerate(zip(h, weights.tolist(), strict=True)):
+        predicted = []
+        for slot, part in enumerate(state.reshape(signals.slots, -1)):
+            predicted += signals.outer[slot](functional.gelu(signals.inner(part))).reshape(-1, 3).tolist()
+        for point, (real, imaginary, log_odds) in enumerate(predicted):
             status = targets.status[row, point]
             if status == DEFINED:
                 gaps = [abs(real - targets.value[row, point, 0]), abs(imaginary - targets.value[row, point, 1])]
-                distances.append(sum(gap**2 / 0.4 if gap < 0.2 else gap - 0.1 for gap in gaps) / 2)
+                distances.append((sum(gap**2 / 0.1 if gap < 0.05 else gap - 0.025 for gap in gaps) / 2, weight))
             if status != UNKNOWN:
                 chance = 1 / (1 + math.exp(-log_odds))
-                answers.append(-math.log(chance if status == DEFINED else 1 - chance))
-    return sum(distances) / len(distances) + sum(answers) / len(answers)
+                answers.append((-math.log(chance if status == DEFINED else 1 - chance), weight))
+    return sum(
+        sum(loss * weight for loss, weight in losses) / sum(weight for _, weight in losses) for losses in (distances, answers)
+    )
 
 
 @pytest.mark.parametrize("slots", [1, 2, 4])
 def test_the_loss_of_values(slots):
     signals = NodeSignals(8, value=1.0, points=POINTS, slots=slots).double()
     signals.reset_parameters(torch.Generator().manual_seed(0))
-    rng, h = np.random.default_rng(0), torch.randn(6, 8, dtype=torch.float64)
+    rng, h, weights = np.random.default_rng(0), torch.randn(6, 8, dtype=torch.float64), torch.rand(6, dtype=torch.float64)
     status = rng.choice([UNKNOWN, DEFINED, UNDEFINED], (6, POINTS), p=[0.2, 0.6, 0.2]).astype(np.int8)
     targets = Targets(rng.normal(size=(6, POINTS, 2)).astype(np.float32), status, np.arange(6))
     value, known = torch.from_numpy(targets.value).double(), torch.from_numpy(status)
-    loss = signals._value_loss(h, value, known)
-    assert loss.item() == pytest.approx(value_loss(signals, h, targets, range(6)), rel=1e-6)
+    loss = signals._value_loss(h, value, known, weights)
+    assert loss.item() == pytest.approx(value_loss(signals, h, targets, weights), rel=1e-6)
     value[known != DEFINED] = 100.0  # what is undefined or unknown has no value
-    assert signals._value_loss(h, value, known).item() == loss.item()
+    assert signals._value_loss(h, value, known, weights).item() == loss.item()
 
 
 def test_the_loss_of_equivalence():
@@ -155,14 +160,22 @@ def test_classes_with_company_come_first_and_whole():
     assert len(signals._with_company(classes, np.random.default_rng(0))) == 8  # all but the two without a class
 
 
-def test_at_most_as_many_states_are_read_as_there_are_rows():
-    model = model_of("tree_rnn", {**SIGNALS, "rows": 10})
-    dataset = model.prepare(equations(40))
-    batch, read = dataset.batch(np.arange(40)), []
-    states = model.node_states(batch)
-    targets = targets_of(dataset.forest, POINTS)
-    model.signals(lambda nodes: read.append(len(nodes)) or states(nodes), batch.trees, targets, np.random.default_rng())
-    assert read == [20]
+def test_every_height_counts_by_the_root_of_its_subtrees(monkeypatch):
+    model = model_of("tree_rnn", {"value": 1.0, "points": POINTS})
+    dataset, seen = model.prepare(equations(40)), []
+    batch = dataset.batch(np.arange(40))
+    monkeypatch.setattr(model.signals, "_value_loss", lambda h, value, status, weight: seen.append((len(h), weight)) or h.sum())
+    model.signals(model.node_states(batch), batch.trees, targets_of(dataset.forest, POINTS), np.random.default_rng())
+    subtrees = {
+        (tree.heights[node], tree.subtree(node))
+        for item in dataset.items
+        for tree in [item.tree]
+        for node in range(1, tree.size)
+    }
+    counts = collections.Counter(height for height, _ in subtrees)
+    ((rows, weight),) = seen
+    assert rows == len(subtrees)
+    assert sorted(weight.tolist()) == pytest.approx(sorted(counts[height] ** -0.5 for height, _ in subtrees))
 
 
 def test_the_states_of_a_batch_meet_the_targets_of_their_subtrees():

@@ -356,7 +356,7 @@ def test_signals_at_nodes_are_learned_and_never_read_at_the_test(tmp_path, monke
     assert len(losses) == 25 * 6 and sum(losses[-6:]) < 0.8 * sum(losses[:6])
     model = run.load_model()
     assert model.signals.predict_values(torch.zeros(3, 8)).shape == (3, 4, 3)
-    assert any(name.startswith("signals.value_network") for name in read_weights(run.best)[0])
+    assert any(name.startswith("signals.outer") for name in read_weights(run.best)[0])
     monkeypatch.setattr(NodeSignals, "forward", None)
     evaluation.evaluate(run, str(tmp_path / "test.jsonl"))
 
