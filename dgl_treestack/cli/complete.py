@@ -31,9 +31,9 @@ def complete(
     from dgl_treestack.completion.records import evaluate, table
     from dgl_treestack.data import formats
     from dgl_treestack.errors import ConfigurationError
-    from dgl_treestack.expression import Equation
+    from dgl_treestack.expression import Equation, Expression
     from dgl_treestack.resources import BUNDLED
-    from dgl_treestack.runs.pretrained import open_run, trust
+    from dgl_treestack.runs.pretrained import known_names, open_run, trust
 
     if top < 1:
         raise ConfigurationError(f"--top {top} shows nothing. Give a number from 1 on.")
@@ -46,7 +46,11 @@ def complete(
         print_json(shares) if json else print(_columns(shares))
         return
     equation = Equation.parse(question)
-    answers = fill(opened.load_model(dtype), equation, candidates, top)
+    names = {} if candidates else known_names(equation, opened)
+    answers = fill(opened.load_model(dtype), equation.with_variables(names), candidates, top)
+    for answer in answers:
+        filler = Expression.parse(answer["filler"]).with_variables({new: old for old, new in names.items()})
+        answer["filler"] = str(filler)
     if json:
         print_json(answers)
         return

@@ -15,12 +15,12 @@ def verify(
 ) -> None:
     """Ask a model whether an equation holds, and check it numerically."""
     from dgl_treestack.expression import Equation
-    from dgl_treestack.runs.pretrained import open_run, trust
+    from dgl_treestack.runs.pretrained import known_names, open_run, trust
     from dgl_treestack.truth import judge
 
     tree, opened = Equation.parse(equation), open_run(run)
     verdict = judge(tree)
-    score = opened.load_model().score(tree, task="verification")[0]
+    score = opened.load_model().score(tree.with_variables(known_names(tree, opened)), task="verification")[0]
     probability = float(score.sigmoid())
     holds = {"holds": True, "refuted": False}.get(verdict.verdict)
     agree = None if holds is None else holds == (probability > 0.5)

@@ -33,7 +33,7 @@ def evaluate(
     The records are also written into the run, unless it is the pretrained one of the package. Raises DataError.
     """
     rows = fill(run.load_model(dtype), questions.read(find_data(data), candidates), quiet=quiet)
-    if run.folder != pretrained.FOLDER:
+    if not pretrained.is_packaged(run):
         suffix = f"-{sha256(candidates)[:8]}" if candidates else ""
         run.write_records(data, rows, f"{COMPLETION}{suffix}")
     return rows

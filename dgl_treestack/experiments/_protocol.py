@@ -24,8 +24,8 @@ class Column:
 class Row:
     """A model of a table.
 
-    config: a name in configs/models. paper: the paper's numbers by title of column; columns that it does not report are absent.
-    changes: values replaced in the configuration, key -> value.
+    config: a name in configs/models, or with its folder, such as beyond/tree_slots. paper: the paper's numbers by title of
+    column; columns that it does not report are absent. changes: values replaced in the configuration, key -> value.
     """
 
     label: str

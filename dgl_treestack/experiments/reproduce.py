@@ -101,11 +101,11 @@ def configure(row: Row, protocol: Protocol, scale: Scale) -> RunConfig:
     """Return the configuration of a row. Its name is that of the model and a hash, so that protocols share equal runs."""
     data = {f"data.{kind}": [name] for kind, name in scale.data.items()}
     depths = {"data.min_depth": protocol.depths[0], "data.max_depth": protocol.depths[1]}
-    base = configuration.load(find_config(f"models/{row.config}"))
+    base = configuration.load(find_config(row.config if "/" in row.config else f"models/{row.config}"))
     width = {"model.hidden": scale.narrow[row.config]} if row.config in scale.narrow else {}
-    changes = {**data, **depths, **scale.changes, **width, **row.changes}
+    changes = {**data, **depths, **scale.changes, **row.changes, **width}
     config = configuration.override(base, [f"{key}={json.dumps(value)}" for key, value in changes.items()])
-    return replace(config, name=f"{row.config}-{config.hash}")
+    return replace(config, name=f"{row.config.replace('/', '-')}-{config.hash}")
 
 
 def _write_results(folder: Path, protocol: Protocol, scale: Scale, command: str) -> str:

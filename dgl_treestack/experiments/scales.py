@@ -33,6 +33,7 @@ _EXTRAS = {
     "expressions": "data/completion/candidates.jsonl.gz",
     "usage": _PAPER["validation"],
 }
+_LARGE = {kind: f"data/paper-130k/{kind}.jsonl.gz" for kind in ("train", "validation", "test")}
 
 SCALES = {
     "smoke": Scale(
@@ -47,10 +48,11 @@ SCALES = {
         },
         (0,),
         {"schedule.epochs": 1, "model.hidden": 12, "compile": "off"},
-        narrow={"tree_transformer": 64},
+        narrow={"tree_transformer": 64, "beyond/tree_slots": 16, "beyond/tree_lstm": 16, "beyond/tree_smu": 16},
     ),
     "day": Scale("the sets `paper` and `deep`, 15 epochs", _PAPER, _EXTRAS, (0, 1, 2), {"schedule.epochs": 15}),
     "paper": Scale("the sets `paper` and `deep`, as many epochs as the papers say", _PAPER, _EXTRAS, (0, 1, 2)),
+    "large": Scale("`paper` with 130,000 training equations, and `deep`; for `beyond`", _LARGE, _EXTRAS, (0, 1, 2, 3, 4)),
 }
 
 
@@ -59,5 +61,6 @@ def check_data(scale: Scale, extras: Iterable[str] = ()) -> None:
     for name in (*scale.data.values(), *(scale.extras[extra] for extra in extras)):
         path = find_data(name)
         if not path.is_file():
-            command = f"treestack generate {path.parent.name} --output-dir {path.parent}"
+            preset = "paper --train-size 130000" if path.parent.name == "paper-130k" else path.parent.name
+            command = f"treestack generate {preset} --output-dir {path.parent}"
             raise DataError(f"It does not exist. Generate it with `{command}`, or use --scale smoke.", path)

@@ -5,7 +5,7 @@ Nothing is recursive, so a tree may have any depth.
 Depth: a leaf has 0, an operator 1 + the maximum over its children, the equality node included. `x = y` has depth 1.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
@@ -213,6 +213,14 @@ class Expression:
             self.arities[:i] + subtree.arities + self.arities[end:],
             self.signature,
         )
+
+    def with_variables(self, names: Mapping[str, str]) -> Self:
+        """A copy with variables renamed; those that are not in `names` keep theirs."""
+        texts = tuple(
+            names.get(text, text) if name == "Symbol" and text is not None else text
+            for name, text in zip(self.names, self.texts, strict=True)
+        )
+        return type(self)(self.names, texts, self.arities, self.signature)
 
 
 class Equation(Expression):

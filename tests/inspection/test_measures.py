@@ -12,8 +12,10 @@ from dgl_treestack.data.graph import from_expressions
 from dgl_treestack.errors import ConfigurationError, DataError
 from dgl_treestack.expression import Expression
 from dgl_treestack.inspection import representations, usage
-from dgl_treestack.runs.pretrained import FOLDER
+from dgl_treestack.runs import pretrained
 from dgl_treestack.runs.run import Run, build_model
+
+SMU = pretrained.FOLDER / "tree_smu"
 
 
 def states(model, tree):
@@ -24,7 +26,7 @@ def states(model, tree):
 
 
 def test_stack_rows_in_use(tmp_path):
-    model = Run.open(FOLDER).load_model()
+    model = Run.open(SMU).load_model()
     examples = list(formats.read(write_data(tmp_path / "a.jsonl", 30, 3)))
     # a threshold that some rows pass and others do not
     rows = list(usage.make_records(model, model.prepare(examples), threshold=0.5))
@@ -43,7 +45,7 @@ def test_stack_rows_in_use(tmp_path):
 
 
 def test_representations_are_the_roots_states(tmp_path):
-    model, texts = Run.open(FOLDER).load_model(), ["x + x", "2*x", "sin(x)*cos(x) + 1", "x", "sin(sin(sin(sin(x))))"]
+    model, texts = Run.open(SMU).load_model(), ["x + x", "2*x", "sin(x)*cos(x) + 1", "x", "sin(sin(sin(sin(x))))"]
     trees = [Expression.parse(text) for text in texts]
     formats.write(
         tmp_path / "e.jsonl", [Example(tree, None, f"e{i}", value_class=f"c{i // 2}") for i, tree in enumerate(trees)]

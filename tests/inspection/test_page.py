@@ -11,9 +11,9 @@ from dgl_treestack.data import formats
 from dgl_treestack.data.formats import Example
 from dgl_treestack.expression import Equation
 from dgl_treestack.resources import find_data
+from dgl_treestack.runs import pretrained
 from dgl_treestack.runs.configuration import load
 from dgl_treestack.runs.evaluation import evaluate
-from dgl_treestack.runs.pretrained import FOLDER
 from dgl_treestack.runs.run import Run
 from dgl_treestack.training.start import start
 
@@ -24,6 +24,8 @@ FLAGS = (
     "--disable-component-update --disable-sync --window-size=1700,1000"
 )
 
+SMU = pretrained.FOLDER / "tree_smu"
+
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
@@ -33,7 +35,7 @@ def written(tmp_path_factory):
     deep = [example for example in examples if example.equation.depth == 13][:DEEP]
     nasty = Example(Equation.parse("x = x"), None, NASTY, "test")
     formats.write(folder / "some.jsonl", [*examples[:SHALLOW], *deep, nasty])
-    shutil.copytree(FOLDER, folder / "run")
+    shutil.copytree(SMU, folder / "run")
     rows = evaluate(Run.open(folder / "run"), str(folder / "some.jsonl"))
     options = {"limit": 0, "equation": "", "output": None, "json": False}
     inspect(str(folder / "some.jsonl"), run=(folder / "run",), html=folder / "page.html", **options)

@@ -15,12 +15,14 @@ from dgl_treestack.errors import ConfigurationError, DataError
 from dgl_treestack.expression import Equation
 from dgl_treestack.inspection import outline, traces
 from dgl_treestack.inspection.stack_drawing import draw_trace
+from dgl_treestack.runs import pretrained
 from dgl_treestack.runs.evaluation import evaluate
-from dgl_treestack.runs.pretrained import FOLDER
 from dgl_treestack.runs.run import Run
 from dgl_treestack.training.start import start
 
 TEXTS = ["sin(x)**2 + cos(x)**2 = 1", "x + 0 = y", "2*x = x + x"]
+
+SMU = pretrained.FOLDER / "tree_smu"
 
 
 @pytest.fixture
@@ -38,7 +40,7 @@ def rnn(tmp_path_factory):
 
 
 def test_states_and_gates_are_those_of_a_sweep(file):
-    run, examples = Run.open(FOLDER), list(formats.read(file))
+    run, examples = Run.open(SMU), list(formats.read(file))
     traces_of_run = traces.make(run, examples)
     model = run.load_model()
     for trace, example in zip(traces_of_run, examples, strict=True):
@@ -101,7 +103,7 @@ def test_difference_of_actions():
 
 def test_outline_has_a_line_per_node_and_says_where_models_part(file, rnn):
     examples = list(formats.read(file))
-    traces_of_model = {"smu": traces.make(Run.open(FOLDER), examples), "rnn": traces.make(rnn, examples)}
+    traces_of_model = {"smu": traces.make(Run.open(SMU), examples), "rnn": traces.make(rnn, examples)}
     text = outline.outline({name: batch[0] for name, batch in traces_of_model.items()})
     lines = text.splitlines()
     assert lines[0] == "sin(x)**2 + cos(x)**2 = 1" and lines[1].startswith("  smu: score ") and "P(holds)" in lines[2]
@@ -115,7 +117,7 @@ def test_outline_has_a_line_per_node_and_says_where_models_part(file, rnn):
 
 
 def test_a_picture_has_a_bar_and_a_map_for_every_operator(file):
-    (trace, *_) = traces.make(Run.open(FOLDER), list(formats.read(file)))
+    (trace, *_) = traces.make(Run.open(SMU), list(formats.read(file)))
     (axes,) = draw_trace("smu", trace).axes
     operators = sum(text is None for text in trace.tree.texts) - 1
     assert len(axes.images) == operators and len(axes.patches) == operators * 4, "three actions and a frame"
@@ -124,15 +126,15 @@ def test_a_picture_has_a_bar_and_a_map_for_every_operator(file):
 
 def test_command(file, rnn, tmp_path, capsys):
     options = {"limit": 0, "equation": "e2", "output": tmp_path / "t.png", "html": None}
-    inspect(str(file), run=(FOLDER, rnn.folder), json=True, **options)
+    inspect(str(file), run=(SMU, rnn.folder), json=True, **options)
     answer = json.loads(capsys.readouterr().out)
     assert answer["text"] == TEXTS[2] and set(answer["models"]) == {"tree_smu", "tree_rnn_stack_noop"}
     model = answer["models"]["tree_smu"]
     assert len(model["gates"]["push"]) == len(model["rows"]) == len(answer["nodes"]) == 7 and model["gates"]["push"][0] is None
     assert (tmp_path / "t.png").read_bytes().startswith(b"\x89PNG")
-    inspect(str(file), run=(FOLDER,), json=False, **{**options, "output": None, "equation": ""})
+    inspect(str(file), run=(SMU,), json=False, **{**options, "output": None, "equation": ""})
     assert "3 equations with labels" in capsys.readouterr().out
     with pytest.raises(ConfigurationError, match="same name"):
-        inspect(str(file), run=(FOLDER, FOLDER), json=False, **options)
+        inspect(str(file), run=(SMU, SMU), json=False, **options)
     with pytest.raises(DataError, match="No equation has the id 'e9'"):
-        inspect(str(file), run=(FOLDER,), json=False, **{**options, "equation": "e9"})
+        inspect(str(file), run=(SMU,), json=False, **{**options, "equation": "e9"})

@@ -7,7 +7,9 @@ from small_runs import small_config
 
 from dgl_treestack.data import formats
 from dgl_treestack.errors import CheckpointError
+from dgl_treestack.expression import Equation
 from dgl_treestack.resources import find_data
+from dgl_treestack.results import pack
 from dgl_treestack.runs import pretrained
 from dgl_treestack.runs.evaluation import score
 from dgl_treestack.runs.run import Run
@@ -18,7 +20,7 @@ def test_the_packages_model_is_as_good_as_its_card_says():
     """At most five points below on the bundled test set, which was generated differently."""
     run = pretrained.open_run(None)
     examples = [example for example in formats.read(find_data("bundled:quickstart/test")) if example.label is not None]
-    model, accuracies = run.load_model(), pretrained.card()["accuracy"]
+    model, accuracies = run.load_model(), pretrained.card(pretrained.DEFAULT)["accuracy"]
     for depth in (4, 5, 6, 7, 8):
         chosen = [example for example in examples if example.equation.depth == depth]
         assert score(model, model.prepare(chosen)).accuracy > accuracies[str(depth)]["percent"] - 5
@@ -26,14 +28,17 @@ def test_the_packages_model_is_as_good_as_its_card_says():
 
 def test_changed_weights_are_refused(monkeypatch, tmp_path):
     run = start(small_config(tmp_path), 0, tmp_path, quiet=True)
-    monkeypatch.setattr(pretrained, "FEWEST", 5)
-    pretrained.pack(run, tmp_path / "packed")
+    monkeypatch.setattr(pack, "FEWEST", 5)
     monkeypatch.setattr(pretrained, "FOLDER", tmp_path / "packed")
+    pack.pack(run, pretrained.DEFAULT)
     pretrained.card.cache_clear()
     try:
         packed = pretrained.open_run(None)
+        assert [*pretrained.pretrained()] == [pretrained.DEFAULT] and pretrained.is_packaged(packed)
         assert packed.config == run.config and packed.load_model() is not None
-        assert "trained on 44 certified equations" in (packed.folder / "MODEL_CARD.md").read_text()
+        card = (packed.folder / "MODEL_CARD.md").read_text()
+        assert "Trained on 44 certified equations" in card and "Leaves in the training data: x, y, 2, 1.29." in card
+        assert pretrained.card(pretrained.DEFAULT)["variables"] == ["x", "y"]
         assert "right for" in pretrained.trust(packed, 4) and "not measured at depth 30" in pretrained.trust(packed, 30)
         packed.best.write_bytes(packed.best.read_bytes() + b"0")
         with pytest.raises(CheckpointError, match="has changed since it was packed"):
@@ -47,6 +52,16 @@ def test_what_is_said_of_other_runs(tmp_path):
     assert "trained on" in pretrained.trust(run, 4) and "up to depth 3" in pretrained.trust(run, 4)
 
 
+def test_variables_are_renamed_to_known_ones():
+    run = pretrained.open_run(None)
+    names = pretrained.known_names(Equation.parse("(q + b)**2 + pi = x*q"), run)
+    assert names == {"q": "x", "b": "y", "x": "z"}
+    assert str(Equation.parse("q + b = x*q").with_variables(names)) == "x + y = z*x"
+    assert not pretrained.known_names(Equation.parse("x + u = y"), run)
+    assert not pretrained.known_names(Equation.parse("a + b + c + d = t + v"), run)
+
+
 def test_nothing_of_a_machine_is_packed():
-    environment = json.loads((pretrained.FOLDER / "environment.json").read_text())
-    assert set(environment) == set(pretrained.KEPT) and isinstance(pretrained.open_run(None), Run)
+    for name in pretrained.pretrained():
+        environment = json.loads((pretrained.FOLDER / name / "environment.json").read_text())
+        assert set(environment) == set(pack.KEPT) and isinstance(pretrained.open_run(None), Run)

@@ -1,0 +1,37 @@
+"""Tree-Slots and the value signal: what each part brings, and the same signal for the papers' models (docs/beyond.md)."""
+
+from dgl_treestack.experiments._protocol import Column, Compared, Protocol, Row, tested, train, validation
+
+SLOTS, LSTM, SMU = "beyond/tree_slots", "beyond/tree_lstm", "beyond/tree_smu"
+PLAIN = {"signals.value": 0.0, "model.heads.verification.compare": "dot"}  # as the papers train them
+
+# Sizes are such that every row of Tree-Slots has about as many parameters of operators as the first.
+PROTOCOL = Protocol(
+    "Beyond the papers: slots and values",
+    "docs/beyond.md",
+    (
+        Row("Tree-Slots", SLOTS),
+        Row("no signal", SLOTS, changes={"signals.value": 0.0}),
+        Row("equivalence in place of values", SLOTS, changes={"signals.value": 0.0, "signals.equivalence": 1.0}),
+        Row("equivalence and values", SLOTS, changes={"signals.equivalence": 1.0}),
+        Row("dot product of the sides", SLOTS, changes={"model.heads.verification.compare": "dot"}),
+        Row("slots mixed", SLOTS, changes={"model.settings.mixed": True, "model.settings.inner": 52}),
+        Row("own networks per slot", SLOTS, changes={"model.settings.shared": False, "model.settings.inner": 8}),
+        Row("one slot", SLOTS, changes={"model.settings.slots": 1, "model.settings.inner": 48, "model.hidden": 48}),
+        Row("no normalisation", SLOTS, changes={"model.settings.normalise": False}),
+        Row("one layer", SLOTS, changes={"model.settings.layers": 1, "model.hidden": 672}),
+        Row("Tree-LSTM, values", LSTM),
+        Row("Tree-LSTM", LSTM, changes=PLAIN),
+        Row("Tree-SMU, values", SMU),
+        Row("Tree-SMU", SMU, changes=PLAIN),
+    ),
+    (
+        Column("train", train),
+        Column("validation", validation),
+        Column("test 8-13", tested(8, 13)),
+        Column("test 8-19", tested(8, 19, extra="deep")),
+    ),
+    extras=("deep",),
+    compared=(Compared(8, 13), Compared(8, 19, "deep")),
+    drawn=("Tree-Slots", "no signal", "Tree-LSTM, values", "Tree-LSTM", "Tree-SMU, values", "Tree-SMU"),
+)

@@ -1,0 +1,47 @@
+"""How well the states of subtrees tell their values: the read-outs of the value signal beside the values."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+
+from dgl_treestack.data.records import Record
+from dgl_treestack.errors import ConfigurationError
+from dgl_treestack.model.dataset import Dataset
+from dgl_treestack.model.model import Model
+from dgl_treestack.truth.subtrees import DEFINED, targets_of
+
+BATCH = 256
+MOST = 400  # subtrees of a height, drawn at random
+
+
+@torch.no_grad()
+def make_records(model: Model, dataset: Dataset, engine: str = "levels") -> Iterator[Record]:
+    """Yield a record per subtree, by height: `height`, and for every point with a value, `values` and `readouts`.
+
+    A value is [asinh of real part, asinh of imaginary part] as in `truth.subtrees`, None where it is undefined or unknown.
+    Raises ConfigurationError for a model that was trained without the value signal.
+    """
+    if model.signals is None:
+        raise ConfigurationError("The model was trained without signals at nodes, so that it has no read-outs of values.")
+    targets, source = targets_of(dataset.forest, model.signals.points), np.random.default_rng(0)
+    subtree, first = np.unique(dataset.forest.subtree, return_index=True)
+    has_value = (targets.status[subtree] == DEFINED).any(1)
+    subtree, first = subtree[has_value], first[has_value]
+    height = dataset.forest.height[first]
+    chosen = np.concatenate([source.permutation(np.flatnonzero(height == level))[:MOST] for level in np.unique(height)])
+    tree_of_node = np.repeat(np.arange(len(dataset)), dataset.forest.sizes)
+    for start in range(0, len(chosen), BATCH):
+        rows = chosen[start : start + BATCH]
+        trees, place = np.unique(tree_of_node[first[rows]], return_inverse=True)
+        batch = dataset.batch(trees)
+        offsets = np.concatenate([[0], np.cumsum(dataset.forest.sizes[trees])])
+        nodes = offsets[place] + first[rows] - dataset.forest.offsets[trees[place]]
+        readouts = model.signals.predict_values(model.node_states(batch, engine)(torch.from_numpy(nodes)))
+        for row, readout in zip(rows, readouts.tolist(), strict=True):
+            status, value = targets.status[subtree[row]].tolist(), targets.value[subtree[row]].tolist()
+            yield {
+                "height": int(height[row]),
+                "values": [pair if known == DEFINED else None for pair, known in zip(value, status, strict=True)],
+                "readouts": [numbers[:2] for numbers in readout],
+            }

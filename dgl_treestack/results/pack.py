@@ -1,0 +1,125 @@
+"""Make a finished run a model of the package: `python -m dgl_treestack.results.pack RUN NAME`."""
+
+import hashlib
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from dgl_treestack import atomic, resources
+from dgl_treestack.data import formats, records
+from dgl_treestack.data.formats import Example
+from dgl_treestack.data.records import Record
+from dgl_treestack.model.model import Model
+from dgl_treestack.results import metrics
+from dgl_treestack.runs import pretrained
+from dgl_treestack.runs.run import Run
+
+KEPT = ("seed", "config", "versions", "commit", "kernels", "data", "equations")  # of a run's environment
+FEWEST = 100  # minimum equations of a depth for an accuracy in the card
+TEXTBOOK = resources.FOLDER / "textbook.tsv"
+
+MODEL_CARD = """# {name}
+
+A model of the package: `{config.model.name}`, hidden {config.model.hidden}, {parameters:,} parameters, vocabulary
+`{config.model.vocabulary}`. Trained on {equations:,} certified equations of depth 1-{config.data.max_depth}, seed {seed},
+{config.schedule.epochs} epochs, of which the one with the best validation accuracy. Commit {commit}.
+
+It says how likely an equation over the 29 operators of the papers is to hold. It reads the tree and evaluates nothing: its
+answer is a guess, no proof. `treestack verify` and `treestack complete` print a numeric check beside it; believe that.
+
+| depth | test equations | right, per cent |
+|---|---|---|
+{depths}
+
+Half of the equations of every depth hold, so 50 is chance. Depths above {config.data.max_depth} were not trained on.
+Test sets: {tests}. Expected calibration error of the probabilities, per cent: {calibration}.
+
+Of fifty textbook identities and fifty near misses (`textbook.tsv`, not used in training) it is right about {textbook[right]}:
+{textbook[identities]} identities and {textbook[near_misses]} near misses.
+
+## Limits
+
+- It was trained on pairs of a true and a false equation made from axioms, not on mathematics as people write it.
+- Leaves in the training data: {leaves}. Other numbers have rows in the vocabulary that were never trained. `verify` and
+  `complete` rename other variables to these before they ask; equations with more than {variables} variables they cannot rename.
+- Fewer than one training equation in eight has two variables or more.
+
+Weights: `{weights[file]}`, SHA-256 `{weights[sha256]}`. Data: `environment.json` has checksums.
+Made by `python -m dgl_treestack.results.pack RUN {name}`.
+"""
+
+
+def pack(run: Run, name: str, folder: Path | None = None) -> None:
+    """Write a run, and its description, into the folder of the package's models."""
+    folder = pretrained.FOLDER / name if folder is None else folder
+    config, environment, model = run.config, run.environment, run.load_model()
+    rows_of_set = {data: run.read_records(data) for data in config.data.test}
+    accuracy = accuracy_by_depth([row for rows in rows_of_set.values() for row in rows])
+    weights, leaves = run.best.read_bytes(), leaves_of(formats.read_examples(config.data.train))
+    content: dict[str, Any] = {
+        "summary": f"{config.model.name}, trained on {environment['equations']['train']:,} certified equations of depth "
+        f"1-{config.data.max_depth}",
+        "accuracy": accuracy,
+        "calibration": {
+            Path(data).parent.name: round(metrics.calibration_error(rows), 2) for data, rows in rows_of_set.items()
+        },
+        "textbook": textbook(model),
+        "variables": [text for kind, text in leaves if kind == "Symbol"],
+        "leaves": [text for _, text in leaves],
+        "weights": {"file": "checkpoints/best.safetensors", "sha256": hashlib.sha256(weights).hexdigest()},
+    }
+    for file in ("config.toml", "vocabulary.json"):
+        atomic.write_bytes(folder / file, (run.folder / file).read_bytes())
+    atomic.write_text(folder / "environment.json", json.dumps({key: environment[key] for key in KEPT}, indent=1) + "\n")
+    atomic.write_bytes(folder / content["weights"]["file"], weights)
+    atomic.write_text(folder / "card.json", json.dumps(content, indent=1) + "\n")
+    text = MODEL_CARD.format(
+        name=name,
+        config=config,
+        seed=run.seed,
+        parameters=sum(parameter.numel() for parameter in model.parameters()),
+        equations=environment["equations"]["train"],
+        commit=environment["commit"],
+        depths="\n".join(f"| {depth} | {a['equations']:,} | {a['percent']} |" for depth, a in accuracy.items()),
+        tests=", ".join(f"`{Path(data).parent.name}`" for data in rows_of_set),
+        calibration=", ".join(f"{error} (`{data}`)" for data, error in content["calibration"].items()),
+        textbook=content["textbook"],
+        leaves=", ".join(content["leaves"]),
+        variables=len(content["variables"]),
+        weights=content["weights"],
+    )
+    atomic.write_text(folder / "MODEL_CARD.md", text)
+
+
+def accuracy_by_depth(rows: Sequence[Record]) -> dict[str, dict[str, float]]:
+    """Return the number of equations and the accuracy in per cent of every depth with `FEWEST` equations or more."""
+    groups = records.grouped(rows)
+    return {
+        str(depth): {"equations": len(group), "percent": round(records.accuracy(group), 1)}
+        for depth, group in sorted(groups.items())
+        if len(group) >= FEWEST
+    }
+
+
+def textbook(model: Model) -> dict[str, int]:
+    """Return how many textbook identities, and how many near misses, a model is right about."""
+    examples = list(formats.read(TEXTBOOK))
+    scores = model.score([example.equation for example in examples], task="verification")
+    labels = torch.tensor([example.label == 1 for example in examples])
+    right = (scores > 0) == labels
+    return {"right": int(right.sum()), "identities": int(right[labels].sum()), "near_misses": int(right[~labels].sum())}
+
+
+def leaves_of(examples: Sequence[Example]) -> list[tuple[str, str]]:
+    """Return the classes and texts of the leaves that occur, variables first."""
+    leaves = {(kind, text) for example in examples for _, kind, text in example.equation.leaves()}
+    order = {text: place for place, text in enumerate("xyzwu")}
+    return sorted(leaves, key=lambda leaf: (leaf[0] != "Symbol", order.get(leaf[1], len(order)), leaf))
+
+
+if __name__ == "__main__":
+    pack(Run.open(sys.argv[1]), sys.argv[2])
