@@ -20,6 +20,7 @@ SCRIPTS = {
     "train_tree_smu.py": ("--epochs 2 --most 160 --hidden 8", "best validation accuracy", ["tree_smu.png"]),
     "own_cell.py": ("--steps 10 --hidden 8", "levels and topo differ by at most", []),
     "inspect_batch.py": ("", "sin(x)**2 + cos(x)**2 = 1 has 11 nodes", ["batch.bin"]),
+    "errors_by_operator.py": ("--most 500", "with it", []),
     "depth_curves.py": ("", "depth 13:", ["depth_curves.png"]),
     "finetune_released_weights.py": ("--steps 3", "after: ", []),
 }

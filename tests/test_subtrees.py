@@ -151,6 +151,16 @@ def test_what_complex128_cannot_tell_is_unknown_and_an_argument_that_is_undefine
     assert dict(zip(texts, status.tolist(), strict=True)) == texts
 
 
+def test_a_selection_of_trees_keeps_the_ids_of_its_subtrees(forest):
+    chosen = [5, 900, 17, 44]
+    selected, whole = targets_of(forest.select(chosen), 3), targets_of(forest, 3)
+    ids = np.unique(forest.select(chosen).subtree)
+    assert len(ids) < len(selected.status) == ids[-1] + 1
+    assert (selected.value[ids] == whole.value[ids]).all() and (selected.status[ids] == whole.status[ids]).all()
+    others = np.setdiff1d(np.arange(len(selected.status)), ids)
+    assert (selected.status[others] == UNKNOWN).all() and (selected.value_class[others] == -1).all()
+
+
 def test_subtrees_of_equations_have_values_and_equations_have_none():
     rng = random.Random(0)
     forest = Forest.build([random_equation(rng, 3) for _ in range(20)], Vocabulary.preset("released"))

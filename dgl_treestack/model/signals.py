@@ -105,9 +105,8 @@ class NodeSignals(nn.Module):
         distances = functional.smooth_l1_loss(predicted[..., :2], value, beta=BETA, reduction="none").mean(2)
         answers = functional.binary_cross_entropy_with_logits(predicted[..., 2], is_defined, reduction="none")
         of_defined, of_known = is_defined * weight[:, None], is_known * weight[:, None]
-        return (distances * of_defined).sum() / of_defined.sum().clamp(min=EPSILON) + (
-            answers * of_known
-        ).sum() / of_known.sum()
+        distance = (distances * of_defined).sum() / of_defined.sum().clamp(min=EPSILON)
+        return distance + (answers * of_known).sum() / of_known.sum()
 
     def _equivalence_loss(self, h: Tensor, value_class: Tensor) -> Tensor:
         directions = functional.normalize(h, dim=1)

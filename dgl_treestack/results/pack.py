@@ -19,7 +19,8 @@ from dgl_treestack.runs import pretrained
 from dgl_treestack.runs.run import Run
 
 KEPT = ("seed", "config", "versions", "commit", "kernels", "data", "equations")  # of a run's environment
-FEWEST = 100  # minimum equations of a depth for an accuracy in the card
+FEWEST = 100  # minimum equations of a depth, or a range of depths, for an accuracy in the card
+RANGES = ((3, 7), (8, 13), (8, 19))
 TEXTBOOK = resources.FOLDER / "textbook.tsv"
 
 MODEL_CARD = """# {name}
@@ -35,8 +36,12 @@ answer is a guess, no proof. `treestack verify` and `treestack complete` print a
 |---|---|---|
 {depths}
 
+| test set | depths | right, per cent |
+|---|---|---|
+{sets}
+
 Half of the equations of every depth hold, so 50 is chance. Depths above {config.data.max_depth} were not trained on.
-Test sets: {tests}. Expected calibration error of the probabilities, per cent: {calibration}.
+Expected calibration error of the probabilities, per cent: {calibration}.
 
 Of fifty textbook identities and fifty near misses (`textbook.tsv`, not used in training) it is right about {textbook[right]}:
 {textbook[identities]} identities and {textbook[near_misses]} near misses.
@@ -57,16 +62,17 @@ def pack(run: Run, name: str, folder: Path | None = None) -> None:
     """Write a run, and its description, into the folder of the package's models."""
     folder = pretrained.FOLDER / name if folder is None else folder
     config, environment, model = run.config, run.environment, run.load_model()
-    rows_of_set = {data: run.read_records(data) for data in config.data.test}
+    rows_of_set = {
+        Path(data).parent.name: rows for data in config.data.test if (rows := without_validation(run.read_records(data)))
+    }
     accuracy = accuracy_by_depth([row for rows in rows_of_set.values() for row in rows])
     weights, leaves = run.best.read_bytes(), leaves_of(formats.read_examples(config.data.train))
     content: dict[str, Any] = {
         "summary": f"{config.model.name}, trained on {environment['equations']['train']:,} certified equations of depth "
         f"1-{config.data.max_depth}",
         "accuracy": accuracy,
-        "calibration": {
-            Path(data).parent.name: round(metrics.calibration_error(rows), 2) for data, rows in rows_of_set.items()
-        },
+        "sets": {name: accuracy_of_depths(rows) for name, rows in rows_of_set.items()},
+        "calibration": {name: round(metrics.calibration_error(rows), 2) for name, rows in rows_of_set.items()},
         "textbook": textbook(model),
         "variables": [text for kind, text in leaves if kind == "Symbol"],
         "leaves": [text for _, text in leaves],
@@ -85,7 +91,11 @@ def pack(run: Run, name: str, folder: Path | None = None) -> None:
         equations=environment["equations"]["train"],
         commit=environment["commit"],
         depths="\n".join(f"| {depth} | {a['equations']:,} | {a['percent']} |" for depth, a in accuracy.items()),
-        tests=", ".join(f"`{Path(data).parent.name}`" for data in rows_of_set),
+        sets="\n".join(
+            f"| `{name}` | {depths} | {percent} |"
+            for name, of_depths in content["sets"].items()
+            for depths, percent in of_depths.items()
+        ),
         calibration=", ".join(f"{error} (`{data}`)" for data, error in content["calibration"].items()),
         textbook=content["textbook"],
         leaves=", ".join(content["leaves"]),
@@ -93,6 +103,17 @@ def pack(run: Run, name: str, folder: Path | None = None) -> None:
         weights=content["weights"],
     )
     atomic.write_text(folder / "MODEL_CARD.md", text)
+
+
+def without_validation(rows: Sequence[Record]) -> list[Record]:
+    """Return the records of equations that are not of a validation set, by which settings were chosen."""
+    return [row for row in rows if row["split"] != "validation"]
+
+
+def accuracy_of_depths(rows: Sequence[Record]) -> dict[str, float]:
+    """Return the accuracy in per cent over the ranges of depths that results are reported for."""
+    groups = {f"{low}-{high}": [row for row in rows if low <= row["depth"] <= high] for low, high in RANGES}
+    return {name: round(records.accuracy(group), 1) for name, group in groups.items() if len(group) >= FEWEST}
 
 
 def accuracy_by_depth(rows: Sequence[Record]) -> dict[str, dict[str, float]]:

@@ -25,17 +25,19 @@ DEFAULT = "tree_smu"
 def open_run(folder: Path | None) -> Run:
     """Return a run on equations from its folder, or the default model of the package for None.
 
-    Raises CheckpointError for a folder that is not a run, and when the weights of the package's model have changed;
+    Raises CheckpointError for a folder that is not a run, and when the weights of a model of the package have changed;
     ConfigurationError for a run on trees of another language.
     """
-    if folder is not None:
-        run = Run.open(folder)
-        if run.language.words:
-            raise ConfigurationError(
-                f"{folder} has trees of the language {run.language.name!r}, not equations. Ask it with `treestack predict`."
-            )
-        return run
-    return _open(DEFAULT)
+    run = Run(FOLDER / DEFAULT) if folder is None else Run.open(folder)
+    if is_packaged(run):
+        digest = card(run.folder.name)["weights"]["sha256"]
+        if not run.best.is_file() or hashlib.sha256(run.best.read_bytes()).hexdigest() != digest:
+            raise CheckpointError(f"{run.best} has changed since it was packed. Install the package again.")
+    elif run.language.words:
+        raise ConfigurationError(
+            f"{folder} has trees of the language {run.language.name!r}, not equations. Ask it with `treestack predict`."
+        )
+    return run
 
 
 def pretrained() -> dict[str, str]:
@@ -51,7 +53,7 @@ def load(run: Path | str, dtype: torch.dtype = torch.float32) -> Model:
     >>> model = load("tree_slots")  # doctest: +SKIP
     """
     if str(run) in pretrained() and not Path(run).is_dir():
-        return _open(str(run)).load_model(dtype)
+        return open_run(FOLDER / str(run)).load_model(dtype)
     if not Path(run).is_dir():
         raise CheckpointError(f"{run} is no folder of a run. " + unknown("pretrained model", str(run), pretrained()))
     return Run.open(run).load_model(dtype)
@@ -90,11 +92,3 @@ def trust(run: Run, depth: int) -> str:
     else:
         often = f"not measured at depth {depth} (from {min(map(int, accuracies))} to {max(map(int, accuracies))} it was)"
     return f"The package's model: {summary}; {often}. A guess, no proof."
-
-
-def _open(name: str) -> Run:
-    """Return a model of the package as a run, after a check of its weights."""
-    run = Run(FOLDER / name)
-    if not run.best.is_file() or hashlib.sha256(run.best.read_bytes()).hexdigest() != card(name)["weights"]["sha256"]:
-        raise CheckpointError(f"{run.best} has changed since it was packed. Install the package again.")
-    return run

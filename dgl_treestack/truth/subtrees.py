@@ -33,7 +33,7 @@ def training_value(variable: str, point: int) -> complex:
 
 
 class Targets(NamedTuple):
-    """What training at nodes wants for each of S distinct subtrees, by the subtree ids of a forest.
+    """What training at nodes wants for each of S distinct subtrees, by the subtree ids of a forest (UNKNOWN for unused ids).
 
     value: (S, P, 2) float32, asinh of real and imaginary part at P points, at most `LARGEST_TARGET` in size; 0 unless defined.
     status: (S, P) int8, DEFINED, UNDEFINED, or UNKNOWN where complex128 cannot be trusted.
@@ -47,28 +47,28 @@ class Targets(NamedTuple):
 
 def targets_of(forest: Forest, points: int) -> Targets:
     """Return the targets of all subtrees of a forest. Raises ConfigurationError if its language defines no values."""
-    count = int(forest.subtree.max(initial=-1)) + 1
-    value, status = np.zeros((count, points, 2), np.float32), np.empty((count, points), np.int8)
+    ids, count = np.unique(forest.subtree), int(forest.subtree.max(initial=-1)) + 1
+    value, status = np.zeros((count, points, 2), np.float32), np.full((count, points), UNKNOWN, np.int8)
     key = np.zeros(count, np.uint64)
-    for point, (number, status[:, point]) in enumerate(values_at_points(forest, range(points))):
+    for point, (number, status_of_id) in enumerate(values_at_points(forest, range(points))):
         squashed = np.arcsinh(np.nan_to_num(number).view(float).reshape(-1, 2))
-        squashed[status[:, point] != DEFINED] = 0.0
-        value[:, point] = np.clip(squashed, -LARGEST_TARGET, LARGEST_TARGET)
-        for part in (status[:, point], *np.rint(squashed * 10**_DECIMALS).T):
-            key = (key ^ part.astype(np.int64).view(np.uint64)) * _MIXER
-            key ^= key >> np.uint64(29)
+        squashed[status_of_id != DEFINED] = 0.0
+        value[ids, point], status[ids, point] = np.clip(squashed, -LARGEST_TARGET, LARGEST_TARGET), status_of_id
+        for part in (status_of_id, *np.rint(squashed * 10**_DECIMALS).T):
+            mixed = (key[ids] ^ part.astype(np.int64).view(np.uint64)) * _MIXER
+            key[ids] = mixed ^ (mixed >> np.uint64(29))
     _, value_class = np.unique(key, return_inverse=True)
     value_class[(status == UNKNOWN).any(1) | ((status == DEFINED).sum(1) < (points + 1) // 2)] = -1
     return Targets(value, status, value_class)
 
 
 def values_at_points(forest: Forest, points: Sequence[int]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield, point by point, the values (S,) complex128 and their status (S,) of all subtrees of a forest, by their ids."""
+    """Yield, point by point, the values (S,) complex128 and their status (S,) of the subtrees of a forest, in order of ids."""
     signature, nodes = forest.signature, columns(forest, forest.signature)
     _check_values(signature)
-    _, first = np.unique(nodes.subtree, return_index=True)  # a node of every subtree
+    _, first, place = np.unique(nodes.subtree, return_index=True, return_inverse=True)  # a node of every subtree
     operator = nodes.op[first]
-    children = np.where(nodes.children[first] >= 0, nodes.subtree[nodes.children[first]], -1)
+    children = np.where(nodes.children[first] >= 0, place[nodes.children[first]], -1)
     is_equation = operator == signature.index.get(signature.root or "", NO_OPERATOR - 1)
     leaves = np.flatnonzero(operator == NO_OPERATOR)
     leaf_of_subtree = {subtree: forest.leaves[forest.leaf[first[subtree]]] for subtree in leaves.tolist()}
@@ -94,9 +94,9 @@ def values_at_points(forest: Forest, points: Sequence[int]) -> Iterator[tuple[np
 
 
 def _constants(operator: np.ndarray, children: np.ndarray, leaf_of_subtree: Mapping[int, tuple[str, str]]) -> dict[int, Value]:
-    """Return the values of the subtrees without variables, exact where complex128 is in doubt, by subtree id."""
+    """Return the values of the subtrees without variables, exact where complex128 is in doubt, by the subtree's place."""
     values = {subtree: Value(*leaf) for subtree, leaf in leaf_of_subtree.items() if leaf[0] != "Symbol"}
-    for subtree in range(len(operator)):  # the ids of the children of an operator are smaller than its own
+    for subtree in range(len(operator)):  # an operator has a larger id than its children
         if operator[subtree] != NO_OPERATOR and MATH.names[operator[subtree]] != MATH.root:
             arguments = [values.get(child) for child in children[subtree].tolist() if child >= 0]
             if all(arguments):

@@ -5,7 +5,7 @@ import json
 import pytest
 from small_runs import small_config
 
-from dgl_treestack.data import formats
+from dgl_treestack.data import formats, records
 from dgl_treestack.errors import CheckpointError
 from dgl_treestack.expression import Equation
 from dgl_treestack.resources import find_data
@@ -39,6 +39,9 @@ def test_changed_weights_are_refused(monkeypatch, tmp_path):
         card = (packed.folder / "MODEL_CARD.md").read_text()
         assert "Trained on 44 certified equations" in card and "Leaves in the training data: x, y, 2, 1.29." in card
         assert pretrained.card(pretrained.DEFAULT)["variables"] == ["x", "y"]
+        of_test = [row for row in run.read_records(run.config.data.test[0]) if 3 <= row["depth"] <= 7]
+        (percent,) = (of_depths["3-7"] for of_depths in pretrained.card(pretrained.DEFAULT)["sets"].values() if of_depths)
+        assert percent == round(records.accuracy(of_test), 1) and f"| 3-7 | {percent} |" in card
         assert "right for" in pretrained.trust(packed, 4) and "not measured at depth 30" in pretrained.trust(packed, 30)
         packed.best.write_bytes(packed.best.read_bytes() + b"0")
         with pytest.raises(CheckpointError, match="has changed since it was packed"):
