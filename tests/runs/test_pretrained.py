@@ -14,6 +14,7 @@ from dgl_treestack.runs import pretrained
 from dgl_treestack.runs.evaluation import score
 from dgl_treestack.runs.run import Run
 from dgl_treestack.training.start import start
+from dgl_treestack.truth import judge
 
 
 def test_the_packages_model_is_as_good_as_its_card_says():
@@ -62,6 +63,17 @@ def test_variables_are_renamed_to_known_ones():
     assert str(Equation.parse("q + b = x*q").with_variables(names)) == "x + y = z*x"
     assert not pretrained.known_names(Equation.parse("x + u = y"), run)
     assert not pretrained.known_names(Equation.parse("a + b + c + d = t + v"), run)
+
+
+def test_the_textbook_list_is_what_it_says_and_how_many_a_model_gets_right(record_property):
+    examples = list(formats.read(pack.TEXTBOOK))
+    assert [example.label for example in examples] == [1, 0] * 50 and len({str(e.equation) for e in examples}) == 100
+    for example in examples:
+        assert judge(example.equation).verdict == ("holds" if example.label else "refuted"), example.equation
+    for name in pretrained.pretrained():
+        right = pack.textbook(pretrained.load(name))
+        record_property("note", f"{name}: {right['right']} of 100 textbook equations, {right['identities']} of the 50 true ones")
+        assert right == pretrained.card(name)["textbook"]
 
 
 def test_nothing_of_a_machine_is_packed():
