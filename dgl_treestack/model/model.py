@@ -66,17 +66,17 @@ class Model(nn.Module):
         *,
         masks: str = "node",
         class_weights: Mapping[str, float] | None = None,
-        heads: Mapping[str, Mapping[str, Any]] | None = None,
+        head_settings: Mapping[str, Mapping[str, Any]] | None = None,
         signals: Mapping[str, Any] | None = None,
         seed: int | None = None,
         **cell: Any,
     ) -> "Model":
         """Return a model by the name or the class of its cell, or the name of an encoder, and the names of its tasks.
 
-        vocabulary: or the name of a preset. class_weights: of the loss, for classification. heads: settings of heads, by task.
-        signals: settings of `NodeSignals`, None for none. seed: of the initial values; without it parameters are uninitialised
-        until `reset_parameters` or `load_state_dict`. cell: dropout, share, input_size, vector_size, and the settings of the
-        cell.
+        vocabulary: or the name of a preset. class_weights: of the loss, for classification. head_settings: arguments of a task's
+        class, by task. signals: settings of `NodeSignals`, None for none. seed: of the initial values; without it parameters are
+        uninitialised until `reset_parameters` or `load_state_dict`. cell: dropout, share, input_size, vector_size, and the
+        settings of the cell.
         Raises ConfigurationError, VocabularyError.
 
         >>> Model.build("tree_smu", hidden=20, stack_size=3, seed=0)  # doctest: +SKIP
@@ -104,11 +104,11 @@ class Model(nn.Module):
             raise ConfigurationError(unknown("model", str(name), [*cells.models(), *encoders.encoders()]))
         else:
             module = cells.build(name, signature.inner, len(vocabulary), hidden, **cell)
-        heads, slots = heads or {}, getattr(module, "slots", 1)
-        for task in heads:
+        head_settings, slots = head_settings or {}, getattr(module, "slots", 1)
+        for task in head_settings:
             if task not in tasks:
                 raise ConfigurationError("Settings of a head: " + unknown("task", task, tasks))
-        built = [task_table()[task].with_settings(hidden, signature, slots, heads.get(task, {})) for task in tasks]
+        built = [task_table()[task].with_settings(hidden, signature, slots, head_settings.get(task, {})) for task in tasks]
         losses = None
         if signals:
             from dgl_treestack.model.signals import NodeSignals

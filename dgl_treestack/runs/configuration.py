@@ -55,7 +55,7 @@ class ModelConfig:
     values of the table; empty for none. vector_size: numbers per row of the table, 0 for as many as `hidden`. freeze_vectors:
     whether the table keeps its first values. tasks: an equation belongs to the first that accepts it. class_weights: of the
     loss by class, 1 for those not named. settings: arguments of the model's class besides the common ones, such as stack_size.
-    heads: arguments of a task's class, by task.
+    head_settings: arguments of a task's class, by task.
     """
 
     name: str
@@ -70,7 +70,7 @@ class ModelConfig:
     tasks: tuple[str, ...] = ("verification",)
     class_weights: dict[str, float] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
-    heads: dict[str, dict[str, Any]] = field(default_factory=dict)
+    head_settings: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

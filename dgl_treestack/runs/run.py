@@ -237,7 +237,7 @@ def build_model(
         "share": config.share,
         "vector_size": config.vector_size,
         "class_weights": config.class_weights,
-        "heads": config.heads,
+        "head_settings": config.head_settings,
     }
     if signals and (signals.value or signals.equivalence):
         common["signals"] = {name: value for name, value in asdict(signals).items() if name != "slots" or value}

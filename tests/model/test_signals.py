@@ -25,7 +25,7 @@ POINTS = 4
 SIGNALS = {"value": 1.0, "equivalence": 0.3, "points": POINTS}
 LEAVES = [("Symbol", "x"), ("Symbol", "y"), ("Integer", "2"), ("Pi", "pi")]
 MODELS = {
-    "tree_slots": {"slots": 2, "heads": {"verification": {"compare": "slots"}}},
+    "tree_slots": {"slots": 2, "head_settings": {"verification": {"compare": "slots"}}},
     "tree_lstm": {"dropout": 0.2},
     "tree_smu": {"dropout": 0.2, "masks": "subtree"},
     "tree_rnn_second_order": {},

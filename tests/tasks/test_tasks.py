@@ -70,20 +70,20 @@ def test_verification_slot_by_slot(slots):
 
 
 def test_settings_of_a_head():
-    model = Model.build("tree_slots", 8, slots=2, heads={"verification": {"compare": "slots"}}, seed=0)
+    model = Model.build("tree_slots", 8, slots=2, head_settings={"verification": {"compare": "slots"}}, seed=0)
     assert model.heads["verification"].slots == 2  # those of the cell
-    for heads, message in (
+    for head_settings, message in (
         ({"verification": {"compare": "angle"}}, "value for 'compare': 'angle'"),
         ({"verification": {"compares": "slots"}}, "Task 'verification': Unknown setting of the head 'compares'"),
         ({"verification": {"compare": "slots", "slots": 3}}, "the 3 slots of the head"),
         ({"regression": {}}, "Unknown task 'regression'"),
     ):
         with pytest.raises(ConfigurationError, match=message):
-            Model.build("tree_slots", 8, slots=2, heads=heads)
+            Model.build("tree_slots", 8, slots=2, head_settings=head_settings)
     with pytest.raises(ConfigurationError, match="Task 'classification': Unknown setting of the head 'slots'"):
         language = languages.find("listops")
         Model.build(
-            "tree_lstm_child_sum", 8, tasks="classification", signature=language, heads={"classification": {"slots": 2}}
+            "tree_lstm_child_sum", 8, tasks="classification", signature=language, head_settings={"classification": {"slots": 2}}
         )
 
 

@@ -314,7 +314,7 @@ def test_schedule(tmp_path):
 
 def with_signals(folder, **changes):
     """Signals at nodes with all that came with them."""
-    model = {"name": "tree_slots", "hidden": 8, "settings": {"slots": 2}, "heads": {"verification": {"compare": "slots"}}}
+    model = {"name": "tree_slots", "hidden": 8, "settings": {"slots": 2}, "head_settings": {"verification": {"compare": "slots"}}}
     described = {
         "model": model,
         "signals": {"value": 1.0, "equivalence": 0.3, "points": 4, "rows": 20},

@@ -3,7 +3,7 @@
 from dgl_treestack.experiments._protocol import Column, Compared, Protocol, Row, tested, train, validation
 
 SLOTS, LSTM, SMU = "beyond/tree_slots", "beyond/tree_lstm", "beyond/tree_smu"
-PLAIN = {"signals.value": 0.0, "model.heads.verification.compare": "dot"}  # as the papers train them
+PLAIN = {"signals.value": 0.0, "model.head_settings.verification.compare": "dot"}  # as the papers train them
 
 # Sizes are such that every row of Tree-Slots has about as many parameters of operators as the first.
 PROTOCOL = Protocol(
@@ -14,7 +14,7 @@ PROTOCOL = Protocol(
         Row("no signal", SLOTS, changes={"signals.value": 0.0}),
         Row("equivalence in place of values", SLOTS, changes={"signals.value": 0.0, "signals.equivalence": 1.0}),
         Row("equivalence and values", SLOTS, changes={"signals.equivalence": 1.0}),
-        Row("dot product of the sides", SLOTS, changes={"model.heads.verification.compare": "dot"}),
+        Row("dot product of the sides", SLOTS, changes={"model.head_settings.verification.compare": "dot"}),
         Row("slots mixed", SLOTS, changes={"model.settings.mixed": True, "model.settings.inner": 52}),
         Row("own networks per slot", SLOTS, changes={"model.settings.shared": False, "model.settings.inner": 8}),
         Row("one slot", SLOTS, changes={"model.settings.slots": 1, "model.settings.inner": 48, "model.hidden": 48}),
