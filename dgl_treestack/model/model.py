@@ -73,10 +73,10 @@ class Model(nn.Module):
     ) -> "Model":
         """Return a model by the name or the class of its cell, or the name of an encoder, and the names of its tasks.
 
-        vocabulary: or the name of a preset. class_weights: of the loss, for classification. head_settings: arguments of a task's
-        class, by task. signals: settings of `NodeSignals`, None for none. seed: of the initial values; without it parameters are
-        uninitialised until `reset_parameters` or `load_state_dict`. cell: dropout, share, input_size, vector_size, and the
-        settings of the cell.
+        vocabulary: or the name of a preset. class_weights: of the loss, for classification. head_settings: arguments of the
+        class of a task, by task. signals: settings of `NodeSignals`, None for none. seed: of the initial values; without it
+        parameters are uninitialised until `reset_parameters` or `load_state_dict`. cell: dropout, share, input_size,
+        vector_size, and the settings of the cell.
         Raises ConfigurationError, VocabularyError.
 
         >>> Model.build("tree_smu", hidden=20, stack_size=3, seed=0)  # doctest: +SKIP

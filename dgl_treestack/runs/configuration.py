@@ -119,7 +119,7 @@ class DataConfig:
 
 @dataclass(frozen=True)
 class OptimizerConfig:
-    """Adam, with weight decay added to the gradient.
+    """Adam, with weight decay added to the gradient, or Muon for matrices and Adam for the rest (`training.muon`).
 
     gradients: zeroing sets a gradient to `none`, so that parameters of an operator that is not in the batch stay unchanged, or
     to `zeros`, so that a parameter, once used, is updated at every step, as in the authors' training. clip: maximum norm of the
@@ -133,6 +133,7 @@ class OptimizerConfig:
     weight_decay: float = 1e-5
     gradients: Literal["none", "zeros"] = "none"
     clip: float = 0.0
+    method: Literal["adam", "muon"] = "adam"
 
 
 @dataclass(frozen=True)

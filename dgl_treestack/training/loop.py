@@ -91,11 +91,15 @@ class Training:
             self.targets = targets_of(self.train_set.forest, config.signals.points)
         # decay would move the vector of a word to zero as fast as the learning rate allows, while no batch has the word
         undecayed = ["cell.leaves.table"] if config.model.vectors else []
-        self.adam = NamedAdam(self.model, config.optimizer, undecayed)
+        self.optimizer = NamedAdam(self.model, config.optimizer, undecayed)
+        if config.optimizer.method == "muon":
+            from dgl_treestack.training.muon import NamedMuon
+
+            self.optimizer = NamedMuon(self.model, config.optimizer, undecayed)
         atomic.remove_leftovers(run.folder)
         recorded = run.environment if run.has_description() else {}
         self.engine = choose_engine(config, self.model, self.train_set, recorded, self.device)
-        self.progress = state.load(run.last, self.model, self.adam) if run.last.exists() else Progress()
+        self.progress = state.load(run.last, self.model, self.optimizer) if run.last.exists() else Progress()
 
     def _examples(self, kind: Kind, data: DataSets) -> list[Example]:
         """The labelled examples of the configured depths, from `data` or the configuration's files."""
@@ -174,7 +178,7 @@ class Training:
         if self.model.signals is not None and self.targets is not None and isinstance(forest, Forest):
             source = numpy_generator(self.seed, "signals", progress.epoch, progress.step)
             loss = loss + self.model.signals(h, forest, self.targets, source)
-        self.adam.zero()
+        self.optimizer.zero()
         loss.backward()
         gradients = [parameter.grad for parameter in self.model.parameters() if parameter.grad is not None]
         norm = torch.nn.utils.get_total_norm(gradients)
@@ -189,7 +193,7 @@ class Training:
         if 0 < self.config.optimizer.clip < norm:
             torch._foreach_mul_(gradients, self.config.optimizer.clip / norm)
         steps = math.ceil(len(self.train_set) / self.config.batch_size)
-        self.adam.step(self.config.schedule.rate_factor(progress.epoch * steps + progress.step, steps))
+        self.optimizer.step(self.config.schedule.rate_factor(progress.epoch * steps + progress.step, steps))
         progress.step += 1
         progress.seen += len(losses)
         progress.loss_sum += float(losses.detach().sum())
@@ -202,7 +206,7 @@ class Training:
 
     def save(self) -> None:
         """Write the checkpoint that the run is resumed from."""
-        state.save(self.run.last, self.model, self.adam, self.progress)
+        state.save(self.run.last, self.model, self.optimizer, self.progress)
 
     def _close_epoch(self) -> None:
         """Validate, keep the best weights, adjust the learning rate, save, log."""
@@ -214,7 +218,7 @@ class Training:
         progress.epoch += 1
         row = {
             "epoch": progress.epoch,
-            "learning_rate": self.adam.learning_rate,
+            "learning_rate": self.optimizer.learning_rate,
             "train_loss": progress.loss_sum / progress.seen,
             "train_accuracy": 100 * progress.right / progress.seen,
             "validation_loss": validation.loss,
@@ -232,7 +236,7 @@ class Training:
             description = {"epoch": progress.epoch, "validation_accuracy": validation.accuracy}
             write_weights(self.run.best, self.model.state_dict(), description)
         if 0 < schedule.plateau <= progress.plateau:
-            self.adam.learning_rate *= schedule.factor
+            self.optimizer.learning_rate *= schedule.factor
             progress.plateau = 0
         self.save()
         atomic.write_json_lines(self.run.metrics, progress.rows)

@@ -5,7 +5,7 @@ Random streams have no state: every draw of a run is a function of the seed, its
 
 import dataclasses
 import zlib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -64,7 +64,11 @@ class NamedAdam:
     @torch.no_grad()
     def step(self, factor: float = 1.0) -> None:
         """Update every parameter that has a gradient. factor: of the learning rate, at this step."""
-        gradients = {i: parameter.grad for i, parameter in enumerate(self.parameters) if parameter.grad is not None}
+        self.update(range(len(self.parameters)), self.learning_rate * factor)
+
+    def update(self, indices: Iterable[int], rate: float) -> None:
+        """Update those of some parameters that have a gradient, by Adam."""
+        gradients = {i: gradient for i in indices if (gradient := self.parameters[i].grad) is not None}
         if not gradients:
             return
         for i in gradients:
@@ -80,7 +84,7 @@ class NamedAdam:
                 first,
                 second,
                 [self.step_of[i] for i in group],
-                lr=self.learning_rate * factor,
+                lr=rate,
                 beta1=self.config.beta1,
                 beta2=self.config.beta2,
                 weight_decay=decay,

@@ -72,7 +72,9 @@ def test_the_textbook_list_is_what_it_says_and_how_many_a_model_gets_right(recor
         assert judge(example.equation).verdict == ("holds" if example.label else "refuted"), example.equation
     for name in pretrained.pretrained():
         right = pack.textbook(pretrained.load(name))
-        record_property("note", f"{name}: {right['right']} of 100 textbook equations, {right['identities']} of the 50 true ones")
+        record_property(
+            "note", f"{name}: {right['right']} of 100 textbook equations, {right['identities']} of the 50 true ones"
+        )
         assert right == pretrained.card(name)["textbook"]
 
 

@@ -314,7 +314,12 @@ def test_schedule(tmp_path):
 
 def with_signals(folder, **changes):
     """Signals at nodes with all that came with them."""
-    model = {"name": "tree_slots", "hidden": 8, "settings": {"slots": 2}, "head_settings": {"verification": {"compare": "slots"}}}
+    model = {
+        "name": "tree_slots",
+        "hidden": 8,
+        "settings": {"slots": 2},
+        "head_settings": {"verification": {"compare": "slots"}},
+    }
     described = {
         "model": model,
         "signals": {"value": 1.0, "equivalence": 0.3, "points": 4, "rows": 20},
@@ -324,8 +329,10 @@ def with_signals(folder, **changes):
     return small_config(folder, **{**described, **changes})
 
 
-def test_signals_at_nodes_interrupted_and_resumed_equal_never_stopped(tmp_path, monkeypatch):
-    config = with_signals(tmp_path)
+@pytest.mark.parametrize("method", ["adam", "muon"])
+def test_signals_at_nodes_interrupted_and_resumed_equal_never_stopped(method, tmp_path, monkeypatch):
+    changes = {"model.hidden": 16, "optimizer.method": method}  # matrices that Muon takes
+    config = configuration.override(with_signals(tmp_path), [f"{key}={value}" for key, value in changes.items()])
     whole = outcome(start(config, 0, tmp_path / "whole", quiet=True))
     step, steps = Training._step, []
 

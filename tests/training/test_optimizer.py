@@ -1,10 +1,13 @@
-"""Adam against torch's own, number for number, where operators come and go."""
+"""Adam and Muon against torch's own, where operators come and go."""
+
+from types import SimpleNamespace
 
 import pytest
 import torch
 from torch import nn
 
 from dgl_treestack.runs.configuration import OptimizerConfig
+from dgl_treestack.training.muon import NamedMuon, orthogonalise
 from dgl_treestack.training.state import NamedAdam
 
 USED = [(0, 1), (1,), (0, 2), (), (0, 1, 2), (2,)]  # parameters that have a gradient, step by step
@@ -88,3 +91,64 @@ def test_it_goes_on_from_its_state(gradients):
         take(ours, step, adam.zero, adam)
         take(resumed, step, resumed_adam.zero, resumed_adam)
     assert all(torch.equal(left, right) for left, right in zip(ours, resumed, strict=True))
+
+
+def matrices_and_others():
+    """Matrices of two shapes, an output layer, a bias and a table of leaves, as a model has them."""
+    generator = torch.Generator().manual_seed(0)
+    shapes = {"first": (8, 12), "second": (20, 8), "third": (8, 12), "output": (3, 12), "bias": (8,)}
+    parameters = {name: nn.Parameter(torch.randn(shape, generator=generator)) for name, shape in shapes.items()}
+    return nn.ParameterDict(parameters)
+
+
+def take_by_name(module, step, zero, optimizer):
+    generator = torch.Generator().manual_seed(step)
+    zero()
+    for i, parameter in enumerate(module.values()):
+        gradient = torch.randn(parameter.shape, generator=generator)
+        if (i + step) % 3:
+            parameter.grad = gradient if parameter.grad is None else parameter.grad + gradient
+    optimizer.step()
+
+
+@pytest.mark.parametrize("decay", [0.0, 0.1])
+def test_muon_is_torchs_muon_for_matrices_and_adam_for_the_rest(decay, monkeypatch):
+    monkeypatch.setattr(torch.Tensor, "bfloat16", torch.Tensor.clone)  # torch rounds updates to bfloat16
+    ours, theirs = matrices_and_others(), matrices_and_others()
+    muon = NamedMuon(ours, OptimizerConfig(weight_decay=decay, learning_rate=0.01, method="muon"))
+    settings = {"lr": 0.01, "weight_decay": decay}
+    matrices, others = [[theirs[name] for name in names] for names in (("first", "second", "third"), ("output", "bias"))]
+    references = torch.optim.Muon(matrices, **settings, adjust_lr_fn="match_rms_adamw"), torch.optim.Adam(others, **settings)
+
+    def reference_step():
+        for reference in references:
+            reference.step()
+
+    for step in range(6):
+        take_by_name(ours, step, muon.zero, muon)
+        take_by_name(theirs, step, theirs.zero_grad, SimpleNamespace(step=reference_step))
+        assert all(torch.allclose(ours[name], theirs[name], rtol=1e-5, atol=1e-6) for name in ours), step
+    assert not torch.allclose(ours["second"], matrices_and_others()["second"], atol=1e-3)
+
+
+@pytest.mark.parametrize("gradients", ["none", "zeros"])
+def test_muon_goes_on_from_its_state(gradients):
+    config = OptimizerConfig(gradients=gradients, weight_decay=0.1, method="muon")
+    ours, resumed = matrices_and_others(), matrices_and_others()
+    muon, resumed_muon = NamedMuon(ours, config), NamedMuon(resumed, config)
+    take_by_name(ours, 0, muon.zero, muon)
+    resumed.load_state_dict(ours.state_dict())
+    resumed_muon.restore(muon.tensors())
+    assert {name for name in resumed_muon.tensors() if name.startswith("momentum/")} == {"momentum/first", "momentum/third"}
+    for step in range(1, 5):
+        take_by_name(ours, step, muon.zero, muon)
+        take_by_name(resumed, step, resumed_muon.zero, resumed_muon)
+    assert all(torch.equal(ours[name], resumed[name]) for name in ours)
+
+
+def test_orthogonalised_matrices_have_singular_values_near_one():
+    matrices = torch.randn(5, 12, 30, generator=torch.Generator().manual_seed(0)) * torch.logspace(-3, 3, 5)[:, None, None]
+    for batch in (matrices, matrices.mT):
+        values = torch.linalg.svdvals(orthogonalise(batch))
+        assert values.min() > 0.65 and values.max() < 1.2
+    assert torch.equal(orthogonalise(torch.zeros(1, 4, 4)), torch.zeros(1, 4, 4))
