@@ -24,7 +24,7 @@ class NamedMuon(NamedAdam):
         B <- 0.95 B + 0.05 G
         W <- W - 0.2 sqrt(max(m, n)) lr orthogonalise(0.05 G + 0.95 B) - lr weight_decay W
 
-    Matrices are parameters of two dimensions, both at least 8, but for the table of leaves. Other parameters, and the choice of
+    Matrices are parameters of two dimensions, both at least 8, but for those of the leaf encoder. Other parameters, and the choice of
     those that are updated, are as in `NamedAdam`.
 
     `torch.optim.Muon` updates one matrix after the other: it took 72 ms for the 89 matrices of a Tree-Slots, where matrices of
@@ -37,7 +37,7 @@ class NamedMuon(NamedAdam):
         self.matrices = [
             i
             for i, (name, parameter) in enumerate(self.parameter_by_name.items())
-            if parameter.dim() == 2 and min(parameter.shape) >= NARROWEST and not name.startswith("cell.leaves.table")
+            if parameter.dim() == 2 and min(parameter.shape) >= NARROWEST and not name.startswith("cell.leaves.")
         ]
         self.others = [i for i in range(len(self.parameters)) if i not in set(self.matrices)]
 
@@ -51,13 +51,13 @@ class NamedMuon(NamedAdam):
                 if i not in self.momenta:
                     self.momenta[i] = torch.zeros_like(self.parameters[i])
         for shape, indices in indices_of_shape.items():
-            matrices = [self.parameters[i] for i in indices]
+            matrices: list[Tensor] = [self.parameters[i] for i in indices]
             gradients = [gradient for matrix in matrices if (gradient := matrix.grad) is not None]
             momenta = [self.momenta[i] for i in indices]
             torch._foreach_lerp_(momenta, gradients, 1 - MOMENTUM)
             update = orthogonalise(torch.stack(gradients).lerp(torch.stack(momenta), MOMENTUM))
             torch._foreach_mul_(matrices, [1 - rate * self.decay_of[i] for i in indices])
-            torch._foreach_add_(matrices, (-SIZE * math.sqrt(max(shape)) * rate * update).unbind())
+            torch._foreach_sub_(matrices, list((SIZE * math.sqrt(max(shape)) * rate * update).unbind()))
         self.update(self.others, rate)
 
     def tensors(self) -> dict[str, Tensor]:
