@@ -24,8 +24,8 @@ class NamedMuon(NamedAdam):
         B <- 0.95 B + 0.05 G
         W <- W - 0.2 sqrt(max(m, n)) lr orthogonalise(0.05 G + 0.95 B) - lr weight_decay W
 
-    Matrices are parameters of two dimensions, both at least 8, but for those of the leaf encoder. Other parameters, and the choice
-    of those that are updated, are as in `NamedAdam`.
+    Matrices are parameters of two dimensions, both at least 8, but for those of the leaf encoder. Other parameters are Adam's.
+    Which parameters are updated when operators are absent is as in `NamedAdam`.
 
     `torch.optim.Muon` updates one matrix after the other: it took 72 ms for the 89 matrices of a Tree-Slots, where matrices of
     one shape at once take 7 (a whole step of training: 65).
