@@ -106,6 +106,15 @@ def used(depth: int, name: str) -> Measure:
     return measure
 
 
+def read_out(height: int, field: int) -> Measure:
+    """Measure a field of `metrics.readouts_by_height` for the subtrees of a height, times 100; NaN with too few of them."""
+
+    def measure(run: RunResult) -> float:
+        return 100 * metrics.readouts_by_height(run.more["values"]).get(height, (float("nan"),) * 2)[field]
+
+    return measure
+
+
 train = at_best_epoch("train_accuracy")  # measured during the epoch, with dropout
 best_epoch = at_best_epoch("epoch")
 validation = validated("accuracy")

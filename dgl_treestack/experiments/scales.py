@@ -32,6 +32,7 @@ _EXTRAS = {
     "deep blanks": "data/completion-deep/blanks.jsonl.gz",
     "expressions": "data/completion/candidates.jsonl.gz",
     "usage": _PAPER["validation"],
+    "values": _PAPER["test"],
 }
 _LARGE = {kind: f"data/paper-130k/{kind}.jsonl.gz" for kind in ("train", "validation", "test")}
 
@@ -45,6 +46,7 @@ SCALES = {
             "deep blanks": f"{BUNDLED}quickstart/blanks",
             "expressions": f"{BUNDLED}quickstart/candidates",
             "usage": _BUNDLED["validation"],
+            "values": _BUNDLED["test"],
         },
         (0,),
         {"schedule.epochs": 1, "model.hidden": 12, "compile": "off"},
@@ -52,7 +54,12 @@ SCALES = {
     ),
     "day": Scale("the sets `paper` and `deep`, 15 epochs", _PAPER, _EXTRAS, (0, 1, 2), {"schedule.epochs": 15}),
     "paper": Scale("the sets `paper` and `deep`, as many epochs as the papers say", _PAPER, _EXTRAS, (0, 1, 2)),
-    "large": Scale("`paper` with 130,000 training equations, and `deep`; for `beyond`", _LARGE, _EXTRAS, (0, 1, 2, 3, 4)),
+    "large": Scale(
+        "`paper` with 130,000 training equations, and `deep`; for `beyond` and `values`",
+        _LARGE,
+        _EXTRAS | {"values": _LARGE["test"]},
+        (0, 1, 2, 3, 4),
+    ),
 }
 
 

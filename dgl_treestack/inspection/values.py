@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 import torch
 
+from dgl_treestack.data import records
 from dgl_treestack.data.records import Record
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.model.dataset import Dataset
@@ -17,7 +18,7 @@ MOST = 400  # subtrees of a height, drawn at random
 
 @torch.no_grad()
 def make_records(model: Model, dataset: Dataset, engine: str = "levels") -> Iterator[Record]:
-    """Yield a record per subtree, by height: `height`, and for every point with a value, `values` and `readouts`.
+    """Yield a record per subtree, by height: `depth` is that of the subtree, `values` and `readouts` have an entry per point.
 
     A value is [asinh of real part, asinh of imaginary part] as in `truth.subtrees`, None where it is undefined or unknown.
     Raises ConfigurationError for a model that was trained without the value signal.
@@ -40,8 +41,12 @@ def make_records(model: Model, dataset: Dataset, engine: str = "levels") -> Iter
         readouts = model.signals.predict_values(model.node_states(batch, engine)(torch.from_numpy(nodes)))
         for row, readout in zip(rows, readouts.tolist(), strict=True):
             status, value = targets.status[subtree[row]].tolist(), targets.value[subtree[row]].tolist()
-            yield {
-                "height": int(height[row]),
-                "values": [pair if known == DEFINED else None for pair, known in zip(value, status, strict=True)],
-                "readouts": [numbers[:2] for numbers in readout],
-            }
+            tree = tree_of_node[first[row]]
+            yield records.of_example(
+                dataset.examples[tree],
+                id=f"{dataset.examples[tree].id}/{first[row] - dataset.forest.offsets[tree]}",
+                depth=int(height[row]),
+                label=None,
+                values=[pair if known == DEFINED else None for pair, known in zip(value, status, strict=True)],
+                readouts=[numbers[:2] for numbers in readout],
+            )

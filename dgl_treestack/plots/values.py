@@ -2,16 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from dgl_treestack.data.records import Record
 from dgl_treestack.plots import _style
+from dgl_treestack.results import metrics
 from dgl_treestack.results.run_result import RunResult
 
 LOWEST, HIGHEST = 1, 9  # heights of the panel with points
-FEWEST = 50  # subtrees of a height
 
 
 def draw_groups(groups: Mapping[str, Sequence[RunResult]]) -> Figure:
@@ -24,15 +22,15 @@ def draw_groups(groups: Mapping[str, Sequence[RunResult]]) -> Figure:
     figure = Figure(figsize=(11.5, 3.8), layout="constrained")
     points, errors, correlations = figure.subplots(1, 3)
     label, runs = next(iter(groups.items()))
-    shown = [row for row in runs[0].more["values"] if LOWEST <= row["height"] <= HIGHEST and row["values"][0] is not None]
+    shown = [row for row in runs[0].more["values"] if LOWEST <= row["depth"] <= HIGHEST and row["values"][0] is not None]
     values, readouts = ([row[key][0][0] for row in shown] for key in ("values", "readouts"))
-    drawn = points.scatter(values, readouts, s=3, c=[row["height"] for row in shown], cmap="viridis", linewidths=0)
+    drawn = points.scatter(values, readouts, s=3, c=[row["depth"] for row in shown], cmap="viridis", linewidths=0)
     figure.colorbar(drawn, ax=points, label="height of the subtree")
     points.set_title(f"{label}, slot 1", fontsize=9)
     points.set_xlabel("asinh of the real part")
     points.set_ylabel("read-out")
     for i, (name, group) in enumerate(groups.items()):
-        by_height = [_by_height(run.more["values"]) for run in group]
+        by_height = [metrics.readouts_by_height(run.more["values"]) for run in group]
         _style.draw_seeds(errors, [{height: pair[0] for height, pair in curve.items()} for curve in by_height], name, i)
         _style.draw_seeds(correlations, [{height: pair[1] for height, pair in curve.items()} for curve in by_height], name, i)
     for axes, title in ((errors, "median error"), (correlations, "correlation")):
@@ -43,26 +41,3 @@ def draw_groups(groups: Mapping[str, Sequence[RunResult]]) -> Figure:
     correlations.set_ylim(top=1.005)
     errors.legend(fontsize=8)
     return figure
-
-
-def _by_height(rows: Sequence[Record]) -> dict[int, tuple[float, float]]:
-    """Return median error and correlation by height, for heights with enough subtrees."""
-    curve: dict[int, tuple[float, float]] = {}
-    for height in sorted({row["height"] for row in rows}):
-        group = [row for row in rows if row["height"] == height]
-        if len(group) < FEWEST:
-            continue
-        pairs = [
-            [
-                (value, readout)
-                for row in group
-                if (value := row["values"][point]) is not None and (readout := row["readouts"][point])
-            ]
-            for point in range(len(group[0]["values"]))
-        ]
-        tables = [np.array(of_point) for of_point in pairs if len(of_point) > 1]  # (subtrees, value or read-out, part)
-        error = float(np.median(np.abs(np.concatenate([table[:, 0] - table[:, 1] for table in tables]))))
-        varying = [table for table in tables if table[:, 0, 0].std() and table[:, 1, 0].std()]
-        correlation = float(np.mean([np.corrcoef(table[:, 0, 0], table[:, 1, 0])[0, 1] for table in varying]))
-        curve[height] = error, correlation
-    return curve

@@ -13,6 +13,7 @@ from dgl_treestack.errors import DataError
 
 MEAN_ERROR = "mean absolute error"  # the one entry of `classification` that is not in per cent
 SMALLEST_CLASS = 5  # value classes with fewer expressions are left out of `clusters`
+FEWEST_SUBTREES = 50  # heights with fewer are left out of `readouts_by_height`
 
 
 def classification(rows: Sequence[Record]) -> dict[str, float]:
@@ -228,3 +229,25 @@ def in_large_classes(rows: Sequence[Record]) -> list[Record]:
     """Return the records whose class has at least five members."""
     count = Counter(row["class"] for row in rows)
     return [row for row in rows if count[row["class"]] >= SMALLEST_CLASS]
+
+
+def readouts_by_height(rows: Sequence[Record]) -> dict[int, tuple[float, float]]:
+    """Return how well states tell values, by the height of the subtree, from records of `inspection.values`.
+
+    Median absolute error over subtrees, points, real and imaginary parts; correlation of the real parts, the mean over points.
+    """
+    curve: dict[int, tuple[float, float]] = {}
+    for height in sorted({row["depth"] for row in rows}):
+        group = [row for row in rows if row["depth"] == height]
+        if len(group) < FEWEST_SUBTREES:
+            continue
+        pairs = [
+            [(row["values"][point], row["readouts"][point]) for row in group if row["values"][point] is not None]
+            for point in range(len(group[0]["values"]))
+        ]
+        tables = [np.array(of_point) for of_point in pairs if len(of_point) > 1]  # (subtrees, value or read-out, part)
+        error = float(np.median(np.abs(np.concatenate([table[:, 0] - table[:, 1] for table in tables]))))
+        varying = [table for table in tables if table[:, 0, 0].std() and table[:, 1, 0].std()]
+        correlation = float(np.mean([np.corrcoef(table[:, 0, 0], table[:, 1, 0])[0, 1] for table in varying]))
+        curve[height] = error, correlation
+    return curve

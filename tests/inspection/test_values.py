@@ -12,6 +12,7 @@ from dgl_treestack.data import formats
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.inspection import values
 from dgl_treestack.model.model import Model
+from dgl_treestack.results import metrics
 from dgl_treestack.results.run_result import RunResult
 from dgl_treestack.runs.configuration import ModelConfig, RunConfig
 from dgl_treestack.truth.subtrees import DEFINED, targets_of
@@ -42,7 +43,7 @@ def test_every_record_is_a_subtree_with_its_value_and_the_models_read_out(model,
         expected[tuple(readouts[node, :, :2].round(4).ravel())].append((int(dataset.forest.height[node]), int(subtree)))
     for row in rows:
         nodes = expected[tuple(np.array(row["readouts"], np.float32).round(4).ravel())]
-        assert row["height"] in {height for height, _ in nodes}
+        assert row["depth"] in {height for height, _ in nodes}
         (subtree,) = {subtree for _, subtree in nodes}
         for point in range(POINTS):
             known = targets.status[subtree, point] == DEFINED
@@ -53,7 +54,7 @@ def test_every_record_is_a_subtree_with_its_value_and_the_models_read_out(model,
 
 def test_at_most_so_many_of_a_height(model, dataset, monkeypatch):
     monkeypatch.setattr(values, "MOST", 3)
-    counts = collections.Counter(row["height"] for row in values.make_records(model, dataset))
+    counts = collections.Counter(row["depth"] for row in values.make_records(model, dataset))
     assert max(counts.values()) == 3 and set(counts) == {0, 1, 2, 3}
 
 
@@ -63,16 +64,14 @@ def test_a_model_without_signals_has_no_read_outs(dataset):
 
 
 def test_the_figure(model, dataset, tmp_path, monkeypatch):
-    from dgl_treestack.plots import values as figure
-
-    monkeypatch.setattr(figure, "FEWEST", 5)
+    monkeypatch.setattr(metrics, "FEWEST_SUBTREES", 5)
     rows = list(values.make_records(model, dataset))
     exact = [{**row, "readouts": [pair or [0.0, 0.0] for pair in row["values"]]} for row in rows]
     runs = {
         label: [RunResult(tmp_path, RunConfig(label, ModelConfig("tree_slots")), 0, [], [], [], more={"values": records})]
         for label, records in (("drawn", rows), ("exact", exact))
     }
-    assert figure._by_height(exact)[2] == pytest.approx((0.0, 1.0))
-    assert figure._by_height(rows)[2][0] > 0.05
+    assert metrics.readouts_by_height(exact)[2] == pytest.approx((0.0, 1.0))
+    assert metrics.readouts_by_height(rows)[2][0] > 0.05
     written = plots.draw_groups("values", runs, tmp_path / "values")
     assert [path.suffix for path in written] == [".svg", ".png"] and "drawn" in written[0].read_text()
