@@ -63,7 +63,7 @@ def pack(run: Run, name: str, folder: Path | None = None) -> None:
     folder = pretrained.FOLDER / name if folder is None else folder
     config, environment, model = run.config, run.environment, run.load_model()
     rows_of_set = {
-        Path(data).parent.name: rows for data in config.data.test if (rows := without_validation(run.read_records(data)))
+        Path(data).parent.name: rows for data in run.evaluated_data() if (rows := without_validation(run.read_records(data)))
     }
     accuracy = accuracy_by_depth([row for rows in rows_of_set.values() for row in rows])
     weights, leaves = run.best.read_bytes(), leaves_of(formats.read_examples(config.data.train))

@@ -203,6 +203,10 @@ class Run:
         sources = self._read_sources().values()
         return any((source["data"], source["sha256"], source.get("kind", "")) == key for source in sources)
 
+    def evaluated_data(self) -> list[str]:
+        """Return the data files that a finished run was evaluated on, by training and by `treestack evaluate`."""
+        return [source["data"] for source in self._read_sources().values() if "kind" not in source]
+
     def read_records_by_checksum(self, checksum: str) -> list[Record]:
         """Return the records of the data file with a SHA-256, under any name; empty if there are none."""
         for name, source in self._read_sources().items():
