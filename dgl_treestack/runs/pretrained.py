@@ -19,7 +19,7 @@ from dgl_treestack.model.model import Model
 from dgl_treestack.runs.run import Run
 
 FOLDER = resources.FOLDER / "models"
-DEFAULT = "tree_smu"
+DEFAULT = "tree_slots"
 
 
 def open_run(folder: Path | None) -> Run:
