@@ -3,6 +3,7 @@
 python examples/errors_by_operator.py tree_slots --data data/deep/test.jsonl.gz --min-depth 8
 """
 
+import random
 from collections import defaultdict
 from typing import Annotated
 
@@ -19,10 +20,10 @@ def main(
     min_depth: int = 1,
     most: int = 20_000,
 ) -> None:
-    """model: the folder of a run, or a model of the package. data: labelled equations. most: of them, evenly spread."""
+    """model: the folder of a run, or a model of the package. data: labelled equations. most: of them, drawn at random."""
     torch.set_num_threads(1)
     examples: list[Example] = [e for e in formats.read_examples([data]) if e.equation.depth >= min_depth]
-    examples = examples[:: max(1, len(examples) // most)]
+    examples = random.Random(0).sample(examples, min(most, len(examples)))  # a stride would take one member of every pair
     labels = torch.tensor([example.label == 1 for example in examples])
     right = ((load(model).score([example.equation for example in examples]) > 0) == labels).tolist()
     right_by_operator: dict[str, list[bool]] = defaultdict(list)

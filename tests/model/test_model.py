@@ -55,7 +55,7 @@ def model_states_without_signals(model):
 
 
 def test_models_by_name_and_by_folder(tmp_path):
-    assert list(pretrained()) == ["tree_smu"] and "tree_smu" in pretrained()["tree_smu"]
+    assert list(pretrained()) == ["tree_slots", "tree_smu"] and "tree_smu" in pretrained()["tree_smu"]
     assert not load("tree_smu").training
     assert (load("tree_smu").score(["x + y = y + x", "x + y = y*x"]) > 0).tolist() == [True, False]
     run = start(small_config(tmp_path, schedule={"epochs": 1}), 0, tmp_path, quiet=True)
