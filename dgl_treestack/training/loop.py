@@ -91,11 +91,12 @@ class Training:
             self.targets = targets_of(self.train_set.forest, config.signals.points)
         # decay would move the vector of a word to zero as fast as the learning rate allows, while no batch has the word
         undecayed = ["cell.leaves.table"] if config.model.vectors else []
-        self.optimizer = NamedAdam(self.model, config.optimizer, undecayed)
+        optimizer_class = NamedAdam
         if config.optimizer.method == "muon":
             from dgl_treestack.training.muon import NamedMuon
 
-            self.optimizer = NamedMuon(self.model, config.optimizer, undecayed)
+            optimizer_class = NamedMuon
+        self.optimizer = optimizer_class(self.model, config.optimizer, undecayed)
         atomic.remove_leftovers(run.folder)
         recorded = run.environment if run.has_description() else {}
         self.engine = choose_engine(config, self.model, self.train_set, recorded, self.device)
