@@ -1,4 +1,4 @@
-"""The models of the papers under the labels of their tables, and the configurations that train them.
+"""The models of the papers' tables, ours beside them, and the configurations that train them.
 
 Tree-RNN cells have tanh in place of the sigmoid of 2019, and Mali's cells have searched learning rates: with the printed
 settings they do not learn (docs/log).
@@ -30,6 +30,7 @@ TREE_MODELS = {
     "MTree-LSTM": "mtree_lstm-searched",
     "MI-Tree-LSTM+stack": "mi_tree_lstm_stack-searched",
     "M-Tree-LSTM+stack": "mtree_lstm_stack-searched",
+    "Tree-Slots": "beyond/tree_slots",  # no paper's
 }
 ALL_MODELS = {**SEQUENCE_MODELS, **TREE_MODELS}
 SAME = "Tree-SMU is Tree-LSTM+stack+normalize+no-op with two rows of stack in place of five"
