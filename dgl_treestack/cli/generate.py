@@ -17,7 +17,7 @@ def generate(
     seed: Annotated[int | None, arg(help="Default: the preset's own.")] = None,
     jobs: Annotated[int, arg(help="How many processes to use; the files are the same for any number.")] = 1,
     train_size: Annotated[int, arg(help="Equations of depth 1-7 in the training fold, for `paper`.")] = 0,
-    max_depth: Annotated[int, arg(help="Depth of the deepest equations, for `deep`.")] = 0,
+    max_depth: Annotated[int, arg(help="Depth of the deepest equations, for `deep` and `paper-deeper`.")] = 0,
     equations: Annotated[int, arg(help="About how many equations in all, for a smaller set of the same kind.")] = 0,
 ) -> None:
     """Generate certified equations. Run a command again to continue where it was stopped."""

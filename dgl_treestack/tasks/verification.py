@@ -23,9 +23,11 @@ class Verification(Task):
     slot k one network gives an opinion o and a weight w:
 
         (o[k], w[k]) = W_2 gelu(W_1 [|l[k] - r[k]|; l[k] * r[k]] + b_1) + b_2
-        s = 4 sum_k softmax(w)[k] o[k] + b
+        s = 4 sum_k softmax(w)[k] o[k] + b          in training
+        s = 4 mean_k o[k] + b                       in evaluation mode
 
-    Shapes: W_1 (2d, 2d), W_2 (2, 2d); one slot makes it a network over the whole h.
+    Shapes: W_1 (2d, 2d), W_2 (2, 2d); one slot makes it a network over the whole h. The weights are learned at the depths of
+    training. Beyond them they favour a slot whose state is wrong on one side, where equal weights outvote it (docs/beyond.md).
 
     The loss is the logistic loss of s, as of a softmax over [0, s]. An output is correct if P(label) > 0.5; s = 0 is wrong.
     The papers do not mention b; the authors' code has it, as one learned number that starts at 0.
@@ -54,7 +56,8 @@ class Verification(Task):
             return (left * right).sum(1) + self.bias
         left, right = left.unflatten(1, (self.slots, -1)), right.unflatten(1, (self.slots, -1))
         opinion, weight = self.by_slot(torch.cat([(left - right).abs(), left * right], dim=2)).unbind(2)
-        return SCALE * (weight.softmax(1) * opinion).sum(1) + self.bias
+        score = (weight.softmax(1) * opinion).sum(1) if self.training else opinion.mean(1)
+        return SCALE * score + self.bias
 
     def loss(self, output: Tensor, target: Tensor) -> Tensor:
         return functional.binary_cross_entropy_with_logits(output, target, reduction="none")

@@ -56,7 +56,8 @@ def test_verification_slot_by_slot(slots):
     with torch.no_grad():
         head.bias.fill_(0.3)
     h = torch.randn(3, 8)
-    scores = head(lambda nodes: h[nodes], torch.tensor([0]), torch.tensor([[1, 2]]))
+    sides = torch.tensor([[1, 2]])
+    scores = head(lambda nodes: h[nodes], torch.tensor([0]), sides)
     opinions, weights = [], []
     for left, right in zip(h[1].reshape(slots, -1), h[2].reshape(slots, -1), strict=True):
         compared = torch.cat([(left - right).abs(), left * right])
@@ -65,8 +66,10 @@ def test_verification_slot_by_slot(slots):
         weights.append(weight)
     shares = torch.stack(weights).exp() / torch.stack(weights).exp().sum()
     torch.testing.assert_close(scores, (4 * (shares * torch.stack(opinions)).sum() + 0.3).reshape(1))
-    swapped = head(lambda nodes: h[nodes], torch.tensor([0]), torch.tensor([[2, 1]]))
-    torch.testing.assert_close(swapped, scores)
+    torch.testing.assert_close(head(lambda nodes: h[nodes], torch.tensor([0]), sides.flip(1)), scores)
+    head.eval()
+    scores = head(lambda nodes: h[nodes], torch.tensor([0]), sides)
+    torch.testing.assert_close(scores, (4 * torch.stack(opinions).mean() + 0.3).reshape(1))
 
 
 def test_settings_of_a_head():

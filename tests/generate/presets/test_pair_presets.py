@@ -6,6 +6,7 @@ from collections import Counter
 import pytest
 
 from dgl_treestack.data import formats
+from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.expression import Equation
 from dgl_treestack.generate import presets
 from dgl_treestack.generate.derivation import replay
@@ -136,6 +137,13 @@ def test_the_second_validation_set_is_of_the_validation_families(folders, tmp_pa
     assert not {example.family for example in deeper} & {
         example.family for fold in ("train", "test") for example in paper[fold]
     }
+
+
+def test_the_second_validation_set_goes_as_deep_as_asked(tmp_path):
+    produce("paper-deeper", Options(seed=3, max_depth=12, equations=60), tmp_path)
+    assert {example.equation.depth for example in read(tmp_path)["validation"]} == {8, 9, 10, 11, 12}
+    with pytest.raises(ConfigurationError, match="depth 8 at least"):
+        produce("paper-deeper", Options(max_depth=7), tmp_path / "shallow")
 
 
 def test_presets_are_found_by_listing_the_folder():
