@@ -143,7 +143,7 @@ def test_the_second_validation_set_goes_as_deep_as_asked(tmp_path):
     produce("paper-deeper", Options(seed=3, max_depth=12, equations=60), tmp_path)
     assert {example.equation.depth for example in read(tmp_path)["validation"]} == {8, 9, 10, 11, 12}
     with pytest.raises(ConfigurationError, match="depth 8 at least"):
-        produce("paper-deeper", Options(max_depth=7), tmp_path / "shallow")
+        produce("paper-deeper", Options(seed=3, max_depth=7), tmp_path / "shallow")
 
 
 def test_presets_are_found_by_listing_the_folder():
