@@ -30,7 +30,7 @@ TREE_MODELS = {
     "MTree-LSTM": "mtree_lstm-searched",
     "MI-Tree-LSTM+stack": "mi_tree_lstm_stack-searched",
     "M-Tree-LSTM+stack": "mtree_lstm_stack-searched",
-    "Tree-Slots": "beyond/tree_slots",  # no paper's
+    "Tree-Slots": "beyond/tree_slots",  # ours, in none of the papers
 }
 ALL_MODELS = {**SEQUENCE_MODELS, **TREE_MODELS}
 SAME = "Tree-SMU is Tree-LSTM+stack+normalize+no-op with two rows of stack in place of five"

@@ -3,7 +3,7 @@
 from dgl_treestack.experiments._protocol import Column, Compared, Protocol, Row, tested, train, validation
 
 SLOTS, LSTM, SMU = "beyond/tree_slots", "beyond/tree_lstm", "beyond/tree_smu"
-SLOWER = {"optimizer.learning_rate": 5e-3}  # for rows that are better so on validation
+SLOWER = {"optimizer.learning_rate": 5e-3}  # of rows for which validation prefers it to the common rate
 PLAIN = {  # the papers' model and loss
     "signals.value": 0.0,
     "model.head_settings.verification.compare": "dot",

@@ -5,7 +5,7 @@ from dgl_treestack.generate.presets._contract import Options
 from dgl_treestack.generate.presets._pairs import Cell, PairPreset, Plan, Recipe, scaled
 
 PAIRS = 1500  # at each depth
-DEPTHS = (8, 10)  # without --max-depth
+SHALLOWEST, DEEPEST = 8, 10  # depths without --max-depth
 
 
 class PaperDeeper(PairPreset):
@@ -19,12 +19,12 @@ class PaperDeeper(PairPreset):
     recipe = Recipe(styles={"swap": 0.5, "buried": 0.2, "false rule": 0.3}, partition="paper")
 
     def plan(self, options: Options) -> Plan:
-        deepest = options.max_depth or DEPTHS[1]
-        if deepest < DEPTHS[0]:
+        deepest = options.max_depth or DEEPEST
+        if deepest < SHALLOWEST:
             raise ConfigurationError(
-                f"--max-depth is {deepest}, but the equations of `paper-deeper` have depth {DEPTHS[0]} at least."
+                f"--max-depth is {deepest}, but the equations of `paper-deeper` have depth {SHALLOWEST} at least."
             )
-        depths = range(DEPTHS[0], deepest + 1)
+        depths = range(SHALLOWEST, deepest + 1)
         return scaled({Cell(0, "validation", depth): PAIRS for depth in depths}, options.equations)
 
 
