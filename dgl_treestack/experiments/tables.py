@@ -21,7 +21,7 @@ _TRAIN = (
 )
 _DIFFERENCES = (
     "Points by which a model is behind {best}, the most accurate on {where}, and two p-values: for other equations "
-    "(permutation of pairs, taken as independent, although pairs of one family are not) and for other seeds (paired t-test)."
+    "(permutation of families, the equations grown from one root) and for other seeds (paired t-test)."
 )
 
 

@@ -139,9 +139,10 @@ METRICS: dict[str, Callable[[Sequence[Record]], float]] = {
 class Difference:
     """The difference between the accuracies of two models, in points, with two-sided p-values.
 
-    equations: p-value of a permutation test over matched pairs of equations (an equation without a pair counts alone), with
-    accuracies averaged over seeds: would the difference hold on other equations? seeds: p-value of a paired t-test over the
-    seeds that both models have, None with fewer than two: would it hold for other initial weights?
+    equations: p-value of a permutation test over families of equations, with accuracies averaged over seeds: would the
+    difference hold on other equations? Matched pairs count where records name no family, single equations where they name no
+    pair. seeds: p-value of a paired t-test over the seeds that both models have, None with fewer than two: would it hold for
+    other initial weights?
     """
 
     points: float
@@ -159,20 +160,21 @@ def difference(
     """
     from scipy import stats
 
-    shares = []  # per model: id of an equation -> (its pair, share of seeds that judge it correctly)
+    shares = []  # per model: id of an equation -> (its family or pair, share of seeds that judge it correctly)
     for records_by_seed in (first, second):
         answers: dict[str, tuple[str, list[bool]]] = {}
         for rows in records_by_seed.values():
             for row in rows:
                 if row["correct"] is not None:
-                    answers.setdefault(row["id"], (row.get("pair", ""), []))[1].append(row["correct"])
-        shares.append({key: (pair, sum(correct) / len(records_by_seed)) for key, (pair, correct) in answers.items()})
+                    group = row.get("family") or row.get("pair") or row["id"]
+                    answers.setdefault(row["id"], (group, []))[1].append(row["correct"])
+        shares.append({key: (group, sum(correct) / len(records_by_seed)) for key, (group, correct) in answers.items()})
     if shares[0].keys() != shares[1].keys():
         raise DataError("The records are of different equations. Evaluate both on the same file.")
-    gap_by_pair: defaultdict[str, float] = defaultdict(float)
-    for key, (pair, share) in shares[0].items():
-        gap_by_pair[pair or key] += share - shares[1][key][1]
-    gaps = np.array(list(gap_by_pair.values()))
+    gap_by_group: defaultdict[str, float] = defaultdict(float)
+    for key, (group, share) in shares[0].items():
+        gap_by_group[group] += share - shares[1][key][1]
+    gaps = np.array(list(gap_by_group.values()))
     seeds = sorted(first.keys() & second.keys())
     accuracies = [np.array([records.accuracy(model[seed]) for seed in seeds]) for model in (first, second)]
     can_be_tested = len(seeds) > 1 and np.ptp(accuracies[0] - accuracies[1]) > 0

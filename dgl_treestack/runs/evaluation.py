@@ -57,7 +57,7 @@ def make_records(model: Model, dataset: Dataset, engine: str = "levels", group_b
         output = model(batch, engine)
         for value, correct in zip(output.tolist(), model.correct(output, batch).tolist(), strict=True):
             example, item = dataset.examples[example_of_output[i]], dataset.items[example_of_output[i]]
-            row: Record = {"pair": example.pair} if example.pair else {}
+            row: Record = {name: value for name, value in (("pair", example.pair), ("family", example.family)) if value}
             node = int(dataset.nodes[i])
             if isinstance(item.target, Mapping):
                 label = example.labels[node] if example.labels else (None if node else example.label)
