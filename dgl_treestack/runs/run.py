@@ -288,7 +288,7 @@ def write_weights(path: Path, tensors: "Mapping[str, Tensor]", description: Mapp
 
 
 def describe_environment(device: str) -> dict[str, Any]:
-    """Return the content of `environment.json`: versions, machine, device, commit, command line.
+    """Return the content of `environment.json`: versions, platform, processor, device, commit, command line.
 
     commit: of the checkout that the package runs from, ending in `-dirty` after changes; None outside of a checkout.
     """
@@ -305,8 +305,18 @@ def describe_environment(device: str) -> dict[str, Any]:
     return {
         "versions": {**versions(), "torch": torch.__version__},
         "platform": platform.platform(),
+        "processor": _processor(),
         "device": torch.cuda.get_device_name() if device.startswith("cuda") else device,
         "threads": torch.get_num_threads(),
         "commit": commit,
         "arguments": sys.argv[1:],
     }
+
+
+def _processor() -> str:
+    """Return the model of the processor, as Linux names it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.processor())
