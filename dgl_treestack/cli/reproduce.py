@@ -18,6 +18,9 @@ def reproduce(
     seeds: Annotated[tuple[int, ...], arg(help="Seeds to use instead of those of the scale.")] = (),
     jobs: Jobs = 1,
     train: Annotated[bool, arg(help="Train missing runs. With --no-train: only tables and figures of finished runs.")] = True,
+    from_records: Annotated[
+        tuple[Path, ...], arg(help="Files records.zip of earlier tables; their runs are not trained again.")
+    ] = (),
     dry_run: Annotated[bool, arg(help="Only list the runs that are missing.")] = False,
 ) -> int:
     """Run the papers' experiments: tables with their numbers beside ours, figures. Runs that are done are not repeated."""
@@ -28,6 +31,8 @@ def reproduce(
         return 0
     folder = output_dir or Path("reproduced") / scale
     if dry_run:
-        print("\n".join(experiments.missing(protocols, scale, folder, seeds=seeds)))
+        print("\n".join(experiments.missing(protocols, scale, folder, seeds=seeds, from_records=from_records)))
         return 0
-    return experiments.reproduce(protocols, scale, folder, seeds=seeds, jobs=jobs, train=train, show=print)
+    return experiments.reproduce(
+        protocols, scale, folder, seeds=seeds, jobs=jobs, train=train, from_records=from_records, show=print
+    )

@@ -19,6 +19,10 @@ class Column:
     title: str
     measure: Measure
 
+    def of(self, run: RunResult) -> float:
+        """Return the measurement of a run, the stored one if the run's records are not here."""
+        return run.values[self.title] if self.title in run.values else self.measure(run)
+
 
 @dataclass(frozen=True)
 class Row:

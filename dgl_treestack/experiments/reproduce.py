@@ -1,7 +1,8 @@
 """`treestack reproduce`: train the missing runs of protocols, then write their tables and figures."""
 
 import json
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,14 +15,16 @@ from dgl_treestack.experiments._protocol import Protocol, Row
 from dgl_treestack.experiments.protocols import protocols
 from dgl_treestack.experiments.scales import SCALES, Scale, check_data
 from dgl_treestack.resources import find_config
-from dgl_treestack.results import report
+from dgl_treestack.results import archive, report
 from dgl_treestack.results.run_result import RunResult
 from dgl_treestack.runs import configuration
 from dgl_treestack.runs.configuration import RunConfig
 from dgl_treestack.runs.run import Run
 from dgl_treestack.training.start import check_seeds
 
+logger = logging.getLogger(__name__)
 ALL = "all"
+RECORDS = "records.zip"
 # Experiments without runs on equations: each defines TITLE, SOURCE, `missing` and `reproduce`.
 SEPARATE = {"algorithmic": algorithmic}
 
@@ -34,24 +37,28 @@ def reproduce(
     seeds: Sequence[int] = (),
     jobs: int = 1,
     train: bool = True,
+    from_records: Sequence[Path] = (),
     show: Callable[[str], None] = lambda text: None,
 ) -> int:
-    """Train the missing runs of protocols, then write `<protocol>/table.md`, `.csv` and figures as `.svg` and `.png`.
+    """Train the missing runs of protocols, then write `<protocol>/table.md`, `.csv`, `records.zip` and figures (.svg, .png).
 
     names: of protocols, or `all`. seeds: override the scale's; experiments in SEPARATE use the first. train: if false, only
-    finished runs are used. show: called with the text of every table.
+    finished runs are used. from_records: files `records.zip` of earlier tables; their runs are not trained again. show: called
+    with the text of every table.
 
     Returns the exit code. Raises ConfigurationError for an unknown protocol or scale, DataError for missing data.
     """
-    protocol_of, scale, configs = _plan(names, scale_name, seeds)
+    protocol_of, scale, configs = _plan(names, scale_name, seeds, check=not from_records)
+    given = _read_records(from_records)
     code = 0
     if train:
-        code = runs.train_missing(configs, scale.seeds, output_dir / "runs", output_dir / "configs", jobs=jobs)
+        folder, files = output_dir / "runs", output_dir / "configs"
+        code = runs.train_missing(configs, scale.seeds, folder, files, jobs=jobs, given=given)
     if code in (130, 143):
         return code
     command = f"--scale {scale_name}" + (f" --seeds {' '.join(map(str, seeds))}" if seeds else "")
     for name, protocol in protocol_of.items():
-        show(_write_results(output_dir / name, protocol, scale, f"treestack reproduce {name} {command}"))
+        show(_write_results(output_dir / name, protocol, scale, f"treestack reproduce {name} {command}", given))
     for name, experiment in SEPARATE.items():
         if name in names or ALL in names:
             text = experiment.reproduce(output_dir / name, scale_name, scale.seeds[0], jobs=jobs, training=train)
@@ -60,18 +67,30 @@ def reproduce(
     return code
 
 
-def missing(names: Sequence[str], scale_name: str, output_dir: Path, *, seeds: Sequence[int] = ()) -> list[str]:
+def missing(
+    names: Sequence[str], scale_name: str, output_dir: Path, *, seeds: Sequence[int] = (), from_records: Sequence[Path] = ()
+) -> list[str]:
     """Return the names of the missing runs of protocols. Raises the errors of `reproduce`."""
-    _, scale, configs = _plan(names, scale_name, seeds)
-    run_names = runs.missing(configs, scale.seeds, output_dir / "runs")
+    _, scale, configs = _plan(names, scale_name, seeds, check=not from_records)
+    run_names = runs.missing(configs, scale.seeds, output_dir / "runs", given=_read_records(from_records))
     for name, experiment in SEPARATE.items():
         if name in names or ALL in names:
             run_names += experiment.missing(output_dir / name, scale_name, scale.seeds[0])
     return run_names
 
 
-def _plan(names: Sequence[str], scale_name: str, seeds: Sequence[int]) -> tuple[dict[str, Protocol], Scale, list[RunConfig]]:
-    """Return the protocols by name, the scale with its seeds, and the distinct configurations of the protocols."""
+def _read_records(files: Sequence[Path]) -> dict[str, RunResult]:
+    """Return the runs in files of records, by the names of their folders."""
+    return {f"{run.config.name}-{run.seed}": run for path in files for run in archive.read(path)}
+
+
+def _plan(
+    names: Sequence[str], scale_name: str, seeds: Sequence[int], *, check: bool
+) -> tuple[dict[str, Protocol], Scale, list[RunConfig]]:
+    """Return the protocols by name, the scale with its seeds, and the distinct configurations of the protocols.
+
+    check: whether the data have to exist.
+    """
     all_protocols = protocols()
     for name in names:
         if name not in (*all_protocols, *SEPARATE, ALL):
@@ -83,7 +102,7 @@ def _plan(names: Sequence[str], scale_name: str, seeds: Sequence[int]) -> tuple[
     if seeds:
         check_seeds(seeds)
         scale = replace(scale, seeds=tuple(seeds))
-    if protocol_of:
+    if protocol_of and check:
         check_data(scale, dict.fromkeys(extra for protocol in protocol_of.values() for extra in protocol.extras))
     configs = [configure(row, protocol, scale) for protocol in protocol_of.values() for row in protocol.rows]
     return protocol_of, scale, list({config.name: config for config in configs}.values())
@@ -108,18 +127,33 @@ def configure(row: Row, protocol: Protocol, scale: Scale) -> RunConfig:
     return replace(config, name=f"{row.config.replace('/', '-')}-{config.hash}")
 
 
-def _write_results(folder: Path, protocol: Protocol, scale: Scale, command: str) -> str:
-    """Write tables and figures of a protocol from its finished runs in the neighbouring folder `runs`. Returns the text."""
+def _write_results(folder: Path, protocol: Protocol, scale: Scale, command: str, given: Mapping[str, RunResult]) -> str:
+    """Write tables, records and figures of a protocol. Returns the text of the table.
+
+    Its runs are the finished ones in the neighbouring folder `runs`, and those of files of records, by name, in `given`.
+    """
     results: dict[str, list[RunResult]] = {}
     for row in protocol.rows:
-        folders = runs.finished(configure(row, protocol, scale), scale.seeds, folder.parent / "runs")
-        results[row.label] = [measured(Run.open(run), protocol.extras, scale) for run in folders]
+        config, results[row.label] = configure(row, protocol, scale), []
+        for seed in scale.seeds:
+            finished = runs.finished(config, [seed], folder.parent / "runs")
+            if finished:
+                run = measured(Run.open(finished[0]), protocol.extras, scale)
+                if any(archive.has_vectors(rows) for rows in run.more.values()):
+                    run = replace(run, values={column.title: column.of(run) for column in protocol.columns})
+                results[row.label].append(run)
+            elif f"{config.name}-{seed}" in given:
+                results[row.label].append(given[f"{config.name}-{seed}"])
     lines = tables.compare(protocol, results)
     differences_on = {compared: tables.differences(compared, results) for compared in protocol.compared}
-    text = tables.markdown(protocol, lines, differences_on, scale, command)
+    text = tables.markdown(protocol, results, lines, differences_on, scale, command)
     atomic.write_text(folder / "table.md", text)
     atomic.write_text(folder / "table.csv", report.csv_table(lines))
+    archive.write(folder / RECORDS, [run for group in results.values() for run in group])
     drawn = {label: group for label, group in results.items() if group and label in (protocol.drawn or results)}
-    for figure in protocol.figures if drawn else ():
+    complete = all(name in run.more for group in drawn.values() for run in group for name in protocol.extras)
+    if not complete:
+        logger.warning("%s: no figures, because records of runs are not in the files", folder.name)
+    for figure in protocol.figures if drawn and complete else ():
         plots.draw_groups(figure, drawn, folder / figure)
     return text

@@ -1,7 +1,7 @@
 """Runs of many configurations and seeds in one folder: finished ones are skipped, stopped ones are resumed."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from pathlib import Path
 
 import torch
@@ -25,18 +25,20 @@ def finished(config: RunConfig, seeds: Sequence[int], folder: Path) -> list[Path
     return [run.folder for run in runs]
 
 
-def missing(configs: Sequence[RunConfig], seeds: Sequence[int], folder: Path) -> list[str]:
-    """Return the names of the runs that are not finished, seed after seed."""
-    return [f"{config.name}-{seed}" for config, seed in _unfinished(configs, seeds, folder)]
+def missing(configs: Sequence[RunConfig], seeds: Sequence[int], folder: Path, *, given: Container[str] = ()) -> list[str]:
+    """Return the names of the runs that are not finished, seed after seed. given: names of runs that are not needed."""
+    return [f"{config.name}-{seed}" for config, seed in _unfinished(configs, seeds, folder, given)]
 
 
-def train_missing(configs: Sequence[RunConfig], seeds: Sequence[int], folder: Path, files: Path, *, jobs: int) -> int:
+def train_missing(
+    configs: Sequence[RunConfig], seeds: Sequence[int], folder: Path, files: Path, *, jobs: int, given: Container[str] = ()
+) -> int:
     """Train the runs that are not finished, all configurations of one seed before the next. Returns the largest exit code.
 
-    files: the folder for the configurations. With several jobs the runs are processes; otherwise they are trained here, and a
-    run that diverges does not stop the next one.
+    files: the folder for the configurations. given: names of runs that are not needed. With several jobs the runs are
+    processes; otherwise they are trained here, and a run that diverges does not stop the next one.
     """
-    unfinished = _unfinished(configs, seeds, folder)
+    unfinished = _unfinished(configs, seeds, folder, given)
     for config in configs:
         atomic.write_text(files / f"{config.name}.toml", configuration.dump(config))
     if jobs > 1:
@@ -58,9 +60,11 @@ def train_missing(configs: Sequence[RunConfig], seeds: Sequence[int], folder: Pa
     return code
 
 
-def _unfinished(configs: Sequence[RunConfig], seeds: Sequence[int], folder: Path) -> list[tuple[RunConfig, int]]:
+def _unfinished(
+    configs: Sequence[RunConfig], seeds: Sequence[int], folder: Path, given: Container[str]
+) -> list[tuple[RunConfig, int]]:
     """Return the configurations and seeds of the runs that are not finished, seed after seed."""
-    runs = [(config, seed) for seed in seeds for config in configs]
+    runs = [(config, seed) for seed in seeds for config in configs if f"{config.name}-{seed}" not in given]
     unfinished = [(config, seed) for config, seed in runs if not finished(config, [seed], folder)]
     logger.info("%d runs, %d of them done", len(runs), len(runs) - len(unfinished))
     return unfinished

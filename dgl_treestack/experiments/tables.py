@@ -2,15 +2,16 @@
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from dgl_treestack.experiments._protocol import Compared, Protocol
 from dgl_treestack.experiments.scales import Scale
-from dgl_treestack.results import metrics, report
+from dgl_treestack.results import archive, metrics, report
 from dgl_treestack.results.run_result import RunResult
+from dgl_treestack.runs.configuration import RunConfig
 
 Line = dict[str, Any]
 Results = Mapping[str, Sequence[RunResult]]  # label of a model -> its runs, one per seed
@@ -20,9 +21,21 @@ _TRAIN = (
     "with dropout."
 )
 _DIFFERENCES = (
-    "Points by which a model is behind {best}, the most accurate on {where}, and two p-values: for other equations "
-    "(permutation of families, the equations grown from one root) and for other seeds (paired t-test)."
+    "Points by which a model is behind {best}, the most accurate on {where}. For other seeds: 95 % interval and p-value of a "
+    "paired t-test. For other equations: p-value of a permutation of families, the equations grown from one root. Holm: "
+    "p-values corrected for the number of rows of this table."
 )
+_P_VALUES = ("p, seeds", "p, equations")
+_SETTINGS: dict[str, Callable[[RunConfig], Any]] = {
+    "hidden": lambda config: config.model.hidden,
+    "batch": lambda config: config.batch_size,
+    "dropout": lambda config: config.model.dropout,
+    "optimizer": lambda config: config.optimizer.method,
+    "learning rate": lambda config: config.optimizer.learning_rate,
+    "epochs": lambda config: config.schedule.epochs,
+    "early stopping": lambda config: config.schedule.early_stopping or "-",
+    "settings": lambda config: ", ".join(f"{key} {value}" for key, value in config.model.settings.items()) or "-",
+}
 
 
 def compare(protocol: Protocol, results: Results) -> list[Line]:
@@ -31,7 +44,7 @@ def compare(protocol: Protocol, results: Results) -> list[Line]:
     for row in protocol.rows:
         runs = results[row.label]
         for column in protocol.columns:
-            values = [value for value in map(column.measure, runs) if not math.isnan(value)]
+            values = [value for value in map(column.of, runs) if not math.isnan(value)]
             mean = statistics.fmean(values) if values else None
             paper = row.paper.get(column.title)
             lines.append(
@@ -63,22 +76,30 @@ def differences(compared: Compared, results: Results) -> list[Line]:
         for label, by_seed in tests.items()
     }
     best = max(accuracy, key=lambda label: accuracy[label])
-    lines: list[Line] = [{"model": best, "points": 0.0, "p, equations": None, "p, seeds": None}]
+    lines: list[Line] = []
     for label, by_seed in tests.items():
         if label != best:
             gap = metrics.difference(tests[best], by_seed, np.random.default_rng(0))
-            lines.append({"model": label, "points": gap.points, "p, equations": gap.equations, "p, seeds": gap.seeds})
-    return lines
+            interval = "{:.1f} to {:.1f}".format(*gap.interval) if gap.interval else None
+            of_seeds = {"interval": interval, "p, seeds": gap.seeds}
+            lines.append({"model": label, "points": gap.points, **of_seeds, "p, equations": gap.equations})
+    for title in _P_VALUES:
+        tested = [line for line in lines if line[title] is not None]
+        for line, p_value in zip(tested, metrics.holm([line[title] for line in tested]), strict=True):
+            line[f"Holm, {title.split()[-1]}"] = p_value
+    titles = ("model", "points", "interval", "p, seeds", "Holm, seeds", "p, equations", "Holm, equations")
+    return [{title: line.get(title) for title in titles} for line in [{"model": best, "points": 0.0}, *lines]]
 
 
 def markdown(
     protocol: Protocol,
+    results: Results,
     lines: Sequence[Line],
     differences_on: Mapping[Compared, Sequence[Line]],
     scale: Scale,
     command: str,
 ) -> str:
-    """Return a table as Markdown: a row per model, paper / ours by column, then how the models differ.
+    """Return a table as Markdown: a row per model, paper / ours by column, how the models differ, settings and origin.
 
     A column that the paper does not have shows ours alone. lines: as from `compare`. differences_on: as from `differences`.
     command: the command that makes the table.
@@ -95,23 +116,60 @@ def markdown(
             cells.append(" / ".join(numbers))
         rows.append([row.label, *cells, lines_of_row[0]["seeds"]])
     source = ". ".join(text for text in (protocol.source, protocol.note) if text)
+    low, high = protocol.depths
     parts = [f"# {protocol.title}", source + ".", report.markdown_table(rows)]
+    parts.append(
+        f"{protocol.unit}, mean ± sample standard deviation over the seeds that are done. Trained on depths {low}-{high}. "
+        f"Scale: {scale.summary}. {_equations(results)}"
+    )
+    if "train" in titles:
+        parts.append(_TRAIN)
     for compared, behind in differences_on.items():
         if behind:
+            run = next(run for runs in results.values() for run in runs)
             where = f"the set `{compared.extra}`" if compared.extra else "the test set"
-            where += f", depths {compared.low}-{compared.high}"
+            where += f", depths {compared.low}-{compared.high} ({len(compared.of(run)):,} equations)"
             parts.append(_DIFFERENCES.format(best=behind[0]["model"], where=where))
             parts.append(
                 report.markdown_table([list(behind[0]), *([_cell(value) for value in line.values()] for line in behind)])
             )
-    if "train" in titles:
-        parts.append(_TRAIN)
-    low, high = protocol.depths
-    trained = f"Trained on depths {low}-{high}. Scale: {scale.summary}."
-    parts.append(f"{protocol.unit}, mean ± sample standard deviation over the seeds that are done. {trained}")
-    commits = sorted({commit for line in lines for commit in line["commits"].split()})
-    parts.append(f"`{command}`, commits {', '.join(commits) or 'none'}.")
+    configs = {label: runs[0].config for label, runs in results.items() if runs}
+    if configs:
+        settings = [[label, *(str(value(config)) for value in _SETTINGS.values())] for label, config in configs.items()]
+        parts += ["Settings.", report.markdown_table([["model", *_SETTINGS], *settings])]
+    parts.append(f"`{command}`. {_origins(results)}")
     return "\n\n".join(parts) + "\n"
+
+
+def _equations(results: Results) -> str:
+    """Return a sentence on the sizes of the sets that travel in files of records; sizes that differ are given as a range."""
+    runs = [run for group in results.values() for run in group]
+    sizes = {"training": [run.equations for run in runs]}
+    sizes |= {"validation": [len(run.validation) for run in runs], "test": [len(run.test) for run in runs]}
+    for name in dict.fromkeys(name for run in runs for name in run.more):
+        if not any(archive.has_vectors(run.more[name]) for run in runs if name in run.more):
+            sizes[f"`{name}`"] = [len(run.more[name]) for run in runs if name in run.more]
+    texts = [
+        f"{name} {min(counts):,}" + (f" to {max(counts):,}" if min(counts) < max(counts) else "")
+        for name, counts in sizes.items()
+        if counts
+    ]
+    return f"Equations: {', '.join(texts)}." if texts else ""
+
+
+def _origins(results: Results) -> str:
+    """Return by which commit and on which machine runs were made; with several, which rows and seeds by which."""
+    rows_of: dict[str, dict[str, list[int]]] = {}
+    for label, runs in results.items():
+        for run in runs:
+            rows_of.setdefault(f"commit {run.commit}, {run.machine}", {}).setdefault(label, []).append(run.seed)
+    if len(rows_of) < 2:
+        return f"Trained at {next(iter(rows_of), 'no commit: there are no runs')}."
+    texts = []
+    for origin, seeds_of_row in rows_of.items():
+        rows = "; ".join(f"{label} (seeds {' '.join(map(str, seeds))})" for label, seeds in seeds_of_row.items())
+        texts.append(f"{origin}: {rows}.")
+    return "The rows are not of one origin. " + " ".join(texts)
 
 
 def _cell(value: Any) -> str:

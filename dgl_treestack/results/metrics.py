@@ -141,13 +141,14 @@ class Difference:
 
     equations: p-value of a permutation test over families of equations, with accuracies averaged over seeds: would the
     difference hold on other equations? Matched pairs count where records name no family, single equations where they name no
-    pair. seeds: p-value of a paired t-test over the seeds that both models have, None with fewer than two: would it hold for
-    other initial weights?
+    pair. seeds, interval: p-value of a paired t-test over the seeds that both models have, and the 95 % interval that belongs
+    to it, in points: would it hold for other initial weights? None with fewer than two, or when all differences are equal.
     """
 
     points: float
     equations: float
     seeds: float | None
+    interval: tuple[float, float] | None
 
 
 def difference(
@@ -177,9 +178,20 @@ def difference(
     gaps = np.array(list(gap_by_group.values()))
     seeds = sorted(first.keys() & second.keys())
     accuracies = [np.array([records.accuracy(model[seed]) for seed in seeds]) for model in (first, second)]
-    can_be_tested = len(seeds) > 1 and np.ptp(accuracies[0] - accuracies[1]) > 0
-    p_of_seeds = float(stats.ttest_rel(*accuracies).pvalue) if can_be_tested else None
-    return Difference(100 * gaps.sum() / len(shares[0]), _permutation_test(gaps, generator), p_of_seeds)
+    points, p_of_equations = 100 * gaps.sum() / len(shares[0]), _permutation_test(gaps, generator)
+    if len(seeds) < 2 or not np.ptp(accuracies[0] - accuracies[1]) > 0:
+        return Difference(points, p_of_equations, None, None)
+    test = stats.ttest_rel(*accuracies)
+    low, high = test.confidence_interval()
+    return Difference(points, p_of_equations, float(test.pvalue), (float(low), float(high)))
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Return p-values corrected by Holm's method for being the p-values of one family of tests (Holm 1979)."""
+    order = np.argsort(p_values)
+    corrected = np.empty(len(order))
+    corrected[order] = np.maximum.accumulate(np.asarray(p_values)[order] * np.arange(len(order), 0, -1))
+    return np.minimum(corrected, 1.0).tolist()
 
 
 def _permutation_test(gaps: np.ndarray, generator: np.random.Generator, draws: int = 9999) -> float:

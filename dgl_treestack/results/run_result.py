@@ -17,9 +17,10 @@ class RunResult:
 
     rows: metrics, one row per epoch. validation: records of the validation sets within the training depths, by which the best
     epoch was selected. test: records of the test sets. equations: number of training equations, 0 if unknown. commit: of the
-    program that trained it. measured: smallest and largest value in the training set of the measure that the configuration
-    groups by, unless it is the depth of whole trees. best_epoch: whose weights were evaluated, 0 if unknown. classes: of the
-    language. more: records of other kinds by name, such as `blanks` of completion.
+    program that trained it. machine: processor and torch that trained it. measured: smallest and largest value in the training
+    set of the measure that the configuration groups by, unless it is the depth of whole trees. best_epoch: whose weights were
+    evaluated, 0 if unknown. classes: of the language. more: records of other kinds by name, such as `blanks` of completion.
+    values: numbers that were measured on records which are not here, by title of a table's column.
     """
 
     folder: Path
@@ -30,10 +31,12 @@ class RunResult:
     test: Sequence[Record]
     equations: int = 0
     commit: str = ""
+    machine: str = ""
     measured: tuple[int, int] | None = None
     best_epoch: int = 0
     classes: tuple[str, ...] = ()
     more: Mapping[str, Sequence[Record]] = field(default_factory=dict)
+    values: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def trained(self) -> range:
@@ -55,6 +58,7 @@ def read(folder: Path) -> RunResult:
     within = [record for record in validation if record.get("depth of the tree", record["depth"]) in data.depths]
     equations = run.environment.get("equations", {}).get("train", 0)
     commit = run.environment.get("commit") or "unknown"
+    processor, torch = run.environment.get("processor", "unknown processor"), run.environment.get("versions", {}).get("torch")
     measured = tuple(run.environment.get("measured", ())) or None
     best_epoch = int(run.done.read_text().split()[-1]) if run.done.exists() else 0
     return RunResult(
@@ -66,6 +70,7 @@ def read(folder: Path) -> RunResult:
         test,
         equations=equations,
         commit=commit,
+        machine=f"{processor}, torch {torch}",
         measured=measured,
         best_epoch=best_epoch,
         classes=run.language.classes,

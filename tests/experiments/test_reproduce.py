@@ -14,7 +14,7 @@ from dgl_treestack.experiments.protocols import protocols
 from dgl_treestack.experiments.reproduce import configure, describe, missing, reproduce
 from dgl_treestack.experiments.scales import SCALES, Scale
 from dgl_treestack.resources import configs
-from dgl_treestack.results import metrics, run_result
+from dgl_treestack.results import archive, metrics, run_result
 from dgl_treestack.runs.run import build_model
 
 KINDS = ("train", "validation", "test")
@@ -65,7 +65,13 @@ def test_a_protocol_ends_in_a_table_and_a_figure(tiny):
     output, shown = tiny / "out", list[str]()
     assert reproduce(["productivity", "localism"], "tiny", output, show=shown.append) == 0
     for name in ("productivity", "localism"):
-        assert {path.name for path in (output / name).iterdir()} == {"table.md", "table.csv", "depth.svg", "depth.png"}
+        assert {path.name for path in (output / name).iterdir()} == {
+            "table.md",
+            "table.csv",
+            "records.zip",
+            "depth.svg",
+            "depth.png",
+        }
     lines = {(row["model"], row["measured"]): row for row in rows_of(output / "productivity" / "table.csv")}
     smu = lines["Tree-SMU", "validation"]
     assert (smu["paper"], smu["paper sd"], smu["seeds"]) == ("93.52", "0.28", "0 1")
@@ -78,7 +84,10 @@ def test_a_protocol_ends_in_a_table_and_a_figure(tiny):
     assert lines["Tree-SMU", "test 8-19"]["ours"] == "", "no such depths here"
     text = (output / "localism" / "table.md").read_text()
     assert "Arabshahi 2020, Table 2" in text and "98.9 ± 0.1 / " in text
-    assert "the most accurate on the test set, depths 1-4," in text
+    test = records.grouped(run_result.read(folders[0]).test)
+    tested = sum(len(rows) for depth, rows in test.items() if depth <= 4)
+    assert f"the most accurate on the test set, depths 1-4 ({tested} equations)" in text
+    assert "| Tree-SMU | 3 | 32 | 0.0 |" in text, "settings"
     assert "treestack reproduce localism --scale tiny" in text and text in shown
 
     assert reproduce(["localism"], "tiny", output, seeds=[0, 1, 7], train=False) == 0
@@ -110,10 +119,21 @@ def test_every_protocol_runs(tiny):
         assert files == {
             "table.md",
             "table.csv",
+            "records.zip",
             *(f"{figure}.{kind}" for figure in protocol.figures for kind in ("svg", "png")),
         }
         measured = {row["measured"] for row in rows_of(output / name / "table.csv") if row["ours"]}
         assert measured and measured <= {column.title for column in protocol.columns}
+
+    for path in tiny.glob("*.jsonl"):
+        path.unlink()
+    for name, protocol in protocols().items():  # without data and runs, from the files of records alone
+        again = tiny / "again" / name
+        assert reproduce([name], "tiny", again, seeds=[0], train=False, from_records=[output / name / "records.zip"]) == 0
+        drawn = [] if {"expressions", "values"} & set(protocol.extras) else [f"{figure}.svg" for figure in protocol.figures]
+        for file in ("table.md", "table.csv", "records.zip", *drawn):
+            assert (again / name / file).read_bytes() == (output / name / file).read_bytes(), (name, file)
+        assert bool(drawn) == any((again / name).glob("*.svg"))
 
     (lstm,) = (
         folder for folder in (output / "runs").glob("tree_lstm-*") if (folder / "records" / "blanks-completion.jsonl").exists()
@@ -135,6 +155,21 @@ def test_every_protocol_runs(tiny):
               if "stack_size = 1\n" in (folder / "config.toml").read_text())  # fmt: skip
     rows = [row["usage"] for row in records.read(smu / "records" / "validation-usage.jsonl") if row["depth"] == 3]
     assert float(used["rows at depth 3"]) == pytest.approx(sum(rows) / len(rows)) and max(rows) <= 1
+
+
+def test_runs_in_a_file_of_records_are_not_trained_again(tiny, caplog):
+    first, second = tiny / "first", tiny / "second"
+    assert reproduce(["localism"], "tiny", first, seeds=[0]) == 0
+    file = first / "localism" / "records.zip"
+    assert [name[-1] for name in missing(["localism"], "tiny", second, from_records=[file])] == ["1", "1"]
+    elsewhere = [dataclasses.replace(run, machine="another processor") for run in archive.read(file)]
+    archive.write(file, elsewhere)
+    assert reproduce(["localism"], "tiny", second, from_records=[file]) == 0
+    assert sorted(path.name[-1] for path in (second / "runs").iterdir()) == ["1", "1"]
+    text = (second / "localism" / "table.md").read_text()
+    assert {row["seeds"] for row in rows_of(second / "localism" / "table.csv")} == {"0 1"}
+    assert "The rows are not of one origin." in text
+    assert "another processor: Tree-LSTM (seeds 0); Tree-SMU (seeds 0)." in text
 
 
 def test_what_is_missing_is_listed(tiny):

@@ -6,7 +6,7 @@ import pytest
 from sklearn.calibration import calibration_curve
 
 from dgl_treestack.errors import DataError
-from dgl_treestack.results.metrics import calibration, clusters, difference, pair_accuracy
+from dgl_treestack.results.metrics import calibration, clusters, difference, holm, pair_accuracy
 
 
 def record(number, label, score, pair=""):
@@ -58,6 +58,31 @@ def test_a_pair_counts_once():
     alone = difference(model({0: good}), model({0: bad}), np.random.default_rng(0))
     paired = difference(model({0: good}, 100), model({0: bad}, 100), np.random.default_rng(0))
     assert alone.points == paired.points and alone.equations < 0.02 < 0.1 < paired.equations
+
+
+def test_a_family_counts_once():
+    """Ten equations of one family that go wrong together are one observation, and say nothing."""
+    first, second = model({0: [True] * 100}), model({0: [False] * 10 + [True] * 90})
+    assert difference(first, second, np.random.default_rng(0)).equations < 0.01
+    for rows in (first[0], second[0]):
+        for i, row in enumerate(rows):
+            row["family"] = f"f{i // 10}"
+    assert difference(first, second, np.random.default_rng(0)).equations == 1.0
+
+
+def test_the_interval_is_that_of_the_paired_test():
+    right = {"first": (90, 88, 91), "second": (80, 81, 79)}
+    first, second = (model({i: [True] * n + [False] * (100 - n) for i, n in enumerate(right[name])}) for name in right)
+    gap = difference(first, second, np.random.default_rng(0))
+    gaps = np.subtract(right["first"], right["second"])
+    half = 4.302653 * gaps.std(ddof=1) / np.sqrt(3)  # the t-distribution with two degrees of freedom
+    assert gap.interval == pytest.approx((gaps.mean() - half, gaps.mean() + half))
+    assert difference({0: first[0]}, {0: second[0]}, np.random.default_rng(0)).interval is None
+
+
+def test_holm():
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.5, 0.9]) == [1.0, 1.0] and holm([]) == []
 
 
 def test_different_equations_are_refused():

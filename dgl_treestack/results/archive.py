@@ -1,0 +1,195 @@
+"""Results of runs in one file that is small enough to be committed. Tables and most figures are computed from it again.
+
+A ZIP file, compressed by LZMA, without pickle:
+
+    description.json       the runs: configuration, seed, commit, machine, metrics per epoch, columns of their records
+    arrays/<digest>.npy    columns of records; equal columns, such as the depths of a test set, are stored once
+
+Records lose what tables do not need: texts; names (equations, pairs and families have numbers in their place); and scores of
+equations, in place of which -2, -1, 1 or 2 tells the answer, and which member of a pair has the higher score. So calibration
+cannot be computed from such a file. Records with vectors, such as representations, are left out; the table's columns that were
+measured on them are stored as numbers.
+"""
+
+import hashlib
+import io
+import json
+import lzma
+import tomllib
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dgl_treestack import atomic
+from dgl_treestack.data.records import Record
+from dgl_treestack.errors import ConfigurationError, DataError
+from dgl_treestack.results.run_result import RunResult
+from dgl_treestack.runs import configuration
+from dgl_treestack.runs.configuration import RunConfig
+
+SCHEMA = 1
+DESCRIPTION = "description.json"
+NAMES = ("id", "pair", "family")  # columns of text that are replaced by numbers
+OWN = ("validation", "test")  # sets of records that are fields of a RunResult; the others are in `more`
+NONE = -1  # an answer that is neither correct nor wrong
+
+Columns = dict[str, np.ndarray]
+
+
+def write(path: Path, runs: Sequence[RunResult]) -> None:
+    """Write runs, with `values` where their records are left out, to a file. The same runs give the same bytes."""
+    array_by_digest: dict[str, np.ndarray] = {}
+    descriptions = []
+    for run in runs:
+        sets: dict[str, dict[str, str]] = {}
+        for name, rows in {"validation": run.validation, "test": run.test, **run.more}.items():
+            columns = _columns(rows)
+            if columns is not None:
+                sets[name] = {title: _digest(columns[title]) for title in sorted(columns)}
+                array_by_digest |= {sets[name][title]: array for title, array in columns.items()}
+        descriptions.append(
+            {
+                "config": configuration.dump(run.config),
+                "seed": run.seed,
+                "commit": run.commit,
+                "machine": run.machine,
+                "equations": run.equations,
+                "measured": run.measured,
+                "best_epoch": run.best_epoch,
+                "classes": run.classes,
+                "rows": run.rows,
+                "values": run.values,
+                "sets": sets,
+            }
+        )
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_LZMA) as file:
+        description = {"schema": SCHEMA, "runs": descriptions}
+        file.writestr(zipfile.ZipInfo(DESCRIPTION), json.dumps(description), zipfile.ZIP_LZMA)
+        for digest, array in sorted(array_by_digest.items()):
+            content = io.BytesIO()
+            np.lib.format.write_array(content, array, allow_pickle=False)
+            file.writestr(zipfile.ZipInfo(f"arrays/{digest}.npy"), content.getvalue(), zipfile.ZIP_LZMA)
+    atomic.write_bytes(path, buffer.getvalue())
+
+
+def read(path: Path) -> list[RunResult]:
+    """Read the runs of a file that `write` has written. Raises DataError for any other file."""
+    try:
+        with zipfile.ZipFile(path) as file:
+            description = json.loads(file.read(DESCRIPTION))
+            if description["schema"] != SCHEMA:
+                raise DataError(f"Its schema is {description['schema']!r}, not {SCHEMA}. Make it again with `reproduce`.", path)
+            array_by_digest = {
+                Path(name).stem: np.lib.format.read_array(io.BytesIO(file.read(name)), allow_pickle=False)
+                for name in file.namelist()
+                if name != DESCRIPTION
+            }
+        return [_run(entry, array_by_digest, path) for entry in description["runs"]]
+    except OSError as error:
+        raise DataError(f"Cannot be read: {error.strerror}.", path) from None
+    except DataError:
+        raise
+    except (
+        *(zipfile.BadZipFile, lzma.LZMAError, EOFError, NotImplementedError, RuntimeError),
+        *(ValueError, KeyError, TypeError, AttributeError),
+        ConfigurationError,
+    ) as error:
+        raise DataError(f"Not a complete file of records ({error!r}). Make it again with `reproduce`.", path) from None
+
+
+def _run(entry: Mapping[str, Any], array_by_digest: Mapping[str, np.ndarray], path: Path) -> RunResult:
+    """Return the run of an entry of the description."""
+    sets = {
+        name: _rows({title: array_by_digest[digest] for title, digest in columns.items()})
+        for name, columns in entry["sets"].items()
+    }
+    return RunResult(
+        path,
+        configuration.build(RunConfig, tomllib.loads(entry["config"])),
+        entry["seed"],
+        entry["rows"],
+        sets["validation"],
+        sets["test"],
+        equations=entry["equations"],
+        commit=entry["commit"],
+        machine=entry["machine"],
+        measured=tuple(entry["measured"]) if entry["measured"] else None,
+        best_epoch=entry["best_epoch"],
+        classes=tuple(entry["classes"]),
+        more={name: rows for name, rows in sets.items() if name not in OWN},
+        values=entry["values"],
+    )
+
+
+def has_vectors(rows: Sequence[Record]) -> bool:
+    """Return whether records have entries of several numbers, so that they are left out."""
+    return bool(rows) and any(isinstance(entry, list | dict) for entry in rows[0].values())
+
+
+def _columns(rows: Sequence[Record]) -> Columns | None:
+    """Return the columns of records that are stored: name -> (records,). None if they have vectors."""
+    if has_vectors(rows):
+        return None
+    first = rows[0] if rows else {}
+    columns: Columns = {}
+    for name in first:
+        entries = [row.get(name) for row in rows]
+        if name in NAMES:
+            number_of_name: dict[Any, int] = {}
+            columns[name] = _smallest(np.array([number_of_name.setdefault(entry, len(number_of_name)) for entry in entries]))
+        elif name == "correct":
+            columns[name] = np.array([NONE if entry is None else entry for entry in entries], dtype=np.int8)
+        elif name not in ("score", "schema") and all(type(entry) is int for entry in entries):
+            columns[name] = _smallest(np.array(entries))
+        elif name != "score" and all(type(entry) in (int, float) for entry in entries):
+            columns[name] = np.array(entries, dtype=np.float64)
+    if "label" in columns and set(np.unique(columns["label"])) <= {0, 1} and "score" in first:
+        columns["score"] = _levels(rows, columns)
+    return columns
+
+
+def _levels(rows: Sequence[Record], columns: Columns) -> np.ndarray:
+    """Return int8 (records,): the sign of the answer, doubled for the member of a pair farther from zero; 0 without a score."""
+    scores = np.array([np.nan if row["score"] is None else row["score"] for row in rows], dtype=float)
+    positive = (columns["label"] == 1) == (columns["correct"] == 1)
+    levels = np.where(np.isnan(scores), 0, np.where(positive, 1, -1)).astype(np.int8)
+    if "pair" in columns:
+        order = np.lexsort((scores, columns["pair"]))
+        lower, higher = order[:-1], order[1:]
+        apart = (
+            (columns["pair"][lower] == columns["pair"][higher])
+            & (positive[lower] == positive[higher])
+            & (scores[lower] < scores[higher])
+        )
+        lower, higher = lower[apart], higher[apart]
+        levels[np.where(positive[higher], higher, lower)] *= 2
+    return levels
+
+
+def _rows(columns: Columns) -> list[Record]:
+    """Return the records of stored columns. Those that had no number, such as the label of a blank, are None."""
+    entries: dict[str, list[Any]] = {name: array.tolist() for name, array in columns.items()}
+    for name in set(NAMES) & entries.keys():
+        entries[name] = [str(number) for number in entries[name]]
+    if "correct" in entries:
+        entries["correct"] = [None if answer == NONE else bool(answer) for answer in entries["correct"]]
+    if "score" in entries:
+        entries["score"] = [level or None for level in entries["score"]]
+    count = len(next(iter(entries.values()), ()))
+    entries = {**{name: [None] * count for name in ("label", "score", "correct")}, **entries}
+    return [dict(zip(entries, row, strict=True)) for row in zip(*entries.values(), strict=True)]
+
+
+def _smallest(array: np.ndarray) -> np.ndarray:
+    """Return whole numbers in the smallest type that holds them."""
+    low, high = (int(array.min()), int(array.max())) if array.size else (0, 0)
+    return array.astype(np.result_type(np.min_scalar_type(low), np.min_scalar_type(high)))
+
+
+def _digest(array: np.ndarray) -> str:
+    """Return a name for an array that depends on its type and content only."""
+    return hashlib.sha256(f"{array.dtype.str}{array.shape}".encode() + array.tobytes()).hexdigest()[:16]
