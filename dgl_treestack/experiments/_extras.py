@@ -12,7 +12,7 @@ from dgl_treestack.data import formats
 from dgl_treestack.data.records import Record
 from dgl_treestack.encoders import Encoder
 from dgl_treestack.experiments.scales import Scale
-from dgl_treestack.inspection import representations, usage, values
+from dgl_treestack.inspection import ablation, representations, usage, values
 from dgl_treestack.model.dataset import Dataset
 from dgl_treestack.model.model import Model
 from dgl_treestack.resources import find_data
@@ -74,5 +74,6 @@ EXTRAS = {
     "deep blanks": _COMPLETION,
     "expressions": Extra(lambda model, data, engine: representations.make_records(model, find_data(data)), "expressions"),
     "values": Extra(lambda model, data, engine: values.make_records(model, _prepare(model, data), engine), "values"),
+    "less stack": Extra(lambda model, data, engine: ablation.make_records(model, _prepare(model, data)), "ablation"),
     "usage": Extra(lambda model, data, engine: usage.make_records(model, _prepare(model, data)), "usage"),
 }

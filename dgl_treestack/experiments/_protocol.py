@@ -110,6 +110,19 @@ def used(depth: int, name: str) -> Measure:
     return measure
 
 
+def with_less(name: str, low: int, high: int) -> Measure:
+    """Measure the accuracy at some depths with rows or an action of the stack taken away, see `inspection.ablation`.
+
+    name: the field; NaN for a model without it.
+    """
+
+    def measure(run: RunResult) -> float:
+        answers = [row[name] for row in run.more["less stack"] if low <= row["depth"] <= high and name in row]
+        return 100 * sum(answers) / len(answers) if answers else float("nan")
+
+    return measure
+
+
 def read_out(height: int, field: int) -> Measure:
     """Measure a field of `metrics.readouts_by_height` for the subtrees of a height, times 100; NaN with too few of them."""
 

@@ -31,6 +31,7 @@ _EXTRAS = {
     "blanks": "data/completion/blanks.jsonl.gz",
     "deep blanks": "data/completion-deep/blanks.jsonl.gz",
     "expressions": "data/completion/candidates.jsonl.gz",
+    "less stack": _PAPER["test"],
     "usage": _PAPER["validation"],
     "values": _PAPER["test"],
 }
@@ -45,6 +46,7 @@ SCALES = {
             "blanks": f"{BUNDLED}quickstart/blanks",
             "deep blanks": f"{BUNDLED}quickstart/blanks",
             "expressions": f"{BUNDLED}quickstart/candidates",
+            "less stack": _BUNDLED["test"],
             "usage": _BUNDLED["validation"],
             "values": _BUNDLED["test"],
         },

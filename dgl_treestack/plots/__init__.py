@@ -15,7 +15,7 @@ from typing import Any
 from dgl_treestack.errors import ConfigurationError, unknown
 
 # Figures that need more than run folders; `treestack plot` does not draw them.
-_NOT_OF_RUNS = ("audit", "completion", "substitutivity", "usage", "values", "algorithmic", "actions")
+_NOT_OF_RUNS = ("audit", "completion", "substitutivity", "usage", "kept", "values", "algorithmic", "actions")
 _OF_MANIFESTS = ("equations",)
 
 

@@ -27,7 +27,7 @@ def tiny(tmp_path, monkeypatch):
         kind: write_data(tmp_path / f"{kind}.jsonl", 160 if kind == "test" else 60, i, kind) for i, kind in enumerate(KINDS)
     }
     extras = {**SCALES["smoke"].extras, "deep": write_data(tmp_path / "deep.jsonl", 40, 9, "deep"), "usage": data["validation"]}
-    extras["values"] = data["test"]
+    extras["values"] = extras["less stack"] = data["test"]
     changes = {"schedule.epochs": 1, "model.hidden": 3, "compile": "off"}
     monkeypatch.setitem(SCALES, "tiny", Scale("a test", data, extras, (0, 1), changes, {"beyond/tree_slots": 8}))
     few = {name: shortened(protocol) for name, protocol in protocols().items()}

@@ -11,8 +11,8 @@ from dgl_treestack.data.formats import Example
 from dgl_treestack.data.graph import from_expressions
 from dgl_treestack.errors import ConfigurationError, DataError
 from dgl_treestack.expression import Expression
-from dgl_treestack.inspection import representations, usage
-from dgl_treestack.runs import pretrained
+from dgl_treestack.inspection import ablation, representations, usage
+from dgl_treestack.runs import evaluation, pretrained
 from dgl_treestack.runs.run import Run, build_model
 
 SMU = pretrained.FOLDER / "tree_smu"
@@ -42,6 +42,51 @@ def test_stack_rows_in_use(tmp_path):
     plain = build_model(small_config(tmp_path, model={"name": "tree_lstm", "hidden": 4}).model)
     with pytest.raises(ConfigurationError, match="no stack"):
         list(usage.make_records(plain, plain.prepare(examples)))
+
+
+def test_answers_with_less_of_a_stack(tmp_path):
+    """Each answer is that of a model whose cell was changed by hand: rows emptied after the update, or a gate at zero."""
+    run = Run.open(SMU)
+    examples = list(formats.read(write_data(tmp_path / "a.jsonl", 200, 3)))
+
+    def right(change=None):
+        model = run.load_model()
+        if change:
+            model.cell.write = change(model.cell, model.cell.write)
+        return [int(row["correct"]) for row in evaluation.make_records(model, model.prepare(examples))]
+
+    def keeping(rows):
+        def change(cell, write):
+            def kept(*arguments):
+                memory = write(*arguments)["stack"].clone()
+                memory[:, rows:] = 0
+                return {"stack": memory}
+
+            return kept
+
+        return change
+
+    def without(action):
+        def change(cell, write):
+            def two_actions(f, children, u, actions):
+                actions = [gate * (name != action) for name, gate in zip(cell.actions, actions, strict=True)]
+                return write(f, children, u, [gate / sum(actions) for gate in actions])
+
+            return two_actions
+
+        return change
+
+    model = run.load_model()
+    rows = list(ablation.make_records(model, model.prepare(examples)))
+    size = model.cell.fields["stack"][0]
+    expected = {f"rows {kept}": right(keeping(kept)) for kept in range(size)} | {f"rows {size}": right()}
+    expected |= {f"without {action}": right(without(action)) for action in ("push", "pop", "noop")}
+    assert {name: [row[name] for row in rows] for name in expected} == expected
+    assert len({tuple(answers) for answers in expected.values()}) > 3, "they differ"
+    assert right() == expected[f"rows {size}"], "the model is as before"
+    plain = build_model(small_config(tmp_path, model={"name": "tree_lstm", "hidden": 4}).model)
+    with pytest.raises(ConfigurationError, match="no stack"):
+        list(ablation.make_records(plain, plain.prepare(examples)))
 
 
 def test_representations_are_the_roots_states(tmp_path):

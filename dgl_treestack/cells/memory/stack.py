@@ -2,9 +2,12 @@
 
 The stack has a fixed size. Pushing onto a full stack loses the bottom row (overflow); popping adds an empty row at the bottom
 (underflow). All entries of an empty row are `empty`, 0 by default. In a stack of one row only the no-op keeps content.
+`limited` takes rows or an action away from a trained model, to measure what it uses them for.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 import torch
 from jaxtyping import Float
@@ -12,6 +15,7 @@ from torch import Tensor
 
 # Names of the actions, in the order in which gates are passed.
 ACTIONS = ("push", "pop", "noop")
+_limits: ContextVar[tuple[int | None, str]] = ContextVar("limits of stacks", default=(None, ""))
 FEW_ROWS = 2  # up to so many rows it is faster to update a stack row by row
 
 
@@ -23,6 +27,20 @@ def push(stack: Float[Tensor, "N S H"], value: Float[Tensor, "N H"]) -> Float[Te
 def pop(stack: Float[Tensor, "N S H"], empty: float = 0.0) -> Float[Tensor, "N S H"]:
     """Drop row 0 and move every row up by one; the bottom row becomes empty."""
     return torch.cat([stack[:, 1:], torch.full_like(stack[:, :1], empty)], dim=1)
+
+
+@contextmanager
+def limited(rows: int | None = None, without: str = "") -> Iterator[None]:
+    """Within the block, `update` empties all rows but the top ones and switches off an action.
+
+    rows: how many are kept, all by default. without: a name in ACTIONS; the gates of the other actions grow in proportion, so
+    that their sum stays the same. A cell without this action is not changed. Compiled engines ignore the limits.
+    """
+    token = _limits.set((rows, without))
+    try:
+        yield
+    finally:
+        _limits.reset(token)
 
 
 def update(
@@ -39,16 +57,25 @@ def update(
     stacks: S, or one stack per action for the three uses of S. gates: weights of push, pop and, optionally, no-op, equal for
     all rows: one number per node, (N, 1), or one per element, (N, H). empty: value of the entries below the bottom.
     """
+    kept, without = _limits.get()
+    if without in ACTIONS[: len(gates)]:
+        off = ACTIONS.index(without)
+        scale = sum(gates) / sum(gate for i, gate in enumerate(gates) if i != off)
+        gates = tuple(torch.zeros_like(gate) if i == off else gate * scale for i, gate in enumerate(gates))
     pushed, popped, *unmoved = [stacks] * len(gates) if isinstance(stacks, Tensor) else stacks
     size = pushed.shape[1]
     if size > FEW_ROWS:
-        return weighted_sum((push(pushed, value), pop(popped, empty), *unmoved), [gate.unsqueeze(1) for gate in gates])
-    rows = []
-    for i in range(size):
-        above = pushed[:, i - 1] if i else value
-        below = popped[:, i + 1] if i + 1 < size else torch.full_like(value, empty)
-        rows.append(weighted_sum((above, below, *(rows_of_noop[:, i] for rows_of_noop in unmoved)), gates))
-    return torch.stack(rows, dim=1)
+        updated = weighted_sum((push(pushed, value), pop(popped, empty), *unmoved), [gate.unsqueeze(1) for gate in gates])
+    else:
+        rows = []
+        for i in range(size):
+            above = pushed[:, i - 1] if i else value
+            below = popped[:, i + 1] if i + 1 < size else torch.full_like(value, empty)
+            rows.append(weighted_sum((above, below, *(rows_of_noop[:, i] for rows_of_noop in unmoved)), gates))
+        updated = torch.stack(rows, dim=1)
+    if kept is None:
+        return updated
+    return torch.cat([updated[:, :kept], torch.full_like(updated[:, kept:], empty)], dim=1)
 
 
 def weighted_sum(outcomes: Sequence[Tensor], gates: Sequence[Tensor]) -> Tensor:

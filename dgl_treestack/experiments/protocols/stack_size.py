@@ -1,8 +1,9 @@
-"""Tree-SMU with stacks of different sizes: accuracy, and how many rows are in use."""
+"""Tree-SMU with stacks of different sizes: accuracy, rows in use, and accuracy when rows or actions are taken away."""
 
-from dgl_treestack.experiments._protocol import Column, Protocol, Row, tested, used, validation
+from dgl_treestack.experiments._protocol import Column, Protocol, Row, tested, used, validation, with_less
 
 DEPTHS = range(3, 14)
+SIZES = (1, 2, 3, 5, 7, 14)
 ROWS_IN_USE = [f"rows at depth {depth}" for depth in DEPTHS]
 # Size of the stack -> rows in use by depth.
 PAPER = {
@@ -21,10 +22,10 @@ PROTOCOL = Protocol(
         Row(
             f"Tree-SMU, {size} rows",
             "tree_smu",
-            {title: (rows, None) for title, rows in zip(ROWS_IN_USE, rows_by_depth, strict=True)},
+            {title: (rows, None) for title, rows in zip(ROWS_IN_USE, PAPER.get(size, ()), strict=False)},
             {"model.settings.stack_size": size},
         )
-        for size, rows_by_depth in PAPER.items()
+        for size in SIZES
     ),
     (
         Column("validation", validation),
@@ -33,10 +34,15 @@ PROTOCOL = Protocol(
         *(Column(title, used(depth, "usage")) for title, depth in zip(ROWS_IN_USE, DEPTHS, strict=True)),
         Column("rows at the sides, depth 7", used(7, "top")),
         Column("rows at the sides, depth 13", used(13, "top")),
+        *(Column(f"8-13 with {rows} rows kept", with_less(f"rows {rows}", 8, 13)) for rows in range(6)),
+        *(Column(f"8-13 without {action}", with_less(f"without {action}", 8, 13)) for action in ("push", "pop", "noop")),
     ),
-    extras=("usage",),
-    figures=("depth", "usage"),
-    note="Rows whose norm is above 0.001, on validation equations. The paper prints no accuracies, and does not say over which "
-    "nodes it averages: here, over the operators of both sides",
+    extras=("usage", "less stack"),
+    figures=("depth", "usage", "kept"),
+    note="Rows in use: those whose norm is above 0.001, on validation equations; the paper does not say over which nodes it "
+    "averages: here, over the operators of both sides. A push, however small, moves every row down, so that the measure is the "
+    "mean of min(height of a node, rows of the stack) but for rounding: it describes trees, not what a model does. With rows "
+    "kept: accuracy of the trained model when all rows but the top ones are emptied after every node; without an action: when "
+    "its gate is zero and the others grow in proportion. The paper prints no accuracies, and has no stack of five rows",
     unit="Per cent, and rows of the stack",
 )

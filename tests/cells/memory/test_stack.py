@@ -90,3 +90,23 @@ def test_the_stacks_of_joulin_and_mikolov(case):
             gates = torch.tensor(actions, dtype=torch.float64).reshape(-1, 1, 1)
             stacks[i] = stack.update(stacks[i], value, *gates, empty=-1.0)
         assert torch.stack(stacks)[:, 0, :, 0].tolist() == [pytest.approx(rows, abs=1e-6) for rows in step["stack"]]
+
+
+@given(st.integers(1, 5), st.integers(0, 5), st.sampled_from(["", "push", "pop", "noop"]), st.integers(2, 3), st.floats(-1, 1))
+def test_rows_and_actions_that_are_taken_away(size, kept, without, actions, empty):
+    generator = torch.Generator().manual_seed(size)
+    old, value = (torch.randn(2, *shape, H, generator=generator, dtype=torch.float64) for shape in ((size,), ()))
+    gates = torch.rand(actions, 2, H, generator=generator, dtype=torch.float64) + 0.1
+    with stack.limited(kept, without):
+        limited = stack.update(old, value, *gates, empty=empty)
+    names = stack.ACTIONS[:actions]
+    expected_gates = gates.clone()
+    if without in names:
+        expected_gates[names.index(without)] = 0
+        expected_gates *= gates.sum(0) / expected_gates.sum(0)
+    expected = stack.update(old, value, *expected_gates, empty=empty)
+    torch.testing.assert_close(limited[:, :kept], expected[:, :kept])
+    assert (limited[:, kept:] == empty).all()
+    below = old[:, 1] if size > 1 else empty
+    top = gates[0] * value + gates[1] * below + (gates[2] * old[:, 0] if actions == 3 else 0)
+    torch.testing.assert_close(stack.update(old, value, *gates, empty=empty)[:, 0], top), "no limits outside of the block"

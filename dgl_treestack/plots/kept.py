@@ -1,0 +1,47 @@
+"""Accuracy beyond the training depths when only the top rows of stacks are kept, or an action is switched off."""
+
+from collections.abc import Mapping, Sequence
+from statistics import fmean, stdev
+
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from dgl_treestack.plots import _style
+from dgl_treestack.results.run_result import RunResult
+
+ACTIONS = ("without push", "without pop", "without noop")
+WIDTH = 0.8  # of the bars of an action together, where the distance of two actions is 1
+
+
+def draw_groups(groups: Mapping[str, Sequence[RunResult]]) -> Figure:
+    """Draw lines against the number of rows kept, and bars by action: mean over seeds, with one sample standard deviation.
+
+    The runs have records of `inspection.ablation` as `more["less stack"]`. If none is deeper than the training set, all count.
+    """
+    figure = Figure(figsize=(11.0, 4.0), layout="constrained")
+    by_rows, by_action = figure.subplots(1, 2, sharey=True)
+    for i, (label, runs) in enumerate(groups.items()):
+        curves = [_accuracies(run) for run in runs]
+        counts = [{int(name.split()[1]): value for name, value in curve.items() if "rows" in name} for curve in curves]
+        _style.draw_seeds(by_rows, [dict(sorted(curve.items())) for curve in counts], label, i)
+        actions = [name for name in ACTIONS if name in curves[0]]
+        bars = [[curve[name] for curve in curves] for name in actions]
+        x = [position + WIDTH * ((i + 0.5) / len(groups) - 0.5) for position in range(len(actions))]
+        spread = [stdev(values) if len(values) > 1 else 0.0 for values in bars]
+        colour = _style.line(i)["color"]
+        by_action.bar(x, [fmean(values) for values in bars], WIDTH / len(groups), yerr=spread, color=colour, label=label)
+    by_rows.set_xlabel("rows kept after every node")
+    by_rows.set_ylabel("accuracy beyond the training depths (%)")
+    by_rows.xaxis.set_major_locator(MaxNLocator(integer=True))
+    by_rows.legend(fontsize=8)
+    by_rows.set_ylim(bottom=45)
+    by_action.set_xticks(range(len(ACTIONS)), ACTIONS)
+    return figure
+
+
+def _accuracies(run: RunResult) -> dict[str, float]:
+    """Return the accuracy in per cent beyond the training depths for every column of its records."""
+    records = run.more["less stack"]
+    rows = [row for row in records if row["depth"] >= run.trained.stop] or records
+    names = [name for name in rows[0] if name.startswith("rows ") or name in ACTIONS]
+    return {name: 100 * fmean(row[name] for row in rows) for name in names}
