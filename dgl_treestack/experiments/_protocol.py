@@ -58,7 +58,7 @@ class Protocol:
     source: paper and table. depths: (lowest, highest) of training and validation. extras: names in `_extras.EXTRAS` of the
     records that are needed besides those of the test set. figures: their names. drawn: labels of the rows in the figures, all
     when empty. compared: sets of equations on which models are tested for a difference. unit: of the columns. note: what a
-    reader has to know about the paper's numbers and ours.
+    reader has to know about the paper's numbers and ours. baselines: whether `experiments.baselines` are rows too.
     """
 
     title: str
@@ -72,11 +72,17 @@ class Protocol:
     compared: Sequence[Compared] = (Compared(8, 13),)
     unit: str = "Per cent"
     note: str = ""
+    baselines: bool = False
 
 
 def at_best_epoch(name: str) -> Measure:
-    """Measure a field of metrics.jsonl in the epoch of the best validation accuracy."""
-    return lambda run: max(run.rows, key=lambda row: row["validation_accuracy"])[name]
+    """Measure a field of metrics.jsonl in the epoch of the best validation accuracy; NaN for what has no epochs."""
+
+    def measure(run: RunResult) -> float:
+        best = max(run.rows, key=lambda row: row["validation_accuracy"], default={name: float("nan")})
+        return float(best[name])
+
+    return measure
 
 
 def validated(metric: str) -> Measure:

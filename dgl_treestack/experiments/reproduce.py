@@ -9,7 +9,7 @@ from pathlib import Path
 from dgl_treestack import atomic, plots
 from dgl_treestack.algorithmic import tables as algorithmic
 from dgl_treestack.errors import ConfigurationError, unknown
-from dgl_treestack.experiments import runs, tables
+from dgl_treestack.experiments import baselines, runs, tables
 from dgl_treestack.experiments._extras import measured
 from dgl_treestack.experiments._protocol import Protocol, Row
 from dgl_treestack.experiments.protocols import protocols
@@ -133,6 +133,7 @@ def _write_results(folder: Path, protocol: Protocol, scale: Scale, command: str,
     Its runs are the finished ones in the neighbouring folder `runs`, and those of files of records, by name, in `given`.
     """
     results: dict[str, list[RunResult]] = {}
+    fitted: list[RunResult] = []
     for row in protocol.rows:
         config, results[row.label] = configure(row, protocol, scale), []
         for seed in scale.seeds:
@@ -144,12 +145,21 @@ def _write_results(folder: Path, protocol: Protocol, scale: Scale, command: str,
                 results[row.label].append(run)
             elif f"{config.name}-{seed}" in given:
                 results[row.label].append(given[f"{config.name}-{seed}"])
-    lines = tables.compare(protocol, results)
+    if protocol.baselines:
+        names = [f"{label.replace(' ', '_')}-0" for label in baselines.LABELS]
+        if all(name in given for name in names):
+            fitted = [given[name] for name in names]
+        else:
+            first = configure(protocol.rows[0], protocol, scale)
+            fitted = baselines.results(first, protocol.extras, scale, folder.parent / "baselines")
+        protocol = replace(protocol, rows=(*protocol.rows, *(Row(label, "") for label in baselines.LABELS)))
+    without_network = dict(zip(baselines.LABELS, ([run] for run in fitted), strict=False))
+    lines = tables.compare(protocol, results | without_network)
     differences_on = {compared: tables.differences(compared, results) for compared in protocol.compared}
     text = tables.markdown(protocol, results, lines, differences_on, scale, command)
     atomic.write_text(folder / "table.md", text)
     atomic.write_text(folder / "table.csv", report.csv_table(lines))
-    archive.write(folder / RECORDS, [run for group in results.values() for run in group])
+    archive.write(folder / RECORDS, [*(run for group in results.values() for run in group), *fitted])
     drawn = {label: group for label, group in results.items() if group and label in (protocol.drawn or results)}
     complete = all(name in run.more for group in drawn.values() for run in group for name in protocol.extras)
     if not complete:

@@ -20,6 +20,10 @@ _TRAIN = (
     "train: training accuracy in the epoch of the best validation accuracy (it differs by seed), measured during the epoch, "
     "with dropout."
 )
+_BASELINES = (
+    "The last rows have no network: always the label that is more frequent in training; and classifiers of counts, which "
+    "cannot do mathematics, fitted to the training set (`treestack audit`): what they reach above 50 is a shortcut in the data."
+)
 _DIFFERENCES = (
     "Points by which a model is behind {best}, the most accurate on {where}. For other seeds: 95 % interval and p-value of a "
     "paired t-test. For other equations: p-value of a permutation of families, the equations grown from one root. Holm: "
@@ -124,6 +128,8 @@ def markdown(
     )
     if "train" in titles:
         parts.append(_TRAIN)
+    if protocol.baselines:
+        parts.append(_BASELINES)
     for compared, behind in differences_on.items():
         if behind:
             run = next(run for runs in results.values() for run in runs)

@@ -40,4 +40,5 @@ PROTOCOL = Protocol(
     extras=("deep",),
     compared=(Compared(8, 13), Compared(8, 19, "deep")),
     drawn=("Tree-Slots", "no signal", "Tree-LSTM, values", "Tree-LSTM", "Tree-SMU, values", "Tree-SMU"),
+    baselines=True,
 )

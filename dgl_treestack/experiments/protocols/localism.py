@@ -18,4 +18,5 @@ PROTOCOL = Protocol(
     note=SAME,
     compared=(Compared(1, 4),),
     drawn=MAIN,
+    baselines=True,
 )

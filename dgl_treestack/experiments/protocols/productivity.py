@@ -34,4 +34,5 @@ PROTOCOL = Protocol(
     "Transformers on depths 1-7, its Table 4 gives as their validation. " + SAME,
     compared=(Compared(8, 13), Compared(8, 19, "deep")),
     drawn=("LSTM", "Transformer", *MAIN),
+    baselines=True,
 )
