@@ -70,6 +70,7 @@ _COMPLETION = Extra(
 )
 EXTRAS = {
     "deep": Extra(lambda model, data, engine: evaluation.make_records(model, _prepare(model, data), engine)),
+    "train": Extra(lambda model, data, engine: evaluation.make_records(model, _prepare(model, data), engine)),
     "blanks": _COMPLETION,
     "deep blanks": _COMPLETION,
     "expressions": Extra(lambda model, data, engine: representations.make_records(model, find_data(data)), "expressions"),

@@ -17,6 +17,7 @@ SEQUENCE_MODELS = {
 }
 TREE_MODELS = {
     "Tree-RNN": "tree_rnn_tanh",
+    "Tree-RNN, two layers": "tree_rnn_two_layers-tanh",  # that of 2020
     "Tree-RNN+stack": "tree_rnn_stack-tanh",
     "Tree-RNN+stack+no-op": "tree_rnn_stack_noop-tanh",
     "Tree-LSTM": "tree_lstm",
@@ -34,7 +35,7 @@ TREE_MODELS = {
 }
 ALL_MODELS = {**SEQUENCE_MODELS, **TREE_MODELS}
 SAME = "Tree-SMU is Tree-LSTM+stack+normalize+no-op with two rows of stack in place of five"
-MAIN = ("Tree-RNN", "Tree-LSTM", "Tree-SMU", "MI-Tree-LSTM+stack", "M-Tree-LSTM+stack")  # drawn in figures
+MAIN = ("Tree-RNN, two layers", "Tree-LSTM", "Tree-SMU", "MI-Tree-LSTM+stack", "M-Tree-LSTM+stack")  # drawn in figures
 
 
 def model_rows(models: Mapping[str, str], paper: Mapping[str, Mapping[str, Paper]]) -> tuple[Row, ...]:

@@ -59,6 +59,7 @@ class Protocol:
     records that are needed besides those of the test set. figures: their names. drawn: labels of the rows in the figures, all
     when empty. compared: sets of equations on which models are tested for a difference. unit: of the columns. note: what a
     reader has to know about the paper's numbers and ours. baselines: whether `experiments.baselines` are rows too.
+    paper_majority: the paper's numbers for the majority class, by title of column.
     """
 
     title: str
@@ -73,6 +74,7 @@ class Protocol:
     unit: str = "Per cent"
     note: str = ""
     baselines: bool = False
+    paper_majority: Mapping[str, float] = field(default_factory=dict)
 
 
 def at_best_epoch(name: str) -> Measure:

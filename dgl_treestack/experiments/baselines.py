@@ -40,7 +40,7 @@ def results(config: RunConfig, extras: Sequence[str], scale: Scale, folder: Path
     path = folder / f"{hashlib.sha256(key.encode()).hexdigest()[:12]}.zip"
     if not path.exists():
         logger.info("fitting classifiers of counts, %s", path.name)
-        archive.write(path, _fit(config, files))
+        archive.write(path, _fit(config, files))  # with the training set, whether or not it is an extra
     return archive.read(path)
 
 
@@ -72,7 +72,7 @@ def _fit(config: RunConfig, files: Mapping[str, Sequence[str]]) -> list[RunResul
     environment = describe_environment("cpu")
     found = []
     for title, by_set in predicted.items():
-        sets = {kind: _records(examples_of_set[kind], by_set[kind]) for kind in files if kind != "train"}
+        sets = {kind: _records(examples_of_set[kind], by_set[kind]) for kind in files}
         found.append(
             RunResult(
                 Path(title),

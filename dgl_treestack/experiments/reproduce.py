@@ -121,8 +121,7 @@ def configure(row: Row, protocol: Protocol, scale: Scale) -> RunConfig:
     data = {f"data.{kind}": [name] for kind, name in scale.data.items()}
     depths = {"data.min_depth": protocol.depths[0], "data.max_depth": protocol.depths[1]}
     base = configuration.load(find_config(row.config if "/" in row.config else f"models/{row.config}"))
-    width = {"model.hidden": scale.narrow[row.config]} if row.config in scale.narrow else {}
-    changes = {**data, **depths, **scale.changes, **row.changes, **width}
+    changes = {**data, **depths, **scale.changes, **row.changes, **scale.own.get(row.config, {})}
     config = configuration.override(base, [f"{key}={json.dumps(value)}" for key, value in changes.items()])
     return replace(config, name=f"{row.config.replace('/', '-')}-{config.hash}")
 
@@ -152,7 +151,9 @@ def _write_results(folder: Path, protocol: Protocol, scale: Scale, command: str,
         else:
             first = configure(protocol.rows[0], protocol, scale)
             fitted = baselines.results(first, protocol.extras, scale, folder.parent / "baselines")
-        protocol = replace(protocol, rows=(*protocol.rows, *(Row(label, "") for label in baselines.LABELS)))
+        paper = {baselines.MAJORITY: {title: (share, None) for title, share in protocol.paper_majority.items()}}
+        rows = [Row(label, "", paper.get(label, {})) for label in baselines.LABELS]
+        protocol = replace(protocol, rows=(*protocol.rows, *rows))
     without_network = dict(zip(baselines.LABELS, ([run] for run in fitted), strict=False))
     lines = tables.compare(protocol, results | without_network)
     differences_on = {compared: tables.differences(compared, results) for compared in protocol.compared}

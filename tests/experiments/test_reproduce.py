@@ -28,9 +28,11 @@ def tiny(tmp_path, monkeypatch):
         kind: write_data(tmp_path / f"{kind}.jsonl", 160 if kind == "test" else 60, i, kind) for i, kind in enumerate(KINDS)
     }
     extras = {**SCALES["smoke"].extras, "deep": write_data(tmp_path / "deep.jsonl", 40, 9, "deep"), "usage": data["validation"]}
-    extras["values"] = extras["less stack"] = data["test"]
+    extras |= {"values": data["test"], "less stack": data["test"], "train": data["train"]}
     changes = {"schedule.epochs": 1, "model.hidden": 3, "compile": "off"}
-    monkeypatch.setitem(SCALES, "tiny", Scale("a test", data, extras, (0, 1), changes, {"beyond/tree_slots": 8}))
+    monkeypatch.setitem(
+        SCALES, "tiny", Scale("a test", data, extras, (0, 1), changes, {"beyond/tree_slots": {"model.hidden": 8}})
+    )
     few = {name: shortened(protocol) for name, protocol in protocols().items()}
     monkeypatch.setattr("dgl_treestack.experiments.reproduce.protocols", lambda: few)
     monkeypatch.setattr("dgl_treestack.plots.depth.MIN_EQUATIONS", 5)
@@ -81,9 +83,12 @@ def test_a_protocol_ends_in_a_table_and_a_figure(tiny):
         }
     lines = {(row["model"], row["measured"]): row for row in rows_of(output / "productivity" / "table.csv")}
     share = majority_share(tiny / "train.jsonl", tiny / "validation.jsonl")
-    assert float(lines["majority class", "validation"]["ours"]) == pytest.approx(100 * share)
-    assert float(lines["bag of tokens", "test 1-7"]["ours"]) > 90 and lines["bag of tokens", "train"]["ours"] == ""
-    smu = lines["Tree-SMU", "validation"]
+    assert float(lines["majority class", "validation accuracy"]["ours"]) == pytest.approx(100 * share)
+    assert (
+        float(lines["bag of tokens", "test 1-7 accuracy"]["ours"]) > 90
+        and float(lines["bag of tokens", "train 1-7 recall"]["ours"]) > 90
+    )
+    smu = lines["Tree-SMU", "validation accuracy"]
     assert (smu["paper"], smu["paper sd"], smu["seeds"]) == ("93.52", "0.28", "0 1")
     folders = sorted((output / "runs").glob("tree_smu-*"))
     runs = [run for run in map(run_result.read, folders) if run.config.data.min_depth == 1]
@@ -91,7 +96,7 @@ def test_a_protocol_ends_in_a_table_and_a_figure(tiny):
     assert float(smu["ours"]) == pytest.approx(mean) and float(smu["difference"]) == pytest.approx(mean - 93.52)
     assert all((folder / "records" / "deep.jsonl").exists() == (run.config.data.min_depth == 1)
                for folder, run in zip(folders, map(run_result.read, folders), strict=True))  # fmt: skip
-    assert lines["Tree-SMU", "test 8-19"]["ours"] == "", "no such depths here"
+    assert lines["Tree-SMU", "test 8-19 accuracy"]["ours"] == "", "no such depths here"
     text = (output / "localism" / "table.md").read_text()
     assert "Arabshahi 2020, Table 2" in text and "98.9 ± 0.1 / " in text
     test = records.grouped(run_result.read(folders[0]).test)

@@ -14,7 +14,7 @@ PROTOCOL = Protocol(
     ),
     extras=("expressions",),
     figures=("substitutivity",),
-    drawn=("Tree-RNN", "Tree-LSTM", "Tree-SMU"),
+    drawn=("Tree-RNN, two layers", "Tree-LSTM", "Tree-SMU"),
     note="Expressions of depth 1-3 in value classes of five or more. Neighbour: per cent whose nearest neighbour by cosine has "
     "the same value; chance: if neighbours were drawn at random; silhouette: by cosine, from -100 to 100. " + SAME,
     compared=(),
