@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from dgl_treestack.data.records import Record
 from dgl_treestack.experiments._protocol import Compared, Protocol
 from dgl_treestack.experiments.scales import Scale
 from dgl_treestack.results import archive, metrics, report
@@ -29,7 +30,10 @@ _DIFFERENCES = (
     "paired t-test. For other equations: p-value of a permutation of families, the equations grown from one root. Holm: "
     "p-values corrected for the number of rows of this table."
 )
-_P_VALUES = ("p, seeds", "p, equations")
+_TESTED = ("interval", "p, seeds", "Holm, seeds", "p, equations", "Holm, equations")
+_PAIRS = (
+    "Points by which the first of a pair is ahead of the second, on {where}. The pairs are the questions of the experiment."
+)
 _SETTINGS: dict[str, Callable[[RunConfig], Any]] = {
     "hidden": lambda config: config.model.hidden,
     "batch": lambda config: config.batch_size,
@@ -80,19 +84,36 @@ def differences(compared: Compared, results: Results) -> list[Line]:
         for label, by_seed in tests.items()
     }
     best = max(accuracy, key=lambda label: accuracy[label])
+    lines = _tested([(best, label) for label in tests if label != best], tests)
+    return [{"model": best, "points": 0.0, **dict.fromkeys(_TESTED)}, *lines]
+
+
+def compare_pairs(protocol: Protocol, compared: Compared, results: Results) -> list[Line]:
+    """Compare the models of `protocol.pairs`, as `differences` does; `model` names both. Pairs without runs are left out."""
+    tests = {label: {run.seed: compared.of(run) for run in runs} for label, runs in results.items() if runs}
+    if not all(rows for by_seed in tests.values() for rows in by_seed.values()):
+        return []
+    pairs = [pair for pair in protocol.pairs if set(pair) <= tests.keys()]
+    lines = _tested(pairs, tests)
+    return [{**line, "model": f"{first} - {second}"} for line, (first, second) in zip(lines, pairs, strict=True)]
+
+
+def _tested(pairs: Sequence[tuple[str, str]], tests: Mapping[str, Mapping[int, Sequence[Record]]]) -> list[Line]:
+    """Return a line per pair of models: the points by which the first is ahead of the second, their interval and p-values.
+
+    tests: label -> seed -> records of the same equations.
+    """
     lines: list[Line] = []
-    for label, by_seed in tests.items():
-        if label != best:
-            gap = metrics.difference(tests[best], by_seed, np.random.default_rng(0))
-            interval = "{:.1f} to {:.1f}".format(*gap.interval) if gap.interval else None
-            of_seeds = {"interval": interval, "p, seeds": gap.seeds}
-            lines.append({"model": label, "points": gap.points, **of_seeds, "p, equations": gap.equations})
-    for title in _P_VALUES:
-        tested = [line for line in lines if line[title] is not None]
-        for line, p_value in zip(tested, metrics.holm([line[title] for line in tested]), strict=True):
+    for first, second in pairs:
+        gap = metrics.difference(tests[first], tests[second], np.random.default_rng(0))
+        interval = "{:.1f} to {:.1f}".format(*gap.interval) if gap.interval else None
+        of_seeds = {"interval": interval, "p, seeds": gap.seeds}
+        lines.append({"model": second, "points": gap.points, **of_seeds, "p, equations": gap.equations})
+    for title in ("p, seeds", "p, equations"):
+        of_title = [line for line in lines if line[title] is not None]
+        for line, p_value in zip(of_title, metrics.holm([line[title] for line in of_title]), strict=True):
             line[f"Holm, {title.split()[-1]}"] = p_value
-    titles = ("model", "points", "interval", "p, seeds", "Holm, seeds", "p, equations", "Holm, equations")
-    return [{title: line.get(title) for title in titles} for line in [{"model": best, "points": 0.0}, *lines]]
+    return [{title: line.get(title) for title in ("model", "points", *_TESTED)} for line in lines]
 
 
 def markdown(
@@ -136,9 +157,9 @@ def markdown(
             where = f"the set `{compared.extra}`" if compared.extra else "the test set"
             where += f", depths {compared.low}-{compared.high} ({len(compared.of(run)):,} equations)"
             parts.append(_DIFFERENCES.format(best=behind[0]["model"], where=where))
-            parts.append(
-                report.markdown_table([list(behind[0]), *([_cell(value) for value in line.values()] for line in behind)])
-            )
+            parts.append(_table(behind))
+            of_pairs = compare_pairs(protocol, compared, results)
+            parts += [_PAIRS.format(where=where), _table(of_pairs)] if of_pairs else []
     configs = {label: runs[0].config for label, runs in results.items() if runs}
     if configs:
         settings = [[label, *(str(value(config)) for value in _SETTINGS.values())] for label, config in configs.items()]
@@ -176,6 +197,10 @@ def _origins(results: Results) -> str:
         rows = "; ".join(f"{label} (seeds {' '.join(map(str, seeds))})" for label, seeds in seeds_of_row.items())
         texts.append(f"{origin}: {rows}.")
     return "The rows are not of one origin. " + " ".join(texts)
+
+
+def _table(lines: Sequence[Line]) -> str:
+    return report.markdown_table([list(lines[0]), *([_cell(value) for value in line.values()] for line in lines)])
 
 
 def _cell(value: Any) -> str:

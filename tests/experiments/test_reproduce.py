@@ -103,6 +103,7 @@ def test_a_protocol_ends_in_a_table_and_a_figure(tiny):
     tested = sum(len(rows) for depth, rows in test.items() if depth <= 4)
     assert f"the most accurate on the test set, depths 1-4 ({tested} equations)" in text
     assert "| Tree-SMU | 3 | 32 | 0.0 |" in text, "settings"
+    assert "| Tree-SMU - Tree-LSTM |" in text and "| MTree-LSTM - Tree-LSTM |" not in text
     assert "treestack reproduce localism --scale tiny" in text and text in shown
 
     assert reproduce(["localism"], "tiny", output, seeds=[0, 1, 7], train=False) == 0
@@ -205,6 +206,7 @@ def test_every_row_is_a_configuration_and_the_papers_numbers_have_a_column(name)
             config = configure(row, protocol, scale)
             assert config.data.depths == range(protocol.depths[0], protocol.depths[1] + 1)
             assert build_model(config.model).heads
+    assert {label for pair in protocol.pairs for label in pair} <= {row.label for row in protocol.rows}
     assert set(protocol.drawn) <= {row.label for row in protocol.rows} and protocol.source in describe()
     assert tables.compare(protocol, {row.label: [] for row in protocol.rows})
 

@@ -72,6 +72,14 @@ PROTOCOL = Protocol(
     ),
     extras=("train",),
     note="Training equations are judged by the weights of the best epoch, without dropout",
+    pairs=(
+        ("Tree-RNN+stack", "Tree-RNN"),
+        ("Tree-RNN+stack+no-op", "Tree-RNN+stack"),
+        ("Tree-LSTM", "Tree-RNN"),
+        ("Tree-LSTM+stack", "Tree-LSTM"),
+        ("+normalize", "Tree-LSTM+stack"),
+        ("+normalize+no-op", "+normalize"),
+    ),
     paper_majority={"train 1-7 accuracy": 58.12, "validation accuracy": 56.67, "test 8-13 accuracy": 51.71},
     baselines=True,
 )

@@ -125,6 +125,15 @@ PROTOCOL = Protocol(
     extras=("train",),
     note="The paper prints the same test numbers for Stack-RNN and LSTM. Training equations are judged by the weights of the "
     "best epoch, without dropout",
+    pairs=(
+        ("Tree-SMU", "Tree-SMU - no-op"),
+        ("2nd order Tree-RNN", "Tree-RNN"),
+        ("MI-Tree-LSTM", "Tree-LSTM"),
+        ("MTree-LSTM", "Tree-LSTM"),
+        ("MI-Tree-LSTM+stack", "MI-Tree-LSTM"),
+        ("M-Tree-LSTM+stack", "MTree-LSTM"),
+        ("Tree-LSTM", "LSTM"),
+    ),
     paper_majority={"train 1-7 accuracy": 58.12, "validation accuracy": 56.67, "test 8-13 accuracy": 51.71},
     baselines=True,
     drawn=("Tree-SMU", "MI-Tree-LSTM", "MTree-LSTM", "MI-Tree-LSTM+stack", "M-Tree-LSTM+stack"),

@@ -39,6 +39,13 @@ PROTOCOL = Protocol(
     ),
     extras=("deep",),
     compared=(Compared(8, 13), Compared(8, 19, "deep")),
+    pairs=(
+        ("Tree-Slots", "slots mixed"),
+        ("Tree-Slots", "Tree-SMU, values"),
+        ("Tree-SMU, values", "Tree-SMU"),
+        ("Tree-LSTM, values", "Tree-LSTM"),
+        ("no signal", "Tree-SMU"),
+    ),
     drawn=("Tree-Slots", "no signal", "Tree-LSTM, values", "Tree-LSTM", "Tree-SMU, values", "Tree-SMU"),
     baselines=True,
 )

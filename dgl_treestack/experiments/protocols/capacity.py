@@ -11,4 +11,5 @@ PROTOCOL = Protocol(
         Row("Tree-LSTM, hidden 60", "tree_lstm", {}, {"model.hidden": 60}),
     ),
     (Column("validation", validation), Column("test 1-7", tested(1, 7)), Column("test 8-13", tested(8, 13))),
+    pairs=(("Tree-SMU, hidden 50", "Tree-LSTM, hidden 60"), ("Tree-LSTM, hidden 60", "Tree-LSTM, hidden 50")),
 )

@@ -1,7 +1,7 @@
 """Equation completion by models that were trained to verify: the rank of the expression that was blanked."""
 
 from dgl_treestack.experiments._models import MAIN, SAME, TREE_MODELS, model_rows
-from dgl_treestack.experiments._protocol import Column, Protocol, filled
+from dgl_treestack.experiments._protocol import Column, Compared, Protocol, filled
 
 PROTOCOL = Protocol(
     "Completion",
@@ -16,6 +16,7 @@ PROTOCOL = Protocol(
     figures=("completion",),
     drawn=MAIN,
     note="Blanks of depth 0-2 (the paper of 2020 has 1-2, its files 0-1), and of depth 1-13 with a thousand candidates each "
-    "(deep) as in 2021. " + SAME,
-    compared=(),
+    "(deep) as in 2021. Differences are those of class top-1. " + SAME,
+    compared=(Compared(1, 19, "blanks"), Compared(1, 19, "deep blanks")),
+    pairs=(("Tree-SMU", "Tree-LSTM"), ("Tree-LSTM", "Tree-RNN, two layers"), ("M-Tree-LSTM+stack", "Tree-SMU")),
 )

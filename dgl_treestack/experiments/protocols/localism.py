@@ -17,6 +17,12 @@ PROTOCOL = Protocol(
     depths=(5, 13),
     note=SAME,
     compared=(Compared(1, 4),),
+    pairs=(
+        ("Tree-SMU", "Tree-LSTM"),
+        ("Tree-LSTM", "Tree-RNN, two layers"),
+        ("MTree-LSTM", "Tree-LSTM"),
+        ("M-Tree-LSTM+stack", "MTree-LSTM"),
+    ),
     drawn=MAIN,
     baselines=True,
 )

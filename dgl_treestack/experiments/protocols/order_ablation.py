@@ -19,4 +19,5 @@ PROTOCOL = Protocol(
     "Mali 2021, Table 5 (printed under the caption of Table 4)",
     tuple(Row(label, config, {"test 8-13": (accuracy, None)}) for label, config, accuracy in PAPER),
     (Column("validation", validation), Column("test 8-13", tested(8, 13))),
+    pairs=tuple((second[0], first[0]) for second, first in zip(PAPER[::2], PAPER[1::2], strict=True)),
 )

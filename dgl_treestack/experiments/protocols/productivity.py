@@ -57,6 +57,15 @@ PROTOCOL = Protocol(
     "epoch, without dropout. " + SAME,
     paper_majority={"train 1-7 accuracy": 58.12, "validation accuracy": 56.67, "test 8-19 accuracy": 51.71},
     compared=(Compared(8, 13), Compared(8, 19, "deep")),
+    pairs=(
+        ("Tree-SMU", "Tree-LSTM"),
+        ("Tree-LSTM", "Tree-RNN, two layers"),
+        ("Tree-SMU", "Tree-SMU - no-op"),
+        ("MTree-LSTM", "Tree-LSTM"),
+        ("M-Tree-LSTM+stack", "MTree-LSTM"),
+        ("Tree-LSTM", "LSTM"),
+        ("Tree-LSTM", "Transformer"),
+    ),
     drawn=("LSTM", "Transformer", *MAIN),
     baselines=True,
 )

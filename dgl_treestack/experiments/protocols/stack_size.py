@@ -38,6 +38,7 @@ PROTOCOL = Protocol(
         *(Column(f"8-13 without {action}", with_less(f"without {action}", 8, 13)) for action in ("push", "pop", "noop")),
     ),
     extras=("usage", "less stack"),
+    pairs=tuple((f"Tree-SMU, {size} rows", "Tree-SMU, 1 rows") for size in SIZES[1:]),
     figures=("depth", "usage", "kept"),
     note="Rows in use: those whose norm is above 0.001, on validation equations; the paper does not say over which nodes it "
     "averages: here, over the operators of both sides. A push, however small, moves every row down, so that the measure is the "

@@ -22,6 +22,15 @@ PROTOCOL = Protocol(
     note="The paper tests on a set that was made in another way than its training set; here the test set of `paper` is made as "
     "its training set is, and `deep` with other proportions of depths and no family in common with it. " + SAME,
     compared=(Compared(1, 7), Compared(1, 7, "deep")),
+    pairs=(
+        ("Tree-SMU", "Tree-LSTM"),
+        ("Tree-LSTM", "Tree-RNN, two layers"),
+        ("Tree-SMU", "Tree-SMU - no-op"),
+        ("MTree-LSTM", "Tree-LSTM"),
+        ("M-Tree-LSTM+stack", "MTree-LSTM"),
+        ("Tree-LSTM", "LSTM"),
+        ("Tree-LSTM", "Transformer"),
+    ),
     drawn=("LSTM", "Transformer", *MAIN),
     paper_majority={"train 1-7 accuracy": 58.12, "validation accuracy": 56.67, "test 1-7 accuracy": 60.40},
     baselines=True,
