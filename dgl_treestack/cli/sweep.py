@@ -23,11 +23,11 @@ def sweep(
     from dgl_treestack.results import report
 
     settings = grid.load(find_config(file, "sweep"))
-    configs = [config for _, config in settings.configs]
+    runs = [(config, seed) for seed in settings.seeds for _, config in settings.configs]
     if dry_run:
-        print("\n".join(missing(configs, settings.seeds, output_dir)))
+        print("\n".join(missing(runs, output_dir)))
         return 0
-    code = train_missing(configs, settings.seeds, output_dir, output_dir / "configs", jobs=jobs)
+    code = train_missing(runs, output_dir, output_dir / "configs", jobs=jobs)
     rows = grid.tabulate(settings, output_dir)
     if json:
         print_json(rows)

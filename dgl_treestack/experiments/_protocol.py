@@ -58,9 +58,10 @@ class Protocol:
     source: paper and table. depths: (lowest, highest) of training and validation. extras: names in `_extras.EXTRAS` of the
     records that are needed besides those of the test set. figures: their names. drawn: labels of the rows in the figures, all
     when empty. compared: sets of equations on which models are tested for a difference. pairs: labels of rows whose difference
-    is the question of the experiment, the one that is expected to be better first. unit: of the columns. note: what a reader
-    has to know about the paper's numbers and ours. baselines: whether `experiments.baselines` are rows too. paper_majority: the
-    paper's numbers for the majority class, by title of column.
+    is the question of the experiment, the one that is expected to be better first. seeds: how many of the scale's seeds are
+    enough, all by default. unit: of the columns. note: what a reader has to know about the paper's numbers and ours. baselines:
+    whether `experiments.baselines` are rows too. paper_majority: the paper's numbers for the majority class, by title of
+    column.
     """
 
     title: str
@@ -73,6 +74,7 @@ class Protocol:
     drawn: Sequence[str] = ()
     compared: Sequence[Compared] = (Compared(8, 13),)
     pairs: Sequence[tuple[str, str]] = ()
+    seeds: int | None = None
     unit: str = "Per cent"
     note: str = ""
     baselines: bool = False

@@ -48,12 +48,11 @@ def reproduce(
 
     Returns the exit code. Raises ConfigurationError for an unknown protocol or scale, DataError for missing data.
     """
-    protocol_of, scale, configs = _plan(names, scale_name, seeds, check=not from_records)
+    protocol_of, scale, planned = _plan(names, scale_name, seeds, check=not from_records)
     given = _read_records(from_records)
     code = 0
     if train:
-        folder, files = output_dir / "runs", output_dir / "configs"
-        code = runs.train_missing(configs, scale.seeds, folder, files, jobs=jobs, given=given)
+        code = runs.train_missing(planned, output_dir / "runs", output_dir / "configs", jobs=jobs, given=given)
     if code in (130, 143):
         return code
     command = f"--scale {scale_name}" + (f" --seeds {' '.join(map(str, seeds))}" if seeds else "")
@@ -71,8 +70,8 @@ def missing(
     names: Sequence[str], scale_name: str, output_dir: Path, *, seeds: Sequence[int] = (), from_records: Sequence[Path] = ()
 ) -> list[str]:
     """Return the names of the missing runs of protocols. Raises the errors of `reproduce`."""
-    _, scale, configs = _plan(names, scale_name, seeds, check=not from_records)
-    run_names = runs.missing(configs, scale.seeds, output_dir / "runs", given=_read_records(from_records))
+    _, scale, planned = _plan(names, scale_name, seeds, check=not from_records)
+    run_names = runs.missing(planned, output_dir / "runs", given=_read_records(from_records))
     for name, experiment in SEPARATE.items():
         if name in names or ALL in names:
             run_names += experiment.missing(output_dir / name, scale_name, scale.seeds[0])
@@ -86,10 +85,10 @@ def _read_records(files: Sequence[Path]) -> dict[str, RunResult]:
 
 def _plan(
     names: Sequence[str], scale_name: str, seeds: Sequence[int], *, check: bool
-) -> tuple[dict[str, Protocol], Scale, list[RunConfig]]:
-    """Return the protocols by name, the scale with its seeds, and the distinct configurations of the protocols.
+) -> tuple[dict[str, Protocol], Scale, list[runs.Planned]]:
+    """Return the protocols by name with the number of their seeds, the scale with its seeds, and the runs, seed after seed.
 
-    check: whether the data have to exist.
+    seeds: for all protocols, in place of the scale's. check: whether the data have to exist.
     """
     all_protocols = protocols()
     for name in names:
@@ -102,10 +101,16 @@ def _plan(
     if seeds:
         check_seeds(seeds)
         scale = replace(scale, seeds=tuple(seeds))
+        protocol_of = {name: replace(protocol, seeds=None) for name, protocol in protocol_of.items()}
     if protocol_of and check:
         check_data(scale, dict.fromkeys(extra for protocol in protocol_of.values() for extra in protocol.extras))
-    configs = [configure(row, protocol, scale) for protocol in protocol_of.values() for row in protocol.rows]
-    return protocol_of, scale, list({config.name: config for config in configs}.values())
+    planned: dict[tuple[str, int], runs.Planned] = {}
+    for i, seed in enumerate(scale.seeds):
+        for protocol in protocol_of.values():
+            if protocol.seeds is None or i < protocol.seeds:
+                configs = [configure(row, protocol, scale) for row in protocol.rows]
+                planned |= {(config.name, seed): (config, seed) for config in configs}
+    return protocol_of, scale, list(planned.values())
 
 
 def describe() -> str:
@@ -121,7 +126,7 @@ def configure(row: Row, protocol: Protocol, scale: Scale) -> RunConfig:
     data = {f"data.{kind}": [name] for kind, name in scale.data.items()}
     depths = {"data.min_depth": protocol.depths[0], "data.max_depth": protocol.depths[1]}
     base = configuration.load(find_config(row.config if "/" in row.config else f"models/{row.config}"))
-    changes = {**data, **depths, **scale.changes, **row.changes, **scale.own.get(row.config, {})}
+    changes = {**data, **depths, **scale.changes, **scale.own.get(row.config, {}), **row.changes}
     config = configuration.override(base, [f"{key}={json.dumps(value)}" for key, value in changes.items()])
     return replace(config, name=f"{row.config.replace('/', '-')}-{config.hash}")
 
@@ -135,7 +140,7 @@ def _write_results(folder: Path, protocol: Protocol, scale: Scale, command: str,
     fitted: list[RunResult] = []
     for row in protocol.rows:
         config, results[row.label] = configure(row, protocol, scale), []
-        for seed in scale.seeds:
+        for seed in scale.seeds[: protocol.seeds]:
             finished = runs.finished(config, [seed], folder.parent / "runs")
             if finished:
                 run = measured(Run.open(finished[0]), protocol.extras, scale)

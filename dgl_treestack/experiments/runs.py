@@ -16,6 +16,8 @@ from dgl_treestack.training.start import check_unchanged, start
 
 logger = logging.getLogger(__name__)
 
+Planned = tuple[RunConfig, int]  # a run: configuration and seed
+
 
 def finished(config: RunConfig, seeds: Sequence[int], folder: Path) -> list[Path]:
     """Return the folders of a configuration's finished runs. Raises ConfigurationError when their data has changed since."""
@@ -25,21 +27,19 @@ def finished(config: RunConfig, seeds: Sequence[int], folder: Path) -> list[Path
     return [run.folder for run in runs]
 
 
-def missing(configs: Sequence[RunConfig], seeds: Sequence[int], folder: Path, *, given: Container[str] = ()) -> list[str]:
-    """Return the names of the runs that are not finished, seed after seed. given: names of runs that are not needed."""
-    return [f"{config.name}-{seed}" for config, seed in _unfinished(configs, seeds, folder, given)]
+def missing(runs: Sequence[Planned], folder: Path, *, given: Container[str] = ()) -> list[str]:
+    """Return the names of the runs that are not finished. given: names of runs that are not needed."""
+    return [f"{config.name}-{seed}" for config, seed in _unfinished(runs, folder, given)]
 
 
-def train_missing(
-    configs: Sequence[RunConfig], seeds: Sequence[int], folder: Path, files: Path, *, jobs: int, given: Container[str] = ()
-) -> int:
-    """Train the runs that are not finished, all configurations of one seed before the next. Returns the largest exit code.
+def train_missing(runs: Sequence[Planned], folder: Path, files: Path, *, jobs: int, given: Container[str] = ()) -> int:
+    """Train the runs that are not finished, in their order. Returns the largest exit code.
 
     files: the folder for the configurations. given: names of runs that are not needed. With several jobs the runs are
     processes; otherwise they are trained here, and a run that diverges does not stop the next one.
     """
-    unfinished = _unfinished(configs, seeds, folder, given)
-    for config in configs:
+    unfinished = _unfinished(runs, folder, given)
+    for config in {config.name: config for config, _ in runs}.values():
         atomic.write_text(files / f"{config.name}.toml", configuration.dump(config))
     if jobs > 1:
         flags = ["--output-dir", str(folder), "--resume"]
@@ -60,11 +60,9 @@ def train_missing(
     return code
 
 
-def _unfinished(
-    configs: Sequence[RunConfig], seeds: Sequence[int], folder: Path, given: Container[str]
-) -> list[tuple[RunConfig, int]]:
-    """Return the configurations and seeds of the runs that are not finished, seed after seed."""
-    runs = [(config, seed) for seed in seeds for config in configs if f"{config.name}-{seed}" not in given]
-    unfinished = [(config, seed) for config, seed in runs if not finished(config, [seed], folder)]
+def _unfinished(runs: Sequence[Planned], folder: Path, given: Container[str]) -> list[Planned]:
+    """Return the runs that are not finished."""
+    needed = [(config, seed) for config, seed in runs if f"{config.name}-{seed}" not in given]
+    unfinished = [(config, seed) for config, seed in needed if not finished(config, [seed], folder)]
     logger.info("%d runs, %d of them done", len(runs), len(runs) - len(unfinished))
     return unfinished

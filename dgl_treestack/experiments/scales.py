@@ -13,7 +13,8 @@ class Scale:
     """The scale of an experiment.
 
     data: files by kind (train, validation, test). extras: the file of every extra (`_extras.EXTRAS`). changes: values replaced
-    in every configuration. own: values replaced in single configurations, by their names, after `changes`.
+    in every configuration. own: values replaced in single configurations, by their names, after `changes` and before those of a
+    row.
     """
 
     summary: str

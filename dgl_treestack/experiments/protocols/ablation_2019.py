@@ -82,4 +82,5 @@ PROTOCOL = Protocol(
     ),
     paper_majority={"train 1-7 accuracy": 58.12, "validation accuracy": 56.67, "test 8-13 accuracy": 51.71},
     baselines=True,
+    seeds=3,
 )

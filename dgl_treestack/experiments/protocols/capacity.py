@@ -12,4 +12,5 @@ PROTOCOL = Protocol(
     ),
     (Column("validation", validation), Column("test 1-7", tested(1, 7)), Column("test 8-13", tested(8, 13))),
     pairs=(("Tree-SMU, hidden 50", "Tree-LSTM, hidden 60"), ("Tree-LSTM, hidden 60", "Tree-LSTM, hidden 50")),
+    seeds=3,
 )

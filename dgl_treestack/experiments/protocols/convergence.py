@@ -22,4 +22,5 @@ PROTOCOL = Protocol(
     figures=("epochs",),
     note="The paper's accuracy of Tree-SMU equals that of Tree-SMU without no-op in its Table 2",
     unit="Epochs and per cent",
+    seeds=3,
 )

@@ -20,4 +20,5 @@ PROTOCOL = Protocol(
     tuple(Row(label, config, {"test 8-13": (accuracy, None)}) for label, config, accuracy in PAPER),
     (Column("validation", validation), Column("test 8-13", tested(8, 13))),
     pairs=tuple((second[0], first[0]) for second, first in zip(PAPER[::2], PAPER[1::2], strict=True)),
+    seeds=3,
 )

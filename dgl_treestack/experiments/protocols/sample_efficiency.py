@@ -11,4 +11,5 @@ PROTOCOL = Protocol(
     tuple(Row(f"{label}, {share} %", name, {}, {"data.percent": float(share)}) for label, name in MODELS for share in SHARES),
     (Column("validation", validation), Column("test 1-7", tested(1, 7)), Column("test 8-13", tested(8, 13))),
     figures=("learning_curve",),
+    seeds=3,
 )

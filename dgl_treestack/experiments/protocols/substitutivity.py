@@ -18,4 +18,5 @@ PROTOCOL = Protocol(
     note="Expressions of depth 1-3 in value classes of five or more. Neighbour: per cent whose nearest neighbour by cosine has "
     "the same value; chance: if neighbours were drawn at random; silhouette: by cosine, from -100 to 100. " + SAME,
     compared=(),
+    seeds=3,
 )

@@ -1,0 +1,23 @@
+"""The learning rate of every model, chosen on validation from one list for all; scale `day` trains with the best one."""
+
+from dgl_treestack.experiments._models import ALL_MODELS
+from dgl_treestack.experiments._protocol import Column, Protocol, Row, best_epoch, validation
+
+RATES = (3e-4, 1e-3, 3e-3)
+OURS = "Tree-Slots"  # has settings of its own, see docs/beyond.md
+
+PROTOCOL = Protocol(
+    "Choice of learning rates",
+    "settings of the other experiments",
+    tuple(
+        Row(f"{label}, {rate:g}", config, changes={"optimizer.learning_rate": rate})
+        for label, config in ALL_MODELS.items()
+        if label != OURS
+        for rate in RATES
+    ),
+    (Column("best epoch", best_epoch), Column("validation", validation)),
+    figures=(),
+    compared=(),
+    unit="Epochs and per cent",
+    seeds=1,
+)
