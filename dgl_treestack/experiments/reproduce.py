@@ -15,7 +15,7 @@ from dgl_treestack.experiments._protocol import Protocol, Row
 from dgl_treestack.experiments.protocols import protocols
 from dgl_treestack.experiments.scales import SCALES, Scale, check_data
 from dgl_treestack.resources import find_config
-from dgl_treestack.results import archive, report
+from dgl_treestack.results import archive, page, report
 from dgl_treestack.results.run_result import RunResult
 from dgl_treestack.runs import configuration
 from dgl_treestack.runs.configuration import RunConfig
@@ -162,9 +162,12 @@ def _write_results(folder: Path, protocol: Protocol, scale: Scale, command: str,
     without_network = dict(zip(baselines.LABELS, ([run] for run in fitted), strict=False))
     lines = tables.compare(protocol, results | without_network)
     differences_on = {compared: tables.differences(compared, results) for compared in protocol.compared}
-    text = tables.markdown(protocol, results, lines, differences_on, scale, command)
+    pairs = tables.compare_pairs(protocol, results)
+    text = tables.markdown(protocol, results, lines, differences_on, pairs, scale, command)
     atomic.write_text(folder / "table.md", text)
     atomic.write_text(folder / "table.csv", report.csv_table(lines))
+    if pairs:
+        atomic.write_text(folder / page.PAIRS, report.csv_table(pairs))
     archive.write(folder / RECORDS, [*(run for group in results.values() for run in group), *fitted])
     drawn = {label: group for label, group in results.items() if group and label in (protocol.drawn or results)}
     complete = all(name in run.more for group in drawn.values() for run in group for name in protocol.extras)

@@ -32,7 +32,8 @@ _DIFFERENCES = (
 )
 _TESTED = ("interval", "p, seeds", "Holm, seeds", "p, equations", "Holm, equations")
 _PAIRS = (
-    "Points by which the first of a pair is ahead of the second, on {where}. The pairs are the questions of the experiment."
+    "Points by which the first of a pair is ahead of the second; the pairs are the questions of the experiment. Holm: p-values "
+    "corrected for the number of pairs on one set."
 )
 _SETTINGS: dict[str, Callable[[RunConfig], Any]] = {
     "hidden": lambda config: config.model.hidden,
@@ -88,14 +89,23 @@ def differences(compared: Compared, results: Results) -> list[Line]:
     return [{"model": best, "points": 0.0, **dict.fromkeys(_TESTED)}, *lines]
 
 
-def compare_pairs(protocol: Protocol, compared: Compared, results: Results) -> list[Line]:
-    """Compare the models of `protocol.pairs`, as `differences` does; `model` names both. Pairs without runs are left out."""
-    tests = {label: {run.seed: compared.of(run) for run in runs} for label, runs in results.items() if runs}
-    if not all(rows for by_seed in tests.values() for rows in by_seed.values()):
-        return []
-    pairs = [pair for pair in protocol.pairs if set(pair) <= tests.keys()]
-    lines = _tested(pairs, tests)
-    return [{**line, "model": f"{first} - {second}"} for line, (first, second) in zip(lines, pairs, strict=True)]
+def compare_pairs(protocol: Protocol, results: Results) -> list[Line]:
+    """Compare the models of `protocol.pairs` on its sets of equations; pairs without runs are left out.
+
+    A line has `set`, `depths`, `equations`, `seeds`, the labels `first` and `second`, and what `differences` has of them.
+    """
+    lines = []
+    for compared in protocol.compared:
+        tests = {label: {run.seed: compared.of(run) for run in runs} for label, runs in results.items() if runs}
+        if all(rows for by_seed in tests.values() for rows in by_seed.values()):
+            pairs = [pair for pair in protocol.pairs if set(pair) <= tests.keys()]
+            for line, (first, second) in zip(_tested(pairs, tests), pairs, strict=True):
+                numbers = {name: value for name, value in line.items() if name != "model"}
+                common = tests[first].keys() & tests[second].keys()
+                size = len(next(iter(tests[first].values())))
+                where = {"set": compared.extra or "test", "depths": f"{compared.low}-{compared.high}", "equations": size}
+                lines.append({**where, "seeds": len(common), "first": first, "second": second, **numbers})
+    return lines
 
 
 def _tested(pairs: Sequence[tuple[str, str]], tests: Mapping[str, Mapping[int, Sequence[Record]]]) -> list[Line]:
@@ -121,13 +131,14 @@ def markdown(
     results: Results,
     lines: Sequence[Line],
     differences_on: Mapping[Compared, Sequence[Line]],
+    pairs: Sequence[Line],
     scale: Scale,
     command: str,
 ) -> str:
     """Return a table as Markdown: a row per model, paper / ours by column, how the models differ, settings and origin.
 
     A column that the paper does not have shows ours alone. lines: as from `compare`. differences_on: as from `differences`.
-    command: the command that makes the table.
+    pairs: as from `compare_pairs`. command: the command that makes the table.
     """
     printed = {line["measured"] for line in lines if line["paper"] is not None}
     titles = [column.title for column in protocol.columns]
@@ -158,8 +169,8 @@ def markdown(
             where += f", depths {compared.low}-{compared.high} ({len(compared.of(run)):,} equations)"
             parts.append(_DIFFERENCES.format(best=behind[0]["model"], where=where))
             parts.append(_table(behind))
-            of_pairs = compare_pairs(protocol, compared, results)
-            parts += [_PAIRS.format(where=where), _table(of_pairs)] if of_pairs else []
+    if pairs:
+        parts += [_PAIRS, _table(pairs)]
     configs = {label: runs[0].config for label, runs in results.items() if runs}
     if configs:
         settings = [[label, *(str(value(config)) for value in _SETTINGS.values())] for label, config in configs.items()]

@@ -1,0 +1,62 @@
+"""Paragraphs of a page that are written from the tables of experiments, so that no sentence says more than its numbers.
+
+What stands between `<!-- begin NAME -->` and `<!-- end NAME -->` is replaced by the comparisons of the experiment NAME.
+"""
+
+import csv
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from dgl_treestack import atomic
+from dgl_treestack.errors import DataError
+
+PAIRS = "pairs.csv"  # of an experiment, see `experiments.tables.compare_pairs`
+NOISE = 0.05  # a difference with a larger corrected p-value, over seeds or over equations, is within noise
+_BLOCK = re.compile(r"(<!-- begin (\w+) -->\n).*?(<!-- end \2 -->)", re.DOTALL)
+
+
+def update(page: Path, folder: Path) -> None:
+    """Write the paragraphs of a page again.
+
+    folder: the folder of experiments, which has `NAME/pairs.csv` for every NAME of the page. Raises DataError for a page
+    without paragraphs, and for a file that is missing or has other columns.
+    """
+    try:
+        text = page.read_text()
+    except OSError as error:
+        raise DataError(f"Cannot be read: {error.strerror}.", page) from None
+    new, count = _BLOCK.subn(lambda match: f"{match[1]}{_paragraph(folder / match[2] / PAIRS)}{match[3]}", text)
+    if not count:
+        raise DataError("It has no <!-- begin NAME --> and <!-- end NAME -->, between which results would be written.", page)
+    atomic.write_text(page, new)
+
+
+def _paragraph(file: Path) -> str:
+    """Return a list of sentences, one per line of a file of pairs."""
+    try:
+        with file.open(newline="") as lines:
+            return "".join(f"- {_sentence(line)}\n" for line in csv.DictReader(lines))
+    except OSError as error:
+        remedy = f"Make it with `treestack reproduce {file.parent.name}`."
+        raise DataError(f"Cannot be read: {error.strerror}. {remedy}", file) from None
+    except (KeyError, ValueError, TypeError) as error:
+        raise DataError(f"Not a file of pairs ({error!r}). Make it again with `treestack reproduce`.", file) from None
+
+
+def _sentence(line: Mapping[str, str]) -> str:
+    """Return a comparison as a sentence: the difference, its interval and p-values, and whether it is within noise."""
+    points = float(line["points"])
+    direction = "ahead of" if points >= 0 else "behind"
+    where = f"depths {line['depths']} of `{line['set']}`, {int(line['equations']):,} equations, {line['seeds']} seeds"
+    p_values = [f"p over equations {_p(line, 'equations')}"]
+    if line["interval"]:
+        p_values = [f"95 % interval {line['interval']}", f"p over seeds {_p(line, 'seeds')}", *p_values]
+    corrected = [float(line[f"Holm, {kind}"]) for kind in ("seeds", "equations") if line[f"Holm, {kind}"]]
+    noise = "; within noise" if max(corrected) > NOISE else ""
+    return f"{line['first']} is {abs(points):.1f} points {direction} {line['second']} ({where}; {'; '.join(p_values)}){noise}."
+
+
+def _p(line: Mapping[str, str], kind: str) -> str:
+    """Return a p-value and the one corrected by Holm's method."""
+    return f"{float(line[f'p, {kind}']):.2g}, corrected {float(line[f'Holm, {kind}']):.2g}"
