@@ -94,10 +94,11 @@ def _plan(
     for name in names:
         if name not in (*all_protocols, *SEPARATE, ALL):
             raise ConfigurationError(unknown("protocol", name, [*all_protocols, *SEPARATE, ALL]))
-    protocol_of = {name: protocol for name, protocol in all_protocols.items() if name in names or ALL in names}
     if scale_name not in SCALES:
         raise ConfigurationError(unknown("scale", scale_name, SCALES))
     scale = SCALES[scale_name]
+    meant = [*names, *(name for name in all_protocols if ALL in names and name not in scale.left_out)]
+    protocol_of = {name: protocol for name, protocol in all_protocols.items() if name in meant}
     if seeds:
         check_seeds(seeds)
         scale = replace(scale, seeds=tuple(seeds))

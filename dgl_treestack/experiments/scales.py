@@ -1,6 +1,6 @@
 """Scales of experiments: data, epochs, seeds."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +14,7 @@ class Scale:
 
     data: files by kind (train, validation, test). extras: the file of every extra (`_extras.EXTRAS`). changes: values replaced
     in every configuration. own: values replaced in single configurations, by their names, after `changes` and before those of a
-    row.
+    row. left_out: protocols that `all` does not mean at this scale.
     """
 
     summary: str
@@ -23,6 +23,7 @@ class Scale:
     seeds: tuple[int, ...]
     changes: Mapping[str, Any] = field(default_factory=dict)
     own: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    left_out: Sequence[str] = ()
 
 
 _PAPER = {kind: f"data/paper/{kind}.jsonl.gz" for kind in ("train", "validation", "test")}
@@ -69,6 +70,7 @@ SCALES = {
             "tree_transformer": {"model.hidden": 64},
             **{f"beyond/{name}": {"model.hidden": 16} for name in ("tree_slots", "tree_lstm", "tree_smu")},
         },
+        left_out=("learning_rate",),  # sixty runs, of models that all run in other experiments
     ),
     "day": Scale(
         "the sets `paper` and `deep`, the common settings of docs/results.md",
@@ -77,6 +79,7 @@ SCALES = {
         (0, 1, 2, 3, 4),
         _COMMON,
         own={"beyond/tree_slots": {"batch_size": 256, "schedule.epochs": 15, "schedule.early_stopping": 0}},
+        left_out=("beyond", "values"),  # they have a scale of their own
     ),
     "paper": Scale("the sets `paper` and `deep`, as many epochs as the papers say", _PAPER, _EXTRAS, (0, 1, 2)),
     "large": Scale(
