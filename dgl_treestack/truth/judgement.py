@@ -13,6 +13,7 @@ REQUIRED_POINTS = 10
 REFUTED_SHARE = 0.75
 _AT_ONCE = 3  # doubtful points to decide before testing whether the remaining ones matter
 _AGREE, _AGREE_EXACT, _DIFFER = 1e-9, 1e-33, 1e-6
+_SAME = 1e-6  # gaps that differ by less are equal: their order would depend on the processor
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class Verdict:
     verdict: "holds", "refuted", "conditional" or "undefined".
     points, agreeing: defined points, and how many of them agree.
     gap: the largest relative gap over the defined points (0.0 if there are none).
-    witness: the point with the largest gap, if the sides disagree at any point.
+    witness: the point with the largest gap, the first of equal ones, if the sides disagree at any point.
     precision: "float64", or "80 digits" if at least one point was decided in 80 digits.
     """
 
@@ -133,7 +134,7 @@ class Comparison:
             name = "refuted" if differing >= REFUTED_SHARE * points else "conditional"
         witness = None
         if agreeing < points:
-            point = int(np.nanargmax(self.gap))
+            point = int(np.flatnonzero(self.gap >= (1 - _SAME) * np.nanmax(self.gap))[0])
             values = []
             for side in (self.left, self.right):
                 value = self.exact.value(side, point) if self.tolerance[point] == _AGREE_EXACT else None

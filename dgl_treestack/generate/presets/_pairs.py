@@ -25,6 +25,7 @@ CROWDED, CROWDED_SHARD = 3, 2500  # up to this depth shards are larger, because 
 ROUNDS = 12  # of shards; all but the first replace dropped pairs
 WORTHWHILE = 0.3  # a cell is exhausted if a smaller share of its pairs is new
 TRIES = 30  # attempts per requested pair
+NOISE = 1e-9  # largest share of a number that is rounding
 
 Plan = Mapping[Cell, int]  # pairs per cell
 
@@ -150,6 +151,11 @@ def scaled(plan: dict[Cell, int], equations: int) -> dict[Cell, int]:
     return {cell: max(1, round(factor * pairs)) for cell, pairs in plan.items()}
 
 
+def _shown(part: float, size: float) -> float:
+    """Return a part of a number in six digits; what is small beside the number is rounding, which depends on the processor."""
+    return float(f"{part:.6g}") if abs(part) > NOISE * size else 0.0
+
+
 def row_of(pair: Pair) -> Row:
     """Return a pair as plain data: the lines of its members, and the features that `assembly` reads.
 
@@ -167,7 +173,7 @@ def row_of(pair: Pair) -> Row:
         certificate: Row = {"verdict": verdict.verdict, "points": verdict.points, "digits": digits}
         if verdict.witness is not None:
             sides = (verdict.witness.left, verdict.witness.right)
-            left, right = ([float(f"{part:.6g}") for part in (side.real, side.imag)] for side in sides)
+            left, right = ([_shown(part, abs(side)) for part in (side.real, side.imag)] for side in sides)
             certificate["witness"] = {"point": verdict.witness.point, "left": left, "right": right}
         lines.append(to_dict(Example(equation, label, family=pair.family[:12], certificate={**certificate, **origin})))
         equations.append(equation)
