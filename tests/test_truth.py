@@ -93,12 +93,11 @@ def test_a_witness_can_be_evaluated_again():
     assert abs(witness.left - witness.right) > 1e-6
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_verdict_and_witness_are_the_same_with_other_last_digits(seed, monkeypatch):
+def test_verdict_and_witness_are_the_same_with_other_last_digits(monkeypatch):
     """Processors differ in the last digit of a function. Often several points have the same largest gap but for that digit."""
-    equations = [example.equation for example in formats.read_examples(["bundled:quickstart/test"]) if not example.label][::40]
+    equations = [example.equation for example in formats.read_examples(["bundled:quickstart/validation"]) if not example.label]
     before = [judge(equation) for equation in equations]
-    generator, evaluate = np.random.default_rng(seed), judgement._evaluate_sides
+    generator, evaluate = np.random.default_rng(0), judgement._evaluate_sides
 
     def elsewhere(equation):
         sides = evaluate(equation)
