@@ -39,12 +39,12 @@ logger = logging.getLogger(__name__)
 class Extent:
     """The scale of an experiment.
 
-    restarts: number of nets. share: fraction of a recipe's updates that are made. largest: the largest of the consecutive
-    tested sizes. far: further sizes. repeats: sequences per size, from empty memories, if sequences of a size differ.
-    streamed: sequences per size in streams and at far sizes.
+    restarts: number of nets, the paper's by default. share: fraction of a recipe's updates that are made. largest: the largest
+    of the consecutive tested sizes. far: further sizes. repeats: sequences per size, from empty memories, if sequences of a
+    size differ. streamed: sequences per size in streams and at far sizes.
     """
 
-    restarts: int = 32
+    restarts: int = 10
     share: float = 1.0
     largest: int = 60
     far: tuple[int, ...] = (100, 200, 300, 400, 500)
@@ -57,7 +57,7 @@ def run(task: Task, model: NetModel, extent: Extent, seed: int, folder: Path) ->
     done = folder / "DONE"
     if done.exists():
         return records.read(folder / "records.jsonl")
-    started, extent = time.process_time(), replace(extent, restarts=min(extent.restarts, model.most))
+    started = time.process_time()
     recipe, *rounding = (
         replace(recipe, updates=max(1, round(recipe.updates * extent.share)))
         for recipe in (model.recipe, model.rounding)
@@ -143,5 +143,5 @@ def fingerprint(model: NetModel, extent: Extent) -> str:
     build = getattr(model.build, "func", model.build).__name__, getattr(model.build, "keywords", {})
     constants = WINDOW, CLIP, list(training.VALIDATED), testing.TOLERANCE
     recipes = [dataclasses.asdict(model.recipe), rounding]
-    settings = [model.label, model.sizes, model.most, build, constants, recipes, dataclasses.asdict(extent)]
+    settings = [model.label, model.sizes, build, constants, recipes, dataclasses.asdict(extent)]
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:12]

@@ -16,8 +16,7 @@ class NetModel:
     """A model of the tables and how its restarts are trained.
 
     sizes: settings to try; those whose best restart has the lowest entropy are used. build: (symbols, restarts=, **size) ->
-    cell. rounding: a second training towards hard actions, for models with actions. most: the maximum number of restarts,
-    lower for nets that are slow and whose restarts differ little.
+    cell. rounding: a second training towards hard actions, for models with actions.
     """
 
     label: str
@@ -25,7 +24,6 @@ class NetModel:
     build: Callable[..., SequenceCell]
     recipe: Recipe
     rounding: Recipe | None = None
-    most: int = 1_000
 
 
 _LONGER = Recipe(updates=2400, tokens=25)
@@ -59,8 +57,8 @@ def models(task: Task) -> list[NetModel]:
     size = ({"hidden": hidden},)
     stack_recipe = _PATIENT if task.patient else recipes["Stack RNN"]
     return [
-        NetModel("RNN", _RNN, partial(RNN, activation="sigmoid"), recipes["RNN"], most=4),
-        NetModel("LSTM", _LSTM, LSTM, recipes["LSTM"], most=4),
+        NetModel("RNN", _RNN, partial(RNN, activation="sigmoid"), recipes["RNN"]),
+        NetModel("LSTM", _LSTM, LSTM, recipes["LSTM"]),
         NetModel(f"List RNN {hidden}+{lists}", size, list_rnn, recipes["List RNN"], rounding),
         NetModel(f"Stack RNN {hidden}+10", size, stack_rnn, stack_recipe, rounding),
     ]
