@@ -41,13 +41,16 @@ class Baseline:
     model: type
     settings: Settings
 
-    def features(self, corpus: Corpus, rows: np.ndarray) -> Any:
-        """Return the input (n, features) for n equations: sparse for a regression, else dense (fullest columns)."""
+    def features(self, corpus: Corpus, rows: np.ndarray, fitted: np.ndarray | None = None) -> Any:
+        """Return the input (n, features) for n equations: sparse for a regression, else dense (fullest columns).
+
+        fitted: positions in `rows` of the equations on which columns count as full, by default all.
+        """
         matrices = [count(corpus, rows) for count in self.counts]
         matrix = sparse.hstack(matrices).tocsr() if len(matrices) > 1 else matrices[0]
         if self.model is LogisticRegression:
             return matrix
-        filled = np.bincount(matrix.indices, minlength=matrix.shape[1])
+        filled = np.bincount((matrix if fitted is None else matrix[fitted]).indices, minlength=matrix.shape[1])
         fullest = np.sort(np.argsort(-filled, kind="stable")[:MAX_DENSE])
         return matrix[:, fullest].toarray()
 

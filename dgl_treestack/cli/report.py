@@ -30,8 +30,8 @@ def report(
     from dgl_treestack.results.report import csv, markdown, tabulate
 
     if page:
-        if len(runs) != 1:
-            raise ConfigurationError("--page takes one folder of tables, such as figures/day.")
+        if len(runs) != 1 or output or json or depths or metric != "accuracy":
+            raise ConfigurationError("--page takes one folder of tables, such as figures/day, and no other option.")
         update(page, runs[0])
         return
     rows = tabulate(runs, metric, depths=depths)

@@ -40,11 +40,15 @@ class Row:
 
 @dataclass(frozen=True)
 class Compared:
-    """Equations on which models are compared: depths from `low` to `high` of the test set, or of the extra `extra`."""
+    """Records on which models are compared: depths from `low` to `high` of the test set, or of the extra `extra`.
+
+    unit: what a record is of.
+    """
 
     low: int
     high: int
     extra: str = ""
+    unit: str = "equations"
 
     def of(self, run: RunResult) -> list[Record]:
         """Return a run's records of these equations."""
@@ -58,10 +62,9 @@ class Protocol:
     source: paper and table. depths: (lowest, highest) of training and validation. extras: names in `_extras.EXTRAS` of the
     records that are needed besides those of the test set. figures: their names. drawn: labels of the rows in the figures, all
     when empty. compared: sets of equations on which models are tested for a difference. pairs: labels of rows whose difference
-    is the question of the experiment, the one that is expected to be better first. seeds: how many of the scale's seeds are
-    enough, all by default. unit: of the columns. note: what a reader has to know about the paper's numbers and ours. baselines:
-    whether `experiments.baselines` are rows too. paper_majority: the paper's numbers for the majority class, by title of
-    column.
+    is the question of the experiment, whether the first is better. seeds: how many of the scale's seeds are enough, all by
+    default. unit: of the columns. note: what a reader has to know about the paper's numbers and ours. baselines: whether
+    `experiments.baselines` are rows too. paper_majority: the paper's numbers for the majority class, by title of column.
     """
 
     title: str

@@ -1,6 +1,5 @@
 """`treestack reproduce`: train the missing runs of protocols, then write their tables and figures."""
 
-import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -9,17 +8,12 @@ from pathlib import Path
 from dgl_treestack import atomic, plots
 from dgl_treestack.algorithmic import tables as algorithmic
 from dgl_treestack.errors import ConfigurationError, unknown
-from dgl_treestack.experiments import baselines, runs, tables
-from dgl_treestack.experiments._extras import measured
+from dgl_treestack.experiments import baselines, collection, runs, tables
 from dgl_treestack.experiments._protocol import Protocol, Row
 from dgl_treestack.experiments.protocols import protocols
 from dgl_treestack.experiments.scales import SCALES, Scale, check_data
-from dgl_treestack.resources import find_config
 from dgl_treestack.results import archive, page, report
 from dgl_treestack.results.run_result import RunResult
-from dgl_treestack.runs import configuration
-from dgl_treestack.runs.configuration import RunConfig
-from dgl_treestack.runs.run import Run
 from dgl_treestack.training.start import check_seeds
 
 logger = logging.getLogger(__name__)
@@ -48,8 +42,8 @@ def reproduce(
 
     Returns the exit code. Raises ConfigurationError for an unknown protocol or scale, DataError for missing data.
     """
-    protocol_of, scale, planned = _plan(names, scale_name, seeds, check=not from_records)
-    given = _read_records(from_records)
+    protocol_of, scale, planned = _plan(names, scale_name, seeds, check=train or not from_records)
+    given = collection.read_records(from_records)
     code = 0
     if train:
         code = runs.train_missing(planned, output_dir / "runs", output_dir / "configs", jobs=jobs, given=given)
@@ -71,16 +65,11 @@ def missing(
 ) -> list[str]:
     """Return the names of the missing runs of protocols. Raises the errors of `reproduce`."""
     _, scale, planned = _plan(names, scale_name, seeds, check=not from_records)
-    run_names = runs.missing(planned, output_dir / "runs", given=_read_records(from_records))
+    run_names = runs.missing(planned, output_dir / "runs", given=collection.read_records(from_records))
     for name, experiment in SEPARATE.items():
         if name in names or ALL in names:
             run_names += experiment.missing(output_dir / name, scale_name, scale.seeds[0])
     return run_names
-
-
-def _read_records(files: Sequence[Path]) -> dict[str, RunResult]:
-    """Return the runs in files of records, by the names of their folders."""
-    return {f"{run.config.name}-{run.seed}": run for path in files for run in archive.read(path)}
 
 
 def _plan(
@@ -97,7 +86,8 @@ def _plan(
     if scale_name not in SCALES:
         raise ConfigurationError(unknown("scale", scale_name, SCALES))
     scale = SCALES[scale_name]
-    meant = [*names, *(name for name in all_protocols if ALL in names and name not in scale.left_out)]
+    kept = scale.only or [name for name in all_protocols if name not in scale.left_out]
+    meant = [*names, *(kept if ALL in names else ())]
     protocol_of = {name: protocol for name, protocol in all_protocols.items() if name in meant}
     if seeds:
         check_seeds(seeds)
@@ -109,7 +99,7 @@ def _plan(
     for i, seed in enumerate(scale.seeds):
         for protocol in protocol_of.values():
             if protocol.seeds is None or i < protocol.seeds:
-                configs = [configure(row, protocol, scale) for row in protocol.rows]
+                configs = [collection.configure(row, protocol, scale) for row in protocol.rows]
                 planned |= {(config.name, seed): (config, seed) for config in configs}
     return protocol_of, scale, list(planned.values())
 
@@ -122,58 +112,30 @@ def describe() -> str:
     return "\n".join([*lines, "", *(f"--scale {name:<10} {scale.summary}" for name, scale in SCALES.items())])
 
 
-def configure(row: Row, protocol: Protocol, scale: Scale) -> RunConfig:
-    """Return the configuration of a row. Its name is that of the model and a hash, so that protocols share equal runs."""
-    data = {f"data.{kind}": [name] for kind, name in scale.data.items()}
-    depths = {"data.min_depth": protocol.depths[0], "data.max_depth": protocol.depths[1]}
-    base = configuration.load(find_config(row.config if "/" in row.config else f"models/{row.config}"))
-    changes = {**data, **depths, **scale.changes, **scale.own.get(row.config, {}), **row.changes}
-    config = configuration.override(base, [f"{key}={json.dumps(value)}" for key, value in changes.items()])
-    return replace(config, name=f"{row.config.replace('/', '-')}-{config.hash}")
-
-
 def _write_results(folder: Path, protocol: Protocol, scale: Scale, command: str, given: Mapping[str, RunResult]) -> str:
-    """Write tables, records and figures of a protocol. Returns the text of the table.
+    """Write table, pairs, records and figures of a protocol, and delete those of an earlier time. Returns the table's text.
 
-    Its runs are the finished ones in the neighbouring folder `runs`, and those of files of records, by name, in `given`.
+    given: runs of files of records, by name; the others are in the neighbouring folder `runs`.
     """
-    results: dict[str, list[RunResult]] = {}
-    fitted: list[RunResult] = []
-    for row in protocol.rows:
-        config, results[row.label] = configure(row, protocol, scale), []
-        for seed in scale.seeds[: protocol.seeds]:
-            finished = runs.finished(config, [seed], folder.parent / "runs")
-            if finished:
-                run = measured(Run.open(finished[0]), protocol.extras, scale)
-                if any(archive.has_vectors(rows) for rows in run.more.values()):
-                    run = replace(run, values={column.title: column.of(run) for column in protocol.columns})
-                results[row.label].append(run)
-            elif f"{config.name}-{seed}" in given:
-                results[row.label].append(given[f"{config.name}-{seed}"])
-    if protocol.baselines:
-        names = [f"{label.replace(' ', '_')}-0" for label in baselines.LABELS]
-        if all(name in given for name in names):
-            fitted = [given[name] for name in names]
-        else:
-            first = configure(protocol.rows[0], protocol, scale)
-            fitted = baselines.results(first, protocol.extras, scale, folder.parent / "baselines")
-        paper = {baselines.MAJORITY: {title: (share, None) for title, share in protocol.paper_majority.items()}}
-        rows = [Row(label, "", paper.get(label, {})) for label in baselines.LABELS]
-        protocol = replace(protocol, rows=(*protocol.rows, *rows))
-    without_network = dict(zip(baselines.LABELS, ([run] for run in fitted), strict=False))
+    results, without_network = collection.collect(protocol, scale, folder.parent, given)
+    paper = {baselines.MAJORITY: {title: (share, None) for title, share in protocol.paper_majority.items()}}
+    rows = (*protocol.rows, *(Row(label, "", paper.get(label, {})) for label in without_network))
+    protocol = replace(protocol, rows=rows)
     lines = tables.compare(protocol, results | without_network)
     differences_on = {compared: tables.differences(compared, results) for compared in protocol.compared}
     pairs = tables.compare_pairs(protocol, results)
     text = tables.markdown(protocol, results, lines, differences_on, pairs, scale, command)
+    for name in (page.PAIRS, *(f"{figure}.{suffix}" for figure in protocol.figures for suffix in ("svg", "png"))):
+        (folder / name).unlink(missing_ok=True)
     atomic.write_text(folder / "table.md", text)
     atomic.write_text(folder / "table.csv", report.csv_table(lines))
     if pairs:
         atomic.write_text(folder / page.PAIRS, report.csv_table(pairs))
-    archive.write(folder / RECORDS, [*(run for group in results.values() for run in group), *fitted])
+    archive.write(folder / RECORDS, [run for group in (results | without_network).values() for run in group])
     drawn = {label: group for label, group in results.items() if group and label in (protocol.drawn or results)}
     complete = all(name in run.more for group in drawn.values() for run in group for name in protocol.extras)
     if not complete:
-        logger.warning("%s: no figures, because records of runs are not in the files", folder.name)
+        logger.warning("%s: no figures, because the files of records have not all that they show", folder.name)
     for figure in protocol.figures if drawn and complete else ():
         plots.draw_groups(figure, drawn, folder / figure)
     return text

@@ -14,7 +14,7 @@ class Scale:
 
     data: files by kind (train, validation, test). extras: the file of every extra (`_extras.EXTRAS`). changes: values replaced
     in every configuration. own: values replaced in single configurations, by their names, after `changes` and before those of a
-    row. left_out: protocols that `all` does not mean at this scale.
+    row. left_out: protocols that `all` does not mean at this scale. only: those that it means, all others by default.
     """
 
     summary: str
@@ -24,6 +24,7 @@ class Scale:
     changes: Mapping[str, Any] = field(default_factory=dict)
     own: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     left_out: Sequence[str] = ()
+    only: Sequence[str] = ()
 
 
 _PAPER = {kind: f"data/paper/{kind}.jsonl.gz" for kind in ("train", "validation", "test")}
@@ -40,7 +41,8 @@ _EXTRAS = {
 }
 _LARGE = {kind: f"data/paper-130k/{kind}.jsonl.gz" for kind in ("train", "validation", "test")}
 
-# Settings of all models of the papers in a comparison. The papers' differ: Mali's models have dropout 0.1 and batches of 50.
+# Settings of all models in a comparison. In the papers Mali's models have dropout 0.1 and batches of 50, the others neither;
+# in our configurations the Transformers have dropout too.
 _COMMON = {
     "model.dropout": 0.0,
     "batch_size": 32,
@@ -73,7 +75,7 @@ SCALES = {
         left_out=("learning_rate",),  # sixty runs, of models that all run in other experiments
     ),
     "day": Scale(
-        "the sets `paper` and `deep`, the common settings of docs/results.md",
+        "the sets `paper` and `deep`, settings common to all models, at most 60 epochs",
         _PAPER,
         _EXTRAS,
         (0, 1, 2, 3, 4),
@@ -81,12 +83,19 @@ SCALES = {
         own={"beyond/tree_slots": {"batch_size": 256, "schedule.epochs": 15, "schedule.early_stopping": 0}},
         left_out=("beyond", "values"),  # they have a scale of their own
     ),
-    "paper": Scale("the sets `paper` and `deep`, as many epochs as the papers say", _PAPER, _EXTRAS, (0, 1, 2)),
+    "paper": Scale(
+        "the sets `paper` and `deep`, the papers' settings and epochs",
+        _PAPER,
+        _EXTRAS,
+        (0, 1, 2),
+        left_out=("beyond", "values", "learning_rate"),
+    ),
     "large": Scale(
         "`paper` with 130,000 training equations, and `deep`; for `beyond` and `values`",
         _LARGE,
         _EXTRAS | {"train": _LARGE["train"], "values": _LARGE["test"]},
         (0, 1, 2, 3, 4),
+        only=("beyond", "values"),
     ),
 }
 

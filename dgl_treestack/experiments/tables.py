@@ -17,25 +17,25 @@ from dgl_treestack.runs.configuration import RunConfig
 Line = dict[str, Any]
 Results = Mapping[str, Sequence[RunResult]]  # label of a model -> its runs, one per seed
 
-_TRAIN = (
-    "train: training accuracy in the epoch of the best validation accuracy (it differs by seed), measured during the epoch, "
-    "with dropout."
-)
+_TRAIN = "train: accuracy during the epoch of the best validation accuracy, while weights change, with dropout if there is any."
 _BASELINES = (
-    "The last rows have no network: always the label that is more frequent in training; and classifiers of counts, which "
-    "cannot do mathematics, fitted to the training set (`treestack audit`): what they reach above 50 is a shortcut in the data."
+    "The last rows have no network: always the label that is more frequent in training, 'correct' if both are as frequent; "
+    "and the classifiers of counts of `treestack audit`, which cannot do mathematics, fitted to the training set. What they "
+    "reach above 50 on validation and test equations is a shortcut in the data."
 )
 _DIFFERENCES = (
     "Points by which a model is behind {best}, the most accurate on {where}. For other seeds: 95 % interval and p-value of a "
-    "paired t-test. For other equations: p-value of a permutation of families, the equations grown from one root. Holm: "
-    "p-values corrected for the number of rows of this table."
+    "paired t-test. For other {unit}: p-value of a permutation of {permuted}, at least 0.0001. Holm: p-values corrected for "
+    "the number of p-values in the column. The most accurate model was chosen on these {unit}, so that its p-values are too "
+    "small; the pairs below were chosen before."
 )
 _TESTED = ("interval", "p, seeds", "Holm, seeds", "p, equations", "Holm, equations")
 _PAIRS = (
-    "Points by which the first of a pair is ahead of the second; the pairs are the questions of the experiment. Holm: p-values "
-    "corrected for the number of pairs on one set."
+    "Points by which the first of a pair is ahead of the second; the pairs are the questions of the experiment. p-values as "
+    "above, Holm's correction over the pairs of one set."
 )
 _SETTINGS: dict[str, Callable[[RunConfig], Any]] = {
+    "model": lambda config: config.model.name,
     "hidden": lambda config: config.model.hidden,
     "batch": lambda config: config.batch_size,
     "dropout": lambda config: config.model.dropout,
@@ -43,7 +43,6 @@ _SETTINGS: dict[str, Callable[[RunConfig], Any]] = {
     "learning rate": lambda config: config.optimizer.learning_rate,
     "epochs": lambda config: config.schedule.epochs,
     "early stopping": lambda config: config.schedule.early_stopping or "-",
-    "settings": lambda config: ", ".join(f"{key} {value}" for key, value in config.model.settings.items()) or "-",
 }
 
 
@@ -86,13 +85,14 @@ def differences(compared: Compared, results: Results) -> list[Line]:
     }
     best = max(accuracy, key=lambda label: accuracy[label])
     lines = _tested([(best, label) for label in tests if label != best], tests)
-    return [{"model": best, "points": 0.0, **dict.fromkeys(_TESTED)}, *lines]
+    return [{"model": best, "points": 0.0, **dict.fromkeys((*_TESTED, "permuted"))}, *lines]
 
 
 def compare_pairs(protocol: Protocol, results: Results) -> list[Line]:
     """Compare the models of `protocol.pairs` on its sets of equations; pairs without runs are left out.
 
-    A line has `set`, `depths`, `equations`, `seeds`, the labels `first` and `second`, and what `differences` has of them.
+    A line has `set`, `depths`, `records` and their `unit`, `seeds`, the labels `first` and `second`, and what `differences` has
+    of them.
     """
     lines = []
     for compared in protocol.compared:
@@ -101,10 +101,14 @@ def compare_pairs(protocol: Protocol, results: Results) -> list[Line]:
             pairs = [pair for pair in protocol.pairs if set(pair) <= tests.keys()]
             for line, (first, second) in zip(_tested(pairs, tests), pairs, strict=True):
                 numbers = {name: value for name, value in line.items() if name != "model"}
-                common = tests[first].keys() & tests[second].keys()
-                size = len(next(iter(tests[first].values())))
-                where = {"set": compared.extra or "test", "depths": f"{compared.low}-{compared.high}", "equations": size}
-                lines.append({**where, "seeds": len(common), "first": first, "second": second, **numbers})
+                of_set = {
+                    "set": compared.extra or "test",
+                    "depths": f"{compared.low}-{compared.high}",
+                    "records": len(next(iter(tests[first].values()))),
+                    "unit": compared.unit,
+                    "seeds": len(tests[first].keys() & tests[second].keys()),
+                }
+                lines.append({**of_set, "first": first, "second": second, **numbers})
     return lines
 
 
@@ -117,13 +121,13 @@ def _tested(pairs: Sequence[tuple[str, str]], tests: Mapping[str, Mapping[int, S
     for first, second in pairs:
         gap = metrics.difference(tests[first], tests[second], np.random.default_rng(0))
         interval = "{:.1f} to {:.1f}".format(*gap.interval) if gap.interval else None
-        of_seeds = {"interval": interval, "p, seeds": gap.seeds}
-        lines.append({"model": second, "points": gap.points, **of_seeds, "p, equations": gap.equations})
+        of_equations = {"p, equations": gap.equations, "permuted": f"{gap.groups:,} {gap.permuted}"}
+        lines.append({"model": second, "points": gap.points, "interval": interval, "p, seeds": gap.seeds, **of_equations})
     for title in ("p, seeds", "p, equations"):
         of_title = [line for line in lines if line[title] is not None]
         for line, p_value in zip(of_title, metrics.holm([line[title] for line in of_title]), strict=True):
             line[f"Holm, {title.split()[-1]}"] = p_value
-    return [{title: line.get(title) for title in ("model", "points", *_TESTED)} for line in lines]
+    return [{title: line.get(title) for title in ("model", "points", *_TESTED, "permuted")} for line in lines]
 
 
 def markdown(
@@ -166,15 +170,21 @@ def markdown(
         if behind:
             run = next(run for runs in results.values() for run in runs)
             where = f"the set `{compared.extra}`" if compared.extra else "the test set"
-            where += f", depths {compared.low}-{compared.high} ({len(compared.of(run)):,} equations)"
-            parts.append(_DIFFERENCES.format(best=behind[0]["model"], where=where))
-            parts.append(_table(behind))
+            where += f", depths {compared.low}-{compared.high} ({len(compared.of(run)):,} {compared.unit})"
+            permuted = next(line["permuted"] for line in behind if line["permuted"])
+            words = {"best": behind[0]["model"], "where": where, "unit": compared.unit, "permuted": permuted}
+            parts += [_DIFFERENCES.format(**words), _table(behind)]
     if pairs:
         parts += [_PAIRS, _table(pairs)]
-    configs = {label: runs[0].config for label, runs in results.items() if runs}
-    if configs:
-        settings = [[label, *(str(value(config)) for value in _SETTINGS.values())] for label, config in configs.items()]
-        parts += ["Settings.", report.markdown_table([["model", *_SETTINGS], *settings])]
+    settings = []
+    for row in protocol.rows:
+        if results.get(row.label):
+            config = results[row.label][0].config
+            own = {**{f"model.settings.{key}": value for key, value in config.model.settings.items()}, **row.changes}
+            changes = ", ".join(f"{key.removeprefix('model.settings.')} {value}" for key, value in own.items()) or "-"
+            settings.append([row.label, *(str(value(config)) for value in _SETTINGS.values()), changes])
+    if settings:
+        parts += ["Settings.", report.markdown_table([["row", *_SETTINGS, "further"], *settings])]
     parts.append(f"`{command}`. {_origins(results)}")
     return "\n\n".join(parts) + "\n"
 
@@ -211,7 +221,8 @@ def _origins(results: Results) -> str:
 
 
 def _table(lines: Sequence[Line]) -> str:
-    return report.markdown_table([list(lines[0]), *([_cell(value) for value in line.values()] for line in lines)])
+    shown = [{title: value for title, value in line.items() if title not in ("permuted", "unit")} for line in lines]
+    return report.markdown_table([list(shown[0]), *([_cell(value) for value in line.values()] for line in shown)])
 
 
 def _cell(value: Any) -> str:

@@ -31,10 +31,10 @@ def draw_groups(groups: Mapping[str, Sequence[RunResult]]) -> Figure:
         colour = _style.line(i)["color"]
         by_action.bar(x, [fmean(values) for values in bars], WIDTH / len(groups), yerr=spread, color=colour, label=label)
     by_rows.set_xlabel("rows kept after every node")
-    by_rows.set_ylabel("accuracy beyond the training depths (%)")
+    by_rows.set_ylabel("accuracy (%)")
     by_rows.xaxis.set_major_locator(MaxNLocator(integer=True))
     by_rows.legend(fontsize=8)
-    by_rows.set_ylim(bottom=45)
+    by_rows.set_ylim(0, 100)
     by_action.set_xticks(range(len(ACTIONS)), ACTIONS)
     return figure
 

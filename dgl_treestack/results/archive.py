@@ -5,10 +5,9 @@ A ZIP file, compressed by LZMA, without pickle:
     description.json       the runs: configuration, seed, commit, machine, metrics per epoch, columns of their records
     arrays/<digest>.npy    columns of records; equal columns, such as the depths of a test set, are stored once
 
-Records lose what tables do not need: texts; names (equations, pairs and families have numbers in their place); and scores of
-equations, in place of which -2, -1, 1 or 2 tells the answer, and which member of a pair has the higher score. So calibration
-cannot be computed from such a file. Records with vectors, such as representations, are left out; the table's columns that were
-measured on them are stored as numbers.
+Records lose what tables do not need: texts, and the scores of equations. In place of a score -2, -1, 1 or 2 tells the answer,
+and which member of a pair has the higher score, so that calibration cannot be computed. Records with vectors, such as
+representations, are left out; the table's columns that were measured on them are stored as numbers.
 """
 
 import hashlib
@@ -32,7 +31,7 @@ from dgl_treestack.runs.configuration import RunConfig
 
 SCHEMA = 1
 DESCRIPTION = "description.json"
-NAMES = ("id", "pair", "family")  # columns of text that are replaced by numbers
+NAMES = ("id", "pair", "family")  # columns of text that are stored
 OWN = ("validation", "test")  # sets of records that are fields of a RunResult; the others are in `more`
 NONE = -1  # an answer that is neither correct nor wrong
 
@@ -131,30 +130,35 @@ def has_vectors(rows: Sequence[Record]) -> bool:
 
 
 def _columns(rows: Sequence[Record]) -> Columns | None:
-    """Return the columns of records that are stored: name -> (records,). None if they have vectors."""
+    """Return the columns of records that are stored: name -> (records,). None if they have vectors.
+
+    Names are stored as bytes, numbers as they are, with NaN for None; other columns, such as texts, are left out.
+    """
     if has_vectors(rows):
         return None
-    first = rows[0] if rows else {}
     columns: Columns = {}
-    for name in first:
+    for name in dict.fromkeys(name for row in rows for name in row):
         entries = [row.get(name) for row in rows]
+        kinds = {type(entry) for entry in entries}
         if name in NAMES:
-            number_of_name: dict[Any, int] = {}
-            columns[name] = _smallest(np.array([number_of_name.setdefault(entry, len(number_of_name)) for entry in entries]))
+            columns[name] = np.array([str(entry or "").encode() for entry in entries], dtype=np.bytes_)
         elif name == "correct":
             columns[name] = np.array([NONE if entry is None else entry for entry in entries], dtype=np.int8)
-        elif name not in ("score", "schema") and all(type(entry) is int for entry in entries):
+        elif name in ("score", "schema"):
+            continue
+        elif kinds == {int}:
             columns[name] = _smallest(np.array(entries))
-        elif name != "score" and all(type(entry) in (int, float) for entry in entries):
+        elif kinds <= {int, float, type(None)} and kinds != {type(None)}:
             columns[name] = np.array(entries, dtype=np.float64)
-    if "label" in columns and set(np.unique(columns["label"])) <= {0, 1} and "score" in first:
+    has_verdicts = "label" in columns and set(np.unique(columns["label"])) <= {0, 1}
+    if has_verdicts and "correct" in columns and any("score" in row for row in rows):
         columns["score"] = _levels(rows, columns)
     return columns
 
 
 def _levels(rows: Sequence[Record], columns: Columns) -> np.ndarray:
     """Return int8 (records,): the sign of the answer, doubled for the member of a pair farther from zero; 0 without a score."""
-    scores = np.array([np.nan if row["score"] is None else row["score"] for row in rows], dtype=float)
+    scores = np.array([row["score"] for row in rows], dtype=float)
     positive = (columns["label"] == 1) == (columns["correct"] == 1)
     levels = np.where(np.isnan(scores), 0, np.where(positive, 1, -1)).astype(np.int8)
     if "pair" in columns:
@@ -162,6 +166,7 @@ def _levels(rows: Sequence[Record], columns: Columns) -> np.ndarray:
         lower, higher = order[:-1], order[1:]
         apart = (
             (columns["pair"][lower] == columns["pair"][higher])
+            & (columns["pair"][lower] != b"")
             & (positive[lower] == positive[higher])
             & (scores[lower] < scores[higher])
         )
@@ -174,7 +179,10 @@ def _rows(columns: Columns) -> list[Record]:
     """Return the records of stored columns. Those that had no number, such as the label of a blank, are None."""
     entries: dict[str, list[Any]] = {name: array.tolist() for name, array in columns.items()}
     for name in set(NAMES) & entries.keys():
-        entries[name] = [str(number) for number in entries[name]]
+        entries[name] = [name_of_row.decode() for name_of_row in entries[name]]
+    for name, array in columns.items():
+        if array.dtype.kind == "f":
+            entries[name] = [None if np.isnan(number) else number for number in entries[name]]
     if "correct" in entries:
         entries["correct"] = [None if answer == NONE else bool(answer) for answer in entries["correct"]]
     if "score" in entries:

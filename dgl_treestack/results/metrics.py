@@ -3,7 +3,7 @@
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -117,7 +117,8 @@ def calibration(rows: Sequence[Record], bins: int = 10) -> Calibration:
 
 def calibration_error(rows: Sequence[Record]) -> float:
     """Return the expected calibration error in per cent; NaN without labelled scores."""
-    has_labelled_score = any(_is_verdict(row["label"]) and row["score"] is not None for row in rows)
+    # whole numbers are not scores, but what a file of records has in their place
+    has_labelled_score = any(_is_verdict(row["label"]) and type(row["score"]) is float for row in rows)
     return 100 * calibration(rows).error if has_labelled_score else math.nan
 
 
@@ -139,14 +140,17 @@ METRICS: dict[str, Callable[[Sequence[Record]], float]] = {
 class Difference:
     """The difference between the accuracies of two models, in points, with two-sided p-values.
 
-    equations: p-value of a permutation test over families of equations, with accuracies averaged over seeds: would the
-    difference hold on other equations? Matched pairs count where records name no family, single equations where they name no
-    pair. seeds, interval: p-value of a paired t-test over the seeds that both models have, and the 95 % interval that belongs
-    to it, in points: would it hold for other initial weights? None with fewer than two, or when all differences are equal.
+    equations: p-value of a permutation test over `groups` families of equations, with accuracies averaged over seeds: would the
+    difference hold on other equations? `permuted` says what the groups are: families, matched pairs where records name no
+    family, or single records where they name no pair. seeds, interval: p-value of a paired t-test over the seeds that both
+    models have, and the 95 % interval that belongs to it, in points: would it hold for other initial weights? None with fewer
+    than two, or when all differences are equal.
     """
 
     points: float
     equations: float
+    permuted: str
+    groups: int
     seeds: float | None
     interval: tuple[float, float] | None
 
@@ -154,21 +158,23 @@ class Difference:
 def difference(
     first: Mapping[int, Sequence[Record]], second: Mapping[int, Sequence[Record]], generator: np.random.Generator
 ) -> Difference:
-    """Compare two models on the same test set.
+    """Compare two models on the same test set: on the seeds that both have, on all if they have none in common.
 
     first, second: records by seed. generator: draws the signs of the permutation test.
     Raises DataError when the records are of different equations.
     """
     from scipy import stats
 
-    shares = []  # per model: id of an equation -> (its family or pair, share of seeds that judge it correctly)
-    for records_by_seed in (first, second):
+    seeds = sorted(first.keys() & second.keys())
+    compared = [{seed: model[seed] for seed in seeds} if seeds else model for model in (first, second)]
+    column = next((name for name in ("family", "pair") if any(row.get(name) for row in next(iter(first.values())))), "id")
+    shares = []  # per model: id of an equation -> (its group, share of seeds that judge it correctly)
+    for records_by_seed in compared:
         answers: dict[str, tuple[str, list[bool]]] = {}
         for rows in records_by_seed.values():
             for row in rows:
                 if row["correct"] is not None:
-                    group = row.get("family") or row.get("pair") or row["id"]
-                    answers.setdefault(row["id"], (group, []))[1].append(row["correct"])
+                    answers.setdefault(row["id"], (row.get(column) or row["id"], []))[1].append(row["correct"])
         shares.append({key: (group, sum(correct) / len(records_by_seed)) for key, (group, correct) in answers.items()})
     if shares[0].keys() != shares[1].keys():
         raise DataError("The records are of different equations. Evaluate both on the same file.")
@@ -176,14 +182,15 @@ def difference(
     for key, (group, share) in shares[0].items():
         gap_by_group[group] += share - shares[1][key][1]
     gaps = np.array(list(gap_by_group.values()))
-    seeds = sorted(first.keys() & second.keys())
-    accuracies = [np.array([records.accuracy(model[seed]) for seed in seeds]) for model in (first, second)]
+    permuted = {"family": "families", "pair": "pairs", "id": "records"}[column]
     points, p_of_equations = 100 * gaps.sum() / len(shares[0]), _permutation_test(gaps, generator)
+    result = Difference(points, p_of_equations, permuted, len(gaps), None, None)
+    accuracies = [np.array([records.accuracy(model[seed]) for seed in seeds]) for model in (first, second)]
     if len(seeds) < 2 or not np.ptp(accuracies[0] - accuracies[1]) > 0:
-        return Difference(points, p_of_equations, None, None)
+        return result
     test = stats.ttest_rel(*accuracies)
     low, high = test.confidence_interval()
-    return Difference(points, p_of_equations, float(test.pvalue), (float(low), float(high)))
+    return replace(result, seeds=float(test.pvalue), interval=(float(low), float(high)))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -194,7 +201,10 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return np.minimum(corrected, 1.0).tolist()
 
 
-def _permutation_test(gaps: np.ndarray, generator: np.random.Generator, draws: int = 9999) -> float:
+DRAWS = 9_999  # of signs, so that no p-value is below 0.0001
+
+
+def _permutation_test(gaps: np.ndarray, generator: np.random.Generator, draws: int = DRAWS) -> float:
     """Return how often a sum of gaps with random signs is as far from zero as the sum of the gaps themselves.
 
     Gaps take few absolute values, so the number of positive signs among equal ones is drawn from a binomial distribution.

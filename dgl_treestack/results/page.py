@@ -27,8 +27,10 @@ def update(page: Path, folder: Path) -> None:
     except OSError as error:
         raise DataError(f"Cannot be read: {error.strerror}.", page) from None
     new, count = _BLOCK.subn(lambda match: f"{match[1]}{_paragraph(folder / match[2] / PAIRS)}{match[3]}", text)
-    if not count:
-        raise DataError("It has no <!-- begin NAME --> and <!-- end NAME -->, between which results would be written.", page)
+    if not count or count != text.count("<!-- begin"):
+        raise DataError(
+            "Results are written between <!-- begin NAME --> and <!-- end NAME -->; it has no such pair, or half of one.", page
+        )
     atomic.write_text(page, new)
 
 
@@ -46,15 +48,18 @@ def _paragraph(file: Path) -> str:
 
 def _sentence(line: Mapping[str, str]) -> str:
     """Return a comparison as a sentence: the difference, its interval and p-values, and whether it is within noise."""
-    points = float(line["points"])
+    points, seeds = float(line["points"]), int(line["seeds"])
     direction = "ahead of" if points >= 0 else "behind"
-    where = f"depths {line['depths']} of `{line['set']}`, {int(line['equations']):,} equations, {line['seeds']} seeds"
-    p_values = [f"p over equations {_p(line, 'equations')}"]
+    where = f"depths {line['depths']} of `{line['set']}`, {int(line['records']):,} {line['unit']}, {line['permuted']}"
+    of_seeds = f"{seeds} seed{'s' if seeds != 1 else ''}"
     if line["interval"]:
-        p_values = [f"95 % interval {line['interval']}", f"p over seeds {_p(line, 'seeds')}", *p_values]
+        of_seeds += f", 95 % interval {line['interval']}, p {_p(line, 'seeds')}"
+    else:
+        of_seeds += ", not tested over seeds"
     corrected = [float(line[f"Holm, {kind}"]) for kind in ("seeds", "equations") if line[f"Holm, {kind}"]]
     noise = "; within noise" if max(corrected) > NOISE else ""
-    return f"{line['first']} is {abs(points):.1f} points {direction} {line['second']} ({where}; {'; '.join(p_values)}){noise}."
+    difference = f"{line['first']} is {abs(points):.1f} points {direction} {line['second']}"
+    return f"{difference} ({where}, p {_p(line, 'equations')}; {of_seeds}){noise}."
 
 
 def _p(line: Mapping[str, str], kind: str) -> str:

@@ -17,7 +17,7 @@ class RunResult:
 
     rows: metrics, one row per epoch. validation: records of the validation sets within the training depths, by which the best
     epoch was selected. test: records of the test sets. equations: number of training equations, 0 if unknown. commit: of the
-    program that trained it. machine: processor and torch that trained it. measured: smallest and largest value in the training
+    program that trained it. machine: device and torch that trained it. measured: smallest and largest value in the training
     set of the measure that the configuration groups by, unless it is the depth of whole trees. best_epoch: whose weights were
     evaluated, 0 if unknown. classes: of the language. more: records of other kinds by name, such as `blanks` of completion.
     values: numbers that were measured on records which are not here, by title of a table's column.
@@ -58,7 +58,6 @@ def read(folder: Path) -> RunResult:
     within = [record for record in validation if record.get("depth of the tree", record["depth"]) in data.depths]
     equations = run.environment.get("equations", {}).get("train", 0)
     commit = run.environment.get("commit") or "unknown"
-    processor, torch = run.environment.get("processor", "unknown processor"), run.environment.get("versions", {}).get("torch")
     measured = tuple(run.environment.get("measured", ())) or None
     best_epoch = int(run.done.read_text().split()[-1]) if run.done.exists() else 0
     return RunResult(
@@ -70,11 +69,18 @@ def read(folder: Path) -> RunResult:
         test,
         equations=equations,
         commit=commit,
-        machine=f"{processor}, torch {torch}",
+        machine=machine_of(run.environment),
         measured=measured,
         best_epoch=best_epoch,
         classes=run.language.classes,
     )
+
+
+def machine_of(environment: Mapping[str, Any]) -> str:
+    """Return device and torch of a run's environment as text; the device is the processor unless it is a GPU."""
+    device = environment.get("device", "cpu")
+    device = environment.get("processor", "a processor of unknown model") if device == "cpu" else device
+    return f"{device}, torch {environment.get('versions', {}).get('torch', 'of unknown version')}"
 
 
 def by_config(runs: Sequence[RunResult]) -> dict[str, list[RunResult]]:

@@ -2,6 +2,7 @@
 
 import csv
 import dataclasses
+import shutil
 import statistics
 
 import pytest
@@ -10,9 +11,10 @@ from small_runs import write_data
 from dgl_treestack.data import records
 from dgl_treestack.data.formats import read_examples
 from dgl_treestack.errors import ConfigurationError, DataError
-from dgl_treestack.experiments import scales, tables
+from dgl_treestack.experiments import baselines, collection, scales, tables
+from dgl_treestack.experiments.collection import configure
 from dgl_treestack.experiments.protocols import protocols
-from dgl_treestack.experiments.reproduce import configure, describe, missing, reproduce
+from dgl_treestack.experiments.reproduce import describe, missing, reproduce
 from dgl_treestack.experiments.scales import SCALES, Scale
 from dgl_treestack.resources import configs
 from dgl_treestack.results import archive, metrics, run_result
@@ -102,10 +104,10 @@ def test_a_protocol_ends_in_a_table_and_a_figure(tiny):
     test = records.grouped(run_result.read(folders[0]).test)
     tested = sum(len(rows) for depth, rows in test.items() if depth <= 4)
     assert f"the most accurate on the test set, depths 1-4 ({tested} equations)" in text
-    assert "| Tree-SMU | 3 | 32 | 0.0 |" in text, "settings"
+    assert "| Tree-SMU | tree_smu | 3 | 32 | 0.0 |" in text, "settings"
     (pair,) = rows_of(output / "localism" / "pairs.csv")
     assert (pair["first"], pair["second"], pair["depths"], pair["seeds"]) == ("Tree-SMU", "Tree-LSTM", "1-4", "2")
-    assert int(pair["equations"]) == tested and "| Tree-SMU | Tree-LSTM |" in text
+    assert int(pair["records"]) == tested and "| Tree-SMU | Tree-LSTM |" in text
     assert "treestack reproduce localism --scale tiny" in text and text in shown
 
     assert reproduce(["localism"], "tiny", output, seeds=[0, 1, 7], train=False) == 0
@@ -179,15 +181,44 @@ def test_runs_in_a_file_of_records_are_not_trained_again(tiny, caplog):
     first, second = tiny / "first", tiny / "second"
     assert reproduce(["localism"], "tiny", first, seeds=[0]) == 0
     file = first / "localism" / "records.zip"
+    alone = tiny / "alone"
+    shutil.copytree(first / "runs", alone / "runs")
+    assert reproduce(["localism"], "tiny", alone) == 0
     assert [name[-1] for name in missing(["localism"], "tiny", second, from_records=[file])] == ["1", "1"]
     elsewhere = [dataclasses.replace(run, machine="another processor") for run in archive.read(file)]
     archive.write(file, elsewhere)
     assert reproduce(["localism"], "tiny", second, from_records=[file]) == 0
     assert sorted(path.name[-1] for path in (second / "runs").iterdir()) == ["1", "1"]
     text = (second / "localism" / "table.md").read_text()
+    for name in ("table.csv", "pairs.csv"):
+        assert (second / "localism" / name).read_text() == (alone / "localism" / name).read_text(), (
+            "as if all were of one machine"
+        )
     assert {row["seeds"] for row in rows_of(second / "localism" / "table.csv") if "Tree" in row["model"]} == {"0 1"}
     assert "The rows are not of one origin." in text
     assert "another processor: Tree-LSTM (seeds 0); Tree-SMU (seeds 0)." in text
+
+
+def test_records_that_do_not_belong_together_are_refused(tiny):
+    output = tiny / "out"
+    assert reproduce(["localism", "capacity", "systematicity"], "tiny", output, seeds=[0]) == 0
+    localism, capacity, systematicity = (output / name / "records.zip" for name in ("localism", "capacity", "systematicity"))
+    joined = collection.read_records([localism, capacity, systematicity])
+    assert len(joined) == 2 + 2 + 2 * len(baselines.LABELS), "capacity and systematicity share runs; classifiers know depths"
+    with pytest.raises(DataError, match="has no records 'train', which this experiment needs"):
+        reproduce(["systematicity"], "tiny", tiny / "a", seeds=[0], train=False, from_records=[capacity])
+    assert reproduce(["systematicity"], "tiny", tiny / "b", seeds=[0], train=False, from_records=[capacity, systematicity]) == 0
+    assert (tiny / "b" / "systematicity" / "table.md").read_text() == (output / "systematicity" / "table.md").read_text()
+
+    other = tiny / "other.zip"
+    runs = archive.read(localism)
+    archive.write(other, [dataclasses.replace(run, commit="another") for run in runs])
+    with pytest.raises(DataError, match=r"other.zip: Its run .* is not that of .*localism/records.zip"):
+        collection.read_records([localism, other])
+    renamed = [dict(row, id=f"new {row['id']}") for row in runs[0].test]
+    archive.write(other, [dataclasses.replace(runs[0], test=renamed), *runs[1:]])
+    with pytest.raises(DataError, match=r"'test' are of other equations"):
+        reproduce(["localism"], "tiny", tiny / "c", seeds=[0], train=False, from_records=[other])
 
 
 def test_what_is_missing_is_listed(tiny):

@@ -34,7 +34,8 @@ def limited(rows: int | None = None, without: str = "") -> Iterator[None]:
     """Within the block, `update` empties all rows but the top ones and switches off an action.
 
     rows: how many are kept, all by default. without: a name in ACTIONS; the gates of the other actions grow in proportion, so
-    that their sum stays the same. A cell without this action is not changed. Compiled engines ignore the limits.
+    that their sum stays the same; if all of them are 0, they stay 0. A cell without this action is not changed. Compiled
+    engines ignore the limits.
     """
     token = _limits.set((rows, without))
     try:
@@ -60,8 +61,8 @@ def update(
     kept, without = _limits.get()
     if without in ACTIONS[: len(gates)]:
         off = ACTIONS.index(without)
-        scale = sum(gates) / sum(gate for i, gate in enumerate(gates) if i != off)
-        gates = tuple(torch.zeros_like(gate) if i == off else gate * scale for i, gate in enumerate(gates))
+        rest = torch.stack([gate for i, gate in enumerate(gates) if i != off]).sum(0).clamp_min(1e-30)  # 0 in float32 at times
+        gates = tuple(torch.zeros_like(gate) if i == off else gate / rest * sum(gates) for i, gate in enumerate(gates))
     pushed, popped, *unmoved = [stacks] * len(gates) if isinstance(stacks, Tensor) else stacks
     size = pushed.shape[1]
     if size > FEW_ROWS:

@@ -79,6 +79,7 @@ PROTOCOL = Protocol(
         ("Tree-LSTM+stack", "Tree-LSTM"),
         ("+normalize", "Tree-LSTM+stack"),
         ("+normalize+no-op", "+normalize"),
+        ("+normalize+no-op", "Tree-LSTM"),
     ),
     paper_majority={"train 1-7 accuracy": 58.12, "validation accuracy": 56.67, "test 8-13 accuracy": 51.71},
     baselines=True,

@@ -127,6 +127,8 @@ PROTOCOL = Protocol(
     "best epoch, without dropout",
     pairs=(
         ("Tree-SMU", "Tree-SMU - no-op"),
+        ("Tree-SMU - no-op", "- no-op - normalize"),
+        ("M-Tree-LSTM+stack", "Tree-SMU"),
         ("2nd order Tree-RNN", "Tree-RNN"),
         ("MI-Tree-LSTM", "Tree-LSTM"),
         ("MTree-LSTM", "Tree-LSTM"),

@@ -17,6 +17,6 @@ PROTOCOL = Protocol(
     drawn=MAIN,
     note="Blanks of depth 0-2 (the paper of 2020 has 1-2, its files 0-1), and of depth 1-13 with a thousand candidates each "
     "(deep) as in 2021. Differences are those of class top-1. " + SAME,
-    compared=(Compared(1, 19, "blanks"), Compared(1, 19, "deep blanks")),
+    compared=(Compared(1, 19, "blanks", "blanks"), Compared(1, 19, "deep blanks", "blanks")),
     pairs=(("Tree-SMU", "Tree-LSTM"), ("Tree-LSTM", "Tree-RNN, two layers"), ("M-Tree-LSTM+stack", "Tree-SMU")),
 )

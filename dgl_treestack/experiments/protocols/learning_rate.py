@@ -1,4 +1,4 @@
-"""The learning rate of every model, chosen on validation from one list for all; scale `day` trains with the best one."""
+"""The learning rate of every model, on validation, from one list for all."""
 
 from dgl_treestack.experiments._models import ALL_MODELS
 from dgl_treestack.experiments._protocol import Column, Protocol, Row, best_epoch, validation

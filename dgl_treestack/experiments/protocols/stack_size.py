@@ -41,9 +41,10 @@ PROTOCOL = Protocol(
     pairs=tuple((f"Tree-SMU, {size} rows", "Tree-SMU, 1 rows") for size in SIZES[1:]),
     figures=("depth", "usage", "kept"),
     note="Rows in use: those whose norm is above 0.001, on validation equations; the paper does not say over which nodes it "
-    "averages: here, over the operators of both sides. A push, however small, moves every row down, so that the measure is the "
-    "mean of min(height of a node, rows of the stack) but for rounding: it describes trees, not what a model does. With rows "
-    "kept: accuracy of the trained model when all rows but the top ones are emptied after every node; without an action: when "
-    "its gate is zero and the others grow in proportion. The paper prints no accuracies, and has no stack of five rows",
+    "averages: here, over the operators of both sides. A push gate above a thousandth or so moves every row down, so that ours "
+    "is close to the mean of min(height of a node, rows of the stack): it describes trees, not what a model does. The paper's "
+    "numbers cannot be such a mean: with one row it would be 1. With rows kept: accuracy of the trained model when all rows "
+    "but the top ones are emptied after every node; without an action: when its gate is zero and the others grow in "
+    "proportion. The paper prints no accuracies, and has no stack of five rows",
     unit="Per cent, and rows of the stack",
 )

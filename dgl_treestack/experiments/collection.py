@@ -1,0 +1,120 @@
+"""The results that a table is made from: finished runs, runs of files of records, and rows without a network."""
+
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from dgl_treestack.errors import DataError
+from dgl_treestack.experiments import baselines, runs
+from dgl_treestack.experiments._extras import measured
+from dgl_treestack.experiments._protocol import Protocol, Row
+from dgl_treestack.experiments.scales import Scale
+from dgl_treestack.resources import find_config
+from dgl_treestack.results import archive
+from dgl_treestack.results.run_result import RunResult
+from dgl_treestack.runs import configuration
+from dgl_treestack.runs.configuration import RunConfig
+from dgl_treestack.runs.run import Run
+
+logger = logging.getLogger(__name__)
+
+Results = dict[str, list[RunResult]]  # label of a row -> its runs, one per seed
+IDENTITY = ("id", "depth", "label")  # columns in which records of the same equations agree
+
+
+def configure(row: Row, protocol: Protocol, scale: Scale) -> RunConfig:
+    """Return the configuration of a row. Its name is that of the model and a hash, so that protocols share equal runs."""
+    data = {f"data.{kind}": [name] for kind, name in scale.data.items()}
+    depths = {"data.min_depth": protocol.depths[0], "data.max_depth": protocol.depths[1]}
+    base = configuration.load(find_config(row.config if "/" in row.config else f"models/{row.config}"))
+    changes = {**data, **depths, **scale.changes, **scale.own.get(row.config, {}), **row.changes}
+    config = configuration.override(base, [f"{key}={json.dumps(value)}" for key, value in changes.items()])
+    return replace(config, name=f"{row.config.replace('/', '-')}-{config.hash}")
+
+
+def read_records(files: Sequence[Path]) -> dict[str, RunResult]:
+    """Return the runs in files of records, by the names of their folders; what several files have of one run is joined.
+
+    Raises DataError when two files have different runs of one name.
+    """
+    run_by_name: dict[str, RunResult] = {}
+    for path in files:
+        for run in archive.read(path):
+            name = f"{run.config.name}-{run.seed}"
+            other = run_by_name.get(name, run)
+            if (other.commit, other.machine, other.rows) != (run.commit, run.machine, run.rows):
+                raise DataError(f"Its run {name} is not that of {other.folder}. Leave one of the files out.", path)
+            run_by_name[name] = replace(run, more={**other.more, **run.more}, values={**other.values, **run.values})
+    return run_by_name
+
+
+def collect(protocol: Protocol, scale: Scale, folder: Path, given: Mapping[str, RunResult]) -> tuple[Results, Results]:
+    """Return the results of a protocol's rows, and those of the rows without a network, which may be none.
+
+    folder: has the folder `runs` of runs, and `baselines`. given: runs of files of records, by name; a finished run in the
+    folder is preferred. Raises DataError when a run lacks records, or has those of other equations than the others.
+    """
+    results: Results = {}
+    for row in protocol.rows:
+        config = configure(row, protocol, scale)
+        found = [_find(config, seed, protocol, scale, folder / "runs", given) for seed in scale.seeds[: protocol.seeds]]
+        results[row.label] = [run for run in found if run is not None]
+    without_network: Results = {}
+    if protocol.baselines:
+        config = configure(protocol.rows[0], protocol, scale)
+        names = baselines.names(config, protocol.extras, scale)
+        if all(f"{name}-0" in given for name in names.values()):
+            without_network = {label: [_reduced(given[f"{name}-0"], protocol)] for label, name in names.items()}
+        else:
+            fitted = baselines.results(config, protocol.extras, scale, folder / "baselines")
+            without_network = {label: [_reduced(run, protocol)] for label, run in zip(names, fitted, strict=True)}
+    _check_sets([run for group in (*results.values(), *without_network.values()) for run in group])
+    return results, without_network
+
+
+def _find(
+    config: RunConfig, seed: int, protocol: Protocol, scale: Scale, folder: Path, given: Mapping[str, RunResult]
+) -> RunResult | None:
+    """Return a run with the records that a protocol needs, from its folder or from `given`; None if there is none."""
+    finished = runs.finished(config, [seed], folder)
+    if finished:
+        run = measured(Run.open(finished[0]), protocol.extras, scale)
+        if any(archive.has_vectors(rows) for rows in run.more.values()):
+            run = replace(run, values={column.title: column.of(run) for column in protocol.columns})
+        return run
+    if f"{config.name}-{seed}" not in given:
+        return None
+    run = _reduced(given[f"{config.name}-{seed}"], protocol)
+    lacking = [name for name in protocol.extras if name not in run.more]
+    if lacking and not {column.title for column in protocol.columns} <= run.values.keys():
+        raise DataError(
+            f"Its run {config.name}-{seed} has no records {lacking[0]!r}, which this experiment needs. Give the file of this "
+            "experiment.",
+            run.folder,
+        )
+    return run
+
+
+def _reduced(run: RunResult, protocol: Protocol) -> RunResult:
+    """Return a run without what other experiments need of it."""
+    more = {name: run.more[name] for name in protocol.extras if name in run.more}
+    titles = {column.title for column in protocol.columns}
+    values = {title: value for title, value in run.values.items() if title in titles}
+    return replace(run, more=more, values=values if len(more) < len(protocol.extras) else {})
+
+
+def _check_sets(all_runs: Sequence[RunResult]) -> None:
+    """Raise DataError when runs have records of different equations in a set of one name."""
+    first_of_set: dict[str, tuple[RunResult, list[tuple[object, ...]]]] = {}
+    for run in all_runs:
+        for name, rows in {"validation": run.validation, "test": run.test, **run.more}.items():
+            identity = [tuple(row.get(column) for column in IDENTITY) for row in rows]
+            other, expected = first_of_set.setdefault(name, (run, identity))
+            if identity != expected:
+                raise DataError(
+                    f"Its records {name!r} are of other equations than those of {other.folder}. Were the data generated anew "
+                    "in between? Leave one of the two out, or train it again.",
+                    run.folder,
+                )
