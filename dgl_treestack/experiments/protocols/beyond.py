@@ -47,5 +47,4 @@ PROTOCOL = Protocol(
         ("no signal", "Tree-SMU"),
     ),
     drawn=("Tree-Slots", "no signal", "Tree-LSTM, values", "Tree-LSTM", "Tree-SMU, values", "Tree-SMU"),
-    baselines=True,
 )
