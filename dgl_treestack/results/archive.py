@@ -153,6 +153,8 @@ def _columns(rows: Sequence[Record]) -> Columns | None:
     has_verdicts = "label" in columns and set(np.unique(columns["label"])) <= {0, 1}
     if has_verdicts and "correct" in columns and any("score" in row for row in rows):
         columns["score"] = _levels(rows, columns)
+        if columns["score"].all():
+            del columns["correct"]  # it follows from label and score
     return columns
 
 
@@ -183,7 +185,9 @@ def _rows(columns: Columns) -> list[Record]:
     for name, array in columns.items():
         if array.dtype.kind == "f":
             entries[name] = [None if np.isnan(number) else number for number in entries[name]]
-    if "correct" in entries:
+    if "score" in entries and "correct" not in entries:
+        entries["correct"] = ((columns["score"] > 0) == (columns["label"] == 1)).tolist()
+    elif "correct" in entries:
         entries["correct"] = [None if answer == NONE else bool(answer) for answer in entries["correct"]]
     if "score" in entries:
         entries["score"] = [level or None for level in entries["score"]]
