@@ -26,12 +26,12 @@ def update(page: Path, folder: Path) -> None:
         text = page.read_text()
     except OSError as error:
         raise DataError(f"Cannot be read: {error.strerror}.", page) from None
-    new, count = _BLOCK.subn(lambda match: f"{match[1]}{_paragraph(folder / match[2] / PAIRS)}{match[3]}", text)
+    count = len(_BLOCK.findall(text))
     if not count or count != text.count("<!-- begin"):
         raise DataError(
             "Results are written between <!-- begin NAME --> and <!-- end NAME -->; it has no such pair, or half of one.", page
         )
-    atomic.write_text(page, new)
+    atomic.write_text(page, _BLOCK.sub(lambda match: f"{match[1]}{_paragraph(folder / match[2] / PAIRS)}{match[3]}", text))
 
 
 def _paragraph(file: Path) -> str:
