@@ -57,7 +57,8 @@ class Apart:
 
 def shortened(protocol):
     common = [row for row in protocol.rows if row.label in ("Tree-LSTM", "Tree-SMU")]
-    rows = common if len(common) == 2 else protocol.rows[:2]
+    cells = ("tree_rnn", "tree_lstm", "tree_smu", "mtree_lstm", "beyond")  # encoders cannot read the numbers of these data
+    rows = common if len(common) == 2 else [row for row in protocol.rows if row.config.startswith(cells)][:2]
     return dataclasses.replace(protocol, rows=rows, drawn=(), depths=(3, 4) if protocol.depths[0] > 1 else protocol.depths)
 
 
