@@ -36,6 +36,15 @@ TREE_MODELS = {
 ALL_MODELS = {**SEQUENCE_MODELS, **TREE_MODELS}
 SAME = "Tree-SMU is Tree-LSTM+stack+normalize+no-op with two rows of stack in place of five"
 MAIN = ("Tree-RNN, two layers", "Tree-LSTM", "Tree-SMU", "MI-Tree-LSTM+stack", "M-Tree-LSTM+stack")  # drawn in figures
+PAIRS = (  # what productivity and systematicity ask: is the first more accurate?
+    ("Tree-SMU", "Tree-LSTM"),
+    ("Tree-LSTM", "Tree-RNN, two layers"),
+    ("Tree-SMU", "Tree-SMU - no-op"),
+    ("MTree-LSTM", "Tree-LSTM"),
+    ("M-Tree-LSTM+stack", "MTree-LSTM"),
+    ("Tree-LSTM", "LSTM"),
+    ("Tree-LSTM", "Transformer"),
+)
 
 
 def model_rows(models: Mapping[str, str], paper: Mapping[str, Mapping[str, Paper]]) -> tuple[Row, ...]:

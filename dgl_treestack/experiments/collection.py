@@ -59,8 +59,8 @@ def collect(protocol: Protocol, scale: Scale, folder: Path, given: Mapping[str, 
     results: Results = {}
     for row in protocol.rows:
         config = configure(row, protocol, scale)
-        found = [_find(config, seed, protocol, scale, folder / "runs", given) for seed in scale.seeds[: protocol.seeds]]
-        results[row.label] = [run for run in found if run is not None]
+        runs_of_row = [_find(config, seed, protocol, scale, folder / "runs", given) for seed in scale.seeds[: protocol.seeds]]
+        results[row.label] = [run for run in runs_of_row if run is not None]
     without_network: Results = {}
     if protocol.baselines:
         config = configure(protocol.rows[0], protocol, scale)

@@ -43,15 +43,15 @@ def reproduce(
     Returns the exit code. Raises ConfigurationError for an unknown protocol or scale, DataError for missing data.
     """
     protocol_of, scale, planned = _plan(names, scale_name, seeds, check=train or not from_records)
-    given = collection.read_records(from_records)
+    archived = collection.read_records(from_records)
     code = 0
     if train:
-        code = runs.train_missing(planned, output_dir / "runs", output_dir / "configs", jobs=jobs, given=given)
+        code = runs.train_missing(planned, output_dir / "runs", output_dir / "configs", jobs=jobs, given=archived)
     if code in (130, 143):
         return code
     command = f"--scale {scale_name}" + (f" --seeds {' '.join(map(str, seeds))}" if seeds else "")
     for name, protocol in protocol_of.items():
-        show(_write_results(output_dir / name, protocol, scale, f"treestack reproduce {name} {command}", given))
+        show(_write_results(output_dir / name, protocol, scale, f"treestack reproduce {name} {command}", archived))
     for name, experiment in SEPARATE.items():
         if name in names or ALL in names:
             text = experiment.reproduce(output_dir / name, scale_name, scale.seeds[0], jobs=jobs, training=train)
@@ -86,9 +86,9 @@ def _plan(
     if scale_name not in SCALES:
         raise ConfigurationError(unknown("scale", scale_name, SCALES))
     scale = SCALES[scale_name]
-    kept = scale.only or [name for name in all_protocols if name not in scale.left_out]
-    meant = [*names, *(kept if ALL in names else ())]
-    protocol_of = {name: protocol for name, protocol in all_protocols.items() if name in meant}
+    names_of_all = scale.only or [name for name in all_protocols if name not in scale.left_out]
+    chosen_names = [*names, *(names_of_all if ALL in names else ())]
+    protocol_of = {name: protocol for name, protocol in all_protocols.items() if name in chosen_names}
     if seeds:
         check_seeds(seeds)
         scale = replace(scale, seeds=tuple(seeds))

@@ -27,7 +27,7 @@ _DIFFERENCES = (
     "Points by which a model is behind {best}, the most accurate on {where}. For other seeds: 95 % interval and p-value of a "
     "paired t-test. For other {unit}: p-value of a permutation of {permuted}, at least 0.0001. Holm: p-values corrected for "
     "the number of p-values in the column. The most accurate model was chosen on these {unit}, so that its p-values are too "
-    "small; the pairs below were chosen before."
+    "small; the pairs below do not depend on the results."
 )
 _TESTED = ("interval", "p, seeds", "Holm, seeds", "p, equations", "Holm, equations")
 _PAIRS = (
@@ -180,8 +180,8 @@ def markdown(
     for row in protocol.rows:
         if results.get(row.label):
             config = results[row.label][0].config
-            own = {**{f"model.settings.{key}": value for key, value in config.model.settings.items()}, **row.changes}
-            changes = ", ".join(f"{key.removeprefix('model.settings.')} {value}" for key, value in own.items()) or "-"
+            further = {**{f"model.settings.{key}": value for key, value in config.model.settings.items()}, **row.changes}
+            changes = ", ".join(f"{key.removeprefix('model.settings.')} {value}" for key, value in further.items()) or "-"
             settings.append([row.label, *(str(value(config)) for value in _SETTINGS.values()), changes])
     if settings:
         parts += ["Settings.", report.markdown_table([["row", *_SETTINGS, "further"], *settings])]

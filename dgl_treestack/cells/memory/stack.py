@@ -58,7 +58,7 @@ def update(
     stacks: S, or one stack per action for the three uses of S. gates: weights of push, pop and, optionally, no-op, equal for
     all rows: one number per node, (N, 1), or one per element, (N, H). empty: value of the entries below the bottom.
     """
-    kept, without = _limits.get()
+    most_rows, without = _limits.get()
     if without in ACTIONS[: len(gates)]:
         off = ACTIONS.index(without)
         rest = torch.stack([gate for i, gate in enumerate(gates) if i != off]).sum(0).clamp_min(1e-30)  # 0 in float32 at times
@@ -74,9 +74,9 @@ def update(
             below = popped[:, i + 1] if i + 1 < size else torch.full_like(value, empty)
             rows.append(weighted_sum((above, below, *(rows_of_noop[:, i] for rows_of_noop in unmoved)), gates))
         updated = torch.stack(rows, dim=1)
-    if kept is None:
+    if most_rows is None:
         return updated
-    return torch.cat([updated[:, :kept], torch.full_like(updated[:, kept:], empty)], dim=1)
+    return torch.cat([updated[:, :most_rows], torch.full_like(updated[:, most_rows:], empty)], dim=1)
 
 
 def weighted_sum(outcomes: Sequence[Tensor], gates: Sequence[Tensor]) -> Tensor:

@@ -1,6 +1,6 @@
 """Productivity: trained on depths 1-7, tested on 1-7 and beyond."""
 
-from dgl_treestack.experiments._models import ALL_MODELS, MAIN, SAME, model_rows
+from dgl_treestack.experiments._models import ALL_MODELS, MAIN, PAIRS, SAME, model_rows
 from dgl_treestack.experiments._protocol import Column, Compared, Paper, Protocol, tested, validated
 
 METRICS = ("accuracy", "precision", "recall")
@@ -57,15 +57,7 @@ PROTOCOL = Protocol(
     "judged by the weights of the best epoch, without dropout. " + SAME,
     paper_majority={"train 1-7 accuracy": 58.12, "validation accuracy": 56.67, "test 8-19 accuracy": 51.71},
     compared=(Compared(8, 13), Compared(8, 19, "deep")),
-    pairs=(
-        ("Tree-SMU", "Tree-LSTM"),
-        ("Tree-LSTM", "Tree-RNN, two layers"),
-        ("Tree-SMU", "Tree-SMU - no-op"),
-        ("MTree-LSTM", "Tree-LSTM"),
-        ("M-Tree-LSTM+stack", "MTree-LSTM"),
-        ("Tree-LSTM", "LSTM"),
-        ("Tree-LSTM", "Transformer"),
-    ),
+    pairs=PAIRS,
     drawn=("LSTM", "Transformer", *MAIN),
     baselines=True,
 )

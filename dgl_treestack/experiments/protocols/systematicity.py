@@ -1,6 +1,6 @@
 """Systematicity: trained on depths 1-7, tested on others of the same depths. Its runs are those of productivity."""
 
-from dgl_treestack.experiments._models import ALL_MODELS, MAIN, SAME, model_rows
+from dgl_treestack.experiments._models import ALL_MODELS, MAIN, PAIRS, SAME, model_rows
 from dgl_treestack.experiments._protocol import Column, Compared, Protocol, tested, validated
 from dgl_treestack.experiments.protocols import productivity
 
@@ -25,15 +25,7 @@ PROTOCOL = Protocol(
     "training set is, and `deep` with other proportions of depths, variables and constants. For the Transformers the paper's "
     "Table 4 gives as validation what its Table 1 gives as this test. " + SAME,
     compared=(Compared(1, 7), Compared(1, 7, "deep")),
-    pairs=(
-        ("Tree-SMU", "Tree-LSTM"),
-        ("Tree-LSTM", "Tree-RNN, two layers"),
-        ("Tree-SMU", "Tree-SMU - no-op"),
-        ("MTree-LSTM", "Tree-LSTM"),
-        ("M-Tree-LSTM+stack", "MTree-LSTM"),
-        ("Tree-LSTM", "LSTM"),
-        ("Tree-LSTM", "Transformer"),
-    ),
+    pairs=PAIRS,
     drawn=("LSTM", "Transformer", *MAIN),
     paper_majority={"train 1-7 accuracy": 58.12, "validation accuracy": 56.67, "test 1-7 accuracy": 60.40},
     baselines=True,
