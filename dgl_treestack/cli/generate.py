@@ -35,7 +35,7 @@ def generate(
     options = presets.Options(seed, train_size=train_size, max_depth=max_depth, equations=equations)
     manifest = produce(preset, options, folder, jobs, progress=sys.stderr.isatty())
     for file, content in manifest["files"].items():
-        print(f"{folder / file}: {content['equations']} equations")
+        print(f"{folder / file}: {content['equations']} {'sentences' if file.endswith('.txt') else 'equations'}")
         by_depth = content["by depth and label"].items()
         print("  by depth  " + "  ".join(f"{depth}: {sum(by_label.values())}" for depth, by_label in by_depth))
     for line in _notes(manifest["notes"]):

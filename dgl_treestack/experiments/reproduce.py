@@ -12,6 +12,7 @@ from dgl_treestack.experiments import baselines, collection, runs, tables
 from dgl_treestack.experiments._protocol import Protocol, Row
 from dgl_treestack.experiments.protocols import protocols
 from dgl_treestack.experiments.scales import SCALES, Scale, check_data
+from dgl_treestack.language import tables as language_model
 from dgl_treestack.results import archive, page, report
 from dgl_treestack.results.run_result import RunResult
 from dgl_treestack.training.start import check_seeds
@@ -20,7 +21,7 @@ logger = logging.getLogger(__name__)
 ALL = "all"
 RECORDS = "records.zip"
 # Experiments without runs on equations: each defines TITLE, SOURCE, `missing` and `reproduce`.
-SEPARATE = {"algorithmic": algorithmic}
+SEPARATE = {"algorithmic": algorithmic, "language_model": language_model}
 
 
 def reproduce(

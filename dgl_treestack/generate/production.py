@@ -134,17 +134,23 @@ def make_shard(name: str, options: Options, shard: Shard, parts: StoredParts) ->
 
 
 def _write(path: Path, rows: Iterable[Row]) -> dict[str, Any]:
-    """Write a file of equations; return its entry in the manifest: the counts and a checksum."""
-    digest, counts = hashlib.sha256(), Counter[tuple[int, str]]()
+    """Write a file; return its entry in the manifest: the counts and a checksum.
+
+    A file `.txt` has the text of every row as a line; any other is compressed and has rows as JSON.
+    """
+    digest, counts, plain = hashlib.sha256(), Counter[tuple[int, str]](), path.suffix == ".txt"
 
     def lines() -> Iterator[bytes]:
         for row in rows:
             counts[row["depth"], str(row["label"])] += 1
-            line = (json.dumps(row) + "\n").encode()
+            line = ((row["text"] if plain else json.dumps(row)) + "\n").encode()
             digest.update(line)
             yield line
 
-    atomic.write_gzip(path, lines())
+    if plain:
+        atomic.write_bytes(path, b"".join(lines()))
+    else:
+        atomic.write_gzip(path, lines())
     by_depth: dict[str, dict[str, int]] = {}
     for (depth, label), count in sorted(counts.items()):
         by_depth.setdefault(str(depth), {})[label] = count

@@ -158,6 +158,7 @@ def test_presets_are_found_by_listing_the_folder():
         "paper-deeper",
         "paper-labels",
         "quickstart",
+        "text",
     } == set(presets.names())
     for name in presets.names():
         preset = presets.find(name)

@@ -1,0 +1,178 @@
+"""A text in an invented language, for language models: 24,000 sentences, 270,000 words, in the Penn Treebank's form.
+
+Sentences come from a grammar, so that it is known what there is to learn:
+
+    text       documents of 8 to 30 sentences; a document has a topic, and a topic its favourite words
+    clause     subject verb, with an object, with "ke" and a clause, or with neither
+    subject    determiner, adjectives, noun, and perhaps a place or a relative clause, in which there may be others
+    agreement  determiner, adjectives and verb end according to class (of three) and number of their noun; the verb comes
+               after all that is between, so that who predicts its ending has to keep the noun in mind, or a stack of nouns
+    quotes     a clause between « and »
+
+Frequencies of words fall as 1 / rank. Words that the training text has once are replaced by <unk>, everywhere.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dgl_treestack.generate.presets._contract import Options, Parts, Preset, Product, Row, Shard, stream
+
+SENTENCES, SHARES = 24_000, {"train": 0.84, "valid": 0.08, "test": 0.08}
+TOPICS, FAVOURITE = 40, 0.6  # the probability that a noun, verb or adjective is one of the topic's words
+SIZES = {"noun": (900, 60), "verb": (300, 30), "adjective": (300, 25)}  # words of the language, words of a topic
+CLASSES = 3  # of nouns
+ENDINGS = {"verb": ("a", "e", "o", "an", "en", "on"), "adjective": ("i", "u", "y", "is", "us", "ys")}
+DETERMINERS = {"the": ("ta", "te", "to", "tan", "ten", "ton"), "a": ("la", "le", "lo", "lan", "len", "lon")}
+PLURAL = "r"  # of nouns
+PLACES, LINKS = ("in", "sub", "pro", "apud", "trans"), ("sed", "nam", "itaque")
+DEEPEST = 4  # clauses within clauses
+_SHARD = 200  # documents
+
+Agreement = tuple[int, int]  # class and number (0 or 1) of a noun
+
+
+@dataclass(frozen=True)
+class Lexicon:
+    """Stems by kind, the most frequent first, and for every topic the stems that it favours, as indices."""
+
+    stems: dict[str, list[str]]
+    favourites: list[dict[str, np.ndarray]]
+
+
+class Text(Preset):
+    summary = "a text in an invented language with agreement over nested clauses, for language models"
+    seed = 2015
+    accepts = frozenset({"equations"})
+
+    def shards(self, options: Options, parts: Parts) -> list[Shard]:
+        sentences = options.equations or SENTENCES
+        count = max(1, round(sentences / (_SHARD * 19)))
+        return [Shard(f"{i:03d}", {"sentences": -(-sentences // count)}) for i in range(count)]
+
+    def make(self, options: Options, shard: Shard) -> Iterator[Row]:
+        lexicon, rng = make_lexicon(options.seed), stream(options.seed, shard.name)
+        left = shard.work["sentences"]
+        while left:
+            writer = Writer(lexicon, int(rng.integers(TOPICS)), rng)
+            for _ in range(min(left, int(rng.integers(8, 31)))):
+                words, depth = writer.sentence()
+                yield {"text": " ".join(words), "depth": depth, "label": None}
+                left -= 1
+
+    def finish(self, options: Options, parts: Parts) -> Product:
+        rows = [row for name in parts.names() for row in parts.rows(name)]
+        ends = np.cumsum([round(share * len(rows)) for share in SHARES.values()])[:-1]
+        bounds = [0, *ends.tolist(), len(rows)]
+        files = {f"text.{part}.txt": rows[bounds[i] : bounds[i + 1]] for i, part in enumerate(SHARES)}
+        counts = Counter(word for row in files["text.train.txt"] for word in row["text"].split())
+        for row in rows:
+            row["text"] = " ".join(word if counts[word] > 1 else "<unk>" for word in row["text"].split())
+        words = {name: sum(len(row["text"].split()) for row in of_file) for name, of_file in files.items()}
+        vocabulary = {word for row in files["text.train.txt"] for word in row["text"].split()}
+        return Product(files, {"words, without ends of sentences": words, "vocabulary": len(vocabulary)})
+
+
+class Writer:
+    """Writes sentences of one document. topic: whose words are favoured. rng: draws everything."""
+
+    def __init__(self, lexicon: Lexicon, topic: int, rng: np.random.Generator):
+        self.lexicon, self.favourites, self.rng = lexicon, lexicon.favourites[topic], rng
+
+    def sentence(self) -> tuple[list[str], int]:
+        """Return the words of a sentence and how deeply its clauses are nested, from 1 on."""
+        words, depth = self.clause(1)
+        if self.rng.random() < 0.15:
+            quoted, inner = self.clause(2)
+            words, depth = [*words, ":", "«", *quoted, "»"], max(depth, inner)
+        link = [self._one_of(LINKS), ","] if self.rng.random() < 0.2 else []
+        return [*link, *words, "."], depth
+
+    def clause(self, level: int) -> tuple[list[str], int]:
+        """Return the words of a clause and the deepest level in it; `level` is that of the clause."""
+        subject, agreement, depth = self.phrase(level)
+        predicate, deepest = self.predicate(agreement, level)
+        return [*subject, *predicate], max(depth, deepest)
+
+    def predicate(self, agreement: Agreement, level: int) -> tuple[list[str], int]:
+        """Return a verb with what depends on it, and the deepest level in it. agreement: of the subject."""
+        verb, kind = self._inflected("verb", agreement), self.rng.random()
+        if kind < 0.12 and level < DEEPEST:
+            words, depth = self.clause(level + 1)
+            return [verb, "ke", *words], depth
+        if kind < 0.6:
+            words, _, depth = self.phrase(level)
+            return [verb, *words], depth
+        return [verb], level
+
+    def phrase(self, level: int) -> tuple[list[str], Agreement, int]:
+        """Return a noun with all that belongs to it, its agreement, and the deepest level in it."""
+        noun, number = self._number("noun"), int(self.rng.random() < 0.35)
+        agreement, depth = (noun % CLASSES, number), level
+        adjectives = [self._inflected("adjective", agreement) for _ in range(int(self.rng.geometric(0.7)) - 1)]
+        determiner = DETERMINERS["the" if self.rng.random() < 0.6 else "a"][_form(agreement)]
+        words = [determiner, *adjectives, self.lexicon.stems["noun"][noun] + PLURAL * number]
+        kind = self.rng.random()
+        if kind < 0.2:
+            place, _, depth = (
+                self.phrase(level)
+                if self.rng.random() < 0.3
+                else ([self.lexicon.stems["noun"][self._number("noun")]], None, level)
+            )
+            words += [self._one_of(PLACES), *place]
+        elif kind < 0.4 and level < DEEPEST:
+            if self.rng.random() < 0.5:  # who sees the house
+                relative, depth = self.predicate(agreement, level + 1)
+            else:  # whom the man sees: two nouns, then their verbs in the other order
+                inner, other, depth = self.phrase(level + 1)
+                relative = [*inner, self._inflected("verb", other)]
+            words += ["qui", *relative]
+        return words, agreement, depth
+
+    def _number(self, kind: str) -> int:
+        """Draw the number of a stem: one of the topic's favourites, or any."""
+        favourites = self.favourites[kind]
+        if self.rng.random() < FAVOURITE:
+            return int(favourites[_rank(len(favourites), self.rng)])
+        return _rank(len(self.lexicon.stems[kind]), self.rng)
+
+    def _inflected(self, kind: str, agreement: Agreement) -> str:
+        return self.lexicon.stems[kind][self._number(kind)] + ENDINGS[kind][_form(agreement)]
+
+    def _one_of(self, words: Sequence[str]) -> str:
+        return words[int(self.rng.integers(len(words)))]
+
+
+def _form(agreement: Agreement) -> int:
+    """Return the index of an ending."""
+    return agreement[0] + CLASSES * agreement[1]
+
+
+def _rank(count: int, rng: np.random.Generator) -> int:
+    """Draw a rank from 0 to count - 1 with probability proportional to 1 / (rank + 1), nearly."""
+    return int((count + 1) ** rng.random()) - 1
+
+
+def make_lexicon(seed: int) -> Lexicon:
+    """Draw the words of the language and of its topics."""
+    rng = stream(seed, "lexicon")
+    syllables = [consonant + vowel for consonant in "bcdfglmnprstv" for vowel in "aeiou"]
+    used = {*PLACES, *LINKS, "ke", "qui", *DETERMINERS["the"], *DETERMINERS["a"]}
+    stems: dict[str, list[str]] = {}
+    for kind, (count, _) in SIZES.items():
+        stems[kind] = []
+        while len(stems[kind]) < count:
+            size = int(rng.integers(2, 4))
+            stem = "".join(syllables[i] for i in rng.integers(len(syllables), size=size)) + "bdklmst"[int(rng.integers(7))]
+            if stem not in used:
+                used.add(stem)
+                stems[kind].append(stem)
+    favourites = [
+        {kind: rng.choice(count, of_topic, replace=False) for kind, (count, of_topic) in SIZES.items()} for _ in range(TOPICS)
+    ]
+    return Lexicon(stems, favourites)
+
+
+PRESET = Text()

@@ -1,0 +1,41 @@
+"""The table of language models: every model of the paper, its numbers from the runs, unfinished runs left out."""
+
+import json
+
+import pytest
+
+from dgl_treestack.language import tables
+from dgl_treestack.language.tables import CONFIGS, GRAMS, PAPER, Extent
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch):
+    changes = {"streams": 4, "epochs": 1, "hidden": 44, "window": 10}
+    monkeypatch.setitem(tables.EXTENTS, "tiny", Extent(sentences=60, seeds=2, changes=changes))
+
+
+def test_the_table_has_mean_and_spread_of_the_runs(tmp_path):
+    assert len(tables.missing(tmp_path, "tiny", 5)) == 8
+    text = tables.reproduce(tmp_path, "tiny", 5)
+    assert tables.missing(tmp_path, "tiny", 5) == [] and (tmp_path / "table.md").read_text() == text
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("| ")]
+    cells_of = {row[0]: row[1:] for row in rows[2:8]}
+    assert list(cells_of) == list(PAPER) == [*GRAMS, *CONFIGS]
+    for label, name in CONFIGS.items():
+        results = [json.loads((tmp_path / f"runs/language-{name}-{seed}/result.json").read_text()) for seed in (5, 6)]
+        means = [sum(result[part] for result in results) / 2 for part in ("valid", "test")]
+        assert [float(cell.split(" ± ")[0]) for cell in cells_of[label][1::2]] == pytest.approx(means, abs=0.06)
+        assert cells_of[label][0::2][:2] == [f"{value:g}" for value in PAPER[label]] and cells_of[label][-1] == "5 6"
+    words = len((tmp_path / "runs/text/text.train.txt").read_text().split())
+    assert f"train {words:,}, valid" in text
+
+
+def test_without_training_finished_runs_alone_are_used(tmp_path):
+    assert tables.reproduce(tmp_path, "tiny", 5, training=False) == "" and not (tmp_path / "table.md").exists()
+    complete = tables.reproduce(tmp_path, "tiny", 5)
+    for seed in (5, 6):
+        (tmp_path / f"runs/language-scrn-{seed}/DONE").unlink()
+    assert len(tables.missing(tmp_path, "tiny", 5)) == 2
+    partial = tables.reproduce(tmp_path, "tiny", 5, training=False)
+    assert "| SCRN" in complete and "| SCRN" not in partial and "| LSTM" in partial
+    assert tables.reproduce(tmp_path, "tiny", 5, jobs=2) == complete, "resumed by two processes"
