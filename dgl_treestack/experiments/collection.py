@@ -5,6 +5,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from dgl_treestack.errors import DataError
 from dgl_treestack.experiments import baselines, runs
@@ -13,6 +14,7 @@ from dgl_treestack.experiments._protocol import Protocol, Row
 from dgl_treestack.experiments.scales import Scale
 from dgl_treestack.resources import find_config
 from dgl_treestack.results import archive
+from dgl_treestack.results.columns import ColumnRecords, compact, entries
 from dgl_treestack.results.run_result import RunResult
 from dgl_treestack.runs import configuration
 from dgl_treestack.runs.configuration import RunConfig
@@ -83,7 +85,8 @@ def _find(
         run = measured(Run.open(finished[0]), protocol.extras, scale)
         if any(archive.has_vectors(rows) for rows in run.more.values()):
             run = replace(run, values={column.title: column.of(run) for column in protocol.columns})
-        return run
+        more = {name: compact(rows) for name, rows in run.more.items()}
+        return replace(run, validation=compact(run.validation), test=compact(run.test), more=more)
     if f"{config.name}-{seed}" not in given:
         return None
     run = _reduced(given[f"{config.name}-{seed}"], protocol)
@@ -107,14 +110,19 @@ def _reduced(run: RunResult, protocol: Protocol) -> RunResult:
 
 def _check_sets(all_runs: Sequence[RunResult]) -> None:
     """Raise DataError when runs have records of different equations in a set of one name."""
-    first_of_set: dict[str, tuple[RunResult, list[tuple[object, ...]]]] = {}
+    first_of_set: dict[str, tuple[RunResult, list[list[Any]]]] = {}
     for run in all_runs:
-        for name, rows in {"validation": run.validation, "test": run.test, **run.more}.items():
-            identity = [tuple(row.get(column) for column in IDENTITY) for row in rows]
-            other, expected = first_of_set.setdefault(name, (run, identity))
+        for name_of_set, rows in {"validation": run.validation, "test": run.test, **run.more}.items():
+            if isinstance(rows, ColumnRecords):
+                identity = [
+                    entries(rows.columns[column]) if column in rows.columns else [None] * len(rows) for column in IDENTITY
+                ]
+            else:
+                identity = [[row.get(column) for row in rows] for column in IDENTITY]
+            other, expected = first_of_set.setdefault(name_of_set, (run, identity))
             if identity != expected:
                 raise DataError(
-                    f"Its records {name!r} are of other equations than those of {other.folder}. Were the data generated anew "
-                    "in between? Leave one of the two out, or train it again.",
+                    f"Its records {name_of_set!r} are of other equations than those of {other.folder}. Were the data generated "
+                    "anew in between? Leave one of the two out, or train it again.",
                     run.folder,
                 )

@@ -3,14 +3,15 @@
 import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from dgl_treestack.data.records import Record
 from dgl_treestack.experiments._protocol import Compared, Protocol
 from dgl_treestack.experiments.scales import Scale
-from dgl_treestack.results import archive, metrics, report
+from dgl_treestack.results import archive, report
+from dgl_treestack.results.differences import Answers, answers, difference, holm
 from dgl_treestack.results.run_result import RunResult
 from dgl_treestack.runs.configuration import RunConfig
 
@@ -51,8 +52,9 @@ def compare(protocol: Protocol, results: Results) -> list[Line]:
     lines = []
     for row in protocol.rows:
         runs = results[row.label]
+        values_of_runs = [_measured(protocol, run) for run in runs]
         for column in protocol.columns:
-            values = [value for value in map(column.of, runs) if not math.isnan(value)]
+            values = [values[column.title] for values in values_of_runs if not math.isnan(values[column.title])]
             mean = statistics.fmean(values) if values else None
             paper = row.paper.get(column.title)
             lines.append(
@@ -71,18 +73,26 @@ def compare(protocol: Protocol, results: Results) -> list[Line]:
     return lines
 
 
+def _measured(protocol: Protocol, run: RunResult) -> dict[str, float]:
+    """Return the values of all columns for a run, by title."""
+    listed = replace(  # every column reads the records again
+        run,
+        validation=list(run.validation),
+        test=list(run.test),
+        more={name: list(rows) for name, rows in run.more.items()},
+    )
+    return {column.title: column.of(listed) for column in protocol.columns}
+
+
 def differences(compared: Compared, results: Results) -> list[Line]:
-    """Compare the most accurate model on some equations with each of the other models, see `metrics.difference`.
+    """Compare the most accurate model on some equations with each of the other models, see `differences.difference`.
 
     The first line is the most accurate model. No lines where a run has no such equations, or with fewer than two models.
     """
-    tests = {label: {run.seed: compared.of(run) for run in runs} for label, runs in results.items() if runs}
-    if len(tests) < 2 or not all(rows for by_seed in tests.values() for rows in by_seed.values()):
+    tests = _answers(compared, results)
+    if len(tests) < 2:
         return []
-    accuracy = {
-        label: statistics.fmean(statistics.fmean(bool(row["correct"]) for row in rows) for rows in by_seed.values())
-        for label, by_seed in tests.items()
-    }
+    accuracy = {label: statistics.fmean(run.accuracy for run in by_seed.values()) for label, by_seed in tests.items()}
     best = max(accuracy, key=lambda label: accuracy[label])
     lines = _tested([(best, label) for label in tests if label != best], tests)
     return [{"model": best, "points": 0.0, **dict.fromkeys((*_TESTED, "permuted"))}, *lines]
@@ -96,37 +106,53 @@ def compare_pairs(protocol: Protocol, results: Results) -> list[Line]:
     """
     lines = []
     for compared in protocol.compared:
-        tests = {label: {run.seed: compared.of(run) for run in runs} for label, runs in results.items() if runs}
-        if all(rows for by_seed in tests.values() for rows in by_seed.values()):
-            pairs = [pair for pair in protocol.pairs if set(pair) <= tests.keys()]
-            for line, (first, second) in zip(_tested(pairs, tests), pairs, strict=True):
-                numbers = {name: value for name, value in line.items() if name != "model"}
-                of_set = {
-                    "set": compared.extra or "test",
-                    "depths": f"{compared.low}-{compared.high}",
-                    "records": len(next(iter(tests[first].values()))),
-                    "unit": compared.unit,
-                    "seeds": len(tests[first].keys() & tests[second].keys()),
-                }
-                lines.append({**of_set, "first": first, "second": second, **numbers})
+        tests = _answers(compared, results)
+        pairs = [pair for pair in protocol.pairs if set(pair) <= tests.keys()]
+        for line, (first, second) in zip(_tested(pairs, tests), pairs, strict=True):
+            numbers = {name: value for name, value in line.items() if name != "model"}
+            of_set = {
+                "set": compared.extra or "test",
+                "depths": f"{compared.low}-{compared.high}",
+                "records": len(next(iter(tests[first].values())).id),
+                "unit": compared.unit,
+                "seeds": len(tests[first].keys() & tests[second].keys()),
+            }
+            lines.append({**of_set, "first": first, "second": second, **numbers})
     return lines
 
 
-def _tested(pairs: Sequence[tuple[str, str]], tests: Mapping[str, Mapping[int, Sequence[Record]]]) -> list[Line]:
+def _answers(compared: Compared, results: Results) -> dict[str, dict[int, Answers]]:
+    """Return the answers of all runs, label -> seed -> answers; nothing if one of the runs has no such equations."""
+    tests: dict[str, dict[int, Answers]] = {}
+    for label, runs in results.items():
+        for run in runs:
+            of_run = answers(compared.of(run))
+            if not len(of_run.id):
+                return {}
+            tests.setdefault(label, {})[run.seed] = of_run
+    return tests
+
+
+def _tested(pairs: Sequence[tuple[str, str]], tests: Mapping[str, Mapping[int, Answers]]) -> list[Line]:
     """Return a line per pair of models: the points by which the first is ahead of the second, their interval and p-values.
 
-    tests: label -> seed -> records of the same equations.
+    tests: as from `_answers`.
     """
     lines: list[Line] = []
     for first, second in pairs:
-        gap = metrics.difference(tests[first], tests[second], np.random.default_rng(0))
+        gap = difference(tests[first], tests[second], np.random.default_rng(0))
         interval = "{:.1f} to {:.1f}".format(*gap.interval) if gap.interval else None
         of_equations = {"p, equations": gap.equations, "permuted": f"{gap.groups:,} {gap.permuted}"}
-        lines.append({"model": second, "points": gap.points, "interval": interval, "p, seeds": gap.seeds, **of_equations})
+        lines.append(
+            {"model": second, "points": round(gap.points, 6), "interval": interval, "p, seeds": gap.seeds, **of_equations}
+        )
     for title in ("p, seeds", "p, equations"):
         of_title = [line for line in lines if line[title] is not None]
-        for line, p_value in zip(of_title, metrics.holm([line[title] for line in of_title]), strict=True):
+        for line, p_value in zip(of_title, holm([line[title] for line in of_title]), strict=True):
             line[f"Holm, {title.split()[-1]}"] = p_value
+        for line in of_title:  # further digits depend on the order of summation
+            for name in (title, f"Holm, {title.split()[-1]}"):
+                line[name] = float(f"{line[name]:.6g}")
     return [{title: line.get(title) for title in ("model", "points", *_TESTED, "permuted")} for line in lines]
 
 

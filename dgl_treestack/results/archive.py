@@ -18,6 +18,7 @@ import tomllib
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ import numpy as np
 from dgl_treestack import atomic
 from dgl_treestack.data.records import Record
 from dgl_treestack.errors import ConfigurationError, DataError
+from dgl_treestack.results.columns import ColumnRecords, entries, smallest
 from dgl_treestack.results.run_result import RunResult
 from dgl_treestack.runs import configuration
 from dgl_treestack.runs.configuration import RunConfig
@@ -136,31 +138,36 @@ def _columns(rows: Sequence[Record]) -> Columns | None:
     """
     if has_vectors(rows):
         return None
+    if isinstance(rows, ColumnRecords):
+        values_of_column = {name: entries(array) for name, array in rows.columns.items()}
+    else:
+        values_of_column = {
+            name: [row.get(name) for row in rows] for name in dict.fromkeys(name for row in rows for name in row)
+        }
     columns: Columns = {}
-    for name in dict.fromkeys(name for row in rows for name in row):
-        entries = [row.get(name) for row in rows]
-        kinds = {type(entry) for entry in entries}
+    for name, values in values_of_column.items():
+        kinds = set(map(type, values))
         if name in NAMES:
-            columns[name] = np.array([str(entry or "").encode() for entry in entries], dtype=np.bytes_)
+            columns[name] = np.array([str(value or "").encode() for value in values], dtype=np.bytes_)
         elif name == "correct":
-            columns[name] = np.array([NONE if entry is None else entry for entry in entries], dtype=np.int8)
+            columns[name] = np.array([NONE if value is None else value for value in values], dtype=np.int8)
         elif name in ("score", "schema"):
             continue
         elif kinds == {int}:
-            columns[name] = _smallest(np.array(entries))
-        elif kinds <= {int, float, type(None)} and kinds != {type(None)}:
-            columns[name] = np.array(entries, dtype=np.float64)
+            columns[name] = smallest(np.array(values))
+        elif kinds <= {int, float, NoneType} and kinds != {NoneType}:
+            columns[name] = np.array(values, dtype=np.float64)
     has_verdicts = "label" in columns and set(np.unique(columns["label"])) <= {0, 1}
-    if has_verdicts and "correct" in columns and any("score" in row for row in rows):
-        columns["score"] = _levels(rows, columns)
+    scores = values_of_column.get("score", ())
+    if has_verdicts and "correct" in columns and len(scores):
+        columns["score"] = _levels(np.array(scores, dtype=float), columns)
         if columns["score"].all():
             del columns["correct"]  # it follows from label and score
     return columns
 
 
-def _levels(rows: Sequence[Record], columns: Columns) -> np.ndarray:
+def _levels(scores: np.ndarray, columns: Columns) -> np.ndarray:
     """Return int8 (records,): the sign of the answer, doubled for the member of a pair farther from zero; 0 without a score."""
-    scores = np.array([row["score"] for row in rows], dtype=float)
     positive = (columns["label"] == 1) == (columns["correct"] == 1)
     levels = np.where(np.isnan(scores), 0, np.where(positive, 1, -1)).astype(np.int8)
     if "pair" in columns:
@@ -177,29 +184,30 @@ def _levels(rows: Sequence[Record], columns: Columns) -> np.ndarray:
     return levels
 
 
-def _rows(columns: Columns) -> list[Record]:
+def _rows(columns: Columns) -> ColumnRecords:
     """Return the records of stored columns. Those that had no number, such as the label of a blank, are None."""
-    entries: dict[str, list[Any]] = {name: array.tolist() for name, array in columns.items()}
-    for name in set(NAMES) & entries.keys():
-        entries[name] = [name_of_row.decode() for name_of_row in entries[name]]
+    count = len(next(iter(columns.values()), ()))
+    restored = dict(columns)
     for name, array in columns.items():
-        if array.dtype.kind == "f":
-            entries[name] = [None if np.isnan(number) else number for number in entries[name]]
-    if "score" in entries and "correct" not in entries:
-        entries["correct"] = ((columns["score"] > 0) == (columns["label"] == 1)).tolist()
-    elif "correct" in entries:
-        entries["correct"] = [None if answer == NONE else bool(answer) for answer in entries["correct"]]
-    if "score" in entries:
-        entries["score"] = [level or None for level in entries["score"]]
-    count = len(next(iter(entries.values()), ()))
-    entries = {**{name: [None] * count for name in ("label", "score", "correct")}, **entries}
-    return [dict(zip(entries, row, strict=True)) for row in zip(*entries.values(), strict=True)]
+        if array.dtype.kind == "f" and np.isnan(array).any():
+            restored[name] = _without(array, np.isnan(array))
+    if "correct" in columns:
+        restored["correct"] = columns["correct"] == 1
+        if (columns["correct"] == NONE).any():
+            restored["correct"] = _without(restored["correct"], columns["correct"] == NONE)
+    elif "score" in columns:
+        restored["correct"] = (columns["score"] > 0) == (columns["label"] == 1)
+    if "score" in columns and not columns["score"].all():
+        restored["score"] = _without(columns["score"], columns["score"] == 0)
+    nothing = dict.fromkeys(("label", "score", "correct"), np.full(count, None, dtype=object))
+    return ColumnRecords({**nothing, **restored})
 
 
-def _smallest(array: np.ndarray) -> np.ndarray:
-    """Return whole numbers in the smallest type that holds them."""
-    low, high = (int(array.min()), int(array.max())) if array.size else (0, 0)
-    return array.astype(np.result_type(np.min_scalar_type(low), np.min_scalar_type(high)))
+def _without(array: np.ndarray, missing: np.ndarray) -> np.ndarray:
+    """Return an array with None where `missing` is true."""
+    values = array.astype(object)
+    values[missing] = None
+    return values
 
 
 def _digest(array: np.ndarray) -> str:

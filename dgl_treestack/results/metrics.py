@@ -1,9 +1,9 @@
-"""Metrics over records: classification, pairs, calibration, differences between models. Accuracy is in `data.records`."""
+"""Metrics over records: classification, pairs, calibration, clusters. Accuracy is in `data.records`."""
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -134,86 +134,6 @@ METRICS: dict[str, Callable[[Sequence[Record]], float]] = {
     "pairs": pair_accuracy,
     "calibration": calibration_error,
 }
-
-
-@dataclass(frozen=True)
-class Difference:
-    """The difference between the accuracies of two models, in points, with two-sided p-values.
-
-    equations: p-value of a permutation test over `groups` families of equations, with accuracies averaged over seeds: would the
-    difference hold on other equations? `permuted` says what the groups are: families, matched pairs where records name no
-    family, or single records where they name no pair. seeds, interval: p-value of a paired t-test over the seeds that both
-    models have, and the 95 % interval that belongs to it, in points: would it hold for other initial weights? None with fewer
-    than two, or when all differences are equal.
-    """
-
-    points: float
-    equations: float
-    permuted: str
-    groups: int
-    seeds: float | None
-    interval: tuple[float, float] | None
-
-
-def difference(
-    first: Mapping[int, Sequence[Record]], second: Mapping[int, Sequence[Record]], generator: np.random.Generator
-) -> Difference:
-    """Compare two models on the same test set: on the seeds that both have, on all if they have none in common.
-
-    first, second: records by seed. generator: draws the signs of the permutation test.
-    Raises DataError when the records are of different equations.
-    """
-    from scipy import stats
-
-    seeds = sorted(first.keys() & second.keys())
-    compared = [{seed: model[seed] for seed in seeds} if seeds else model for model in (first, second)]
-    column = next((name for name in ("family", "pair") if any(row.get(name) for row in next(iter(first.values())))), "id")
-    shares = []  # per model: id of an equation -> (its group, share of seeds that judge it correctly)
-    for records_by_seed in compared:
-        answers: dict[str, tuple[str, list[bool]]] = {}
-        for rows in records_by_seed.values():
-            for row in rows:
-                if row["correct"] is not None:
-                    answers.setdefault(row["id"], (row.get(column) or row["id"], []))[1].append(row["correct"])
-        shares.append({key: (group, sum(correct) / len(records_by_seed)) for key, (group, correct) in answers.items()})
-    if shares[0].keys() != shares[1].keys():
-        raise DataError("The records are of different equations. Evaluate both on the same file.")
-    gap_by_group: defaultdict[str, float] = defaultdict(float)
-    for key, (group, share) in shares[0].items():
-        gap_by_group[group] += share - shares[1][key][1]
-    gaps = np.array(list(gap_by_group.values()))
-    permuted = {"family": "families", "pair": "pairs", "id": "records"}[column]
-    points, p_of_equations = 100 * gaps.sum() / len(shares[0]), _permutation_test(gaps, generator)
-    result = Difference(points, p_of_equations, permuted, len(gaps), None, None)
-    accuracies = [np.array([records.accuracy(model[seed]) for seed in seeds]) for model in (first, second)]
-    if len(seeds) < 2 or not np.ptp(accuracies[0] - accuracies[1]) > 0:
-        return result
-    test = stats.ttest_rel(*accuracies)
-    low, high = test.confidence_interval()
-    return replace(result, seeds=float(test.pvalue), interval=(float(low), float(high)))
-
-
-def holm(p_values: Sequence[float]) -> list[float]:
-    """Return p-values corrected by Holm's method for being the p-values of one family of tests (Holm 1979)."""
-    order = np.argsort(p_values)
-    corrected = np.empty(len(order))
-    corrected[order] = np.maximum.accumulate(np.asarray(p_values)[order] * np.arange(len(order), 0, -1))
-    return np.minimum(corrected, 1.0).tolist()
-
-
-DRAWS = 9_999  # of signs, so that no p-value is below 0.0001
-
-
-def _permutation_test(gaps: np.ndarray, generator: np.random.Generator, draws: int = DRAWS) -> float:
-    """Return how often a sum of gaps with random signs is as far from zero as the sum of the gaps themselves.
-
-    Gaps take few absolute values, so the number of positive signs among equal ones is drawn from a binomial distribution.
-    """
-    sums, gaps = np.zeros(draws), gaps.round(9)
-    for size, count in zip(*np.unique(np.abs(gaps), return_counts=True), strict=True):
-        sums += size * (2 * generator.binomial(count, 0.5, draws) - count)
-    extreme = 1 + int((np.abs(sums) >= abs(gaps.sum()) - 1e-6).sum())
-    return extreme / (draws + 1)
 
 
 @dataclass(frozen=True)

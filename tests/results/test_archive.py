@@ -59,7 +59,7 @@ def test_a_run_is_read_back(run, tmp_path):
     (after,) = archive.read(tmp_path / "records.zip")
     for field in ("config", "seed", "rows", "equations", "commit", "machine", "measured", "best_epoch", "classes", "values"):
         assert getattr(after, field) == getattr(before, field), field
-    assert after.more["usage"] == more["usage"]
+    assert list(after.more["usage"]) == more["usage"]
     assert after.more["blanks"][0]["raw"] == 300 and after.more["blanks"][0]["correct"] is True
     assert after.more.keys() == {"usage", "blanks"}, "vectors are left out"
 

@@ -1,0 +1,105 @@
+"""The difference between the accuracies of two models, with its interval and p-values."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dgl_treestack.data.records import Record
+from dgl_treestack.errors import DataError
+
+DRAWS = 9_999  # of signs, so that no p-value is below 0.0001
+_GROUPS = {"family": "families", "pair": "pairs", "id": "records"}
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """Which equations a run judges correctly, in the order of their ids: all arrays are (equations,).
+
+    group: the family of an equation, its pair where records name no family, or itself; `permuted` says which.
+    """
+
+    id: np.ndarray
+    group: np.ndarray
+    correct: np.ndarray
+    permuted: str
+
+    @property
+    def accuracy(self) -> float:
+        """In per cent."""
+        return 100 * float(self.correct.mean())
+
+
+def answers(rows: Iterable[Record]) -> Answers:
+    """Return the answers in records; those that are neither correct nor wrong are left out."""
+    judged = [row for row in rows if row["correct"] is not None]
+    name = next((name for name in ("family", "pair") if any(row.get(name) for row in judged)), "id")
+    ids = np.array([row["id"].encode() for row in judged], dtype=np.bytes_)
+    groups = np.array([(row.get(name) or row["id"]).encode() for row in judged], dtype=np.bytes_)
+    order = np.argsort(ids, kind="stable")
+    correct = np.array([row["correct"] for row in judged], dtype=bool)
+    return Answers(ids[order], groups[order], correct[order], _GROUPS[name])
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The difference between the accuracies of two models, in points, with two-sided p-values.
+
+    equations: p-value of a permutation test over `groups` families of equations, with accuracies averaged over seeds: would the
+    difference hold on other equations? `permuted` says what the groups are, see `Answers`. seeds, interval: p-value of a paired
+    t-test over the seeds that both models have, and the 95 % interval that belongs to it, in points: would it hold for other
+    initial weights? None with fewer than two, or when all differences are equal.
+    """
+
+    points: float
+    equations: float
+    permuted: str
+    groups: int
+    seeds: float | None
+    interval: tuple[float, float] | None
+
+
+def difference(first: Mapping[int, Answers], second: Mapping[int, Answers], generator: np.random.Generator) -> Difference:
+    """Compare two models on the same test set: on the seeds that both have, on all if they have none in common.
+
+    first, second: answers by seed. generator: draws the signs of the permutation test.
+    Raises DataError when the answers are to different equations.
+    """
+    from scipy import stats
+
+    common = sorted(first.keys() & second.keys())
+    compared = [[model[seed] for seed in common] if common else list(model.values()) for model in (first, second)]
+    expected = compared[0][0]
+    if not all(np.array_equal(expected.id, of_seed.id) for model in compared for of_seed in model):
+        raise DataError("The records are of different equations. Evaluate both on the same file.")
+    shares = [np.mean([of_seed.correct for of_seed in model], axis=0) for model in compared]
+    _, group_of_equation = np.unique(expected.group, return_inverse=True)
+    gaps = np.bincount(group_of_equation, shares[0] - shares[1])
+    points, p_of_equations = 100 * gaps.sum() / len(expected.id), _permutation_test(gaps, generator)
+    result = Difference(points, p_of_equations, expected.permuted, len(gaps), None, None)
+    accuracies = [np.array([model[seed].accuracy for seed in common]) for model in (first, second)]
+    if len(common) < 2 or not np.ptp(accuracies[0] - accuracies[1]) > 0:
+        return result
+    test = stats.ttest_rel(*accuracies)
+    low, high = test.confidence_interval()
+    return replace(result, seeds=float(test.pvalue), interval=(float(low), float(high)))
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Return p-values corrected by Holm's method for being the p-values of one family of tests (Holm 1979)."""
+    order = np.argsort(p_values)
+    corrected = np.empty(len(order))
+    corrected[order] = np.maximum.accumulate(np.asarray(p_values)[order] * np.arange(len(order), 0, -1))
+    return np.minimum(corrected, 1.0).tolist()
+
+
+def _permutation_test(gaps: np.ndarray, generator: np.random.Generator, draws: int = DRAWS) -> float:
+    """Return how often a sum of gaps with random signs is as far from zero as the sum of the gaps themselves.
+
+    Gaps take few absolute values, so the number of positive signs among equal ones is drawn from a binomial distribution.
+    """
+    sums, gaps = np.zeros(draws), gaps.round(9)
+    for size, count in zip(*np.unique(np.abs(gaps), return_counts=True), strict=True):
+        sums += size * (2 * generator.binomial(count, 0.5, draws) - count)
+    extreme = 1 + int((np.abs(sums) >= abs(gaps.sum()) - 1e-6).sum())
+    return extreme / (draws + 1)
