@@ -1,5 +1,6 @@
 """Trees of an invented language, by commands alone: trained, stopped, resumed, evaluated, drawn, inspected, asked."""
 
+import glob
 import json
 import os
 import random
@@ -147,6 +148,7 @@ def test_from_a_file_to_a_curve(tmp_path, monkeypatch, capsys, kind):
     grid = 'base = "run.toml"\nseeds = [1]\n[set]\n"schedule.epochs" = 1\n[grid]\n"model.hidden" = [4]\n'
     (tmp_path / "sweep.toml").write_text(grid)
     assert "| 4 | own-" in treestack(capsys, "sweep", "sweep.toml", "--output-dir", "sweep")
+    assert "own-" in treestack(capsys, "report", *glob.glob("sweep/*"))
     assert "`audit` judges equations" in treestack(capsys, "audit", test, code=2)
     assert "not equations" in treestack(capsys, "verify", "x = x", "--run", "whole/own-0", code=2)
     assert "not equations" in treestack(capsys, "complete", "x = _", "--run", "whole/own-0", code=2)

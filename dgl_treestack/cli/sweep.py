@@ -27,7 +27,7 @@ def sweep(
     if dry_run:
         print("\n".join(missing(runs, output_dir)))
         return 0
-    code = train_missing(runs, output_dir, output_dir / "configs", jobs=jobs)
+    code = train_missing(runs, output_dir, output_dir / ".configs", jobs=jobs)  # `report runs/*` then names runs alone
     rows = grid.tabulate(settings, output_dir)
     if json:
         print_json(rows)
