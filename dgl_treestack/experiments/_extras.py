@@ -69,6 +69,7 @@ _COMPLETION = Extra(
     lambda model, data, engine: fill(model, _questions(find_data(data)), engine=engine, quiet=False), COMPLETION
 )
 EXTRAS = {
+    "certified": Extra(lambda model, data, engine: evaluation.make_records(model, _prepare(model, data), engine)),
     "deep": Extra(lambda model, data, engine: evaluation.make_records(model, _prepare(model, data), engine)),
     "train": Extra(lambda model, data, engine: evaluation.make_records(model, _prepare(model, data), engine)),
     "blanks": _COMPLETION,

@@ -59,12 +59,13 @@ class Compared:
 class Protocol:
     """One experiment of the papers.
 
-    source: paper and table. depths: (lowest, highest) of training and validation. extras: names in `_extras.EXTRAS` of the
-    records that are needed besides those of the test set. figures: their names. drawn: labels of the rows in the figures, all
-    when empty. compared: sets of equations on which models are tested for a difference. pairs: labels of rows whose difference
-    is the question of the experiment, whether the first is better. seeds: how many of the scale's seeds are enough, all by
-    default. unit: of the columns. note: what a reader has to know about the paper's numbers and ours. baselines: whether
-    `experiments.baselines` are rows too. paper_majority: the paper's numbers for the majority class, by title of column.
+    source: paper and table. data: the name of a set of `Scale.other_data`, the scale's own by default. depths: (lowest,
+    highest) of training and validation. extras: names in `_extras.EXTRAS` of the records that are needed besides those of the
+    test set. figures: their names. drawn: labels of the rows in the figures, all when empty. compared: sets of equations on
+    which models are tested for a difference. pairs: labels of rows whose difference is the question of the experiment, whether
+    the first is better. seeds: how many of the scale's seeds are enough, all by default. unit: of the columns. note: what a
+    reader has to know about the paper's numbers and ours. baselines: whether `experiments.baselines` are rows too.
+    paper_majority: the paper's numbers for the majority class, by title of column.
     """
 
     title: str
@@ -82,6 +83,7 @@ class Protocol:
     note: str = ""
     baselines: bool = False
     paper_majority: Mapping[str, float] = field(default_factory=dict)
+    data: str = ""
 
 
 def at_best_epoch(name: str) -> Measure:

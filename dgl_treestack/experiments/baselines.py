@@ -24,6 +24,7 @@ logger = logging.getLogger(__name__)
 
 MAJORITY = "majority class"
 CLASSIFIERS = {"bag of tokens": "tokens", "boosting on counts": "boosting on all"}  # label of a row -> `audit.baselines`
+TESTED = ("certified", "deep")  # extras that classifiers are tested on
 LABELS = (MAJORITY, *CLASSIFIERS)
 
 
@@ -39,7 +40,7 @@ def results(config: RunConfig, extras: Sequence[str], scale: Scale, folder: Path
 
     The setting of a classifier is the one that is best on the validation set. Results are written to a file in `folder`, and
     read from it the next time. config: data and depths are those of this configuration. extras: names of `_extras.EXTRAS`;
-    the training set and the deeper test set among them are predicted too.
+    the training set and those of TESTED among them are predicted too.
     """
     files = _files(config, extras, scale)
     checksums = [sha256(find_data(name)) for paths in files.values() for name in paths]
@@ -55,7 +56,7 @@ def results(config: RunConfig, extras: Sequence[str], scale: Scale, folder: Path
 def _files(config: RunConfig, extras: Sequence[str], scale: Scale) -> dict[str, Sequence[str]]:
     """Return the names of the files of every set that is predicted."""
     files: dict[str, Sequence[str]] = {"train": config.data.train, "validation": config.data.validation}
-    return {**files, "test": config.data.test, **{name: (scale.extras[name],) for name in extras if name == "deep"}}
+    return {**files, "test": config.data.test, **{name: (scale.extras[name],) for name in extras if name in TESTED}}
 
 
 def _fit(config: RunConfig, files: Mapping[str, Sequence[str]], name_of_label: Mapping[str, str]) -> list[RunResult]:

@@ -28,7 +28,7 @@ IDENTITY = ("id", "depth", "label")  # columns in which records of the same equa
 
 def configure(row: Row, protocol: Protocol, scale: Scale) -> RunConfig:
     """Return the configuration of a row. Its name is that of the model and a hash, so that protocols share equal runs."""
-    data = {f"data.{kind}": [name] for kind, name in scale.data.items()}
+    data = {f"data.{kind}": [name] for kind, name in scale.files(protocol.data).items()}
     depths = {"data.min_depth": protocol.depths[0], "data.max_depth": protocol.depths[1]}
     base = configuration.load(find_config(row.config if "/" in row.config else f"models/{row.config}"))
     changes = {**data, **depths, **scale.changes, **scale.own.get(row.config, {}), **row.changes}

@@ -95,7 +95,8 @@ def _plan(
         scale = replace(scale, seeds=tuple(seeds))
         protocol_of = {name: replace(protocol, seeds=None) for name, protocol in protocol_of.items()}
     if protocol_of and check:
-        check_data(scale, dict.fromkeys(extra for protocol in protocol_of.values() for extra in protocol.extras))
+        extras = dict.fromkeys(extra for protocol in protocol_of.values() for extra in protocol.extras)
+        check_data(scale, extras, dict.fromkeys(protocol.data for protocol in protocol_of.values()))
     planned: dict[tuple[str, int], runs.Planned] = {}
     for i, seed in enumerate(scale.seeds):
         for protocol in protocol_of.values():

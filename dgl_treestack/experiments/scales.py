@@ -12,7 +12,8 @@ from dgl_treestack.resources import BUNDLED, find_data
 class Scale:
     """The scale of an experiment.
 
-    data: files by kind (train, validation, test). extras: the file of every extra (`_extras.EXTRAS`). changes: values replaced
+    data: files by kind (train, validation, test). other_data: those of protocols that name another set, by its name; `data`
+    for a name that is not there. extras: the file of every extra (`_extras.EXTRAS`). changes: values replaced
     in every configuration. own: values replaced in single configurations, by their names, after `changes` and before those of a
     row. left_out: protocols that `all` does not mean at this scale. only: those that it means, all others by default.
     """
@@ -25,11 +26,17 @@ class Scale:
     own: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     left_out: Sequence[str] = ()
     only: Sequence[str] = ()
+    other_data: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    def files(self, name: str) -> Mapping[str, str]:
+        """Return the files by kind of the set of a name, '' for the scale's own."""
+        return self.other_data.get(name, self.data)
 
 
 _PAPER = {kind: f"data/paper/{kind}.jsonl.gz" for kind in ("train", "validation", "test")}
 _BUNDLED = {kind: f"{BUNDLED}quickstart/{kind}" for kind in ("train", "validation", "test")}
 _EXTRAS = {
+    "certified": _PAPER["test"],
     "train": _PAPER["train"],
     "deep": "data/deep/test.jsonl.gz",
     "blanks": "data/completion/blanks.jsonl.gz",
@@ -39,6 +46,7 @@ _EXTRAS = {
     "usage": _PAPER["validation"],
     "values": _PAPER["test"],
 }
+_LABELS = {"paper-labels": {kind: f"data/paper-labels/{kind}.jsonl.gz" for kind in _PAPER}}
 _LARGE = {kind: f"data/paper-130k/{kind}.jsonl.gz" for kind in ("train", "validation", "test")}
 
 # Settings of all models in a comparison. In the papers Mali's models have dropout 0.1 and batches of 50, the others neither;
@@ -57,6 +65,7 @@ SCALES = {
         "whether everything runs: the bundled equations, one epoch, hidden 12; its numbers mean nothing",
         _BUNDLED,
         {
+            "certified": _BUNDLED["test"],
             "train": _BUNDLED["train"],
             "deep": _BUNDLED["test"],
             "blanks": f"{BUNDLED}quickstart/blanks",
@@ -82,6 +91,7 @@ SCALES = {
         _COMMON,
         own={"beyond/tree_slots": {"batch_size": 256, "schedule.epochs": 15, "schedule.early_stopping": 0}},
         left_out=("beyond", "values"),  # they have a scale of their own
+        other_data=_LABELS,
     ),
     "paper": Scale(
         "the sets `paper` and `deep`, the papers' settings and epochs",
@@ -89,6 +99,7 @@ SCALES = {
         _EXTRAS,
         (0, 1, 2),
         left_out=("beyond", "values", "learning_rate"),
+        other_data=_LABELS,
     ),
     "large": Scale(
         "`paper` with 130,000 training equations, and `deep`; for `beyond` and `values`",
@@ -100,9 +111,10 @@ SCALES = {
 }
 
 
-def check_data(scale: Scale, extras: Iterable[str] = ()) -> None:
-    """Raise DataError when a file of a scale does not exist. extras: those whose files are needed too."""
-    for name in (*scale.data.values(), *(scale.extras[extra] for extra in extras)):
+def check_data(scale: Scale, extras: Iterable[str] = (), sets: Iterable[str] = ("",)) -> None:
+    """Raise DataError when a file of a scale does not exist. extras, sets: names of those whose files are needed."""
+    files = [file for name in sets for file in scale.files(name).values()]
+    for name in (*files, *(scale.extras[extra] for extra in extras)):
         path = find_data(name)
         if not path.is_file():
             preset = "paper --train-size 130000" if path.parent.name == "paper-130k" else path.parent.name
