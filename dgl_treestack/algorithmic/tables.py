@@ -23,6 +23,7 @@ from dgl_treestack.results import report
 
 TITLE = "Counting, memorization, addition"
 SOURCE = "Joulin & Mikolov 2015, Tables 2 and 3, Figures 2 and 3"
+KEPT = ("records.jsonl", "trace.jsonl", "DONE")
 EXTENTS = {
     "smoke": Extent(restarts=2, share=0.004, largest=6, far=(9,), repeats=1, streamed=1),
     "day": Extent(),

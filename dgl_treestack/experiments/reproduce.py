@@ -13,14 +13,15 @@ from dgl_treestack.experiments._protocol import Protocol, Row
 from dgl_treestack.experiments.protocols import protocols
 from dgl_treestack.experiments.scales import SCALES, Scale, check_data
 from dgl_treestack.language import tables as language_model
-from dgl_treestack.results import archive, page, report
+from dgl_treestack.results import archive, page, report, run_files
 from dgl_treestack.results.run_result import RunResult
 from dgl_treestack.training.start import check_seeds
 
 logger = logging.getLogger(__name__)
 ALL = "all"
 RECORDS = "records.zip"
-# Experiments without runs on equations: each defines TITLE, SOURCE, `missing` and `reproduce`.
+# Experiments without runs on equations: each defines TITLE, SOURCE, KEPT (files of a run that tables need), `missing` and
+# `reproduce`.
 SEPARATE = {"algorithmic": algorithmic, "language_model": language_model}
 
 
@@ -44,7 +45,7 @@ def reproduce(
     Returns the exit code. Raises ConfigurationError for an unknown protocol or scale, DataError for missing data.
     """
     protocol_of, scale, planned = _plan(names, scale_name, seeds, check=train or not from_records)
-    archived = collection.read_records(from_records)
+    archived = collection.read_records(_of_equations(from_records))
     code = 0
     if train:
         code = runs.train_missing(planned, output_dir / "runs", output_dir / "configs", jobs=jobs, given=archived)
@@ -55,10 +56,20 @@ def reproduce(
         show(_write_results(output_dir / name, protocol, scale, f"treestack reproduce {name} {command}", archived))
     for name, experiment in SEPARATE.items():
         if name in names or ALL in names:
-            text = experiment.reproduce(output_dir / name, scale_name, scale.seeds[0], jobs=jobs, training=train)
+            folder = output_dir / name
+            for path in from_records:
+                if run_files.experiment_of(path) == name:
+                    run_files.restore(path, folder / "runs")
+            text = experiment.reproduce(folder, scale_name, scale.seeds[0], jobs=jobs, training=train)
             if text:
+                run_files.write(folder / RECORDS, name, folder / "runs", experiment.KEPT)
                 show(text)
     return code
+
+
+def _of_equations(files: Sequence[Path]) -> list[Path]:
+    """Return the files of records that are not those of experiments in SEPARATE."""
+    return [path for path in files if run_files.experiment_of(path) not in SEPARATE]
 
 
 def missing(
@@ -66,10 +77,11 @@ def missing(
 ) -> list[str]:
     """Return the names of the missing runs of protocols. Raises the errors of `reproduce`."""
     _, scale, planned = _plan(names, scale_name, seeds, check=not from_records)
-    run_names = runs.missing(planned, output_dir / "runs", given=collection.read_records(from_records))
+    run_names = runs.missing(planned, output_dir / "runs", given=collection.read_records(_of_equations(from_records)))
     for name, experiment in SEPARATE.items():
         if name in names or ALL in names:
-            run_names += experiment.missing(output_dir / name, scale_name, scale.seeds[0])
+            given = {run for path in from_records if run_files.experiment_of(path) == name for run in run_files.runs_in(path)}
+            run_names += [run for run in experiment.missing(output_dir / name, scale_name, scale.seeds[0]) if run not in given]
     return run_names
 
 

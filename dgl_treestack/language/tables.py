@@ -20,6 +20,7 @@ from dgl_treestack.results.run_result import machine_of
 
 TITLE = "Language models"
 SOURCE = "Joulin & Mikolov 2015, Table 4"
+KEPT = ("config.toml", "environment.json", "metrics.jsonl", "result.json", "DONE")
 PARTS = ("valid", "test")
 # Perplexities on the Penn Treebank: validation, test.
 PAPER: Mapping[str, tuple[float | None, float]] = {

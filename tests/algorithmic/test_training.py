@@ -16,6 +16,7 @@ from dgl_treestack.algorithmic.models import NetModel, models
 from dgl_treestack.algorithmic.tasks import tasks
 from dgl_treestack.algorithmic.training import Recipe, entropy, train
 from dgl_treestack.data import records
+from dgl_treestack.results import run_files
 from dgl_treestack.sequence import ListRNN, StackRNN
 from dgl_treestack.training.state import torch_generator
 
@@ -147,6 +148,12 @@ def test_table_and_figures(tmp_path, monkeypatch):
     assert line.split("|")[8].split(";")[0].strip() == f"{worst}, {middle}, {best}"
     drawn = {path.name for path in tmp_path.iterdir()}
     assert {"length.csv", "length.svg", "length.png", "actions.svg", "actions_memorization.svg"} <= drawn
+
+    run_files.write(tmp_path / "records.zip", "algorithmic", tmp_path / "runs", tables.KEPT)
+    again = tmp_path / "again"
+    run_files.restore(tmp_path / "records.zip", again / "runs")
+    assert tables.reproduce(again, "tiny", 0, training=False) == text
+    assert (again / "actions_memorization.svg").read_bytes() == (tmp_path / "actions_memorization.svg").read_bytes()
 
     left, only = tmp_path / "left", next((tmp_path / "runs").glob("anb2n-rnn-*"))
     shutil.copytree(only, left / "runs" / only.name)

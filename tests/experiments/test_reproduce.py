@@ -30,7 +30,7 @@ def tiny(tmp_path, monkeypatch):
         kind: write_data(tmp_path / f"{kind}.jsonl", 160 if kind == "test" else 60, i, kind) for i, kind in enumerate(KINDS)
     }
     extras = {**SCALES["smoke"].extras, "deep": write_data(tmp_path / "deep.jsonl", 40, 9, "deep"), "usage": data["validation"]}
-    extras |= {"values": data["test"], "less stack": data["test"], "train": data["train"]}
+    extras |= {"values": data["test"], "less stack": data["test"], "train": data["train"], "certified": data["test"]}
     changes = {"schedule.epochs": 1, "model.hidden": 3, "compile": "off"}
     monkeypatch.setitem(
         SCALES, "tiny", Scale("a test", data, extras, (0, 1), changes, {"beyond/tree_slots": {"model.hidden": 8}})
@@ -45,14 +45,20 @@ def tiny(tmp_path, monkeypatch):
 class Apart:
     """In place of an experiment that has tests of its own."""
 
+    KEPT = ("answer.txt", "DONE")
+
     @staticmethod
     def missing(folder, scale, seed):
-        return [f"apart-{seed}"]
+        return [] if (folder / f"runs/apart-{seed}/DONE").exists() else [f"apart-{seed}"]
 
     @staticmethod
     def reproduce(folder, scale, seed, jobs, training):
-        (folder / f"{scale} {seed} {jobs} {training}").mkdir(parents=True)
-        return "a table"
+        run = folder / f"runs/apart-{seed}"
+        if training and not run.exists():
+            run.mkdir(parents=True)
+            for name in ("answer.txt", "large.bin", "DONE"):
+                (run / name).write_text(f"{scale} {jobs}")
+        return f"a table of {(run / 'answer.txt').read_text()}" if run.exists() else ""
 
 
 def shortened(protocol):
@@ -114,8 +120,6 @@ def test_a_protocol_ends_in_a_table_and_a_figure(tiny):
     assert reproduce(["localism"], "tiny", output, seeds=[0, 1, 7], train=False) == 0
     assert rows_of(output / "localism" / "table.csv")[0]["seeds"] == "0 1", "seed 7 is not there and was not made"
     shown.clear()
-    assert reproduce(["algorithmic"], "tiny", output, train=False, show=shown.append) == 0 and shown == ["a table"]
-    assert (output / "algorithmic" / "tiny 0 1 False").is_dir()
     with pytest.raises(ConfigurationError, match="each given once"):
         reproduce(["localism"], "tiny", output, seeds=[0, 0])
 
@@ -134,7 +138,7 @@ def test_a_protocol_ends_in_a_table_and_a_figure(tiny):
 def test_every_protocol_runs(tiny):
     output = tiny / "out"
     assert reproduce(["all"], "tiny", output, seeds=[0]) == 0
-    assert (output / "algorithmic" / "tiny 0 1 True").is_dir(), "tests/algorithmic has what is in it"
+    assert (output / "algorithmic" / "runs" / "apart-0").is_dir(), "tests/algorithmic has what is in it"
     for name, protocol in protocols().items():
         files = {path.name for path in (output / name).iterdir()} - {"pairs.csv"}
         assert files == {
@@ -198,6 +202,21 @@ def test_runs_in_a_file_of_records_are_not_trained_again(tiny, caplog):
     assert {row["seeds"] for row in rows_of(second / "localism" / "table.csv") if "Tree" in row["model"]} == {"0 1"}
     assert "The rows are not of one origin." in text
     assert "another processor: Tree-LSTM (seeds 0); Tree-SMU (seeds 0)." in text
+
+
+def test_experiments_apart_are_made_again_from_their_files(tiny):
+    shown, again = [], tiny / "again"
+    assert reproduce(["algorithmic"], "tiny", tiny / "out", train=False, show=shown.append) == 0 and shown == []
+    assert reproduce(["algorithmic"], "tiny", tiny / "out", jobs=3, show=shown.append) == 0
+    file = tiny / "out" / "algorithmic" / "records.zip"
+    assert (
+        missing(["algorithmic"], "tiny", again) == ["apart-0"]
+        and missing(["algorithmic"], "tiny", again, from_records=[file]) == []
+    )
+    assert reproduce(["algorithmic"], "tiny", again, train=False, from_records=[file], show=shown.append) == 0
+    assert shown == ["a table of tiny 3"] * 2
+    assert {path.name for path in (again / "algorithmic/runs/apart-0").iterdir()} == {"answer.txt", "DONE"}
+    assert (again / "algorithmic" / "records.zip").read_bytes() == file.read_bytes()
 
 
 def test_records_that_do_not_belong_together_are_refused(tiny):

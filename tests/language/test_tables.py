@@ -6,6 +6,7 @@ import pytest
 
 from dgl_treestack.language import tables
 from dgl_treestack.language.tables import CONFIGS, GRAMS, PAPER, Extent
+from dgl_treestack.results import run_files
 
 
 @pytest.fixture(autouse=True)
@@ -28,6 +29,9 @@ def test_the_table_has_mean_and_spread_of_the_runs(tmp_path):
         assert cells_of[label][0::2][:2] == [f"{value:g}" for value in PAPER[label]] and cells_of[label][-1] == "5 6"
     words = len((tmp_path / "runs/text/text.train.txt").read_text().split())
     assert f"train {words:,}, valid" in text
+    run_files.write(tmp_path / "records.zip", "language_model", tmp_path / "runs", tables.KEPT)
+    run_files.restore(tmp_path / "records.zip", tmp_path / "again" / "runs")
+    assert tables.reproduce(tmp_path / "again", "tiny", 5, training=False) == text
 
 
 def test_without_training_finished_runs_alone_are_used(tmp_path):

@@ -1,0 +1,61 @@
+"""Files of runs in one file: restored beside what is there, never outside of the folder."""
+
+import json
+import zipfile
+
+import pytest
+
+from dgl_treestack.errors import DataError
+from dgl_treestack.results import run_files
+
+
+@pytest.fixture
+def file(tmp_path):
+    for name, files in {
+        "b-1": ("DONE", "records.jsonl"),
+        "a-0": ("DONE", "records.jsonl", "nets.bin"),
+        "open": ("records.jsonl",),
+    }.items():
+        (tmp_path / "runs" / name).mkdir(parents=True)
+        for entry in files:
+            (tmp_path / "runs" / name / entry).write_text(f"{name} {entry}")
+    (tmp_path / "runs" / "a file").write_text("")
+    run_files.write(tmp_path / "records.zip", "counting", tmp_path / "runs", ("records.jsonl", "DONE", "trace.jsonl"))
+    return tmp_path / "records.zip"
+
+
+def test_finished_runs_are_restored_without_what_tables_do_not_need(file, tmp_path):
+    assert run_files.experiment_of(file) == "counting" and run_files.runs_in(file) == {"a-0", "b-1"}
+    target = tmp_path / "target"
+    (target / "b-1").mkdir(parents=True)
+    run_files.restore(file, target)
+    assert {str(path.relative_to(target)) for path in target.rglob("*")} == {"a-0", "a-0/DONE", "a-0/records.jsonl", "b-1"}, (
+        "b-1 was there"
+    )
+    assert (target / "a-0" / "records.jsonl").read_text() == "a-0 records.jsonl"
+    before = file.read_bytes()
+    (tmp_path / "runs" / "open").rename(tmp_path / "elsewhere")
+    run_files.write(file, "counting", tmp_path / "runs", ("DONE", "records.jsonl"))
+    assert file.read_bytes() == before
+
+
+@pytest.mark.parametrize("name", ["../DONE", "/tmp/DONE", "a/../../DONE", "a/b/DONE", "DONE", ".a/DONE", "a/.DONE", "a\\DONE"])
+def test_other_paths_are_refused(name, tmp_path):
+    path = tmp_path / "records.zip"
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr(run_files.DESCRIPTION, json.dumps({"experiment": "counting"}))
+        file.writestr(name, "")
+    with pytest.raises(DataError, match="which is no file of a run"):
+        run_files.restore(path, tmp_path / "target")
+    assert not (tmp_path / "target").exists()
+
+
+def test_damaged_files_are_refused(file, tmp_path):
+    content = file.read_bytes()
+    for damaged in (b"", content[:200], content[:80] + b"xxxx" + content[84:]):
+        file.write_bytes(damaged)
+        assert run_files.experiment_of(file) in ("", "counting")
+        with pytest.raises(DataError, match="Make it again"):
+            run_files.restore(file, tmp_path / "target")
+    with pytest.raises(DataError, match="No such file"):
+        run_files.restore(tmp_path / "gone.zip", tmp_path / "target")
