@@ -81,11 +81,11 @@ def start_many(commands: Sequence[Sequence[str]], jobs: int) -> int:
                 return 128 + watch.number
             # a pipe: the children then log lines instead of drawing progress bars over each other
             command = [sys.executable, "-m", "dgl_treestack", *command]
-            process = subprocess.Popen(command, env=settings, stderr=subprocess.PIPE, text=True)
-            children.append(process)
-            for line in process.stderr or ():
-                logger.info(line.rstrip("\n"))
-            return process.wait()
+            with subprocess.Popen(command, env=settings, stderr=subprocess.PIPE, text=True) as process:
+                children.append(process)
+                for line in process.stderr or ():
+                    logger.info(line.rstrip("\n"))
+            return process.returncode
 
         with ThreadPoolExecutor(jobs) as pool:
             codes = list(pool.map(run, commands))

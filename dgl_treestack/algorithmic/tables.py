@@ -39,14 +39,17 @@ PAPER: Mapping[str, Sequence[float]] = {
 }
 COUNTING = ("anbn", "anbncn", "anbncndn", "anb2n", "anbmcnm")
 SHOWN_BY_LENGTH = ("memorization", "addition")  # Figure 2
-TRACED = {"anb2n": "actions", "memorization": "actions_memorization"}  # figures by task: Table 3, and in place of Figure 3
+TRACED = {
+    "anb2n": "actions",
+    "memorization": "actions_memorization",
+}  # task -> figure: Table 3; memorization stands in for Figure 3
 _SPREAD: Mapping[str, Callable[[list[float]], float]] = {"worst": min, "middle": statistics.median, "best": max}
 Line = dict[str, Any]
 
 
-def missing(folder: Path, scale_name: str, seed: int) -> list[str]:
-    """Return the names of the runs that are not done."""
-    return [path.name for path in _runs(folder, EXTENTS[scale_name], seed) if not (path / "DONE").exists()]
+def runs(folder: Path, scale_name: str, seed: int) -> list[Path]:
+    """Return the folders of all runs."""
+    return list(_runs(folder, EXTENTS[scale_name], seed))
 
 
 def reproduce(folder: Path, scale_name: str, seed: int, *, jobs: int = 1, training: bool = True) -> str:
@@ -55,8 +58,8 @@ def reproduce(folder: Path, scale_name: str, seed: int, *, jobs: int = 1, traini
     training: if false, only finished runs are used; without any, nothing is written. Returns the text of the table, or ''.
     """
     extent = EXTENTS[scale_name]
-    runs = _runs(folder, extent, seed)
-    work = [(*runs[path], extent, seed, path) for path in runs if training or (path / "DONE").exists()]
+    work_of_run = _runs(folder, extent, seed)
+    work = [(*work_of_run[path], extent, seed, path) for path in work_of_run if training or (path / "DONE").exists()]
     if not work:
         return ""
     if jobs > 1:
@@ -72,7 +75,7 @@ def reproduce(folder: Path, scale_name: str, seed: int, *, jobs: int = 1, traini
     atomic.write_text(folder / "table.csv", report.csv_table(lines))
     text = _markdown(lines, extent, f"treestack reproduce algorithmic --scale {scale_name}", seed)
     atomic.write_text(folder / "table.md", text)
-    traces = {name: path / "trace.jsonl" for path, (name, _) in runs.items() if (path / "trace.jsonl").exists()}
+    traces = {name: path / "trace.jsonl" for path, (name, _) in work_of_run.items() if (path / "trace.jsonl").exists()}
     _draw(rows_of_run, traces, folder, extent)
     return text
 

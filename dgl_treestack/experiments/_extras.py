@@ -65,13 +65,14 @@ def _prepare(model: Model, data: str) -> Dataset:
     return _prepared[key]
 
 
+_EVALUATED = Extra(lambda model, data, engine: evaluation.make_records(model, _prepare(model, data), engine))
 _COMPLETION = Extra(
     lambda model, data, engine: fill(model, _questions(find_data(data)), engine=engine, quiet=False), COMPLETION
 )
 EXTRAS = {
-    "certified": Extra(lambda model, data, engine: evaluation.make_records(model, _prepare(model, data), engine)),
-    "deep": Extra(lambda model, data, engine: evaluation.make_records(model, _prepare(model, data), engine)),
-    "train": Extra(lambda model, data, engine: evaluation.make_records(model, _prepare(model, data), engine)),
+    "certified": _EVALUATED,
+    "deep": _EVALUATED,
+    "train": _EVALUATED,
     "blanks": _COMPLETION,
     "deep blanks": _COMPLETION,
     "expressions": Extra(lambda model, data, engine: representations.make_records(model, find_data(data)), "expressions"),

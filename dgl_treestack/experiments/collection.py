@@ -14,7 +14,7 @@ from dgl_treestack.experiments._protocol import Protocol, Row
 from dgl_treestack.experiments.scales import Scale
 from dgl_treestack.resources import find_config
 from dgl_treestack.results import archive
-from dgl_treestack.results.columns import ColumnRecords, compact, entries
+from dgl_treestack.results.columns import ColumnRecords, compact
 from dgl_treestack.results.run_result import RunResult
 from dgl_treestack.runs import configuration
 from dgl_treestack.runs.configuration import RunConfig
@@ -114,11 +114,9 @@ def _check_sets(all_runs: Sequence[RunResult]) -> None:
     for run in all_runs:
         for name_of_set, rows in {"validation": run.validation, "test": run.test, **run.more}.items():
             if isinstance(rows, ColumnRecords):
-                identity = [
-                    entries(rows.columns[column]) if column in rows.columns else [None] * len(rows) for column in IDENTITY
-                ]
+                identity = [rows.values(name) for name in IDENTITY]
             else:
-                identity = [[row.get(column) for row in rows] for column in IDENTITY]
+                identity = [[row.get(name) for row in rows] for name in IDENTITY]
             other, expected = first_of_set.setdefault(name_of_set, (run, identity))
             if identity != expected:
                 raise DataError(

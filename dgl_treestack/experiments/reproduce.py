@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from dgl_treestack import atomic, plots
 from dgl_treestack.algorithmic import tables as algorithmic
@@ -13,6 +14,7 @@ from dgl_treestack.experiments._protocol import Protocol, Row
 from dgl_treestack.experiments.protocols import protocols
 from dgl_treestack.experiments.scales import SCALES, Scale, check_data
 from dgl_treestack.language import tables as language_model
+from dgl_treestack.processes import Interrupted
 from dgl_treestack.results import archive, page, report, run_files
 from dgl_treestack.results.run_result import RunResult
 from dgl_treestack.training.start import check_seeds
@@ -20,8 +22,8 @@ from dgl_treestack.training.start import check_seeds
 logger = logging.getLogger(__name__)
 ALL = "all"
 RECORDS = "records.zip"
-# Experiments without runs on equations: each defines TITLE, SOURCE, KEPT (files of a run that tables need), `missing` and
-# `reproduce`.
+# Experiments without runs on equations: each defines TITLE, SOURCE, EXTENTS by scale, KEPT (the files of a run that are
+# stored), `runs` and `reproduce`.
 SEPARATE = {"algorithmic": algorithmic, "language_model": language_model}
 
 
@@ -46,6 +48,11 @@ def reproduce(
     """
     protocol_of, scale, planned = _plan(names, scale_name, seeds, check=train or not from_records)
     archived = collection.read_records(_of_equations(from_records))
+    experiments = _separate(names, scale_name, scale)
+    for path in from_records:
+        name = run_files.experiment_of(path)
+        if name in experiments:
+            run_files.restore(path, output_dir / name / "runs", experiments[name].KEPT)
     code = 0
     if train:
         code = runs.train_missing(planned, output_dir / "runs", output_dir / "configs", jobs=jobs, given=archived)
@@ -54,17 +61,29 @@ def reproduce(
     command = f"--scale {scale_name}" + (f" --seeds {' '.join(map(str, seeds))}" if seeds else "")
     for name, protocol in protocol_of.items():
         show(_write_results(output_dir / name, protocol, scale, f"treestack reproduce {name} {command}", archived))
-    for name, experiment in SEPARATE.items():
-        if name in names or ALL in names:
-            folder = output_dir / name
-            for path in from_records:
-                if run_files.experiment_of(path) == name:
-                    run_files.restore(path, folder / "runs")
+    for name, experiment in experiments.items():
+        folder = output_dir / name
+        try:
             text = experiment.reproduce(folder, scale_name, scale.seeds[0], jobs=jobs, training=train)
-            if text:
-                run_files.write(folder / RECORDS, name, folder / "runs", experiment.KEPT)
-                show(text)
+        except Interrupted as stop:
+            logger.info(stop)
+            return stop.exit_code
+        if text:
+            run_files.write(folder / RECORDS, name, experiment.runs(folder, scale_name, scale.seeds[0]), experiment.KEPT)
+            show(text)
     return code
+
+
+def _separate(names: Sequence[str], scale_name: str, scale: Scale) -> dict[str, Any]:
+    """Return the experiments of SEPARATE that `names` means at a scale. Raises ConfigurationError for one without the scale."""
+    chosen = {}
+    for name, experiment in SEPARATE.items():
+        is_of_all = ALL in names and name not in scale.left_out and (not scale.only or name in scale.only)
+        if name in names or is_of_all:
+            if scale_name not in experiment.EXTENTS:
+                raise ConfigurationError(unknown(f"scale of {name}", scale_name, experiment.EXTENTS))
+            chosen[name] = experiment
+    return chosen
 
 
 def _of_equations(files: Sequence[Path]) -> list[Path]:
@@ -78,10 +97,10 @@ def missing(
     """Return the names of the missing runs of protocols. Raises the errors of `reproduce`."""
     _, scale, planned = _plan(names, scale_name, seeds, check=not from_records)
     run_names = runs.missing(planned, output_dir / "runs", given=collection.read_records(_of_equations(from_records)))
-    for name, experiment in SEPARATE.items():
-        if name in names or ALL in names:
-            given = {run for path in from_records if run_files.experiment_of(path) == name for run in run_files.runs_in(path)}
-            run_names += [run for run in experiment.missing(output_dir / name, scale_name, scale.seeds[0]) if run not in given]
+    for name, experiment in _separate(names, scale_name, scale).items():
+        given = {run for path in from_records if run_files.experiment_of(path) == name for run in run_files.runs_in(path)}
+        all_runs = experiment.runs(output_dir / name, scale_name, scale.seeds[0])
+        run_names += [run.name for run in all_runs if run.name not in given and not (run / "DONE").exists()]
     return run_names
 
 
@@ -136,9 +155,9 @@ def _write_results(folder: Path, protocol: Protocol, scale: Scale, command: str,
     rows = (*protocol.rows, *(Row(label, "", paper.get(label, {})) for label in without_network))
     protocol = replace(protocol, rows=rows)
     lines = tables.compare(protocol, results | without_network)
-    differences_on = {compared: tables.differences(compared, results) for compared in protocol.compared}
-    pairs = tables.compare_pairs(protocol, results)
-    text = tables.markdown(protocol, results, lines, differences_on, pairs, scale, command)
+    answers_on = {compared: tables.collect_answers(compared, results) for compared in protocol.compared}
+    pairs = tables.compare_pairs(protocol, answers_on)
+    text = tables.markdown(protocol, results, lines, answers_on, pairs, scale, command)
     for name in (page.PAIRS, *(f"{figure}.{suffix}" for figure in protocol.figures for suffix in ("svg", "png"))):
         (folder / name).unlink(missing_ok=True)
     atomic.write_text(folder / "table.md", text)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from dgl_treestack.errors import DataError
+from dgl_treestack.errors import ConfigurationError, DataError, unknown
 from dgl_treestack.resources import BUNDLED, find_data
 
 
@@ -12,10 +12,10 @@ from dgl_treestack.resources import BUNDLED, find_data
 class Scale:
     """The scale of an experiment.
 
-    data: files by kind (train, validation, test). other_data: those of protocols that name another set, by its name; `data`
-    for a name that is not there. extras: the file of every extra (`_extras.EXTRAS`). changes: values replaced
-    in every configuration. own: values replaced in single configurations, by their names, after `changes` and before those of a
-    row. left_out: protocols that `all` does not mean at this scale. only: those that it means, all others by default.
+    data: files by kind (train, validation, test). other_data: those of further sets, by the names that protocols use. extras:
+    the file of every extra (`_extras.EXTRAS`). changes: values replaced in every configuration. own: values replaced in single
+    configurations, by their names, after `changes` and before those of a row. left_out: protocols that `all` does not mean at
+    this scale. only: those that it means, all others by default.
     """
 
     summary: str
@@ -29,8 +29,10 @@ class Scale:
     other_data: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def files(self, name: str) -> Mapping[str, str]:
-        """Return the files by kind of the set of a name, '' for the scale's own."""
-        return self.other_data.get(name, self.data)
+        """Return the files by kind of the set of a name, '' for `data`. Raises ConfigurationError for an unknown name."""
+        if name and name not in self.other_data:
+            raise ConfigurationError(unknown("set", name, self.other_data))
+        return self.other_data[name] if name else self.data
 
 
 _PAPER = {kind: f"data/paper/{kind}.jsonl.gz" for kind in ("train", "validation", "test")}
@@ -82,6 +84,7 @@ SCALES = {
             **{f"beyond/{name}": {"model.hidden": 16} for name in ("tree_slots", "tree_lstm", "tree_smu")},
         },
         left_out=("learning_rate",),  # sixty runs, of models that all run in other experiments
+        other_data={"paper-labels": _BUNDLED},
     ),
     "day": Scale(
         "the sets `paper` and `deep`, settings common to all models, at most 60 epochs",
@@ -107,6 +110,7 @@ SCALES = {
         _EXTRAS | {"train": _LARGE["train"], "values": _LARGE["test"]},
         (0, 1, 2, 3, 4),
         only=("beyond", "values"),
+        other_data=_LABELS,
     ),
 }
 

@@ -17,12 +17,13 @@ from dgl_treestack.runs.configuration import RunConfig
 
 Line = dict[str, Any]
 Results = Mapping[str, Sequence[RunResult]]  # label of a model -> its runs, one per seed
+AnswersOf = Mapping[str, Mapping[int, Answers]]  # label of a model -> seed -> answers to the same equations
 
 _TRAIN = "train: accuracy during the epoch of the best validation accuracy, while weights change, with dropout if there is any."
 _BASELINES = (
     "The last rows have no network: always the label that is more frequent in training, 'correct' if both are as frequent; "
     "and the classifiers of counts of `treestack audit`, which cannot do mathematics, fitted to the training set. What they "
-    "reach above 50 on validation and test equations is a shortcut in the data."
+    "reach above the majority class on validation and test equations is a shortcut in the data."
 )
 _DIFFERENCES = (
     "Points by which a model is behind {best}, the most accurate on {where}. For other seeds: 95 % interval and p-value of a "
@@ -84,63 +85,61 @@ def _measured(protocol: Protocol, run: RunResult) -> dict[str, float]:
     return {column.title: column.of(listed) for column in protocol.columns}
 
 
-def differences(compared: Compared, results: Results) -> list[Line]:
-    """Compare the most accurate model on some equations with each of the other models, see `differences.difference`.
-
-    The first line is the most accurate model. No lines where a run has no such equations, or with fewer than two models.
-    """
-    tests = _answers(compared, results)
-    if len(tests) < 2:
-        return []
-    accuracy = {label: statistics.fmean(run.accuracy for run in by_seed.values()) for label, by_seed in tests.items()}
-    best = max(accuracy, key=lambda label: accuracy[label])
-    lines = _tested([(best, label) for label in tests if label != best], tests)
-    return [{"model": best, "points": 0.0, **dict.fromkeys((*_TESTED, "permuted"))}, *lines]
-
-
-def compare_pairs(protocol: Protocol, results: Results) -> list[Line]:
-    """Compare the models of `protocol.pairs` on its sets of equations; pairs without runs are left out.
-
-    A line has `set`, `depths`, `records` and their `unit`, `seeds`, the labels `first` and `second`, and what `differences` has
-    of them.
-    """
-    lines = []
-    for compared in protocol.compared:
-        tests = _answers(compared, results)
-        pairs = [pair for pair in protocol.pairs if set(pair) <= tests.keys()]
-        for line, (first, second) in zip(_tested(pairs, tests), pairs, strict=True):
-            numbers = {name: value for name, value in line.items() if name != "model"}
-            of_set = {
-                "set": compared.extra or "test",
-                "depths": f"{compared.low}-{compared.high}",
-                "records": len(next(iter(tests[first].values())).id),
-                "unit": compared.unit,
-                "seeds": len(tests[first].keys() & tests[second].keys()),
-            }
-            lines.append({**of_set, "first": first, "second": second, **numbers})
-    return lines
-
-
-def _answers(compared: Compared, results: Results) -> dict[str, dict[int, Answers]]:
-    """Return the answers of all runs, label -> seed -> answers; nothing if one of the runs has no such equations."""
-    tests: dict[str, dict[int, Answers]] = {}
+def collect_answers(compared: Compared, results: Results) -> AnswersOf:
+    """Return the answers of all runs to some equations, label -> seed -> answers; nothing if a run has no such equations."""
+    answers_of: dict[str, dict[int, Answers]] = {}
     for label, runs in results.items():
         for run in runs:
             of_run = answers(compared.of(run))
             if not len(of_run.id):
                 return {}
-            tests.setdefault(label, {})[run.seed] = of_run
-    return tests
+            answers_of.setdefault(label, {})[run.seed] = of_run
+    return answers_of
 
 
-def _tested(pairs: Sequence[tuple[str, str]], tests: Mapping[str, Mapping[int, Answers]]) -> list[Line]:
+def differences(answers_of: AnswersOf) -> list[Line]:
+    """Compare the most accurate model on some equations with each of the others, see `results.differences.difference`.
+
+    The first line is the most accurate model. No lines with fewer than two models. answers_of: as from `collect_answers`.
+    """
+    if len(answers_of) < 2:
+        return []
+    accuracy = {label: statistics.fmean(run.accuracy for run in by_seed.values()) for label, by_seed in answers_of.items()}
+    best = max(accuracy, key=lambda label: accuracy[label])
+    lines = _tested([(best, label) for label in answers_of if label != best], answers_of)
+    return [{"model": best, "points": 0.0, **dict.fromkeys((*_TESTED, "permuted"))}, *lines]
+
+
+def compare_pairs(protocol: Protocol, answers_on: Mapping[Compared, AnswersOf]) -> list[Line]:
+    """Compare the models of `protocol.pairs` on its sets of equations; pairs without runs are left out.
+
+    A line has `set`, `depths`, `records` and their `unit`, `seeds`, the labels `first` and `second`, and what `differences` has
+    of them. answers_on: as from `collect_answers`.
+    """
+    lines = []
+    for compared, answers_of in answers_on.items():
+        pairs = [pair for pair in protocol.pairs if set(pair) <= answers_of.keys()]
+        for line, (first, second) in zip(_tested(pairs, answers_of), pairs, strict=True):
+            numbers = {name: value for name, value in line.items() if name != "model"}
+            of_set = {
+                "set": compared.extra or "test",
+                "depths": f"{compared.low}-{compared.high}",
+                "records": len(next(iter(answers_of[first].values())).id),
+                "unit": compared.unit,
+                "seeds": len(answers_of[first].keys() & answers_of[second].keys()),
+            }
+            lines.append({**of_set, "first": first, "second": second, **numbers})
+    return lines
+
+
+def _tested(pairs: Sequence[tuple[str, str]], answers_of: AnswersOf) -> list[Line]:
     """Return a line per pair of models: the points by which the first is ahead of the second, their interval and p-values.
 
-    tests: as from `_answers`.
+    answers_of: as from `collect_answers`.
     """
     lines: list[Line] = []
     for first, second in pairs:
-        gap = difference(tests[first], tests[second], np.random.default_rng(0))
+        gap = difference(answers_of[first], answers_of[second], np.random.default_rng(0))
         interval = "{:.1f} to {:.1f}".format(*gap.interval) if gap.interval else None
         of_equations = {"p, equations": gap.equations, "permuted": f"{gap.groups:,} {gap.permuted}"}
         lines.append(
@@ -160,15 +159,15 @@ def markdown(
     protocol: Protocol,
     results: Results,
     lines: Sequence[Line],
-    differences_on: Mapping[Compared, Sequence[Line]],
+    answers_on: Mapping[Compared, AnswersOf],
     pairs: Sequence[Line],
     scale: Scale,
     command: str,
 ) -> str:
     """Return a table as Markdown: a row per model, paper / ours by column, how the models differ, settings and origin.
 
-    A column that the paper does not have shows ours alone. lines: as from `compare`. differences_on: as from `differences`.
-    pairs: as from `compare_pairs`. command: the command that makes the table.
+    A column that the paper does not have shows ours alone. lines: as from `compare`. answers_on: as from
+    `collect_answers`. pairs: as from `compare_pairs`. command: the command that makes the table.
     """
     printed = {line["measured"] for line in lines if line["paper"] is not None}
     titles = [column.title for column in protocol.columns]
@@ -192,11 +191,12 @@ def markdown(
         parts.append(_TRAIN)
     if protocol.baselines:
         parts.append(_BASELINES)
-    for compared, behind in differences_on.items():
+    for compared, answers_of in answers_on.items():
+        behind = differences(answers_of)
         if behind:
-            run = next(run for runs in results.values() for run in runs)
+            equations = len(next(iter(answers_of[behind[0]["model"]].values())).id)
             where = f"the set `{compared.extra}`" if compared.extra else "the test set"
-            where += f", depths {compared.low}-{compared.high} ({len(compared.of(run)):,} {compared.unit})"
+            where += f", depths {compared.low}-{compared.high} ({equations:,} {compared.unit})"
             permuted = next(line["permuted"] for line in behind if line["permuted"])
             words = {"best": behind[0]["model"], "where": where, "unit": compared.unit, "permuted": permuted}
             parts += [_DIFFERENCES.format(**words), _table(behind)]

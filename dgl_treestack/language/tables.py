@@ -1,22 +1,31 @@
 """Joulin & Mikolov's table of language models, on a generated text."""
 
+import hashlib
 import json
+import logging
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import tomli_w
+import torch
+
 from dgl_treestack import atomic
+from dgl_treestack.errors import DivergenceError
 from dgl_treestack.generate.presets import Options, text
 from dgl_treestack.generate.production import produce
 from dgl_treestack.language import configuration
 from dgl_treestack.language.configuration import LanguageConfig
-from dgl_treestack.language.training import train
-from dgl_treestack.processes import workers
+from dgl_treestack.language.corpus import Corpus
+from dgl_treestack.language.training import Run, ngram_perplexities
+from dgl_treestack.processes import Interrupted, start_many
 from dgl_treestack.resources import find_config
 from dgl_treestack.results import report
 from dgl_treestack.results.run_result import machine_of
+
+logger = logging.getLogger("dgl_treestack")
 
 TITLE = "Language models"
 SOURCE = "Joulin & Mikolov 2015, Table 4"
@@ -34,6 +43,7 @@ PAPER: Mapping[str, tuple[float | None, float]] = {
 CONFIGS = {"RNN": "rnn", "LSTM": "lstm", "SCRN": "scrn", "Stack RNN": "stack_rnn"}
 GRAMS = ("5-gram", "5-gram with cache")
 Line = dict[str, Any]
+Plan = tuple[str, LanguageConfig, int, Path]  # label of the model, configuration, seed, folder of the run
 
 
 @dataclass(frozen=True)
@@ -52,58 +62,74 @@ EXTENTS = {
 }
 
 
-def missing(folder: Path, scale_name: str, seed: int) -> list[str]:
-    """Return the names of the runs that are not done."""
-    return [path.name for path in _runs(folder, EXTENTS[scale_name], seed) if not (path / "DONE").exists()]
+def runs(folder: Path, scale_name: str, seed: int) -> list[Path]:
+    """Return the folders of all runs."""
+    return [run for *_, run in _plan(folder, EXTENTS[scale_name], seed)]
 
 
 def reproduce(folder: Path, scale_name: str, seed: int, *, jobs: int = 1, training: bool = True) -> str:
     """Write the text and train missing runs, then write `table.md` and `table.csv`. Returns the text of the table, or ''.
 
-    training: if false, only finished runs are used; without any, nothing is written.
+    training: if false, only finished runs are used; without any, nothing is written. A run that diverges is left out. Raises
+    Interrupted after Ctrl-C or SIGTERM; runs resume after their last epoch.
     """
     extent = EXTENTS[scale_name]
-    runs = _runs(folder, extent, seed)
-    chosen = {path: run for path, run in runs.items() if training or (path / "DONE").exists()}
-    if not chosen:
+    planned = _plan(folder, extent, seed)
+    if not training and not any((run / "DONE").exists() for *_, run in planned):
         return ""
-    options = Options(text.PRESET.seed, equations=extent.sentences)
-    notes = produce("text", options, folder / "runs" / "text")["notes"]
-    work = [(config, folder / "runs" / "text", folder / "runs", number) for _, config, number in chosen.values()]
-    if jobs > 1:
-        with workers(jobs) as pool:
-            results = list(pool.map(_train, work))
-    else:
-        results = list(map(_train, work))
-    by_label: dict[str, dict[int, dict[str, float]]] = {label: {0: results[0][label]} for label in GRAMS}
-    for result, (label, config, number) in zip(results, chosen.values(), strict=True):
-        by_label.setdefault(label, {})[number] = result[f"{config.name}-{number}"]
+    data = folder / f"text-{extent.sentences}"
+    notes = produce("text", Options(text.PRESET.seed, equations=extent.sentences), data)["notes"]
+    corpus = Corpus.read(data)
+    if training:
+        _train([plan for plan in planned if not (plan[-1] / "DONE").exists()], corpus, data, jobs)
+    finished = [plan for plan in planned if (plan[-1] / "DONE").exists()]
+    by_label: dict[str, dict[int, Mapping[str, float]]] = {label: {0: row} for label, row in ngram_perplexities(corpus)}
+    for label, _, number, run in finished:
+        by_label.setdefault(label, {})[number] = json.loads((run / "result.json").read_text())
     lines = list(_lines(by_label))
     atomic.write_text(folder / "table.csv", report.csv_table(lines))
-    environment = json.loads((next(iter(chosen)) / "environment.json").read_text())
-    command = f"treestack reproduce language_model --scale {scale_name}"
-    table = _markdown(
-        lines, notes, {label: config for label, config, _ in chosen.values()}, f"`{command}`. {_origin(environment)}"
+    environments = [json.loads((run / "environment.json").read_text()) for *_, run in finished]
+    origins = dict.fromkeys(f"commit {entry.get('commit') or 'unknown'}, {machine_of(entry)}" for entry in environments)
+    origin = (
+        f"`treestack reproduce language_model --scale {scale_name}`, seeds from {seed} on. Trained at {'; '.join(origins)}."
     )
+    table = _markdown(lines, notes, {label: config for label, config, *_ in finished}, origin)
     atomic.write_text(folder / "table.md", table)
     return table
 
 
-def _runs(folder: Path, extent: Extent, seed: int) -> dict[Path, tuple[str, LanguageConfig, int]]:
-    """Return the folders of all runs, each with the label of its model, its configuration and its seed."""
+def _plan(folder: Path, extent: Extent, seed: int) -> list[Plan]:
+    """Return all runs. The name of a configuration has a hash of it and of the text's size."""
     assignments = [f"{key}={json.dumps(value)}" for key, value in extent.changes.items()]
-    runs = {}
+    planned = []
     for label, name in CONFIGS.items():
         config = configuration.load(find_config(f"language_model/{name}"), assignments)
-        for number in range(seed, seed + extent.seeds):
-            runs[folder / "runs" / f"{config.name}-{number}"] = label, config, number
-    return runs
+        key = json.dumps([asdict(config), extent.sentences], sort_keys=True)
+        config = replace(config, name=f"{config.name}-{hashlib.sha256(key.encode()).hexdigest()[:12]}")
+        numbers = range(seed, seed + extent.seeds)
+        planned += [(label, config, number, folder / "runs" / f"{config.name}-{number}") for number in numbers]
+    return planned
 
 
-def _train(work: tuple[LanguageConfig, Path, Path, int]) -> dict[str, dict[str, float]]:
-    """Train or read one run, in this process or a worker. Returns the perplexities of the run and of n-grams, by name."""
-    config, data, output_dir, seed = work
-    return dict(train([config], data, output_dir, [seed], resume=True, quiet=True))
+def _train(planned: Sequence[Plan], corpus: Corpus, data: Path, jobs: int) -> None:
+    """Train runs, in this process or, with several jobs, in processes of their own. Raises Interrupted."""
+    if jobs > 1:
+        commands = []
+        for _, config, number, run in planned:
+            file = run.parent.parent / "configs" / f"{config.name}.toml"
+            atomic.write_text(file, tomli_w.dumps(asdict(config)))
+            options = ["--data", str(data), "--seed", str(number), "--output-dir", str(run.parent), "--resume", "--quiet"]
+            commands.append(["train", str(file), *options])
+        code = start_many(commands, jobs)
+        if code > 128:
+            raise Interrupted(code - 128)
+        return
+    torch.set_num_threads(1)
+    for _, config, number, run in planned:
+        try:
+            Run(run, config, corpus, number, resume=True, quiet=False).train()
+        except DivergenceError as error:
+            logger.error("%s: %s", run.name, error)
 
 
 def _lines(by_label: Mapping[str, Mapping[int, Mapping[str, float]]]) -> Iterator[Line]:
@@ -143,7 +169,3 @@ def _markdown(lines: Sequence[Line], notes: Mapping[str, Any], configs: Mapping[
     caption = _CAPTION.format(words=words, vocabulary=notes["vocabulary"])
     parts = [f"# {TITLE}", f"{SOURCE}.", report.markdown_table(rows), caption, "Settings.", report.markdown_table(settings)]
     return "\n\n".join([*parts, origin]) + "\n"
-
-
-def _origin(environment: Mapping[str, Any]) -> str:
-    return f"Trained at commit {environment.get('commit') or 'unknown'}, {machine_of(environment)}."

@@ -138,13 +138,18 @@ def train(
     torch.set_num_threads(1)
     pairs = [(config, seed) for config in configs for seed in seeds]
     runs = [Run(output_dir / f"{c.name}-{seed}", c, corpus, seed, resume=resume, quiet=quiet) for c, seed in pairs]
-    grams, rows = KneserNey(corpus.parts["train"], len(corpus.words)), list[Row]()
-    for label, cache in (("5-gram", False), ("5-gram with cache", True)):
-        rows.append((label, {part: grams.perplexity(corpus.parts[part], cache=cache) for part in ("valid", "test")}))
-        logger.info("%s: perplexity valid %.2f", label, rows[-1][1]["valid"])
-    del grams
+    rows = ngram_perplexities(corpus)
     for run in runs:
         if not run.done.exists():
             run.train()
         rows.append((run.folder.name, json.loads((run.folder / "result.json").read_text())))
+    return rows
+
+
+def ngram_perplexities(corpus: Corpus) -> list[Row]:
+    """Return the perplexities of a 5-gram without and with a cache: label, and the values of `valid` and `test`."""
+    grams, rows = KneserNey(corpus.parts["train"], len(corpus.words)), list[Row]()
+    for label, cache in (("5-gram", False), ("5-gram with cache", True)):
+        rows.append((label, {part: grams.perplexity(corpus.parts[part], cache=cache) for part in ("valid", "test")}))
+        logger.info("%s: perplexity valid %.2f", label, rows[-1][1]["valid"])
     return rows

@@ -187,6 +187,11 @@ def _levels(scores: np.ndarray, columns: Columns) -> np.ndarray:
 def _rows(columns: Columns) -> ColumnRecords:
     """Return the records of stored columns. Those that had no number, such as the label of a blank, are None."""
     count = len(next(iter(columns.values()), ()))
+    if any(array.shape != (count,) for array in columns.values()):
+        raise ValueError("columns of other lengths")
+    for name in NAMES:
+        if name in columns:
+            entries(columns[name])  # raises UnicodeDecodeError, a ValueError
     restored = dict(columns)
     for name, array in columns.items():
         if array.dtype.kind == "f" and np.isnan(array).any():

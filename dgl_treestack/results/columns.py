@@ -1,4 +1,4 @@
-"""Records as columns, for tables of many runs: a record takes some thirty bytes in place of five hundred."""
+"""Records as columns, for tables of many runs: an equation's record takes some thirty bytes in place of five hundred."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, overload
@@ -8,6 +8,7 @@ import numpy as np
 from dgl_treestack.data.records import Record
 
 CHUNK = 4096  # records that are made at once
+LONGEST = 64  # characters of a text in a column of bytes, which has the width of its longest text
 
 
 class ColumnRecords(Sequence[Record]):
@@ -34,6 +35,10 @@ class ColumnRecords(Sequence[Record]):
             return ColumnRecords({name: column[index] for name, column in self.columns.items()})
         return {name: entries(column[index : index + 1 or None])[0] for name, column in self.columns.items()}
 
+    def values(self, name: str) -> list[Any]:
+        """Return the entries of one name; None where records have no such entry."""
+        return entries(self.columns[name]) if name in self.columns else [None] * self._length
+
     def __iter__(self) -> Iterator[Record]:
         names = tuple(self.columns)
         for start in range(0, self._length, CHUNK):
@@ -52,13 +57,14 @@ def compact(rows: Sequence[Record]) -> Sequence[Record]:
 
 
 def column(values: Sequence[Any]) -> np.ndarray:
-    """Return values as an array: whole numbers in the smallest type, floats, truth values, text as bytes, others as objects."""
+    """Return values as an array: whole numbers in the smallest type, floats, truth values, short texts as bytes, others as
+    objects."""
     kinds = set(map(type, values))
     if kinds == {int}:
         return smallest(np.array(values))
     if kinds in ({float}, {bool}):
         return np.array(values)
-    if kinds == {str} and not any(value.endswith("\0") for value in values):  # NumPy drops zero bytes at the end
+    if kinds == {str} and not any(len(value) > LONGEST or value.endswith("\0") for value in values):  # NumPy drops zeros
         return np.array([value.encode() for value in values], dtype=np.bytes_)
     array = np.empty(len(values), dtype=object)
     array[:] = values

@@ -126,7 +126,8 @@ def test_table_and_figures(tmp_path, monkeypatch):
     one_size = {name: [dataclasses.replace(m, sizes=m.sizes[:1]) for m in models(task)] for name, task in few.items()}
     monkeypatch.setattr(tables, "models", lambda task: one_size[task.name])
     shown = tables.reproduce(tmp_path, "tiny", 0)
-    assert tables.missing(tmp_path, "tiny", 0) == [] and len(tables.missing(tmp_path, "smoke", 0)) == 8, "another extent"
+    assert all((run / "DONE").exists() for run in tables.runs(tmp_path, "tiny", 0))
+    assert len(tables.runs(tmp_path, "smoke", 0)) == 8 and not any(run.exists() for run in tables.runs(tmp_path, "smoke", 0))
     text = (tmp_path / "table.md").read_text()
     assert text.count("\n| a^n b^2n |") == 6 and "treestack reproduce algorithmic --scale tiny" in text and text == shown
     line = next(line for line in text.splitlines() if line.startswith("| a^n b^2n | Stack RNN 40+10, rounded | 100 |"))
@@ -149,9 +150,9 @@ def test_table_and_figures(tmp_path, monkeypatch):
     drawn = {path.name for path in tmp_path.iterdir()}
     assert {"length.csv", "length.svg", "length.png", "actions.svg", "actions_memorization.svg"} <= drawn
 
-    run_files.write(tmp_path / "records.zip", "algorithmic", tmp_path / "runs", tables.KEPT)
+    run_files.write(tmp_path / "records.zip", "algorithmic", tables.runs(tmp_path, "tiny", 0), tables.KEPT)
     again = tmp_path / "again"
-    run_files.restore(tmp_path / "records.zip", again / "runs")
+    run_files.restore(tmp_path / "records.zip", again / "runs", tables.KEPT)
     assert tables.reproduce(again, "tiny", 0, training=False) == text
     assert (again / "actions_memorization.svg").read_bytes() == (tmp_path / "actions_memorization.svg").read_bytes()
 

@@ -16,6 +16,7 @@ from dgl_treestack.experiments.collection import configure
 from dgl_treestack.experiments.protocols import protocols
 from dgl_treestack.experiments.reproduce import describe, missing, reproduce
 from dgl_treestack.experiments.scales import SCALES, Scale
+from dgl_treestack.processes import Interrupted
 from dgl_treestack.resources import configs
 from dgl_treestack.results import archive, metrics, run_result
 from dgl_treestack.runs.run import build_model
@@ -32,9 +33,8 @@ def tiny(tmp_path, monkeypatch):
     extras = {**SCALES["smoke"].extras, "deep": write_data(tmp_path / "deep.jsonl", 40, 9, "deep"), "usage": data["validation"]}
     extras |= {"values": data["test"], "less stack": data["test"], "train": data["train"], "certified": data["test"]}
     changes = {"schedule.epochs": 1, "model.hidden": 3, "compile": "off"}
-    monkeypatch.setitem(
-        SCALES, "tiny", Scale("a test", data, extras, (0, 1), changes, {"beyond/tree_slots": {"model.hidden": 8}})
-    )
+    own, other_data = {"beyond/tree_slots": {"model.hidden": 8}}, {"paper-labels": data}
+    monkeypatch.setitem(SCALES, "tiny", Scale("a test", data, extras, (0, 1), changes, own, other_data=other_data))
     few = {name: shortened(protocol) for name, protocol in protocols().items()}
     monkeypatch.setattr("dgl_treestack.experiments.reproduce.protocols", lambda: few)
     monkeypatch.setattr("dgl_treestack.plots.depth.MIN_EQUATIONS", 5)
@@ -45,20 +45,26 @@ def tiny(tmp_path, monkeypatch):
 class Apart:
     """In place of an experiment that has tests of its own."""
 
-    KEPT = ("answer.txt", "DONE")
+    KEPT, EXTENTS = ("answer.txt", "DONE"), {"tiny": 1}
 
     @staticmethod
-    def missing(folder, scale, seed):
-        return [] if (folder / f"runs/apart-{seed}/DONE").exists() else [f"apart-{seed}"]
+    def runs(folder, scale, seed):
+        return [folder / f"runs/apart-{seed}"]
 
     @staticmethod
     def reproduce(folder, scale, seed, jobs, training):
-        run = folder / f"runs/apart-{seed}"
+        (run,) = Apart.runs(folder, scale, seed)
         if training and not run.exists():
             run.mkdir(parents=True)
             for name in ("answer.txt", "large.bin", "DONE"):
                 (run / name).write_text(f"{scale} {jobs}")
         return f"a table of {(run / 'answer.txt').read_text()}" if run.exists() else ""
+
+
+class Stopped(Apart):
+    @staticmethod
+    def reproduce(folder, scale, seed, jobs, training):
+        raise Interrupted(15)
 
 
 def shortened(protocol):
@@ -204,7 +210,7 @@ def test_runs_in_a_file_of_records_are_not_trained_again(tiny, caplog):
     assert "another processor: Tree-LSTM (seeds 0); Tree-SMU (seeds 0)." in text
 
 
-def test_experiments_apart_are_made_again_from_their_files(tiny):
+def test_experiments_apart_are_made_again_from_their_files(tiny, monkeypatch):
     shown, again = [], tiny / "again"
     assert reproduce(["algorithmic"], "tiny", tiny / "out", train=False, show=shown.append) == 0 and shown == []
     assert reproduce(["algorithmic"], "tiny", tiny / "out", jobs=3, show=shown.append) == 0
@@ -217,6 +223,27 @@ def test_experiments_apart_are_made_again_from_their_files(tiny):
     assert shown == ["a table of tiny 3"] * 2
     assert {path.name for path in (again / "algorithmic/runs/apart-0").iterdir()} == {"answer.txt", "DONE"}
     assert (again / "algorithmic" / "records.zip").read_bytes() == file.read_bytes()
+    monkeypatch.setattr("dgl_treestack.experiments.reproduce.SEPARATE", {"algorithmic": Stopped})
+    assert reproduce(["algorithmic"], "tiny", again) == 143
+    with pytest.raises(ConfigurationError, match="Unknown scale of algorithmic 'large'"):
+        missing(["algorithmic"], "large", again)
+    assert not [name for name in missing(["all"], "large", again, from_records=[file]) if "apart" in name]
+
+
+def test_a_protocol_may_have_a_set_of_its_own(tmp_path, monkeypatch):
+    protocol = protocols()["unverified_labels"]
+    for scale, name in (("day", "data/paper-labels/train.jsonl.gz"), ("smoke", "bundled:quickstart/train")):
+        assert configure(protocol.rows[0], protocol, SCALES[scale]).data.train == (name,)
+    with pytest.raises(ConfigurationError, match="Unknown set 'paper-label'"):
+        SCALES["day"].files("paper-label")
+    monkeypatch.chdir(tmp_path)
+    for name in ("paper", "paper-labels"):
+        with pytest.raises(DataError, match=f"treestack generate {name} --output-dir data/{name}"):
+            scales.check_data(SCALES["day"], sets=["", "paper-labels"])
+        (tmp_path / "data" / name).mkdir(parents=True)
+        for kind in KINDS:
+            (tmp_path / "data" / name / f"{kind}.jsonl.gz").touch()
+    scales.check_data(SCALES["day"], sets=["", "paper-labels"])
 
 
 def test_records_that_do_not_belong_together_are_refused(tiny):

@@ -4,8 +4,10 @@ import json
 
 import pytest
 
+from dgl_treestack.errors import DivergenceError
 from dgl_treestack.language import tables
 from dgl_treestack.language.tables import CONFIGS, GRAMS, PAPER, Extent
+from dgl_treestack.processes import Interrupted
 from dgl_treestack.results import run_files
 
 
@@ -16,30 +18,48 @@ def small(monkeypatch):
 
 
 def test_the_table_has_mean_and_spread_of_the_runs(tmp_path):
-    assert len(tables.missing(tmp_path, "tiny", 5)) == 8
+    runs = tables.runs(tmp_path, "tiny", 5)
     text = tables.reproduce(tmp_path, "tiny", 5)
-    assert tables.missing(tmp_path, "tiny", 5) == [] and (tmp_path / "table.md").read_text() == text
+    assert len(runs) == 8 and all((run / "DONE").exists() for run in runs) and (tmp_path / "table.md").read_text() == text
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("| ")]
     cells_of = {row[0]: row[1:] for row in rows[2:8]}
     assert list(cells_of) == list(PAPER) == [*GRAMS, *CONFIGS]
     for label, name in CONFIGS.items():
-        results = [json.loads((tmp_path / f"runs/language-{name}-{seed}/result.json").read_text()) for seed in (5, 6)]
+        folders = [run for run in runs if run.name.startswith(f"language-{name}-")]
+        results = [json.loads((run / "result.json").read_text()) for run in folders]
         means = [sum(result[part] for result in results) / 2 for part in ("valid", "test")]
         assert [float(cell.split(" ± ")[0]) for cell in cells_of[label][1::2]] == pytest.approx(means, abs=0.06)
         assert cells_of[label][0::2][:2] == [f"{value:g}" for value in PAPER[label]] and cells_of[label][-1] == "5 6"
-    words = len((tmp_path / "runs/text/text.train.txt").read_text().split())
+    words = len((tmp_path / "text-60/text.train.txt").read_text().split())
     assert f"train {words:,}, valid" in text
-    run_files.write(tmp_path / "records.zip", "language_model", tmp_path / "runs", tables.KEPT)
-    run_files.restore(tmp_path / "records.zip", tmp_path / "again" / "runs")
+    run_files.write(tmp_path / "records.zip", "language_model", runs, tables.KEPT)
+    run_files.restore(tmp_path / "records.zip", tmp_path / "again" / "runs", tables.KEPT)
     assert tables.reproduce(tmp_path / "again", "tiny", 5, training=False) == text
 
 
 def test_without_training_finished_runs_alone_are_used(tmp_path):
     assert tables.reproduce(tmp_path, "tiny", 5, training=False) == "" and not (tmp_path / "table.md").exists()
     complete = tables.reproduce(tmp_path, "tiny", 5)
-    for seed in (5, 6):
-        (tmp_path / f"runs/language-scrn-{seed}/DONE").unlink()
-    assert len(tables.missing(tmp_path, "tiny", 5)) == 2
+    for run in (tmp_path / "runs").glob("language-scrn-*"):
+        (run / "DONE").unlink()
     partial = tables.reproduce(tmp_path, "tiny", 5, training=False)
     assert "| SCRN" in complete and "| SCRN" not in partial and "| LSTM" in partial
     assert tables.reproduce(tmp_path, "tiny", 5, jobs=2) == complete, "resumed by two processes"
+
+
+def test_a_run_that_diverges_is_left_out_and_a_stop_is_passed_on(tmp_path, monkeypatch, caplog):
+    train = tables.Run.train
+
+    def stop_or_diverge(run):
+        if "-lstm-" in run.folder.name:
+            raise DivergenceError("The entropy is nan in epoch 1. Lower learning_rate.")
+        if "-scrn-" in run.folder.name:
+            raise Interrupted(2)
+        train(run)
+
+    monkeypatch.setattr(tables.Run, "train", stop_or_diverge)
+    with pytest.raises(Interrupted):
+        tables.reproduce(tmp_path, "tiny", 5)
+    monkeypatch.setattr(tables.Run, "train", train)
+    text = tables.reproduce(tmp_path, "tiny", 5, training=False)
+    assert "The entropy is nan" in caplog.text and "| RNN" in text and "| LSTM | 120" not in text

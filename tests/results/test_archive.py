@@ -1,6 +1,7 @@
 """Files of records: what tables need survives, what does not fit is left out, damaged files are refused."""
 
 import dataclasses
+import io
 import json
 import zipfile
 
@@ -105,6 +106,19 @@ def test_damaged_files_are_refused(run, tmp_path):
     for runs in ([{}], 3, [None]):
         with zipfile.ZipFile(path, "w") as file:
             file.writestr(archive.DESCRIPTION, json.dumps({"schema": 1, "runs": runs}))
+        with pytest.raises(DataError, match="Not a complete file of records"):
+            archive.read(path)
+    archive.write(path, [run])
+    with zipfile.ZipFile(path) as file:
+        content = {name: file.read(name) for name in file.namelist()}
+    arrays = {name: np.load(io.BytesIO(array)) for name, array in content.items() if name.endswith(".npy")}
+    text = next(name for name, array in arrays.items() if array.dtype.kind == "S")
+    for changed in (arrays[text][:-1], arrays[text][None], np.array([b"\xff"] * len(arrays[text]))):
+        buffer = io.BytesIO()
+        np.save(buffer, changed)
+        with zipfile.ZipFile(path, "w") as file:
+            for name, entry in (content | {text: buffer.getvalue()}).items():
+                file.writestr(name, entry)
         with pytest.raises(DataError, match="Not a complete file of records"):
             archive.read(path)
     objects = tmp_path / "objects.npy"

@@ -52,7 +52,8 @@ class Parts(Protocol):
 
 @dataclass
 class Product:
-    """The result of a preset. files: file name -> lines in the schema of `data/README.md`, consumed once and in order.
+    """The result of a preset. files: file name -> lines in the schema of `data/README.md`, consumed once and in order;
+    of a file `.txt`, only their `text`.
     notes: entries for the manifest, also printed, such as the number of equations dropped or missing."""
 
     files: Mapping[str, Iterable[Row]]

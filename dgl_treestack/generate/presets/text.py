@@ -2,14 +2,17 @@
 
 Sentences come from a grammar, so that it is known what there is to learn:
 
-    text       documents of 8 to 30 sentences; a document has a topic, and a topic its favourite words
-    clause     subject verb, with an object, with "ke" and a clause, or with neither
-    subject    determiner, adjectives, noun, and perhaps a place or a relative clause, in which there may be others
-    agreement  determiner, adjectives and verb end according to class (of three) and number of their noun; the verb comes
-               after all that is between, so that who predicts its ending has to keep the noun in mind, or a stack of nouns
-    quotes     a clause between « and »
+    text       documents of 8 to 30 sentences; a document has a topic, and a topic has favourite words
+    sentence   perhaps a link word and a comma, a clause, perhaps : and a clause between « and », a full stop
+    clause     subject and verb, with an object, with "ke" and a clause, or with neither
+    subject    determiner, adjectives, noun, and perhaps a place or a relative clause; an object is built in the same way
+    place      a preposition and a noun, alone or built like a subject
+    relative   "qui" and a verb with what belongs to it, or "qui", a subject and its verb
+    agreement  determiner, adjectives and verb end according to the class (of three) and the number of their noun
 
-Frequencies of words fall as 1 / rank. Words that the training text has once are replaced by <unk>, everywhere.
+A verb comes after everything that belongs to its noun. A model that predicts the verb's ending has to remember the noun, or a
+stack of nouns where relative clauses are nested. A word of rank r of the language, or of a topic, is drawn with a probability
+of about 1 / r. Words that occur once in the training text, or never, are replaced by <unk> in all parts.
 """
 
 from collections import Counter
@@ -28,7 +31,7 @@ ENDINGS = {"verb": ("a", "e", "o", "an", "en", "on"), "adjective": ("i", "u", "y
 DETERMINERS = {"the": ("ta", "te", "to", "tan", "ten", "ton"), "a": ("la", "le", "lo", "lan", "len", "lon")}
 PLURAL = "r"  # of nouns
 PLACES, LINKS = ("in", "sub", "pro", "apud", "trans"), ("sed", "nam", "itaque")
-DEEPEST = 4  # clauses within clauses
+DEEPEST = 4  # levels of clauses; a sentence's clause has level 1
 _SHARD = 200  # documents
 
 Agreement = tuple[int, int]  # class and number (0 or 1) of a noun
@@ -109,7 +112,7 @@ class Writer:
 
     def phrase(self, level: int) -> tuple[list[str], Agreement, int]:
         """Return a noun with all that belongs to it, its agreement, and the deepest level in it."""
-        noun, number = self._number("noun"), int(self.rng.random() < 0.35)
+        noun, number = self._stem("noun"), int(self.rng.random() < 0.35)
         agreement, depth = (noun % CLASSES, number), level
         adjectives = [self._inflected("adjective", agreement) for _ in range(int(self.rng.geometric(0.7)) - 1)]
         determiner = DETERMINERS["the" if self.rng.random() < 0.6 else "a"][_form(agreement)]
@@ -119,7 +122,7 @@ class Writer:
             place, _, depth = (
                 self.phrase(level)
                 if self.rng.random() < 0.3
-                else ([self.lexicon.stems["noun"][self._number("noun")]], None, level)
+                else ([self.lexicon.stems["noun"][self._stem("noun")]], None, level)
             )
             words += [self._one_of(PLACES), *place]
         elif kind < 0.4 and level < DEEPEST:
@@ -131,15 +134,15 @@ class Writer:
             words += ["qui", *relative]
         return words, agreement, depth
 
-    def _number(self, kind: str) -> int:
-        """Draw the number of a stem: one of the topic's favourites, or any."""
+    def _stem(self, kind: str) -> int:
+        """Draw the index of a stem: one of the topic's favourites, or any."""
         favourites = self.favourites[kind]
         if self.rng.random() < FAVOURITE:
             return int(favourites[_rank(len(favourites), self.rng)])
         return _rank(len(self.lexicon.stems[kind]), self.rng)
 
     def _inflected(self, kind: str, agreement: Agreement) -> str:
-        return self.lexicon.stems[kind][self._number(kind)] + ENDINGS[kind][_form(agreement)]
+        return self.lexicon.stems[kind][self._stem(kind)] + ENDINGS[kind][_form(agreement)]
 
     def _one_of(self, words: Sequence[str]) -> str:
         return words[int(self.rng.integers(len(words)))]
@@ -159,15 +162,16 @@ def make_lexicon(seed: int) -> Lexicon:
     """Draw the words of the language and of its topics."""
     rng = stream(seed, "lexicon")
     syllables = [consonant + vowel for consonant in "bcdfglmnprstv" for vowel in "aeiou"]
-    used = {*PLACES, *LINKS, "ke", "qui", *DETERMINERS["the"], *DETERMINERS["a"]}
+    used = set[str]()  # no form of a word is also one of another
     stems: dict[str, list[str]] = {}
     for kind, (count, _) in SIZES.items():
         stems[kind] = []
         while len(stems[kind]) < count:
             size = int(rng.integers(2, 4))
             stem = "".join(syllables[i] for i in rng.integers(len(syllables), size=size)) + "bdklmst"[int(rng.integers(7))]
-            if stem not in used:
-                used.add(stem)
+            forms = {stem + ending for ending in ENDINGS.get(kind, ("", PLURAL))}
+            if used.isdisjoint(forms):
+                used |= forms
                 stems[kind].append(stem)
     favourites = [
         {kind: rng.choice(count, of_topic, replace=False) for kind, (count, of_topic) in SIZES.items()} for _ in range(TOPICS)

@@ -1,7 +1,8 @@
 """The generated text: its grammar checked in another way, its form, the same bytes for any number of jobs."""
 
-import itertools
+from collections import Counter
 
+import numpy as np
 import pytest
 
 from dgl_treestack.generate.presets import Options, text
@@ -22,26 +23,43 @@ def lines(folder, part):
     return [line.split() for line in (folder / f"text.{part}.txt").read_text().splitlines()]
 
 
+def forms(kind):
+    """The ending's number, from 0 to 5, of every form of a kind of word; for nouns the class and number that they ask for."""
+    stems = text.make_lexicon(1).stems[kind]
+    if kind == "noun":
+        return {stem + plural: i % 3 + 3 * bool(plural) for i, stem in enumerate(stems) for plural in ("", "r")}
+    return {stem + end: i for stem in stems for i, end in enumerate(text.ENDINGS[kind])}
+
+
 def test_determiner_adjectives_and_noun_agree(folder):
-    lexicon = text.make_lexicon(1)
-    noun_of = {stem + plural: (i % 3, bool(plural)) for i, stem in enumerate(lexicon.stems["noun"]) for plural in ("", "r")}
-    checked = 0
+    nouns, adjectives = forms("noun"), forms("adjective")
+    assert nouns.keys().isdisjoint(adjectives) and forms("verb").keys().isdisjoint(nouns | adjectives)
+    determiners = {word: i for words in text.DETERMINERS.values() for i, word in enumerate(words)}
+    counts = Counter()
     for words in lines(folder, "train"):
-        for first, second in itertools.pairwise(words):
-            for determiners in text.DETERMINERS.values():
-                if first in determiners and second in noun_of:
-                    noun_class, is_plural = noun_of[second]
-                    assert determiners.index(first) == noun_class + 3 * is_plural
-                    checked += 1
-    assert checked > 8000
+        for start in (i for i, word in enumerate(words) if word in determiners):
+            end = next(i for i in range(start + 1, len(words)) if words[i] not in adjectives)
+            if words[end] in nouns:  # not <unk>
+                endings = {determiners[words[start]], *(adjectives[word] for word in words[start + 1 : end])}
+                assert endings == {nouns[words[end]]}
+                counts[end - start - 1] += 1
+    assert counts[0] > 8000 and counts[1] > 2000 and counts[2] > 500
+
+
+def test_clauses_are_nested_up_to_the_limit_and_quotes_are_closed(folder):
+    writer = text.Writer(text.make_lexicon(1), 0, np.random.default_rng(0))
+    depths = Counter()
+    for _ in range(3000):
+        words, depth = writer.sentence()
+        depths[depth] += 1
+        assert depth <= 1 + sum(word in ("ke", "qui", "«") for word in words)
+        assert (words.count("«"), words.count("»")) in ((0, 0), (1, 1)) and words[-1] == "."
+    assert set(depths) == set(range(1, text.DEEPEST + 1))
 
 
 def test_the_last_verb_agrees_with_the_first_noun_whatever_is_between(folder):
     """Clauses of one noun, relative clauses in it that end with their own verbs, and a verb: "ta mo qui te ra vi-e la-a ."."""
-    lexicon = text.make_lexicon(1)
-    noun_of = {stem + plural: i % 3 + 3 * bool(plural) for i, stem in enumerate(lexicon.stems["noun"]) for plural in ("", "r")}
-    verb_of = {stem + end: i for stem in lexicon.stems["verb"] for i, end in enumerate(text.ENDINGS["verb"])}
-    distances = []
+    noun_of, verb_of, distances = forms("noun"), forms("verb"), []
     for words in lines(folder, "train"):
         nouns = [i for i, word in enumerate(words) if word in noun_of]
         verbs = [i for i, word in enumerate(words) if word in verb_of]
@@ -62,9 +80,11 @@ def test_the_last_verb_agrees_with_the_first_noun_whatever_is_between(folder):
 def test_a_corpus_reads_it_and_rare_words_are_unknown(folder):
     corpus = Corpus.read(folder)
     assert corpus.words[0] == "</s>" and "<unk>" in corpus.words
-    words = [word for line in lines(folder, "train") for word in line]
-    assert min(words.count(word) for word in set(words[:300]) - {"<unk>"}) >= 2
-    assert len(lines(folder, "train")) == 0.84 * 9000 and len(words) > 60_000
+    counts = Counter(word for line in lines(folder, "train") for word in line)
+    assert min(counts.values()) >= 2 and counts.total() > 60_000
+    for part in ("valid", "test"):
+        assert {word for line in lines(folder, part) for word in line} <= counts.keys()
+    assert len(lines(folder, "train")) == 0.84 * 9000
 
 
 def test_by_default_it_has_over_two_hundred_thousand_words(folder):
