@@ -49,6 +49,7 @@ _EXTRAS = {
     "values": _PAPER["test"],
 }
 _LABELS = {"paper-labels": {kind: f"data/paper-labels/{kind}.jsonl.gz" for kind in _PAPER}}
+_MILLION = {kind: f"data/paper-1m/{kind}.jsonl.gz" for kind in _PAPER}
 _LARGE = {kind: f"data/paper-130k/{kind}.jsonl.gz" for kind in ("train", "validation", "test")}
 
 # Settings of all models in a comparison. In the papers Mali's models have dropout 0.1 and batches of 50, the others neither;
@@ -82,6 +83,7 @@ SCALES = {
         own={
             "tree_transformer": {"model.hidden": 64},
             **{f"beyond/{name}": {"model.hidden": 16} for name in ("tree_slots", "tree_lstm", "tree_smu")},
+            "beyond/tree_slots-1m": {"model.hidden": 32},
         },
         left_out=("learning_rate",),  # sixty runs, of models that all run in other experiments
         other_data={"paper-labels": _BUNDLED},
@@ -93,7 +95,7 @@ SCALES = {
         (0, 1, 2, 3, 4),
         _COMMON,
         own={"beyond/tree_slots": {"batch_size": 256, "schedule.epochs": 15, "schedule.early_stopping": 0}},
-        left_out=("beyond", "values"),  # they have a scale of their own
+        left_out=("beyond", "values", "more_data"),  # they have scales of their own
         other_data=_LABELS,
     ),
     "paper": Scale(
@@ -101,7 +103,7 @@ SCALES = {
         _PAPER,
         _EXTRAS,
         (0, 1, 2),
-        left_out=("beyond", "values", "learning_rate"),
+        left_out=("beyond", "values", "more_data", "learning_rate"),
         other_data=_LABELS,
     ),
     "large": Scale(
@@ -110,6 +112,14 @@ SCALES = {
         _EXTRAS | {"train": _LARGE["train"], "values": _LARGE["test"]},
         (0, 1, 2, 3, 4),
         only=("beyond", "values"),
+        other_data=_LABELS,
+    ),
+    "million": Scale(
+        "`paper` with 1,000,000 training equations, and `deep`; for `more_data`",
+        _MILLION,
+        _EXTRAS | {"train": _MILLION["train"], "values": _MILLION["test"]},
+        (0, 1, 2),
+        only=("more_data",),
         other_data=_LABELS,
     ),
 }
@@ -121,6 +131,7 @@ def check_data(scale: Scale, extras: Iterable[str] = (), sets: Iterable[str] = (
     for name in (*files, *(scale.extras[extra] for extra in extras)):
         path = find_data(name)
         if not path.is_file():
-            preset = "paper --train-size 130000" if path.parent.name == "paper-130k" else path.parent.name
+            size = {"paper-130k": 130_000, "paper-1m": 1_000_000}.get(path.parent.name)
+            preset = f"paper --train-size {size}" if size else path.parent.name
             command = f"treestack generate {preset} --output-dir {path.parent}"
             raise DataError(f"It does not exist. Generate it with `{command}`, or use --scale smoke.", path)

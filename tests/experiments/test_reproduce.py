@@ -33,8 +33,8 @@ def tiny(tmp_path, monkeypatch):
     extras = {**SCALES["smoke"].extras, "deep": write_data(tmp_path / "deep.jsonl", 40, 9, "deep"), "usage": data["validation"]}
     extras |= {"values": data["test"], "less stack": data["test"], "train": data["train"], "certified": data["test"]}
     changes = {"schedule.epochs": 1, "model.hidden": 3, "compile": "off"}
-    own, other_data = {"beyond/tree_slots": {"model.hidden": 8}}, {"paper-labels": data}
-    monkeypatch.setitem(SCALES, "tiny", Scale("a test", data, extras, (0, 1), changes, own, other_data=other_data))
+    own = {"beyond/tree_slots": {"model.hidden": 8}, "beyond/tree_slots-1m": {"model.hidden": 32}}
+    monkeypatch.setitem(SCALES, "tiny", Scale("a test", data, extras, (0, 1), changes, own, other_data={"paper-labels": data}))
     few = {name: shortened(protocol) for name, protocol in protocols().items()}
     monkeypatch.setattr("dgl_treestack.experiments.reproduce.protocols", lambda: few)
     monkeypatch.setattr("dgl_treestack.plots.depth.MIN_EQUATIONS", 5)

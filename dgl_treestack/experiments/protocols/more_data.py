@@ -1,0 +1,27 @@
+"""More training equations: how far Tree-Slots goes, beside the best of the papers' models with the same signal."""
+
+from dgl_treestack.experiments._protocol import Column, Compared, Protocol, Row, best_epoch, tested, validation
+
+SLOTS, SMU = "beyond/tree_slots-1m", "beyond/tree_smu"
+HALF = {"data.percent": 54.43}  # 500,000 of 918,566 training equations of depth 1-7
+
+PROTOCOL = Protocol(
+    "Beyond the papers: more data",
+    "docs/beyond.md",
+    (
+        Row("Tree-Slots", SLOTS),
+        Row("Tree-Slots, 500,000", SLOTS, changes=HALF),
+        Row("Tree-SMU, values", SMU, changes={"schedule.epochs": 6}),
+    ),
+    (
+        Column("best epoch", best_epoch),
+        Column("validation", validation),
+        Column("test 1-7", tested(1, 7)),
+        Column("test 8-13", tested(8, 13)),
+        *(Column(f"deep {low}-{high}", tested(low, high, extra="deep")) for low, high in ((8, 13), (14, 19), (8, 19))),
+    ),
+    extras=("deep",),
+    compared=(Compared(8, 13), Compared(8, 19, "deep")),
+    pairs=(("Tree-Slots", "Tree-Slots, 500,000"), ("Tree-Slots", "Tree-SMU, values")),
+    unit="Epochs and per cent",
+)
