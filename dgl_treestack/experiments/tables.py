@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dgl_treestack.experiments._protocol import Compared, Protocol
+from dgl_treestack.experiments._protocol import Compared, Protocol, train
 from dgl_treestack.experiments.scales import Scale
 from dgl_treestack.results import archive, report
 from dgl_treestack.results.differences import Answers, answers, difference, holm
@@ -187,7 +187,7 @@ def markdown(
         f"{protocol.unit}, mean ± sample standard deviation over the seeds that are done. Trained on depths {low}-{high}. "
         f"Scale: {scale.summary}. {_equations(results)}"
     )
-    if "train" in titles:
+    if any(column.measure is train for column in protocol.columns):
         parts.append(_TRAIN)
     if protocol.baselines:
         parts.append(_BASELINES)
