@@ -23,7 +23,7 @@ from dgl_treestack.results import report
 
 TITLE = "Counting, memorization, addition"
 SOURCE = "Joulin & Mikolov 2015, Tables 2 and 3, Figures 2 and 3"
-KEPT = ("records.jsonl", "trace.jsonl", "DONE")
+KEPT = ("records.jsonl", "summary.json", "trace.jsonl", "DONE")
 EXTENTS = {
     "smoke": Extent(restarts=2, share=0.004, largest=6, far=(9,), repeats=1, streamed=1),
     "day": Extent(),
@@ -73,7 +73,11 @@ def reproduce(folder: Path, scale_name: str, seed: int, *, jobs: int = 1, traini
     }
     lines = [line for key, rows in rows_of_run.items() for line in _lines(*key, rows, extent)]
     atomic.write_text(folder / "table.csv", report.csv_table(lines))
-    text = _markdown(lines, extent, f"treestack reproduce algorithmic --scale {scale_name}", seed)
+    summaries = [json.loads((path / "summary.json").read_text()) for *_, path in work]
+    hours = sum(summary["seconds of one core"] for summary in summaries) / 3600
+    text = _markdown(
+        lines, extent, f"`treestack reproduce algorithmic --scale {scale_name}`, seed {seed}. {hours:.2f} CPU hours."
+    )
     atomic.write_text(folder / "table.md", text)
     traces = {name: path / "trace.jsonl" for path, (name, _) in work_of_run.items() if (path / "trace.jsonl").exists()}
     _draw(rows_of_run, traces, folder, extent)
@@ -146,7 +150,7 @@ _RECIPES = (
 )
 
 
-def _markdown(lines: Sequence[Line], extent: Extent, command: str, seed: int) -> str:
+def _markdown(lines: Sequence[Line], extent: Extent, origin: str) -> str:
     columns = ("emptied, soft", "emptied, hard", "stream, soft", "stream, hard")
     rows = [["task", "model", "paper", *columns, "restarts: worst, middle, best", "holds to n"]]
     for line in lines:
@@ -166,7 +170,7 @@ def _markdown(lines: Sequence[Line], extent: Extent, command: str, seed: int) ->
             report.markdown_table(rows),
             _CAPTION.format(extent=extent, far=", ".join(map(str, extent.far))),
             _RECIPES,
-            f"`{command}`, seed {seed}.\n",
+            f"{origin}\n",
         ]
     )
 

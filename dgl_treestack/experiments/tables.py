@@ -211,7 +211,7 @@ def markdown(
             settings.append([row.label, *(str(value(config)) for value in _SETTINGS.values()), changes])
     if settings:
         parts += ["Settings.", report.markdown_table([["row", *_SETTINGS, "further"], *settings])]
-    parts.append(f"`{command}`. {_origins(results)}")
+    parts.append(" ".join(filter(None, (f"`{command}`.", _origins(results), _cost(results)))))
     return "\n\n".join(parts) + "\n"
 
 
@@ -244,6 +244,14 @@ def _origins(results: Results) -> str:
         rows = "; ".join(f"{label} (seeds {' '.join(map(str, seeds))})" for label, seeds in seeds_of_row.items())
         texts.append(f"{origin}: {rows}.")
     return "The rows are not of one origin. " + " ".join(texts)
+
+
+def _cost(results: Results) -> str:
+    """Return a sentence on the CPU time of training; '' where it is not known of all runs."""
+    seconds = [run.cpu_seconds for runs in results.values() for run in runs if run.rows]
+    if not seconds or not all(seconds):
+        return ""
+    return f"Training took {sum(seconds) / 3600:.2f} CPU hours, with reading the data and evaluating validation and test sets."
 
 
 def _table(lines: Sequence[Line]) -> str:

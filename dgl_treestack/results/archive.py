@@ -64,6 +64,7 @@ def write(path: Path, runs: Sequence[RunResult]) -> None:
                 "rows": run.rows,
                 "values": run.values,
                 "sets": sets,
+                **({"cpu_seconds": run.cpu_seconds} if run.cpu_seconds else {}),
             }
         )
     buffer = io.BytesIO()
@@ -123,6 +124,7 @@ def _run(entry: Mapping[str, Any], array_by_digest: Mapping[str, np.ndarray], pa
         classes=tuple(entry["classes"]),
         more={name: rows for name, rows in sets.items() if name not in OWN},
         values=entry["values"],
+        cpu_seconds=entry.get("cpu_seconds", 0.0),
     )
 
 

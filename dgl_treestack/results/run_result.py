@@ -20,7 +20,8 @@ class RunResult:
     program that trained it. machine: device and torch that trained it. measured: smallest and largest value in the training
     set of the measure that the configuration groups by, unless it is the depth of whole trees. best_epoch: whose weights were
     evaluated, 0 if unknown. classes: of the language. more: records of other kinds by name, such as `blanks` of completion.
-    values: numbers that were measured on records which are not here, by title of a table's column.
+    values: numbers that were measured on records which are not here, by title of a table's column. cpu_seconds: of training, 0
+    if unknown.
     """
 
     folder: Path
@@ -37,6 +38,7 @@ class RunResult:
     classes: tuple[str, ...] = ()
     more: Mapping[str, Sequence[Record]] = field(default_factory=dict)
     values: Mapping[str, float] = field(default_factory=dict)
+    cpu_seconds: float = 0.0
 
     @property
     def trained(self) -> range:
@@ -73,6 +75,7 @@ def read(folder: Path) -> RunResult:
         measured=measured,
         best_epoch=best_epoch,
         classes=run.language.classes,
+        cpu_seconds=sum(row["cpu_seconds"] for row in run.read_times()),
     )
 
 

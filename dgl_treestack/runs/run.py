@@ -7,6 +7,7 @@ vocabulary.json     rows of the embedding table
 metrics.jsonl       one row per epoch
 records/<data>.jsonl, records/sources.json
 checkpoints/best.safetensors, last.safetensors
+times.jsonl          the CPU time of every process that trained it
 train.log            log records of the training
 DONE                written last
 
@@ -54,6 +55,7 @@ class Run:
         self.best = self.folder / "checkpoints" / "best.safetensors"
         self.last = self.folder / "checkpoints" / "last.safetensors"
         self.metrics = self.folder / "metrics.jsonl"
+        self.times = self.folder / "times.jsonl"
         self.log = self.folder / "train.log"
         self.done = self.folder / "DONE"
         self.sources = self.folder / "records" / "sources.json"
@@ -158,6 +160,16 @@ class Run:
             return [row for row in rows if row["epoch"] and row["validation_accuracy"] is not None]
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise CheckpointError(f"{self.metrics} is damaged ({error!r}). Resume the run to write it again.") from None
+
+    def read_times(self) -> list[dict[str, Any]]:
+        """Return the rows of times.jsonl, one per process that trained: `epoch` and `cpu_seconds`."""
+        if not self.times.exists():
+            return []
+        try:
+            rows = [json.loads(line) for line in self.times.read_text().splitlines()]
+            return [{"epoch": int(row["epoch"]), "cpu_seconds": float(row["cpu_seconds"])} for row in rows]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise CheckpointError(f"{self.times} is damaged ({error!r}). Delete it: only the CPU time is lost.") from None
 
     def write_records(self, data: str, rows: Iterable[Record], kind: str = "") -> Path:
         """Write the records of a data file, and its name and checksum into sources.json. Returns the path of the records.

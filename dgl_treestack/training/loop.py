@@ -7,6 +7,7 @@ All randomness is a function of seed, epoch and step, so the state of a run is i
 import gc
 import logging
 import math
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Literal
@@ -60,7 +61,7 @@ class Training:
         quiet: bool = False,
         data: DataSets | None = None,
     ):
-        self.run, self.config, self.seed = run, config, seed
+        self.run, self.config, self.seed, self.started = run, config, seed, time.process_time()
         self.log = logging.LoggerAdapter(logger, {"run": run.folder.name})
         self.device, self.quiet = torch.device(device), quiet
         self.language = run.language if run.has_description() else language.find(config.data.language)
@@ -101,6 +102,7 @@ class Training:
         recorded = run.environment if run.has_description() else {}
         self.engine = choose_engine(config, self.model, self.train_set, recorded, self.device)
         self.progress = state.load(run.last, self.model, self.optimizer) if run.last.exists() else Progress()
+        self.earlier_times = run.read_times()
 
     def _examples(self, kind: Kind, data: DataSets) -> list[Example]:
         """The labelled examples of the configured depths, from `data` or the configuration's files."""
@@ -206,8 +208,15 @@ class Training:
         return DivergenceError(f"{fault} Lower optimizer.learning_rate.{checkpoint_hint}")
 
     def save(self) -> None:
-        """Write the checkpoint that the run is resumed from."""
+        """Write the checkpoint that the run is resumed from, and the CPU time so far."""
         state.save(self.run.last, self.model, self.optimizer, self.progress)
+        self._write_times()
+
+    def _write_times(self) -> None:
+        """Write the CPU time of this process, with reading and evaluation, after those of earlier ones. Not in the metrics:
+        there a resumed run would differ from one that was never stopped."""
+        seconds = round(time.process_time() - self.started, 1)
+        atomic.write_json_lines(self.run.times, [*self.earlier_times, {"epoch": self.progress.epoch, "cpu_seconds": seconds}])
 
     def _close_epoch(self) -> None:
         """Validate, keep the best weights, adjust the learning rate, save, log."""
@@ -254,6 +263,7 @@ class Training:
             watch.check()
             rows = evaluation.evaluate(self.run, name, engine=self.config.engine)
             self.log.info("%s on %s: accuracy %.1f %%", self.run.folder.name, name, records.accuracy(rows))
+        self._write_times()
         atomic.write_text(self.run.done, f"best epoch {self.progress.best_epoch}\n")
 
 

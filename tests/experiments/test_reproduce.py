@@ -122,6 +122,9 @@ def test_a_protocol_ends_in_a_table_and_a_figure(tiny):
     assert (pair["first"], pair["second"], pair["depths"], pair["seeds"]) == ("Tree-SMU", "Tree-LSTM", "1-4", "2")
     assert int(pair["records"]) == tested and "| Tree-SMU | Tree-LSTM |" in text
     assert "treestack reproduce localism --scale tiny" in text and text in shown
+    trained = [run_result.read(folder) for folder in (output / "runs").glob("*")]
+    hours = sum(run.cpu_seconds for run in trained if run.config.data.min_depth > 1) / 3600
+    assert f"Training took {hours:.2f} CPU hours" in text
 
     assert reproduce(["localism"], "tiny", output, seeds=[0, 1, 7], train=False) == 0
     assert rows_of(output / "localism" / "table.csv")[0]["seeds"] == "0 1", "seed 7 is not there and was not made"

@@ -17,6 +17,7 @@ from small_runs import small_config, write_data
 from dgl_treestack.data import formats, records
 from dgl_treestack.errors import CheckpointError, ConfigurationError, DivergenceError, TreestackError
 from dgl_treestack.processes import Interrupted
+from dgl_treestack.results import run_result
 from dgl_treestack.runs import configuration, evaluation
 from dgl_treestack.runs.run import Run, read_weights, write_weights
 from dgl_treestack.training import loop
@@ -47,6 +48,7 @@ def test_a_run_leaves_its_files(tmp_path):
         "environment.json",
         "vocabulary.json",
         "metrics.jsonl",
+        "times.jsonl",
         "train.log",
         "DONE",
         "checkpoints/best.safetensors",
@@ -65,6 +67,19 @@ def test_a_run_leaves_its_files(tmp_path):
     rows = records.read(run.folder / "records" / "test.jsonl")
     assert [row["id"] for row in rows] == [f"test{i}" for i in range(160)]
     assert {row["split"] for row in rows} == {"test"}
+
+
+def test_cpu_time_is_added_up_over_processes(tmp_path):
+    run = start(small_config(tmp_path), 3, tmp_path, quiet=True)
+    (times,) = run.read_times()
+    assert times["epoch"] == 3 and 0 < times["cpu_seconds"] < 60
+    run.done.unlink()
+    again = start(small_config(tmp_path), 3, tmp_path, quiet=True, resume=True)
+    assert [row["epoch"] for row in again.read_times()] == [3, 3] and again.read_times()[0] == times
+    assert run_result.read(run.folder).cpu_seconds == sum(row["cpu_seconds"] for row in again.read_times())
+    run.times.write_text("3")
+    with pytest.raises(CheckpointError, match="only the CPU time is lost"):
+        run.read_times()
 
 
 def test_best_weights_are_those_of_the_best_validation_epoch(tmp_path):
