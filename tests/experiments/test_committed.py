@@ -1,5 +1,6 @@
-"""Committed tables are what their committed records give, to the last byte."""
+"""Committed tables are what their committed records give, to the last byte: the smallest, or all with TREESTACK_TABLES=all."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -8,24 +9,14 @@ from dgl_treestack.experiments.reproduce import reproduce
 
 FIGURES = Path(__file__).parents[2] / "figures"
 FILES = sorted(FIGURES.glob("*/*/records.zip"), key=lambda path: path.stat().st_size)
+CHOSEN = FILES if os.environ.get("TREESTACK_TABLES") == "all" else FILES[:1]
 
 
 def test_there_are_records():
     assert FILES and all(path.stat().st_size < 3e6 for path in FILES)
 
 
-# the smallest one is made again in every run of the suite, if it is small
-@pytest.mark.parametrize(
-    "records",
-    [
-        pytest.param(
-            path,
-            id=f"{path.parts[-3]}-{path.parts[-2]}",
-            marks=[] if i == 0 and path.stat().st_size < 5e5 else pytest.mark.slow,
-        )
-        for i, path in enumerate(FILES)
-    ],
-)
+@pytest.mark.parametrize("records", CHOSEN, ids=lambda path: "-".join(path.parts[-3:-1]))
 def test_a_table_is_made_again_from_its_records(records, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # no data, no runs
     scale, name = records.parts[-3:-1]
