@@ -26,6 +26,7 @@ PROTOCOL = Protocol(
     unit="Epochs and per cent",
     note="Trained and tested on the set `paper-labels` (at scale `smoke` on the bundled equations): made as the papers make "
     "their equations, true ones derived and false ones a mutation away from those, with labels that nobody verified. "
-    "Certified: the test set of `paper`, in which true and false equations are balanced in counts",
+    "Certified: the test set of `paper`, in which true and false equations are balanced in counts; 13 of its 3,394 equations "
+    "of depth 1-7, and none deeper, are also in the training set",
     baselines=True,
 )
