@@ -39,10 +39,8 @@ PAPER: Mapping[str, Sequence[float]] = {
 }
 COUNTING = ("anbn", "anbncn", "anbncndn", "anb2n", "anbmcnm")
 SHOWN_BY_LENGTH = ("memorization", "addition")  # Figure 2
-TRACED = {
-    "anb2n": "actions",
-    "memorization": "actions_memorization",
-}  # task -> figure: Table 3; memorization stands in for Figure 3
+# Task -> figure of a net's actions: Table 3, and memorization in place of Figure 3.
+TRACED = {"anb2n": "actions", "memorization": "actions_memorization"}
 _SPREAD: Mapping[str, Callable[[list[float]], float]] = {"worst": min, "middle": statistics.median, "best": max}
 Line = dict[str, Any]
 
@@ -75,9 +73,8 @@ def reproduce(folder: Path, scale_name: str, seed: int, *, jobs: int = 1, traini
     atomic.write_text(folder / "table.csv", report.csv_table(lines))
     summaries = [json.loads((path / "summary.json").read_text()) for *_, path in work]
     hours = sum(summary["seconds of one core"] for summary in summaries) / 3600
-    text = _markdown(
-        lines, extent, f"`treestack reproduce algorithmic --scale {scale_name}`, seed {seed}. {hours:.2f} CPU hours."
-    )
+    origin = f"`treestack reproduce algorithmic --scale {scale_name}`, seed {seed}. Training took {hours:.2f} CPU hours."
+    text = _markdown(lines, extent, origin)
     atomic.write_text(folder / "table.md", text)
     traces = {name: path / "trace.jsonl" for path, (name, _) in work_of_run.items() if (path / "trace.jsonl").exists()}
     _draw(rows_of_run, traces, folder, extent)
@@ -180,9 +177,8 @@ def _draw(
 ) -> None:
     """Draw accuracy against length (Figure 2), and the actions of nets (Table 3, Figure 3).
 
-    Figure 3 is of addition, which is not learned here; ours is of memorization. traces: files by task.
-
-    A curve has the per cent of sequences of a size on which the chosen restart is right, before rounding, from empty memories.
+    Figure 3 is of addition, which is not learned here; ours is of memorization. A curve has the per cent of
+    sequences of a size on which the chosen restart is right, before rounding, from empty memories. traces: files by task.
     """
     curves: dict[str, dict[str, dict[int, float]]] = {}
     for (name, label), rows in rows_of_run.items():

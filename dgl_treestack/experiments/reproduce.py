@@ -98,9 +98,10 @@ def missing(
     _, scale, planned = _plan(names, scale_name, seeds, check=not from_records)
     run_names = runs.missing(planned, output_dir / "runs", given=collection.read_records(_of_equations(from_records)))
     for name, experiment in _separate(names, scale_name, scale).items():
-        given = {run for path in from_records if run_files.experiment_of(path) == name for run in run_files.runs_in(path)}
+        files = [path for path in from_records if run_files.experiment_of(path) == name]
+        archived_names = {run_name for path in files for run_name in run_files.runs_in(path)}
         all_runs = experiment.runs(output_dir / name, scale_name, scale.seeds[0])
-        run_names += [run.name for run in all_runs if run.name not in given and not (run / "DONE").exists()]
+        run_names += [run.name for run in all_runs if run.name not in archived_names and not (run / "DONE").exists()]
     return run_names
 
 

@@ -142,9 +142,8 @@ def _tested(pairs: Sequence[tuple[str, str]], answers_of: AnswersOf) -> list[Lin
         gap = difference(answers_of[first], answers_of[second], np.random.default_rng(0))
         interval = "{:.1f} to {:.1f}".format(*gap.interval) if gap.interval else None
         of_equations = {"p, equations": gap.equations, "permuted": f"{gap.groups:,} {gap.permuted}"}
-        lines.append(
-            {"model": second, "points": round(gap.points, 6), "interval": interval, "p, seeds": gap.seeds, **of_equations}
-        )
+        of_seeds = {"points": round(gap.points, 6), "interval": interval, "p, seeds": gap.seeds}
+        lines.append({"model": second, **of_seeds, **of_equations})
     for title in ("p, seeds", "p, equations"):
         of_title = [line for line in lines if line[title] is not None]
         for line, p_value in zip(of_title, holm([line[title] for line in of_title]), strict=True):

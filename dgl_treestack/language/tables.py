@@ -76,13 +76,15 @@ def reproduce(folder: Path, scale_name: str, seed: int, *, jobs: int = 1, traini
     extent = EXTENTS[scale_name]
     planned = _plan(folder, extent, seed)
     if not training and not any((run / "DONE").exists() for *_, run in planned):
-        return ""
+        return ""  # without making the text
     data = folder / f"text-{extent.sentences}"
     notes = produce("text", Options(text.PRESET.seed, equations=extent.sentences), data)["notes"]
     corpus = Corpus.read(data)
     if training:
         _train([plan for plan in planned if not (plan[-1] / "DONE").exists()], corpus, data, jobs)
     finished = [plan for plan in planned if (plan[-1] / "DONE").exists()]
+    if not finished:
+        return ""
     by_label: dict[str, dict[int, Mapping[str, float]]] = {label: {0: row} for label, row in ngram_perplexities(corpus)}
     for label, _, number, run in finished:
         by_label.setdefault(label, {})[number] = json.loads((run / "result.json").read_text())

@@ -9,7 +9,7 @@ from dgl_treestack.errors import DataError
 from dgl_treestack.results import run_files
 
 KEPT = ("records.jsonl", "DONE", "trace.jsonl")
-OUTSIDE = ("../DONE", "/tmp/DONE", "a/../../DONE", "a/b/DONE", "DONE", ".a/DONE", "a/.DONE", "a\\DONE", "a/text.txt")
+OUTSIDE = ("../DONE", "/a/DONE", "a/../../DONE", "a/b/DONE", "DONE", ".a/DONE", "a/.DONE", "a\\DONE", "a/text.txt")
 
 
 @pytest.fixture
