@@ -10,14 +10,13 @@ A comment before a block says what else becomes of it:
 """
 
 import itertools
-import os
 import re
 import shlex
 import subprocess
-import sys
 from pathlib import Path
 from typing import NamedTuple
 
+import programs
 import pytest
 
 from dgl_treestack.cli import main
@@ -72,10 +71,8 @@ def name(page):
     return str(page.relative_to(ROOT))
 
 
-def in_subprocess(command, folder):
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "MPLBACKEND": "agg", "DGL_DOWNLOAD_DIR": str(folder)}
-    result = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment, timeout=300)
-    assert result.returncode == 0, f"{command}\n{result.stdout}\n{result.stderr}"
+def output_of(result):
+    assert result.returncode == 0, f"{result.args}\n{result.stdout}\n{result.stderr}"
     return result.stdout
 
 
@@ -102,11 +99,12 @@ def test_a_page(page, tmp_path, monkeypatch, capsys):
     for language, group in itertools.groupby(blocks(page), lambda block: block.language if is_run(block) else block.mark):
         if language == "python":
             Path("page.py").write_text("\n".join(block.text for block in group))
-            printed += in_subprocess([sys.executable, "page.py"], tmp_path)
+            printed += output_of(programs.run(tmp_path / "page.py", [], tmp_path))
         elif language == "bash":
             for command in (shlex.split(line, comments=True) for block in group for line in block.text.splitlines()):
                 if command[0] == "make":
-                    in_subprocess(["make", "--dry-run", "--directory", str(ROOT), *command[1:]], tmp_path)
+                    dry_run = ["make", "--dry-run", "--directory", str(ROOT), *command[1:]]
+                    output_of(subprocess.run(dry_run, capture_output=True, text=True))
                 else:
                     call(command, capsys)
         elif language == "file":

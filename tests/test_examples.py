@@ -3,11 +3,10 @@
 import ast
 import importlib
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import nbformat
+import programs
 import pytest
 from nbclient import NotebookClient
 
@@ -27,9 +26,7 @@ SCRIPTS = {
 
 
 def run(name, arguments, folder):
-    settings = {**os.environ, "OMP_NUM_THREADS": "1", "MPLBACKEND": "agg", "DGL_DOWNLOAD_DIR": str(folder)}
-    command = [sys.executable, str(EXAMPLES / name), *arguments]
-    result = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=settings, timeout=240)
+    result = programs.run(EXAMPLES / name, arguments, folder)
     assert result.returncode == 0, result.stdout + result.stderr
     return result.stdout
 

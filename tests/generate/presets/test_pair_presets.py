@@ -25,7 +25,7 @@ def folders(tmp_path_factory):
     root = tmp_path_factory.mktemp("presets")
     produce("paper", Options(seed=1, equations=EQUATIONS), root / "paper")
     produce("paper", Options(seed=1, equations=EQUATIONS, train_size=MORE), root / "more")
-    produce("deep", Options(seed=2, equations=600), root / "deep")
+    produce("deep", Options(seed=2, equations=400), root / "deep")
     return root
 
 

@@ -1,0 +1,43 @@
+"""Programs in processes of their own that need not load the libraries: forked from a process that has them."""
+
+import multiprocessing
+import os
+import runpy
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+LIBRARIES = ["torch", "dgl_treestack._dgl", "sympy", "matplotlib.pyplot", "networkx", "tyro", "dgl_treestack"]
+
+
+def run(program, arguments, folder):
+    """Run a script, given by its path, or a module, by its name, in a folder; return what `subprocess.run` returns."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(LIBRARIES)
+    with tempfile.TemporaryDirectory() as outputs:
+        texts = [Path(outputs) / name for name in ("stdout", "stderr")]
+        command = [str(program), *map(str, arguments)]
+        process = context.Process(target=_main, args=(isinstance(program, Path), command, str(folder), texts))
+        process.start()
+        process.join(300)
+        if process.exitcode is None:
+            process.kill()
+            process.join()
+        return subprocess.CompletedProcess(command, process.exitcode, *(text.read_text() for text in texts))
+
+
+def _main(is_script, command, folder, texts):
+    for descriptor, text in enumerate(texts, 1):
+        os.dup2(os.open(text, os.O_WRONLY | os.O_CREAT), descriptor)
+    os.chdir(folder)
+    os.environ.update({"OMP_NUM_THREADS": "1", "MPLBACKEND": "agg", "DGL_DOWNLOAD_DIR": folder})
+    sys.argv = command
+    try:
+        if is_script:
+            sys.path.insert(0, str(Path(command[0]).parent))
+            runpy.run_path(command[0], run_name="__main__")
+        else:
+            runpy.run_module(command[0], run_name="__main__", alter_sys=True)
+    finally:
+        sys.stdout.flush()
