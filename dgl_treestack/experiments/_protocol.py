@@ -61,10 +61,10 @@ class Protocol:
 
     source: paper and table. data: the name of a set of `Scale.other_data`, the scale's own by default. depths: (lowest,
     highest) of training and validation. extras: names in `_extras.EXTRAS` of the records that are needed besides those of the
-    test set. figures: their names. drawn: labels of the rows in the figures, all when empty. compared: sets of equations on
-    which models are tested for a difference. pairs: labels of rows whose difference is the question of the experiment, whether
-    the first is better. seeds: how many of the scale's seeds are enough, all by default. unit: of the columns. note: what a
-    reader has to know about the paper's numbers and ours. baselines: whether `experiments.baselines` are rows too.
+    test set. figures: name -> labels of the rows that it shows, all when empty. compared: sets of equations on which models
+    are tested for a difference. pairs: labels of rows whose difference is the question of the experiment, whether the first
+    is better. seeds: how many of the scale's seeds are enough, all by default. unit: of the columns. note: what a reader has
+    to know about the paper's numbers and ours. baselines: whether `experiments.baselines` are rows too.
     paper_majority: the paper's numbers for the majority class, by title of column.
     """
 
@@ -74,8 +74,7 @@ class Protocol:
     columns: Sequence[Column]
     depths: tuple[int, int] = (1, 7)
     extras: Sequence[str] = ()
-    figures: Sequence[str] = ("depth",)
-    drawn: Sequence[str] = ()
+    figures: Mapping[str, Sequence[str]] = field(default_factory=lambda: {"depth": ()})
     compared: Sequence[Compared] = (Compared(8, 13),)
     pairs: Sequence[tuple[str, str]] = ()
     seeds: int | None = None

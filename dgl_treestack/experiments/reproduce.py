@@ -166,10 +166,10 @@ def _write_results(folder: Path, protocol: Protocol, scale: Scale, command: str,
     if pairs:
         atomic.write_text(folder / page.PAIRS, report.csv_table(pairs))
     archive.write(folder / RECORDS, [run for group in (results | without_network).values() for run in group])
-    drawn = {label: group for label, group in results.items() if group and label in (protocol.drawn or results)}
-    complete = all(name in run.more for group in drawn.values() for run in group for name in protocol.extras)
-    if not complete:
-        logger.warning("%s: no figures, because the files of records have not all that they show", folder.name)
-    for figure in protocol.figures if drawn and complete else ():
-        plots.draw_groups(figure, drawn, folder / figure)
+    for figure, labels in protocol.figures.items():
+        drawn = {label: group for label, group in results.items() if group and label in (labels or results)}
+        if not all(name in run.more for group in drawn.values() for run in group for name in protocol.extras):
+            logger.warning("%s: no figure %s, because the files of records have not all that it shows", folder.name, figure)
+        elif drawn:
+            plots.draw_groups(figure, drawn, folder / figure)
     return text

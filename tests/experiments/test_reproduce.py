@@ -71,7 +71,12 @@ def shortened(protocol):
     common = [row for row in protocol.rows if row.label in ("Tree-LSTM", "Tree-SMU")]
     cells = ("tree_rnn", "tree_lstm", "tree_smu", "mtree_lstm", "beyond")  # encoders cannot read the numbers of these data
     rows = common if len(common) == 2 else [row for row in protocol.rows if row.config.startswith(cells)][:2]
-    return dataclasses.replace(protocol, rows=rows, drawn=(), depths=(3, 4) if protocol.depths[0] > 1 else protocol.depths)
+    return dataclasses.replace(
+        protocol,
+        rows=rows,
+        figures=dict.fromkeys(protocol.figures, ()),
+        depths=(3, 4) if protocol.depths[0] > 1 else protocol.depths,
+    )
 
 
 def rows_of(path):
@@ -290,7 +295,8 @@ def test_every_row_is_a_configuration_and_the_papers_numbers_have_a_column(name)
             assert config.data.depths == range(protocol.depths[0], protocol.depths[1] + 1)
             assert build_model(config.model).heads
     assert {label for pair in protocol.pairs for label in pair} <= {row.label for row in protocol.rows}
-    assert set(protocol.drawn) <= {row.label for row in protocol.rows} and protocol.source in describe()
+    assert {label for labels in protocol.figures.values() for label in labels} <= {row.label for row in protocol.rows}
+    assert protocol.source in describe()
     assert tables.compare(protocol, {row.label: [] for row in protocol.rows})
 
 

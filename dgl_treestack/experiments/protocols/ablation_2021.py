@@ -138,6 +138,6 @@ PROTOCOL = Protocol(
     ),
     paper_majority={"train 1-7 accuracy": 58.12, "validation accuracy": 56.67, "test 8-13 accuracy": 51.71},
     baselines=True,
-    drawn=("Tree-SMU", "MI-Tree-LSTM", "MTree-LSTM", "MI-Tree-LSTM+stack", "M-Tree-LSTM+stack"),
     seeds=3,
+    figures={"depth": ("Tree-SMU", "MI-Tree-LSTM", "MTree-LSTM", "MI-Tree-LSTM+stack", "M-Tree-LSTM+stack")},
 )

@@ -46,5 +46,5 @@ PROTOCOL = Protocol(
         ("Tree-LSTM, values", "Tree-LSTM"),
         ("no signal", "Tree-SMU"),
     ),
-    drawn=("Tree-Slots", "no signal", "Tree-LSTM, values", "Tree-LSTM", "Tree-SMU, values", "Tree-SMU"),
+    figures={"depth": ("Tree-Slots", "no signal", "Tree-LSTM, values", "Tree-LSTM", "Tree-SMU, values", "Tree-SMU")},
 )

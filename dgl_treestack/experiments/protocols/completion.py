@@ -13,8 +13,7 @@ PROTOCOL = Protocol(
         Column("deep, collapse top-5", filled("collapse", 5, "deep blanks")),
     ),
     extras=("blanks", "deep blanks"),
-    figures=("completion",),
-    drawn=MAIN,
+    figures={"completion": MAIN},
     note="Blanks of depth 0-2 (the paper of 2020 has 1-2, its files 0-1), and of depth 1-13 with a thousand candidates each "
     "(deep) as in 2021. Differences are those of class top-1. " + SAME,
     compared=(Compared(1, 19, "blanks", "blanks"), Compared(1, 19, "deep blanks", "blanks")),

@@ -19,7 +19,7 @@ PROTOCOL = Protocol(
         Row(label, config, {"best epoch": (epoch, None), "validation": accuracy}) for label, config, epoch, accuracy in PAPER
     ),
     (Column("best epoch", best_epoch), Column("validation", validation)),
-    figures=("epochs",),
+    figures={"epochs": ()},
     note="The paper's accuracy of Tree-SMU equals that of Tree-SMU without no-op in its Table 2",
     unit="Epochs and per cent",
     seeds=3,

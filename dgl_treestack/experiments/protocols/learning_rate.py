@@ -16,7 +16,7 @@ PROTOCOL = Protocol(
         for rate in RATES
     ),
     (Column("best epoch", best_epoch), Column("validation", validation)),
-    figures=(),
+    figures={},
     compared=(),
     unit="Epochs and per cent",
     seeds=1,

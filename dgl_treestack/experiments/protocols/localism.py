@@ -24,7 +24,7 @@ PROTOCOL = Protocol(
         ("MTree-LSTM", "Tree-LSTM"),
         ("M-Tree-LSTM+stack", "MTree-LSTM"),
     ),
-    drawn=MAIN,
     paper_majority={"train": 55.08, "validation": 56.45, "test 1-4": 60.88},
     baselines=True,
+    figures={"depth": MAIN},
 )

@@ -58,6 +58,6 @@ PROTOCOL = Protocol(
     paper_majority={"train 1-7 accuracy": 58.12, "validation accuracy": 56.67, "test 8-19 accuracy": 51.71},
     compared=(Compared(8, 13), Compared(8, 19, "deep")),
     pairs=PAIRS,
-    drawn=("LSTM", "Transformer", *MAIN),
     baselines=True,
+    figures={"depth": ("LSTM", "Transformer", *MAIN)},
 )

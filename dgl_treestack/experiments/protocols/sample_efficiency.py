@@ -10,6 +10,9 @@ PROTOCOL = Protocol(
     "Arabshahi 2019, Figure 6, and Arabshahi 2020, Figure 3b, which print no numbers",
     tuple(Row(f"{label}, {share} %", name, {}, {"data.percent": float(share)}) for label, name in MODELS for share in SHARES),
     (Column("validation", validation), Column("test 1-7", tested(1, 7)), Column("test 8-13", tested(8, 13))),
-    figures=("learning_curve",),
+    figures={
+        "learning_curve": (),
+        "depth": ("Tree-LSTM, 50 %", "Tree-LSTM, 100 %", "Tree-SMU, 50 %", "Tree-SMU, 90 %", "Tree-SMU, 100 %"),  # Figure 3b
+    },
     seeds=3,
 )

@@ -39,7 +39,7 @@ PROTOCOL = Protocol(
     ),
     extras=("usage", "less stack"),
     pairs=tuple((f"Tree-SMU, {size} rows", "Tree-SMU, 1 rows") for size in SIZES[1:]),
-    figures=("depth", "usage", "kept"),
+    figures={"depth": (), "usage": (), "kept": ()},
     note="Rows in use: those whose norm is above 0.001, on validation equations; the paper does not say over which nodes it "
     "averages: here, over the operators of both sides. A push gate above a thousandth or so moves every row down, so that ours "
     "is close to the mean of min(height of a node, rows of the stack): it describes trees, not what a model does. The paper's "

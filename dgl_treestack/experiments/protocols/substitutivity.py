@@ -13,8 +13,7 @@ PROTOCOL = Protocol(
         Column("silhouette", clustered("silhouette", 100)),
     ),
     extras=("expressions",),
-    figures=("substitutivity",),
-    drawn=("Tree-RNN, two layers", "Tree-LSTM", "Tree-SMU"),
+    figures={"substitutivity": ("Tree-RNN, two layers", "Tree-LSTM", "Tree-SMU")},
     note="Expressions of depth 1-3 in value classes of five or more. Neighbour: per cent whose nearest neighbour by cosine has "
     "the same value; chance: if neighbours were drawn at random; silhouette: by cosine, from -100 to 100. " + SAME,
     compared=(),

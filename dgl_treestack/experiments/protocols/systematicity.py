@@ -26,7 +26,7 @@ PROTOCOL = Protocol(
     "Table 4 gives as validation what its Table 1 gives as this test. " + SAME,
     compared=(Compared(1, 7), Compared(1, 7, "deep")),
     pairs=PAIRS,
-    drawn=("LSTM", "Transformer", *MAIN),
     paper_majority={"train 1-7 accuracy": 58.12, "validation accuracy": 56.67, "test 1-7 accuracy": 60.40},
     baselines=True,
+    figures={"depth": ("LSTM", "Transformer", *MAIN)},
 )

@@ -16,7 +16,7 @@ PROTOCOL = Protocol(
         *(Column(f"correlation, height {height}", read_out(height, 1)) for height in HEIGHTS),
     ),
     extras=("values",),
-    figures=("values",),
+    figures={"values": ()},
     unit="Per cent, hundredths of asinh of a value, and correlation times 100",
     note="Subtrees of the test set, at most 400 of a height; the network of the value signal reads their states",
 )
