@@ -215,7 +215,7 @@ class Training:
     def _write_times(self) -> None:
         """Write the CPU time of this process, with reading and evaluation, after those of earlier ones. Not in the metrics:
         there a resumed run would differ from one that was never stopped."""
-        seconds = round(time.process_time() - self.started, 1)
+        seconds = round(time.process_time() - self.started, 3)
         atomic.write_json_lines(self.run.times, [*self.earlier_times, {"epoch": self.progress.epoch, "cpu_seconds": seconds}])
 
     def _close_epoch(self) -> None:
