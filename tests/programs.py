@@ -8,6 +8,9 @@ import sys
 import tempfile
 from pathlib import Path
 
+import matplotlib
+import torch
+
 LIBRARIES = ["torch", "dgl_treestack._dgl", "sympy", "matplotlib.pyplot", "networkx", "tyro", "dgl_treestack"]
 
 
@@ -31,7 +34,9 @@ def _main(is_script, command, folder, texts):
     for descriptor, text in enumerate(texts, 1):
         os.dup2(os.open(text, os.O_WRONLY | os.O_CREAT), descriptor)
     os.chdir(folder)
-    os.environ.update({"OMP_NUM_THREADS": "1", "MPLBACKEND": "agg", "DGL_DOWNLOAD_DIR": folder})
+    torch.set_num_threads(1)  # the libraries are loaded, and read no environment variables any more
+    matplotlib.use("agg")
+    os.environ["DGL_DOWNLOAD_DIR"] = folder
     sys.argv = command
     try:
         if is_script:

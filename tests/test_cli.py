@@ -81,6 +81,8 @@ def test_the_packages_model_answers_without_training(tmp_path, call):
     verdict = treestack("verify", "sin(x)**2 + cos(x)**2 = 1", folder=tmp_path)
     assert "filler" in text and "certified equations of depth 1-7" in text and "certified equations" in verdict
     assert len(answers) == 10 and {answer["verdict"] for answer in answers} >= {"refuted"}
+    call("complete", "bundled:quickstart/blanks", "--output", "ranks.jsonl", folder=tmp_path)
+    assert len(records.read(tmp_path / "ranks.jsonl")) == 72
     assert "one is asked for" in call("complete", "x = x", folder=tmp_path, code=2)
     assert "--top 0 shows nothing" in call("complete", "_ = x", "--top", 0, folder=tmp_path, code=2)
 

@@ -221,8 +221,9 @@ def test_a_step_row_by_row_has_the_numbers_of_the_step(name, form):
 
 
 @needs_compiler
-def test_the_steps_of_one_cell_row_by_row():
-    assert_same_row_by_row("tree_smu", "nary")
+@pytest.mark.parametrize("name", ["tree_smu", "mi_tree_lstm", "tree_rnn_stack_top2"])
+def test_some_steps_row_by_row(name):
+    assert_same_row_by_row(name, "nary")
 
 
 def assert_same_row_by_row(name, form):
@@ -230,7 +231,7 @@ def assert_same_row_by_row(name, form):
         return
     library.native()
     cell = make(name, form=form)
-    for arity in (1, 2) if form == "nary" else (2,):  # the sum over one child is that child
+    for arity in (1, 2):
         step = TracedStep(cell, Form(arity, False, ()), torch.float64, torch.device("cpu"))
         for backward in (False, True):
             examples, _ = step.examples(backward=backward)
