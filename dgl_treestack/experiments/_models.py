@@ -34,6 +34,15 @@ TREE_MODELS = {
     "Tree-Slots": "beyond/tree_slots",  # ours, in none of the papers
 }
 ALL_MODELS = {**SEQUENCE_MODELS, **TREE_MODELS}
+FIRST_ORDER = {  # Mali's cells without the second-order terms
+    f"{label}, first order": name
+    for label, name in (
+        ("MTree-LSTM", "mtree_lstm_first_order-searched"),
+        ("MI-Tree-LSTM", "mi_tree_lstm_first_order-searched"),
+        ("MI-Tree-LSTM+stack", "mi_tree_lstm_stack_first_order-searched"),
+        ("M-Tree-LSTM+stack", "mtree_lstm_stack_first_order-searched"),
+    )
+}
 SAME = "Tree-SMU is Tree-LSTM+stack+normalize+no-op with two rows of stack in place of five"
 MAIN = ("Tree-RNN, two layers", "Tree-LSTM", "Tree-SMU", "MI-Tree-LSTM+stack", "M-Tree-LSTM+stack")  # drawn in figures
 PAIRS = (  # what productivity and systematicity ask: is the first more accurate?

@@ -58,7 +58,7 @@ _COMMON = {
     "model.dropout": 0.0,
     "batch_size": 32,
     "schedule.epochs": 60,
-    "schedule.early_stopping": 5,
+    "schedule.early_stopping": 15,  # epochs; with 5, models that start slowly may stop before they learn
     "schedule.plateau": 0,
     "optimizer.weight_decay": 1e-5,
 }

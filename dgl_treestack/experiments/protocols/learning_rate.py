@@ -1,9 +1,12 @@
 """The learning rate of every model, on validation, from one list for all."""
 
-from dgl_treestack.experiments._models import ALL_MODELS
+from collections.abc import Mapping, Sequence
+
+from dgl_treestack.experiments._models import ALL_MODELS, FIRST_ORDER
 from dgl_treestack.experiments._protocol import Column, Protocol, Row, best_epoch, validation
 
 RATES = (3e-4, 1e-3, 3e-3)
+FURTHER: Mapping[str, Sequence[float]] = {}  # label -> rates beyond an end of the list, where that end is the best
 OURS = "Tree-Slots"  # has settings of its own, see docs/beyond.md
 
 PROTOCOL = Protocol(
@@ -11,9 +14,9 @@ PROTOCOL = Protocol(
     "settings of the other experiments",
     tuple(
         Row(f"{label}, {rate:g}", config, changes={"optimizer.learning_rate": rate})
-        for label, config in ALL_MODELS.items()
+        for label, config in {**ALL_MODELS, **FIRST_ORDER}.items()
         if label != OURS
-        for rate in RATES
+        for rate in sorted({*RATES, *FURTHER.get(label, ())})
     ),
     (Column("best epoch", best_epoch), Column("validation", validation)),
     figures={},
