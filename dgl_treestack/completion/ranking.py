@@ -16,12 +16,13 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Ranks:
-    """Ranks from 1 on; class_ is `class`. best: index of the candidate with the highest score."""
+    """Ranks from 1 on; class_ is `class`. best: index of the candidate with the highest score. chance: share that is right."""
 
     raw: int
     class_: int
     collapse: int
     best: int
+    chance: float
 
 
 def rank(
@@ -39,4 +40,4 @@ def rank(
     is_right = [classes[i] in right for i in order]
     first = is_right.index(True)
     wrong_before = {classes[i] for i in order[:first]}
-    return Ranks(order.index(truth) + 1, first + 1, len(wrong_before) + 1, order[0])
+    return Ranks(order.index(truth) + 1, first + 1, len(wrong_before) + 1, order[0], sum(is_right) / len(is_right))

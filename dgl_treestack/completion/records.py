@@ -1,5 +1,6 @@
 """Records of completion, one per blank, and the shares of blanks within a rank."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -47,14 +48,19 @@ def fill(model: Model, groups: Sequence[Group], *, engine: str = "levels", quiet
         for candidates, group in groups:
             blanks = [question.blank for question in group]
             rows = scores(model, blanks, candidates.expressions, engine=engine)
+            ((frequent, _),) = Counter(name for question in group for name in sorted(question.right)).most_common(1)
             for question, row in zip(group, rows, strict=True):
-                record_by_index[question.index] = _record(question, candidates, row)
+                record_by_index[question.index] = _record(question, candidates, row, frequent)
                 bar.update()
     return [record_by_index[index] for index in sorted(record_by_index)]
 
 
-def _record(question: Question, candidates: Candidates, candidate_scores: np.ndarray) -> Record:
-    """Return the record of a blank. `correct`: whether the best candidate is right. `blank_depth`: of the truth."""
+def _record(question: Question, candidates: Candidates, candidate_scores: np.ndarray, frequent: str) -> Record:
+    """Return the record of a blank.
+
+    `correct`: whether the best candidate is right. `blank_depth`: of the truth. Without a model: `chance`, the share of
+    candidates that are right, and `constant`, whether the value class `frequent`, which fills most blanks, fills this one.
+    """
     ranks = rank(candidate_scores, candidates.classes, question.truth, question.right, question.doubtful)
     blanked = candidates.expressions[question.truth]
     columns: dict[str, Any] = {
@@ -64,6 +70,8 @@ def _record(question: Question, candidates: Candidates, candidate_scores: np.nda
         "task": "completion",
         "blank_depth": blanked.depth,
         "candidates": len(candidate_scores),
+        "chance": ranks.chance,
+        "constant": int(frequent in question.right),
         "raw": ranks.raw,
         "class": ranks.class_,
         "collapse": ranks.collapse,

@@ -33,11 +33,22 @@ _questions = lru_cache(maxsize=1)(questions.read)
 class Extra:
     """Records beside those of the test set.
 
-    make: (model, data file, engine) -> records. kind: the kind of these records in a run.
+    make: (model, data file, engine) -> records. kind: the kind of these records in a run. depths: those of the equations that
+    are read, all by default. answers: whether a table needs the answers alone, without scores and pairs, so that a file of
+    records is smaller.
     """
 
     make: Callable[[Model, str, str], Iterable[Record]]
     kind: str = ""
+    depths: range | None = None
+    answers: bool = False
+
+    def read(self, rows: Iterable[Record]) -> list[Record]:
+        """Return those of a file's records that the extra has."""
+        of_depths = [row for row in rows if self.depths is None or row["depth"] in self.depths]
+        if self.answers:
+            return [{name: entry for name, entry in row.items() if name not in ("score", "pair")} for row in of_depths]
+        return of_depths
 
 
 def measured(run: Run, names: Sequence[str], scale: Scale) -> RunResult:
@@ -52,7 +63,7 @@ def measured(run: Run, names: Sequence[str], scale: Scale) -> RunResult:
             logger.info("%s: %s, %s", run.folder.name, name, data)
             engine = "levels/compiled" if run.environment.get("kernels") == "compiled" else run.config.engine
             run.write_records(data, extra.make(run.load_model(), data, engine), extra.kind)
-        records_by_name[name] = run.read_records(data, extra.kind)
+        records_by_name[name] = extra.read(run.read_records(data, extra.kind))
     return replace(run_result.read(run.folder), more=records_by_name)
 
 
@@ -72,7 +83,11 @@ _COMPLETION = Extra(
 EXTRAS = {
     "certified": _EVALUATED,
     "deep": _EVALUATED,
-    "train": _EVALUATED,
+    **{
+        f"deep {low}-{high}": replace(_EVALUATED, depths=range(low, high + 1), answers=True)
+        for low, high in ((1, 4), (1, 7), (8, 19))
+    },
+    "train": replace(_EVALUATED, answers=True),
     "blanks": _COMPLETION,
     "deep blanks": _COMPLETION,
     "expressions": Extra(lambda model, data, engine: representations.make_records(model, find_data(data)), "expressions"),

@@ -1,5 +1,7 @@
 """A protocol: rows of models, columns of measurements, and the paper's numbers to compare with."""
 
+import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -8,6 +10,7 @@ from dgl_treestack.data.records import Record
 from dgl_treestack.results import metrics
 from dgl_treestack.results.run_result import RunResult
 
+OURS = "docs/beyond.md"  # the source of experiments that are in none of the papers
 Measure = Callable[[RunResult], float]
 Paper = tuple[float, float | None]  # mean, standard deviation
 
@@ -54,6 +57,11 @@ class Compared:
         """Return a run's records of these equations."""
         return [row for row in (run.more[self.extra] if self.extra else run.test) if self.low <= row["depth"] <= self.high]
 
+    @property
+    def set(self) -> str:
+        """The name of the set: that of the extra without its depths, or `test`."""
+        return re.sub(r" \d+-\d+$", "", self.extra) or "test"
+
 
 @dataclass(frozen=True)
 class Protocol:
@@ -61,10 +69,10 @@ class Protocol:
 
     source: paper and table. data: the name of a set of `Scale.other_data`, the scale's own by default. depths: (lowest,
     highest) of training and validation. extras: names in `_extras.EXTRAS` of the records that are needed besides those of the
-    test set. figures: name -> labels of the rows that it shows, all when empty. compared: sets of equations on which models
-    are tested for a difference. pairs: labels of rows whose difference is the question of the experiment, whether the first
-    is better. seeds: how many of the scale's seeds are enough, all by default. unit: of the columns. note: what a reader has
-    to know about the paper's numbers and ours. baselines: whether `experiments.baselines` are rows too.
+    test set. figures: name -> labels of the rows that it shows, all when empty. compared: sets of equations on which models are
+    tested for a difference, the primary one first. pairs: labels of rows whose difference is the question of the experiment,
+    whether the first is better. seeds: how many of the scale's seeds are enough, all by default. unit: of the columns. note:
+    what a reader has to know about the paper's numbers and ours. baselines: whether `experiments.baselines` are rows too.
     paper_majority: the paper's numbers for the majority class, by title of column.
     """
 
@@ -106,9 +114,28 @@ def tested(low: int, high: int, metric: str = "accuracy", *, extra: str = "") ->
     return lambda run: metrics.METRICS[metric](equations.of(run))
 
 
-def filled(kind: str, limit: int, blanks: str = "blanks") -> Measure:
-    """Measure the per cent of blanks whose rank of a kind (`completion.ranking`) is at most `limit`. blanks: the extra."""
-    return lambda run: metrics.within(run.more[blanks], kind, limit)
+def filled(kind: str, limit: int, blanks: str = "blanks", *, low: int = 0) -> Measure:
+    """Measure the per cent of blanks whose rank of a kind (`completion.ranking`) is at most `limit`; NaN without any.
+
+    blanks: the extra. low: smallest depth of the blanked expression.
+    """
+    return lambda run: metrics.within([row for row in run.more[blanks] if row["blank_depth"] >= low], kind, limit)
+
+
+def guessed(name: str) -> Measure:
+    """Measure the per cent of blanks that are filled without a model. name: the field, see `completion.records`."""
+    return lambda run: 100 * sum(row[name] for row in run.more["blanks"]) / len(run.more["blanks"])
+
+
+def epochs_to(points: float) -> Measure:
+    """Measure the first epoch whose validation accuracy is at most some points below the best; NaN for what has no epochs."""
+
+    def measure(run: RunResult) -> float:
+        accuracies = [row["validation_accuracy"] for row in run.rows]
+        near = (row["epoch"] for row in run.rows if row["validation_accuracy"] >= max(accuracies) - points)
+        return float(next(near, math.nan))
+
+    return measure
 
 
 def clustered(name: str, factor: float = 1.0) -> Measure:
@@ -117,7 +144,7 @@ def clustered(name: str, factor: float = 1.0) -> Measure:
 
 
 def used(depth: int, name: str) -> Measure:
-    """Measure the rows of the stack in use in equations of a depth; NaN without any. name: the field, `usage` or `top`."""
+    """Measure the rows of the stack in use in equations of a depth; NaN without any. name: see `inspection.usage`."""
 
     def measure(run: RunResult) -> float:
         rows = [row[name] for row in run.more["usage"] if row["depth"] == depth]

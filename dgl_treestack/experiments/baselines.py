@@ -13,6 +13,7 @@ from dgl_treestack import __version__
 from dgl_treestack.data import formats, records
 from dgl_treestack.data.formats import Example
 from dgl_treestack.data.records import Record
+from dgl_treestack.experiments._extras import EXTRAS
 from dgl_treestack.experiments.scales import Scale
 from dgl_treestack.resources import find_data, sha256
 from dgl_treestack.results import archive, run_result
@@ -24,7 +25,6 @@ logger = logging.getLogger(__name__)
 
 MAJORITY = "majority class"
 CLASSIFIERS = {"bag of tokens": "tokens", "boosting on counts": "boosting on all"}  # label of a row -> `audit.baselines`
-TESTED = ("certified", "deep")  # extras that classifiers are tested on
 LABELS = (MAJORITY, *CLASSIFIERS)
 
 
@@ -39,8 +39,8 @@ def results(config: RunConfig, extras: Sequence[str], scale: Scale, folder: Path
     """Return a result per label of LABELS, in the place of a run: fitted to the training set, tested as models are.
 
     The setting of a classifier is the one that is best on the validation set. Results are written to a file in `folder`, and
-    read from it the next time. config: data and depths are those of this configuration. extras: names of `_extras.EXTRAS`;
-    the training set and those of TESTED among them are predicted too.
+    read from it the next time. config: data and depths are those of this configuration. extras: names of `_extras.EXTRAS`, of
+    which those are predicted that are answers to equations.
     """
     files = _files(config, extras, scale)
     checksums = [sha256(find_data(name)) for paths in files.values() for name in paths]
@@ -56,7 +56,8 @@ def results(config: RunConfig, extras: Sequence[str], scale: Scale, folder: Path
 def _files(config: RunConfig, extras: Sequence[str], scale: Scale) -> dict[str, Sequence[str]]:
     """Return the names of the files of every set that is predicted."""
     files: dict[str, Sequence[str]] = {"train": config.data.train, "validation": config.data.validation}
-    return {**files, "test": config.data.test, **{name: (scale.extras[name],) for name in extras if name in TESTED}}
+    answered = [name for name in extras if not EXTRAS[name].kind]
+    return {**files, "test": config.data.test, **{name: (scale.extras[name],) for name in answered if name != "train"}}
 
 
 def _fit(config: RunConfig, files: Mapping[str, Sequence[str]], name_of_label: Mapping[str, str]) -> list[RunResult]:
@@ -94,6 +95,7 @@ def _fit(config: RunConfig, files: Mapping[str, Sequence[str]], name_of_label: M
         sets = {kind: _records(examples_of_set[kind], by_set[kind]) for kind in files}
         validation, test = sets.pop("validation"), sets.pop("test")
         described = replace(config, name=name_of_label[title])
+        sets = {kind: EXTRAS[kind].read(rows) for kind, rows in sets.items()}
         fitted.append(RunResult(Path(title), described, 0, [], validation, test, len(fitted_rows), commit, machine, more=sets))
     return fitted
 

@@ -37,10 +37,11 @@ class Scale:
 
 _PAPER = {kind: f"data/paper/{kind}.jsonl.gz" for kind in ("train", "validation", "test")}
 _BUNDLED = {kind: f"{BUNDLED}quickstart/{kind}" for kind in ("train", "validation", "test")}
+_DEEP = ("deep", "deep 1-4", "deep 1-7", "deep 8-19")  # the same file, of which an experiment reads some depths
 _EXTRAS = {
     "certified": _PAPER["test"],
     "train": _PAPER["train"],
-    "deep": "data/deep/test.jsonl.gz",
+    **dict.fromkeys(_DEEP, "data/deep/test.jsonl.gz"),
     "blanks": "data/completion/blanks.jsonl.gz",
     "deep blanks": "data/completion-deep/blanks.jsonl.gz",
     "expressions": "data/completion/candidates.jsonl.gz",
@@ -70,7 +71,7 @@ SCALES = {
         {
             "certified": _BUNDLED["test"],
             "train": _BUNDLED["train"],
-            "deep": _BUNDLED["test"],
+            **dict.fromkeys(_DEEP, _BUNDLED["test"]),
             "blanks": f"{BUNDLED}quickstart/blanks",
             "deep blanks": f"{BUNDLED}quickstart/blanks",
             "expressions": f"{BUNDLED}quickstart/candidates",
@@ -89,12 +90,16 @@ SCALES = {
         other_data={"paper-labels": _BUNDLED},
     ),
     "day": Scale(
-        "the sets `paper` and `deep`, settings common to all models, at most 60 epochs",
+        "the sets `paper` and `deep`, settings common to all models, but for learning rates, which are those of the experiment "
+        "`learning_rate`",
         _PAPER,
         _EXTRAS,
         (0, 1, 2, 3, 4),
         _COMMON,
-        own={"beyond/tree_slots": {"batch_size": 256, "schedule.epochs": 15, "schedule.early_stopping": 0}},
+        own={
+            name: {"batch_size": 256, "schedule.epochs": 15, "schedule.early_stopping": 0}
+            for name in ("beyond/tree_slots", "beyond/tree_lstm", "beyond/tree_smu")
+        },
         left_out=("beyond", "values", "more_data"),  # they have scales of their own
         other_data=_LABELS,
     ),

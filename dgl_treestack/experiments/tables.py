@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from dgl_treestack.experiments._protocol import Compared, Protocol, train
+from dgl_treestack.experiments._models import DIFFERS
+from dgl_treestack.experiments._protocol import OURS, Compared, Protocol, train
 from dgl_treestack.experiments.scales import Scale
 from dgl_treestack.results import archive, report
 from dgl_treestack.results.differences import Answers, answers, difference, holm
@@ -43,8 +44,9 @@ _SETTINGS: dict[str, Callable[[RunConfig], Any]] = {
     "dropout": lambda config: config.model.dropout,
     "optimizer": lambda config: config.optimizer.method,
     "learning rate": lambda config: config.optimizer.learning_rate,
-    "epochs": lambda config: config.schedule.epochs,
+    "weight decay": lambda config: config.optimizer.weight_decay,
     "early stopping": lambda config: config.schedule.early_stopping or "-",
+    "epochs, at most": lambda config: config.schedule.epochs,
 }
 
 
@@ -122,7 +124,7 @@ def compare_pairs(protocol: Protocol, answers_on: Mapping[Compared, AnswersOf]) 
         for line, (first, second) in zip(_tested(pairs, answers_of), pairs, strict=True):
             numbers = {name: value for name, value in line.items() if name != "model"}
             of_set = {
-                "set": compared.extra or "test",
+                "set": compared.set,
                 "depths": f"{compared.low}-{compared.high}",
                 "records": len(next(iter(answers_of[first].values())).id),
                 "unit": compared.unit,
@@ -176,7 +178,7 @@ def markdown(
         cells = []
         for line in lines_of_row:
             kinds = ("paper", "ours") if line["measured"] in printed else ("ours",)
-            numbers = ["-" if line[kind] is None else report.spread(line[kind], line[f"{kind} sd"]) for kind in kinds]
+            numbers = [("-" if line[kind] is None else _NUMBER[kind](line[kind], line[f"{kind} sd"])) for kind in kinds]
             cells.append(" / ".join(numbers))
         rows.append([row.label, *cells, lines_of_row[0]["seeds"]])
     source = ". ".join(text for text in (protocol.source, protocol.note) if text)
@@ -194,24 +196,47 @@ def markdown(
         behind = differences(answers_of)
         if behind:
             equations = len(next(iter(answers_of[behind[0]["model"]].values())).id)
-            where = f"the set `{compared.extra}`" if compared.extra else "the test set"
-            where += f", depths {compared.low}-{compared.high} ({equations:,} {compared.unit})"
+            where = f"the set `{compared.set}`, depths {compared.low}-{compared.high} ({equations:,} {compared.unit})"
             permuted = next(line["permuted"] for line in behind if line["permuted"])
             words = {"best": behind[0]["model"], "where": where, "unit": compared.unit, "permuted": permuted}
+            if len(answers_on) > 1 and compared == protocol.compared[0]:
+                parts.append("The first comparison is the primary one.")
             parts += [_DIFFERENCES.format(**words), _table(behind)]
     if pairs:
         parts += [_PAIRS, _table(pairs)]
-    settings = []
-    for row in protocol.rows:
-        if results.get(row.label):
-            config = results[row.label][0].config
-            further = {**{f"model.settings.{key}": value for key, value in config.model.settings.items()}, **row.changes}
-            changes = ", ".join(f"{key.removeprefix('model.settings.')} {value}" for key, value in further.items()) or "-"
-            settings.append([row.label, *(str(value(config)) for value in _SETTINGS.values()), changes])
-    if settings:
-        parts += ["Settings.", report.markdown_table([["row", *_SETTINGS, "further"], *settings])]
+    parts += _settings(protocol, results)
     parts.append(" ".join(filter(None, (f"`{command}`.", _origins(results), _cost(results)))))
     return "\n\n".join(parts) + "\n"
+
+
+def _printed(mean: float, deviation: float | None) -> str:
+    """Return a paper's number as it prints it."""
+    return f"{mean:g}" if deviation is None else f"{mean:g} ± {deviation:g}"
+
+
+_NUMBER = {"paper": _printed, "ours": report.spread}
+
+
+def _settings(protocol: Protocol, results: Results) -> list[str]:
+    """Return paragraphs on the settings of rows with runs, and on what differs from the papers besides; none without runs."""
+    lines: list[list[str]] = []
+    rows_by_difference: dict[str, list[str]] = {}
+    for row in protocol.rows:
+        if runs := results.get(row.label):
+            config = runs[0].config
+            epochs = sorted(len(run.rows) for run in runs)
+            trained = f"{epochs[0]}" if epochs[0] == epochs[-1] else f"{epochs[0]} to {epochs[-1]}"
+            further = {**{f"model.settings.{key}": value for key, value in config.model.settings.items()}, **row.changes}
+            changes = ", ".join(f"{key.removeprefix('model.settings.')} {value}" for key, value in further.items()) or "-"
+            parameters = f"{runs[0].parameters:,}" if runs[0].parameters else "-"
+            lines.append([row.label, parameters, *(str(value(config)) for value in _SETTINGS.values()), trained, changes])
+            if row.config in DIFFERS and protocol.source != OURS:
+                rows_by_difference.setdefault(DIFFERS[row.config], []).append(row.label)
+    if not lines:
+        return []
+    table = report.markdown_table([["row", "parameters", *_SETTINGS, "epochs, trained", "further"], *lines])
+    listed = "\n".join(f"- {', '.join(labels)}: {text}." for text, labels in rows_by_difference.items())
+    return ["Settings.", table, *(["What else differs from the papers:", listed] if listed else [])]
 
 
 def _equations(results: Results) -> str:

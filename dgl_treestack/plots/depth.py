@@ -3,6 +3,7 @@
 If the configurations group by another measure, size or number of operators, that is the axis.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -16,6 +17,7 @@ from dgl_treestack.results.run_result import RunResult, by_config
 
 MIN_EQUATIONS = 30  # per drawn depth; with fewer the standard error is above 9 points
 MAX_TICKS = 25
+DEEP = re.compile(r"deep( \d+-\d+)?")
 AXES = {"depth": "depth of the equation", "size": "nodes of the tree", "operators": "operators of the tree"}
 
 
@@ -36,18 +38,20 @@ def draw(runs: Sequence[RunResult]) -> Figure:
 def draw_groups(groups: Mapping[str, Sequence[RunResult]]) -> Figure:
     """Draw the figure for runs that are grouped already: label -> runs that differ in their seed.
 
-    A second panel has the deeper test set when all runs have records of it.
+    A second panel has the test set `deep`, or those of its depths that the experiment reads, when all runs have records of it.
     """
-    has_deep = all("deep" in run.more for group in groups.values() for run in group)
+    all_runs = [run for group in groups.values() for run in group]
+    names_of_deep = [name for name, rows in all_runs[0].more.items() if DEEP.fullmatch(name) and len(rows)]
+    has_deep = bool(names_of_deep) and all(names_of_deep[0] in run.more for run in all_runs)
     figure = Figure(figsize=(11.0 if has_deep else 7.2, 4.2), layout="constrained")
     panels = figure.subplots(1, 1 + has_deep, sharey=True, squeeze=False)[0]
     _draw_panel(panels[0], groups)
     panels[0].set_ylabel("accuracy (%)")
     panels[0].legend(fontsize=8)
     if has_deep:
-        deep = {name: [replace(run, test=run.more["deep"]) for run in group] for name, group in groups.items()}
+        deep = {name: [replace(run, test=run.more[names_of_deep[0]]) for run in group] for name, group in groups.items()}
         _draw_panel(panels[1], deep)
-        panels[1].set_title("deeper test set")
+        panels[1].set_title("another test set: deep")
     return figure
 
 

@@ -65,6 +65,7 @@ def write(path: Path, runs: Sequence[RunResult]) -> None:
                 "values": run.values,
                 "sets": sets,
                 **({"cpu_seconds": run.cpu_seconds} if run.cpu_seconds else {}),
+                **({"parameters": run.parameters} if run.parameters else {}),
             }
         )
     buffer = io.BytesIO()
@@ -125,6 +126,7 @@ def _run(entry: Mapping[str, Any], array_by_digest: Mapping[str, np.ndarray], pa
         more={name: rows for name, rows in sets.items() if name not in OWN},
         values=entry["values"],
         cpu_seconds=entry.get("cpu_seconds", 0.0),
+        parameters=entry.get("parameters", 0),
     )
 
 
@@ -138,6 +140,8 @@ def _columns(rows: Sequence[Record]) -> Columns | None:
 
     Names are stored as bytes, numbers as they are, with NaN for None; other columns, such as texts, are left out.
     """
+    if not len(rows):
+        return {}
     if has_vectors(rows):
         return None
     if isinstance(rows, ColumnRecords):
@@ -160,9 +164,9 @@ def _columns(rows: Sequence[Record]) -> Columns | None:
         elif kinds <= {int, float, NoneType} and kinds != {NoneType}:
             columns[name] = np.array(values, dtype=np.float64)
     has_verdicts = "label" in columns and set(np.unique(columns["label"])) <= {0, 1}
-    scores = values_of_column.get("score", ())
-    if has_verdicts and "correct" in columns and len(scores):
-        columns["score"] = _levels(np.array(scores, dtype=float), columns)
+    scores = np.array(values_of_column.get("score", ()), dtype=float) if has_verdicts else np.empty(0)
+    if "correct" in columns and not np.isnan(scores).all():
+        columns["score"] = _levels(scores, columns)
         if columns["score"].all():
             del columns["correct"]  # it follows from label and score
     return columns

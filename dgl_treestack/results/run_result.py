@@ -21,7 +21,7 @@ class RunResult:
     set of the measure that the configuration groups by, unless it is the depth of whole trees. best_epoch: whose weights were
     evaluated, 0 if unknown. classes: of the language. more: records of other kinds by name, such as `blanks` of completion.
     values: numbers that were measured on records which are not here, by title of a table's column. cpu_seconds: of training, 0
-    if unknown.
+    if unknown. parameters: of the model, 0 if unknown.
     """
 
     folder: Path
@@ -39,6 +39,7 @@ class RunResult:
     more: Mapping[str, Sequence[Record]] = field(default_factory=dict)
     values: Mapping[str, float] = field(default_factory=dict)
     cpu_seconds: float = 0.0
+    parameters: int = 0
 
     @property
     def trained(self) -> range:
@@ -76,6 +77,7 @@ def read(folder: Path) -> RunResult:
         best_epoch=best_epoch,
         classes=run.language.classes,
         cpu_seconds=sum(row["cpu_seconds"] for row in run.read_times()),
+        parameters=run.count_parameters(),
     )
 
 

@@ -15,6 +15,7 @@ Figures and tables read runs, so this module imports torch and the model only in
 """
 
 import json
+import math
 import platform
 import subprocess
 import sys
@@ -140,6 +141,15 @@ class Run:
         model = build_model(self.config.model, self.vocabulary, self.language, self.config.signals)
         load_into(model, tensors, self.best)
         return model.to(dtype or torch.float32).eval()
+
+    def count_parameters(self) -> int:
+        """Return the number of the best weights, those of signals included; 0 without a file of weights."""
+        import safetensors
+
+        if not self.best.exists():
+            return 0
+        with safetensors.safe_open(self.best, framework="numpy") as file:
+            return sum(math.prod(file.get_slice(name).get_shape()) for name in file.keys())  # noqa: SIM118
 
     def read_json(self, name: str) -> dict[str, Any]:
         """Return the JSON object in a file of the folder."""

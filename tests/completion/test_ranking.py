@@ -10,20 +10,22 @@ CLASSES = ["a", "b", "b", "c", "d"]
 
 def test_the_three_ranks():
     ranks = rank(np.array([1.0, 9.0, 8.0, 2.0, 5.0]), CLASSES, 3, {"c"})
-    assert ranks == Ranks(raw=4, class_=4, collapse=3, best=1)  # before it: b, b and d
+    assert ranks == Ranks(raw=4, class_=4, collapse=3, best=1, chance=1 / 5)  # before it: b, b and d
 
 
 def test_another_member_of_the_class_counts():
-    assert rank(np.array([1.0, 3.0, 0.0, 2.0, 4.0]), CLASSES, 2, {"b"}) == Ranks(raw=5, class_=2, collapse=2, best=4)
+    assert rank(np.array([1.0, 3.0, 0.0, 2.0, 4.0]), CLASSES, 2, {"b"}) == Ranks(
+        raw=5, class_=2, collapse=2, best=4, chance=2 / 5
+    )
 
 
 def test_ties_keep_the_order_of_the_candidates():
-    assert rank(np.zeros(5), CLASSES, 2, {"b"}) == Ranks(raw=3, class_=2, collapse=2, best=0)
+    assert rank(np.zeros(5), CLASSES, 2, {"b"}) == Ranks(raw=3, class_=2, collapse=2, best=0, chance=2 / 5)
 
 
 def test_other_right_classes_count_and_doubtful_ones_do_not():
     scores = np.array([9.0, 1.0, 2.0, 3.0, 8.0])
-    assert rank(scores, CLASSES, 2, {"b", "c"}, {"a"}) == Ranks(raw=3, class_=2, collapse=2, best=4)
+    assert rank(scores, CLASSES, 2, {"b", "c"}, {"a"}) == Ranks(raw=3, class_=2, collapse=2, best=4, chance=3 / 4)
 
 
 def test_a_truth_that_is_not_right_is_refused():

@@ -1,6 +1,6 @@
 """Tree-Slots and the value signal: what each part brings, and the same signal for the papers' models (docs/beyond.md)."""
 
-from dgl_treestack.experiments._protocol import Column, Compared, Protocol, Row, tested, train, validation
+from dgl_treestack.experiments._protocol import OURS, Column, Compared, Protocol, Row, tested, train, validation
 
 SLOTS, LSTM, SMU = "beyond/tree_slots", "beyond/tree_lstm", "beyond/tree_smu"
 SLOWER = {"optimizer.learning_rate": 5e-3}  # of rows for which validation prefers it to the common rate
@@ -14,7 +14,7 @@ PLAIN = {  # the papers' model and loss
 # Sizes are such that every row of Tree-Slots has about as many parameters of operators as the first.
 PROTOCOL = Protocol(
     "Beyond the papers: slots and values",
-    "docs/beyond.md",
+    OURS,
     (
         Row("Tree-Slots", SLOTS),
         Row("no signal", SLOTS, changes={"signals.value": 0.0, **SLOWER}),

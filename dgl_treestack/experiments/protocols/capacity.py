@@ -1,16 +1,33 @@
-"""Tree-SMU against a Tree-LSTM with as many parameters: the effect of the stack without that of size."""
+"""Models of the same hidden size and models with as many parameters: is it the cell or its size?"""
 
-from dgl_treestack.experiments._protocol import Column, Protocol, Row, tested, validation
+from dgl_treestack.experiments._models import SAME
+from dgl_treestack.experiments._protocol import Column, Compared, Protocol, Row, tested, validation
 
 PROTOCOL = Protocol(
     "Capacity",
-    "Arabshahi 2020 reports similar numbers of parameters; here Tree-SMU at 50 and Tree-LSTM at 60 differ by 2 per cent",
+    "Arabshahi 2020 says that Tree-SMU and Tree-LSTM of one hidden size have about as many parameters, and prints none",
     (
         Row("Tree-SMU, hidden 50", "tree_smu"),
         Row("Tree-LSTM, hidden 50", "tree_lstm"),
         Row("Tree-LSTM, hidden 60", "tree_lstm", {}, {"model.hidden": 60}),
+        Row("LSTM, hidden 50", "lstm"),
+        Row("LSTM, hidden 208", "lstm", {}, {"model.hidden": 208}),
+        Row("M-Tree-LSTM+stack, hidden 50", "mtree_lstm_stack-searched"),
+        Row("M-Tree-LSTM+stack, hidden 33", "mtree_lstm_stack-searched", {}, {"model.hidden": 33}),
     ),
-    (Column("validation", validation), Column("test 1-7", tested(1, 7)), Column("test 8-13", tested(8, 13))),
-    pairs=(("Tree-SMU, hidden 50", "Tree-LSTM, hidden 60"), ("Tree-LSTM, hidden 60", "Tree-LSTM, hidden 50")),
-    seeds=3,
+    (
+        Column("validation", validation),
+        Column("test 1-7", tested(1, 7)),
+        Column("test 8-13", tested(8, 13)),
+        Column("deep 8-19", tested(8, 19, extra="deep 8-19")),
+    ),
+    extras=("deep 8-19",),
+    compared=(Compared(8, 19, "deep 8-19"), Compared(8, 13)),
+    pairs=(
+        ("Tree-SMU, hidden 50", "Tree-LSTM, hidden 60"),
+        ("Tree-LSTM, hidden 60", "Tree-LSTM, hidden 50"),
+        ("Tree-LSTM, hidden 50", "LSTM, hidden 208"),
+        ("M-Tree-LSTM+stack, hidden 33", "Tree-SMU, hidden 50"),
+    ),
+    note="The numbers of parameters are below, among the settings. " + SAME,
 )

@@ -1,7 +1,7 @@
 """Equation completion by models that were trained to verify: the rank of the expression that was blanked."""
 
 from dgl_treestack.experiments._models import MAIN, SAME, TREE_MODELS, model_rows
-from dgl_treestack.experiments._protocol import Column, Compared, Protocol, filled
+from dgl_treestack.experiments._protocol import Column, Compared, Protocol, filled, guessed
 
 PROTOCOL = Protocol(
     "Completion",
@@ -9,13 +9,25 @@ PROTOCOL = Protocol(
     model_rows(TREE_MODELS, {}),
     (
         *(Column(f"{kind} top-{limit}", filled(kind, limit)) for kind in ("raw", "class", "collapse") for limit in (1, 5)),
+        *(Column(f"blanks of depth 1-2, class top-{limit}", filled("class", limit, low=1)) for limit in (1, 5)),
+        Column("always the value that is most frequent", guessed("constant")),
+        Column("chance", guessed("chance")),
         Column("deep, class top-1", filled("class", 1, "deep blanks")),
         Column("deep, collapse top-5", filled("collapse", 5, "deep blanks")),
     ),
     extras=("blanks", "deep blanks"),
     figures={"completion": MAIN},
-    note="Blanks of depth 0-2 (the paper of 2020 has 1-2, its files 0-1), and of depth 1-13 with a thousand candidates each "
-    "(deep) as in 2021. Differences are those of class top-1. " + SAME,
+    note="Blanks of depth 0-2 (the paper of 2020 has 1-2, its files 0-1), and blanks of depth 1-13 with a thousand candidates "
+    "of their depth each (deep). Raw: rank of the blanked expression itself; class: of the first candidate of equal value; "
+    "collapse: of its value, where only the best candidate of every value counts. Without a "
+    "model, class top-1: always the value that fills most blanks, and a candidate at random. Differences are those of class "
+    "top-1. " + SAME,
     compared=(Compared(1, 19, "blanks", "blanks"), Compared(1, 19, "deep blanks", "blanks")),
-    pairs=(("Tree-SMU", "Tree-LSTM"), ("Tree-LSTM", "Tree-RNN, two layers"), ("M-Tree-LSTM+stack", "Tree-SMU")),
+    pairs=(
+        ("Tree-SMU", "Tree-LSTM"),
+        ("Tree-SMU", "Tree-RNN, two layers"),
+        ("Tree-LSTM", "Tree-RNN, two layers"),
+        ("M-Tree-LSTM+stack", "Tree-SMU"),
+        ("Tree-Slots", "Tree-SMU"),
+    ),
 )

@@ -1,6 +1,6 @@
 """The number of epochs until the best validation accuracy."""
 
-from dgl_treestack.experiments._protocol import Column, Protocol, Row, best_epoch, validation
+from dgl_treestack.experiments._protocol import Column, Protocol, Row, best_epoch, epochs_to, validation
 
 # Label, configuration, best epoch, validation accuracy.
 PAPER = (
@@ -18,9 +18,15 @@ PROTOCOL = Protocol(
     tuple(
         Row(label, config, {"best epoch": (epoch, None), "validation": accuracy}) for label, config, epoch, accuracy in PAPER
     ),
-    (Column("best epoch", best_epoch), Column("validation", validation)),
+    (
+        Column("best epoch", best_epoch),
+        Column("first epoch within half a point of it", epochs_to(0.5)),
+        Column("validation", validation),
+    ),
     figures={"epochs": ()},
-    note="The paper's accuracy of Tree-SMU equals that of Tree-SMU without no-op in its Table 2",
+    compared=(),
+    note="The paper's column of accuracies has the heading Valid Error. Its learning rate starts at 0.1 and is halved, "
+    "and ours are constant, so that numbers of epochs are comparable within a column only. Its accuracy of Tree-SMU is that of "
+    "Tree-SMU without no-op in its Table 2",
     unit="Epochs and per cent",
-    seeds=3,
 )

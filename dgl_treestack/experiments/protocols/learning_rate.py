@@ -19,6 +19,9 @@ PROTOCOL = Protocol(
         for rate in sorted({*RATES, *FURTHER.get(label, ())})
     ),
     (Column("best epoch", best_epoch), Column("validation", validation)),
+    note="The rate of the best validation accuracy is that of all rows of the other experiments with this configuration, "
+    "whatever their stack size, share of the data or training depths. Where it is at an end of the list, the next one beyond "
+    "was tried as well. One seed, so that neighbouring rates are often within noise",
     figures={},
     compared=(),
     unit="Epochs and per cent",

@@ -1,13 +1,13 @@
 """More training equations: how far Tree-Slots goes, beside the best of the papers' models with the same signal."""
 
-from dgl_treestack.experiments._protocol import Column, Compared, Protocol, Row, best_epoch, tested, validation
+from dgl_treestack.experiments._protocol import OURS, Column, Compared, Protocol, Row, best_epoch, tested, validation
 
 SLOTS, SMU = "beyond/tree_slots-1m", "beyond/tree_smu"
 HALF = {"data.percent": 54.43}  # 500,000 of 918,566 training equations of depth 1-7
 
 PROTOCOL = Protocol(
     "Beyond the papers: more data",
-    "docs/beyond.md",
+    OURS,
     (
         Row("Tree-Slots", SLOTS),
         Row("Tree-Slots, 500,000", SLOTS, changes=HALF),

@@ -14,7 +14,6 @@ PAPER = {
     14: (0.05, 0.31, 0.93, 1.73, 2.47, 2.82, 3.21, 3.05, 3.23, 3.76, 3.53),
 }
 
-
 PROTOCOL = Protocol(
     "Stack size and stack usage",
     "Arabshahi 2020, Table 5",
@@ -32,19 +31,24 @@ PROTOCOL = Protocol(
         Column("test 1-7", tested(1, 7)),
         Column("test 8-13", tested(8, 13)),
         *(Column(title, used(depth, "usage")) for title, depth in zip(ROWS_IN_USE, DEPTHS, strict=True)),
+        Column("min(height, rows), depth 7", used(7, "bound")),
+        Column("min(height, rows), depth 13", used(13, "bound")),
         Column("rows at the sides, depth 7", used(7, "top")),
         Column("rows at the sides, depth 13", used(13, "top")),
         *(Column(f"8-13 with {rows} rows kept", with_less(f"rows {rows}", 8, 13)) for rows in range(6)),
         *(Column(f"8-13 without {action}", with_less(f"without {action}", 8, 13)) for action in ("push", "pop", "noop")),
     ),
     extras=("usage", "less stack"),
-    pairs=tuple((f"Tree-SMU, {size} rows", "Tree-SMU, 1 rows") for size in SIZES[1:]),
+    pairs=(
+        *((f"Tree-SMU, {size} rows", "Tree-SMU, 1 rows") for size in SIZES[1:]),
+        ("Tree-SMU, 5 rows", "Tree-SMU, 2 rows"),
+    ),
     figures={"depth": (), "usage": (), "kept": ()},
     note="Rows in use: those whose norm is above 0.001, on validation equations; the paper does not say over which nodes it "
-    "averages: here, over the operators of both sides. A push gate above a thousandth or so moves every row down, so that ours "
-    "is close to the mean of min(height of a node, rows of the stack): it describes trees, not what a model does. The paper's "
-    "numbers cannot be such a mean: with one row it would be 1. With rows kept: accuracy of the trained model when all rows "
-    "but the top ones are emptied after every node; without an action: when its gate is zero and the others grow in "
-    "proportion. The paper prints no accuracies, and has no stack of five rows",
+    "averages: here, over the operators of both sides. Min(height, rows) is the mean over the same nodes of the smaller of a "
+    "node's height and the rows of its stack, which no model has a part in: what a stack holds if every node pushes. With one "
+    "row it is 1. With rows kept: accuracy of the trained model when all rows but the top ones are emptied after every node; "
+    "without an action: when its gate is zero and the others grow in proportion. The paper prints no accuracies, and has no "
+    "stack of five rows",
     unit="Per cent, and rows of the stack",
 )

@@ -1,6 +1,6 @@
 """How well the states of models that learned values tell them, by the height of the subtree (docs/beyond.md)."""
 
-from dgl_treestack.experiments._protocol import Column, Protocol, read_out, validation
+from dgl_treestack.experiments._protocol import OURS, Column, Protocol, read_out, validation
 from dgl_treestack.experiments.protocols import beyond
 
 LABELS = ("Tree-Slots", "one slot", "Tree-LSTM, values", "Tree-SMU, values")
@@ -8,7 +8,7 @@ HEIGHTS = (1, 3, 5, 7, 9)
 
 PROTOCOL = Protocol(
     "Values that states tell",
-    "docs/beyond.md",
+    OURS,
     tuple(row for row in beyond.PROTOCOL.rows if row.label in LABELS),
     (
         Column("validation", validation),
