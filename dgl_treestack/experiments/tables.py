@@ -210,8 +210,12 @@ def markdown(
 
 
 def _printed(mean: float, deviation: float | None) -> str:
-    """Return a paper's number as it prints it."""
-    return f"{mean:g}" if deviation is None else f"{mean:g} ± {deviation:g}"
+    """Return a paper's number as text, with two decimals or as many as it prints; a whole number, as of epochs, with none."""
+    texts = []
+    for number in (mean,) if deviation is None else (mean, deviation):
+        decimals = 0 if isinstance(number, int) else max(2, len(str(number).partition(".")[2]))
+        texts.append(f"{number:.{decimals}f}")
+    return " ± ".join(texts)
 
 
 _NUMBER = {"paper": _printed, "ours": report.spread}
