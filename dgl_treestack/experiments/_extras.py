@@ -1,10 +1,13 @@
 """Records that a protocol needs besides those of its test set; missing ones are computed from finished runs."""
 
+import copy
 import json
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+
+import torch
 
 from dgl_treestack.completion import questions
 from dgl_treestack.completion.records import COMPLETION, fill
@@ -16,7 +19,7 @@ from dgl_treestack.inspection import ablation, representations, usage, values
 from dgl_treestack.model.dataset import Dataset
 from dgl_treestack.model.model import Model
 from dgl_treestack.resources import find_data
-from dgl_treestack.results import run_result
+from dgl_treestack.results import metrics, run_result
 from dgl_treestack.results.run_result import RunResult
 from dgl_treestack.runs import evaluation
 from dgl_treestack.runs.run import Run
@@ -33,22 +36,12 @@ _questions = lru_cache(maxsize=1)(questions.read)
 class Extra:
     """Records beside those of the test set.
 
-    make: (model, data file, engine) -> records. kind: the kind of these records in a run. depths: those of the equations that
-    are read, all by default. answers: whether a table needs the answers alone, without scores and pairs, so that a file of
-    records is smaller.
+    make: (model, data file, engine) -> records. kind: the kind of these records in a run. select: what a table needs of them.
     """
 
     make: Callable[[Model, str, str], Iterable[Record]]
     kind: str = ""
-    depths: range | None = None
-    answers: bool = False
-
-    def read(self, rows: Iterable[Record]) -> list[Record]:
-        """Return those of a file's records that the extra has."""
-        of_depths = [row for row in rows if self.depths is None or row["depth"] in self.depths]
-        if self.answers:
-            return [{name: entry for name, entry in row.items() if name not in ("score", "pair")} for row in of_depths]
-        return of_depths
+    select: Callable[[list[Record]], list[Record]] = list
 
 
 def measured(run: Run, names: Sequence[str], scale: Scale) -> RunResult:
@@ -63,7 +56,7 @@ def measured(run: Run, names: Sequence[str], scale: Scale) -> RunResult:
             logger.info("%s: %s, %s", run.folder.name, name, data)
             engine = "levels/compiled" if run.environment.get("kernels") == "compiled" else run.config.engine
             run.write_records(data, extra.make(run.load_model(), data, engine), extra.kind)
-        records_by_name[name] = extra.read(run.read_records(data, extra.kind))
+        records_by_name[name] = extra.select(run.read_records(data, extra.kind))
     return replace(run_result.read(run.folder), more=records_by_name)
 
 
@@ -76,21 +69,42 @@ def _prepare(model: Model, data: str) -> Dataset:
     return _prepared[key]
 
 
+def _untrained(model: Model) -> Model:
+    """Return the model with new initial values in place of its weights."""
+    model = copy.deepcopy(model)
+    model.reset_parameters(torch.Generator().manual_seed(0))
+    return model
+
+
+def _answers(low: int = 1, high: int = 99) -> Callable[[list[Record]], list[Record]]:
+    """Select the equations of some depths, without scores and pairs, so that a file of records is smaller."""
+
+    def select(rows: list[Record]) -> list[Record]:
+        of_depths = [row for row in rows if low <= row["depth"] <= high]
+        return [{name: entry for name, entry in row.items() if name not in ("score", "pair")} for row in of_depths]
+
+    return select
+
+
 _EVALUATED = Extra(lambda model, data, engine: evaluation.make_records(model, _prepare(model, data), engine))
 _COMPLETION = Extra(
     lambda model, data, engine: fill(model, _questions(find_data(data)), engine=engine, quiet=False), COMPLETION
 )
+_EXPRESSIONS = Extra(lambda model, data, engine: representations.make_records(model, find_data(data)), "expressions")
 EXTRAS = {
     "certified": _EVALUATED,
     "deep": _EVALUATED,
-    **{
-        f"deep {low}-{high}": replace(_EVALUATED, depths=range(low, high + 1), answers=True)
-        for low, high in ((1, 4), (1, 7), (8, 19))
-    },
-    "train": replace(_EVALUATED, answers=True),
+    **{f"deep {low}-{high}": replace(_EVALUATED, select=_answers(low, high)) for low, high in ((1, 4), (1, 7), (8, 19))},
+    "train": replace(_EVALUATED, select=_answers()),
     "blanks": _COMPLETION,
     "deep blanks": _COMPLETION,
-    "expressions": Extra(lambda model, data, engine: representations.make_records(model, find_data(data)), "expressions"),
+    "expressions": _EXPRESSIONS,
+    "neighbours": replace(_EXPRESSIONS, select=metrics.neighbours),
+    "untrained neighbours": Extra(
+        lambda model, data, engine: representations.make_records(_untrained(model), find_data(data)),
+        "expressions-untrained",
+        metrics.neighbours,
+    ),
     "values": Extra(lambda model, data, engine: values.make_records(model, _prepare(model, data), engine), "values"),
     "less stack": Extra(lambda model, data, engine: ablation.make_records(model, _prepare(model, data)), "ablation"),
     "usage": Extra(lambda model, data, engine: usage.make_records(model, _prepare(model, data)), "usage"),

@@ -95,7 +95,7 @@ def _fit(config: RunConfig, files: Mapping[str, Sequence[str]], name_of_label: M
         sets = {kind: _records(examples_of_set[kind], by_set[kind]) for kind in files}
         validation, test = sets.pop("validation"), sets.pop("test")
         described = replace(config, name=name_of_label[title])
-        sets = {kind: EXTRAS[kind].read(rows) for kind, rows in sets.items()}
+        sets = {kind: EXTRAS[kind].select(rows) for kind, rows in sets.items()}
         fitted.append(RunResult(Path(title), described, 0, [], validation, test, len(fitted_rows), commit, machine, more=sets))
     return fitted
 

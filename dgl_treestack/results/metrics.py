@@ -154,19 +154,34 @@ class Clusters:
 def clusters(rows: Sequence[Record]) -> Clusters:
     """Measure how records with `class` and `h` cluster. The measures are NaN with fewer than two classes of five members."""
     from sklearn.metrics import silhouette_score
-    from sklearn.metrics.pairwise import cosine_similarity
 
+    agreement = records.accuracy(neighbours(rows))
     rows = in_large_classes(rows)
     names, sizes = np.unique([row["class"] for row in rows], return_counts=True)
     if len(names) < 2:
         return Clusters(math.nan, math.nan, math.nan, len(rows), len(names))
     vectors, classes = np.array([row["h"] for row in rows]), np.array([row["class"] for row in rows])
-    similarity = cosine_similarity(vectors)
-    np.fill_diagonal(similarity, -np.inf)
-    agreement = float((classes[similarity.argmax(1)] == classes).mean())
     chance = float((sizes * (sizes - 1)).sum() / (len(rows) * (len(rows) - 1)))
     silhouette = float(silhouette_score(vectors, classes, metric="cosine"))
-    return Clusters(100 * agreement, 100 * chance, silhouette, len(rows), len(names))
+    return Clusters(agreement, 100 * chance, silhouette, len(rows), len(names))
+
+
+def neighbours(rows: Sequence[Record]) -> list[Record]:
+    """Return, without `h`, the records with `class` and `h` whose class has five members; `correct`: whether the nearest one,
+    by cosine, is of the same class, which is also the `family`."""
+    from sklearn.metrics.pairwise import cosine_similarity
+
+    rows = in_large_classes(rows)
+    if len(rows) < 2:
+        return []
+    classes = np.array([row["class"] for row in rows])
+    similarity = cosine_similarity(np.array([row["h"] for row in rows]))
+    np.fill_diagonal(similarity, -np.inf)
+    agrees = (classes[similarity.argmax(1)] == classes).tolist()
+    kept = [{name: entry for name, entry in row.items() if name not in ("h", "text", "class")} for row in rows]
+    return [
+        {**row, "correct": correct, "family": name} for row, correct, name in zip(kept, agrees, classes.tolist(), strict=True)
+    ]
 
 
 def in_large_classes(rows: Sequence[Record]) -> list[Record]:
