@@ -9,7 +9,7 @@ from typing import Any
 from dgl_treestack import atomic, plots
 from dgl_treestack.algorithmic import tables as algorithmic
 from dgl_treestack.errors import ConfigurationError, unknown
-from dgl_treestack.experiments import baselines, collection, runs, tables
+from dgl_treestack.experiments import baselines, collection, comparison, runs, tables
 from dgl_treestack.experiments._protocol import Protocol, Row
 from dgl_treestack.experiments.protocols import protocols
 from dgl_treestack.experiments.scales import SCALES, Scale, check_data
@@ -155,9 +155,9 @@ def _write_results(folder: Path, protocol: Protocol, scale: Scale, command: str,
     paper = {baselines.MAJORITY: {title: (share, None) for title, share in protocol.paper_majority.items()}}
     rows = (*protocol.rows, *(Row(label, "", paper.get(label, {})) for label in without_network))
     protocol = replace(protocol, rows=rows)
-    lines = tables.compare(protocol, results | without_network)
-    answers_on = {compared: tables.collect_answers(compared, results) for compared in protocol.compared}
-    pairs = tables.compare_pairs(protocol, answers_on)
+    lines = comparison.compare(protocol, results | without_network)
+    answers_on = {compared: comparison.collect_answers(compared, results) for compared in protocol.compared}
+    pairs = comparison.compare_pairs(protocol, answers_on)
     text = tables.markdown(protocol, results, lines, answers_on, pairs, scale, command)
     for name in (page.PAIRS, *(f"{figure}.{suffix}" for figure in protocol.figures for suffix in ("svg", "png"))):
         (folder / name).unlink(missing_ok=True)

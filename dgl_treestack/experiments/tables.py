@@ -1,24 +1,14 @@
-"""The paper's numbers and ours, as lines for CSV and as Markdown."""
+"""A table as Markdown: the paper's numbers and ours, how models differ, settings and origin."""
 
-import math
-import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
-
-import numpy as np
 
 from dgl_treestack.experiments._models import DIFFERS
 from dgl_treestack.experiments._protocol import OURS, Compared, Protocol, train
+from dgl_treestack.experiments.comparison import AnswersOf, Line, Results, differences
 from dgl_treestack.experiments.scales import Scale
 from dgl_treestack.results import archive, report
-from dgl_treestack.results.differences import Answers, answers, difference, holm
-from dgl_treestack.results.run_result import RunResult
 from dgl_treestack.runs.configuration import RunConfig
-
-Line = dict[str, Any]
-Results = Mapping[str, Sequence[RunResult]]  # label of a model -> its runs, one per seed
-AnswersOf = Mapping[str, Mapping[int, Answers]]  # label of a model -> seed -> answers to the same equations
 
 _TRAIN = "train: accuracy during the epoch of the best validation accuracy, while weights change, with dropout if there is any."
 _BASELINES = (
@@ -32,7 +22,6 @@ _DIFFERENCES = (
     "the number of p-values in the column. The most accurate model was chosen on these {unit}, so that its p-values are too "
     "small; the pairs below do not depend on the results."
 )
-_TESTED = ("interval", "p, seeds", "Holm, seeds", "p, equations", "Holm, equations")
 _PAIRS = (
     "Points by which the first of a pair is ahead of the second; the pairs are the questions of the experiment. p-values as "
     "above, Holm's correction over the pairs of one set."
@@ -48,112 +37,6 @@ _SETTINGS: dict[str, Callable[[RunConfig], Any]] = {
     "early stopping": lambda config: config.schedule.early_stopping or "-",
     "epochs, at most": lambda config: config.schedule.epochs,
 }
-
-
-def compare(protocol: Protocol, results: Results) -> list[Line]:
-    """Return a line per model and column: paper and ours as mean and sample standard deviation, difference, seeds, commits."""
-    lines = []
-    for row in protocol.rows:
-        runs = results[row.label]
-        values_of_runs = [_measured(protocol, run) for run in runs]
-        for column in protocol.columns:
-            values = [values[column.title] for values in values_of_runs if not math.isnan(values[column.title])]
-            mean = statistics.fmean(values) if values else None
-            paper = row.paper.get(column.title)
-            lines.append(
-                {
-                    "model": row.label,
-                    "measured": column.title,
-                    "paper": paper[0] if paper else None,
-                    "paper sd": paper[1] if paper else None,
-                    "ours": mean,
-                    "ours sd": statistics.stdev(values) if len(values) > 1 else None,
-                    "difference": mean - paper[0] if paper and mean is not None else None,
-                    "seeds": " ".join(str(run.seed) for run in runs),
-                    "commits": " ".join(sorted({run.commit for run in runs})),
-                }
-            )
-    return lines
-
-
-def _measured(protocol: Protocol, run: RunResult) -> dict[str, float]:
-    """Return the values of all columns for a run, by title."""
-    listed = replace(  # every column reads the records again
-        run,
-        validation=list(run.validation),
-        test=list(run.test),
-        more={name: list(rows) for name, rows in run.more.items()},
-    )
-    return {column.title: column.of(listed) for column in protocol.columns}
-
-
-def collect_answers(compared: Compared, results: Results) -> AnswersOf:
-    """Return the answers of all runs to some equations, label -> seed -> answers; nothing if a run has no such equations."""
-    answers_of: dict[str, dict[int, Answers]] = {}
-    for label, runs in results.items():
-        for run in runs:
-            of_run = answers(compared.of(run))
-            if not len(of_run.id):
-                return {}
-            answers_of.setdefault(label, {})[run.seed] = of_run
-    return answers_of
-
-
-def differences(answers_of: AnswersOf) -> list[Line]:
-    """Compare the most accurate model on some equations with each of the others, see `results.differences.difference`.
-
-    The first line is the most accurate model. No lines with fewer than two models. answers_of: as from `collect_answers`.
-    """
-    if len(answers_of) < 2:
-        return []
-    accuracy = {label: statistics.fmean(run.accuracy for run in by_seed.values()) for label, by_seed in answers_of.items()}
-    best = max(accuracy, key=lambda label: accuracy[label])
-    lines = _tested([(best, label) for label in answers_of if label != best], answers_of)
-    return [{"model": best, "points": 0.0, **dict.fromkeys((*_TESTED, "permuted"))}, *lines]
-
-
-def compare_pairs(protocol: Protocol, answers_on: Mapping[Compared, AnswersOf]) -> list[Line]:
-    """Compare the models of `protocol.pairs` on its sets of equations; pairs without runs are left out.
-
-    A line has `set`, `depths`, `records` and their `unit`, `seeds`, the labels `first` and `second`, and what `differences` has
-    of them. answers_on: as from `collect_answers`.
-    """
-    lines = []
-    for compared, answers_of in answers_on.items():
-        pairs = [pair for pair in protocol.pairs if set(pair) <= answers_of.keys()]
-        for line, (first, second) in zip(_tested(pairs, answers_of), pairs, strict=True):
-            numbers = {name: value for name, value in line.items() if name != "model"}
-            of_set = {
-                "set": compared.set,
-                "depths": f"{compared.low}-{compared.high}",
-                "records": len(next(iter(answers_of[first].values())).id),
-                "unit": compared.unit,
-                "seeds": len(answers_of[first].keys() & answers_of[second].keys()),
-            }
-            lines.append({**of_set, "first": first, "second": second, **numbers})
-    return lines
-
-
-def _tested(pairs: Sequence[tuple[str, str]], answers_of: AnswersOf) -> list[Line]:
-    """Return a line per pair of models: the points by which the first is ahead of the second, their interval and p-values.
-
-    answers_of: as from `collect_answers`.
-    """
-    lines: list[Line] = []
-    for first, second in pairs:
-        gap = difference(answers_of[first], answers_of[second], np.random.default_rng(0))
-        interval = "{:.1f} to {:.1f}".format(*gap.interval) if gap.interval else None
-        of_equations = {"p, equations": gap.equations, "permuted": f"{gap.groups:,} {gap.permuted}"}
-        of_seeds = {"points": round(gap.points, 6), "interval": interval, "p, seeds": gap.seeds}
-        lines.append({"model": second, **of_seeds, **of_equations})
-    for title in ("p, seeds", "p, equations"):
-        of_title = [line for line in lines if line[title] is not None]
-        for line, p_value in zip(of_title, holm([line[title] for line in of_title]), strict=True):
-            line[f"Holm, {title.split()[-1]}"] = p_value
-        for line in of_title:  # further digits depend on the order of summation
-            for name in (title, f"Holm, {title.split()[-1]}"):
-                line[name] = float(f"{line[name]:.6g}")
-    return [{title: line.get(title) for title in ("model", "points", *_TESTED, "permuted")} for line in lines]
 
 
 def markdown(

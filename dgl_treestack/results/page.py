@@ -11,7 +11,7 @@ from pathlib import Path
 from dgl_treestack import atomic
 from dgl_treestack.errors import DataError
 
-PAIRS = "pairs.csv"  # of an experiment, see `experiments.tables.compare_pairs`
+PAIRS = "pairs.csv"  # of an experiment, see `experiments.comparison.compare_pairs`
 NOISE = 0.05  # a difference with a larger corrected p-value, over seeds or over equations, is within noise
 _BLOCK = re.compile(r"(<!-- begin (\w+) -->\n).*?(<!-- end \2 -->)", re.DOTALL)
 

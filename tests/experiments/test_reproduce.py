@@ -11,7 +11,7 @@ from small_runs import write_data
 from dgl_treestack.data import records
 from dgl_treestack.data.formats import read_examples
 from dgl_treestack.errors import ConfigurationError, DataError
-from dgl_treestack.experiments import baselines, collection, scales, tables
+from dgl_treestack.experiments import baselines, collection, comparison, scales
 from dgl_treestack.experiments.collection import configure
 from dgl_treestack.experiments.protocols import protocols
 from dgl_treestack.experiments.reproduce import describe, missing, reproduce
@@ -297,7 +297,7 @@ def test_every_row_is_a_configuration_and_the_papers_numbers_have_a_column(name)
     assert {label for pair in protocol.pairs for label in pair} <= {row.label for row in protocol.rows}
     assert {label for labels in protocol.figures.values() for label in labels} <= {row.label for row in protocol.rows}
     assert protocol.source in describe()
-    assert tables.compare(protocol, {row.label: [] for row in protocol.rows})
+    assert comparison.compare(protocol, {row.label: [] for row in protocol.rows})
 
 
 def test_protocols_share_runs():
