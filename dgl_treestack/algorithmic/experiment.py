@@ -28,7 +28,8 @@ from dgl_treestack.algorithmic.models import NetModel
 from dgl_treestack.algorithmic.training import Recipe, entropy, train
 from dgl_treestack.data import records
 from dgl_treestack.data.records import Record
-from dgl_treestack.runs.run import write_weights
+from dgl_treestack.results import run_result
+from dgl_treestack.runs.run import describe_environment, write_weights
 from dgl_treestack.sequence import ActingCell, StackRNN
 from dgl_treestack.training.state import torch_generator
 
@@ -80,6 +81,8 @@ def run(task: Task, model: NetModel, extent: Extent, seed: int, folder: Path) ->
         summary["entropy after rounding"] = entropies.tolist()
         rows += _tested(task, net, extent, seed, rounded=True)
         tensors |= {f"rounded.{name}": value for name, value in net.state_dict().items()}
+    environment = describe_environment("cpu")
+    summary |= {"commit": environment["commit"] or "unknown", "machine": run_result.machine_of(environment)}
     summary["seconds of one core"] = round(time.process_time() - started, 1)
     atomic.write_json_lines(folder / "records.jsonl", rows)
     write_weights(folder / "nets.safetensors", tensors, {"task": task.name, "model": model.label})

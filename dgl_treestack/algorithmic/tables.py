@@ -73,8 +73,12 @@ def reproduce(folder: Path, scale_name: str, seed: int, *, jobs: int = 1, traini
     atomic.write_text(folder / "table.csv", report.csv_table(lines))
     summaries = [json.loads((path / "summary.json").read_text()) for *_, path in work]
     hours = sum(summary["seconds of one core"] for summary in summaries) / 3600
-    origin = f"`treestack reproduce algorithmic --scale {scale_name}`, seed {seed}. Training took {hours:.2f} CPU hours."
-    text = _markdown(lines, extent, origin)
+    origins = dict.fromkeys(f"commit {entry['commit']}, {entry['machine']}" for entry in summaries)
+    origin = (
+        f"`treestack reproduce algorithmic --scale {scale_name}`, seed {seed}. Trained at {'; '.join(origins)}. "
+        f"Training and testing took {hours:.2f} CPU hours."
+    )
+    text = _markdown(lines, summaries, extent, origin)
     atomic.write_text(folder / "table.md", text)
     traces = {name: path / "trace.jsonl" for path, (name, _) in work_of_run.items() if (path / "trace.jsonl").exists()}
     _draw(rows_of_run, traces, folder, extent)
@@ -147,7 +151,7 @@ _RECIPES = (
 )
 
 
-def _markdown(lines: Sequence[Line], extent: Extent, origin: str) -> str:
+def _markdown(lines: Sequence[Line], summaries: Sequence[Mapping[str, Any]], extent: Extent, origin: str) -> str:
     columns = ("emptied, soft", "emptied, hard", "stream, soft", "stream, hard")
     rows = [["task", "model", "paper", *columns, "restarts: worst, middle, best", "holds to n"]]
     for line in lines:
@@ -167,9 +171,27 @@ def _markdown(lines: Sequence[Line], extent: Extent, origin: str) -> str:
             report.markdown_table(rows),
             _CAPTION.format(extent=extent, far=", ".join(map(str, extent.far))),
             _RECIPES,
+            "Sizes of the chosen nets.",
+            report.markdown_table(
+                [["task", "model", "size", "optimizer", "learning rate", "updates"], *map(_described, summaries)]
+            ),
             f"{origin}\n",
         ]
     )
+
+
+def _described(summary: Mapping[str, Any]) -> list[str]:
+    """Return the cells of a run in the table of sizes."""
+    size = ", ".join(f"{name} {value}" for name, value in summary["size"].items())
+    recipe = summary["recipe"]
+    return [
+        tasks()[summary["task"]].title,
+        summary["model"],
+        size,
+        recipe["optimizer"],
+        f"{recipe['rate']:g}",
+        f"{recipe['updates']:,}",
+    ]
 
 
 def _draw(

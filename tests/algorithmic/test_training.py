@@ -129,7 +129,7 @@ def test_table_and_figures(tmp_path, monkeypatch):
     assert all((run / "DONE").exists() for run in tables.runs(tmp_path, "tiny", 0))
     assert len(tables.runs(tmp_path, "smoke", 0)) == 8 and not any(run.exists() for run in tables.runs(tmp_path, "smoke", 0))
     text = (tmp_path / "table.md").read_text()
-    assert text.count("\n| a^n b^2n |") == 6 and "treestack reproduce algorithmic --scale tiny" in text and text == shown
+    assert text.count("\n| a^n b^2n |") == 6 + 4 and "treestack reproduce algorithmic --scale tiny" in text and text == shown
     line = next(line for line in text.splitlines() if line.startswith("| a^n b^2n | Stack RNN 40+10, rounded | 100 |"))
     (folder,) = (tmp_path / "runs").glob("anb2n-stack_rnn_40-10-*-0")
     rows = records.read(folder / "records.jsonl")
