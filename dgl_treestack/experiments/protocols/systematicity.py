@@ -28,10 +28,10 @@ PROTOCOL = Protocol(
     ),
     extras=("train", "deep 1-7"),
     note="The paper's test set was made in another way than its training set, as `deep` is here: with other proportions of "
-    "depths, variables and constants. Test 1-7 is made as the training set is; pairs: per cent of its pairs of a "
-    "correct and an incorrect equation of which the correct one has the higher score. For the Transformers the paper's "
-    "Table 4 gives as validation, 76.45 ± 0.42 and 77.80 ± 0.46, what its Table 1 gives as this test. Training equations are judged by the "
-    "weights of the best epoch, without dropout. " + SAME,
+    "depths, variables and constants. Test 1-7 is made as the training set is; pairs: per cent of its pairs of a correct "
+    "and an incorrect equation of which the correct one has the higher score. For the Transformers the paper's Table 4 "
+    "gives as validation, 76.45 ± 0.42 and 77.80 ± 0.46, what its Table 1 gives as this test. Training equations are "
+    "judged by the weights of the best epoch, without dropout. " + SAME,
     compared=(Compared(1, 7, "deep 1-7"), Compared(1, 7)),
     pairs=PAIRS,
     paper_majority={"train 1-7": 58.12, "validation": 56.67, "deep 1-7 accuracy": 60.40},
