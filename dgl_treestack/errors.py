@@ -8,6 +8,7 @@
     ├── ConfigurationError    a wrong key, value, name or option of a run or command
     ├── CheckpointError       weights or run folders that cannot be read
     ├── OutputError           a file that cannot be written: no space, no permission, a folder in its place
+    ├── ProcessError          another process of a run has ended
     └── DivergenceError       training produced a number that is not finite
 
 A message states the value given, the rule it broke and the remedy.
@@ -65,6 +66,10 @@ class CheckpointError(TreestackError):
 
 class OutputError(TreestackError):
     """A file that cannot be written."""
+
+
+class ProcessError(TreestackError):
+    """Another process of a run over several processes has ended."""
 
 
 class DivergenceError(TreestackError):

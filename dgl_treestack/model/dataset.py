@@ -13,6 +13,7 @@ from dgl_treestack.data.forest import Forest, Source
 from dgl_treestack.data.formats import Example
 from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.data.wellformed import NO_OPERATOR, check, check_one_root
+from dgl_treestack.distributed import ALONE, World
 from dgl_treestack.errors import ConfigurationError, DataError, GraphError, VocabularyError, unknown
 from dgl_treestack.expression import Equation
 from dgl_treestack.expression.operators import MATH, Signature
@@ -30,7 +31,7 @@ class Dataset:
     items: the tree and the targets of every example. forest: the trees. offsets: (G + 1,) the outputs of example g are
     offsets[g] : offsets[g + 1]. nodes: (R,) the node of every output, and sides (R, 2) its first two children or -1, as indices
     within the tree. targets: (R,). task: (R,) index of the model's task.
-    cache: batches by their size and device, filled by `batches`.
+    cache: batches by their size, device and processes, filled by `batches`.
     """
 
     examples: Sequence[Example]
@@ -41,7 +42,7 @@ class Dataset:
     sides: np.ndarray
     targets: np.ndarray
     task: np.ndarray
-    cache: dict[tuple[int, str], list["Batch"]] = field(default_factory=dict)
+    cache: dict[tuple[int, str, World], list["Batch"]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.examples)
@@ -91,12 +92,15 @@ class Dataset:
         )
 
     def in_order(self, order: np.ndarray, size: int, device: torch.device | str = "cpu") -> Iterator["Batch"]:
-        """Yield batches of `size` examples in the given order.
+        """Yield batches of `size` examples in the given order."""
+        return self.chosen([order[start : start + size] for start in range(0, len(order), size)], device)
+
+    def chosen(self, chosen: Sequence[np.ndarray], device: torch.device | str = "cpu") -> Iterator["Batch"]:
+        """Yield a batch for every array of indices of examples.
 
         Batches and their plans are built in groups, because a training step evicts the code and data of building from the
         processor's caches.
         """
-        chosen = [order[start : start + size] for start in range(0, len(order), size)]
         for start in range(0, len(chosen), AT_ONCE):
             group = chosen[start : start + AT_ONCE]
             forests = [self.forest.select(trees) for trees in group]
@@ -105,19 +109,20 @@ class Dataset:
                 self.batch(trees, device, forest=forest, plans=plans) for trees, forest in zip(group, forests, strict=True)
             ]
 
-    def batches(self, size: int, device: torch.device | str = "cpu") -> Iterator["Batch"]:
-        """Yield all examples in order. The batches of a small data set are cached with their plans."""
-        if (size, str(device)) in self.cache:
-            yield from self.cache[size, str(device)]
+    def batches(self, size: int, device: torch.device | str = "cpu", world: World = ALONE) -> Iterator["Batch"]:
+        """Yield all examples in order, or this process's part. The batches of a small data set are cached with their plans."""
+        key = size, str(device), world
+        if key in self.cache:
+            yield from self.cache[key]
             return
         batches = []
-        for batch in self.in_order(np.arange(len(self)), size, device):
+        for batch in self.in_order(np.arange(len(self))[world.part(len(self))], size, device):
             batches.append(batch)
             yield batch
             if len(self.forest.op) > MOST_KEPT:
                 batches.clear()
         if batches:
-            self.cache[size, str(device)] = batches
+            self.cache[key] = batches
 
 
 def prepare(

@@ -1,5 +1,7 @@
 """Training signals at nodes: losses on the states of the subtrees of a batch, for any cell or encoder."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -14,6 +16,18 @@ from dgl_treestack.truth.subtrees import DEFINED, UNKNOWN, Targets
 BETA = 0.05  # of the smooth L1 loss of values
 EPSILON = 1e-12
 OUTPUTS = 3  # per point: real part, imaginary part, and whether the value is defined
+
+
+@dataclass(frozen=True, eq=False)
+class Distinct:
+    """The S distinct subtrees of a batch that several processes share out. is_mine: (S,) which of them this one computes.
+
+    subtree: (S,) ids, ascending. height: (S,) of the subtrees.
+    """
+
+    subtree: np.ndarray
+    height: np.ndarray
+    is_mine: np.ndarray
 
 
 class NodeSignals(nn.Module):
@@ -70,21 +84,29 @@ class NodeSignals(nn.Module):
         predicted = [layer(inner[:, slot]) for slot, layer in enumerate(self.outer)]
         return torch.stack(predicted, dim=1).reshape(len(h), self.points, OUTPUTS)
 
-    def forward(self, h: NodeStates, trees: Forest, targets: Targets, source: np.random.Generator) -> Tensor:
+    def forward(
+        self, h: NodeStates, trees: Forest, targets: Targets, source: np.random.Generator, distinct: Distinct | None = None
+    ) -> Tensor:
         """Return the weighted sum of the losses of a batch, a scalar.
 
         trees: of the batch, selected from the forest of the targets. source: draws subtrees if there are more than `rows`.
+        distinct: subtrees of the whole batch if `trees` are a share of it; the sum over all shares is then the loss.
         """
         subtree, node = np.unique(trees.subtree, return_index=True)
-        has_value = (targets.status[subtree] != UNKNOWN).any(1)
-        subtree, node = subtree[has_value], node[has_value]
+        if distinct is None:
+            distinct = Distinct(subtree, trees.height[node], np.ones(len(subtree), dtype=bool))
+        has_value = (targets.status[distinct.subtree] != UNKNOWN).any(1)
+        is_mine = has_value & distinct.is_mine
+        subtree, node = distinct.subtree[is_mine], node[np.searchsorted(subtree, distinct.subtree[is_mine])]
         states = h(torch.from_numpy(node))
         loss = states.new_zeros(())
-        if self.value and len(node):
-            height = trees.height[node]
+        if self.value and has_value.any():
+            height = distinct.height[has_value]
             weight = torch.from_numpy(np.bincount(height)[height] ** -0.5).to(states)
-            value, status = (torch.from_numpy(table[subtree]).to(states.device) for table in (targets.value, targets.status))
-            loss = loss + self.value * self._value_loss(states, value.to(states), status, weight)
+            status = torch.from_numpy(targets.status[distinct.subtree[has_value]]).to(states.device)
+            value = torch.from_numpy(targets.value[subtree]).to(states)
+            mine = torch.from_numpy(distinct.is_mine[has_value]).to(states.device)
+            loss = loss + self.value * self._value_loss(states, value, status, weight, mine)
         if self.equivalence:
             chosen = self._with_company(targets.value_class[subtree], source)
             value_class = torch.from_numpy(targets.value_class[subtree[chosen]]).to(states.device)
@@ -99,14 +121,17 @@ class NodeSignals(nn.Module):
         rank_of_class = source.permutation(len(sizes)) + np.where(sizes > 1, 0, len(sizes))
         return order[np.argsort(rank_of_class[class_of_row], kind="stable")][: self.rows]
 
-    def _value_loss(self, h: Tensor, value: Tensor, status: Tensor, weight: Tensor) -> Tensor:
+    def _value_loss(self, h: Tensor, value: Tensor, status: Tensor, weight: Tensor, mine: Tensor) -> Tensor:
+        """Return the part of the loss that rows `mine` of status and weight have; h and value are theirs alone."""
         predicted = self.predict_values(h)
         is_defined, is_known = (status == DEFINED).to(h), (status != UNKNOWN).to(h)
+        all_defined, all_known = (is_defined * weight[:, None]).sum(), (is_known * weight[:, None]).sum()
+        is_defined, is_known, weight = is_defined[mine], is_known[mine], weight[mine]
         distances = functional.smooth_l1_loss(predicted[..., :2], value, beta=BETA, reduction="none").mean(2)
         answers = functional.binary_cross_entropy_with_logits(predicted[..., 2], is_defined, reduction="none")
         of_defined, of_known = is_defined * weight[:, None], is_known * weight[:, None]
-        distance = (distances * of_defined).sum() / of_defined.sum().clamp(min=EPSILON)
-        return distance + (answers * of_known).sum() / of_known.sum()
+        distance = (distances * of_defined).sum() / all_defined.clamp(min=EPSILON)
+        return distance + (answers * of_known).sum() / all_known
 
     def _equivalence_loss(self, h: Tensor, value_class: Tensor) -> Tensor:
         directions = functional.normalize(h, dim=1)

@@ -12,6 +12,7 @@ import torch
 from dgl_treestack import atomic
 from dgl_treestack.data import formats, records
 from dgl_treestack.data.records import Record
+from dgl_treestack.distributed import ALONE, World
 from dgl_treestack.errors import DataError
 from dgl_treestack.model.dataset import Dataset
 from dgl_treestack.model.model import Model
@@ -29,16 +30,17 @@ class Score:
 
 
 @torch.no_grad()
-def score(model: Model, dataset: Dataset, engine: str = "levels") -> Score:
-    """Return loss and accuracy over a labelled data set, in evaluation mode."""
+def score(model: Model, dataset: Dataset, engine: str = "levels", world: World = ALONE) -> Score:
+    """Return loss and accuracy over a labelled data set, in evaluation mode. world: processes that share it out."""
     model.eval()
     losses: list[float] = []
     correct: list[bool] = []
-    for batch in dataset.batches(BATCH, next(model.parameters()).device):
+    for batch in dataset.batches(BATCH, next(model.parameters()).device, world):
         output = model(batch, engine)
         losses += model.losses(output, batch).tolist()
         correct += model.correct(output, batch).tolist()
-    return Score(sum(losses) / max(len(losses), 1), 100 * sum(correct) / max(len(correct), 1))
+    loss, right, outputs = world.sums(sum(losses), sum(correct), len(losses))
+    return Score(loss / max(outputs, 1), 100 * right / max(outputs, 1))
 
 
 @torch.no_grad()
@@ -84,12 +86,20 @@ def evaluate(
 
     Raises DataError for a file without equations.
     """
-    examples = formats.read_examples([data], signature=run.language)
-    if not examples:
-        raise DataError("There are no examples in the file.", data)
-    model = run.load_model(dtype)
-    rows = list(make_records(model, model.prepare(examples), engine, run.config.data.group_by))
+    rows = rows_of(run.load_model(dtype), data, engine, run.config.data.group_by)
     if output is not None:
         atomic.write_json_lines(output, rows)
     run.write_records(data, rows)
     return rows
+
+
+def rows_of(model: Model, data: str, engine: str, group_by: str, world: World = ALONE) -> list[Record]:
+    """Return the records of a data file, on the first process of several, which share the examples out.
+
+    Raises DataError for a file without equations.
+    """
+    examples = formats.read_examples([data], signature=model.signature)
+    if not examples:
+        raise DataError("There are no examples in the file.", data)
+    part = examples[world.part(len(examples))]
+    return world.gathered(list(make_records(model, model.prepare(part), engine, group_by)) if part else [])

@@ -1,4 +1,4 @@
-"""The training loop, plain torch, resumable at any step with identical results, and the choice of a run's engine.
+"""The training loop, plain torch, resumable at any step with identical results, over one process or several.
 
 All randomness is a function of seed, epoch and step, so the state of a run is its weights, Adam's moments and the small
 `Progress`. `state.py` saves them together, at every epoch, every `checkpoint_steps` steps and on a signal.
@@ -7,13 +7,15 @@ All randomness is a function of seed, epoch and step, so the state of a run is i
 import gc
 import logging
 import math
+import signal
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import torch
+from torch import Tensor
 from tqdm.auto import tqdm
 
 from dgl_treestack import atomic
@@ -21,26 +23,25 @@ from dgl_treestack.data import formats, records
 from dgl_treestack.data.forest import Forest
 from dgl_treestack.data.formats import Example
 from dgl_treestack.data.vocabulary import Vocabulary
-from dgl_treestack.encoders import Encoder
+from dgl_treestack.distributed import ALONE, World
 from dgl_treestack.errors import CheckpointError, ConfigurationError, DivergenceError
 from dgl_treestack.expression import language
 from dgl_treestack.expression.operators import Signature
 from dgl_treestack.model.dataset import Batch, Dataset
-from dgl_treestack.model.model import Model
 from dgl_treestack.model.tree_dataset import TreeDataset
-from dgl_treestack.processes import Watch, watch_signals
-from dgl_treestack.propagate.compiled.library import unavailable
+from dgl_treestack.processes import Interrupted, Watch, watch_signals
 from dgl_treestack.runs import evaluation
 from dgl_treestack.runs.configuration import RunConfig
-from dgl_treestack.runs.run import Run, build_model, write_weights
+from dgl_treestack.runs.run import Run, build_model, load_into, read_weights, write_weights
 from dgl_treestack.training import state
-from dgl_treestack.training.state import NamedAdam, Progress, numpy_generator, torch_generator
+from dgl_treestack.training.engine import choose_engine
+from dgl_treestack.training.share import Share
+from dgl_treestack.training.state import Begun, NamedAdam, Progress, numpy_generator, torch_generator
 
 if TYPE_CHECKING:
     from dgl_treestack.truth.subtrees import Targets
 
 logger = logging.getLogger(__name__)
-LONG = 10_000  # minimum steps for which compiling pays: it takes up to two minutes, once, and is cached on disk
 Kind = Literal["train", "validation"]
 DataSets = Mapping[Kind, TreeDataset]
 
@@ -48,7 +49,8 @@ DataSets = Mapping[Kind, TreeDataset]
 class Training:
     """Training of one run folder: `train` finishes it, or raises Interrupted.
 
-    data: training and validation set in place of the configuration's files.
+    data: training and validation set in place of the configuration's files. world: the processes that train it together, of
+    which the first alone reads and writes the run folder.
     """
 
     def __init__(
@@ -60,15 +62,17 @@ class Training:
         device: str = "cpu",
         quiet: bool = False,
         data: DataSets | None = None,
+        world: World = ALONE,
     ):
-        self.run, self.config, self.seed, self.started = run, config, seed, time.process_time()
+        self.run, self.config, self.seed, self.started, self.world = run, config, seed, time.process_time(), world
         self.log = logging.LoggerAdapter(logger, {"run": run.folder.name})
-        self.device, self.quiet = torch.device(device), quiet
-        self.language = run.language if run.has_description() else language.find(config.data.language)
+        self.device, self.quiet = torch.device(device), quiet or not world.is_first
+        begun: Begun = world.first(lambda: Begun.read(run))
+        self.language = run.language if begun.vocabulary and world.is_first else language.find(config.data.language)
         train_examples, validation_examples = (self._examples(kind, data or {}) for kind in ("train", "validation"))
-        vocabulary = run.vocabulary if run.has_description() else _vocabulary(config, self.language, train_examples)
+        vocabulary = begun.vocabulary or _vocabulary(config, self.language, train_examples)
         vector_of_word: Mapping[str, np.ndarray] = {}
-        if config.model.vectors and not run.last.exists():  # a checkpoint has the table
+        if config.model.vectors and not begun.checkpoint:  # a checkpoint has the table
             from dgl_treestack.training import words
 
             vocabulary, vector_of_word = words.read_vectors(config, self.language, vocabulary, validation_examples)
@@ -89,6 +93,11 @@ class Training:
         if self.model.signals is not None:
             from dgl_treestack.truth.subtrees import targets_of
 
+            if world.size > 1 and config.signals.equivalence:
+                raise ConfigurationError(
+                    "'signals.equivalence' compares all subexpressions of a batch, which several processes share out. Train "
+                    "in one process, or set it to 0."
+                )
             self.targets = targets_of(self.train_set.forest, config.signals.points)
         # decay would move the vector of a word to zero as fast as the learning rate allows, while no batch has the word
         undecayed = ["cell.leaves.table"] if config.model.vectors else []
@@ -98,11 +107,13 @@ class Training:
 
             optimizer_class = NamedMuon
         self.optimizer = optimizer_class(self.model, config.optimizer, undecayed)
-        atomic.remove_leftovers(run.folder)
-        recorded = run.environment if run.has_description() else {}
-        self.engine = choose_engine(config, self.model, self.train_set, recorded, self.device)
-        self.progress = state.load(run.last, self.model, self.optimizer) if run.last.exists() else Progress()
-        self.earlier_times = run.read_times()
+        if world.is_first:
+            atomic.remove_leftovers(run.folder)
+        self.engine = choose_engine(config, self.model, self.train_set, begun.environment, self.device)
+        self.progress = Progress()
+        if begun.checkpoint:
+            self.progress = state.restore(run.last, begun.checkpoint, self.model, self.optimizer)
+        self.earlier_times = begun.times
 
     def _examples(self, kind: Kind, data: DataSets) -> list[Example]:
         """The labelled examples of the configured depths, from `data` or the configuration's files."""
@@ -126,7 +137,8 @@ class Training:
         if self.words_with_vector:
             counts = self.words_with_vector, len(self.model.vocabulary) - 1
             self.log.info("%d of %d words of the vocabulary have a vector in %s", *counts, config.model.vectors)
-        atomic.write_json_lines(self.run.metrics, progress.rows)
+        if self.world.is_first:
+            atomic.write_json_lines(self.run.metrics, progress.rows)
         with watch_signals() as watch, ExitStack() as stack:
             gc.collect()
             gc.freeze()  # or the collector would repeatedly traverse a data set of millions of objects
@@ -134,9 +146,19 @@ class Training:
             while progress.epoch < config.schedule.epochs and not 0 < config.schedule.early_stopping <= progress.stale:
                 self._run_epoch(watch)
                 self._close_epoch()
-                watch.check()
+                self._check(watch)
             self._finish(watch)
-            watch.check()
+            self._check(watch)
+
+    def _check(self, watch: Watch) -> None:
+        """Raise Interrupted when any process has received a signal."""
+        if stopped := self._agreed(watch, *self.world.sums(watch.number)):
+            raise Interrupted(stopped)
+
+    @staticmethod
+    def _agreed(watch: Watch, signals: float) -> int:
+        """Return the signal by which all processes stop, 0 for none. signals: the sum over them, which all have computed."""
+        return (watch.number or signal.SIGTERM) if signals else 0
 
     def _run_epoch(self, watch: Watch) -> None:
         """Run the remaining steps of an epoch. After a signal, save the run and raise Interrupted."""
@@ -145,15 +167,18 @@ class Training:
         title = f"{self.run.folder.name} epoch {progress.epoch + 1}/{config.schedule.epochs}"
         validated = f", validation {progress.rows[-1]['validation_accuracy']:.1f} %" if progress.rows else ""
         total, disable = math.ceil(len(order) / size), True if self.quiet else None
+        positions = [order[start : start + size] for start in range(progress.step * size, len(order), size)]
+        shares = [Share.of(self.train_set, of_batch, self.world) for of_batch in positions]
         with tqdm(total=total, initial=progress.step, desc=title, leave=False, disable=disable) as bar:
-            for batch in self.train_set.in_order(order[progress.step * size :], size, self.device):
+            batches = self.train_set.chosen([share.positions for share in shares], self.device)
+            for batch, of_batch, share in zip(batches, positions, shares, strict=True):
                 self.model.train()
-                self._step(batch, order[progress.step * size : (progress.step + 1) * size])
+                stopped = self._step(batch, of_batch, share, watch)
                 bar.update()
                 bar.set_postfix_str(f"loss {progress.loss_sum / progress.seen:.3f}{validated}", refresh=False)
-                if watch.number:
+                if stopped:
                     self.save()
-                    watch.check()
+                    raise Interrupted(stopped)
                 if progress.step % config.checkpoint_steps == 0:
                     self.save()
 
@@ -166,10 +191,11 @@ class Training:
         groups = [group_of_pair.setdefault(example.pair or f"/{i}", len(group_of_pair)) for i, example in examples]
         return generator.permutation(len(group_of_pair))[groups].argsort(kind="stable")
 
-    def _step(self, batch: Batch, positions: np.ndarray) -> None:
-        """Run one step: forward, loss, backward, optimizer. positions: of the batch's examples in the training set.
+    def _step(self, batch: Batch, positions: np.ndarray, share: Share, watch: Watch) -> int:
+        """Run one step: forward, loss, backward, optimizer. Returns the signal that any process has received, 0 for none.
 
-        Raises DivergenceError, before the parameters change, for a loss or a gradient that is not finite.
+        batch: this process's share. positions: of the examples of the whole batch in the training set. Raises DivergenceError,
+        before the parameters change, for a loss or a gradient that is not finite.
         """
         progress = self.progress
         generator = torch_generator(self.seed, "dropout", progress.epoch, progress.step)
@@ -177,20 +203,29 @@ class Training:
         h = self.model.node_states(batch, self.engine, generator=generator)
         output = self.model.outputs(h, batch)
         losses = self.model.losses(output, batch)
-        loss = losses.mean()
+        loss = losses.mean() * share.fraction
         if self.model.signals is not None and self.targets is not None and isinstance(forest, Forest):
             source = numpy_generator(self.seed, "signals", progress.epoch, progress.step)
-            loss = loss + self.model.signals(h, forest, self.targets, source)
+            loss = loss + self.model.signals(h, forest, self.targets, source, share.subtrees(self.train_set, positions))
         self.optimizer.zero()
         loss.backward()
+        self.world.sum_gradients(list(self.model.parameters()))
+        counts = share.fraction > 0
+        total, loss_sum, seen, right, signals = self.world.sums(
+            float(loss.detach()),
+            counts * float(losses.detach().sum()),
+            counts * len(losses),
+            counts * int(self.model.correct(output.detach(), batch).sum()),
+            watch.number,
+        )
         gradients = [parameter.grad for parameter in self.model.parameters() if parameter.grad is not None]
         norm = torch.nn.utils.get_total_norm(gradients)
-        if not (torch.isfinite(loss) and torch.isfinite(norm)):
+        if not (math.isfinite(total) and torch.isfinite(norm)):
             ids = [self.train_set.examples[i].id for i in positions]
             self.log.error("the batch: %s", ", ".join(ids))
             shown = ", ".join(ids[:8]) + (f" and {len(ids) - 8} more (in the log)" if len(ids) > 8 else "")
             raise self._divergence(
-                f"The loss of {self.run.folder.name} is {loss.item()}, its gradient {norm.item()}, "
+                f"The loss of {self.run.folder.name} is {total}, its gradient {norm.item()}, "
                 f"in epoch {progress.epoch + 1}, step {progress.step + 1}. Batch: {shown}."
             )
         if 0 < self.config.optimizer.clip < norm:
@@ -198,9 +233,10 @@ class Training:
         steps = math.ceil(len(self.train_set) / self.config.batch_size)
         self.optimizer.step(self.config.schedule.rate_factor(progress.epoch * steps + progress.step, steps))
         progress.step += 1
-        progress.seen += len(losses)
-        progress.loss_sum += float(losses.detach().sum())
-        progress.right += int(self.model.correct(output.detach(), batch).sum())
+        progress.seen += int(seen)
+        progress.loss_sum += loss_sum
+        progress.right += int(right)
+        return self._agreed(watch, signals)
 
     def _divergence(self, fault: str) -> DivergenceError:
         """Return the error of a run that diverged, with the remedy."""
@@ -209,8 +245,9 @@ class Training:
 
     def save(self) -> None:
         """Write the checkpoint that the run is resumed from, and the CPU time so far."""
-        state.save(self.run.last, self.model, self.optimizer, self.progress)
-        self._write_times()
+        if self.world.is_first:
+            state.save(self.run.last, self.model, self.optimizer, self.progress)
+            self._write_times()
 
     def _write_times(self) -> None:
         """Write the CPU time of this process, with reading and evaluation, after those of earlier ones. Not in the metrics:
@@ -221,7 +258,7 @@ class Training:
     def _close_epoch(self) -> None:
         """Validate, keep the best weights, adjust the learning rate, save, log."""
         progress, schedule, name = self.progress, self.config.schedule, self.run.folder.name
-        validation = evaluation.score(self.model, self.validation_set, self.engine)
+        validation = evaluation.score(self.model, self.validation_set, self.engine, self.world)
         if not math.isfinite(validation.loss):
             fault = f"The validation loss of {name} is {validation.loss} after epoch {progress.epoch + 1}."
             raise self._divergence(fault)
@@ -244,27 +281,37 @@ class Training:
             progress.best_accuracy, progress.best_epoch = quality, progress.epoch
             progress.stale = progress.plateau = 0
             description = {"epoch": progress.epoch, "validation_accuracy": validation.accuracy}
-            write_weights(self.run.best, self.model.state_dict(), description)
+            if self.world.is_first:
+                write_weights(self.run.best, self.model.state_dict(), description)
         if 0 < schedule.plateau <= progress.plateau:
             self.optimizer.learning_rate *= schedule.factor
             progress.plateau = 0
         self.save()
-        atomic.write_json_lines(self.run.metrics, progress.rows)
+        if self.world.is_first:
+            atomic.write_json_lines(self.run.metrics, progress.rows)
         message = "%s epoch %d: train loss %.4f, accuracy %.1f %%; validation %.1f %%"
         self.log.info(message, name, progress.epoch, row["train_loss"], row["train_accuracy"], validation.accuracy)
 
     def _finish(self, watch: Watch) -> None:
         """Evaluate validation and test sets with the best weights, then write DONE."""
+        load_into(self.model, self.world.first(self._best_weights), self.run.best)
+        for name in dict.fromkeys((*self.config.data.validation, *self.config.data.test)):
+            self._check(watch)
+            rows = evaluation.rows_of(self.model, name, self.config.engine, self.config.data.group_by, self.world)
+            if self.world.is_first:
+                self.run.write_records(name, rows)
+            self.log.info("%s on %s: accuracy %.1f %%", self.run.folder.name, name, records.accuracy(rows))
+        if self.world.is_first:
+            self._write_times()
+            atomic.write_text(self.run.done, f"best epoch {self.progress.best_epoch}\n")
+
+    def _best_weights(self) -> dict[str, Tensor]:
+        """Return the best weights from the run folder. Raises CheckpointError."""
         if not self.run.best.exists():
             if self.progress.epoch:
                 raise CheckpointError(f"{self.run.best} is gone, and only it had the best weights. Train again.")
             write_weights(self.run.best, self.model.state_dict(), {"epoch": 0})  # a configuration without epochs
-        for name in dict.fromkeys((*self.config.data.validation, *self.config.data.test)):
-            watch.check()
-            rows = evaluation.evaluate(self.run, name, engine=self.config.engine)
-            self.log.info("%s on %s: accuracy %.1f %%", self.run.folder.name, name, records.accuracy(rows))
-        self._write_times()
-        atomic.write_text(self.run.done, f"best epoch {self.progress.best_epoch}\n")
+        return read_weights(self.run.best)[0]
 
 
 def _vocabulary(config: RunConfig, signature: Signature, examples: Sequence[Example]) -> Vocabulary:
@@ -280,60 +327,3 @@ def _vocabulary(config: RunConfig, signature: Signature, examples: Sequence[Exam
             "Set a preset, such as 'canonical'."
         )
     return Vocabulary.preset(name)
-
-
-def choose_engine(
-    config: RunConfig, model: Model, train_set: Dataset, recorded: Mapping[str, Any], device: torch.device
-) -> str:
-    """Return the engine of a run: the one in its environment, else the one that `compile` asks for.
-
-    recorded: the run's environment, empty for a new run. Raises ConfigurationError if `compile` is on and there is no compiler,
-    or native code gives other gradients.
-    """
-    if "kernels" in recorded:
-        return "levels/compiled" if recorded["kernels"] == "compiled" else config.engine
-    if isinstance(model.cell, Encoder):
-        return config.engine
-    steps = config.schedule.epochs * math.ceil(len(train_set) / config.batch_size)
-    if config.engine == "topo" or config.compile == "off" or (config.compile == "auto" and steps < LONG):
-        return config.engine
-    if reason := unavailable():
-        if config.compile == "on":
-            raise ConfigurationError(
-                f"compile = 'on' needs a C++ compiler and Python.h: {reason}. Install g++ and Python's headers, or set 'off'."
-            )
-        logger.info("no native code: %s; the run uses the engine %s", reason, config.engine)
-        return config.engine
-    fault = _fault_of_native_code(model, train_set, config.batch_size, device)
-    if not fault:
-        return "levels/compiled"
-    if config.compile == "on":
-        raise ConfigurationError(f"{type(model.cell).__name__} cannot be compiled ({fault}). Set compile = 'off'.")
-    logger.warning("%s cannot be compiled (%s); the run uses the engine levels.", type(model.cell).__name__, fault)
-    return config.engine
-
-
-def _fault_of_native_code(model: Model, train_set: Dataset, size: int, device: torch.device) -> str:
-    """Return why native code cannot replace the engine `levels`, as text; empty if it can.
-
-    Compares losses and gradients of both engines on the first batch and on a single equation.
-    """
-    logger.info("compiling kernels for %s", type(model.cell).__name__)
-    try:
-        for count in (size, 1):
-            batch = train_set.batch(np.arange(min(count, len(train_set))), device)
-            results = []
-            for engine in ("levels", "levels/compiled"):
-                model.zero_grad(set_to_none=True)
-                output = model(batch, engine, generator=torch.Generator().manual_seed(0))
-                loss = model.losses(output, batch).mean()
-                loss.backward()
-                gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
-                results.append([loss.detach(), *gradients])
-            if not all(torch.allclose(a, b, rtol=1e-3, atol=1e-5) for a, b in zip(*results, strict=True)):
-                return "native code gives other gradients"
-    except Exception as error:  # a user's cell may do anything that the tracer cannot follow
-        return str(error) or type(error).__name__
-    finally:
-        model.zero_grad(set_to_none=True)
-    return ""

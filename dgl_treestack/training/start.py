@@ -1,8 +1,9 @@
 """Starting and resuming a run."""
 
 import logging
+import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import torch
 
 from dgl_treestack.data import records
+from dgl_treestack.distributed import World
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.model.tree_dataset import TreeDataset
 from dgl_treestack.processes import locked
@@ -40,17 +42,16 @@ def start(
     The folder is created when data and model are ready. While another process trains in it, this one waits. Raises
     ConfigurationError if the folder exists and `resume` is off, or if it holds a run of another configuration or of data that
     has changed since.
+
+    Started by `torchrun`, the processes train it together, see `dgl_treestack.distributed`.
     """
     fingerprints = _check_inputs(config, device, data or {})
+    world = World.join(device)
     run = Run(output_dir / f"{config.name}-{seed}")
-    training = None
-    if run.has_description():
-        _check_same(run, config, seed)
-        if not resume:
-            raise ConfigurationError(f"{run.folder} exists. Continue with --resume, or choose another --output-dir.")
-        _check_resumable(run, fingerprints)
-    else:
-        training = Training(run, config, seed, device=device, quiet=quiet, data=data)
+    resume = resume or os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") != "0"  # torchrun has started it again
+    is_new = world.first(lambda: _is_new(run, config, seed, fingerprints, resume=resume))
+    training = Training(run, config, seed, device=device, quiet=quiet, data=data, world=world) if is_new else None
+    if training is not None and world.is_first:
         data_config, model_config = config.data, config.model
         described = [name for name in (data_config.language, model_config.vocabulary) if name.endswith((".toml", ".txt"))]
         vectors = [model_config.vectors] if model_config.vectors else []
@@ -69,15 +70,30 @@ def start(
         model = training.model
         environment = {**describe_environment(device), **origin}
         Run.create(run.folder, config, seed, environment, model.vocabulary, model.signature)
-    with locked(run.folder):
-        if run.done.exists():
+    with ExitStack() as stack:
+        if world.is_first:
+            stack.enter_context(locked(run.folder))
+        is_done, is_begun = world.first(lambda: (run.done.exists(), run.last.exists()))
+        if is_done:
             logger.info("%s is done already", run.folder, extra={"run": run.folder.name})
             return run
-        if training is None or run.last.exists():  # another process may have trained it meanwhile
-            training = Training(run, config, seed, device=device, quiet=quiet, data=data)
-        with _logged(run):
-            training.train()
+        if training is None or is_begun:  # another process may have trained it meanwhile
+            training = Training(run, config, seed, device=device, quiet=quiet, data=data, world=world)
+        if world.is_first:
+            stack.enter_context(_logged(run))
+        training.train()
     return run
+
+
+def _is_new(run: Run, config: RunConfig, seed: int, fingerprints: Mapping[str, str], *, resume: bool) -> bool:
+    """Return whether there is no such run yet. Raises ConfigurationError for one that cannot be continued."""
+    if not run.has_description():
+        return True
+    _check_same(run, config, seed)
+    if not resume:
+        raise ConfigurationError(f"{run.folder} exists. Continue with --resume, or choose another --output-dir.")
+    _check_resumable(run, fingerprints)
+    return False
 
 
 @contextmanager

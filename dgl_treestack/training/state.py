@@ -15,10 +15,12 @@ import torch
 from torch import Tensor, nn
 
 from dgl_treestack._torch import fused_adam
+from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.errors import CheckpointError
 from dgl_treestack.runs.configuration import OptimizerConfig
-from dgl_treestack.runs.run import load_into, read_weights, write_weights
+from dgl_treestack.runs.run import Run, load_into, read_weights, write_weights
 
+Checkpoint = tuple[dict[str, Tensor], dict[str, Any]]  # tensors and description
 _STATE = ("exp_avg", "exp_avg_sq", "step")
 
 
@@ -133,6 +135,27 @@ class Progress:
     rows: list[dict[str, Any]] = field(default_factory=list)
 
 
+@dataclass(frozen=True)
+class Begun:
+    """What the folder of a run has of an earlier process: nothing for a new one.
+
+    checkpoint: what `read_weights` returns. times: as in times.jsonl.
+    """
+
+    vocabulary: Vocabulary | None = None
+    environment: dict[str, Any] = field(default_factory=dict)
+    checkpoint: Checkpoint | None = None
+    times: list[dict[str, Any]] = field(default_factory=list)
+
+    @classmethod
+    def read(cls, run: Run) -> "Begun":
+        """Read the folder of a run. Raises CheckpointError for a damaged one."""
+        checkpoint = read_weights(run.last) if run.last.exists() else None
+        if not run.has_description():
+            return cls(checkpoint=checkpoint, times=run.read_times())
+        return cls(run.vocabulary, run.environment, checkpoint, run.read_times())
+
+
 def save(path: Path, model: nn.Module, adam: NamedAdam, progress: Progress) -> None:
     """Write a checkpoint, atomically."""
     tensors = {f"model/{name}": tensor for name, tensor in model.state_dict().items()}
@@ -141,9 +164,12 @@ def save(path: Path, model: nn.Module, adam: NamedAdam, progress: Progress) -> N
     write_weights(path, tensors, description)
 
 
-def load(path: Path, model: nn.Module, adam: NamedAdam) -> Progress:
-    """Restore model and optimizer from a checkpoint and return the run's progress. Raises CheckpointError."""
-    tensors, description = read_weights(path)
+def restore(path: Path, checkpoint: Checkpoint, model: nn.Module, adam: NamedAdam) -> Progress:
+    """Restore model and optimizer from a checkpoint and return the run's progress. Raises CheckpointError.
+
+    path: of the checkpoint, for errors. checkpoint: what `read_weights` returns for it.
+    """
+    tensors, description = checkpoint
     device = next(model.parameters()).device
     parts: dict[str, dict[str, Tensor]] = {"model": {}, "adam": {}}
     try:

@@ -129,10 +129,14 @@ def test_the_loss_of_values(slots):
     status = rng.choice([UNKNOWN, DEFINED, UNDEFINED], (6, POINTS), p=[0.2, 0.6, 0.2]).astype(np.int8)
     targets = Targets(rng.normal(size=(6, POINTS, 2)).astype(np.float32), status, np.arange(6))
     value, known = torch.from_numpy(targets.value).double(), torch.from_numpy(status)
-    loss = signals._value_loss(h, value, known, weights)
+    everything = torch.ones(6, dtype=torch.bool)
+    loss = signals._value_loss(h, value, known, weights, everything)
     assert loss.item() == pytest.approx(value_loss(signals, h, targets, weights), rel=1e-6)
     value[known != DEFINED] = 100.0  # what is undefined or unknown has no value
-    assert signals._value_loss(h, value, known, weights).item() == loss.item()
+    assert signals._value_loss(h, value, known, weights, everything).item() == loss.item()
+    mine = torch.tensor([True, False, False, True, True, False])
+    shares = [signals._value_loss(h[part], value[part], known, weights, part).item() for part in (mine, ~mine)]
+    assert sum(shares) == pytest.approx(loss.item())
 
 
 def test_the_loss_of_equivalence():
@@ -163,7 +167,9 @@ def test_every_height_counts_by_the_root_of_its_subtrees(monkeypatch):
     model = model_of("tree_rnn", {"value": 1.0, "points": POINTS})
     dataset, seen = model.prepare(equations(40)), []
     batch = dataset.batch(np.arange(40))
-    monkeypatch.setattr(model.signals, "_value_loss", lambda h, value, status, weight: seen.append((len(h), weight)) or h.sum())
+    monkeypatch.setattr(
+        model.signals, "_value_loss", lambda h, value, status, weight, mine: seen.append((len(h), weight)) or h.sum()
+    )
     model.signals(model.node_states(batch), batch.trees, targets_of(dataset.forest, POINTS), np.random.default_rng())
     subtrees = {
         (tree.heights[node], tree.subtree(node))

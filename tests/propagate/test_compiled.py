@@ -23,7 +23,7 @@ from dgl_treestack.propagate.compiled import kernels, library
 from dgl_treestack.propagate.compiled.rows import RowByRow
 from dgl_treestack.propagate.compiled.traced import Form, TracedStep
 from dgl_treestack.runs.run import build_model
-from dgl_treestack.training import loop
+from dgl_treestack.training import engine
 from dgl_treestack.training.start import start
 
 BINARY = ["x", "x + y", "x*(y + x) + y = (x + y)*(x*y)", "(x + y)*x = x", "x*y*x*y + x", "y + y = x*(x + x)"]
@@ -172,8 +172,8 @@ def test_a_build_writes_to_no_folder_of_other_processes(tmp_path, monkeypatch):
 
 
 def test_the_engine_of_a_run_is_chosen_once(tmp_path, monkeypatch):
-    monkeypatch.setattr(loop, "_fault_of_native_code", lambda *_: "")
-    monkeypatch.setattr(loop, "unavailable", lambda: "")
+    monkeypatch.setattr(engine, "_fault_of_native_code", lambda *_: "")
+    monkeypatch.setattr(engine, "unavailable", lambda: "")
 
     class Data:
         def __len__(self):
@@ -181,7 +181,7 @@ def test_the_engine_of_a_run_is_chosen_once(tmp_path, monkeypatch):
 
     def choose(recorded=None, **changes):
         config = small_config(tmp_path, **changes)
-        return loop.choose_engine(config, build_model(config.model), Data(), recorded or {}, torch.device("cpu"))
+        return engine.choose_engine(config, build_model(config.model), Data(), recorded or {}, torch.device("cpu"))
 
     assert choose() == "levels"
     assert choose(schedule={"epochs": 500}) == "levels/compiled"
@@ -191,11 +191,11 @@ def test_the_engine_of_a_run_is_chosen_once(tmp_path, monkeypatch):
     assert choose(compile="on", model={"name": "lstm"}) == "levels", "an encoder has no kernels"
     assert choose({"kernels": "none"}, compile="on") == "levels"
     assert choose({"kernels": "compiled"}) == "levels/compiled"
-    monkeypatch.setattr(loop, "_fault_of_native_code", lambda *_: "native code gives other gradients")
+    monkeypatch.setattr(engine, "_fault_of_native_code", lambda *_: "native code gives other gradients")
     assert choose(schedule={"epochs": 500}) == "levels"
     with pytest.raises(ConfigurationError, match=r"TreeSMU cannot be compiled \(native code gives other gradients\)"):
         choose(compile="on")
-    monkeypatch.setattr(loop, "unavailable", lambda: "there is no C++ compiler")
+    monkeypatch.setattr(engine, "unavailable", lambda: "there is no C++ compiler")
     assert choose(schedule={"epochs": 500}) == "levels"
     with pytest.raises(ConfigurationError, match="needs a C\\+\\+ compiler"):
         choose(compile="on")
@@ -258,7 +258,7 @@ def test_native_code_with_other_numbers_is_not_used(wrong_by, fault, monkeypatch
     model = Model.build("tree_lstm", 4, VOCABULARY, ["verification"])
     model.reset_parameters(torch.Generator().manual_seed(0))
     data = model.prepare([Example(Equation.parse(text), 1, text) for text in ("x + y = y + x", "sin(x) = 2*y")])
-    assert loop._fault_of_native_code(model, data, 2, torch.device("cpu")) == fault
+    assert engine._fault_of_native_code(model, data, 2, torch.device("cpu")) == fault
 
 
 HIDDEN = {
@@ -278,7 +278,7 @@ def test_a_torch_without_private_interfaces_trains_and_says_so_once(module, tmp_
     try:
         with caplog.at_level("INFO"):
             config = small_config(tmp_path, compile="auto", schedule={"epochs": 1})
-            monkeypatch.setattr(loop, "LONG", 0)
+            monkeypatch.setattr(engine, "LONG", 0)
             run = start(config, 0, tmp_path, quiet=True)
         assert run.done.exists()
         assert sum("no native code" in record.message for record in caplog.records) == 1

@@ -241,7 +241,7 @@ def test_weights_that_run_away_stop_at_validation(tmp_path):
     assert not (tmp_path / "small-0" / "DONE").exists()
 
 
-@pytest.mark.parametrize("where", ["score", "evaluate"])
+@pytest.mark.parametrize("where", ["score", "rows_of"])
 def test_a_signal_during_validation_or_the_last_evaluation_is_obeyed(tmp_path, monkeypatch, where):
     config = small_config(tmp_path)
     whole = outcome(start(config, 0, tmp_path / "whole", quiet=True))
@@ -419,7 +419,7 @@ def test_pairs_stay_together(tmp_path, monkeypatch):
     formats.write(tmp_path / "pairs.jsonl", paired)
     order = []
 
-    def noted(self, batch, positions):
+    def noted(self, batch, positions, share, watch):
         order.extend(paired[i] for i in positions)
         self.progress.step += 1
         self.progress.seen += 1

@@ -1,0 +1,158 @@
+"""A run over several processes is the run of one process with the same batches."""
+
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from small_runs import small_config
+from test_languages import write_files
+from torchrun_script import train_all
+
+from dgl_treestack.data import records
+from dgl_treestack.data.formats import read_examples
+from dgl_treestack.distributed import World
+from dgl_treestack.runs import configuration
+from dgl_treestack.runs.run import Run, read_weights
+
+EXACT = {"model.dropout": 0.0, "compile": "off"}  # every process draws its own dropout
+# name -> values replaced in the configuration of a small run
+VERIFICATION = {
+    "smu": {"schedule.epochs": 20},
+    "none": {"optimizer.gradients": "none", "schedule.epochs": 3},
+    "muon": {"optimizer.method": "muon", "optimizer.clip": 0.1, "model.hidden": 8, "schedule.epochs": 3},
+    "topo": {"engine": "topo", "schedule.epochs": 2},
+    "values": {"signals.value": 1.0, "schedule.epochs": 3},
+    "functions": {"model.tasks": ["function_evaluation", "verification"], "schedule.epochs": 3},
+}
+
+
+# name -> kind of trees of another language, values replaced
+OTHER_TREES = {
+    "trees": ("trees", {}),
+    "pairs": ("pairs", {}),
+    "nodes": ("nodes", {}),
+    "lstm": ("trees", {"model.name": "lstm", "model.settings": {}}),
+    "transformer": ("trees", {"model.name": "transformer", "model.settings": {}}),
+}
+
+
+def write_runs(folder, names):
+    """Write data, and a configuration per name."""
+    folder.mkdir()
+    base = small_config(folder)
+    count = sum(example.equation.depth <= 3 for example in read_examples([str(folder / "train.jsonl")]))
+    with open(folder / "train.jsonl", "a") as file:
+        for i in range(40 + (1 - count) % 8):  # the last batch of an epoch is a single tree
+            file.write(json.dumps({"id": f"n{i}", "label": 1, "text": f"sin({i / 20:.2f}) = {math.sin(i / 20):.2f}"}) + "\n")
+    for kind in {kind for name, (kind, _) in OTHER_TREES.items() if name in names}:
+        (folder / kind).mkdir()
+        write_files(folder / kind, kind)
+    for name in names:
+        changes = {**EXACT, "name": name}
+        if name in VERIFICATION:
+            config, changes = base, {**changes, **VERIFICATION[name]}
+        else:
+            kind, replaced = OTHER_TREES[name]
+            config = configuration.load(folder / kind / "run.toml")
+            files = {part: [str(folder / kind / getattr(config.data, part)[0])] for part in ("train", "validation", "test")}
+            changes |= {**replaced, **{f"data.{part}": value for part, value in files.items()}, "schedule.epochs": 2}
+            changes["data.language"] = str(folder / kind / "own.toml")
+        config = configuration.override(config, [f"{key}={json.dumps(value)}" for key, value in changes.items()])
+        folder.joinpath(f"run-{name}.toml").write_text(configuration.dump(config))
+    return folder
+
+
+def torchrun(processes, *arguments, options=()):
+    """Start the script by torchrun; return the finished process."""
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes), *options]
+    script = Path(__file__).with_name("torchrun_script.py")
+    return subprocess.run([*launcher, str(script), *map(str, arguments)], capture_output=True, text=True, timeout=300)
+
+
+def losses_of(output):
+    return json.loads((output / "losses.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory):
+    """The configurations, and the runs of one process."""
+    folder = tmp_path_factory.mktemp("distributed")
+    write_runs(folder / "given", [*VERIFICATION, *OTHER_TREES])
+    (folder / "alone").mkdir()
+    dtype = torch.get_default_dtype()
+    try:
+        train_all(folder / "given", folder / "alone")
+    finally:
+        torch.set_default_dtype(dtype)
+    return folder
+
+
+@pytest.mark.parametrize("processes", [2, pytest.param(3, marks=pytest.mark.slow)])
+def test_losses_weights_and_records_are_those_of_one_process(alone, processes):
+    output = alone / str(processes)
+    output.mkdir()
+    finished = torchrun(processes, alone / "given", output)
+    assert finished.returncode == 0, finished.stderr
+    expected, losses = losses_of(alone / "alone"), losses_of(output)
+    assert losses.keys() == expected.keys() == {*VERIFICATION, *OTHER_TREES}
+    assert len(losses["smu"]) >= 200
+    for name, of_steps in losses.items():
+        assert of_steps == pytest.approx(expected[name], rel=1e-6), name
+        run, other = Run(output / f"{name}-0"), Run(alone / "alone" / f"{name}-0")
+        assert run.done.read_text() == other.done.read_text(), name
+        tensors, others = read_weights(run.last)[0], read_weights(other.last)[0]
+        assert tensors.keys() == others.keys(), f"{name}: the same parameters were ever updated"
+        for key, tensor in tensors.items():
+            assert torch.allclose(tensor, others[key], rtol=1e-5, atol=1e-8), (name, key)
+        for path in sorted((other.folder / "records").glob("*.jsonl")):
+            rows, others_rows = records.read(run.folder / "records" / path.name), records.read(path)
+            assert [row["id"] for row in rows] == [row["id"] for row in others_rows], "file order"
+            if isinstance(rows[0]["score"], float):
+                scores = [[row["score"] for row in table] for table in (rows, others_rows)]
+                assert np.allclose(*np.array(scores, dtype=float), rtol=1e-4, atol=1e-6, equal_nan=True), name
+
+
+@pytest.mark.slow
+def test_stopped_and_resumed_with_other_numbers_of_processes(alone, tmp_path):
+    given = write_runs(tmp_path / "given", ["smu"])
+    losses = []
+    for processes, arguments, code in ((2, ("signal", 21), 1), (3, ("signal", 50), 1), (1, (), 0)):
+        finished = torchrun(processes, given, tmp_path, *arguments)
+        assert (finished.returncode == 0) == (code == 0), finished.stderr
+        losses += losses_of(tmp_path)["smu"]
+        assert len(losses) in (22, 72) or not code, "stopped when all know of the signal: after the next step, or an epoch"
+    assert losses == pytest.approx(losses_of(alone / "alone")["smu"], rel=1e-6)
+
+
+@pytest.mark.slow
+def test_when_a_process_dies_the_others_say_so_and_a_restart_goes_on(alone, tmp_path):
+    given = write_runs(tmp_path / "given", ["smu"])
+    finished = torchrun(2, given, tmp_path, "die", 21)
+    assert finished.returncode == 1
+    assert (
+        finished.stderr.count("Another process of this run has ended") <= 1
+        and 'Traceback (most recent call last):\n  File "' + str(Path(__file__).parent) not in finished.stderr
+    )
+    assert not (tmp_path / "smu-0" / "DONE").exists() and (tmp_path / "smu-0" / "checkpoints" / "last.safetensors").exists()
+    other = tmp_path / "restarted"
+    other.mkdir()
+    finished = torchrun(2, given, other, "die", 21, options=("--max-restarts", "1"))
+    assert finished.returncode == 0, finished.stderr
+    expected, losses = losses_of(alone / "alone")["smu"], losses_of(other)["smu"]
+    assert losses == pytest.approx(expected[len(expected) - len(losses) :], rel=1e-6)
+    assert len(losses) < len(expected) - 15, "from the checkpoint on"
+
+
+def test_shares_of_a_batch():
+    sizes = np.random.default_rng(0).integers(3, 60, 64)
+    for size in (1, 2, 3, 5):
+        ranks = World(0, size).shares(sizes)
+        nodes = np.bincount(ranks, weights=sizes, minlength=size)
+        assert nodes.max() - nodes.min() <= 60, "about as many nodes for all"
+        parts = [np.arange(11)[World(rank, size).part(11)] for rank in range(size)]
+        assert np.concatenate(parts).tolist() == list(range(11))
