@@ -100,19 +100,25 @@ class World:
             torch.distributed.all_reduce(total)
         return total.tolist()
 
-    def sum_gradients(self, parameters: Sequence[nn.Parameter]) -> None:
-        """Replace gradients by their sums over all processes. A parameter keeps None where no process has a gradient."""
+    def sum_gradients(self, parameters: Sequence[nn.Parameter], *numbers: float) -> list[float]:
+        """Replace gradients by their sums over all processes, and return those of some numbers.
+
+        A parameter keeps None where no process has a gradient. All of it is one message, because on one machine the delay of a
+        message costs more than its size; the numbers are summed in the precision of the parameters.
+        """
         if self.size == 1:
-            return
-        has_gradient = torch.tensor([float(parameter.grad is not None) for parameter in parameters])
+            return list(numbers)
+        has_gradient = [float(parameter.grad is not None) for parameter in parameters]
         gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
-        buffer = torch.cat([has_gradient.to(gradients[0]), *(gradient.reshape(-1) for gradient in gradients)])
+        head = torch.tensor([*numbers, *has_gradient]).to(gradients[0])
+        buffer = torch.cat([head, *(gradient.reshape(-1) for gradient in gradients)])
         with _communication():
             torch.distributed.all_reduce(buffer)
-        used, *sums = buffer.split([len(parameters), *(parameter.numel() for parameter in parameters)])
+        totals, used, *sums = buffer.split([len(numbers), len(parameters), *(parameter.numel() for parameter in parameters)])
         for parameter, count, total in zip(parameters, used.tolist(), sums, strict=True):
             if count:
                 parameter.grad = total.view_as(parameter)
+        return totals.tolist()
 
     @staticmethod
     def _device() -> str:

@@ -209,9 +209,9 @@ class Training:
             loss = loss + self.model.signals(h, forest, self.targets, source, share.subtrees(self.train_set, positions))
         self.optimizer.zero()
         loss.backward()
-        self.world.sum_gradients(list(self.model.parameters()))
         counts = share.fraction > 0
-        total, loss_sum, seen, right, signals = self.world.sums(
+        total, loss_sum, seen, right, signals = self.world.sum_gradients(
+            list(self.model.parameters()),
             float(loss.detach()),
             counts * float(losses.detach().sum()),
             counts * len(losses),
