@@ -9,6 +9,7 @@ import hashlib
 import json
 import logging
 import shutil
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import as_completed
@@ -29,6 +30,7 @@ logger = logging.getLogger(__name__)
 
 MANIFEST = "manifest.json"
 MOST = {"train_size": 10_000_000, "equations": 10_000_000, "max_depth": 100}
+INTERVAL = 60.0  # seconds between two lines of progress without a terminal
 _SETTINGS = "settings.json"
 _PARTS = "parts"
 
@@ -111,17 +113,27 @@ def _claim(folder: Path, settings: dict[str, Any]) -> None:
 
 
 def _make(name: str, options: Options, shards: list[Shard], parts: StoredParts, jobs: int, progress: bool) -> None:
-    """Generate shards, in this process or in a process pool."""
+    """Generate shards, in this process or in a process pool. progress: draw a bar, or else log a line a minute."""
+    begun = reported = time.monotonic()
     with tqdm(total=len(shards), desc=name, unit="shard", disable=not progress) as bar:
-        if jobs == 1:
-            for shard in shards:
-                make_shard(name, options, shard, parts)
-                bar.update()
-            return
-        with workers(jobs) as pool:
-            for future in as_completed([pool.submit(make_shard, name, options, shard, parts) for shard in shards]):
-                future.result()
-                bar.update()
+        for done, _ in enumerate(_made(name, options, shards, parts, jobs), 1):
+            bar.update()
+            now = time.monotonic()
+            if not progress and now - reported >= INTERVAL:
+                reported, seconds_of_shard = now, (now - begun) / done
+                left = tqdm.format_interval(seconds_of_shard * (len(shards) - done))
+                message = "%s: %d of %d shards, %.1f a minute, about %s left"
+                logger.info(message, name, done, len(shards), 60 / seconds_of_shard, left)
+
+
+def _made(name: str, options: Options, shards: list[Shard], parts: StoredParts, jobs: int) -> Iterator[int]:
+    """Generate shards and yield the number of rows of each when it is done."""
+    if jobs == 1:
+        yield from (make_shard(name, options, shard, parts) for shard in shards)
+        return
+    with workers(jobs) as pool:
+        for future in as_completed([pool.submit(make_shard, name, options, shard, parts) for shard in shards]):
+            yield future.result()
 
 
 def make_shard(name: str, options: Options, shard: Shard, parts: StoredParts) -> int:

@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -36,6 +37,14 @@ def finished(tmp_path_factory):
 def test_the_same_bytes_with_two_jobs(finished, tmp_path):
     produce(NAME, OPTIONS, tmp_path / "two", jobs=2)
     assert contents(tmp_path / "two") == contents(finished)
+
+
+def test_without_a_terminal_lines_tell_the_progress(tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(production, "INTERVAL", 0.0)
+    with caplog.at_level("INFO"):
+        produce(NAME, OPTIONS, tmp_path)
+    lines = [message for message in caplog.messages if message.startswith(f"{NAME}: 1 of ")]
+    assert lines and re.fullmatch(rf"{NAME}: 1 of \d+ shards, \d+\.\d a minute, about [\d:]+ left", lines[0])
 
 
 def test_another_seed_makes_other_equations(finished, tmp_path):
