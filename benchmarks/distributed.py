@@ -1,6 +1,7 @@
 """Throughput of a training run over several processes of one thread each: equations a second, and where a step's time goes.
 
-python -m benchmarks.distributed [--processes 1 2] [--batch 1024] [--steps 40] [--data data/paper/train.jsonl.gz] [--json]
+python -m benchmarks.distributed [--processes 1 2] [--batch 1024] [--steps 40] [--rounds 3]
+    [--data data/paper/train.jsonl.gz] [--json]
 
 Starts itself by `torchrun`, once per number of processes and round. Wall time: it measures something only where the processors
 have nothing else to do.
@@ -30,16 +31,19 @@ from dgl_treestack.training.loop import Training
 from dgl_treestack.training.state import NamedAdam
 
 WARM = 5  # untimed steps
-ROUNDS = 3  # of which the fastest counts
 
 
 @dataclass
 class Settings:
-    """processes: numbers of processes, each measured in turn. data: equations to train on, repeated if there are too few."""
+    """processes: numbers of processes, measured in turn in every round; the fastest round counts.
+
+    data: equations to train on, repeated if there are too few.
+    """
 
     processes: tuple[int, ...] = (1, 2)
     batch: int = 1024
     steps: int = 40
+    rounds: int = 3
     hidden: int = 50
     cell: str = "tree_smu"
     compile: str = "on"
@@ -122,7 +126,7 @@ def main() -> None:
         measure(settings)
         return
     rows: dict[int, dict[str, float]] = {}
-    for _ in range(ROUNDS):
+    for _ in range(settings.rounds):
         for processes in settings.processes:
             launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
             finished = subprocess.run(

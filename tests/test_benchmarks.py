@@ -66,3 +66,12 @@ def test_batches_share_rows_only_if_asked_to(monkeypatch):
         batch = make_batches(model, 64, shared=shared)[0]
         rows.append(batch.plans.get(batch.trees, shared=True, device=torch.device("cpu")).rows)
     assert rows[0] < rows[1]
+
+
+@pytest.mark.slow
+def test_several_processes_are_measured():
+    rows = measured(f"distributed --processes 1 2 --batch 8 --steps 2 --rounds 1 --compile off {SMALL}")
+    assert [row["processes"] for row in rows] == [1, 2]
+    for row in rows:
+        parts = [row[name] for name in row if name.endswith("_ms") and name != "step_ms"]
+        assert sum(parts) == pytest.approx(row["step_ms"]) and row["equations_per_s"] > 0
