@@ -2,11 +2,14 @@
 
     torchrun --nproc-per-node 2 -m dgl_treestack train CONFIG
 
-Every process reads the data and computes the same order of the examples. Communication is `torch.distributed`: gloo on the CPU,
-NCCL on GPUs.
+Every process reads the data and computes the same order of the examples; each draws the dropout of its own share.
+Communication is `torch.distributed`: gloo on the CPU, NCCL on GPUs. Objects are sent as pickles of what these processes have
+made themselves, never of a user's file; whoever can reach the port of the run is trusted.
 """
 
+import atexit
 import os
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,9 +20,12 @@ import torch
 import torch.distributed
 from torch import nn
 
+from dgl_treestack import errors
 from dgl_treestack.errors import ConfigurationError, ProcessError, TreestackError
+from dgl_treestack.processes import processes_of_run
 
 T = TypeVar("T")
+LOST = ("connection", "peer", "timed out", "timeout", "socket", "broken pipe")  # words in errors of a lost process
 
 
 @dataclass(frozen=True)
@@ -34,16 +40,25 @@ class World:
 
     @classmethod
     def join(cls, device: str) -> "World":
-        """Return the processes that `torchrun` has started, this one alone without it."""
-        size = int(os.environ.get("WORLD_SIZE", 1))
+        """Return the processes that `torchrun` has started, this one alone without it.
+
+        device: cpu, or cuda for one GPU per process. Raises ConfigurationError for a device that does not fit.
+        """
+        size = processes_of_run()
         if size == 1:
             return cls()
+        backend, local_rank = ("nccl" if device.startswith("cuda") else "gloo"), int(os.environ.get("LOCAL_RANK", 0))
+        if backend == "nccl":
+            if device != "cuda":
+                raise ConfigurationError(f"torchrun gives every process a GPU of its own: --device cuda, not {device}.")
+            if local_rank >= torch.cuda.device_count():
+                count = torch.cuda.device_count()
+                raise ConfigurationError(f"There are more processes here than GPUs ({count}). Set --nproc-per-node {count}.")
+            torch.cuda.set_device(local_rank)
         if not torch.distributed.is_initialized():
-            on_gpu = device.startswith("cuda")
-            if on_gpu:
-                torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", 0)))
             with _communication():
-                torch.distributed.init_process_group("nccl" if on_gpu else "gloo")
+                torch.distributed.init_process_group(backend)
+            atexit.register(torch.distributed.destroy_process_group)
         return cls(torch.distributed.get_rank(), size)
 
     @property
@@ -54,7 +69,7 @@ class World:
     def shares(self, sizes: np.ndarray) -> np.ndarray:
         """Return (G,) the rank that computes each tree of a batch, so that all have about as many nodes.
 
-        sizes: (G,) nodes of the trees. From the largest tree on, ranks take turns there and back.
+        sizes: (G,) nodes of the trees. From the largest tree on they go to ranks 0, 1, ..., n - 1, n - 1, ..., 1, 0, 0, 1, ...
         """
         turn = np.arange(len(sizes)) % (2 * self.size)
         rank_of_tree = np.empty(len(sizes), dtype=np.int64)
@@ -69,18 +84,19 @@ class World:
         """Return what an action returns on the first process, which alone runs it. Its TreestackError is raised everywhere."""
         if self.size == 1:
             return action()
-        outcome: list[Any] = [None, ""]
+        outcome: list[Any] = [None, "", ""]  # result, class of an error, its message
         error: TreestackError | None = None
         if self.is_first:
             try:
                 outcome[0] = action()
             except TreestackError as fault:
-                outcome[1], error = str(fault), fault
+                error, outcome[1:] = fault, [type(fault).__name__, str(fault)]
         with _communication():
             torch.distributed.broadcast_object_list(outcome, src=0)
-        if outcome[1]:
-            raise error or ConfigurationError(outcome[1])
-        return outcome[0]
+        result, name, message = outcome
+        if name:
+            raise error or getattr(errors, name, ConfigurationError)(message)
+        return result
 
     def gathered(self, items: Sequence[T]) -> list[T]:
         """Return the items of all processes in the order of ranks, to the first process; the others get their own."""
@@ -90,6 +106,16 @@ class World:
         with _communication():
             torch.distributed.gather_object(list(items), parts, dst=0)
         return [item for part in parts for item in part] if parts else list(items)
+
+    def check_same(self, what: str, *contents: bytes) -> None:
+        """Raise ConfigurationError on all processes unless some bytes are the same on all. what: their name, in the plural."""
+        digest = 0
+        for content in contents:
+            digest = zlib.crc32(content, digest)
+        number = digest % 1_000_003
+        total, squares = self.sums(number, number**2)
+        if total**2 != self.size * squares:
+            raise ConfigurationError(f"The {what} differ from process to process. Copy the same files to all machines.")
 
     def sums(self, *numbers: float) -> list[float]:
         """Return the sums of some numbers over all processes."""
@@ -108,6 +134,7 @@ class World:
         """
         if self.size == 1:
             return list(numbers)
+        parameters = [parameter for parameter in parameters if parameter.requires_grad]
         has_gradient = [float(parameter.grad is not None) for parameter in parameters]
         gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
         head = torch.tensor([*numbers, *has_gradient]).to(gradients[0])
@@ -135,8 +162,9 @@ def _communication() -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
-        reason = str(error).splitlines()[0]
+        if not any(word in str(error).lower() for word in LOST):
+            raise
         raise ProcessError(
-            f"Another process of this run has ended ({reason}). Its own message says why. Go on from the last checkpoint with "
-            "--resume."
-        ) from None
+            f"Another process of this run has ended ({str(error).splitlines()[0]}). Its own message says why. Go on from the "
+            "last checkpoint with --resume."
+        ) from error

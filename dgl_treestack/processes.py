@@ -18,7 +18,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import FrameType
 
-from dgl_treestack.errors import OutputError
+from dgl_treestack.errors import ConfigurationError, OutputError
 
 logger = logging.getLogger(__name__)
 
@@ -68,6 +68,11 @@ def watch_signals(children: Sequence[subprocess.Popen[str]] = ()) -> Iterator[Wa
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
+
+
+def processes_of_run() -> int:
+    """Return how many processes `torchrun` has started to train a run together, 1 without it."""
+    return int(os.environ.get("WORLD_SIZE", 1))
 
 
 def start_many(commands: Sequence[Sequence[str]], jobs: int) -> int:
@@ -137,13 +142,15 @@ def _end_with(parent: BaseProcess | int) -> None:
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Lock a folder for this process; wait while another process holds the lock."""
+def locked(folder: Path, *, wait: bool = True) -> Iterator[None]:
+    """Lock a folder for this process; while another one holds the lock, wait, or raise ConfigurationError."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
+            if not wait:
+                raise ConfigurationError(f"Another process works in {folder}. Start again when it has ended.") from None
             logger.info("another process works in %s; waiting for it", folder)
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield

@@ -13,6 +13,7 @@ from small_runs import small_config
 from test_languages import write_files
 from torchrun_script import train_all
 
+from dgl_treestack.cli import main
 from dgl_treestack.data import records
 from dgl_treestack.data.formats import read_examples
 from dgl_treestack.distributed import World
@@ -67,10 +68,9 @@ def write_runs(folder, names):
     return folder
 
 
-def torchrun(processes, *arguments, options=()):
-    """Start the script by torchrun; return the finished process."""
+def torchrun(processes, *arguments, options=(), script=Path(__file__).with_name("torchrun_script.py")):
+    """Start a script by torchrun; return the finished process."""
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes), *options]
-    script = Path(__file__).with_name("torchrun_script.py")
     return subprocess.run([*launcher, str(script), *map(str, arguments)], capture_output=True, text=True, timeout=300)
 
 
@@ -112,9 +112,9 @@ def test_losses_weights_and_records_are_those_of_one_process(alone, processes):
         for path in sorted((other.folder / "records").glob("*.jsonl")):
             rows, others_rows = records.read(run.folder / "records" / path.name), records.read(path)
             assert [row["id"] for row in rows] == [row["id"] for row in others_rows], "file order"
-            if isinstance(rows[0]["score"], float):
-                scores = [[row["score"] for row in table] for table in (rows, others_rows)]
-                assert np.allclose(*np.array(scores, dtype=float), rtol=1e-4, atol=1e-6, equal_nan=True), name
+            scores = [[row["score"] for row in table] for table in (rows, others_rows)]
+            assert np.allclose(*np.array(scores, dtype=float), rtol=1e-4, atol=1e-6, equal_nan=True), name
+            assert [row["correct"] for row in rows] == [row["correct"] for row in others_rows], name
 
 
 @pytest.mark.slow
@@ -132,12 +132,10 @@ def test_stopped_and_resumed_with_other_numbers_of_processes(alone, tmp_path):
 @pytest.mark.slow
 def test_when_a_process_dies_the_others_say_so_and_a_restart_goes_on(alone, tmp_path):
     given = write_runs(tmp_path / "given", ["smu"])
-    finished = torchrun(2, given, tmp_path, "die", 21)
+    finished = torchrun(2, given, tmp_path, "die", 21, options=("--monitor-interval", "10"))  # or it kills the first process
     assert finished.returncode == 1
-    assert (
-        finished.stderr.count("Another process of this run has ended") <= 1
-        and 'Traceback (most recent call last):\n  File "' + str(Path(__file__).parent) not in finished.stderr
-    )
+    assert finished.stderr.count("error: Another process of this run has ended") == 1
+    assert 'torchrun_script.py", line' not in finished.stderr, "no traceback of ours"
     assert not (tmp_path / "smu-0" / "DONE").exists() and (tmp_path / "smu-0" / "checkpoints" / "last.safetensors").exists()
     other = tmp_path / "restarted"
     other.mkdir()
@@ -146,6 +144,45 @@ def test_when_a_process_dies_the_others_say_so_and_a_restart_goes_on(alone, tmp_
     expected, losses = losses_of(alone / "alone")["smu"], losses_of(other)["smu"]
     assert losses == pytest.approx(expected[len(expected) - len(losses) :], rel=1e-6)
     assert len(losses) < len(expected) - 15, "from the checkpoint on"
+
+
+@pytest.mark.slow
+def test_errors_of_one_process_reach_all(tmp_path):
+    script = tmp_path / "errors.py"
+    script.write_text("""
+from dgl_treestack.distributed import World
+from dgl_treestack.errors import CheckpointError, TreestackError
+
+def damaged():
+    raise CheckpointError("damaged")
+
+world = World.join("cpu")
+assert world.first(lambda: "read once") == "read once"
+assert world.gathered([world.rank] * (world.rank + 1)) == ([0, 1, 1] if world.is_first else [1, 1])
+world.check_same("data", b"the same", b"here")
+for action in (lambda: world.first(damaged), lambda: world.check_same("data", bytes([world.rank]))):
+    try:
+        action()
+    except TreestackError as error:
+        print(type(error).__name__, error, flush=True)
+""")
+    finished = torchrun(2, script=script)
+    assert finished.returncode == 0, finished.stderr
+    lines = finished.stdout.splitlines()
+    assert lines.count("CheckpointError damaged") == 2
+    message = "ConfigurationError The data differ from process to process. Copy the same files to all machines."
+    assert lines.count(message) == 2
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("reproduce",), ("train", "quickstart/tree_rnn", "--jobs", "2"), ("train", "--data", ".", "language_model/rnn")],
+)
+def test_torchrun_is_for_training_alone(monkeypatch, capsys, arguments):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(SystemExit) as exit:
+        main(list(arguments))
+    assert exit.value.code == 2 and "torchrun" in capsys.readouterr().err
 
 
 def test_shares_of_a_batch():

@@ -16,6 +16,7 @@ ROOMS = [
     "_torch",
     "atomic",
     "processes",
+    "distributed",
     "resources",
     "expression",
     "_dgl",

@@ -73,7 +73,9 @@ def reproduce(folder: Path, scale_name: str, seed: int, *, jobs: int = 1, traini
     atomic.write_text(folder / "table.csv", report.csv_table(lines))
     summaries = [json.loads((path / "summary.json").read_text()) for *_, path in work]
     hours = sum(summary["seconds of one core"] for summary in summaries) / 3600
-    origins = dict.fromkeys(f"commit {entry['commit']}, {entry['machine']}" for entry in summaries)
+    origins = dict.fromkeys(
+        f"commit {entry.get('commit', 'unknown')}, {entry.get('machine', 'unknown')}" for entry in summaries
+    )
     origin = (
         f"`treestack reproduce algorithmic --scale {scale_name}`, seed {seed}. Trained at {'; '.join(origins)}. "
         f"Training and testing took {hours:.2f} CPU hours."

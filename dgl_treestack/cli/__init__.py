@@ -28,6 +28,7 @@ from dgl_treestack.cli.sweep import sweep
 from dgl_treestack.cli.train import train
 from dgl_treestack.cli.verify import verify
 from dgl_treestack.errors import TreestackError
+from dgl_treestack.processes import processes_of_run
 
 DESCRIPTION = "Recursive neural networks with differentiable stacks, on batched DGL graphs of equations and other trees."
 COMMANDS: tuple[Callable[..., Any], ...] = (
@@ -43,6 +44,9 @@ def main(arguments: list[str] | None = None) -> None:
         print(__version__)
         sys.exit(0)
     logging.basicConfig(format="%(message)s", level=logging.INFO, stream=sys.stderr)
+    if processes_of_run() > 1 and arguments[:1] != ["train"]:
+        print("error: torchrun trains a run over several processes: ... -m dgl_treestack train CONFIG.", file=sys.stderr)
+        sys.exit(2)
     app = tyro.extras.SubcommandApp()
     for command in COMMANDS:
         app.command(name=command.__name__.replace("_", "-"))(command)

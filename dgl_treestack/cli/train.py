@@ -33,7 +33,7 @@ def train(
 ) -> int:
     """Train models. Ctrl-C saves a checkpoint; --resume continues to the same numbers as a run that was never stopped."""
     from dgl_treestack.errors import ConfigurationError
-    from dgl_treestack.processes import Interrupted
+    from dgl_treestack.processes import Interrupted, processes_of_run
     from dgl_treestack.training.start import check_seeds
 
     if not configs:
@@ -41,6 +41,8 @@ def train(
         raise ConfigurationError(f"Name at least one configuration, such as configs/{example}.toml.")
     seeds = seeds or (seed,)
     check_seeds(seeds)
+    if processes_of_run() > 1 and (data or jobs > 1):
+        raise ConfigurationError("Under torchrun the runs are trained one after the other, on trees: no --jobs and no --data.")
     try:
         if data:
             if device != "cpu" or compile or jobs > 1:

@@ -59,7 +59,8 @@ def _record(question: Question, candidates: Candidates, candidate_scores: np.nda
     """Return the record of a blank.
 
     `correct`: whether the best candidate is right. `blank_depth`: of the truth. Without a model: `chance`, the share of
-    candidates that are right, and `constant`, whether the value class `frequent`, which fills most blanks, fills this one.
+    candidates that are right, and `constant`, whether `frequent` fills it, the value class that fills most blanks of
+    these candidates.
     """
     ranks = rank(candidate_scores, candidates.classes, question.truth, question.right, question.doubtful)
     blanked = candidates.expressions[question.truth]

@@ -1,13 +1,10 @@
 """Records that a protocol needs besides those of its test set; missing ones are computed from finished runs."""
 
-import copy
 import json
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-
-import torch
 
 from dgl_treestack.completion import questions
 from dgl_treestack.completion.records import COMPLETION, fill
@@ -23,6 +20,7 @@ from dgl_treestack.results import metrics, run_result
 from dgl_treestack.results.run_result import RunResult
 from dgl_treestack.runs import evaluation
 from dgl_treestack.runs.run import Run
+from dgl_treestack.training.state import torch_generator
 
 logger = logging.getLogger(__name__)
 
@@ -36,10 +34,10 @@ _questions = lru_cache(maxsize=1)(questions.read)
 class Extra:
     """Records beside those of the test set.
 
-    make: (model, data file, engine) -> records. kind: the kind of these records in a run. select: what a table needs of them.
+    make: (run, data file, engine) -> records. kind: the kind of these records in a run. select: what a table needs of them.
     """
 
-    make: Callable[[Model, str, str], Iterable[Record]]
+    make: Callable[[Run, str, str], Iterable[Record]]
     kind: str = ""
     select: Callable[[list[Record]], list[Record]] = list
 
@@ -55,7 +53,7 @@ def measured(run: Run, names: Sequence[str], scale: Scale) -> RunResult:
         if not run.has_records(data, extra.kind):
             logger.info("%s: %s, %s", run.folder.name, name, data)
             engine = "levels/compiled" if run.environment.get("kernels") == "compiled" else run.config.engine
-            run.write_records(data, extra.make(run.load_model(), data, engine), extra.kind)
+            run.write_records(data, extra.make(run, data, engine), extra.kind)
         records_by_name[name] = extra.select(run.read_records(data, extra.kind))
     return replace(run_result.read(run.folder), more=records_by_name)
 
@@ -69,11 +67,23 @@ def _prepare(model: Model, data: str) -> Dataset:
     return _prepared[key]
 
 
-def _untrained(model: Model) -> Model:
-    """Return the model with new initial values in place of its weights."""
-    model = copy.deepcopy(model)
-    model.reset_parameters(torch.Generator().manual_seed(0))
+def _untrained(run: Run) -> Model:
+    """Return the model of a run with the initial values with which its training began."""
+    model = run.load_model()
+    model.reset_parameters(torch_generator(run.seed, "initial values"))
     return model
+
+
+def _evaluated(run: Run, data: str, engine: str) -> Iterable[Record]:
+    """Yield the records of the equations of a file."""
+    model = run.load_model()
+    return evaluation.make_records(model, _prepare(model, data), engine)
+
+
+def _values(run: Run, data: str, engine: str) -> Iterable[Record]:
+    """Yield the records of values that states tell."""
+    model = run.load_model()
+    return values.make_records(model, _prepare(model, data), engine)
 
 
 def _answers(low: int = 1, high: int = 99) -> Callable[[list[Record]], list[Record]]:
@@ -81,16 +91,16 @@ def _answers(low: int = 1, high: int = 99) -> Callable[[list[Record]], list[Reco
 
     def select(rows: list[Record]) -> list[Record]:
         of_depths = [row for row in rows if low <= row["depth"] <= high]
-        return [{name: entry for name, entry in row.items() if name not in ("score", "pair")} for row in of_depths]
+        return [{**row, "score": None, "pair": ""} for row in of_depths]
 
     return select
 
 
-_EVALUATED = Extra(lambda model, data, engine: evaluation.make_records(model, _prepare(model, data), engine))
+_EVALUATED = Extra(_evaluated)
 _COMPLETION = Extra(
-    lambda model, data, engine: fill(model, _questions(find_data(data)), engine=engine, quiet=False), COMPLETION
+    lambda run, data, engine: fill(run.load_model(), _questions(find_data(data)), engine=engine, quiet=False), COMPLETION
 )
-_EXPRESSIONS = Extra(lambda model, data, engine: representations.make_records(model, find_data(data)), "expressions")
+_EXPRESSIONS = Extra(lambda run, data, _: representations.make_records(run.load_model(), find_data(data)), "expressions")
 EXTRAS = {
     "certified": _EVALUATED,
     "deep": _EVALUATED,
@@ -101,11 +111,13 @@ EXTRAS = {
     "expressions": _EXPRESSIONS,
     "neighbours": replace(_EXPRESSIONS, select=metrics.neighbours),
     "untrained neighbours": Extra(
-        lambda model, data, engine: representations.make_records(_untrained(model), find_data(data)),
+        lambda run, data, _: representations.make_records(_untrained(run), find_data(data)),
         "expressions-untrained",
         metrics.neighbours,
     ),
-    "values": Extra(lambda model, data, engine: values.make_records(model, _prepare(model, data), engine), "values"),
-    "less stack": Extra(lambda model, data, engine: ablation.make_records(model, _prepare(model, data)), "ablation"),
-    "usage": Extra(lambda model, data, engine: usage.make_records(model, _prepare(model, data)), "usage"),
+    "values": Extra(_values, "values"),
+    "less stack": Extra(
+        lambda run, data, _: ablation.make_records(model := run.load_model(), _prepare(model, data)), "ablation"
+    ),
+    "usage": Extra(lambda run, data, _: usage.make_records(model := run.load_model(), _prepare(model, data)), "usage"),
 }

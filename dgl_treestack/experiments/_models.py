@@ -41,6 +41,7 @@ FIRST_ORDER = {  # Mali's cells without the second-order terms
 _TANH = "tanh in place of the sigmoid, with which it does not learn here"
 _SIZES = "the paper gives no sizes: two layers, four heads, feed-forward 256"
 _RATE = "learning rate: with the printed 0.1 it does not learn here"
+_PRODUCTS = "; products of maps where eq. 3 prints a sum, with a tanh"
 _GENERAL = "; gates have the general form of multiplicative integration (Wu et al. 2016), the printed one fades with depth"
 _OURS = (
     "in none of the papers: a loss on the values of subexpressions, a head that compares slots, gradient clipping, a learning "
@@ -56,7 +57,8 @@ DIFFERS = {
     **{name: _TANH for name in TREE_MODELS.values() if name.startswith("tree_rnn") and "tanh" in name},
     **{name: _RATE for name in (*TREE_MODELS.values(), *FIRST_ORDER.values()) if name.endswith("-searched")},
     **{name: _RATE + _GENERAL for name in ("mi_tree_lstm-searched", "mi_tree_lstm_stack-searched")},
-    "tree_rnn_second_order-searched": f"{_RATE}, nor with initial values that are not multiplied by 0.1",
+    **{name: _RATE + _PRODUCTS for name in ("mtree_lstm-searched", "mtree_lstm_stack-searched")},
+    "tree_rnn_second_order-searched": f"{_RATE}; initial values times 0.1",
     **dict.fromkeys(("beyond/tree_slots", *WITH_VALUES.values()), _OURS),
 }
 

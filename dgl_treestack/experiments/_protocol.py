@@ -124,7 +124,7 @@ def filled(kind: str, limit: int, blanks: str = "blanks", *, low: int = 0) -> Me
 
 def guessed(name: str) -> Measure:
     """Measure the per cent of blanks that are filled without a model. name: the field, see `completion.records`."""
-    return lambda run: 100 * sum(row[name] for row in run.more["blanks"]) / len(run.more["blanks"])
+    return lambda run: 100 * sum(row.get(name, math.nan) for row in run.more["blanks"]) / len(run.more["blanks"])
 
 
 def epochs_to(points: float) -> Measure:
@@ -147,7 +147,7 @@ def used(depth: int, name: str) -> Measure:
     """Measure the rows of the stack in use in equations of a depth; NaN without any. name: see `inspection.usage`."""
 
     def measure(run: RunResult) -> float:
-        rows = [row[name] for row in run.more["usage"] if row["depth"] == depth]
+        rows = [row.get(name, math.nan) for row in run.more["usage"] if row["depth"] == depth]
         return sum(rows) / len(rows) if rows else float("nan")
 
     return measure

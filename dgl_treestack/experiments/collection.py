@@ -48,7 +48,13 @@ def read_records(files: Sequence[Path]) -> dict[str, RunResult]:
             other = run_by_name.get(name, run)
             if (other.commit, other.machine, other.rows) != (run.commit, run.machine, run.rows):
                 raise DataError(f"Its run {name} is not that of {other.folder}. Leave one of the files out.", path)
-            run_by_name[name] = replace(run, more={**other.more, **run.more}, values={**other.values, **run.values})
+            run_by_name[name] = replace(
+                run,
+                more={**other.more, **run.more},
+                values={**other.values, **run.values},
+                cpu_seconds=max(other.cpu_seconds, run.cpu_seconds),
+                parameters=max(other.parameters, run.parameters),
+            )
     return run_by_name
 
 
@@ -93,8 +99,8 @@ def _find(
     lacking = [name for name in protocol.extras if name not in run.more]
     if lacking and not {column.title for column in protocol.columns} <= run.values.keys():
         raise DataError(
-            f"Its run {config.name}-{seed} has no records {lacking[0]!r}, which this experiment needs. Give the file of this "
-            "experiment.",
+            f"Its run {config.name}-{seed} has no records {lacking[0]!r}, which this experiment needs. Give the file that this "
+            "version has made for the experiment, or train again.",
             run.folder,
         )
     return run

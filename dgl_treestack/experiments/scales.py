@@ -94,7 +94,7 @@ SCALES = {
         other_data={"paper-labels": _BUNDLED},
     ),
     "day": Scale(
-        "the sets `paper` and `deep`, settings common to all models, but for learning rates, which are those of the experiment "
+        "the sets `paper` and `deep`; settings common to all models of the papers, with the learning rates of the experiment "
         "`learning_rate`",
         _PAPER,
         _EXTRAS,

@@ -20,7 +20,7 @@ def make_records(model: Model, dataset: Dataset, threshold: float = USED) -> Ite
     """Yield a record per equation, in order, with the number of stack rows in use.
 
     `usage` is averaged over the operators of both sides, `top` over the two topmost nodes of the sides, which verification
-    compares. The paper does not say over which nodes it averages. `bound`, from the trees alone, is the average of
+    compares. The paper does not say over which nodes it averages. `full`, from the trees alone, is the average of
     min(height of a node, rows), the rows that can be in use if every node pushes.
     Raises ConfigurationError for a model without stacks.
     """
@@ -40,7 +40,7 @@ def make_records(model: Model, dataset: Dataset, threshold: float = USED) -> Ite
         top = used[batch.sides.numpy()].mean(1)
         for usage_of_tree, top_of_tree in zip(usage.tolist(), top.tolist(), strict=True):
             heights = np.array(dataset.examples[i].equation.heights[1:])
-            bounds = np.minimum(heights[heights > 0], rows)
-            bound = float(bounds.mean()) if len(bounds) else 0.0
-            yield records.of_example(dataset.examples[i], usage=usage_of_tree, top=top_of_tree, bound=bound)
+            full = np.minimum(heights[heights > 0], rows)
+            full_of_tree = float(full.mean()) if len(full) else 0.0
+            yield records.of_example(dataset.examples[i], usage=usage_of_tree, top=top_of_tree, full=full_of_tree)
             i += 1

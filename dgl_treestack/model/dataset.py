@@ -93,9 +93,9 @@ class Dataset:
 
     def in_order(self, order: np.ndarray, size: int, device: torch.device | str = "cpu") -> Iterator["Batch"]:
         """Yield batches of `size` examples in the given order."""
-        return self.chosen([order[start : start + size] for start in range(0, len(order), size)], device)
+        return self.batches_of([order[start : start + size] for start in range(0, len(order), size)], device)
 
-    def chosen(self, chosen: Sequence[np.ndarray], device: torch.device | str = "cpu") -> Iterator["Batch"]:
+    def batches_of(self, chosen: Sequence[np.ndarray], device: torch.device | str = "cpu") -> Iterator["Batch"]:
         """Yield a batch for every array of indices of examples.
 
         Batches and their plans are built in groups, because a training step evicts the code and data of building from the

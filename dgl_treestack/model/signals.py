@@ -122,7 +122,10 @@ class NodeSignals(nn.Module):
         return order[np.argsort(rank_of_class[class_of_row], kind="stable")][: self.rows]
 
     def _value_loss(self, h: Tensor, value: Tensor, status: Tensor, weight: Tensor, mine: Tensor) -> Tensor:
-        """Return the part of the loss that rows `mine` of status and weight have; h and value are theirs alone."""
+        """Return the loss of values, or the part of it that belongs to M of the S distinct subtrees of a batch.
+
+        h (M, H), value (M, P, 2): of these. status (S, P), weight (S,): of all. mine: (S,) which of all are these.
+        """
         predicted = self.predict_values(h)
         is_defined, is_known = (status == DEFINED).to(h), (status != UNKNOWN).to(h)
         all_defined, all_known = (is_defined * weight[:, None]).sum(), (is_known * weight[:, None]).sum()

@@ -167,8 +167,10 @@ def clusters(rows: Sequence[Record]) -> Clusters:
 
 
 def neighbours(rows: Sequence[Record]) -> list[Record]:
-    """Return, without `h`, the records with `class` and `h` whose class has five members; `correct`: whether the nearest one,
-    by cosine, is of the same class, which is also the `family`."""
+    """Return the records, without `h`, of classes with at least five members. rows: have `class` and `h`.
+
+    `correct` says whether the nearest other expression, by cosine, is of the same class. `family` is the class.
+    """
     from sklearn.metrics.pairwise import cosine_similarity
 
     rows = in_large_classes(rows)

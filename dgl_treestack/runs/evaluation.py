@@ -94,7 +94,8 @@ def evaluate(
 
 
 def rows_of(model: Model, data: str, engine: str, group_by: str, world: World = ALONE) -> list[Record]:
-    """Return the records of a data file, on the first process of several, which share the examples out.
+    """Return the records of a data file in file order. Several processes share it out: the first gets all records, the others
+    those of their own part.
 
     Raises DataError for a file without equations.
     """

@@ -143,13 +143,16 @@ class Run:
         return model.to(dtype or torch.float32).eval()
 
     def count_parameters(self) -> int:
-        """Return the number of the best weights, those of signals included; 0 without a file of weights."""
+        """Return the number of parameters in the file of the best weights, 0 without such a file. Raises CheckpointError."""
         import safetensors
 
         if not self.best.exists():
             return 0
-        with safetensors.safe_open(self.best, framework="numpy") as file:
-            return sum(math.prod(file.get_slice(name).get_shape()) for name in file.keys())  # noqa: SIM118
+        try:
+            with safetensors.safe_open(self.best, framework="numpy") as file:
+                return sum(math.prod(file.get_slice(name).get_shape()) for name in file.keys())  # noqa: SIM118
+        except (OSError, safetensors.SafetensorError, ValueError) as error:
+            raise CheckpointError(f"{self.best} is not a safetensors file ({error}). Copy it or train again.") from None
 
     def read_json(self, name: str) -> dict[str, Any]:
         """Return the JSON object in a file of the folder."""

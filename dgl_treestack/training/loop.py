@@ -1,4 +1,5 @@
-"""The training loop, plain torch, resumable at any step with identical results, over one process or several.
+"""The training loop, plain torch, resumable at any step with identical results. Over several processes the results are those
+of one, but for dropout, see `dgl_treestack.distributed`.
 
 All randomness is a function of seed, epoch and step, so the state of a run is its weights, Adam's moments and the small
 `Progress`. `state.py` saves them together, at every epoch, every `checkpoint_steps` steps and on a signal.
@@ -9,8 +10,9 @@ import logging
 import math
 import signal
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -22,26 +24,25 @@ from dgl_treestack import atomic
 from dgl_treestack.data import formats, records
 from dgl_treestack.data.forest import Forest
 from dgl_treestack.data.formats import Example
-from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.distributed import ALONE, World
 from dgl_treestack.errors import CheckpointError, ConfigurationError, DivergenceError
 from dgl_treestack.expression import language
-from dgl_treestack.expression.operators import Signature
 from dgl_treestack.model.dataset import Batch, Dataset
 from dgl_treestack.model.tree_dataset import TreeDataset
 from dgl_treestack.processes import Interrupted, Watch, watch_signals
 from dgl_treestack.runs import evaluation
 from dgl_treestack.runs.configuration import RunConfig
 from dgl_treestack.runs.run import Run, build_model, load_into, read_weights, write_weights
-from dgl_treestack.training import state
+from dgl_treestack.training import build, state
 from dgl_treestack.training.engine import choose_engine
 from dgl_treestack.training.share import Share
-from dgl_treestack.training.state import Begun, NamedAdam, Progress, numpy_generator, torch_generator
+from dgl_treestack.training.state import Begun, Progress, numpy_generator, torch_generator
 
 if TYPE_CHECKING:
-    from dgl_treestack.truth.subtrees import Targets
+    pass
 
 logger = logging.getLogger(__name__)
+_SILENT = logging.Logger("other processes of a run", logging.CRITICAL + 1)
 Kind = Literal["train", "validation"]
 DataSets = Mapping[Kind, TreeDataset]
 
@@ -65,12 +66,12 @@ class Training:
         world: World = ALONE,
     ):
         self.run, self.config, self.seed, self.started, self.world = run, config, seed, time.process_time(), world
-        self.log = logging.LoggerAdapter(logger, {"run": run.folder.name})
+        self.log = logging.LoggerAdapter(logger if world.is_first else _SILENT, {"run": run.folder.name})
         self.device, self.quiet = torch.device(device), quiet or not world.is_first
         begun: Begun = world.first(lambda: Begun.read(run))
-        self.language = run.language if begun.vocabulary and world.is_first else language.find(config.data.language)
+        self.language = begun.language or language.find(config.data.language)
         train_examples, validation_examples = (self._examples(kind, data or {}) for kind in ("train", "validation"))
-        vocabulary = begun.vocabulary or _vocabulary(config, self.language, train_examples)
+        vocabulary = begun.vocabulary or build.vocabulary(config, self.language, train_examples)
         vector_of_word: Mapping[str, np.ndarray] = {}
         if config.model.vectors and not begun.checkpoint:  # a checkpoint has the table
             from dgl_treestack.training import words
@@ -89,31 +90,22 @@ class Training:
         for kind, dataset in (("train", self.train_set), ("validation", self.validation_set)):
             if not len(dataset):
                 raise ConfigurationError(f"'data.{kind}' of {config.name!r} has no labels for the tasks of the model.")
-        self.targets: Targets | None = None
-        if self.model.signals is not None:
-            from dgl_treestack.truth.subtrees import targets_of
-
-            if world.size > 1 and config.signals.equivalence:
-                raise ConfigurationError(
-                    "'signals.equivalence' compares all subexpressions of a batch, which several processes share out. Train "
-                    "in one process, or set it to 0."
-                )
-            self.targets = targets_of(self.train_set.forest, config.signals.points)
-        # decay would move the vector of a word to zero as fast as the learning rate allows, while no batch has the word
-        undecayed = ["cell.leaves.table"] if config.model.vectors else []
-        optimizer_class = NamedAdam
-        if config.optimizer.method == "muon":
-            from dgl_treestack.training.muon import NamedMuon
-
-            optimizer_class = NamedMuon
-        self.optimizer = optimizer_class(self.model, config.optimizer, undecayed)
+        self.targets = build.targets(config, self.model, self.train_set, world)
+        self.optimizer = build.optimizer(config, self.model)
         if world.is_first:
             atomic.remove_leftovers(run.folder)
-        self.engine = choose_engine(config, self.model, self.train_set, begun.environment, self.device)
+        choose = partial(choose_engine, config, self.model, self.train_set, begun.environment, self.device)
+        self.engine = world.first(choose)
+        if not world.is_first:
+            self.engine = choose()  # with the kernels that the first process has compiled
         self.progress = Progress()
         if begun.checkpoint:
             self.progress = state.restore(run.last, begun.checkpoint, self.model, self.optimizer)
         self.earlier_times = begun.times
+        if world.size > 1:
+            trees, weights = self.train_set.forest, (parameter.detach().cpu() for parameter in self.model.parameters())
+            columns = (trees.offsets, trees.op, trees.token, self.train_set.targets, *(tensor.numpy() for tensor in weights))
+            world.check_same("training equations or weights", *(column.tobytes() for column in columns))
 
     def _examples(self, kind: Kind, data: DataSets) -> list[Example]:
         """The labelled examples of the configured depths, from `data` or the configuration's files."""
@@ -167,13 +159,13 @@ class Training:
         title = f"{self.run.folder.name} epoch {progress.epoch + 1}/{config.schedule.epochs}"
         validated = f", validation {progress.rows[-1]['validation_accuracy']:.1f} %" if progress.rows else ""
         total, disable = math.ceil(len(order) / size), True if self.quiet else None
-        positions = [order[start : start + size] for start in range(progress.step * size, len(order), size)]
-        shares = [Share.of(self.train_set, of_batch, self.world) for of_batch in positions]
+        chosen = [order[start : start + size] for start in range(progress.step * size, len(order), size)]
+        shares = [Share.of(self.train_set, positions, self.world) for positions in chosen]
         with tqdm(total=total, initial=progress.step, desc=title, leave=False, disable=disable) as bar:
-            batches = self.train_set.chosen([share.positions for share in shares], self.device)
-            for batch, of_batch, share in zip(batches, positions, shares, strict=True):
+            batches = self.train_set.batches_of([share.positions for share in shares], self.device)
+            for batch, positions, share in zip(batches, chosen, shares, strict=True):
                 self.model.train()
-                stopped = self._step(batch, of_batch, share, watch)
+                stopped = self._step(batch, positions, share, watch)
                 bar.update()
                 bar.set_postfix_str(f"loss {progress.loss_sum / progress.seen:.3f}{validated}", refresh=False)
                 if stopped:
@@ -198,7 +190,8 @@ class Training:
         before the parameters change, for a loss or a gradient that is not finite.
         """
         progress = self.progress
-        generator = torch_generator(self.seed, "dropout", progress.epoch, progress.step)
+        own = [self.world.rank] if self.world.size > 1 else []  # every process draws the dropout of its own share
+        generator = torch_generator(self.seed, "dropout", progress.epoch, progress.step, *own)
         forest = batch.trees  # an engine may replace it by a graph
         h = self.model.node_states(batch, self.engine, generator=generator)
         output = self.model.outputs(h, batch)
@@ -209,13 +202,13 @@ class Training:
             loss = loss + self.model.signals(h, forest, self.targets, source, share.subtrees(self.train_set, positions))
         self.optimizer.zero()
         loss.backward()
-        counts = share.fraction > 0
-        total, loss_sum, seen, right, signals = self.world.sum_gradients(
+        is_counted = share.fraction > 0
+        total, loss_sum, seen, right, stop_signals = self.world.sum_gradients(
             list(self.model.parameters()),
             float(loss.detach()),
-            counts * float(losses.detach().sum()),
-            counts * len(losses),
-            counts * int(self.model.correct(output.detach(), batch).sum()),
+            is_counted * float(losses.detach().sum()),
+            is_counted * len(losses),
+            is_counted * int(self.model.correct(output.detach(), batch).sum()),
             watch.number,
         )
         gradients = [parameter.grad for parameter in self.model.parameters() if parameter.grad is not None]
@@ -236,7 +229,7 @@ class Training:
         progress.seen += int(seen)
         progress.loss_sum += loss_sum
         progress.right += int(right)
-        return self._agreed(watch, signals)
+        return self._agreed(watch, stop_signals)
 
     def _divergence(self, fault: str) -> DivergenceError:
         """Return the error of a run that diverged, with the remedy."""
@@ -247,13 +240,15 @@ class Training:
         """Write the checkpoint that the run is resumed from, and the CPU time so far."""
         if self.world.is_first:
             state.save(self.run.last, self.model, self.optimizer, self.progress)
-            self._write_times()
+        self._write_times()
 
     def _write_times(self) -> None:
-        """Write the CPU time of this process, with reading and evaluation, after those of earlier ones. Not in the metrics:
+        """Write the CPU time of all processes, with reading and evaluation, after those of earlier ones. Not in the metrics:
         there a resumed run would differ from one that was never stopped."""
-        seconds = round(time.process_time() - self.started, 3)
-        atomic.write_json_lines(self.run.times, [*self.earlier_times, {"epoch": self.progress.epoch, "cpu_seconds": seconds}])
+        (seconds,) = self.world.sums(time.process_time() - self.started)
+        row = {"epoch": self.progress.epoch, "cpu_seconds": round(seconds, 3)}
+        if self.world.is_first:
+            atomic.write_json_lines(self.run.times, [*self.earlier_times, row])
 
     def _close_epoch(self) -> None:
         """Validate, keep the best weights, adjust the learning rate, save, log."""
@@ -301,8 +296,8 @@ class Training:
             if self.world.is_first:
                 self.run.write_records(name, rows)
             self.log.info("%s on %s: accuracy %.1f %%", self.run.folder.name, name, records.accuracy(rows))
+        self._write_times()
         if self.world.is_first:
-            self._write_times()
             atomic.write_text(self.run.done, f"best epoch {self.progress.best_epoch}\n")
 
     def _best_weights(self) -> dict[str, Tensor]:
@@ -312,18 +307,3 @@ class Training:
                 raise CheckpointError(f"{self.run.best} is gone, and only it had the best weights. Train again.")
             write_weights(self.run.best, self.model.state_dict(), {"epoch": 0})  # a configuration without epochs
         return read_weights(self.run.best)[0]
-
-
-def _vocabulary(config: RunConfig, signature: Signature, examples: Sequence[Example]) -> Vocabulary:
-    """The vocabulary of a new run: a preset, or one of words. Raises ConfigurationError, DataError."""
-    name = config.model.vocabulary
-    if signature.words:
-        from dgl_treestack.training import words
-
-        return words.build_vocabulary(config, signature, examples)
-    if name == "train" or name.endswith(".txt"):
-        raise ConfigurationError(
-            f"'model.vocabulary' is {name!r}, but in the language {signature.name!r} leaves are numbers and variables. "
-            "Set a preset, such as 'canonical'."
-        )
-    return Vocabulary.preset(name)

@@ -23,21 +23,21 @@ class Share:
     rank_of_tree: np.ndarray | None = None
 
     @classmethod
-    def of(cls, dataset: Dataset, batch: np.ndarray, world: World) -> "Share":
-        """Return this process's share of a batch. batch: (G,) positions of its examples."""
+    def of(cls, dataset: Dataset, positions: np.ndarray, world: World) -> "Share":
+        """Return this process's share of a batch. positions: (G,) of the batch's examples in the training set."""
         if world.size == 1:
-            return cls(batch, 1.0)
-        ranks = world.shares(dataset.forest.sizes[batch])
-        outputs, is_mine = np.diff(dataset.offsets)[batch], ranks == world.rank
+            return cls(positions, 1.0)
+        ranks = world.shares(dataset.forest.sizes[positions])
+        outputs, is_mine = dataset.offsets[positions + 1] - dataset.offsets[positions], ranks == world.rank
         if not is_mine.any():
-            return cls(batch[:1], 0.0, world.rank, ranks)
-        return cls(batch[is_mine], float(outputs[is_mine].sum() / outputs.sum()), world.rank, ranks)
+            return cls(positions[:1], 0.0, world.rank, ranks)
+        return cls(positions[is_mine], float(outputs[is_mine].sum() / outputs.sum()), world.rank, ranks)
 
-    def subtrees(self, dataset: Dataset, batch: np.ndarray) -> Distinct | None:
+    def subtrees(self, dataset: Dataset, positions: np.ndarray) -> Distinct | None:
         """Return the distinct subtrees of the batch, each computed with the first tree that has it; None for one process."""
         if self.rank_of_tree is None:
             return None
-        trees = dataset.forest.select(batch)
+        trees = dataset.forest.select(positions)
         subtree, node = np.unique(trees.subtree, return_index=True)
         tree_of_node = np.repeat(np.arange(len(trees)), trees.sizes)
         return Distinct(subtree, trees.height[node], self.rank_of_tree[tree_of_node[node]] == self.rank)

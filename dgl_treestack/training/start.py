@@ -48,7 +48,8 @@ def start(
     fingerprints = _check_inputs(config, device, data or {})
     world = World.join(device)
     run = Run(output_dir / f"{config.name}-{seed}")
-    resume = resume or os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") != "0"  # torchrun has started it again
+    if world.size > 1 and run.has_description() and os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") != "0":
+        resume = resume or run.environment.get("torchrun") == os.environ["TORCHELASTIC_RUN_ID"]  # which has begun it, too
     is_new = world.first(lambda: _is_new(run, config, seed, fingerprints, resume=resume))
     training = Training(run, config, seed, device=device, quiet=quiet, data=data, world=world) if is_new else None
     if training is not None and world.is_first:
@@ -68,11 +69,11 @@ def start(
             values = [records.measure(group_by, *output) for output in zip(trees, train_set.nodes.tolist(), strict=True)]
             origin["measured"] = [min(values), max(values)]
         model = training.model
-        environment = {**describe_environment(device), **origin}
+        together = {"processes": world.size, "torchrun": os.environ.get("TORCHELASTIC_RUN_ID")} if world.size > 1 else {}
+        environment = {**describe_environment(device), **origin, **together}
         Run.create(run.folder, config, seed, environment, model.vocabulary, model.signature)
     with ExitStack() as stack:
-        if world.is_first:
-            stack.enter_context(locked(run.folder))
+        world.first(lambda: stack.enter_context(locked(run.folder, wait=world.size == 1)))
         is_done, is_begun = world.first(lambda: (run.done.exists(), run.last.exists()))
         if is_done:
             logger.info("%s is done already", run.folder, extra={"run": run.folder.name})

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from dgl_treestack._torch import fused_adam
 from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.errors import CheckpointError
+from dgl_treestack.expression.operators import Signature
 from dgl_treestack.runs.configuration import OptimizerConfig
 from dgl_treestack.runs.run import Run, load_into, read_weights, write_weights
 
@@ -142,6 +143,7 @@ class Begun:
     checkpoint: what `read_weights` returns. times: as in times.jsonl.
     """
 
+    language: Signature | None = None
     vocabulary: Vocabulary | None = None
     environment: dict[str, Any] = field(default_factory=dict)
     checkpoint: Checkpoint | None = None
@@ -153,7 +155,7 @@ class Begun:
         checkpoint = read_weights(run.last) if run.last.exists() else None
         if not run.has_description():
             return cls(checkpoint=checkpoint, times=run.read_times())
-        return cls(run.vocabulary, run.environment, checkpoint, run.read_times())
+        return cls(run.language, run.vocabulary, run.environment, checkpoint, run.read_times())
 
 
 def save(path: Path, model: nn.Module, adam: NamedAdam, progress: Progress) -> None:

@@ -45,6 +45,10 @@ def test_a_record_per_blank(folder, model):
     for row in rows:
         assert 1 <= row["collapse"] <= row["class"] <= row["raw"] <= 5 and row["correct"] == (row["class"] == 1)
     assert rows[0]["raw"] <= 4, "the doubtful one is left out"
+    names = [name for _, name in FILLERS if name != "c3"]
+    assert rows[0]["chance"] == sum(name in ("c0", "c1") for name in names) / len(names)
+    assert rows[1]["chance"] == [name for _, name in FILLERS].count("c2") / len(FILLERS)
+    assert [row["constant"] for row in rows] == [1, 0], "c0 fills as many blanks as any"
     ((_, asked),) = questions.read(folder / "blanks.jsonl")
     assert asked[0].right == {"c0", "c1"} and asked[1].right == {"c2"}
 

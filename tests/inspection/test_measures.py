@@ -37,6 +37,8 @@ def test_stack_rows_in_use(tmp_path):
         inner = [i for i in range(1, example.equation.size) if example.equation.texts[i] is None]
         mean = sum(used[i] for i in inner) / len(inner) if inner else 0
         assert row["usage"] == pytest.approx(mean)
+        heights = [min(example.equation.heights[i], model.cell.fields["stack"][0]) for i in inner]
+        assert row["full"] == pytest.approx(sum(heights) / len(heights) if heights else 0)
         assert row["top"] == sum(used[i] for i in example.equation.children(0)) / 2
         assert (row["id"], row["label"]) == (example.id, example.label)
     plain = build_model(small_config(tmp_path, model={"name": "tree_lstm", "hidden": 4}).model)

@@ -7,7 +7,7 @@ from dgl_treestack.experiments._protocol import Column, Protocol, Row, best_epoc
 
 RATES = (3e-4, 1e-3, 3e-3)
 FURTHER: Mapping[str, Sequence[float]] = {}  # label -> rates beyond an end of the list, where that end is the best
-OURS = "Tree-Slots"  # has settings of its own, see docs/beyond.md
+WITHOUT = "Tree-Slots"  # has settings of its own, see docs/beyond.md
 
 PROTOCOL = Protocol(
     "Choice of learning rates",
@@ -15,13 +15,13 @@ PROTOCOL = Protocol(
     tuple(
         Row(f"{label}, {rate:g}", config, changes={"optimizer.learning_rate": rate})
         for label, config in {**ALL_MODELS, **FIRST_ORDER}.items()
-        if label != OURS
+        if label != WITHOUT
         for rate in sorted({*RATES, *FURTHER.get(label, ())})
     ),
     (Column("best epoch", best_epoch), Column("validation", validation)),
     note="The rate of the best validation accuracy is that of all rows of the other experiments with this configuration, "
-    "whatever their stack size, share of the data or training depths. Where it is at an end of the list, the next one beyond "
-    "was tried as well. One seed, so that neighbouring rates are often within noise",
+    "whatever their stack size, share of the data or training depths. Where the best of three is at an end, a fourth "
+    "beyond it was tried. One seed, so that neighbouring rates are often within noise",
     figures={},
     compared=(),
     unit="Epochs and per cent",

@@ -34,8 +34,9 @@ PROTOCOL = Protocol(
         ("MTree-LSTM, first order", "Tree-LSTM"),
         ("MI-Tree-LSTM, first order", "Tree-LSTM"),
     ),
-    note="First order: sums in place of the products, m = W x + R z in MTree-LSTM and MI(a, b) = a + b in MI-Tree-LSTM, which "
-    "then is a Tree-LSTM whose node also has its children as input. The paper does not define its first-order models; it gives "
-    "both without a stack 84.59, and Tree-LSTM 86.80 in its Table 3",
+    note="First order: sums in place of products. In MTree-LSTM m_k = W_m x + R_m (W_m x + R_z z_k), eq. 2 and 3 as printed "
+    "but for a tanh; in MI-Tree-LSTM MI(a, b) = a + b, a Tree-LSTM whose node also has its children as input. The paper "
+    "does not say what its first-order models are; it gives both without a stack 84.59, and Tree-LSTM 86.80 in its Table "
+    "3",
     seeds=3,
 )
