@@ -20,6 +20,7 @@ from dgl_treestack.distributed import World
 from dgl_treestack.runs import configuration
 from dgl_treestack.runs.run import Run, read_weights
 
+SCRIPT = Path(__file__).with_name("torchrun_script.py")
 EXACT = {"model.dropout": 0.0, "compile": "off"}  # every process draws its own dropout
 # name -> values replaced in the configuration of a small run
 VERIFICATION = {
@@ -68,7 +69,7 @@ def write_runs(folder, names):
     return folder
 
 
-def torchrun(processes, *arguments, options=(), script=Path(__file__).with_name("torchrun_script.py")):
+def torchrun(processes, *arguments, options=(), script=SCRIPT):
     """Start a script by torchrun; return the finished process."""
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes), *options]
     return subprocess.run([*launcher, str(script), *map(str, arguments)], capture_output=True, text=True, timeout=300)
