@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,10 +18,12 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import FrameType
 
+from dgl_treestack.cluster import Cluster, Command, run_commands
 from dgl_treestack.errors import ConfigurationError, OutputError
 
 logger = logging.getLogger(__name__)
 
+Jobs = int | Cluster  # where independent tasks run: in so many processes of this machine, or on a cluster
 CHILD_OF = "TREESTACK_PARENT"  # environment variable of a command started by another one: the process id of its parent
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -75,18 +77,21 @@ def processes_of_run() -> int:
     return int(os.environ.get("WORLD_SIZE", 1))
 
 
-def start_many(commands: Sequence[Sequence[str]], jobs: int) -> int:
-    """Run `treestack train ...` commands as processes of one thread each, `jobs` at a time. Returns the largest exit code."""
+def start_many(commands: Sequence[Command], jobs: Jobs) -> int:
+    """Run `treestack` commands as processes of one thread, `jobs` at a time or on a cluster. Returns the largest exit code."""
+    if isinstance(jobs, Cluster):
+        return run_commands(commands, jobs)
     settings = {**os.environ, "OMP_NUM_THREADS": "1", CHILD_OF: str(os.getpid())}
     children: list[subprocess.Popen[str]] = []
     with watch_signals(children) as watch:
 
-        def run(command: Sequence[str]) -> int:
+        def run(command: Command) -> int:
             if watch.number:
                 return 128 + watch.number
             # a pipe: the children then log lines instead of drawing progress bars over each other
-            command = [sys.executable, "-m", "dgl_treestack", *command]
-            with subprocess.Popen(command, env=settings, stderr=subprocess.PIPE, text=True) as process:
+            with subprocess.Popen(
+                [sys.executable, "-m", "dgl_treestack", *command.arguments], env=settings, stderr=subprocess.PIPE, text=True
+            ) as process:
                 children.append(process)
                 for line in process.stderr or ():
                     logger.info(line.rstrip("\n"))
@@ -104,11 +109,15 @@ def follow_parent() -> None:
 
 
 @contextmanager
-def workers(jobs: int) -> Iterator[ProcessPoolExecutor]:
-    """Open a pool of `jobs` worker processes. On exit, running tasks are finished and queued ones cancelled.
+def workers(jobs: Jobs) -> Iterator[Executor]:
+    """Open a pool of `jobs` worker processes, or of a cluster. On exit, running tasks are finished and queued ones cancelled.
 
     Only the parent reacts to Ctrl-C. When the parent is killed, its workers exit. Raises OutputError when a worker dies.
     """
+    if isinstance(jobs, Cluster):
+        with jobs.open() as cluster_pool:
+            yield cluster_pool
+        return
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(jobs, mp_context=context, initializer=_start_worker) as pool:
         try:

@@ -15,6 +15,7 @@ ROOMS = [
     "errors",
     "_torch",
     "atomic",
+    "cluster",
     "processes",
     "distributed",
     "resources",

@@ -18,7 +18,7 @@ from dgl_treestack.algorithmic.tasks import tasks
 from dgl_treestack.algorithmic.testing import PROTOCOLS
 from dgl_treestack.data import records
 from dgl_treestack.data.records import Record
-from dgl_treestack.processes import workers
+from dgl_treestack.processes import Jobs, workers
 from dgl_treestack.results import report
 
 TITLE = "Counting, memorization, addition"
@@ -50,7 +50,7 @@ def runs(folder: Path, scale_name: str, seed: int) -> list[Path]:
     return list(_runs(folder, EXTENTS[scale_name], seed))
 
 
-def reproduce(folder: Path, scale_name: str, seed: int, *, jobs: int = 1, training: bool = True) -> str:
+def reproduce(folder: Path, scale_name: str, seed: int, *, jobs: Jobs = 1, training: bool = True) -> str:
     """Train missing runs, then write `table.md`, `table.csv` and figures. Restarts take the role of seeds.
 
     training: if false, only finished runs are used; without any, nothing is written. Returns the text of the table, or ''.
@@ -60,7 +60,7 @@ def reproduce(folder: Path, scale_name: str, seed: int, *, jobs: int = 1, traini
     work = [(*work_of_run[path], extent, seed, path) for path in work_of_run if training or (path / "DONE").exists()]
     if not work:
         return ""
-    if jobs > 1:
+    if jobs != 1:
         with workers(jobs) as pool:
             finished = list(pool.map(_run, work))
     else:

@@ -11,7 +11,7 @@ from dgl_treestack.data.formats import Example
 from dgl_treestack.errors import DataError, ExpressionError
 from dgl_treestack.expression import Expression
 from dgl_treestack.generate.folds import canonical_key
-from dgl_treestack.processes import workers
+from dgl_treestack.processes import Jobs, workers
 from dgl_treestack.truth import Verdict, judge, judge_rounded
 
 SIDE_DEPTH = 2  # shallower sides, such as `sin(x)`, are shared by chance
@@ -79,8 +79,8 @@ def digest(content: bytes) -> int:
     return int.from_bytes(blake2b(content, digest_size=8).digest(), "big") | 1
 
 
-def examine_all(examples: Iterable[Example], parts: Parts, jobs: int = 1) -> Iterator[tuple[Example, Examination]]:
-    """Yield every example with its examination, in order, from a pool of `jobs` processes if there is more than one.
+def examine_all(examples: Iterable[Example], parts: Parts, jobs: Jobs = 1) -> Iterator[tuple[Example, Examination]]:
+    """Yield every example with its examination, in order, from a pool if there are several processes, or a cluster.
 
     Raises DataError with file and line for an equation that cannot be examined.
     """
@@ -116,13 +116,14 @@ def _examine_trees(trees: Sequence[Tree], parts: Parts) -> list[Examination | st
 
 
 def _examine_in_pool(
-    chunks: Iterable[tuple[list[Example], list[Tree]]], parts: Parts, jobs: int
+    chunks: Iterable[tuple[list[Example], list[Tree]]], parts: Parts, jobs: Jobs
 ) -> Iterator[tuple[list[Example], list[Examination | str]]]:
     pending: deque[tuple[list[Example], Future]] = deque()
     with workers(jobs) as pool:
+        width = jobs if isinstance(jobs, int) else jobs.width
         for chunk, trees in chunks:
             pending.append((chunk, pool.submit(_examine_trees, trees, parts)))
-            if len(pending) >= _CHUNKS_AHEAD * jobs:
+            if len(pending) >= _CHUNKS_AHEAD * width:
                 first, future = pending.popleft()
                 yield first, future.result()
         while pending:

@@ -15,6 +15,7 @@ from dgl_treestack.audit.verdicts import contradicted, count_verdicts
 from dgl_treestack.data import formats
 from dgl_treestack.data.formats import Example
 from dgl_treestack.errors import ConfigurationError, DataError
+from dgl_treestack.processes import Jobs
 from dgl_treestack.resources import find_data
 
 TOGETHER = "all files together"
@@ -25,7 +26,7 @@ class Options:
     """Options of an audit.
 
     verdicts, duplicates, leakage: whether to run these expensive parts. together: audit all files as one set. fit: see
-    `leakage`.
+    `leakage`. jobs: where equations are judged.
     """
 
     verdicts: bool = True
@@ -33,6 +34,7 @@ class Options:
     leakage: bool = True
     together: bool = False
     fit: Fit = field(default_factory=Fit)
+    jobs: Jobs = 1
 
 
 def audit(names: Sequence[str], options: Options = Options(), progress: bool = False) -> dict[str, Any]:
@@ -93,7 +95,7 @@ def load(names: Sequence[str], options: Options = Options(), progress: bool = Fa
 def fill(builder: CorpusBuilder, file: int, examples: Iterable[Example], options: Options = Options()) -> None:
     """Examine examples and add them to a builder. file: the position of their file."""
     parts = Parts(options.verdicts, options.duplicates)
-    for example, examination in examine_all(examples, parts, options.fit.jobs):
+    for example, examination in examine_all(examples, parts, options.jobs):
         builder.add(file, example, examination)
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from dgl_treestack.cli._arguments import Json, print_json
+from dgl_treestack.cli._arguments import Cpus, Json, OnCluster, print_json, where
 
 
 def audit(
@@ -18,6 +18,8 @@ def audit(
     together: Annotated[bool, arg(help="Audit all files as one set instead of each by itself.")] = False,
     sample: Annotated[int, arg(help="Equations per group of depths to measure leakage on, at most; 0 for all.")] = 20_000,
     jobs: Annotated[int, arg(help="Processes that judge equations, and threads that fit models.")] = 1,
+    cluster: OnCluster = "",
+    cpus_per_task: Cpus = 1.0,
     figure: Annotated[Path | None, arg(help="Also draw the audit; written as .svg and as .png.")] = None,
     explain: Annotated[str, arg(help="Id of an equation: only show its witness or derivation.")] = "",
     json: Json = False,
@@ -37,7 +39,8 @@ def audit(
         return int(any(line["contradicted"] for line in explanations))
     if figure:
         plots.check_output(figure)
-    options = report.Options(verdicts, duplicates, leakage, together, Fit(sample=sample, jobs=jobs))
+    tasks = where(jobs, cluster, cpus_per_task, 0.0)
+    options = report.Options(verdicts, duplicates, leakage, together, Fit(sample=sample, jobs=jobs), tasks)
     audited = report.audit(files, options, progress=sys.stderr.isatty())
     print_json(audited) if json else print(tables.describe(audited))
     for path in plots.draw_data("audit", audited, figure) if figure else ():

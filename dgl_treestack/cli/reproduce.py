@@ -5,7 +5,7 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from dgl_treestack.cli._arguments import Jobs
+from dgl_treestack.cli._arguments import Cpus, Gpus, Jobs, OnCluster, where
 
 
 def reproduce(
@@ -17,6 +17,9 @@ def reproduce(
     output_dir: Annotated[Path | None, arg(help="Folder for runs, tables and figures. Default: reproduced/SCALE.")] = None,
     seeds: Annotated[tuple[int, ...], arg(help="Seeds to use instead of those of the scale.")] = (),
     jobs: Jobs = 1,
+    cluster: OnCluster = "",
+    cpus_per_task: Cpus = 1.0,
+    gpus_per_task: Gpus = 0.0,
     train: Annotated[bool, arg(help="Train missing runs. With --no-train: only tables and figures of finished runs.")] = True,
     from_records: Annotated[
         tuple[Path, ...], arg(help="Files records.zip of earlier tables; their runs are not trained again.")
@@ -34,5 +37,12 @@ def reproduce(
         print("\n".join(experiments.missing(protocols, scale, folder, seeds=seeds, from_records=from_records)))
         return 0
     return experiments.reproduce(
-        protocols, scale, folder, seeds=seeds, jobs=jobs, train=train, from_records=from_records, show=print
+        protocols,
+        scale,
+        folder,
+        seeds=seeds,
+        jobs=where(jobs, cluster, cpus_per_task, gpus_per_task),
+        train=train,
+        from_records=from_records,
+        show=print,
     )

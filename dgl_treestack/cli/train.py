@@ -8,7 +8,8 @@ from typing import Annotated, Literal
 
 from tyro.conf import Positional, arg
 
-from dgl_treestack.cli._arguments import Device, Jobs
+from dgl_treestack.cli._arguments import Cpus, Device, Gpus, Jobs, OnCluster, where
+from dgl_treestack.cluster import Cluster, Command
 
 Compile = Literal["auto", "on", "off"]
 
@@ -25,6 +26,9 @@ def train(
         Compile | None, arg(help="Native code: auto is for long runs. Default: what the configuration says.")
     ] = None,
     jobs: Jobs = 1,
+    cluster: OnCluster = "",
+    cpus_per_task: Cpus = 1.0,
+    gpus_per_task: Gpus = 0.0,
     data: Annotated[
         Path | None, arg(help="For configs/language_model: the folder of the text, ptb.train.txt and the like in it.")
     ] = None,
@@ -41,18 +45,21 @@ def train(
         raise ConfigurationError(f"Name at least one configuration, such as configs/{example}.toml.")
     seeds = seeds or (seed,)
     check_seeds(seeds)
-    if processes_of_run() > 1 and (data or jobs > 1):
-        raise ConfigurationError("Under torchrun the runs are trained one after the other, on trees: no --jobs and no --data.")
+    if processes_of_run() > 1 and (data or jobs > 1 or cluster):
+        raise ConfigurationError(
+            "Under torchrun the runs are trained one after the other, on trees: no --jobs, --cluster or --data."
+        )
     try:
         if data:
-            if device != "cpu" or compile or jobs > 1:
+            if device != "cpu" or compile or jobs > 1 or cluster:
                 raise ConfigurationError(
-                    "Language models train on the CPU, one after another: no --device, --compile or --jobs."
+                    "Language models train on the CPU, one after another: no --device, --compile, --jobs or --cluster."
                 )
             _train_language(configs, data, output_dir, seeds, set, resume=resume, quiet=quiet)
             return 0
         assignments = (*set, *([f"compile={compile}"] if compile else []))
-        return _train_trees(configs, output_dir, seeds, assignments, device, jobs, resume=resume, quiet=quiet)
+        tasks = where(jobs, cluster, cpus_per_task, gpus_per_task)
+        return _train_trees(configs, output_dir, seeds, assignments, device, tasks, resume=resume, quiet=quiet)
     except Interrupted as stop:
         print(stop, file=sys.stderr)
         return stop.exit_code
@@ -64,7 +71,7 @@ def _train_trees(
     seeds: Sequence[int],
     assignments: Sequence[str],
     device: str,
-    jobs: int,
+    jobs: int | Cluster,
     *,
     resume: bool,
     quiet: bool,
@@ -80,11 +87,13 @@ def _train_trees(
     follow_parent()
     configs = {name: configuration.override(configuration.load(find_config(name)), assignments) for name in names}
     runs = [(name, seed) for name in names for seed in seeds]
-    if jobs > 1 and len(runs) > 1:
+    if isinstance(jobs, Cluster) or (jobs > 1 and len(runs) > 1):
         flags = ["--output-dir", str(output_dir), "--device", device]
         flags += ["--set", *assignments] if assignments else []
         flags += ["--resume"] * resume + ["--quiet"] * quiet
-        return start_many([["train", name, "--seed", str(seed), *flags] for name, seed in runs], jobs)
+        files = [(find_config(name), seed) for name, seed in runs]
+        commands = [Command(("train", str(file), "--seed", str(seed), *flags), output_dir, (file,)) for file, seed in files]
+        return start_many(commands, jobs)
     torch.set_num_threads(1)  # states are too small for a second thread to help, and runs share the machine
     if quiet:
         logging.getLogger().setLevel(logging.WARNING)

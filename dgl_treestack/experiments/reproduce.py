@@ -14,7 +14,7 @@ from dgl_treestack.experiments._protocol import Protocol, Row
 from dgl_treestack.experiments.protocols import protocols
 from dgl_treestack.experiments.scales import SCALES, Scale, check_data
 from dgl_treestack.language import tables as language_model
-from dgl_treestack.processes import Interrupted
+from dgl_treestack.processes import Interrupted, Jobs
 from dgl_treestack.results import archive, page, report, run_files
 from dgl_treestack.results.run_result import RunResult
 from dgl_treestack.training.start import check_seeds
@@ -33,7 +33,7 @@ def reproduce(
     output_dir: Path,
     *,
     seeds: Sequence[int] = (),
-    jobs: int = 1,
+    jobs: Jobs = 1,
     train: bool = True,
     from_records: Sequence[Path] = (),
     show: Callable[[str], None] = lambda text: None,

@@ -7,8 +7,9 @@ from pathlib import Path
 import torch
 
 from dgl_treestack import atomic
+from dgl_treestack.cluster import Command
 from dgl_treestack.errors import DivergenceError
-from dgl_treestack.processes import Interrupted, start_many
+from dgl_treestack.processes import Interrupted, Jobs, start_many
 from dgl_treestack.runs import configuration
 from dgl_treestack.runs.configuration import RunConfig
 from dgl_treestack.runs.run import Run
@@ -32,20 +33,22 @@ def missing(runs: Sequence[Planned], folder: Path, *, given: Container[str] = ()
     return [f"{config.name}-{seed}" for config, seed in _unfinished(runs, folder, given)]
 
 
-def train_missing(runs: Sequence[Planned], folder: Path, files: Path, *, jobs: int, given: Container[str] = ()) -> int:
+def train_missing(runs: Sequence[Planned], folder: Path, files: Path, *, jobs: Jobs, given: Container[str] = ()) -> int:
     """Train the runs that are not finished, in their order. Returns the largest exit code.
 
-    files: the folder for the configurations. given: names of runs that are not needed. With several jobs the runs are
-    processes; otherwise they are trained here, and a run that diverges does not stop the next one.
+    files: the folder for the configurations. given: names of runs that are not needed. With several jobs or a cluster the runs
+    are processes; otherwise they are trained here, and a run that diverges does not stop the next one.
     """
     unfinished = _unfinished(runs, folder, given)
     for config in {config.name: config for config, _ in runs}.values():
         atomic.write_text(files / f"{config.name}.toml", configuration.dump(config))
-    if jobs > 1:
-        flags = ["--output-dir", str(folder), "--resume"]
-        return start_many(
-            [["train", str(files / f"{config.name}.toml"), "--seed", str(seed), *flags] for config, seed in unfinished], jobs
-        )
+    if jobs != 1:
+        commands = []
+        for config, seed in unfinished:
+            file = files / f"{config.name}.toml"
+            arguments = ("train", str(file), "--seed", str(seed), "--output-dir", str(folder), "--resume")
+            commands.append(Command(arguments, folder, (file,)))
+        return start_many(commands, jobs)
     torch.set_num_threads(1)
     code = 0
     for config, seed in unfinished:

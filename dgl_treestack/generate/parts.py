@@ -35,9 +35,12 @@ class StoredParts:
         except (OSError, EOFError, zlib.error, ValueError):
             raise DataError("This part is damaged. Delete it; the same command generates it again.", path) from None
 
-    def save(self, name: str, rows: Iterable[Row]) -> int:
-        """Write a part and return the number of its rows. Raises OutputError."""
-        lines = [json.dumps(row, separators=(",", ":")) + "\n" for row in rows]
-        content = gzip.compress("".join(lines).encode(), compresslevel=1, mtime=0)
+    def save(self, name: str, content: bytes) -> None:
+        """Write a part, from what `pack` has made of its rows. Raises OutputError."""
         atomic.write_bytes(self.folder / f"{name}{_ENDING}", content)
-        return len(lines)
+
+
+def pack(rows: Iterable[Row]) -> bytes:
+    """Return the content of the file of a part."""
+    lines = [json.dumps(row, separators=(",", ":")) + "\n" for row in rows]
+    return gzip.compress("".join(lines).encode(), compresslevel=1, mtime=0)

@@ -22,9 +22,9 @@ from tqdm import tqdm
 from dgl_treestack import __version__, atomic
 from dgl_treestack.errors import ConfigurationError, DataError, OutputError
 from dgl_treestack.generate import presets
-from dgl_treestack.generate.parts import StoredParts
+from dgl_treestack.generate.parts import StoredParts, pack
 from dgl_treestack.generate.presets import Options, Preset, Row, Shard
-from dgl_treestack.processes import workers
+from dgl_treestack.processes import Jobs, workers
 
 logger = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ _SETTINGS = "settings.json"
 _PARTS = "parts"
 
 
-def produce(name: str, options: Options, folder: Path, jobs: int = 1, progress: bool = False) -> dict[str, Any]:
+def produce(name: str, options: Options, folder: Path, jobs: Jobs = 1, progress: bool = False) -> dict[str, Any]:
     """Generate a preset's files in a folder and return the manifest. Finished shards and folders are not generated again.
 
     Raises ConfigurationError for an option that the preset does not have or a folder with other settings, DataError for a
@@ -89,7 +89,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     return manifest
 
 
-def _check(preset: Preset, name: str, options: Options, jobs: int) -> None:
+def _check(preset: Preset, name: str, options: Options, jobs: Jobs) -> None:
     """Raise ConfigurationError for an option out of range or that the preset does not have, or less than one job."""
     for key, value in asdict(options).items():
         if not 0 <= value <= MOST.get(key, value):
@@ -98,7 +98,7 @@ def _check(preset: Preset, name: str, options: Options, jobs: int) -> None:
         if value and key != "seed" and key not in preset.accepts:
             allowed_names = ", ".join(sorted(preset.accepts)) or "none beside the seed"
             raise ConfigurationError(f"The preset {name!r} has no option {key!r}; it has {allowed_names}.")
-    if jobs < 1:
+    if isinstance(jobs, int) and jobs < 1:
         raise ConfigurationError(f"The number of jobs is {jobs}; at least one is needed.")
 
 
@@ -112,11 +112,12 @@ def _claim(folder: Path, settings: dict[str, Any]) -> None:
         atomic.write_text(path, text)
 
 
-def _make(name: str, options: Options, shards: list[Shard], parts: StoredParts, jobs: int, progress: bool) -> None:
+def _make(name: str, options: Options, shards: list[Shard], parts: StoredParts, jobs: Jobs, progress: bool) -> None:
     """Generate shards, in this process or in a process pool. progress: draw a bar, or else log a line a minute."""
     begun = reported = time.monotonic()
     with tqdm(total=len(shards), desc=name, unit="shard", disable=not progress) as bar:
-        for done, _ in enumerate(_made(name, options, shards, parts, jobs), 1):
+        for done, (shard_name, content) in enumerate(_made(name, options, shards, jobs), 1):
+            parts.save(shard_name, content)
             bar.update()
             now = time.monotonic()
             if not progress and now - reported >= INTERVAL:
@@ -126,21 +127,22 @@ def _make(name: str, options: Options, shards: list[Shard], parts: StoredParts, 
                 logger.info(message, name, done, len(shards), 60 / seconds_of_shard, left)
 
 
-def _made(name: str, options: Options, shards: list[Shard], parts: StoredParts, jobs: int) -> Iterator[int]:
-    """Generate shards and yield the number of rows of each when it is done."""
+def _made(name: str, options: Options, shards: list[Shard], jobs: Jobs) -> Iterator[tuple[str, bytes]]:
+    """Generate shards and yield name and content of each when it is done."""
     if jobs == 1:
-        yield from (make_shard(name, options, shard, parts) for shard in shards)
+        yield from ((shard.name, make_shard(name, options, shard)) for shard in shards)
         return
     with workers(jobs) as pool:
-        for future in as_completed([pool.submit(make_shard, name, options, shard, parts) for shard in shards]):
-            yield future.result()
+        name_of_task = {pool.submit(make_shard, name, options, shard): shard.name for shard in shards}
+        for task in as_completed(name_of_task):
+            yield name_of_task.pop(task), task.result()
 
 
-def make_shard(name: str, options: Options, shard: Shard, parts: StoredParts) -> int:
-    """Generate and save one shard; return the number of its rows."""
+def make_shard(name: str, options: Options, shard: Shard) -> bytes:
+    """Generate one shard; return the content of its file."""
     gc.disable()  # millions of trees without cycles; the search for cycles would take a fifth of the time
     try:
-        return parts.save(shard.name, presets.find(name).make(options, shard))
+        return pack(presets.find(name).make(options, shard))
     finally:
         gc.enable()
 

@@ -13,6 +13,7 @@ import tomli_w
 import torch
 
 from dgl_treestack import atomic
+from dgl_treestack.cluster import Command
 from dgl_treestack.errors import DivergenceError
 from dgl_treestack.generate.presets import Options, text
 from dgl_treestack.generate.production import produce
@@ -20,7 +21,7 @@ from dgl_treestack.language import configuration
 from dgl_treestack.language.configuration import LanguageConfig
 from dgl_treestack.language.corpus import Corpus
 from dgl_treestack.language.training import Run, ngram_perplexities
-from dgl_treestack.processes import Interrupted, start_many
+from dgl_treestack.processes import Interrupted, Jobs, start_many
 from dgl_treestack.resources import find_config
 from dgl_treestack.results import report
 from dgl_treestack.results.run_result import machine_of
@@ -67,7 +68,7 @@ def runs(folder: Path, scale_name: str, seed: int) -> list[Path]:
     return [run for *_, run in _plan(folder, EXTENTS[scale_name], seed)]
 
 
-def reproduce(folder: Path, scale_name: str, seed: int, *, jobs: int = 1, training: bool = True) -> str:
+def reproduce(folder: Path, scale_name: str, seed: int, *, jobs: Jobs = 1, training: bool = True) -> str:
     """Write the text and train missing runs, then write `table.md` and `table.csv`. Returns the text of the table, or ''.
 
     training: if false, only finished runs are used; without any, nothing is written. A run that diverges is left out. Raises
@@ -113,15 +114,15 @@ def _plan(folder: Path, extent: Extent, seed: int) -> list[Plan]:
     return planned
 
 
-def _train(planned: Sequence[Plan], corpus: Corpus, data: Path, jobs: int) -> None:
-    """Train runs, in this process or, with several jobs, in processes of their own. Raises Interrupted."""
-    if jobs > 1:
+def _train(planned: Sequence[Plan], corpus: Corpus, data: Path, jobs: Jobs) -> None:
+    """Train runs, in this process or, with several jobs or on a cluster, in processes of their own. Raises Interrupted."""
+    if jobs != 1:
         commands = []
         for _, config, number, run in planned:
             file = run.parent.parent / "configs" / f"{config.name}.toml"
             atomic.write_text(file, tomli_w.dumps(asdict(config)))
-            options = ["--data", str(data), "--seed", str(number), "--output-dir", str(run.parent), "--resume", "--quiet"]
-            commands.append(["train", str(file), *options])
+            options = ("--data", str(data), "--seed", str(number), "--output-dir", str(run.parent), "--resume", "--quiet")
+            commands.append(Command(("train", str(file), *options), run.parent, (file,)))
         code = start_many(commands, jobs)
         if code > 128:
             raise Interrupted(code - 128)

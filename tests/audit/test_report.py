@@ -98,7 +98,7 @@ def test_both_formats_give_the_same(file, tmp_path):
 
 
 def test_processes_find_what_one_process_finds(pairs):
-    sequential, parallel = (load([pairs], Options(fit=Fit(jobs=jobs))) for jobs in (1, 2))
+    sequential, parallel = (load([pairs], Options(jobs=jobs)) for jobs in (1, 2))
     assert sequential.ids == parallel.ids
     assert all((sequential[name] == parallel[name]).all() for name in sequential.columns)
 

@@ -1,0 +1,223 @@
+"""Independent tasks on a Ray cluster, in place of processes of this machine (`--cluster`).
+
+A task is a function of this package with plain arguments, run by the Python of a node, which has the package and the data
+installed. Files that a task writes go to a folder that all machines share, or come back through Ray's object store.
+"""
+
+import io
+import logging
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tarfile
+import tempfile
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, Future, as_completed
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tqdm.auto import tqdm
+
+from dgl_treestack.errors import ConfigurationError, OutputError
+
+logger = logging.getLogger(__name__)
+CONNECT = 10.0  # seconds to wait for the head of a cluster
+RETRIES = 10  # of a task whose node is lost
+LAST = 20_000  # characters of a failed command's messages that come back
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A Ray cluster. address: of its head, `auto` for one that this machine belongs to. cpus, gpus: of a task."""
+
+    address: str
+    cpus: float = 1.0
+    gpus: float = 0.0
+
+    @property
+    def width(self) -> int:
+        """How many tasks the cluster can run at once, while a pool is open."""
+        import ray
+
+        return max(1, int(ray.cluster_resources().get("CPU", 1) / max(self.cpus, 1e-3)))
+
+    @contextmanager
+    def open(self) -> Iterator["RayPool"]:
+        """Connect, and yield a pool of the cluster's processors. On exit queued tasks are cancelled.
+
+        Raises ConfigurationError without Ray, and when there is no cluster at the address.
+        """
+        try:
+            import ray
+        except ImportError:
+            raise ConfigurationError("--cluster needs Ray: pip install 'dgl-treestack[cluster]'.") from None
+        handler = signal.getsignal(signal.SIGTERM)
+        try:
+            if match := re.fullmatch(r"([^/]+):(\d+)", self.address):  # or Ray would try for minutes
+                socket.create_connection((match[1], int(match[2])), timeout=CONNECT).close()
+            ray.init(self.address, log_to_driver=False, logging_level=logging.ERROR, configure_logging=False)
+        except (OSError, RuntimeError, ValueError) as error:
+            raise ConfigurationError(
+                f"There is no Ray cluster at {self.address!r} ({error}). Start one: ray start --head."
+            ) from None
+        finally:
+            signal.signal(signal.SIGTERM, handler)  # which Ray replaces
+        pool = RayPool(self)
+        try:
+            yield pool
+        finally:
+            pool.shutdown(cancel_futures=True)
+            ray.shutdown()
+
+
+class RayPool(Executor):
+    """A `concurrent.futures.Executor` whose tasks run on the nodes of a cluster, in the folder where the driver was started."""
+
+    def __init__(self, cluster: Cluster):
+        import ray
+
+        self.options = {"num_cpus": cluster.cpus, "num_gpus": cluster.gpus, "max_retries": RETRIES}
+        self.task = ray.remote(_run_in_folder)
+        self.unfinished: dict[Any, Future] = {}  # object reference -> its future
+
+    def submit(self, function: Callable[..., Any], /, *arguments: Any, **options: Any) -> Future:
+        """Run a function on some node. Its TreestackErrors are raised by the future; OutputError when nodes are lost."""
+        reference = self.task.options(**self.options).remote(os.getcwd(), function, arguments, options)
+        future: Future[Any] = Future()
+        self.unfinished[reference] = future
+        reference.future().add_done_callback(lambda done: self._finish(reference, done))
+        return future
+
+    def _finish(self, reference: Any, done: Future) -> None:
+        """Pass a result or an error on to the future of a task."""
+        from ray.exceptions import RayError, RayTaskError, TaskCancelledError
+
+        future = self.unfinished.pop(reference, None)
+        if future is None:
+            return
+        error = done.exception()
+        if error is None:
+            future.set_result(done.result())
+        elif isinstance(error, TaskCancelledError):
+            future.cancel()
+        elif isinstance(error, RayTaskError) and error.cause is not None:
+            future.set_exception(error.cause)
+        elif isinstance(error, RayError):
+            lost = "The node of a task was lost, and so were those that tried again" if "died" in str(error) else str(error)
+            future.set_exception(OutputError(f"{lost}. Run the same command again to continue."))
+        else:
+            future.set_exception(error)
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Cancel what is queued or running; a command that runs gets SIGTERM, so that it saves."""
+        import ray
+
+        for reference in list(self.unfinished) if cancel_futures else ():
+            ray.cancel(reference, force=False)
+
+
+def _run_in_folder(folder: str, function: Callable[..., Any], arguments: Sequence[Any], options: dict[str, Any]) -> Any:
+    """Run a function in a folder, if this machine has it."""
+    os.environ["OMP_NUM_THREADS"] = "1"
+    if Path(folder).is_dir():
+        os.chdir(folder)
+    return function(*arguments, **options)
+
+
+@dataclass(frozen=True)
+class Command:
+    """A `treestack` command. output: the folder that it writes into. inputs: small files that it reads. Both are arguments."""
+
+    arguments: tuple[str, ...]
+    output: Path
+    inputs: tuple[Path, ...] = ()
+
+
+@contextmanager
+def marked(folder: Path) -> Iterator[str]:
+    """Put a file into a folder, by which a machine can tell whether it shares the folder. Yields the file's name."""
+    folder.mkdir(parents=True, exist_ok=True)
+    marker = folder / f".shared-{uuid.uuid4().hex}"
+    marker.touch()
+    try:
+        yield marker.name
+    finally:
+        marker.unlink(missing_ok=True)
+
+
+def run_commands(commands: Sequence[Command], cluster: Cluster) -> int:
+    """Run commands on a cluster, and return the largest exit code.
+
+    What a command wrote on a machine that does not share its output folder is brought back when it ends.
+    """
+    codes = [0]
+    with ExitStack() as stack, cluster.open() as pool:
+        marker_of_folder = {command.output: stack.enter_context(marked(command.output)) for command in commands}
+        tasks = {}
+        for command in commands:
+            inputs = {str(path): path.read_bytes() for path in command.inputs}
+            output = str(command.output.resolve())
+            task = pool.submit(
+                _run_command, command.arguments, str(command.output), output, marker_of_folder[command.output], inputs
+            )
+            tasks[task] = command
+        for task in tqdm(as_completed(tasks), total=len(tasks), desc="runs", disable=None):
+            code, messages, content = task.result()
+            if content is not None:
+                _unpack(content, tasks[task].output)
+            if code:
+                logger.error(messages.rstrip())
+            codes.append(code)
+    return max(codes)
+
+
+def _run_command(
+    arguments: Sequence[str], output_argument: str, output: str, marker: str, inputs: dict[str, bytes]
+) -> tuple[int, str, bytes | None]:
+    """Run a command on this machine; return its exit code, its last messages and, unless the folder is shared, its output."""
+    with tempfile.TemporaryDirectory() as folder:
+        own: dict[str, str] = {}
+        for i, (name, content) in enumerate(inputs.items()):
+            path = Path(folder) / f"{i}-{Path(name).name}"
+            path.write_bytes(content)
+            own[name] = str(path)
+        is_shared = (Path(output) / marker).is_file()
+        own[output_argument] = output if is_shared else str(Path(folder) / "output")
+        command = [sys.executable, "-m", "dgl_treestack", *(own.get(argument, argument) for argument in arguments)]
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+            try:
+                _, messages = process.communicate()
+            except BaseException:  # the task was cancelled
+                process.terminate()
+                process.wait()
+                raise
+        archive = None if is_shared else _pack(Path(own[output_argument]))
+        return process.returncode, messages[-LAST:], archive
+
+
+def _pack(folder: Path) -> bytes:
+    """Return a folder as the bytes of an archive."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        if folder.is_dir():
+            archive.add(folder, arcname=".")
+    return buffer.getvalue()
+
+
+def _unpack(content: bytes, folder: Path) -> None:
+    """Put the folders of an archive into a folder, each complete or not at all; one that is there already is replaced."""
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".unpacked-") as unpacked:
+        with tarfile.open(fileobj=io.BytesIO(content)) as archive:
+            archive.extractall(unpacked, filter="data")
+        for path in Path(unpacked).iterdir():
+            target = folder / path.name
+            if target.is_dir():
+                shutil.rmtree(target)
+            path.replace(target)
