@@ -53,17 +53,7 @@ def markdown(
     A column that the paper does not have shows ours alone. lines: as from `compare`. answers_on: as from
     `collect_answers`. pairs: as from `compare_pairs`. command: the command that makes the table.
     """
-    printed = {line["measured"] for line in lines if line["paper"] is not None}
-    titles = [column.title for column in protocol.columns]
-    rows = [["model", *(f"{title}: paper / ours" if title in printed else title for title in titles), "seeds"]]
-    for row in protocol.rows:
-        lines_of_row = [line for line in lines if line["model"] == row.label]
-        cells = []
-        for line in lines_of_row:
-            kinds = ("paper", "ours") if line["measured"] in printed else ("ours",)
-            numbers = [("-" if line[kind] is None else _NUMBER[kind](line[kind], line[f"{kind} sd"])) for kind in kinds]
-            cells.append(" / ".join(numbers))
-        rows.append([row.label, *cells, lines_of_row[0]["seeds"]])
+    rows, untrained = _numbers(protocol, lines)
     source = ". ".join(text for text in (protocol.source, protocol.note) if text)
     low, high = protocol.depths
     parts = [f"# {protocol.title}", source + ".", report.markdown_table(rows)]
@@ -71,6 +61,8 @@ def markdown(
         f"{protocol.unit}, mean ± sample standard deviation over the seeds that are done. Trained on depths {low}-{high}. "
         f"Scale: {scale.summary}. {_equations(results)}"
     )
+    if untrained:
+        parts.append(f"Not trained yet: {', '.join(untrained)}.")
     if any(column.measure is train for column in protocol.columns):
         parts.append(_TRAIN)
     if protocol.baselines:
@@ -90,6 +82,27 @@ def markdown(
     parts += _settings(protocol, results)
     parts.append(" ".join(filter(None, (f"`{command}`.", _origins(results), _cost(results)))))
     return "\n\n".join(parts) + "\n"
+
+
+def _numbers(protocol: Protocol, lines: Sequence[Line]) -> tuple[list[list[str]], list[str]]:
+    """Return the table of numbers, and the labels of rows without runs, which it has only if the paper has numbers."""
+    printed = {line["measured"] for line in lines if line["paper"] is not None}
+    titles = [column.title for column in protocol.columns]
+    rows = [["model", *(f"{title}: paper / ours" if title in printed else title for title in titles), "seeds"]]
+    untrained: list[str] = []
+    for row in protocol.rows:
+        lines_of_row = [line for line in lines if line["model"] == row.label]
+        if all(line["ours"] is None for line in lines_of_row):
+            untrained.append(row.label)
+            if not row.paper:
+                continue
+        cells = []
+        for line in lines_of_row:
+            kinds = ("paper", "ours") if line["measured"] in printed else ("ours",)
+            numbers = [("-" if line[kind] is None else _NUMBER[kind](line[kind], line[f"{kind} sd"])) for kind in kinds]
+            cells.append(" / ".join(numbers))
+        rows.append([row.label, *cells, lines_of_row[0]["seeds"]])
+    return rows, untrained
 
 
 def _printed(mean: float, deviation: float | None) -> str:
