@@ -6,7 +6,24 @@ from dgl_treestack.experiments._models import ALL_MODELS, FIRST_ORDER
 from dgl_treestack.experiments._protocol import Column, Protocol, Row, best_epoch, validation
 
 RATES = (3e-4, 1e-3, 3e-3)
-FURTHER: Mapping[str, Sequence[float]] = {}  # label -> rates beyond an end of the list, where that end is the best
+FURTHER: Mapping[str, Sequence[float]] = {  # rates beyond an end of the list, where that end is the best
+    **dict.fromkeys(
+        (
+            "LSTM",
+            "Tree-RNN",
+            "Tree-RNN+stack",
+            "Tree-RNN+stack+no-op",
+            "Tree-LSTM",
+            "Tree-LSTM+stack",
+            "Tree-LSTM+stack+normalize",
+            "Tree-LSTM+stack+normalize+no-op",
+            "Tree-SMU",
+            "Tree-SMU - no-op",
+        ),
+        (1e-2,),
+    ),
+    "2nd order Tree-RNN": (1e-4,),
+}
 WITHOUT = "Tree-Slots"  # has settings of its own, see docs/beyond.md
 
 PROTOCOL = Protocol(
