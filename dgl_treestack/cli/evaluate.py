@@ -6,7 +6,7 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from dgl_treestack.cli._arguments import Engine, Json, Precision, print_json
+from dgl_treestack.cli._arguments import Cpus, Engine, Json, OnCluster, Precision, print_json, where
 
 
 def evaluate(
@@ -18,6 +18,9 @@ def evaluate(
     output: Annotated[Path | None, arg(help="Also write the records to this file.")] = None,
     engine: Engine = "levels",
     precision: Precision = "float32",
+    jobs: Annotated[int, arg(help="Processes that share the file out; the records are the same.")] = 1,
+    cluster: OnCluster = "",
+    cpus_per_task: Cpus = 1.0,
     json: Json = False,
 ) -> None:
     """Score a data file with a run. Writes one record per equation, in file order, into the run folder."""
@@ -29,7 +32,14 @@ def evaluate(
     from dgl_treestack.runs.run import Run
 
     opened = Run.open(run)
-    rows = evaluation.evaluate(opened, data, output=output, engine=engine, dtype=getattr(torch, precision))
+    rows = evaluation.evaluate(
+        opened,
+        data,
+        output=output,
+        engine=engine,
+        dtype=getattr(torch, precision),
+        jobs=where(jobs, cluster, cpus_per_task, 0.0),
+    )
     group_by = opened.config.data.group_by
     judged = [row for row in rows if row["correct"] is not None]
     overall = classification(judged) if judged else {}

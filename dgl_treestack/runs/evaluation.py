@@ -11,14 +11,20 @@ import torch
 
 from dgl_treestack import atomic
 from dgl_treestack.data import formats, records
+from dgl_treestack.data.formats import Example
 from dgl_treestack.data.records import Record
 from dgl_treestack.distributed import ALONE, World
 from dgl_treestack.errors import DataError
+from dgl_treestack.expression.operators import Signature
 from dgl_treestack.model.dataset import Dataset
 from dgl_treestack.model.model import Model
+from dgl_treestack.processes import Jobs
 from dgl_treestack.runs.run import Run
 
 BATCH = 256
+PART = (
+    20 * BATCH
+)  # examples that are prepared at once; whole batches, so that processes which share a file give the same scores
 
 
 @dataclass(frozen=True)
@@ -80,17 +86,36 @@ def _finite(entry: Any) -> Any:
 
 
 def evaluate(
-    run: Run, data: str, *, output: Path | None = None, engine: str = "levels", dtype: torch.dtype = torch.float32
+    run: Run,
+    data: str,
+    *,
+    output: Path | None = None,
+    engine: str = "levels",
+    dtype: torch.dtype = torch.float32,
+    jobs: Jobs = 1,
 ) -> list[Record]:
     """Evaluate a run's best weights on a data file; the records go into the run, and to the file `output`.
 
-    Raises DataError for a file without equations.
+    jobs: processes, or a cluster, that share the file out. Raises DataError for a file without equations.
     """
-    rows = rows_of(run.load_model(dtype), data, engine, run.config.data.group_by)
+    if jobs == 1:
+        rows = rows_of(run.load_model(dtype), data, engine, run.config.data.group_by)
+    else:
+        from dgl_treestack.runs import parts
+
+        rows = parts.rows_of(run, _examples(data, run.language), engine, dtype, jobs)
     if output is not None:
         atomic.write_json_lines(output, rows)
     run.write_records(data, rows)
     return rows
+
+
+def _examples(data: str, signature: Signature) -> list[Example]:
+    """Return the examples of a file. Raises DataError when there are none."""
+    examples = formats.read_examples([data], signature=signature)
+    if not examples:
+        raise DataError("There are no examples in the file.", data)
+    return examples
 
 
 def rows_of(model: Model, data: str, engine: str, group_by: str, world: World = ALONE) -> list[Record]:
@@ -99,8 +124,8 @@ def rows_of(model: Model, data: str, engine: str, group_by: str, world: World = 
 
     Raises DataError for a file without equations.
     """
-    examples = formats.read_examples([data], signature=model.signature)
-    if not examples:
-        raise DataError("There are no examples in the file.", data)
-    part = examples[world.part(len(examples))]
-    return world.gathered(list(make_records(model, model.prepare(part), engine, group_by)) if part else [])
+    examples = _examples(data, model.signature)
+    own = examples[world.part(len(examples))]
+    parts = (own[start : start + PART] for start in range(0, len(own), PART))
+    rows = [row for part in parts for row in make_records(model, model.prepare(part), engine, group_by)]
+    return world.gathered(rows)
