@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from tyro.conf import Positional, arg
 
-from dgl_treestack.cli._arguments import Json, OptionalRun, Precision, print_json
+from dgl_treestack.cli._arguments import Cpus, Json, OnCluster, OptionalRun, Precision, print_json, where
 
 
 def complete(
@@ -21,6 +21,9 @@ def complete(
     top: Annotated[int, arg(help="For an equation: how many fillers to show.")] = 10,
     output: Annotated[Path | None, arg(help="For a file of blanks: also write the records here.")] = None,
     precision: Precision = "float32",
+    jobs: Annotated[int, arg(help="For a file of blanks: processes that share it out; the records are the same.")] = 1,
+    cluster: OnCluster = "",
+    cpus_per_task: Cpus = 1.0,
     json: Json = False,
 ) -> None:
     """Show the likeliest fillers for the blank of an equation, or the ranks of the right ones for a file of blanks."""
@@ -39,7 +42,8 @@ def complete(
         raise ConfigurationError(f"--top {top} shows nothing. Give a number from 1 on.")
     opened, dtype = open_run(run), getattr(torch, precision)
     if question.startswith(BUNDLED) or question.endswith(formats.SUFFIXES):
-        rows = evaluate(opened, question, candidates, dtype=dtype, quiet=False)
+        tasks = where(jobs, cluster, cpus_per_task, 0.0)
+        rows = evaluate(opened, question, candidates, dtype=dtype, quiet=False, jobs=tasks)
         if output:
             atomic.write_json_lines(output, rows)
         shares = list(table(rows))

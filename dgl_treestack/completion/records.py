@@ -1,7 +1,10 @@
 """Records of completion, one per blank, and the shares of blanks within a rank."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -16,24 +19,50 @@ from dgl_treestack.completion.scoring import scores
 from dgl_treestack.data import records
 from dgl_treestack.data.records import Record
 from dgl_treestack.model.model import Model
+from dgl_treestack.processes import Jobs, workers
 from dgl_treestack.resources import find_data, sha256
 from dgl_treestack.results.metrics import within
-from dgl_treestack.runs import pretrained
+from dgl_treestack.runs import parts, pretrained
 from dgl_treestack.runs.run import Run
 
 Group = tuple[Candidates, list[Question]]
 KINDS = ("raw", "class", "collapse")
+PART = 64  # blanks that are scored together
 COMPLETION = "completion"  # the kind of these records in a run
 
 
+@dataclass(frozen=True)
+class Part:
+    """Blanks that have the same candidates. frequent: the value class that fills most of all blanks of these candidates."""
+
+    candidates: Candidates
+    questions: Sequence[Question]
+    frequent: str
+
+
 def evaluate(
-    run: Run, data: str, candidates: Path | None = None, *, dtype: torch.dtype = torch.float32, quiet: bool = True
+    run: Run,
+    data: str,
+    candidates: Path | None = None,
+    *,
+    dtype: torch.dtype = torch.float32,
+    quiet: bool = True,
+    jobs: Jobs = 1,
 ) -> list[Record]:
     """Evaluate the best weights of a run on a file of blanks; return a record per blank, in file order.
 
-    The records are also written into the run, unless it is the pretrained one of the package. Raises DataError.
+    The records are also written into the run, unless it is the pretrained one of the package. jobs: processes, or a cluster,
+    that share the blanks out. Raises DataError.
     """
-    rows = fill(run.load_model(dtype), questions.read(find_data(data), candidates), quiet=quiet)
+    groups = questions.read(find_data(data), candidates)
+    if jobs == 1:
+        rows = fill(run.load_model(dtype), groups, quiet=quiet)
+    else:
+        content = parts.pack(run)
+        with workers(jobs) as pool:
+            tasks = [pool.submit(_fill_packed, content, part, dtype) for part in _parts(groups)]
+            bar = tqdm(tasks, desc="blanks", unit="part", disable=quiet or None, leave=False)
+            rows = _in_order(chain.from_iterable(task.result() for task in bar))
     if not pretrained.is_packaged(run):
         suffix = f"-{sha256(candidates)[:8]}" if candidates else ""
         run.write_records(data, rows, f"{COMPLETION}{suffix}")
@@ -42,17 +71,36 @@ def evaluate(
 
 def fill(model: Model, groups: Sequence[Group], *, engine: str = "levels", quiet: bool = True) -> list[Record]:
     """Return a record per blank of groups that `questions.read` has read, in file order."""
-    record_by_index: dict[int, Record] = {}
     total = sum(len(group) for _, group in groups)
-    with tqdm(total=total, desc="blanks", disable=quiet or None, leave=False) as bar:
-        for candidates, group in groups:
-            blanks = [question.blank for question in group]
-            rows = scores(model, blanks, candidates.expressions, engine=engine)
-            ((frequent, _),) = Counter(name for question in group for name in sorted(question.right)).most_common(1)
-            for question, row in zip(group, rows, strict=True):
-                record_by_index[question.index] = _record(question, candidates, row, frequent)
-                bar.update()
-    return [record_by_index[index] for index in sorted(record_by_index)]
+    rows = chain.from_iterable(_fill_part(model, part, engine) for part in _parts(groups))
+    return _in_order(tqdm(rows, total=total, desc="blanks", disable=quiet or None, leave=False))
+
+
+def _parts(groups: Sequence[Group]) -> Iterator[Part]:
+    """Yield the groups in parts; scores depend in their last digits on the blanks of a part, not on who computes it."""
+    for candidates, group in groups:
+        ((frequent, _),) = Counter(name for question in group for name in sorted(question.right)).most_common(1)
+        for start in range(0, len(group), PART):
+            yield Part(candidates, group[start : start + PART], frequent)
+
+
+def _fill_packed(content: bytes, part: Part, dtype: torch.dtype) -> list[tuple[int, Record]]:
+    """Return the records of a part, from the model of a packed run."""
+    torch.set_num_threads(1)
+    return list(_fill_part(parts.unpacked(content, dtype)[0], part, "levels"))
+
+
+def _fill_part(model: Model, part: Part, engine: str) -> Iterator[tuple[int, Record]]:
+    """Yield the index and the record of every blank of a part."""
+    blanks = [question.blank for question in part.questions]
+    rows = scores(model, blanks, part.candidates.expressions, engine=engine)
+    for question, row in zip(part.questions, rows, strict=True):
+        yield question.index, _record(question, part.candidates, row, part.frequent)
+
+
+def _in_order(rows: Iterable[tuple[int, Record]]) -> list[Record]:
+    """Return records in the order of their indices."""
+    return [record for _, record in sorted(rows, key=itemgetter(0))]
 
 
 def _record(question: Question, candidates: Candidates, candidate_scores: np.ndarray, frequent: str) -> Record:

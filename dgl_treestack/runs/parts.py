@@ -1,4 +1,4 @@
-"""Evaluation of a data file in parts, each by another process or machine."""
+"""A data file evaluated in parts, each by another process or machine; the model of a run travels as bytes."""
 
 import io
 import tarfile
@@ -19,7 +19,7 @@ from dgl_treestack.runs.run import Run
 
 def rows_of(run: Run, examples: Sequence[Example], engine: str, dtype: torch.dtype, jobs: Jobs) -> list[Record]:
     """Return the records of examples in their order, as `evaluation.make_records` of the run's best weights. jobs: where."""
-    content = _pack(run)
+    content = pack(run)
     with workers(jobs) as pool:
         size = evaluation.PART
         parts = (list(examples[start : start + size]) for start in range(0, len(examples), size))
@@ -30,11 +30,11 @@ def rows_of(run: Run, examples: Sequence[Example], engine: str, dtype: torch.dty
 def _evaluate(content: bytes, examples: Sequence[Example], engine: str, dtype: torch.dtype) -> list[Record]:
     """Return the records of a part."""
     torch.set_num_threads(1)
-    model, group_by = _model(content, dtype)
+    model, group_by = unpacked(content, dtype)
     return list(evaluation.make_records(model, model.prepare(examples), engine, group_by))
 
 
-def _pack(run: Run) -> bytes:
+def pack(run: Run) -> bytes:
     """Return the files of a run that its model is made from, as an archive."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
@@ -44,7 +44,7 @@ def _pack(run: Run) -> bytes:
 
 
 @lru_cache(maxsize=1)
-def _model(content: bytes, dtype: torch.dtype) -> tuple[Model, str]:
+def unpacked(content: bytes, dtype: torch.dtype) -> tuple[Model, str]:
     """Return the model of a packed run, and the measure by which its records are grouped."""
     with tempfile.TemporaryDirectory() as folder:
         with tarfile.open(fileobj=io.BytesIO(content)) as archive:

@@ -15,6 +15,7 @@ from dgl_treestack.data.records import REQUIRED
 from dgl_treestack.errors import DataError, ExpressionError
 from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.model.model import Model
+from dgl_treestack.runs import pretrained
 
 FILLERS = [("x", "c0"), ("-x", "c1"), ("2", "c2"), ("1 + 1", "c2"), ("sin(x)", "c3")]
 
@@ -51,6 +52,12 @@ def test_a_record_per_blank(folder, model):
     assert [row["constant"] for row in rows] == [1, 0], "c0 fills as many blanks as any"
     ((_, asked),) = questions.read(folder / "blanks.jsonl")
     assert asked[0].right == {"c0", "c1"} and asked[1].right == {"c2"}
+
+
+def test_two_processes_give_the_records_of_one(monkeypatch):
+    monkeypatch.setattr(records, "PART", 20)
+    run, blanks = pretrained.open_run(None), "bundled:quickstart/blanks"
+    assert records.evaluate(run, blanks, jobs=2) == records.evaluate(run, blanks)
 
 
 def test_shares_by_depth(folder, model):
