@@ -156,18 +156,24 @@ def _equations(results: Results) -> str:
 
 
 def _origins(results: Results) -> str:
-    """Return by which commit and on which machine runs were made; with several, which rows and seeds by which."""
+    """Return by which commit and on which machine most runs were made, and which rows and seeds by others."""
     rows_of: dict[str, dict[str, list[int]]] = {}
     for label, runs in results.items():
         for run in runs:
             rows_of.setdefault(f"commit {run.commit}, {run.machine}", {}).setdefault(label, []).append(run.seed)
-    if len(rows_of) < 2:
-        return f"Trained at {next(iter(rows_of), 'no commit: there are no runs')}."
-    texts = []
+    if not rows_of:
+        return "There are no runs."
+    usual = max(rows_of, key=lambda origin: sum(map(len, rows_of[origin].values())))
+    others = []
     for origin, seeds_of_row in rows_of.items():
-        rows = "; ".join(f"{label} (seeds {' '.join(map(str, seeds))})" for label, seeds in seeds_of_row.items())
-        texts.append(f"{origin}: {rows}.")
-    return "The rows are not of one origin. " + " ".join(texts)
+        if origin != usual:
+            rows = [
+                label if len(seeds) == len(results[label]) else f"{label} (seeds {' '.join(map(str, seeds))})"
+                for label, seeds in seeds_of_row.items()
+            ]
+            others.append(f" {'; '.join(rows)}: {origin}.")
+    exceptions = f" The rows are not of one origin.{''.join(others)}" if others else ""
+    return f"Trained at {usual}.{exceptions}"
 
 
 def _cost(results: Results) -> str:
