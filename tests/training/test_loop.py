@@ -20,7 +20,7 @@ from dgl_treestack.processes import Interrupted
 from dgl_treestack.results import run_result
 from dgl_treestack.runs import configuration, evaluation
 from dgl_treestack.runs.run import Run, read_weights, write_weights
-from dgl_treestack.training import loop
+from dgl_treestack.training import loop, state
 from dgl_treestack.training.loop import Training
 from dgl_treestack.training.start import start
 from dgl_treestack.training.state import numpy_generator, torch_generator
@@ -392,8 +392,8 @@ def test_warm_up_and_decay():
 
 
 def test_the_learning_rate_of_a_step_is_that_of_its_place_in_the_run(tmp_path, monkeypatch):
-    factors, step = [], loop.NamedAdam.step
-    monkeypatch.setattr(loop.NamedAdam, "step", lambda self, factor: factors.append(factor) or step(self, factor))
+    factors, step = [], state.NamedAdam.step
+    monkeypatch.setattr(state.NamedAdam, "step", lambda self, factor: factors.append(factor) or step(self, factor))
     config = with_signals(tmp_path)
     start(config, 0, tmp_path, quiet=True)
     steps = len(factors) // 3
@@ -401,13 +401,13 @@ def test_the_learning_rate_of_a_step_is_that_of_its_place_in_the_run(tmp_path, m
 
 
 def test_a_gradient_is_clipped_to_its_maximum_norm(tmp_path, monkeypatch):
-    norms, step = [], loop.NamedAdam.step
+    norms, step = [], state.NamedAdam.step
 
     def noted(self, factor):
         norms.append(float(torch.nn.utils.get_total_norm([p.grad for p in self.parameters if p.grad is not None])))
         step(self, factor)
 
-    monkeypatch.setattr(loop.NamedAdam, "step", noted)
+    monkeypatch.setattr(state.NamedAdam, "step", noted)
     for clip in (0.0, 0.05):
         start(small_config(tmp_path, optimizer={"clip": clip}), 0, tmp_path / str(clip), quiet=True)
     assert max(norms[: len(norms) // 2]) > 0.1 and max(norms[len(norms) // 2 :]) <= 0.05 * (1 + 1e-5)
