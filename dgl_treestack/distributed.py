@@ -57,7 +57,10 @@ class World:
             torch.cuda.set_device(local_rank)
         if not torch.distributed.is_initialized():
             with _communication():
-                torch.distributed.init_process_group(backend)
+                # after a restart by torchrun the store has the addresses of the processes before
+                store, rank, size = next(torch.distributed.rendezvous("env://"))
+                store = torch.distributed.PrefixStore(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"), store)
+                torch.distributed.init_process_group(backend, store=store, rank=rank, world_size=size)
             atexit.register(torch.distributed.destroy_process_group)
         return cls(torch.distributed.get_rank(), size)
 
