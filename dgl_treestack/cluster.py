@@ -16,7 +16,7 @@ import sys
 import tarfile
 import tempfile
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future, as_completed
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -183,14 +183,15 @@ def _run_command(
 ) -> tuple[int, str, bytes | None]:
     """Run a command on this machine; return its exit code, its last messages and, unless the folder is shared, its output."""
     with tempfile.TemporaryDirectory() as folder:
-        own: dict[str, str] = {}
-        for i, (name, content) in enumerate(inputs.items()):
+        replaced: dict[str, str] = {}  # arguments that are paths of the other machine -> paths here
+        for i, (name, text) in enumerate(inputs.items()):
             path = Path(folder) / f"{i}-{Path(name).name}"
-            path.write_bytes(content)
-            own[name] = str(path)
+            path.write_bytes(text)
+            replaced[name] = str(path)
         is_shared = (Path(output) / marker).is_file()
-        own[output_argument] = output if is_shared else str(Path(folder) / "output")
-        command = [sys.executable, "-m", "dgl_treestack", *(own.get(argument, argument) for argument in arguments)]
+        written = Path(output) if is_shared else Path(folder) / "output"
+        replaced[output_argument] = str(written)
+        command = [sys.executable, "-m", "dgl_treestack", *(replaced.get(argument, argument) for argument in arguments)]
         with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
             try:
                 _, messages = process.communicate()
@@ -198,24 +199,29 @@ def _run_command(
                 process.terminate()
                 process.wait()
                 raise
-        archive = None if is_shared else _pack(Path(own[output_argument]))
-        return process.returncode, messages[-LAST:], archive
+        content = None if is_shared else pack(written, written.glob("*"))
+        return process.returncode, messages[-LAST:], content
 
 
-def _pack(folder: Path) -> bytes:
-    """Return a folder as the bytes of an archive."""
+def pack(folder: Path, paths: Iterable[Path]) -> bytes:
+    """Return files and folders in a folder as the bytes of an archive."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
-        if folder.is_dir():
-            archive.add(folder, arcname=".")
+        for path in paths:
+            archive.add(path, arcname=str(path.relative_to(folder)))
     return buffer.getvalue()
+
+
+def extract(content: bytes, folder: str | Path) -> None:
+    """Put what `pack` has packed into a folder."""
+    with tarfile.open(fileobj=io.BytesIO(content)) as archive:
+        archive.extractall(folder, filter="data")
 
 
 def _unpack(content: bytes, folder: Path) -> None:
     """Put the folders of an archive into a folder, each complete or not at all; one that is there already is replaced."""
     with tempfile.TemporaryDirectory(dir=folder, prefix=".unpacked-") as unpacked:
-        with tarfile.open(fileobj=io.BytesIO(content)) as archive:
-            archive.extractall(unpacked, filter="data")
+        extract(content, unpacked)
         for path in Path(unpacked).iterdir():
             target = folder / path.name
             if target.is_dir():

@@ -115,7 +115,7 @@ class World:
         digest = 0
         for content in contents:
             digest = zlib.crc32(content, digest)
-        number = digest % 1_000_003
+        number = digest % 1_000_003  # so that the square of the sum is exact
         total, squares = self.sums(number, number**2)
         if total**2 != self.size * squares:
             raise ConfigurationError(f"The {what} differ from process to process. Copy the same files to all machines.")

@@ -231,6 +231,7 @@ def test_audit_explains_an_equation(folder, call):
         (("train", "small.toml", "--set", "model.name=tree_smw", "name=n1"), "Did you mean 'tree_smu'"),
         (("train", "small.toml", "--set", "data.train=absent.jsonl", "name=n2"), "absent.jsonl: Cannot be read"),
         (("evaluate", "runs/small-0", "bad.jsonl"), "bad.jsonl:1: Unknown key 'lable'"),
+        (("evaluate", "runs/small-0", "test.jsonl", "--jobs", "0"), "The number of jobs is 0; at least one is needed"),
         (("evaluate", "runs/small-0", "cut.jsonl"), "cut.jsonl:2: Not a complete JSON object"),
         (("evaluate", "runs/small-0", "wrong.jsonl"), "wrong.jsonl:1: 'label' is 1 but the certificate says 'refuted'"),
         (("evaluate", "runs/small-0", "variable.jsonl"), "variable.jsonl:2: The vocabulary has no row for Symbol 'theta'"),

@@ -48,7 +48,7 @@ def test_runs(address, tmp_path, monkeypatch, is_shared):
     file.write_text(configuration.dump(small_config(tmp_path)))
     arguments = ["train", str(file), "--seeds", "0", "1", "--quiet"]
     if not is_shared:
-        monkeypatch.setattr(cluster, "marked", lambda folder: _nothing(folder))
+        monkeypatch.setattr(cluster, "marked", lambda folder: NotShared(folder))
     for flags in (["--output-dir", str(tmp_path / "here")], ["--output-dir", str(tmp_path / "there"), "--cluster", address]):
         with pytest.raises(SystemExit) as exit:
             main([*arguments, *flags])
@@ -57,7 +57,7 @@ def test_runs(address, tmp_path, monkeypatch, is_shared):
     assert json.loads((tmp_path / "there" / "small-1" / "environment.json").read_text())["seed"] == 1
 
 
-class _nothing:
+class NotShared:
     """In place of `marked`: a file that no machine finds, as if none shared the folder."""
 
     def __init__(self, folder):

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from tyro.conf import arg
 
 from dgl_treestack.cluster import Cluster
+from dgl_treestack.errors import ConfigurationError
 
 Json = Annotated[bool, arg(name="json", help="Print JSON for programs instead of text for people.")]
 Device = Annotated[str, arg(help="cpu or cuda; on cuda, the engine topo needs a DGL that is built for it.")]
@@ -19,8 +20,10 @@ Cpus = Annotated[float, arg(help="Processors of the cluster that a task takes.")
 Gpus = Annotated[float, arg(help="GPUs of the cluster that a task takes.")]
 
 
-def where(jobs: int, cluster: str, cpus_per_task: float, gpus_per_task: float) -> int | Cluster:
-    """Return where independent tasks run: in `jobs` processes of this machine, or on a cluster."""
+def where(jobs: int, cluster: str, cpus_per_task: float, gpus_per_task: float = 0.0) -> int | Cluster:
+    """Return where independent tasks run: in `jobs` processes of this machine, or on a cluster. Raises ConfigurationError."""
+    if jobs < 1:
+        raise ConfigurationError(f"The number of jobs is {jobs}; at least one is needed.")
     return Cluster(cluster, cpus_per_task, gpus_per_task) if cluster else jobs
 
 

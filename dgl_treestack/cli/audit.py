@@ -39,7 +39,7 @@ def audit(
         return int(any(line["contradicted"] for line in explanations))
     if figure:
         plots.check_output(figure)
-    tasks = where(jobs, cluster, cpus_per_task, 0.0)
+    tasks = where(jobs, cluster, cpus_per_task)
     options = report.Options(verdicts, duplicates, leakage, together, Fit(sample=sample, jobs=jobs), tasks)
     audited = report.audit(files, options, progress=sys.stderr.isatty())
     print_json(audited) if json else print(tables.describe(audited))

@@ -42,7 +42,7 @@ def complete(
         raise ConfigurationError(f"--top {top} shows nothing. Give a number from 1 on.")
     opened, dtype = open_run(run), getattr(torch, precision)
     if question.startswith(BUNDLED) or question.endswith(formats.SUFFIXES):
-        tasks = where(jobs, cluster, cpus_per_task, 0.0)
+        tasks = where(jobs, cluster, cpus_per_task)
         rows = evaluate(opened, question, candidates, dtype=dtype, quiet=False, jobs=tasks)
         if output:
             atomic.write_json_lines(output, rows)

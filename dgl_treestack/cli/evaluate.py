@@ -38,7 +38,7 @@ def evaluate(
         output=output,
         engine=engine,
         dtype=getattr(torch, precision),
-        jobs=where(jobs, cluster, cpus_per_task, 0.0),
+        jobs=where(jobs, cluster, cpus_per_task),
     )
     group_by = opened.config.data.group_by
     judged = [row for row in rows if row["correct"] is not None]

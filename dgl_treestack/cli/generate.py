@@ -9,7 +9,7 @@ from typing import Annotated, Any, NoReturn
 
 from tyro.conf import Positional, arg
 
-from dgl_treestack.cli._arguments import Cpus, Gpus, OnCluster, where
+from dgl_treestack.cli._arguments import Cpus, OnCluster, where
 
 
 def generate(
@@ -20,7 +20,6 @@ def generate(
     jobs: Annotated[int, arg(help="How many processes to use; the files are the same for any number.")] = 1,
     cluster: OnCluster = "",
     cpus_per_task: Cpus = 1.0,
-    gpus_per_task: Gpus = 0.0,
     train_size: Annotated[int, arg(help="Equations of depth 1-7 in the training fold, for `paper`.")] = 0,
     max_depth: Annotated[int, arg(help="Depth of the deepest equations, for `deep` and `paper-deeper`.")] = 0,
     equations: Annotated[int, arg(help="About how many equations in all, for a smaller set of the same kind.")] = 0,
@@ -38,7 +37,7 @@ def generate(
     signal.signal(signal.SIGTERM, _stop)
     folder, seed = output_dir or Path("data") / preset, presets.find(preset).seed if seed is None else seed
     options = presets.Options(seed, train_size=train_size, max_depth=max_depth, equations=equations)
-    tasks = where(jobs, cluster, cpus_per_task, gpus_per_task)
+    tasks = where(jobs, cluster, cpus_per_task)
     manifest = produce(preset, options, folder, tasks, progress=sys.stderr.isatty())
     for file, content in manifest["files"].items():
         print(f"{folder / file}: {content['equations']} {'sentences' if file.endswith('.txt') else 'equations'}")

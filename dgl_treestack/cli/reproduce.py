@@ -5,7 +5,7 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from dgl_treestack.cli._arguments import Cpus, Gpus, Jobs, OnCluster, where
+from dgl_treestack.cli._arguments import Cpus, Jobs, OnCluster, where
 
 
 def reproduce(
@@ -19,7 +19,6 @@ def reproduce(
     jobs: Jobs = 1,
     cluster: OnCluster = "",
     cpus_per_task: Cpus = 1.0,
-    gpus_per_task: Gpus = 0.0,
     train: Annotated[bool, arg(help="Train missing runs. With --no-train: only tables and figures of finished runs.")] = True,
     from_records: Annotated[
         tuple[Path, ...], arg(help="Files records.zip of earlier tables; their runs are not trained again.")
@@ -41,7 +40,7 @@ def reproduce(
         scale,
         folder,
         seeds=seeds,
-        jobs=where(jobs, cluster, cpus_per_task, gpus_per_task),
+        jobs=where(jobs, cluster, cpus_per_task),
         train=train,
         from_records=from_records,
         show=print,

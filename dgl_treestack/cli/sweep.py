@@ -5,7 +5,7 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from dgl_treestack.cli._arguments import Cpus, Gpus, Jobs, Json, OnCluster, print_json, where
+from dgl_treestack.cli._arguments import Cpus, Jobs, Json, OnCluster, print_json, where
 
 
 def sweep(
@@ -15,7 +15,6 @@ def sweep(
     jobs: Jobs = 1,
     cluster: OnCluster = "",
     cpus_per_task: Cpus = 1.0,
-    gpus_per_task: Gpus = 0.0,
     dry_run: Annotated[bool, arg(help="Only list the runs that are missing.")] = False,
     json: Json = False,
 ) -> int:
@@ -31,7 +30,7 @@ def sweep(
         print("\n".join(missing(runs, output_dir)))
         return 0
     code = train_missing(
-        runs, output_dir, output_dir / ".configs", jobs=where(jobs, cluster, cpus_per_task, gpus_per_task)
+        runs, output_dir, output_dir / ".configs", jobs=where(jobs, cluster, cpus_per_task)
     )  # `report runs/*` then names runs alone
     rows = grid.tabulate(settings, output_dir)
     if json:

@@ -22,7 +22,7 @@ from dgl_treestack.model.model import Model
 from dgl_treestack.processes import Jobs, workers
 from dgl_treestack.resources import find_data, sha256
 from dgl_treestack.results.metrics import within
-from dgl_treestack.runs import parts, pretrained
+from dgl_treestack.runs import packed, pretrained
 from dgl_treestack.runs.run import Run
 
 Group = tuple[Candidates, list[Question]]
@@ -58,7 +58,7 @@ def evaluate(
     if jobs == 1:
         rows = fill(run.load_model(dtype), groups, quiet=quiet)
     else:
-        content = parts.pack(run)
+        content = packed.pack(run)
         with workers(jobs) as pool:
             tasks = [pool.submit(_fill_packed, content, part, dtype) for part in _parts(groups)]
             bar = tqdm(tasks, desc="blanks", unit="part", disable=quiet or None, leave=False)
@@ -87,7 +87,7 @@ def _parts(groups: Sequence[Group]) -> Iterator[Part]:
 def _fill_packed(content: bytes, part: Part, dtype: torch.dtype) -> list[tuple[int, Record]]:
     """Return the records of a part, from the model of a packed run."""
     torch.set_num_threads(1)
-    return list(_fill_part(parts.unpacked(content, dtype)[0], part, "levels"))
+    return list(_fill_part(packed.unpack(content, dtype)[0], part, "levels"))
 
 
 def _fill_part(model: Model, part: Part, engine: str) -> Iterator[tuple[int, Record]]:

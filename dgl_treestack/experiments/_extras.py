@@ -74,16 +74,14 @@ def _untrained(run: Run) -> Model:
     return model
 
 
-def _evaluated(run: Run, data: str, engine: str) -> Iterable[Record]:
-    """Yield the records of the equations of a file."""
-    model = run.load_model()
-    return evaluation.make_records(model, _prepare(model, data), engine)
+def _prepared_for(make: Callable[[Model, Dataset, str], Iterable[Record]], kind: str = "") -> Extra:
+    """Return the extra that is made from a model and a data set. make: (model, data set, engine) -> records."""
 
+    def make_from_run(run: Run, data: str, engine: str) -> Iterable[Record]:
+        model = run.load_model()
+        return make(model, _prepare(model, data), engine)
 
-def _values(run: Run, data: str, engine: str) -> Iterable[Record]:
-    """Yield the records of values that states tell."""
-    model = run.load_model()
-    return values.make_records(model, _prepare(model, data), engine)
+    return Extra(make_from_run, kind)
 
 
 def _answers(low: int = 1, high: int = 99) -> Callable[[list[Record]], list[Record]]:
@@ -96,7 +94,7 @@ def _answers(low: int = 1, high: int = 99) -> Callable[[list[Record]], list[Reco
     return select
 
 
-_EVALUATED = Extra(_evaluated)
+_EVALUATED = _prepared_for(evaluation.make_records)
 _COMPLETION = Extra(
     lambda run, data, engine: fill(run.load_model(), _questions(find_data(data)), engine=engine, quiet=False), COMPLETION
 )
@@ -115,9 +113,7 @@ EXTRAS = {
         "expressions-untrained",
         metrics.neighbours,
     ),
-    "values": Extra(_values, "values"),
-    "less stack": Extra(
-        lambda run, data, _: ablation.make_records(model := run.load_model(), _prepare(model, data)), "ablation"
-    ),
-    "usage": Extra(lambda run, data, _: usage.make_records(model := run.load_model(), _prepare(model, data)), "usage"),
+    "values": _prepared_for(values.make_records, "values"),
+    "less stack": _prepared_for(lambda model, dataset, _: ablation.make_records(model, dataset), "ablation"),
+    "usage": _prepared_for(lambda model, dataset, _: usage.make_records(model, dataset), "usage"),
 }

@@ -178,3 +178,10 @@ def read_out(height: int, field: int) -> Measure:
 train = at_best_epoch("train_accuracy")  # measured during the epoch, with dropout
 best_epoch = at_best_epoch("epoch")
 validation = validated("accuracy")
+BY_DEPTH = (  # columns of experiments without numbers of a paper, and what they compare
+    Column("validation", validation),
+    Column("test 1-7", tested(1, 7)),
+    Column("test 8-13", tested(8, 13)),
+    Column("deep 8-19", tested(8, 19, extra="deep 8-19")),
+)
+BEYOND = (Compared(8, 19, "deep 8-19"), Compared(8, 13))

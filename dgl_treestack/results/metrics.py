@@ -180,9 +180,10 @@ def neighbours(rows: Sequence[Record]) -> list[Record]:
     similarity = cosine_similarity(np.array([row["h"] for row in rows]))
     np.fill_diagonal(similarity, -np.inf)
     agrees = (classes[similarity.argmax(1)] == classes).tolist()
-    kept = [{name: entry for name, entry in row.items() if name not in ("h", "text", "class")} for row in rows]
+    without_vectors = [{name: entry for name, entry in row.items() if name not in ("h", "text", "class")} for row in rows]
     return [
-        {**row, "correct": correct, "family": name} for row, correct, name in zip(kept, agrees, classes.tolist(), strict=True)
+        {**row, "correct": correct, "family": name}
+        for row, correct, name in zip(without_vectors, agrees, classes.tolist(), strict=True)
     ]
 
 

@@ -1,7 +1,7 @@
 """Evaluating a model on a data set: one record per tree, or per node with a target, in file order."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,8 @@ from dgl_treestack.errors import DataError
 from dgl_treestack.expression.operators import Signature
 from dgl_treestack.model.dataset import Dataset
 from dgl_treestack.model.model import Model
-from dgl_treestack.processes import Jobs
+from dgl_treestack.processes import Jobs, workers
+from dgl_treestack.runs import packed
 from dgl_treestack.runs.run import Run
 
 BATCH = 256
@@ -101,9 +102,10 @@ def evaluate(
     if jobs == 1:
         rows = rows_of(run.load_model(dtype), data, engine, run.config.data.group_by)
     else:
-        from dgl_treestack.runs import parts
-
-        rows = parts.rows_of(run, _examples(data, run.language), engine, dtype, jobs)
+        content, examples = packed.pack(run), _examples(data, run.language)
+        with workers(jobs) as pool:
+            tasks = [pool.submit(_rows_of_part, content, part, engine, dtype) for part in _parts(examples)]
+            rows = [row for task in tasks for row in task.result()]
     if output is not None:
         atomic.write_json_lines(output, rows)
     run.write_records(data, rows)
@@ -125,7 +127,17 @@ def rows_of(model: Model, data: str, engine: str, group_by: str, world: World = 
     Raises DataError for a file without equations.
     """
     examples = _examples(data, model.signature)
-    own = examples[world.part(len(examples))]
-    parts = (own[start : start + PART] for start in range(0, len(own), PART))
-    rows = [row for part in parts for row in make_records(model, model.prepare(part), engine, group_by)]
-    return world.gathered(rows)
+    parts = _parts(examples[world.part(len(examples))])
+    return world.gathered([row for part in parts for row in make_records(model, model.prepare(part), engine, group_by)])
+
+
+def _parts(examples: Sequence[Example]) -> Iterator[Sequence[Example]]:
+    """Yield neighbouring examples that are prepared at once."""
+    yield from (examples[start : start + PART] for start in range(0, len(examples), PART))
+
+
+def _rows_of_part(content: bytes, part: Sequence[Example], engine: str, dtype: torch.dtype) -> list[Record]:
+    """Return the records of a part, in another process. content: the packed run."""
+    torch.set_num_threads(1)
+    model, group_by = packed.unpack(content, dtype)
+    return list(make_records(model, model.prepare(part), engine, group_by))

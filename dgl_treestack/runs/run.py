@@ -19,7 +19,8 @@ import math
 import platform
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
@@ -144,15 +145,10 @@ class Run:
 
     def count_parameters(self) -> int:
         """Return the number of parameters in the file of the best weights, 0 without such a file. Raises CheckpointError."""
-        import safetensors
-
         if not self.best.exists():
             return 0
-        try:
-            with safetensors.safe_open(self.best, framework="numpy") as file:
-                return sum(math.prod(file.get_slice(name).get_shape()) for name in file.keys())  # noqa: SIM118
-        except (OSError, safetensors.SafetensorError, ValueError) as error:
-            raise CheckpointError(f"{self.best} is not a safetensors file ({error}). Copy it or train again.") from None
+        with _opened(self.best, "numpy") as file:
+            return sum(math.prod(file.get_slice(name).get_shape()) for name in file.keys())  # noqa: SIM118
 
     def read_json(self, name: str) -> dict[str, Any]:
         """Return the JSON object in a file of the folder."""
@@ -275,12 +271,19 @@ def build_model(
 
 def read_weights(path: Path) -> "tuple[dict[str, Tensor], dict[str, Any]]":
     """Return the tensors and the description of a safetensors file, which cannot run code. Raises CheckpointError."""
+    with _opened(path, "pt") as file:
+        description = json.loads((file.metadata() or {}).get("description", "{}"))
+        return {name: file.get_tensor(name) for name in file.keys()}, description  # noqa: SIM118
+
+
+@contextmanager
+def _opened(path: Path, framework: str) -> Iterator[Any]:
+    """Open a safetensors file. Raises CheckpointError for one that is missing or damaged."""
     import safetensors
 
     try:
-        with safetensors.safe_open(path, framework="pt") as file:
-            description = json.loads((file.metadata() or {}).get("description", "{}"))
-            return {name: file.get_tensor(name) for name in file.keys()}, description  # noqa: SIM118
+        with safetensors.safe_open(path, framework=framework) as file:
+            yield file
     except FileNotFoundError:
         raise CheckpointError(f"{path} does not exist. Is the run trained?") from None
     except (OSError, safetensors.SafetensorError, ValueError) as error:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping
 from contextlib import ExitStack
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 import torch
@@ -33,13 +33,10 @@ from dgl_treestack.processes import Interrupted, Watch, watch_signals
 from dgl_treestack.runs import evaluation
 from dgl_treestack.runs.configuration import RunConfig
 from dgl_treestack.runs.run import Run, build_model, load_into, read_weights, write_weights
-from dgl_treestack.training import build, state
+from dgl_treestack.training import build, state, words
 from dgl_treestack.training.engine import choose_engine
 from dgl_treestack.training.share import Share
 from dgl_treestack.training.state import Begun, Progress, numpy_generator, torch_generator
-
-if TYPE_CHECKING:
-    pass
 
 logger = logging.getLogger(__name__)
 _SILENT = logging.Logger("other processes of a run", logging.CRITICAL + 1)
@@ -74,15 +71,11 @@ class Training:
         vocabulary = begun.vocabulary or build.vocabulary(config, self.language, train_examples)
         vector_of_word: Mapping[str, np.ndarray] = {}
         if config.model.vectors and not begun.checkpoint:  # a checkpoint has the table
-            from dgl_treestack.training import words
-
             vocabulary, vector_of_word = words.read_vectors(config, self.language, vocabulary, validation_examples)
         self.words_with_vector = len(vector_of_word)
         self.model = build_model(config.model, vocabulary, self.language, config.signals)
         self.model.reset_parameters(torch_generator(seed, "initial values"))
         if config.model.vectors:
-            from dgl_treestack.training import words
-
             words.set_vectors(self.model, vector_of_word, freeze=config.model.freeze_vectors)
         self.model.to(self.device)
         self.train_set: Dataset = self.model.prepare(train_examples).with_targets()
@@ -190,8 +183,8 @@ class Training:
         before the parameters change, for a loss or a gradient that is not finite.
         """
         progress = self.progress
-        own = [self.world.rank] if self.world.size > 1 else []  # every process draws the dropout of its own share
-        generator = torch_generator(self.seed, "dropout", progress.epoch, progress.step, *own)
+        rank = [self.world.rank] if self.world.size > 1 else []  # every process draws the dropout of its own share
+        generator = torch_generator(self.seed, "dropout", progress.epoch, progress.step, *rank)
         forest = batch.trees  # an engine may replace it by a graph
         h = self.model.node_states(batch, self.engine, generator=generator)
         output = self.model.outputs(h, batch)

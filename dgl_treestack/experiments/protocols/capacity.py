@@ -1,7 +1,7 @@
 """Models of the same hidden size and models with as many parameters: is it the cell or its size?"""
 
 from dgl_treestack.experiments._models import SAME
-from dgl_treestack.experiments._protocol import Column, Compared, Protocol, Row, tested, validation
+from dgl_treestack.experiments._protocol import BEYOND, BY_DEPTH, Protocol, Row
 
 PROTOCOL = Protocol(
     "Capacity",
@@ -15,14 +15,9 @@ PROTOCOL = Protocol(
         Row("M-Tree-LSTM+stack, hidden 50", "mtree_lstm_stack-searched"),
         Row("M-Tree-LSTM+stack, hidden 33", "mtree_lstm_stack-searched", {}, {"model.hidden": 33}),
     ),
-    (
-        Column("validation", validation),
-        Column("test 1-7", tested(1, 7)),
-        Column("test 8-13", tested(8, 13)),
-        Column("deep 8-19", tested(8, 19, extra="deep 8-19")),
-    ),
+    BY_DEPTH,
     extras=("deep 8-19",),
-    compared=(Compared(8, 19, "deep 8-19"), Compared(8, 13)),
+    compared=BEYOND,
     pairs=(
         ("Tree-SMU, hidden 50", "Tree-LSTM, hidden 60"),
         ("Tree-LSTM, hidden 60", "Tree-LSTM, hidden 50"),

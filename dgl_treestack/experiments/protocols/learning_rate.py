@@ -38,7 +38,7 @@ PROTOCOL = Protocol(
     (Column("best epoch", best_epoch), Column("validation", validation)),
     note="The rate of the best validation accuracy is that of all rows of the other experiments with this configuration, "
     "whatever their stack size, share of the data or training depths. Where the best of three is at an end, a fourth "
-    "beyond it was tried. One seed, so that neighbouring rates are often within noise",
+    "beyond it is tried. One seed, so that neighbouring rates are often within noise",
     figures={},
     compared=(),
     unit="Epochs and per cent",

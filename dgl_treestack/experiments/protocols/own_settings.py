@@ -1,7 +1,7 @@
 """Mali's own settings beside those that scale `day` gives to all models."""
 
 from dgl_treestack.experiments._models import ALL_MODELS
-from dgl_treestack.experiments._protocol import Column, Compared, Protocol, Row, best_epoch, tested, validation
+from dgl_treestack.experiments._protocol import BEYOND, BY_DEPTH, Column, Protocol, Row, best_epoch
 
 MODELS = ("2nd order Tree-RNN", "MI-Tree-LSTM", "MTree-LSTM", "MI-Tree-LSTM+stack", "M-Tree-LSTM+stack")
 OWN = {
@@ -18,15 +18,9 @@ PROTOCOL = Protocol(
     tuple(
         row for label in MODELS for row in (Row(label, ALL_MODELS[label]), Row(f"{label}, own", ALL_MODELS[label], changes=OWN))
     ),
-    (
-        Column("best epoch", best_epoch),
-        Column("validation", validation),
-        Column("test 1-7", tested(1, 7)),
-        Column("test 8-13", tested(8, 13)),
-        Column("deep 8-19", tested(8, 19, extra="deep 8-19")),
-    ),
+    (Column("best epoch", best_epoch), *BY_DEPTH),
     extras=("deep 8-19",),
-    compared=(Compared(8, 13), Compared(8, 19, "deep 8-19")),
+    compared=BEYOND,
     pairs=tuple((f"{label}, own", label) for label in MODELS),
     seeds=3,
     unit="Epochs and per cent",

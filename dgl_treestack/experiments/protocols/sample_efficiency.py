@@ -1,6 +1,6 @@
 """Sample efficiency: trained on shares of the training equations."""
 
-from dgl_treestack.experiments._protocol import Column, Compared, Protocol, Row, tested, validation
+from dgl_treestack.experiments._protocol import BEYOND, BY_DEPTH, Protocol, Row
 
 MODELS = (
     ("Tree-RNN", "tree_rnn_tanh"),
@@ -14,14 +14,9 @@ PROTOCOL = Protocol(
     "Sample efficiency",
     "Arabshahi 2019, Figure 6, and Arabshahi 2020, Figure 3b, which print no numbers",
     tuple(Row(f"{label}, {share} %", name, {}, {"data.percent": float(share)}) for label, name in MODELS for share in SHARES),
-    (
-        Column("validation", validation),
-        Column("test 1-7", tested(1, 7)),
-        Column("test 8-13", tested(8, 13)),
-        Column("deep 8-19", tested(8, 19, extra="deep 8-19")),
-    ),
+    BY_DEPTH,
     extras=("deep 8-19",),
-    compared=(Compared(8, 19, "deep 8-19"), Compared(8, 13)),
+    compared=BEYOND,
     pairs=(
         *((f"Tree-SMU, {share} %", "Tree-LSTM, 100 %") for share in (50, 80, 90)),
         ("Tree-SMU, 50 %", "Tree-LSTM, 50 %"),
