@@ -6,13 +6,13 @@ from dgl_treestack.experiments._models import ALL_MODELS, FIRST_ORDER
 from dgl_treestack.experiments._protocol import Column, Protocol, Row, best_epoch, validation
 
 RATES = (3e-4, 1e-3, 3e-3)
-FURTHER: Mapping[str, Sequence[float]] = {  # rates beyond an end of the list, where that end is the best
+FURTHER: Mapping[str, Sequence[float]] = {  # rates beyond an end of the list, while that end is the best
+    **dict.fromkeys(
+        ("LSTM", "Tree-RNN", "Tree-RNN+stack", "Tree-RNN+stack+no-op", "MI-Tree-LSTM", "MI-Tree-LSTM+stack"),
+        (1e-2,),
+    ),
     **dict.fromkeys(
         (
-            "LSTM",
-            "Tree-RNN",
-            "Tree-RNN+stack",
-            "Tree-RNN+stack+no-op",
             "Tree-LSTM",
             "Tree-LSTM+stack",
             "Tree-LSTM+stack+normalize",
@@ -20,7 +20,7 @@ FURTHER: Mapping[str, Sequence[float]] = {  # rates beyond an end of the list, w
             "Tree-SMU",
             "Tree-SMU - no-op",
         ),
-        (1e-2,),
+        (1e-2, 3e-2),
     ),
     "2nd order Tree-RNN": (1e-4,),
 }
@@ -37,7 +37,7 @@ PROTOCOL = Protocol(
     ),
     (Column("best epoch", best_epoch), Column("validation", validation)),
     note="The rate of the best validation accuracy is that of all rows of the other experiments with this configuration, "
-    "whatever their stack size, share of the data or training depths. Where the best of three is at an end, a fourth "
+    "whatever their stack size, share of the data or training depths. Where the best is at an end of the list, the next "
     "beyond it is tried. One seed, so that neighbouring rates are often within noise",
     figures={},
     compared=(),
