@@ -12,6 +12,7 @@ from dgl_treestack.cli._arguments import Cpus, Device, Gpus, Jobs, OnCluster, wh
 from dgl_treestack.cluster import Cluster, Command
 
 Compile = Literal["auto", "on", "off"]
+Place = Literal["auto", "memory", "disk"]
 
 
 def train(
@@ -25,6 +26,9 @@ def train(
     compile: Annotated[
         Compile | None, arg(help="Native code: auto is for long runs. Default: what the configuration says.")
     ] = None,
+    columns: Annotated[
+        Place, arg(help="Where the prepared training set is; disk: beside its file, for more equations than fit into memory.")
+    ] = "auto",
     jobs: Jobs = 1,
     cluster: OnCluster = "",
     cpus_per_task: Cpus = 1.0,
@@ -51,15 +55,15 @@ def train(
         )
     try:
         if data:
-            if device != "cpu" or compile or jobs > 1 or cluster:
+            if device != "cpu" or compile or columns != "auto" or jobs > 1 or cluster:
                 raise ConfigurationError(
-                    "Language models train on the CPU, one after another: no --device, --compile, --jobs or --cluster."
+                    "Language models train on the CPU, one after another: no --device, --compile, --columns, --jobs, --cluster."
                 )
             _train_language(configs, data, output_dir, seeds, set, resume=resume, quiet=quiet)
             return 0
         assignments = (*set, *([f"compile={compile}"] if compile else []))
         tasks = where(jobs, cluster, cpus_per_task, gpus_per_task)
-        return _train_trees(configs, output_dir, seeds, assignments, device, tasks, resume=resume, quiet=quiet)
+        return _train_trees(configs, output_dir, seeds, assignments, device, columns, tasks, resume=resume, quiet=quiet)
     except Interrupted as stop:
         print(stop, file=sys.stderr)
         return stop.exit_code
@@ -71,6 +75,7 @@ def _train_trees(
     seeds: Sequence[int],
     assignments: Sequence[str],
     device: str,
+    columns: Place,
     jobs: int | Cluster,
     *,
     resume: bool,
@@ -88,7 +93,7 @@ def _train_trees(
     configs = {name: configuration.override(configuration.load(find_config(name)), assignments) for name in names}
     runs = [(name, seed) for name in names for seed in seeds]
     if isinstance(jobs, Cluster) or (jobs > 1 and len(runs) > 1):
-        flags = ["--output-dir", str(output_dir), "--device", device]
+        flags = ["--output-dir", str(output_dir), "--device", device, "--columns", columns]
         flags += ["--set", *assignments] if assignments else []
         flags += ["--resume"] * resume + ["--quiet"] * quiet
         files = [(find_config(name), seed) for name, seed in runs]
@@ -100,7 +105,7 @@ def _train_trees(
         logging.getLogger("dgl_treestack").setLevel(logging.INFO)
         logging.getLogger("dgl_treestack").propagate = False
     for name, seed in runs:
-        start(configs[name], seed, output_dir, device=device, resume=resume, quiet=quiet)
+        start(configs[name], seed, output_dir, device=device, columns=columns, resume=resume, quiet=quiet)
     return 0
 
 

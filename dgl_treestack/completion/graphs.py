@@ -17,8 +17,7 @@ import numpy as np
 from dgl_treestack._dgl import DGLGraph
 from dgl_treestack.data import graph
 from dgl_treestack.data.forest import Forest, columns
-from dgl_treestack.data.vocabulary import Vocabulary
-from dgl_treestack.data.wellformed import NO_TOKEN
+from dgl_treestack.data.vocabulary import NO_TOKEN, Vocabulary
 from dgl_treestack.expression import Expression
 from dgl_treestack.expression.operators import MATH, Signature
 

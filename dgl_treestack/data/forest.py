@@ -15,10 +15,10 @@ import numpy as np
 from torch import Tensor
 
 from dgl_treestack._dgl import DGLGraph
-from dgl_treestack.data.vocabulary import Vocabulary
-from dgl_treestack.data.wellformed import NO_OPERATOR, NO_TOKEN, Checked, check, numbered_subtrees
+from dgl_treestack.data.vocabulary import NO_TOKEN, Vocabulary
+from dgl_treestack.data.wellformed import NO_OPERATOR, Checked, check, numbered_subtrees
 from dgl_treestack.errors import ConfigurationError
-from dgl_treestack.expression import Expression, leaf_value
+from dgl_treestack.expression import Expression
 from dgl_treestack.expression.operators import MATH, Signature
 
 Source: TypeAlias = "DGLGraph | Forest"
@@ -71,9 +71,7 @@ class Forest:
         for tree in trees:
             for _, kind, leaf_text in tree.leaves():
                 if (kind, leaf_text) not in codes:
-                    row = vocabulary.row(kind, leaf_text)
-                    value = leaf_value(kind, leaf_text) if row is None else None
-                    codes[kind, leaf_text] = len(codes), NO_TOKEN if row is None else row, float(value or 0)
+                    codes[kind, leaf_text] = len(codes), *vocabulary.code(kind, leaf_text)
             encoded: list[tuple] = [()] * tree.size
             parents, slots, subtrees = [-1] * tree.size, [0] * tree.size, [0] * tree.size
             for node in range(tree.size - 1, -1, -1):  # pre-order reversed: children before parents

@@ -21,8 +21,8 @@ from torch import Tensor
 from dgl_treestack import _dgl
 from dgl_treestack._dgl import DGLGraph
 from dgl_treestack.data.forest import Forest
-from dgl_treestack.data.vocabulary import Vocabulary
-from dgl_treestack.data.wellformed import NO_OPERATOR, NO_TOKEN, Checked, check, written_out_sizes
+from dgl_treestack.data.vocabulary import NO_TOKEN, Vocabulary
+from dgl_treestack.data.wellformed import NO_OPERATOR, Checked, check, written_out_sizes
 from dgl_treestack.errors import GraphError
 from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.expression.operators import MATH, Signature

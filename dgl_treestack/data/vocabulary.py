@@ -20,6 +20,7 @@ LETTERS = dict(zip("xyzwuvtabc", VARIABLES, strict=True))
 
 MAX_NUMBER = 1e18  # for the number encoder: the square of a number must stay far below the largest float32
 RULES = ("released", "canonical", "words")
+NO_TOKEN = -1  # in place of a row: `token` of an operator and of a leaf that the number encoder embeds
 UNKNOWN = ""  # text of row 0 of a vocabulary of words, which no leaf has
 
 
@@ -95,6 +96,14 @@ class Vocabulary:
             f"The vocabulary has no row for {kind} {text!r}. Variables: {', '.join(variables) or 'none'}; "
             f"rename yours or give the model another vocabulary."
         )
+
+    def code(self, kind: str, text: str) -> tuple[int, float]:
+        """The row of a leaf and 0; or -1, which is no row, and the value that the number encoder embeds.
+
+        Raises VocabularyError when the leaf has neither.
+        """
+        row = self.row(kind, text)
+        return (NO_TOKEN, float(leaf_value(kind, text) or 0)) if row is None else (row, 0.0)
 
     def to_dict(self) -> dict:
         """Plain data for a file; `from_dict` reads it back."""

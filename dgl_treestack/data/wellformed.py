@@ -12,11 +12,11 @@ from torch import Tensor
 
 from dgl_treestack import _dgl
 from dgl_treestack._dgl import DGLGraph
+from dgl_treestack.data.vocabulary import NO_TOKEN
 from dgl_treestack.errors import GraphError
 from dgl_treestack.expression.operators import Signature
 
 NO_OPERATOR = -1  # `op` of a leaf
-NO_TOKEN = -1  # `token` of an operator and of a leaf that the number encoder embeds
 MOST_WRITTEN_OUT = 10_000_000  # maximum nodes of the trees of a graph, where a shared node counts once per use
 LARGEST_KEY = 2**62  # several keys packed into one integer
 

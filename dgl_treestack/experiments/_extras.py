@@ -13,7 +13,7 @@ from dgl_treestack.data.records import Record
 from dgl_treestack.encoders import Encoder
 from dgl_treestack.experiments.scales import Scale
 from dgl_treestack.inspection import ablation, representations, usage, values
-from dgl_treestack.model.dataset import Dataset
+from dgl_treestack.model.dataset import ExampleSet
 from dgl_treestack.model.model import Model
 from dgl_treestack.resources import find_data
 from dgl_treestack.results import metrics, run_result
@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 # Large files take minutes to read, so the last one is cached: its examples, the data prepared for one model, its blanks.
 _examples = lru_cache(maxsize=1)(formats.read_examples)
-_prepared: dict[str, Dataset] = {}
+_prepared: dict[str, ExampleSet] = {}
 _questions = lru_cache(maxsize=1)(questions.read)
 
 
@@ -58,7 +58,7 @@ def measured(run: Run, names: Sequence[str], scale: Scale) -> RunResult:
     return replace(run_result.read(run.folder), more=records_by_name)
 
 
-def _prepare(model: Model, data: str) -> Dataset:
+def _prepare(model: Model, data: str) -> ExampleSet:
     """Return a data file prepared for a model; the last one is cached for models that prepare it in the same way."""
     key = json.dumps([data, model.vocabulary.to_dict(), list(model.heads), isinstance(model.cell, Encoder)])
     if key not in _prepared:
@@ -74,7 +74,7 @@ def _untrained(run: Run) -> Model:
     return model
 
 
-def _prepared_for(make: Callable[[Model, Dataset, str], Iterable[Record]], kind: str = "") -> Extra:
+def _prepared_for(make: Callable[[Model, ExampleSet, str], Iterable[Record]], kind: str = "") -> Extra:
     """Return the extra that is made from a model and a data set. make: (model, data set, engine) -> records."""
 
     def make_from_run(run: Run, data: str, engine: str) -> Iterable[Record]:

@@ -8,14 +8,14 @@ from dgl_treestack.cells.memory import stack
 from dgl_treestack.data import records
 from dgl_treestack.data.records import Record
 from dgl_treestack.errors import ConfigurationError
-from dgl_treestack.model.dataset import Dataset
+from dgl_treestack.model.dataset import ExampleSet
 from dgl_treestack.model.model import Model
 
 BATCH = 256
 
 
 @torch.no_grad()
-def make_records(model: Model, dataset: Dataset) -> Iterator[Record]:
+def make_records(model: Model, dataset: ExampleSet) -> Iterator[Record]:
     """Yield a record per labelled equation, in order, with columns that say whether the model is right, 1 or 0.
 
     `rows 0`, `rows 1`, ...: with so many rows of every stack, the others emptied after every update; the last column is the

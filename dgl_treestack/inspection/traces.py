@@ -15,7 +15,7 @@ from dgl_treestack.data.records import Record, of_example
 from dgl_treestack.data.wellformed import NO_OPERATOR
 from dgl_treestack.expression import Expression
 from dgl_treestack.expression.operators import Label
-from dgl_treestack.model.dataset import Dataset
+from dgl_treestack.model.dataset import ExampleSet
 from dgl_treestack.model.model import Model
 from dgl_treestack.resources import sha256
 from dgl_treestack.runs.evaluation import make_records
@@ -97,7 +97,7 @@ def _saved_records(run: Run, examples: Sequence[Example]) -> dict[str, Record]:
 
 @torch.no_grad()
 def _propagate(
-    model: Model, dataset: Dataset
+    model: Model, dataset: ExampleSet
 ) -> Iterator[tuple[Expression, np.ndarray, np.ndarray | None, dict[str, np.ndarray]]]:
     """Yield tree, h, stack and gates of every equation, as `Trace` has them."""
     root = model.signature.index[model.signature.root] if model.signature.root else NO_OPERATOR

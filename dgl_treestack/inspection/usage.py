@@ -8,7 +8,7 @@ import torch
 from dgl_treestack.data import records
 from dgl_treestack.data.records import Record
 from dgl_treestack.errors import ConfigurationError
-from dgl_treestack.model.dataset import Dataset
+from dgl_treestack.model.dataset import ExampleSet
 from dgl_treestack.model.model import Model
 
 USED = 1e-3  # minimum Euclidean norm of a row in use: the paper's threshold
@@ -16,7 +16,7 @@ BATCH = 256
 
 
 @torch.no_grad()
-def make_records(model: Model, dataset: Dataset, threshold: float = USED) -> Iterator[Record]:
+def make_records(model: Model, dataset: ExampleSet, threshold: float = USED) -> Iterator[Record]:
     """Yield a record per equation, in order, with the number of stack rows in use.
 
     `usage` is averaged over the operators of both sides, `top` over the two topmost nodes of the sides, which verification

@@ -1,14 +1,17 @@
 """Examples prepared for a model, and batches of them: trees with the nodes whose outputs a task wants, and their targets."""
 
+import abc
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from dgl_treestack._dgl import DGLGraph
-from dgl_treestack.data import graph
+from dgl_treestack.data import graph, records
 from dgl_treestack.data.forest import Forest, Source
 from dgl_treestack.data.formats import Example
 from dgl_treestack.data.vocabulary import Vocabulary
@@ -24,18 +27,16 @@ MOST_KEPT = 500_000  # maximum nodes of a data set whose batches are cached: som
 AT_ONCE = 8  # batches of a group that is built before its first batch is used
 
 
-@dataclass(frozen=True, eq=False)
-class Dataset:
-    """G examples prepared for one model, which has R outputs for them: one per tree, or one per node with a target.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Dataset(abc.ABC):
+    """G trees prepared for one model, which has R outputs for them: one per tree, or one per node with a target.
 
-    items: the tree and the targets of every example. forest: the trees. offsets: (G + 1,) the outputs of example g are
-    offsets[g] : offsets[g + 1]. nodes: (R,) the node of every output, and sides (R, 2) its first two children or -1, as indices
-    within the tree. targets: (R,). task: (R,) index of the model's task.
+    forest: the trees. offsets: (G + 1,) the outputs of tree g are offsets[g] : offsets[g + 1].
+    nodes: (R,) the node of every output, and sides (R, 2) its first two children or -1, as indices within the tree.
+    targets: (R,). task: (R,) index of the model's task.
     cache: batches by their size, device and processes, filled by `batches`.
     """
 
-    examples: Sequence[Example]
-    items: Sequence[Item]
     forest: Forest
     offsets: np.ndarray
     nodes: np.ndarray
@@ -44,26 +45,26 @@ class Dataset:
     task: np.ndarray
     cache: dict[tuple[int, str, World], list["Batch"]] = field(default_factory=dict)
 
-    def __len__(self) -> int:
-        return len(self.examples)
+    @property
+    @abc.abstractmethod
+    def ids(self) -> Sequence[str]:
+        """(G,) ids of the examples."""
 
-    def with_targets(self) -> "Dataset":
-        """Return the data set of the outputs whose targets are known, and the examples that have any."""
-        has_target = np.isfinite(self.targets)
-        if has_target.all():
-            return self
-        example_of_output = np.repeat(np.arange(len(self)), np.diff(self.offsets))[has_target]
-        chosen, counts = np.unique(example_of_output, return_counts=True)
-        return Dataset(
-            [self.examples[i] for i in chosen],
-            [self.items[i] for i in chosen],
-            self.forest.select(chosen),
-            offsets=np.array([0, *np.cumsum(counts)], dtype=np.int64),
-            nodes=self.nodes[has_target],
-            sides=self.sides[has_target],
-            targets=self.targets[has_target],
-            task=self.task[has_target],
-        )
+    @property
+    @abc.abstractmethod
+    def groups(self) -> np.ndarray:
+        """(G,) the same number for the examples of a pair; numbered in the order of the first examples."""
+
+    @abc.abstractmethod
+    def contents(self) -> Iterator[bytes]:
+        """Yield bytes that are the same for equal trees and targets."""
+
+    @abc.abstractmethod
+    def measured(self, group_by: str) -> tuple[float, float] | None:
+        """Return the smallest and the largest measure (`records.measure`) of the outputs, None without any."""
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
 
     def batch(
         self,
@@ -119,10 +120,56 @@ class Dataset:
         for batch in self.in_order(np.arange(len(self))[world.part(len(self))], size, device):
             batches.append(batch)
             yield batch
-            if len(self.forest.op) > MOST_KEPT:
+            if self.forest.offsets[-1] > MOST_KEPT:
                 batches.clear()
         if batches:
             self.cache[key] = batches
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ExampleSet(Dataset):
+    """A data set in memory. examples: (G,). items: (G,) the tree and the targets of every example."""
+
+    examples: Sequence[Example]
+    items: Sequence[Item]
+
+    @cached_property
+    def ids(self) -> Sequence[str]:
+        return [example.id for example in self.examples]
+
+    @cached_property
+    def groups(self) -> np.ndarray:
+        number_of_pair: dict[str, int] = {}
+        names = (example.pair or f"/{i}" for i, example in enumerate(self.examples))
+        return np.array([number_of_pair.setdefault(name, len(number_of_pair)) for name in names], dtype=np.int64)
+
+    def contents(self) -> Iterator[bytes]:
+        columns = self.forest.offsets, self.forest.op, self.forest.token, self.targets
+        yield from (column.tobytes() for column in columns)
+
+    def measured(self, group_by: str) -> tuple[float, float] | None:
+        examples = np.repeat(np.arange(len(self)), np.diff(self.offsets)).tolist()
+        outputs = zip((self.examples[i].equation for i in examples), self.nodes.tolist(), strict=True)
+        measures = [records.measure(group_by, tree, node) for tree, node in outputs]
+        return (min(measures), max(measures)) if measures else None
+
+    def with_targets(self) -> "ExampleSet":
+        """Return the data set of the outputs whose targets are known, and the examples that have any."""
+        has_target = np.isfinite(self.targets)
+        if has_target.all():
+            return self
+        example_of_output = np.repeat(np.arange(len(self)), np.diff(self.offsets))[has_target]
+        chosen, counts = np.unique(example_of_output, return_counts=True)
+        return ExampleSet(
+            examples=[self.examples[i] for i in chosen],
+            items=[self.items[i] for i in chosen],
+            forest=self.forest.select(chosen),
+            offsets=np.array([0, *np.cumsum(counts)], dtype=np.int64),
+            nodes=self.nodes[has_target],
+            sides=self.sides[has_target],
+            targets=self.targets[has_target],
+            task=self.task[has_target],
+        )
 
 
 def prepare(
@@ -131,7 +178,7 @@ def prepare(
     vocabulary: Vocabulary,
     signature: Signature = MATH,
     task_name: str | None = None,
-) -> Dataset:
+) -> ExampleSet:
     """Prepare every example for the first task that accepts it, or all examples for the task `task_name`.
 
     Raises DataError if no task accepts an example, ConfigurationError for a task that is not among the heads, VocabularyError
@@ -170,16 +217,23 @@ def prepare(
         for item, target_of_node in zip(items, targets, strict=True)
         for node in target_of_node
     ]
-    return Dataset(
-        examples,
-        items,
-        forest,
+    return ExampleSet(
+        examples=examples,
+        items=items,
+        forest=forest,
         offsets=np.array([0, *np.cumsum(counts)], dtype=np.int64),
         nodes=nodes,
         sides=np.array(children, dtype=np.int64).reshape(-1, 2),
         targets=np.array([target for target_of_node in targets for target in target_of_node.values()], dtype=np.float64),
         task=np.repeat(np.array(task, dtype=np.int64), counts),
     )
+
+
+def settings_of_columns(vocabulary: Vocabulary, signature: Signature, tasks: Sequence[str]) -> list[Any]:
+    """Return plain data of all that the columns of a data set depend on, besides its examples."""
+    operators = [(op.name, op.arity) for op in signature.operators]
+    labels = [signature.classes, signature.class_of_label, signature.numeric, signature.notation]
+    return [vocabulary.to_dict(), signature.name, operators, signature.root, labels, list(tasks)]
 
 
 @dataclass(eq=False)

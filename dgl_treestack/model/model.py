@@ -16,7 +16,7 @@ from dgl_treestack.encoders import Encoder
 from dgl_treestack.errors import ConfigurationError, unknown
 from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.expression.operators import MATH, Signature
-from dgl_treestack.model.dataset import Batch, Dataset, prepare
+from dgl_treestack.model.dataset import Batch, ExampleSet, prepare
 from dgl_treestack.model.tree_dataset import TreeDataset
 from dgl_treestack.propagate import ENGINES, compute, draw_noise, propagate
 from dgl_treestack.tasks import Item, NodeStates, Task
@@ -137,7 +137,7 @@ class Model(nn.Module):
         if self.signals is not None:
             self.signals.reset_parameters(generator)
 
-    def prepare(self, examples: Sequence[Example], task_name: str | None = None) -> Dataset:
+    def prepare(self, examples: Sequence[Example], task_name: str | None = None) -> ExampleSet:
         """Prepare examples for this model. task_name: the task of all of them, by default the first that accepts an example.
 
         Raises DataError if no task accepts an example, ConfigurationError for a task that the model does not have,
@@ -199,7 +199,7 @@ class Model(nn.Module):
     ) -> Tensor:
         """Return the outputs of all trees, (B,) or (B, K).
 
-        batch: a batch of a `Dataset`, or a batched DGL graph with one tree per graph. engine, signals: see `propagate`; an
+        batch: a batch of a data set, or a batched DGL graph with one tree per graph. engine, signals: see `propagate`; an
         encoder has no signals. generator: draws dropout masks in training, by default torch's global generator. keep: write the
         states to the graph, which signals imply. task: that of all trees of a DGL graph, required if the model has several.
         Raises GraphError for a graph that is not well formed, or whose trees the task cannot read.

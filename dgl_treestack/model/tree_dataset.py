@@ -24,7 +24,7 @@ from dgl_treestack.data.formats import Example
 from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.errors import ConfigurationError, DataError, OutputError, unknown
 from dgl_treestack.expression.operators import MATH, Signature
-from dgl_treestack.model.dataset import prepare
+from dgl_treestack.model.dataset import prepare, settings_of_columns
 from dgl_treestack.tasks import tasks as task_table
 
 logger = logging.getLogger(__name__)
@@ -81,12 +81,9 @@ class TreeDataset(DGLDataset):
         if len(self.files) + len(self._examples) != len(entries) or (self.files and self._examples):
             raise ConfigurationError("A TreeDataset is made of files, or of examples, not of both or anything else.")
         # No cache for examples, which are in memory, nor for a user's task, whose code may change.
-        is_ours = [task_table()[task].__module__.startswith("dgl_treestack.") for task in self.tasks]
-        self._is_cached = bool(self.files) and all(is_ours)
-        operators = [(op.name, op.arity) for op in signature.operators]
-        labels = [signature.classes, signature.class_of_label, signature.numeric, signature.notation]
-        settings = [FORMAT, self.vocabulary.to_dict(), signature.name, operators, signature.root, labels, self.tasks]
-        self._key = json.dumps([self.fingerprint, *settings])  # everything that the columns depend on
+        self._is_cached = bool(self.files) and all(task_table()[task].is_ours() for task in self.tasks)
+        settings = settings_of_columns(self.vocabulary, signature, self.tasks)
+        self._key = json.dumps([self.fingerprint, FORMAT, *settings])  # everything that the columns depend on
         super().__init__(
             "treestack",
             save_dir=None if save_dir is None else str(save_dir),

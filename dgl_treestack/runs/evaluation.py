@@ -16,7 +16,7 @@ from dgl_treestack.data.records import Record
 from dgl_treestack.distributed import ALONE, World
 from dgl_treestack.errors import DataError
 from dgl_treestack.expression.operators import Signature
-from dgl_treestack.model.dataset import Dataset
+from dgl_treestack.model.dataset import Dataset, ExampleSet
 from dgl_treestack.model.model import Model
 from dgl_treestack.processes import Jobs, workers
 from dgl_treestack.runs import packed
@@ -51,7 +51,7 @@ def score(model: Model, dataset: Dataset, engine: str = "levels", world: World =
 
 
 @torch.no_grad()
-def make_records(model: Model, dataset: Dataset, engine: str = "levels", group_by: str = "depth") -> Iterator[Record]:
+def make_records(model: Model, dataset: ExampleSet, engine: str = "levels", group_by: str = "depth") -> Iterator[Record]:
     """Yield one record per output, in order of the examples, from the model in evaluation mode.
 
     If a task has outputs at nodes, a record has the columns `node` and `depth of the tree`; depth and label are those of the

@@ -81,6 +81,11 @@ class Task(nn.Module, abc.ABC):
         """Weigh the loss of every class, 1 for those not named. Raises ConfigurationError for a task without classes."""
         raise ConfigurationError(f"The task {self.name!r} has no classes that 'model.class_weights' could weigh.")
 
+    @classmethod
+    def is_ours(cls) -> bool:
+        """Return whether the task is one of this package: what it prepares is the same as long as the package is."""
+        return cls.__module__.startswith("dgl_treestack.")
+
     @abc.abstractmethod
     def accepts(self, example: Example) -> bool:
         """Whether the example belongs to this task."""

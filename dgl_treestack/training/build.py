@@ -1,7 +1,10 @@
-"""What a training is made of, from its configuration: vocabulary, optimizer, targets of signals."""
+"""What a training is made of, from its configuration: examples, vocabulary, optimizer, targets of signals."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
 
+from dgl_treestack.data import formats
 from dgl_treestack.data.formats import Example
 from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.distributed import World
@@ -9,11 +12,67 @@ from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.expression.operators import Signature
 from dgl_treestack.model.dataset import Dataset
 from dgl_treestack.model.model import Model
+from dgl_treestack.model.stored_set import StoredSet
+from dgl_treestack.model.tree_dataset import TreeDataset
+from dgl_treestack.resources import find_data
 from dgl_treestack.runs.configuration import RunConfig
 from dgl_treestack.training import words
 from dgl_treestack.training.muon import NamedMuon
 from dgl_treestack.training.state import NamedAdam
 from dgl_treestack.truth.subtrees import Targets, targets_of
+
+Kind = Literal["train", "validation"]
+DataSets = Mapping[Kind, TreeDataset]
+Place = Literal["auto", "memory", "disk"]  # of the columns of the training set
+LARGE = 100_000_000  # bytes of training files from which on `auto` means the disk: in memory they would take some 15 GB
+
+
+def is_on_disk(config: RunConfig, columns: Place, data: DataSets) -> bool:
+    """Return whether the columns of the training set are read from disk. data: sets that were passed, which are in memory.
+
+    Signals need the values of all subexpressions in memory, so that `auto` means memory then. Raises ConfigurationError for
+    columns on disk of a set that was passed.
+    """
+    if columns == "disk" and "train" in data:
+        raise ConfigurationError("The training set that was passed is in memory. Name its file in 'data.train' instead.")
+    if columns != "auto" or "train" in data or config.signals.value or config.signals.equivalence:
+        return columns == "disk"
+    paths = [find_data(name) for name in config.data.train]
+    return sum(path.stat().st_size for path in paths if path.is_file()) > LARGE
+
+
+@dataclass(frozen=True)
+class LabelledExamples(Iterable[Example]):
+    """The labelled examples of the configured depths, from `data` or the configuration's files, read at every iteration.
+
+    unique_ids: see `formats.read`. The iteration raises ConfigurationError when there are none, DataError for a damaged file.
+    """
+
+    config: RunConfig
+    signature: Signature
+    kind: Kind
+    data: DataSets
+    unique_ids: bool = True
+
+    def __iter__(self) -> Iterator[Example]:
+        config, empty = self.config.data, True
+        names, percent = (config.train, config.percent) if self.kind == "train" else (config.validation, 100.0)
+        stream = formats.stream_examples(names, percent, self.signature, unique_ids=self.unique_ids)
+        for example in self.data[self.kind].examples if self.kind in self.data else stream:
+            labels = (example.label, *example.labels)
+            if example.equation.depth in config.depths and any(label is not None for label in labels):
+                empty = False
+                yield example
+        if empty:
+            raise ConfigurationError(f"'data.{self.kind}' of {self.config.name!r} has no labelled examples: {list(names)}.")
+
+
+def train_set(config: RunConfig, model: Model, examples: Iterable[Example], *, on_disk: bool) -> Dataset:
+    """Return the training set, in memory or from columns on disk, which are written if there are none."""
+    if not on_disk:
+        return model.prepare(list(examples)).with_targets()
+    selection = [config.data.min_depth, config.data.max_depth, config.data.percent]
+    return StoredSet.prepare(model, config.data.train, examples, selection=selection, group_by=config.data.group_by)
 
 
 def targets(config: RunConfig, model: Model, train_set: Dataset, world: World) -> Targets | None:
@@ -37,7 +96,7 @@ def optimizer(config: RunConfig, model: Model) -> NamedAdam:
     return NamedAdam(model, config.optimizer, undecayed)
 
 
-def vocabulary(config: RunConfig, signature: Signature, examples: Sequence[Example]) -> Vocabulary:
+def vocabulary(config: RunConfig, signature: Signature, examples: Iterable[Example]) -> Vocabulary:
     """Return the vocabulary of a new run: a preset, or one of words. Raises ConfigurationError, DataError."""
     name = config.model.vocabulary
     if signature.words:

@@ -13,7 +13,6 @@ import time
 from collections.abc import Mapping
 from contextlib import ExitStack
 from functools import partial
-from typing import Literal
 
 import numpy as np
 import torch
@@ -21,34 +20,31 @@ from torch import Tensor
 from tqdm.auto import tqdm
 
 from dgl_treestack import atomic
-from dgl_treestack.data import formats, records
+from dgl_treestack.data import records
 from dgl_treestack.data.forest import Forest
-from dgl_treestack.data.formats import Example
 from dgl_treestack.distributed import ALONE, World
 from dgl_treestack.errors import CheckpointError, ConfigurationError, DivergenceError
 from dgl_treestack.expression import language
 from dgl_treestack.model.dataset import Batch, Dataset
-from dgl_treestack.model.tree_dataset import TreeDataset
 from dgl_treestack.processes import Interrupted, Watch, watch_signals
 from dgl_treestack.runs import evaluation
 from dgl_treestack.runs.configuration import RunConfig
 from dgl_treestack.runs.run import Run, build_model, load_into, read_weights, write_weights
 from dgl_treestack.training import build, state, words
+from dgl_treestack.training.build import DataSets, Place
 from dgl_treestack.training.engine import choose_engine
 from dgl_treestack.training.share import Share
 from dgl_treestack.training.state import Begun, Progress, numpy_generator, torch_generator
 
 logger = logging.getLogger(__name__)
 _SILENT = logging.Logger("other processes of a run", logging.CRITICAL + 1)
-Kind = Literal["train", "validation"]
-DataSets = Mapping[Kind, TreeDataset]
 
 
 class Training:
     """Training of one run folder: `train` finishes it, or raises Interrupted.
 
-    data: training and validation set in place of the configuration's files. world: the processes that train it together, of
-    which the first alone reads and writes the run folder.
+    data: training and validation set in place of the configuration's files. columns: see `start`.
+    world: the processes that train it together, of which the first alone reads and writes the run folder.
     """
 
     def __init__(
@@ -60,6 +56,7 @@ class Training:
         device: str = "cpu",
         quiet: bool = False,
         data: DataSets | None = None,
+        columns: Place = "auto",
         world: World = ALONE,
     ):
         self.run, self.config, self.seed, self.started, self.world = run, config, seed, time.process_time(), world
@@ -67,7 +64,10 @@ class Training:
         self.device, self.quiet = torch.device(device), quiet or not world.is_first
         begun: Begun = world.first(lambda: Begun.read(run))
         self.language = begun.language or language.find(config.data.language)
-        train_examples, validation_examples = (self._examples(kind, data or {}) for kind in ("train", "validation"))
+        on_disk = build.is_on_disk(config, columns, data or {})
+        labelled = build.LabelledExamples(config, self.language, "train", data or {}, unique_ids=not on_disk)
+        train_examples = labelled if on_disk else list(labelled)
+        validation_examples = list(build.LabelledExamples(config, self.language, "validation", data or {}))
         vocabulary = begun.vocabulary or build.vocabulary(config, self.language, train_examples)
         vector_of_word: Mapping[str, np.ndarray] = {}
         if config.model.vectors and not begun.checkpoint:  # a checkpoint has the table
@@ -78,7 +78,7 @@ class Training:
         if config.model.vectors:
             words.set_vectors(self.model, vector_of_word, freeze=config.model.freeze_vectors)
         self.model.to(self.device)
-        self.train_set: Dataset = self.model.prepare(train_examples).with_targets()
+        self.train_set = build.train_set(config, self.model, train_examples, on_disk=on_disk)
         self.validation_set: Dataset = self.model.prepare(validation_examples).with_targets()
         for kind, dataset in (("train", self.train_set), ("validation", self.validation_set)):
             if not len(dataset):
@@ -96,23 +96,8 @@ class Training:
             self.progress = state.restore(run.last, begun.checkpoint, self.model, self.optimizer)
         self.earlier_times = begun.times
         if world.size > 1:
-            trees, weights = self.train_set.forest, (parameter.detach().cpu() for parameter in self.model.parameters())
-            columns = (trees.offsets, trees.op, trees.token, self.train_set.targets, *(tensor.numpy() for tensor in weights))
-            world.check_same("training equations or weights", *(column.tobytes() for column in columns))
-
-    def _examples(self, kind: Kind, data: DataSets) -> list[Example]:
-        """The labelled examples of the configured depths, from `data` or the configuration's files."""
-        config = self.config.data
-        names, percent = (config.train, config.percent) if kind == "train" else (config.validation, 100.0)
-        available = data[kind].examples if kind in data else formats.read_examples(names, percent, self.language)
-        examples = [
-            example
-            for example in available
-            if any(label is not None for label in (example.label, *example.labels)) and example.equation.depth in config.depths
-        ]
-        if not examples:
-            raise ConfigurationError(f"'data.{kind}' of {self.config.name!r} has no labelled examples: {list(names)}.")
-        return examples
+            weights = (parameter.detach().cpu().numpy().tobytes() for parameter in self.model.parameters())
+            world.check_same("training equations or weights", *self.train_set.contents(), *weights)
 
     def train(self) -> None:
         """Train to the last epoch, evaluate the test sets with the best weights, write DONE."""
@@ -171,10 +156,8 @@ class Training:
         """The order of the training examples in an epoch."""
         if not self.config.data.pairs_together:
             return generator.permutation(len(self.train_set))
-        group_of_pair: dict[str, int] = {}
-        examples = enumerate(self.train_set.examples)
-        groups = [group_of_pair.setdefault(example.pair or f"/{i}", len(group_of_pair)) for i, example in examples]
-        return generator.permutation(len(group_of_pair))[groups].argsort(kind="stable")
+        groups = self.train_set.groups
+        return generator.permutation(int(groups.max()) + 1)[groups].argsort(kind="stable")
 
     def _step(self, batch: Batch, positions: np.ndarray, share: Share, watch: Watch) -> int:
         """Run one step: forward, loss, backward, optimizer. Returns the signal that any process has received, 0 for none.
@@ -207,7 +190,7 @@ class Training:
         gradients = [parameter.grad for parameter in self.model.parameters() if parameter.grad is not None]
         norm = torch.nn.utils.get_total_norm(gradients)
         if not (math.isfinite(total) and torch.isfinite(norm)):
-            ids = [self.train_set.examples[i].id for i in positions]
+            ids = [self.train_set.ids[i] for i in positions]
             self.log.error("the batch: %s", ", ".join(ids))
             shown = ", ".join(ids[:8]) + (f" and {len(ids) - 8} more (in the log)" if len(ids) > 8 else "")
             raise self._divergence(

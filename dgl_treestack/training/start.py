@@ -4,13 +4,12 @@ import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
-from dgl_treestack.data import records
 from dgl_treestack.distributed import World
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.model.tree_dataset import TreeDataset
@@ -19,7 +18,8 @@ from dgl_treestack.resources import find_data, sha256
 from dgl_treestack.runs import configuration
 from dgl_treestack.runs.configuration import RunConfig
 from dgl_treestack.runs.run import Run, describe_environment
-from dgl_treestack.training.loop import DataSets, Training
+from dgl_treestack.training.build import DataSets, Place
+from dgl_treestack.training.loop import Training
 
 logger = logging.getLogger("dgl_treestack")
 
@@ -33,11 +33,15 @@ def start(
     resume: bool = False,
     quiet: bool = False,
     data: DataSets | None = None,
+    columns: Place = "auto",
 ) -> Run:
     """Train one run in `output_dir/<name>-<seed>`, or resume it where it stopped.
 
     data: training and validation set in place of the configuration's files; only labelled trees of the configured depths are
     used. To resume such a run, pass the same sets.
+
+    columns: where the prepared training set is: in memory; on the disk beside its file, for more equations than fit into
+    memory; or as the size of the files says. The results are the same.
 
     The folder is created when data and model are ready. While another process trains in it, this one waits. Raises
     ConfigurationError if the folder exists and `resume` is off, or if it holds a run of another configuration or of data that
@@ -51,7 +55,8 @@ def start(
     if world.size > 1 and run.has_description() and os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") != "0":
         resume = resume or run.environment.get("torchrun") == os.environ["TORCHELASTIC_RUN_ID"]  # which has begun it, too
     is_new = world.first(lambda: _is_new(run, config, seed, fingerprints, resume=resume))
-    training = Training(run, config, seed, device=device, quiet=quiet, data=data, world=world) if is_new else None
+    prepare = partial(Training, run, config, seed, device=device, quiet=quiet, data=data, columns=columns, world=world)
+    training = prepare() if is_new else None
     if training is not None and world.is_first:
         data_config, model_config = config.data, config.model
         described = [name for name in (data_config.language, model_config.vocabulary) if name.endswith((".toml", ".txt"))]
@@ -62,12 +67,8 @@ def start(
             "data": {name: sha256(find_data(name)) for name in files} | fingerprints,
             "equations": {"train": len(training.train_set), "validation": len(training.validation_set)},
         }
-        train_set, group_by = training.train_set, config.data.group_by
-        if group_by != "depth" or train_set.nodes.any():
-            examples = np.repeat(np.arange(len(train_set)), np.diff(train_set.offsets)).tolist()
-            trees = [train_set.examples[i].equation for i in examples]
-            values = [records.measure(group_by, *output) for output in zip(trees, train_set.nodes.tolist(), strict=True)]
-            origin["measured"] = [min(values), max(values)]
+        if config.data.group_by != "depth" or training.train_set.nodes.any():
+            origin["measured"] = training.train_set.measured(config.data.group_by)
         model = training.model
         together = {"processes": world.size, "torchrun": os.environ.get("TORCHELASTIC_RUN_ID")} if world.size > 1 else {}
         environment = {**describe_environment(device), **origin, **together}
@@ -79,7 +80,7 @@ def start(
             logger.info("%s is done already", run.folder, extra={"run": run.folder.name})
             return run
         if training is None or is_begun:  # another process may have trained it meanwhile
-            training = Training(run, config, seed, device=device, quiet=quiet, data=data, world=world)
+            training = prepare()
         if world.is_first:
             stack.enter_context(_logged(run))
         training.train()

@@ -1,6 +1,6 @@
 """The words of a run in a language of words: its vocabulary, and vectors of words from a file."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import torch
@@ -17,7 +17,7 @@ from dgl_treestack.resources import find_data
 from dgl_treestack.runs.configuration import RunConfig
 
 
-def build_vocabulary(config: RunConfig, language: Signature, examples: Sequence[Example]) -> Vocabulary:
+def build_vocabulary(config: RunConfig, language: Signature, examples: Iterable[Example]) -> Vocabulary:
     """Return the vocabulary of a new run: the words of the training examples, or of a `.txt` file with a word per line.
 
     Raises ConfigurationError, DataError.

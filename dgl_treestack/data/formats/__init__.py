@@ -43,10 +43,10 @@ _TYPES: dict[str, tuple[type, ...]] = {
 }
 
 
-def read(path: Path | str, signature: Signature = MATH) -> Iterator[Example]:
+def read(path: Path | str, signature: Signature = MATH, *, unique_ids: bool = True) -> Iterator[Example]:
     """The examples of a file, one at a time, in file order. signature: of its operators; MATH for the authors' JSON.
 
-    Raises DataError with file and line.
+    unique_ids: whether an id may not occur twice, for which all ids are kept in memory. Raises DataError with file and line.
     """
     path = Path(path)
     suffix = _suffix(path)
@@ -54,19 +54,26 @@ def read(path: Path | str, signature: Signature = MATH) -> Iterator[Example]:
         return authors.read(path)
     if suffix in (".tsv", ".txt"):
         return tabular.read(path, read_lines(path), signature, has_label=suffix == ".tsv")
-    return _read_json_lines(path, signature)
+    return _read_json_lines(path, signature, unique_ids=unique_ids)
 
 
 def read_examples(names: Sequence[str], percent: float = 100.0, signature: Signature = MATH) -> list[Example]:
-    """The examples of files, by path or bundled name, in file order.
+    """The examples of files, by path or bundled name, in file order. percent: see `stream_examples`."""
+    return list(stream_examples(names, percent, signature))
+
+
+def stream_examples(
+    names: Sequence[str], percent: float = 100.0, signature: Signature = MATH, *, unique_ids: bool = True
+) -> Iterator[Example]:
+    """The examples of files, by path or bundled name, in file order, one at a time.
 
     percent: the approximate share to keep. A hash of the pair's name selects them, so that pairs stay together, every run keeps
-    the same examples, and a larger share contains every smaller one.
+    the same examples, and a larger share contains every smaller one. unique_ids: see `read`.
     """
-    examples = [example for name in names for example in read(find_data(name), signature)]
-    if percent >= 100:
-        return examples
-    return [example for example in examples if 100 * zlib.crc32((example.pair or example.id).encode()) / 2**32 < percent]
+    for name in names:
+        for example in read(find_data(name), signature, unique_ids=unique_ids):
+            if percent >= 100 or 100 * zlib.crc32((example.pair or example.id).encode()) / 2**32 < percent:
+                yield example
 
 
 def write(path: Path | str, examples: Iterable[Example]) -> int:
@@ -91,7 +98,7 @@ def _suffix(path: Path) -> str:
     return Path(path.name.removesuffix(".gz")).suffix
 
 
-def _read_json_lines(path: Path, signature: Signature) -> Iterator[Example]:
+def _read_json_lines(path: Path, signature: Signature, *, unique_ids: bool) -> Iterator[Example]:
     """The examples of a file of JSON Lines, one at a time. Raises DataError with file and line."""
     line_of_id: dict[str, int] = {}
     for number, line in enumerate(read_lines(path), 1):
@@ -104,7 +111,7 @@ def _read_json_lines(path: Path, signature: Signature) -> Iterator[Example]:
         if example.id in line_of_id:
             message = f"The id {example.id!r} is already in line {line_of_id[example.id]}; ids are unique."
             raise DataError(message, path, number)
-        if example.id:
+        if example.id and unique_ids:
             line_of_id[example.id] = number
         yield example
 

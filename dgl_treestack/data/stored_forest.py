@@ -1,0 +1,199 @@
+"""Trees in files: memory-mapped columns, for more trees than fit into memory.
+
+`ForestWriter` takes the trees part by part and needs memory for one part. Equal subtrees of different parts get the same id: a
+subtree has a key of 128 bits, made from its operator and the keys of its children, and ids are numbered by keys when all parts
+are there. Their order is that of `Forest.build` for all trees at once.
+"""
+
+import itertools
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dgl_treestack.data.forest import NODE, Forest, columns
+from dgl_treestack.data.vocabulary import NO_TOKEN, Vocabulary
+from dgl_treestack.data.wellformed import NO_OPERATOR
+from dgl_treestack.errors import DataError
+from dgl_treestack.expression.operators import Signature
+
+STORED = ("op", "slot", "height", "parent", "leaf", "subtree")  # columns of nodes; token and number are those of the leaf
+_WIDE = np.dtype([(name, np.int32) for name in STORED])
+_SHIFTS_AND_FACTORS = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))  # of splitmix64
+_SEEDS = np.array([0x9E3779B97F4A7C15, 0xD1B54A32D192ED03], dtype=np.uint64)  # of the two halves of a key
+
+Kinds = Mapping[str, tuple[Any, int]]
+
+
+class Columns:
+    """Arrays in files of a folder, written piece by piece. kinds: name -> type and number of rows, for JSON."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self.kinds: dict[str, tuple[Any, int]] = {}
+
+    def append(self, name: str, rows: np.ndarray) -> None:
+        """Append rows to an array. All pieces of an array have one type."""
+        kind, count = self.kinds.get(name, (np.lib.format.dtype_to_descr(rows.dtype), 0))
+        self.kinds[name] = kind, count + len(rows)
+        with (self.folder / f"{name}.bin").open("ab") as file:
+            file.write(rows.tobytes())
+
+    def read(self, name: str, start: int, stop: int) -> np.ndarray:
+        """Read rows into memory. A mapping would count as memory of the process, too, but for all rows."""
+        dtype = _dtype(self.kinds[name][0])
+        return np.fromfile(self.folder / f"{name}.bin", dtype, stop - start, offset=start * dtype.itemsize)
+
+    def remove(self, name: str) -> None:
+        """Delete an array, if there is one."""
+        (self.folder / f"{name}.bin").unlink(missing_ok=True)
+        self.kinds.pop(name, None)
+
+
+def open_column(folder: Path, name: str, kinds: Kinds) -> np.ndarray:
+    """Return an array of a folder, memory-mapped. Raises DataError when its file is not as long as it was."""
+    dtype, count = _dtype(kinds[name][0]), kinds[name][1]
+    path = folder / f"{name}.bin"
+    if not path.is_file() or path.stat().st_size != count * dtype.itemsize:
+        raise DataError("The prepared columns are damaged. Delete the folder; it is made again.", folder)
+    return np.memmap(path, dtype, "r").view(np.ndarray) if count else np.empty(0, dtype)
+
+
+def _dtype(kind: str | Sequence[Sequence[str]]) -> np.dtype:
+    return np.dtype(kind if isinstance(kind, str) else [(field, code) for field, code in kind])
+
+
+@dataclass(frozen=True, eq=False)
+class StoredForest(Forest):
+    """Trees in memory-mapped columns. `select` returns an ordinary forest of some of them.
+
+    nodes: (N,) records of the columns `STORED`, in as few bytes as they need. token_of_leaf, number_of_leaf: (L,).
+    """
+
+    token_of_leaf: np.ndarray
+    number_of_leaf: np.ndarray
+
+    @classmethod
+    def open(
+        cls, folder: Path, kinds: Kinds, leaves: Sequence[tuple[str, str]], vocabulary: Vocabulary, signature: Signature
+    ) -> "StoredForest":
+        """Open the columns of a `ForestWriter`."""
+        tokens, numbers = zip(*(vocabulary.code(*leaf) for leaf in leaves), strict=True) if leaves else ((), ())
+        offsets = np.zeros(kinds["sizes"][1] + 1, dtype=np.int64)
+        np.cumsum(open_column(folder, "sizes", kinds), out=offsets[1:])
+        nodes = open_column(folder, "nodes", kinds)
+        return cls(signature, tuple(leaves), nodes, offsets, np.array(tokens, np.int64), np.array(numbers, np.float64))
+
+    token = property(lambda forest: forest._of_leaves(forest.leaf)[0])
+    number = property(lambda forest: forest._of_leaves(forest.leaf)[1])
+
+    def _of_leaves(self, leaf: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return token and number of nodes. leaf: their indices in `leaves`, -1 for operators."""
+        return np.where(leaf < 0, NO_TOKEN, self.token_of_leaf[leaf]), np.where(leaf < 0, 0.0, self.number_of_leaf[leaf])
+
+    def select(self, trees: Any) -> Forest:
+        packed = super().select(trees)
+        nodes = np.empty(len(packed.nodes), dtype=NODE)
+        for name in STORED:
+            nodes[name] = packed.nodes[name]
+        nodes["token"], nodes["number"] = self._of_leaves(nodes["leaf"])
+        return Forest(self.signature, self.leaves, nodes, packed.offsets)
+
+
+class ForestWriter:
+    """Writes the columns of a forest part by part; `finish` numbers the subtrees of all parts. leaves: those so far."""
+
+    def __init__(self, columns: Columns):
+        self.columns = columns
+        self.leaves: dict[tuple[str, str], int] = {}
+        self.nodes, self.subtrees = [0], [0]  # how many there are after every part
+        self.slices: dict[tuple[int, ...], list[tuple[int, int]]] = defaultdict(list)  # kind -> its subtrees in every part
+        self.largest = dict.fromkeys(STORED, 0)
+
+    def add(self, forest: Forest, kept: np.ndarray) -> None:
+        """Write a part. forest: as `Forest.build` returns it. kept: indices of the trees that are written."""
+        kinds, keys = _kinds_and_keys(forest)
+        starts = [0, *(np.flatnonzero((kinds[1:] != kinds[:-1]).any(1)) + 1).tolist(), len(kinds)]
+        for start, stop in itertools.pairwise(starts):
+            self.slices[tuple(kinds[start].tolist())].append((self.subtrees[-1] + start, self.subtrees[-1] + stop))
+        number_of_leaf = [self.leaves.setdefault(leaf, len(self.leaves)) for leaf in forest.leaves]
+        trees = forest.select(kept)
+        nodes = np.empty(len(trees.nodes), dtype=_WIDE)
+        for name in STORED:
+            nodes[name] = trees.nodes[name]
+        nodes["leaf"] = np.array([*number_of_leaf, -1])[trees.leaf]  # -1, of operators, is the last
+        for name in STORED:
+            self.largest[name] = max(self.largest[name], int(nodes[name].max(initial=0)))
+        self.columns.append("wide nodes", nodes)
+        self.columns.append("keys", keys)
+        self.columns.append("sizes", trees.sizes)
+        self.nodes.append(self.nodes[-1] + len(nodes))
+        self.subtrees.append(self.subtrees[-1] + len(keys))
+
+    def finish(self) -> None:
+        """Number the subtrees, and write the nodes with these numbers."""
+        ids = self.columns.folder / "ids of subtrees.bin"
+        self.largest["subtree"] = self._number_subtrees(ids)
+        narrow = np.dtype([(name, np.min_scalar_type(-1 - self.largest[name])) for name in STORED])
+        for part in range(len(self.nodes) - 1):
+            wide = self.columns.read("wide nodes", *self.nodes[part : part + 2])
+            start, stop = self.subtrees[part : part + 2]
+            nodes = wide.astype(narrow)
+            nodes["subtree"] = np.fromfile(ids, np.int64, stop - start, offset=8 * start)[wide["subtree"]]
+            self.columns.append("nodes", nodes)
+        ids.unlink()
+        self.columns.remove("wide nodes")
+        self.columns.remove("keys")
+
+    def _number_subtrees(self, path: Path) -> int:
+        """Write (S,) the ids of the subtrees of all parts as int64. Returns the number of different ones."""
+        count = 0
+        with path.open("wb") as file:
+            for _, slices in sorted(self.slices.items()):  # a kind at a time
+                keys = np.concatenate([self.columns.read("keys", *part) for part in slices])
+                order = np.lexsort((keys["second"], keys["first"]))  # stable: equal keys stay in the order of the parts
+                is_new = np.ones(len(keys), dtype=bool)
+                is_new[1:] = keys[order[1:]] != keys[order[:-1]]
+                id_of_key = np.empty(int(is_new.sum()), dtype=np.int64)
+                id_of_key[np.argsort(order[is_new])] = np.arange(count, count + len(id_of_key))
+                ids = np.empty(len(keys), dtype=np.int64)
+                ids[order] = id_of_key[np.cumsum(is_new) - 1]
+                count += len(id_of_key)
+                for start, stop in slices:
+                    file.seek(ids.itemsize * start)
+                    file.write(ids[: stop - start].tobytes())
+                    ids = ids[stop - start :]
+        return count
+
+
+def _kinds_and_keys(forest: Forest) -> tuple[np.ndarray, np.ndarray]:
+    """Return kinds (S, 4) and keys (S,) of the subtrees of a forest, in the order of their ids, which are 0 .. S - 1.
+
+    A kind is a rank (0 leaf, 1 operator, 2 equation), height, arity and operator: what ids are ordered by.
+    """
+    signature, nodes = forest.signature, columns(forest, forest.signature)
+    _, first = np.unique(nodes.subtree, return_index=True)
+    op, height = nodes.op[first], nodes.height[first]
+    children = np.where(nodes.children[first] >= 0, nodes.subtree[nodes.children[first]], -1)
+    arity = (children >= 0).sum(1)
+    is_equation = op == (signature.index[signature.root] if signature.root else NO_OPERATOR - 1)
+    kinds = np.stack([np.where(op == NO_OPERATOR, 0, 1 + is_equation), height, arity, op], axis=1)
+    token, number = (nodes.token[first, None].view(np.uint64), nodes.number[first, None].view(np.uint64))
+    keys = _mixed(_mixed(_SEEDS ^ token) ^ number)  # of leaves; others follow, children first
+    by_height = np.argsort(height, kind="stable")
+    for level in np.split(by_height, np.flatnonzero(np.diff(height[by_height])) + 1)[1:]:
+        key = _mixed(_SEEDS ^ (arity[level, None] * len(signature.operators) + op[level, None] + 1).view(np.uint64))
+        for child in children[level].T:
+            key = np.where(child[:, None] >= 0, _mixed(key + keys[child]), key)
+        keys[level] = key
+    return kinds, keys.view([("first", np.uint64), ("second", np.uint64)])[:, 0]
+
+
+def _mixed(number: np.ndarray) -> np.ndarray:
+    """Return (..., 2) uint64 whose bits depend on all bits of the argument (splitmix64)."""
+    for shift, factor in _SHIFTS_AND_FACTORS:
+        number = (number ^ (number >> np.uint64(shift))) * np.uint64(factor)
+    return number ^ (number >> np.uint64(31))

@@ -1,0 +1,190 @@
+"""Columns on disk are those in memory, for any parts, and what is trained on them is the same to the last bit."""
+
+import multiprocessing
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small_runs import small_config
+from trees import random_equation, random_tree
+
+from dgl_treestack.cli import main
+from dgl_treestack.data import formats
+from dgl_treestack.data.formats import Example
+from dgl_treestack.data.formats.tabular import read_tree
+from dgl_treestack.data.stored_forest import STORED
+from dgl_treestack.data.vocabulary import Vocabulary
+from dgl_treestack.errors import ConfigurationError, DataError, OutputError
+from dgl_treestack.expression import Equation, Expression
+from dgl_treestack.expression.language import from_dict
+from dgl_treestack.model import stored_set
+from dgl_treestack.model.model import Model
+from dgl_treestack.model.stored_set import StoredSet
+from dgl_treestack.runs import configuration
+from dgl_treestack.training.start import start
+from dgl_treestack.truth.subtrees import targets_of
+
+PHRASES = from_dict({"name": "phrases", "notation": "labelled", "classes": ["bad", "so", "good"], "operators": {"compose": 2}})
+WORDS = Vocabulary.of_words("abc")
+
+
+def model_of(*names):
+    return Model.build("tree_lstm", 4, "canonical", names or ("verification",), seed=0)
+
+
+def stored(model, examples, folder, **changes):
+    """The columns of examples that are in a file; its name does not matter."""
+    path = folder / "train.jsonl"
+    formats.write(path, examples)
+    arguments = {"selection": [], "group_by": "depth", **changes}
+    return StoredSet.prepare(model, [str(path)], examples, **arguments)
+
+
+def assert_same(on_disk, in_memory):
+    everything = np.arange(len(in_memory))
+    assert len(on_disk) == len(in_memory)
+    for forest in (on_disk.forest.select(everything), on_disk.forest):
+        for name in (*STORED, "token", "number"):
+            ours, wanted = getattr(forest, name), getattr(in_memory.forest, name)
+            if name == "leaf":  # the tables of leaves may have another order
+                tables = on_disk.forest.leaves, in_memory.forest.leaves
+                names = [
+                    [table[i] if i >= 0 else None for i in column] for table, column in zip(tables, (ours, wanted), strict=True)
+                ]
+                assert names[0] == names[1]
+            else:
+                assert np.array_equal(ours, wanted), name
+    for name in ("offsets", "nodes", "sides", "targets", "task", "groups"):
+        assert np.array_equal(getattr(on_disk, name), getattr(in_memory, name)), name
+    assert list(on_disk.ids) == list(in_memory.ids) and on_disk.ids[-1:] == in_memory.ids[-1:]
+    assert on_disk.measured("depth") == in_memory.measured("depth")
+    assert np.array_equal(on_disk.forest.depths, in_memory.forest.depths)
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 2**32), count=st.integers(1, 30), part=st.integers(1, 12))
+def test_columns_are_those_in_memory(seed, count, part, tmp_path_factory):
+    rng = random.Random(seed)
+    examples = [
+        Example(random_equation(rng, rng.randrange(1, 5)), rng.choice([0, 1, None]), f"é{i}", pair=rng.choice(["", "p", "q"]))
+        for i in range(count)
+    ]
+    examples.append(Example(random_equation(rng, 2), 1, "last"))
+    model = model_of()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stored_set, "PART", part)
+        on_disk = stored(model, examples, tmp_path_factory.mktemp("columns"))
+    assert_same(on_disk, model.prepare(examples).with_targets())
+
+
+def test_columns_of_several_tasks_and_of_labels_at_nodes(tmp_path, monkeypatch):
+    monkeypatch.setattr(stored_set, "PART", 3)
+    rng = random.Random(5)
+    mixed = [Example(random_equation(rng, 3), i % 2, str(i)) for i in range(8)]
+    numeric = [Example(Equation.of(random_tree(rng, 2), Expression.leaf("Number", "1.29")), 1, f"n{i}") for i in range(4)]
+    model = model_of("function_evaluation", "verification")
+    assert_same(stored(model, [*mixed, *numeric], tmp_path), model.prepare([*mixed, *numeric]).with_targets())
+    texts = ("(good (so a) (- (- b) (bad c)))", "(- (- a) (- b))", "(bad c)", "(- (- b) (bad c))")
+    trees = [read_tree(text, PHRASES) for text in texts]
+    phrases = [Example(tree, (labels or (None,))[0], str(i), labels=labels) for i, (tree, labels) in enumerate(trees)]
+    model = Model.build("tree_lstm", 4, WORDS, "node_classification", PHRASES, seed=0)
+    on_disk = stored(model, phrases, tmp_path)
+    assert_same(on_disk, model.prepare(phrases).with_targets())
+    assert len(on_disk) == 3 and len(on_disk.targets) == 5
+
+
+@pytest.mark.parametrize("more", [{}, {"signals": {"value": 0.3}}])
+def test_a_run_on_disk_is_the_run_in_memory(tmp_path, more, monkeypatch):
+    monkeypatch.setattr(stored_set, "PART", 7)
+    config = configuration.override(small_config(tmp_path, **more), ["data.pairs_together=true", "data.percent=80"])
+    runs = [start(config, 0, tmp_path / place, columns=place, quiet=True) for place in ("memory", "disk", "auto")]
+    for run in runs[1:]:
+        assert run.metrics.read_bytes() == runs[0].metrics.read_bytes()
+        assert run.best.read_bytes() == runs[0].best.read_bytes()
+        assert [*run.folder.glob("records/*.jsonl")]
+    assert len(list((tmp_path / "train.jsonl.columns").iterdir())) == 1
+
+
+def test_columns_are_written_once(tmp_path, monkeypatch):
+    config = small_config(tmp_path)
+    start(config, 0, tmp_path, columns="disk", quiet=True)
+    monkeypatch.setattr(stored_set, "_write", None)
+    start(config, 1, tmp_path, columns="disk", quiet=True)
+    with pytest.raises(TypeError):
+        start(configuration.override(config, ["data.max_depth=2"]), 2, tmp_path, columns="disk", quiet=True)
+
+
+def test_targets_of_signals_are_those_in_memory(tmp_path):
+    rng, model = random.Random(2), model_of()
+    examples = [Example(random_equation(rng, 3), 1, str(i)) for i in range(12)]
+    ours, wanted = (targets_of(dataset.forest, 4) for dataset in (stored(model, examples, tmp_path), model.prepare(examples)))
+    assert all(np.array_equal(*columns) for columns in zip(ours, wanted, strict=True))
+
+
+def test_columns_of_a_file_that_has_changed_are_replaced(tmp_path):
+    rng, model = random.Random(1), model_of()
+    examples = [Example(random_equation(rng, 2), 1, str(i)) for i in range(6)]
+    first, other = stored(model, examples, tmp_path), stored(model, examples, tmp_path, selection=[3])
+    folder = tmp_path / "train.jsonl.columns"
+    assert len(list(folder.iterdir())) == 2 and len(first) == len(other)
+    (folder / ".killed").mkdir()
+    (folder / ".killed" / "keys.bin").write_bytes(b"...")
+    assert len(stored(model, examples[:4], tmp_path)) == 4
+    assert len(list(folder.iterdir())) == 1
+    (columns,) = folder.iterdir()
+    with (columns / "nodes.bin").open("ab") as file:
+        file.write(b"x")
+    with pytest.raises(DataError, match="columns are damaged"):
+        stored(model, examples[:4], tmp_path)
+    (columns / "columns.json").write_text("{")
+    assert len(stored(model, examples[:4], tmp_path)) == 4
+
+
+def test_what_cannot_be_on_disk_is_said(tmp_path, monkeypatch):
+    rng, model = random.Random(1), model_of()
+    examples = [Example(random_equation(rng, 2), 1, str(i)) for i in range(6)]
+    with pytest.raises(DataError, match="occurs twice"):
+        stored(model, [*examples, Example(examples[0].equation, 1, "3")], tmp_path)
+    (tmp_path / "other.jsonl.columns").write_text("")
+    (tmp_path / "train.jsonl").rename(tmp_path / "other.jsonl")
+    with pytest.raises(OutputError, match="columns cannot be written"):
+        StoredSet.prepare(model, [str(tmp_path / "other.jsonl")], examples, selection=[], group_by="depth")
+    config = small_config(tmp_path)
+    with pytest.raises(ConfigurationError, match="is in memory"):
+        data = {"train": model.dataset(config.data.train)}
+        start(config, 0, tmp_path, data=data, columns="disk", quiet=True)
+    monkeypatch.setattr(type(model.heads["verification"]), "__module__", "theirs")  # as if it were a user's
+    with pytest.raises(ConfigurationError, match="'verification' has changed"):
+        stored(model, examples, tmp_path)
+
+
+def _prepare(folder, results):
+    results.put(
+        len(start(small_config(folder), 0, folder / str(random.random()), columns="disk", quiet=True).metrics.read_text())
+    )
+
+
+def test_processes_that_prepare_at_once_wait_for_each_other(tmp_path):
+    small_config(tmp_path)
+    context = multiprocessing.get_context("fork")
+    results = context.SimpleQueue()
+    processes = [context.Process(target=_prepare, args=(tmp_path, results)) for _ in range(3)]
+    for process in processes:
+        process.start()
+    lengths = {results.get() for _ in processes}
+    for process in processes:
+        process.join()
+    assert len(lengths) == 1
+    assert len(list((tmp_path / "train.jsonl.columns").iterdir())) == 1
+
+
+def test_the_command_trains_from_disk(tmp_path, caplog):
+    (tmp_path / "small.toml").write_text(configuration.dump(small_config(tmp_path)))
+    caplog.set_level("INFO", "dgl_treestack")
+    with pytest.raises(SystemExit) as stop:
+        main(["train", str(tmp_path / "small.toml"), "--output-dir", str(tmp_path), "--columns", "disk"])
+    assert stop.value.code == 0
+    assert (tmp_path / "small-0" / "DONE").exists() and (tmp_path / "train.jsonl.columns").is_dir()
+    assert "42 examples in" in caplog.text
