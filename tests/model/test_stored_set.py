@@ -187,4 +187,4 @@ def test_the_command_trains_from_disk(tmp_path, caplog):
         main(["train", str(tmp_path / "small.toml"), "--output-dir", str(tmp_path), "--columns", "disk"])
     assert stop.value.code == 0
     assert (tmp_path / "small-0" / "DONE").exists() and (tmp_path / "train.jsonl.columns").is_dir()
-    assert "42 examples in" in caplog.text
+    assert "44 examples in" in caplog.text
