@@ -66,6 +66,26 @@ _COMMON = {
     "optimizer.weight_decay": 1e-5,
 }
 
+# The learning rates with the best validation accuracy in the experiment `learning_rate`, by configuration.
+_RATES = {
+    "rnn": 1e-3,
+    "lstm": 3e-3,
+    "tree_rnn_tanh": 3e-3,
+    "tree_rnn_two_layers-tanh": 1e-3,
+    "tree_rnn_stack-tanh": 3e-3,
+    "tree_rnn_stack_noop-tanh": 3e-3,
+    "tree_lstm": 1e-2,
+    "tree_lstm_stack": 1e-2,
+    "tree_lstm_stack_normalise": 1e-2,
+    "tree_lstm_stack_normalise_noop": 1e-2,
+    "tree_smu": 1e-2,
+    "tree_smu_pushpop": 1e-2,
+    "mi_tree_lstm-searched": 3e-3,
+    "mtree_lstm-searched": 1e-3,
+    "mi_tree_lstm_stack-searched": 3e-3,
+    "mtree_lstm_stack-searched": 1e-3,
+}
+
 SCALES = {
     "smoke": Scale(
         "whether everything runs: the bundled equations, one epoch, hidden 12; its numbers mean nothing",
@@ -101,8 +121,11 @@ SCALES = {
         (0, 1, 2, 3, 4),
         _COMMON,
         own={
-            name: {"batch_size": 256, "schedule.epochs": 15, "schedule.early_stopping": 0}
-            for name in ("beyond/tree_slots", "beyond/tree_lstm", "beyond/tree_smu")
+            **{name: {"optimizer.learning_rate": rate} for name, rate in _RATES.items()},
+            **{
+                name: {"batch_size": 256, "schedule.epochs": 15, "schedule.early_stopping": 0}
+                for name in ("beyond/tree_slots", "beyond/tree_lstm", "beyond/tree_smu")
+            },
         },
         left_out=("beyond", "values", "more_data"),  # they have scales of their own
         other_data=_LABELS,

@@ -6,8 +6,12 @@ The pairs of a block, in the order of its cells, pass four gates.
                 there are too few such sides)
     balanced    `balance`, per depth group
     counted     no more pairs per fold and depth than planned
+
+A block is in memory while it is added. Of those before, only the keys are, sorted, in 10 bytes each.
 """
 
+import hashlib
+from array import array
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dgl_treestack.generate.balance import Difference, balanced
+from dgl_treestack.generate.folds import KEY_BYTES
 from dgl_treestack.generate.presets import Parts
 
 GROUP_STARTS = (3, 5, 8, 14, 20)  # depth groups that are balanced within themselves: 1-2, 3-4, 5-7, 8-13, 14-19, 20 and more
@@ -42,14 +47,38 @@ class Location(NamedTuple):
 class Assembly:
     """The result of the gates.
 
-    chosen: cell -> the pairs to keep. raw_pairs: cell -> their number. new: cell -> number of pairs that passed the first two
-    gates. dropped: (gate, depth) -> number of pairs that the gate dropped.
+    chosen: cell -> part -> rows of the pairs to keep. raw_pairs: cell -> their number. new: cell -> number of pairs that passed
+    the first two gates. dropped: (gate, depth) -> number of pairs that the gate dropped.
     """
 
-    chosen: dict[Cell, list[Location]] = field(default_factory=dict)
+    chosen: dict[Cell, dict[str, "array[int]"]] = field(default_factory=dict)
     raw_pairs: Counter[Cell] = field(default_factory=Counter)
     new: Counter[Cell] = field(default_factory=Counter)
     dropped: Counter[tuple[str, int]] = field(default_factory=Counter)
+
+    def count(self, cell: Cell) -> int:
+        """Return the number of pairs to keep in a cell."""
+        return sum(map(len, self.chosen[cell].values()))
+
+
+class SortedKeys:
+    """A set of keys as a sorted array; a Python set would take ten times the memory."""
+
+    def __init__(self) -> None:
+        self.keys = np.empty(0, f"S{KEY_BYTES}")
+
+    def contains(self, keys: Sequence[bytes]) -> np.ndarray:
+        """Return (n,) whether each key is in the set."""
+        sought = np.array(keys, self.keys.dtype)
+        if not len(self.keys):
+            return np.zeros(len(sought), dtype=bool)
+        place = np.searchsorted(self.keys, sought)
+        return self.keys[np.minimum(place, len(self.keys) - 1)] == sought
+
+    def add(self, keys: Sequence[bytes]) -> None:
+        """Add keys that are not in the set."""
+        new = np.sort(np.array(keys, self.keys.dtype))
+        self.keys = np.insert(self.keys, np.searchsorted(self.keys, new), new)
 
 
 @dataclass(frozen=True)
@@ -58,76 +87,69 @@ class RawPair:
 
     location: Location
     cell: Cell
-    keys: frozenset[bytes]
-    sides: frozenset[bytes]
+    keys: tuple[bytes, bytes]
+    sides: tuple[bytes, ...]
     difference: Difference
-
-
-@dataclass
-class Memory:
-    """Results that the next round reuses.
-
-    raw: part -> its pairs. balanced: block and its pairs -> indices of the pairs that `balance` keeps.
-    """
-
-    raw: dict[str, list[RawPair]] = field(default_factory=dict)
-    balanced: dict[tuple[int, tuple[Location, ...]], np.ndarray] = field(default_factory=dict)
 
 
 @dataclass
 class Assembler:
     """Adds blocks one after the other; evaluation folds come first, so that training never changes them.
 
-    tolerance: see `balance.balanced`. keys: of all pairs so far. held_out: sides that no training pair may have.
+    tolerance: see `balance.balanced`. balanced: a digest of a block's pairs -> indices of those that `balance` keeps, which the
+    next round of shards uses again. keys: of all pairs so far. held_out: sides that no training pair may have.
     """
 
     parts: Parts
     seed: int
     tolerance: float
-    memory: Memory = field(default_factory=Memory)
-    keys: set[bytes] = field(default_factory=set)
+    balanced: dict[bytes, np.ndarray] = field(default_factory=dict)
+    keys: SortedKeys = field(default_factory=SortedKeys)
     held_out: set[bytes] = field(default_factory=set)
     result: Assembly = field(default_factory=Assembly)
 
     def add(self, block: int, names: Mapping[Cell, Sequence[str]], plan: Mapping[Cell, int]) -> None:
         """Add a block. names: cell -> its parts, in order. plan: cell -> number of pairs."""
-        raw = [pair for cell in plan for name in names.get(cell, ()) for pair in self._new(cell, name)]
-        key = block, tuple(pair.location for pair in raw)
-        if key not in self.memory.balanced:
+        keys: set[bytes] = set()
+        raw = [pair for cell in plan for name in names.get(cell, ()) for pair in self._new(cell, name, keys)]
+        self.keys.add(list(keys))
+        digest = hashlib.sha256(repr((block, [tuple(pair.location) for pair in raw])).encode()).digest()
+        if digest not in self.balanced:
             groups = [sum(pair.cell.depth >= start for start in GROUP_STARTS) for pair in raw]
             rng = np.random.default_rng(np.random.SeedSequence([self.seed, block]))
             indices = balanced([pair.difference for pair in raw], groups, rng, self.tolerance)
-            self.memory.balanced = {k: v for k, v in self.memory.balanced.items() if k[0] != block} | {key: indices}
-        balanced_indices = set(self.memory.balanced[key].tolist())
-        self.result.chosen.update({cell: [] for cell in plan})
+            self.balanced[digest] = indices.astype(np.int32)
+        kept = set(self.balanced[digest].tolist())
+        self.result.chosen.update({cell: {} for cell in plan})
+        counts = Counter[Cell]()
         for i, pair in enumerate(raw):
-            locations = self.result.chosen[pair.cell]
-            if i not in balanced_indices:
+            if i not in kept:
                 self.result.dropped["balance", pair.cell.depth] += 1
-            elif len(locations) >= plan[pair.cell]:
+            elif counts[pair.cell] >= plan[pair.cell]:
                 self.result.dropped["more than planned", pair.cell.depth] += 1
             else:
-                locations.append(pair.location)
+                counts[pair.cell] += 1
+                self.result.chosen[pair.cell].setdefault(pair.location.part, array("I")).append(pair.location.row)
 
-    def _new(self, cell: Cell, name: str) -> Iterator[RawPair]:
-        """Yield the pairs of a part that pass the first two gates."""
-        if name not in self.memory.raw:
-            pairs = []
-            for number, row in enumerate(self.parts.rows(name)):
-                keys, sides = (frozenset(map(bytes.fromhex, row[entry])) for entry in ("keys", "sides"))
-                features, values = row["difference"]
-                difference = np.array(features, np.int32), np.array(values, np.float32)
-                pairs.append(RawPair(Location(name, number), cell, keys, sides, difference))
-            self.memory.raw[name] = pairs
-        for pair in self.memory.raw[name]:
+    def _new(self, cell: Cell, name: str, keys: set[bytes]) -> Iterator[RawPair]:
+        """Yield the pairs of a part that pass the first two gates. keys: of the pairs of this block so far, updated."""
+        pairs = []
+        for number, row in enumerate(self.parts.rows(name)):
+            first, second = map(bytes.fromhex, row["keys"])
+            sides = tuple(map(bytes.fromhex, row["sides"]))
+            features, values = row["difference"]
+            difference = np.array(features, np.int32), np.array(values, np.float32)
+            pairs.append(RawPair(Location(name, number), cell, (first, second), sides, difference))
+        of_first, of_second = self.keys.contains([key for pair in pairs for key in pair.keys]).reshape(-1, 2).T
+        for pair, is_known in zip(pairs, of_first | of_second, strict=True):
             self.result.raw_pairs[cell] += 1
-            if pair.keys & self.keys:
+            if is_known or not keys.isdisjoint(pair.keys):
                 self.result.dropped["duplicate", cell.depth] += 1
-            elif cell.fold == "train" and pair.sides & self.held_out:
+            elif cell.fold == "train" and not self.held_out.isdisjoint(pair.sides):
                 self.result.dropped["side of an evaluation equation", cell.depth] += 1
             else:
-                self.keys |= pair.keys
+                keys.update(pair.keys)
                 if cell.fold != "train" and cell.depth > SMALL:
-                    self.held_out |= pair.sides
+                    self.held_out.update(pair.sides)
                 self.result.new[cell] += 1
                 yield pair

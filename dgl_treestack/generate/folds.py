@@ -17,7 +17,7 @@ from dgl_treestack.generate.nodes import Node
 
 RENAMED_VARIABLES = 4  # up to so many variables all renamings are tried; with more, only the order of first occurrence
 _NEUTRAL_VALUE = {"Add": 0, "Mul": 1}
-_BYTES = 10
+KEY_BYTES = 10
 _MEMORY = "digests"  # the cache key of a node's digests, by the new names of its variables
 
 # Preset family -> its share of all canonical keys. Presets of different families never contain the same equation, for any seeds
@@ -114,7 +114,7 @@ def _leaf(kind: str, text: str) -> bytes:
 
 
 def _hash(content: bytes) -> bytes:
-    return blake2b(content, digest_size=_BYTES).digest()
+    return blake2b(content, digest_size=KEY_BYTES).digest()
 
 
 _NEUTRAL = {name: _hash(str(value).encode()) for name, value in _NEUTRAL_VALUE.items()}

@@ -22,7 +22,7 @@ FURTHER: Mapping[str, Sequence[float]] = {  # rates beyond an end of the list, w
         ),
         (1e-2, 3e-2),
     ),
-    "2nd order Tree-RNN": (1e-4,),
+    "2nd order Tree-RNN": (3e-5, 1e-4),
 }
 WITHOUT = "Tree-Slots"  # has settings of its own, see docs/beyond.md
 

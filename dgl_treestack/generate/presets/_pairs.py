@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import ClassVar
 
+import numpy as np
+
 from dgl_treestack.data.formats import Example, to_dict
 from dgl_treestack.expression import Equation
-from dgl_treestack.generate.assembly import Assembler, Assembly, Cell, Memory
+from dgl_treestack.generate.assembly import Assembler, Assembly, Cell
 from dgl_treestack.generate.features import difference
 from dgl_treestack.generate.folds import fold_of
 from dgl_treestack.generate.grow import Grower
@@ -56,7 +58,7 @@ class PairPreset(Preset):
     recipe: ClassVar[Recipe]
     _cached_options: Options | None = field(default=None, init=False)
     _assemblies: dict[tuple[str, ...], Assembly] = field(default_factory=dict, init=False)  # by the names of the shards
-    _memory: Memory = field(default_factory=Memory, init=False)
+    _balanced: dict[bytes, np.ndarray] = field(default_factory=dict, init=False)  # see `Assembler`
 
     def plan(self, options: Options) -> Plan:
         """Return the pairs per cell, in the order in which cells choose them."""
@@ -78,7 +80,7 @@ class PairPreset(Preset):
                 return shards
             assembly, requested = self._assembly(options, parts, shards), {}
             for cell, planned in plan.items():
-                chosen, raw = len(assembly.chosen[cell]), assembly.raw_pairs[cell]
+                chosen, raw = assembly.count(cell), assembly.raw_pairs[cell]
                 if chosen < planned and assembly.new[cell] > WORTHWHILE * raw:
                     shortage = 2 * (planned - chosen) + 0.02 * planned
                     requested[cell] = min(3 * planned, shortage * raw / max(1, chosen) + 40)
@@ -89,13 +91,13 @@ class PairPreset(Preset):
     def _assembly(self, options: Options, parts: Parts, shards: list[Shard]) -> Assembly:
         """Return the pairs of these shards that pass the gates of `assembly`."""
         if options != self._cached_options:
-            self._cached_options, self._assemblies, self._memory = options, {}, Memory()
+            self._cached_options, self._assemblies, self._balanced = options, {}, {}
         key = tuple(shard.name for shard in shards)
         if key not in self._assemblies:
             names: dict[Cell, list[str]] = {}
             for shard in shards:
                 names.setdefault(Cell(*shard.work["cell"]), []).append(shard.name)
-            plan, assembler = self.plan(options), Assembler(parts, options.seed, self.recipe.tolerance, self._memory)
+            plan, assembler = self.plan(options), Assembler(parts, options.seed, self.recipe.tolerance, self._balanced)
             for block in dict.fromkeys(cell.block for cell in plan):
                 assembler.add(block, names, {cell: pairs for cell, pairs in plan.items() if cell.block == block})
             self._assemblies[key] = assembler.result
@@ -133,7 +135,7 @@ class PairPreset(Preset):
         for (gate, depth), pairs in sorted(assembly.dropped.items()):
             dropped.setdefault(gate, {})[str(depth)] = pairs
         for cell, pairs in plan.items():
-            short[f"{cell.fold}, depth {cell.depth}"] += pairs - len(assembly.chosen[cell])
+            short[f"{cell.fold}, depth {cell.depth}"] += pairs - assembly.count(cell)
         notes = {
             "pairs made, by depth": {str(depth): by_depth[depth] for depth in sorted(by_depth)},
             "pairs dropped, by gate and depth": dropped,
@@ -190,11 +192,9 @@ def _lines(fold: str, assembly: Assembly, parts: Parts) -> Iterator[Row]:
     """Generate the lines of a fold's file, block by block, shallow equations first."""
     number = 0
     for cell in sorted(cell for cell in assembly.chosen if cell.fold == fold):
-        chosen_rows: dict[str, set[int]] = {}
-        for place in assembly.chosen[cell]:
-            chosen_rows.setdefault(place.part, set()).add(place.row)
-        for part, indices in chosen_rows.items():
-            for row in (row for i, row in enumerate(parts.rows(part)) if i in indices):
+        for part, rows in assembly.chosen[cell].items():
+            chosen = set(rows)
+            for row in (row for i, row in enumerate(parts.rows(part)) if i in chosen):
                 name = f"{fold[:2]}{number}"
                 number += 1
                 for suffix, line in zip("tf", row["members"], strict=True):
