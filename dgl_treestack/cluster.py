@@ -30,6 +30,8 @@ from dgl_treestack.errors import ConfigurationError, OutputError
 logger = logging.getLogger(__name__)
 CONNECT = 10.0  # seconds to wait for the head of a cluster
 RETRIES = 10  # of a task whose node is lost
+CHILD_OF = "TREESTACK_PARENT"  # environment variable of a command started by another one: the process id of its parent
+MARKER = ".shared"  # file in an output folder
 LAST = 20_000  # characters of a failed command's messages that come back
 
 
@@ -142,14 +144,14 @@ class Command:
 
 @contextmanager
 def marked(folder: Path) -> Iterator[str]:
-    """Put a file into a folder, by which a machine can tell whether it shares the folder. Yields the file's name."""
+    """Put a file into a folder, by whose content a machine can tell whether it shares the folder. Yields the content."""
     folder.mkdir(parents=True, exist_ok=True)
-    marker = folder / f".shared-{uuid.uuid4().hex}"
-    marker.touch()
+    content = uuid.uuid4().hex
+    (folder / MARKER).write_text(content)
     try:
-        yield marker.name
+        yield content
     finally:
-        marker.unlink(missing_ok=True)
+        (folder / MARKER).unlink(missing_ok=True)
 
 
 def run_commands(commands: Sequence[Command], cluster: Cluster) -> int:
@@ -159,7 +161,8 @@ def run_commands(commands: Sequence[Command], cluster: Cluster) -> int:
     """
     codes = [0]
     with ExitStack() as stack, cluster.open() as pool:
-        marker_of_folder = {command.output: stack.enter_context(marked(command.output)) for command in commands}
+        folders = {command.output for command in commands}
+        marker_of_folder = {folder: stack.enter_context(marked(folder)) for folder in folders}
         tasks = {}
         for command in commands:
             inputs = {str(path): path.read_bytes() for path in command.inputs}
@@ -188,11 +191,13 @@ def _run_command(
             path = Path(folder) / f"{i}-{Path(name).name}"
             path.write_bytes(text)
             replaced[name] = str(path)
-        is_shared = (Path(output) / marker).is_file()
+        found = Path(output) / MARKER
+        is_shared = found.is_file() and found.read_text() == marker
         written = Path(output) if is_shared else Path(folder) / "output"
         replaced[output_argument] = str(written)
         command = [sys.executable, "-m", "dgl_treestack", *(replaced.get(argument, argument) for argument in arguments)]
-        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        settings = {**os.environ, CHILD_OF: str(os.getpid())}
+        with subprocess.Popen(command, env=settings, stderr=subprocess.PIPE, text=True) as process:
             try:
                 _, messages = process.communicate()
             except BaseException:  # the task was cancelled

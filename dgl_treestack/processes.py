@@ -18,13 +18,12 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import FrameType
 
-from dgl_treestack.cluster import Cluster, Command, run_commands
+from dgl_treestack.cluster import CHILD_OF, Cluster, Command, run_commands
 from dgl_treestack.errors import ConfigurationError, OutputError
 
 logger = logging.getLogger(__name__)
 
 Jobs = int | Cluster  # where independent tasks run: in so many processes of this machine, or on a cluster
-CHILD_OF = "TREESTACK_PARENT"  # environment variable of a command started by another one: the process id of its parent
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 

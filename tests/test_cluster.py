@@ -1,7 +1,13 @@
-"""Tasks on a Ray cluster of two raylets on this machine give the bytes that local processes give."""
+"""Tasks on a Ray cluster of three nodes give the bytes that one process gives, also when nodes or the command are killed.
+
+The nodes are raylets on this machine, with one processor each.
+"""
 
 import json
+import shutil
+import subprocess
 import sys
+import time
 
 import pytest
 from small_runs import small_config
@@ -21,13 +27,19 @@ pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # Ray's o
 
 
 @pytest.fixture(scope="module")
-def address():
+def nodes():
     from ray.cluster_utils import Cluster as Raylets
 
     raylets = Raylets(initialize_head=True, head_node_args={"num_cpus": 1})
-    raylets.add_node(num_cpus=1)
-    yield raylets.address
+    for _ in range(2):
+        raylets.add_node(num_cpus=1)
+    yield raylets
     raylets.shutdown()
+
+
+@pytest.fixture
+def address(nodes):
+    return nodes.address
 
 
 def contents(folder):
@@ -36,10 +48,113 @@ def contents(folder):
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
-def test_a_generation(address, tmp_path):
-    produce("quickstart", Options(seed=3, equations=160), tmp_path / "here")
-    produce("quickstart", Options(seed=3, equations=160), tmp_path / "there", Cluster(address))
-    assert contents(tmp_path / "there") == contents(tmp_path / "here")
+def treestack(*arguments):
+    with pytest.raises(SystemExit) as stop:
+        main([str(argument) for argument in arguments])
+    assert not stop.value.code
+
+
+@pytest.fixture(scope="module")
+def grid(tmp_path_factory):
+    """A sweep of twelve runs, and what one process makes of it."""
+    folder = tmp_path_factory.mktemp("grid")
+    (folder / "base.toml").write_text(configuration.dump(small_config(folder)))
+    sweep = f'base = "{folder}/base.toml"\nseeds = [0, 1, 2]\n[grid]\n"model.hidden" = [3, 4]\nbatch_size = [8, 16]\n'
+    (folder / "sweep.toml").write_text(sweep)
+    treestack("sweep", folder / "sweep.toml", "--output-dir", folder / "one")
+    assert len([*folder.glob("one/*/DONE")]) == 12
+    return folder
+
+
+@pytest.fixture(scope="module")
+def generated(tmp_path_factory):
+    """A generated set, and the sha256 of its files."""
+    folder = tmp_path_factory.mktemp("generated") / "one"
+    produce("quickstart", Options(seed=3, equations=400), folder)
+    return folder
+
+
+def test_a_sweep_a_generation_and_evaluations(address, grid, generated, tmp_path):
+    treestack("sweep", grid / "sweep.toml", "--output-dir", grid / "cluster", "--cluster", address)
+    assert contents(grid / "cluster") == contents(grid / "one")
+    produce("quickstart", Options(seed=3, equations=400), tmp_path / "there", Cluster(address))
+    assert contents(tmp_path / "there") == contents(generated)
+    run, data = tmp_path / "run", str(generated / "test.jsonl.gz")
+    shutil.copytree(next(grid.glob("one/small-*-0")), run)
+    treestack("evaluate", run, data, "--output", tmp_path / "here.jsonl")
+    treestack("evaluate", run, data, "--output", tmp_path / "there.jsonl", "--cluster", address)
+    assert (tmp_path / "there.jsonl").read_bytes() == (tmp_path / "here.jsonl").read_bytes()
+
+
+def test_completion_and_audit(address, generated, tmp_path, capsys):
+    for name, flags in (("here", ()), ("there", ("--cluster", address))):
+        treestack("complete", "bundled:quickstart/blanks", "--output", tmp_path / f"{name}.jsonl", *flags)
+    assert (tmp_path / "there.jsonl").read_bytes() == (tmp_path / "here.jsonl").read_bytes()
+    capsys.readouterr()
+    shown = []
+    for flags in ((), ("--cluster", address)):
+        treestack("audit", generated / "test.jsonl.gz", "--no-leakage", "--json", *flags)
+        shown.append(capsys.readouterr().out)
+    assert shown[0] == shown[1] and '"contradicted": []' in shown[0]
+
+
+def starts(folder):
+    """How often the runs of a folder were started."""
+    return sum(path.read_text().count(" training, ") for path in folder.glob("*/train.log"))
+
+
+def wait_for(condition, process):
+    deadline = time.monotonic() + 300
+    while not condition():
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def command(*arguments):
+    return subprocess.Popen([sys.executable, "-m", "dgl_treestack", *map(str, arguments)], stderr=subprocess.DEVNULL)
+
+
+def test_a_node_is_killed_twice(nodes, grid):
+    folder = grid / "killed"
+    process = command("sweep", grid / "sweep.toml", "--output-dir", folder, "--cluster", nodes.address)
+    for done in (3, 7):
+        wait_for(lambda done=done: len([*folder.glob("*/DONE")]) >= done, process)
+        nodes.remove_node(nodes.worker_nodes.copy().pop(), allow_graceful=False)
+        nodes.add_node(num_cpus=1)
+    assert process.wait() == 0
+    assert contents(folder) == contents(grid / "one")
+    assert starts(folder) <= 12 + 2  # a node has one task in hand
+
+
+def test_the_command_is_killed_and_started_again(address, grid, generated, tmp_path):
+    folder = grid / "again"
+    arguments = ("sweep", grid / "sweep.toml", "--output-dir", folder, "--cluster", address)
+    process = command(*arguments)
+    wait_for(lambda: len([*folder.glob("*/DONE")]) >= 4, process)
+    process.kill()
+    process.wait()
+    treestack(*arguments)
+    assert contents(folder).keys() == contents(grid / "one").keys()
+    assert contents(folder) == contents(grid / "one")
+    assert starts(folder) <= 12 + 3  # the cluster had three tasks in hand
+    arguments = (
+        "generate",
+        "quickstart",
+        "--seed",
+        3,
+        "--equations",
+        400,
+        "--output-dir",
+        tmp_path / "data",
+        "--cluster",
+        address,
+    )
+    process = command(*arguments)
+    wait_for(lambda: len([*tmp_path.glob("data/parts/*.gz")]) >= 2, process)
+    process.kill()
+    process.wait()
+    treestack(*arguments)
+    assert contents(tmp_path / "data") == contents(generated)
 
 
 @pytest.mark.parametrize("is_shared", [True, False])
@@ -58,13 +173,13 @@ def test_runs(address, tmp_path, monkeypatch, is_shared):
 
 
 class NotShared:
-    """In place of `marked`: a file that no machine finds, as if none shared the folder."""
+    """In place of `marked`: a content that no machine finds, as if none shared the folder."""
 
     def __init__(self, folder):
         folder.mkdir(parents=True, exist_ok=True)
 
     def __enter__(self):
-        return ".not-here"
+        return "not here"
 
     def __exit__(self, *_):
         pass
