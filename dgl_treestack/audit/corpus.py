@@ -10,7 +10,7 @@ from dgl_treestack.audit.examination import Examination, digest
 from dgl_treestack.data.formats import Example
 from dgl_treestack.generate import features
 
-VERDICTS = ("holds", "refuted", "conditional", "undefined")
+VERDICTS = ("holds", "refuted", "conditional", "undefined", "undecided")
 UNKNOWN = -1  # label of an unlabelled equation, verdict of one that was not judged
 ROOT = -1  # the parent token of a root
 

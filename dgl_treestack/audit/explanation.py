@@ -10,7 +10,6 @@ from dgl_treestack.data.formats import Example
 from dgl_treestack.errors import ConfigurationError, DataError, ExpressionError
 from dgl_treestack.generate.derivation import replay
 from dgl_treestack.resources import find_data
-from dgl_treestack.truth import POINTS
 
 
 def find(names: Sequence[str], example_id: str) -> list[Example]:
@@ -107,7 +106,7 @@ def describe(explanation: dict[str, Any]) -> str:
         f"  {e['equation']}",
         "",
         f"label       {LABELS[e['label']]}, depth {e['depth']}",
-        f"verdict     {e['verdict']}: {e['agreeing']} of {e['points']} defined points agree ({POINTS} tried), "
+        f"verdict     {e['verdict']}: {e['agreeing']} of {e['points']} defined points agree, "
         f"largest relative gap {e['gap']:.3g}, {e['precision']}",
         f"together    {agreement}",
     ]

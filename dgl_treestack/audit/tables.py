@@ -58,10 +58,10 @@ def _verdicts(audited: dict[str, Any]) -> str:
         lines.append(f"{subject} contradicted: {', '.join(wrong[:SHOWN])}{', ...' if len(wrong) > SHOWN else ''}")
     elif judged:
         lines.append("No label is contradicted.")
-    undecided = sum(row["conditional"] + row["undefined"] for row in rows if row["label"] is not None)
-    if undecided:
-        subject = "1 label is" if undecided == 1 else f"{undecided:,} labels are"
-        lines.append(f"{subject} undecided: the verdict is conditional or undefined.")
+    others = sum(row[name] for row in rows for name in VERDICTS[2:] if row["label"] is not None)
+    if others:
+        subject = "1 label is" if others == 1 else f"{others:,} labels are"
+        lines.append(f"{subject} neither confirmed nor contradicted: the verdict is conditional, undefined or undecided.")
     return "\n".join(lines)
 
 

@@ -16,6 +16,7 @@ _FILLS: dict[str, dict[str, Any]] = {
     "refuted": {"color": "#E69F00"},
     "conditional": {"facecolor": "white", "edgecolor": "0.25", "hatch": "////"},
     "undefined": {"facecolor": "white", "edgecolor": "0.25", "hatch": "...."},
+    "undecided": {"facecolor": "white", "edgecolor": "0.25", "hatch": "xxxx"},
     "not judged": {"color": "0.65"},
 }
 

@@ -8,34 +8,40 @@ Semantics
     saturated (tanh within 1e-20 of 1), because finitely many digits cannot decide there. NaN and infinity are undefined.
     An equation holds only if both sides are equal at *every* point where both are defined.
 
-Points
-    Each variable has one fixed value per point, derived from its name (`value_of`): 4 points with positive reals, 4 with
-    reals of either sign, 16 with complex numbers. They do not depend on the equation, so a witness can be evaluated again.
-    An equation without variables has a single value, which is computed in 80 digits and used at every point.
+Two judges
+    `judge`, for any equation (`verify`, `audit`, completion). Its 42 points are drawn from the text of the equation, whatever
+    its variables are called: 24 near the origin, 16 with real part, imaginary part or both between 3 and 50, two beyond.
+    complex128 decides clear points. The others, and some of all equations that seem to hold, are decided by balls (complex
+    intervals), whose digits are doubled, up to 433, until the balls of the two sides are apart or agree in 60 digits.
 
-Verdicts, over at least 10 defined points
-    holds         relative gap at most 1e-9 at every one of them (1e-33 where 80 digits were used)
-    refuted       relative gap above 1e-6 at three quarters of them or more
-    conditional   anything between
-    undefined     fewer defined points
+        holds         no point where the sides differ, and balls of 433 digits agree
+        refuted       the sides differ at three quarters of the points or more; balls are apart at two of them
+        conditional   the sides differ at fewer points: true in a region, or on a branch
+        undefined     fewer than 10 points with values
+        undecided     fewer than 10 points with values that the digits or the budget can decide
 
-Values are computed in complex128 first: all points of a subtree at once, each distinct subtree once. A point is *doubtful*
-when a value computed for it is large, small, cancelled, saturated or close to a cut or branch point, or when the gap itself is
-neither clearly zero nor clearly not. Doubtful points are evaluated again in 80 digits, or omitted if the others already
-refute. An equation holds only if at least one point is confirmed in 80 digits; it is refuted only if the point with the
-largest gap and another one are. The work in 80 digits has a budget of operations, not of seconds, so that a verdict is the
-same on every machine; a point beyond the budget is undefined.
+    `certify`, for equations that are generated, which are derived or made false besides. Its 24 points are fixed, derived from
+    the name of a variable (`value_of`), so that a certificate names a witness by its number. Verdicts, over at least 10 defined
+    points: *holds* if the relative gap is at most 1e-9 everywhere (1e-33 in 80 digits); *refuted* if it is above 1e-6 at three
+    quarters of them; *conditional* for anything between; else *undefined*. A point is doubtful when a value computed for it is
+    large, small, cancelled, saturated or close to a cut or branch point, or when the gap itself is neither clearly zero nor
+    clearly not. Doubtful points are evaluated again in 80 digits, or omitted if the others already refute. One point of what
+    holds and two of what is refuted are confirmed in 80 digits.
 
-Limits: sides that differ by less than these gaps at every point count as equal, as do `cosh(1e-9*x)*cos(1e-9*x)` and 1. The 80
-digits are not intervals; three cancellations of 19 digits each use them up.
+An equation without variables has a single value, used at every point. The work in many digits has a budget of operations, not
+of seconds, so that a verdict is the same on every machine.
+
+Limits: a part of a value that is smaller than 1e-347 times what was added is taken as zero, or no function could be evaluated
+on its cut; so sides that differ by less count as equal. What differs only beyond the points does, too.
 """
 
-from dgl_treestack.truth.evaluation import POINTS as POINTS
+from dgl_treestack.truth.certificates import Verdict as Verdict
+from dgl_treestack.truth.certificates import Witness as Witness
+from dgl_treestack.truth.certificates import certify as certify
+from dgl_treestack.truth.certificates import compare as compare
+from dgl_treestack.truth.certificates import judge_at_fixed_points as judge_at_fixed_points
 from dgl_treestack.truth.evaluation import Value as Value
-from dgl_treestack.truth.evaluation import value_of as value_of
-from dgl_treestack.truth.judgement import Verdict as Verdict
-from dgl_treestack.truth.judgement import Witness as Witness
-from dgl_treestack.truth.judgement import certify as certify
-from dgl_treestack.truth.judgement import compare as compare
 from dgl_treestack.truth.judgement import judge as judge
 from dgl_treestack.truth.judgement import judge_rounded as judge_rounded
+from dgl_treestack.truth.points import POINTS as POINTS
+from dgl_treestack.truth.points import value_of as value_of

@@ -1,166 +1,162 @@
-"""The verdict on an equation: its sides are compared point by point, and doubtful points are decided in 80 digits."""
+"""The verdict on any equation: its sides are compared at points drawn for it, near and far.
 
+In complex128 first; where that cannot be trusted, and at some points in any case, by balls whose digits are doubled until they
+say whether the sides differ.
+"""
+
+import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
-from dgl_treestack.errors import ExpressionError
 from dgl_treestack.expression import Expression
-from dgl_treestack.truth.evaluation import BUDGET, DIGITS, POINTS, ExactEvaluation, Value, magnitude, value_of
+from dgl_treestack.truth.balls import PRECISIONS, UNDEFINED, UNRESOLVED, Balls, magnitude
+from dgl_treestack.truth.certificates import REFUTED_SHARE, REQUIRED_POINTS, Comparison, Verdict, Witness, evaluate_sides
+from dgl_treestack.truth.evaluation import Value
+from dgl_treestack.truth.exact import BUDGET
+from dgl_treestack.truth.points import Points, fresh
 
-REQUIRED_POINTS = 10
-REFUTED_SHARE = 0.75
-_AT_ONCE = 3  # doubtful points to decide before testing whether the remaining ones matter
-_AGREE, _AGREE_EXACT, _DIFFER = 1e-9, 1e-33, 1e-6
-_SAME = 1e-6  # gaps that differ by less are equal: their order would depend on the processor
+CLOSE, APART = 1e-9, 1e-4  # relative gaps in complex128 that say, without doubt, that the sides agree or differ
+CONFIRMED = 3  # points where sides that agree are compared in the highest precision
+ORDER = (8, 36, 4, 28, 16, 32, 24)  # points to confirm first, of different kinds
+SAME = 1e-6  # gaps that differ by less are equal: their order would depend on the processor
+AT_ONCE = 3  # doubtful points to decide before testing whether the remaining ones matter
+DIGITS_THAT_AGREE = 60
 
-
-@dataclass(frozen=True)
-class Witness:
-    """A point at which the two sides differ: `point` is its index in the fixed set, `variables` the values there."""
-
-    point: int
-    variables: dict[str, complex]
-    left: complex
-    right: complex
+OPEN, AGREE, DIFFER, NO_VALUE, TOO_FEW_DIGITS = range(5)  # states of a point
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """The result of a judgement.
+class Judgement:
+    """The states of the points of an equation.
 
-    verdict: "holds", "refuted", "conditional" or "undefined".
-    points, agreeing: defined points, and how many of them agree.
-    gap: the largest relative gap over the defined points (0.0 if there are none).
-    witness: the point with the largest gap, the first of equal ones, if the sides disagree at any point.
-    precision: "float64", or "80 digits" if at least one point was decided in 80 digits.
+    left, right: the evaluated sides. state: (P,) of every point. gap: (P,) relative, where both sides have a value.
+    precision: (P,) bits in which a point was decided, 53 for complex128.
     """
 
-    verdict: str
-    points: int
-    agreeing: int
-    gap: float
-    witness: Witness | None
-    precision: str
-
-
-class Comparison:
-    """Two sides, the relative gap between them per point, and the precision in which each point was decided.
-
-    left, right: the evaluated sides. variables: names of the variables in them. budget: operations allowed in 80 digits.
-    expected: the only verdict of interest, "holds" or "refuted"; evaluation stops when another verdict is certain.
-
-    gap: (POINTS,) NaN where a side is undefined. tolerance: (POINTS,) the largest gap at which the sides agree; it is smaller
-    where 80 digits were used.
-    """
-
-    def __init__(self, left: Value, right: Value, variables: Sequence[str], budget: int, expected: str = ""):
-        self.left, self.right, self.variables = left, right, variables
-        self.exact = ExactEvaluation(budget)
+    def __init__(self, left: Value, right: Value, variables: Sequence[str], points: Points, budget: int):
+        self.left, self.right, self.variables, self.points = left, right, variables, points
+        self.balls = Balls(budget)
         a, b = left.number, right.number
         with np.errstate(all="ignore"):
             self.gap = np.abs(a - b) / np.maximum(np.abs(a), np.abs(b))
         self.gap[a == b] = 0.0
-        self.tolerance = np.full(POINTS, _AGREE)
-        self.expected = expected
+        self.state = np.full(points.count, OPEN)
+        self.precision = np.full(points.count, 53)
+        clear = ~(left.doubt | right.doubt)
+        self.state[clear & (self.gap <= CLOSE)] = AGREE
+        self.state[clear & (self.gap >= APART)] = DIFFER
+        self.state[clear & np.isnan(self.gap)] = NO_VALUE
 
-    def recheck(self) -> None:
-        """Decide in 80 digits: doubtful points unless they cannot matter, those that differ from the rest, one if all agree."""
+    def decide(self, points: Iterable[int], precisions: Sequence[int] = PRECISIONS) -> None:
+        """Decide points by balls, in rising precision until it suffices."""
+        for point in map(int, points):
+            for bits in precisions:
+                self.precision[point] = bits
+                self.state[point] = self._compared(point, bits)
+                if self.state[point] != TOO_FEW_DIGITS:
+                    break
+
+    def _compared(self, point: int, bits: int) -> int:
+        """Return the state of a point in one precision, and set its gap."""
+        a, b = self.balls.value(self.left, point, bits), self.balls.value(self.right, point, bits)
+        if a is UNDEFINED or b is UNDEFINED:
+            self.gap[point] = np.nan
+            return NO_VALUE
+        if a is UNRESOLVED or b is UNRESOLVED:
+            return TOO_FEW_DIGITS
+        difference, scale = a - b, max(magnitude(a), magnitude(b))
+        self.gap[point] = magnitude(difference) / scale if scale else 0.0
+        if not difference.contains(0):
+            return DIFFER
+        return AGREE if difference.rad() <= scale * 10.0**-DIGITS_THAT_AGREE else TOO_FEW_DIGITS
+
+    def settle(self) -> None:
+        """Decide as many points as the verdict needs."""
         if not self.variables:  # the sides have one value for all points
-            self._decide([0])
-            self.gap[:], self.tolerance[:] = self.gap[0], self.tolerance[0]
+            self.decide([0], PRECISIONS[-1:])
+            for column in (self.state, self.gap, self.precision):
+                column[:] = column[0]
             return
-        doubt = self.left.doubt | self.right.doubt | ((self.gap > _AGREE) & (self.gap < 1e-4))
-        while doubt.any() and not self._is_settled(~doubt):
-            points = np.flatnonzero(doubt)[:_AT_ONCE]
-            self._decide(points)
-            doubt[points] = False
-        if doubt.any() and self._is_confirmed(~doubt):
-            self.gap[doubt] = np.nan  # the decided points suffice to refute
-            return
-        self._decide(np.flatnonzero(doubt))
-        apart = self.gap > self.tolerance
-        in_float64, defined = self.tolerance == _AGREE, ~np.isnan(self.gap)
-        if apart.any() and ((defined & ~apart).any() or not self._is_confirmed(defined)):
-            self._decide(np.flatnonzero(apart & in_float64))
-        elif not apart.any() and not (defined & ~in_float64).any():
-            self._decide(np.flatnonzero(defined)[-1:])  # 1.0000000001*x and x agree in nine digits
+        while (doubtful := np.flatnonzero(self.state == OPEN)).size and not self._is_refuted():
+            self.decide(doubtful[:AT_ONCE], PRECISIONS[:1])
+        if self._is_refuted():  # a chain of cancellations may cost complex128 all its digits without a doubt
+            differing = np.flatnonzero(self.state == DIFFER)
+            witnesses = sorted({int(differing[0]), int(differing[self.gap[differing].argmax()])})
+            self.decide(witnesses)
+            if (self.state[witnesses] == DIFFER).all():
+                self.state[self.state == OPEN] = NO_VALUE  # the others suffice
+                return
+            self.decide(differing)
+        self.decide(np.flatnonzero(self.state == OPEN), PRECISIONS[:1])
+        self.decide(np.flatnonzero(self.state == TOO_FEW_DIGITS), PRECISIONS[1:])
+        if (self.state == DIFFER).any():
+            self.decide(np.flatnonzero((self.precision == 53) & np.isin(self.state, (AGREE, DIFFER))))
+        else:
+            self._confirm()
 
-    def _is_confirmed(self, decided: np.ndarray) -> bool:
-        """Return whether the largest gap of the decided points, and another one, remain in 80 digits.
+    def _is_refuted(self) -> bool:
+        """Return whether the sides differ at three quarters of all points."""
+        return bool((self.state == DIFFER).sum() >= REFUTED_SHARE * len(self.state))
 
-        A chain of small cancellations can cost complex128 all its digits although no step of it is doubtful.
-        """
-        apart = np.flatnonzero(decided & (self.gap > _DIFFER))
-        points = {int(apart[self.gap[apart].argmax()]), int(apart[0])} if len(apart) else set()
-        self._decide(point for point in points if self.tolerance[point] == _AGREE)
-        return all(self.gap[point] > _DIFFER for point in points)
-
-    def _is_settled(self, decided: np.ndarray) -> bool:
-        """Return whether the decided points suffice to refute, or to know that the verdict is not the expected one."""
-        gap = self.gap[decided]
-        if (gap > _DIFFER).sum() >= REFUTED_SHARE * POINTS:
-            return True
-        if not self.expected:
-            return False
-        if np.isnan(gap).sum() > POINTS - REQUIRED_POINTS:
-            return True
-        agreeing = int((gap <= self.tolerance[decided]).sum())
-        return agreeing > (1 - REFUTED_SHARE) * POINTS if self.expected == "refuted" else bool((gap > _DIFFER).any())
-
-    def _decide(self, points: Iterable[int]) -> None:
-        """Replace the gap at some points by the gap in 80 digits."""
-        for point in points:
-            a, b = self.exact.value(self.left, int(point)), self.exact.value(self.right, int(point))
-            self.tolerance[point] = _AGREE_EXACT
-            if a is None or b is None:
-                self.gap[point] = np.nan
-            else:
-                scale = max(magnitude(a), magnitude(b))
-                self.gap[point] = magnitude(a - b) / scale if scale else 0.0
+    def _confirm(self) -> None:
+        """Compare sides that agree in the highest precision at some points; at all, if they differ at one of these."""
+        confirmed = 0
+        for point in (*ORDER, *range(self.points.count)):
+            if self.state[point] != AGREE or self.precision[point] == PRECISIONS[-1]:
+                continue
+            self.decide([point], PRECISIONS[-1:])
+            confirmed += self.state[point] == AGREE
+            if self.state[point] in (DIFFER, TOO_FEW_DIGITS) or confirmed == CONFIRMED:
+                break
+        if (self.state == DIFFER).any():
+            self.decide(np.flatnonzero((self.state == AGREE) & (self.precision < PRECISIONS[-1])), PRECISIONS[-1:])
 
     def verdict(self) -> Verdict:
-        """Return the verdict that follows from the gaps."""
-        defined, in_float64 = ~np.isnan(self.gap), self.tolerance == _AGREE
-        points, agreeing = int(defined.sum()), int((self.gap <= self.tolerance).sum())
-        differing = int((self.gap > _DIFFER).sum())
+        """Return the verdict that follows from the states."""
+        agreeing, differing, open_points = (int((self.state == state).sum()) for state in (AGREE, DIFFER, TOO_FEW_DIGITS))
+        points, is_highest = agreeing + differing, self.precision == PRECISIONS[-1]
         if points < REQUIRED_POINTS:
-            name = "undefined"
-        elif agreeing == points:
-            confirmed = defined & (self.tolerance == _AGREE_EXACT)
-            name = "holds" if confirmed.any() else "undefined"
-        else:
+            name = "undecided" if points + open_points >= REQUIRED_POINTS else "undefined"
+        elif differing:
             name = "refuted" if differing >= REFUTED_SHARE * points else "conditional"
-        witness = None
-        if agreeing < points:
-            point = int(np.flatnonzero(self.gap >= (1 - _SAME) * np.nanmax(self.gap))[0])
-            values = []
-            for side in (self.left, self.right):
-                value = self.exact.value(side, point) if self.tolerance[point] == _AGREE_EXACT else None
-                values.append(complex(side.number[point] if value is None else value))
-            witness = Witness(point, {name: value_of(name, point) for name in self.variables}, *values)
-        gap = float(self.gap[defined].max()) if points else 0.0
-        return Verdict(name, points, agreeing, gap, witness, "float64" if in_float64.all() else f"{DIGITS} digits")
+        else:
+            confirmed, unclear = (bool((is_highest & (self.state == state)).any()) for state in (AGREE, TOO_FEW_DIGITS))
+            name = "holds" if confirmed and not unclear else "undecided"
+        gap = float(np.nanmax(self.gap[np.isin(self.state, (AGREE, DIFFER))], initial=0.0))
+        bits = int(self.precision.max())
+        precision = "float64" if bits == 53 else f"{math.floor(bits * math.log10(2))} digits"
+        return Verdict(name, points, agreeing, gap, self._witness() if differing else None, precision)
+
+    def _witness(self) -> Witness:
+        """Return the point with the largest gap, the first of nearly equal ones."""
+        largest = self.gap[self.state == DIFFER].max()
+        point = int(np.flatnonzero((self.state == DIFFER) & (self.gap >= (1 - SAME) * largest))[0])
+        bits = int(self.precision[point])
+        left, right = (
+            complex(side.number[point] if bits == 53 else self.balls.value(side, point, bits))
+            for side in (self.left, self.right)
+        )
+        return Witness(point, {name: complex(self.points.of(name)[point]) for name in self.variables}, left, right)
 
 
 def judge(equation: Expression, budget: int = BUDGET) -> Verdict:
     """Judge an equation over `MATH`.
 
-    budget: operations allowed in 80 digits.
+    budget: operations allowed in 80 digits; one in 433 digits counts ten times.
 
     Raises ExpressionError when the expression is not an equation, nests equations, or has a blank.
 
     >>> judge(Expression.parse("sin(x)**2 + cos(x)**2 = 1")).verdict
     'holds'
-    >>> judge(Expression.parse("sqrt(x**2) = x")).verdict
+    >>> judge(Expression.parse("log(exp(x)) = x")).verdict
     'conditional'
     """
-    left, right = _evaluate_sides(equation)
-    variables = {text for _, kind, text in equation.leaves() if kind == "Symbol"}
-    comparison = Comparison(left, right, sorted(variables), budget)
-    comparison.recheck()
-    return comparison.verdict()
+    points = fresh(equation)
+    left, right = evaluate_sides(equation, points)
+    variables = sorted({text for _, kind, text in equation.leaves() if kind == "Symbol"})
+    judgement = Judgement(left, right, variables, points, budget)
+    judgement.settle()
+    return judgement.verdict()
 
 
 def judge_rounded(equation: Expression, decimals: int) -> Verdict:
@@ -173,7 +169,7 @@ def judge_rounded(equation: Expression, decimals: int) -> Verdict:
     >>> judge_rounded(Expression.parse("sin(0.5) = 0.48"), 2).verdict
     'holds'
     """
-    left, right = _evaluate_sides(equation)
+    left, right = evaluate_sides(equation)
     if not (left.constant and right.constant):
         return judge(equation)
     comparison = Comparison(left, right, (), BUDGET)
@@ -182,47 +178,3 @@ def judge_rounded(equation: Expression, decimals: int) -> Verdict:
     if a is not None and b is not None and abs(complex(a - b)) <= 0.5 * 10.0**-decimals * (1 + 1e-9):
         comparison.gap[:] = 0.0
     return comparison.verdict()
-
-
-def compare(left: Value, right: Value, variables: Sequence[str], budget: int = BUDGET) -> Verdict:
-    """Return the verdict on two sides that are already evaluated.
-
-    variables: the names that occur in them. budget: operations allowed in 80 digits.
-    """
-    comparison = Comparison(left, right, variables, budget)
-    comparison.recheck()
-    return comparison.verdict()
-
-
-def certify(left: Value, right: Value, variables: Sequence[str], expected: str) -> Verdict | None:
-    """Return the verdict on two evaluated sides if it is the expected one, otherwise None, as soon as that is certain.
-
-    variables: the names that occur in the sides. expected: "holds" or "refuted".
-    """
-    comparison = Comparison(left, right, variables, BUDGET, expected)
-    comparison.recheck()
-    verdict = comparison.verdict()
-    return verdict if verdict.verdict == expected else None
-
-
-def _evaluate_sides(equation: Expression) -> list[Value]:
-    """Return the values of the two sides of an equation, equal subtrees evaluated once. Raises ExpressionError."""
-    if equation.names[0] != "Equality":
-        raise ExpressionError(
-            f"Only an equation holds or does not; the root here is {equation.names[0]!r}. Put '=' between two sides."
-        )
-    if "Equality" in equation.names[1:]:
-        raise ExpressionError("An equation inside an equation has no value. Judge them one by one.")
-    if "Blank" in equation.names:
-        raise ExpressionError(f"Node {equation.names.index('Blank')} is a blank `_`, which has no value. Fill it in first.")
-    values: dict[tuple, Value] = {}
-    stack: list[Value] = []
-    for i in range(equation.size - 1, 0, -1):
-        arity = equation.arities[i]
-        children = tuple(reversed(stack[len(stack) - arity :])) if arity else ()
-        del stack[len(stack) - arity :]
-        key = (equation.names[i], equation.texts[i], *map(id, children))
-        if key not in values:
-            values[key] = Value(equation.names[i], equation.texts[i], children)
-        stack.append(values[key])
-    return stack[::-1]

@@ -9,7 +9,7 @@ from dgl_treestack.data.formats import Example
 from dgl_treestack.errors import DataError
 from dgl_treestack.expression import Equation
 from dgl_treestack.resources import find_data
-from dgl_treestack.truth import value_of
+from dgl_treestack.truth.points import fresh
 
 STEPS = [["start", "same", "sin(x) = sin(x)"], ["both", "Add", "y", 1], ["rewrite", "ring:1>", 1, 0]]
 TRUE = Example(
@@ -21,7 +21,7 @@ FALSE = Example(Equation.parse("x = x + 1"), 0, "f", certificate={"verdict": "re
 def test_a_refuted_equation_has_a_witness_that_can_be_checked():
     explanation = explain(FALSE)
     assert (explanation["verdict"], explanation["contradicted"]) == ("refuted", False)
-    x = value_of("x", explanation["witness"]["point"])
+    x = fresh(FALSE.equation).of("x")[explanation["witness"]["point"]]
     assert explanation["witness"]["variables"] == {"x": number(x)}
     assert (explanation["witness"]["left"], explanation["witness"]["right"]) == (number(x), number(x + 1))
     text = describe(explanation)

@@ -16,7 +16,7 @@ from dgl_treestack.generate.folds import canonical_key, in_partition
 from dgl_treestack.generate.grow import Grower
 from dgl_treestack.generate.nodes import to_equation
 from dgl_treestack.generate.pieces import Habits
-from dgl_treestack.truth import Verdict, judge
+from dgl_treestack.truth import Verdict, judge_at_fixed_points
 
 VARIABLES = ("x", "y", "z")  # of every blanked equation, in order of occurrence
 PARTITION = "deep"
@@ -64,7 +64,7 @@ def true_equations(rng: np.random.Generator, depth: int, attempts: int, variable
         if key in seen or not in_partition(key, PARTITION):
             continue
         seen.add(key)
-        verdict = judge(equation)
+        verdict = judge_at_fixed_points(equation)
         if verdict.verdict == "holds" and variables in (0, len(names)):
             yield TrueEquation(equation, verdict, key, start.steps[0][1])
 
@@ -82,7 +82,7 @@ def fills(equation: Equation, blank: int, candidate: Expression) -> Verdict:
     >>> fills(Equation.parse("x**2 = x*x"), 2, Expression.parse("-x")).verdict
     'holds'
     """
-    return judge(equation.replace(blank, candidate))
+    return judge_at_fixed_points(equation.replace(blank, candidate))
 
 
 def is_question(equation: Equation, blank: int) -> bool:

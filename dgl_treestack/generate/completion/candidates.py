@@ -23,7 +23,7 @@ import numpy as np
 from dgl_treestack.data.formats import Example, to_dict
 from dgl_treestack.generate.nodes import Node, to_expression
 from dgl_treestack.truth import POINTS, compare
-from dgl_treestack.truth.judgement import REFUTED_SHARE
+from dgl_treestack.truth.certificates import REFUTED_SHARE
 
 CLEARLY = 1e-6  # the relative gap above which `truth` calls values different
 

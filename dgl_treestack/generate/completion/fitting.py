@@ -16,7 +16,7 @@ from dgl_treestack.expression.operators import MATH
 from dgl_treestack.generate.completion.candidates import CLEARLY, relative_gap, verdict_on
 from dgl_treestack.generate.nodes import Node, Pool, path_to
 from dgl_treestack.truth import POINTS
-from dgl_treestack.truth.judgement import REFUTED_SHARE
+from dgl_treestack.truth.certificates import REFUTED_SHARE
 
 _NOISE = 1e-9  # two values below this may both be zero
 

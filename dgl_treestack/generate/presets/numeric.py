@@ -19,7 +19,7 @@ from dgl_treestack.generate.numeric.evaluations import BINARY, LARGEST, NEAR, Ev
 from dgl_treestack.generate.numeric.trades import balanced, trades
 from dgl_treestack.generate.pieces import UNARY
 from dgl_treestack.generate.presets._contract import Options, Parts, Preset, Product, Row, Shard, stream
-from dgl_treestack.truth import judge
+from dgl_treestack.truth import judge_at_fixed_points
 
 DECIMAL = "decimal"
 KINDS = (*UNARY, *BINARY, DECIMAL)
@@ -56,7 +56,7 @@ class Numeric(Preset):
         for index, family in enumerate(families):
             for equation, holds, certificate in family:
                 if certificate is None:
-                    verdict = judge(equation)
+                    verdict = judge_at_fixed_points(equation)
                     certificate = {"verdict": verdict.verdict, "points": verdict.points}
                 yield {
                     "key": canonical_key(equation),

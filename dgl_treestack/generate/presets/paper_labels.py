@@ -16,7 +16,7 @@ from dgl_treestack.generate.folds import canonical_key
 from dgl_treestack.generate.papers.unverified import Cell, Unverified
 from dgl_treestack.generate.presets._contract import Options, Parts, Preset, Product, Row, Shard, stream
 from dgl_treestack.generate.presets.paper import COUNTS, TRAINING_DEPTH
-from dgl_treestack.truth import judge
+from dgl_treestack.truth import judge_at_fixed_points
 
 AXIOMS = Path(dgl_treestack.__file__).parent / "resources" / "axioms_paper.txt"
 CORRECT = dict(enumerate((0.52, 0.57, 0.62, 0.61, 0.58, 0.56, 0.54, 0.52, 0.52, 0.49, 0.50, 0.50, 0.50), start=1))
@@ -65,7 +65,7 @@ class PaperLabels(Preset):
     def make(self, options: Options, shard: Shard) -> Iterator[Row]:
         quota: Quota = Counter({(depth, label): count for depth, label, count in shard.work["quota"]})
         for equation, label in Unverified(load_axioms(AXIOMS), quota, stream(options.seed, shard.name)).run():
-            verdict, key = judge(equation, _BUDGET).verdict, canonical_key(equation)
+            verdict, key = judge_at_fixed_points(equation, _BUDGET).verdict, canonical_key(equation)
             yield {"key": key, "prefix": equation.prefix(), "depth": equation.depth, "label": label, "judged": verdict}
 
     def finish(self, options: Options, parts: Parts) -> Product:

@@ -14,7 +14,7 @@ from dgl_treestack.generate.folds import canonical_key, in_partition
 from dgl_treestack.generate.presets import Options
 from dgl_treestack.generate.presets.paper import COUNTS
 from dgl_treestack.generate.production import produce
-from dgl_treestack.truth import judge, value_of
+from dgl_treestack.truth import judge_at_fixed_points, value_of
 
 FOLDS = ("train", "validation", "test")
 EQUATIONS, MORE = 900, 1200
@@ -96,7 +96,7 @@ def test_a_negative_carries_style_and_witness(paper, deep):
     styles = Counter(e.certificate["style"] for e in negatives)
     assert set(styles) == {"swap", "buried", "false rule"} and min(styles.values()) > 0.1 * len(negatives)
     for example in negatives[::10]:
-        witness, actual = example.certificate["witness"], judge(example.equation).witness
+        witness, actual = example.certificate["witness"], judge_at_fixed_points(example.equation).witness
         assert witness["point"] == actual.point
         assert complex(*witness["left"]) == pytest.approx(actual.left, rel=1e-5)
         assert complex(*witness["right"]) == pytest.approx(actual.right, rel=1e-5)

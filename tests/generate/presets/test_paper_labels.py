@@ -17,7 +17,7 @@ from dgl_treestack.generate.papers.mutation import single_mutation
 from dgl_treestack.generate.presets import Options
 from dgl_treestack.generate.presets.paper_labels import AXIOMS, CORRECT, COUNTS, target_counts
 from dgl_treestack.generate.production import produce
-from dgl_treestack.truth import judge
+from dgl_treestack.truth import judge, judge_at_fixed_points
 
 FOLDS = ("train", "validation", "test")
 OPTIONS = Options(seed=4, equations=600)
@@ -62,7 +62,7 @@ def test_folds_are_by_depth(examples):
 def test_the_judgement_beside_a_label_is_that_of_truth(examples):
     for example in examples[::7]:
         assert example.certificate["convention"] == "papers" and "verdict" not in example.certificate
-        assert example.certificate["judged"] == judge(example.equation).verdict
+        assert example.certificate["judged"] == judge_at_fixed_points(example.equation).verdict
 
 
 def test_most_labels_are_right_and_the_notes_count_the_others(manifest, examples):

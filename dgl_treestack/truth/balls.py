@@ -1,0 +1,197 @@
+"""Values of subtrees as balls (FLINT's complex intervals), at one point and in any precision: what is known for certain.
+
+A ball that contains zero, or whose real or imaginary part does, may be zero. It is taken as zero if its radius is only rounding
+noise in the given precision, because otherwise no function could be evaluated on its cut; with more digits, what is not zero
+separates from it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from flint import acb, arb, ctx
+
+from dgl_treestack.truth.evaluation import Value
+from dgl_treestack.truth.exact import children_first
+from dgl_treestack.truth.functions import (
+    BRANCHES,
+    GROWING,
+    LARGEST,
+    LOG_LARGEST,
+    QUOTIENTS,
+    RECIPROCAL_ARGUMENT,
+    RECIPROCAL_VALUE,
+    SATURATED,
+    SATURATING,
+    fraction_of,
+)
+
+PRECISIONS = (270, 540, 1440)  # bits, the last of them 433 digits
+COSTS = dict(zip(PRECISIONS, (1, 2, 10), strict=True))  # of an operation, in operations of the first precision
+NOISE = {bits: arb(2) ** -(4 * bits // 5) for bits in PRECISIONS}  # relative to its operands, the radius of a ball that is zero
+
+UNDEFINED = "undefined"
+UNRESOLVED = "unresolved"  # the digits do not suffice to say which value, or whether there is one
+Ball = Any  # acb, UNDEFINED or UNRESOLVED
+_ZERO, _ONE = acb(0), acb(1)
+
+
+@dataclass(eq=False)
+class Balls:
+    """Evaluation of single points, each distinct subtree once, within a budget of operations."""
+
+    budget: int
+    _orders: dict[Value, list[Value]] = field(default_factory=dict, init=False, repr=False)
+    _values: dict[tuple[int, int], dict[Value, Ball]] = field(default_factory=dict, init=False, repr=False)
+
+    def value(self, root: Value, point: int, bits: int) -> Ball:
+        """Return the ball of a subtree at a point; UNRESOLVED beyond the budget."""
+        if root not in self._orders:
+            self._orders[root] = children_first(root)
+        balls = self._values.setdefault((point, bits), {})
+        with ctx.workprec(bits):
+            for value in self._orders[root]:
+                if value in balls:
+                    continue
+                if self.budget <= 0:
+                    return UNRESOLVED
+                self.budget -= COSTS[bits]
+                if value.text is None:
+                    balls[value] = _apply(value.name, [balls[child] for child in value.children], bits)
+                else:
+                    balls[value] = _leaf(value, point)
+        return balls[root]
+
+
+def _leaf(value: Value, point: int) -> Ball:
+    """Return the ball of a leaf."""
+    if value.name == "Symbol":
+        number = complex(value.number[point])
+        return acb(number.real, number.imag)
+    if value.name in ("Pi", "Exp1"):
+        return acb.pi() if value.name == "Pi" else acb(arb.const_e())
+    if value.name in ("NaN", "Infinity"):
+        return UNDEFINED
+    fraction = fraction_of(value.name, value.text or "")
+    return UNDEFINED if abs(fraction) > LARGEST else acb(fraction.numerator) / fraction.denominator
+
+
+def _apply(name: str, arguments: Sequence[Ball], bits: int) -> Ball:
+    """Return the ball of an operator: UNDEFINED at poles and where it saturates or grows out of range."""
+    if UNDEFINED in arguments:
+        return UNDEFINED
+    if UNRESOLVED in arguments:
+        return UNRESOLVED
+    noise, x = NOISE[bits], arguments[0]
+    for part_of, limit in ((SATURATING, SATURATED), (GROWING, LOG_LARGEST)):
+        if name in part_of and abs(getattr(complex(x), part_of[name])) > limit:
+            return UNDEFINED
+    try:
+        number, scale = _value(name, x, arguments, noise)
+    except _Unresolved:
+        return UNRESOLVED
+    return UNDEFINED if number is None else _settled(number, noise, scale)
+
+
+class _Unresolved(Exception):
+    """A case cannot be distinguished from another one in this precision."""
+
+
+def _value(name: str, x: Any, arguments: Sequence[Any], noise: arb) -> tuple[Any, float]:
+    """Return the value of an operator, None where it is undefined, and the size of what may have cancelled in it."""
+    if name == "Add":
+        return x + arguments[1], max(magnitude(x), magnitude(arguments[1]))
+    if name == "Mul":
+        return x * arguments[1], 0.0
+    if name == "Pow":
+        return _power(x, arguments[1]), 0.0
+    if name == "log":
+        base = _at_branch_point(arguments[1], "real", noise)
+        x = _at_branch_point(x, "real", noise)
+        if x == 0 or base == 0 or base == 1:
+            return None, 0.0
+        return x.log() / base.log(), 0.0
+    if name in RECIPROCAL_ARGUMENT:
+        inverse = None if x == 0 else _settled(1 / x, noise, 0.0)
+        if inverse is None or inverse is UNDEFINED:
+            return None, 0.0
+        if inverse is UNRESOLVED:
+            raise _Unresolved
+        return _function(RECIPROCAL_ARGUMENT[name], inverse, noise), 1.0
+    if name in QUOTIENTS or name in RECIPROCAL_VALUE:
+        numerator, denominator = QUOTIENTS.get(name, ("", RECIPROCAL_VALUE.get(name, "")))
+        below = _settled(_function(denominator, x, noise), noise, max(1.0, magnitude(x)))
+        if below is UNRESOLVED:
+            raise _Unresolved
+        if below is UNDEFINED or below == 0:
+            return None, 0.0
+        return (_function(numerator, x, noise) if numerator else _ONE) / below, max(1.0, magnitude(x))
+    return _function(name, x, noise), max(1.0, magnitude(x))
+
+
+def _function(name: str, x: Any, noise: arb) -> Any:
+    """Return the value of a FLINT function, None at a pole."""
+    if name not in BRANCHES:
+        return getattr(x, name)()
+    x = _at_branch_point(x, BRANCHES[name][0], noise)
+    number = getattr(x, name)()
+    if not number.is_finite():
+        if x.is_exact():
+            return None
+        raise _Unresolved
+    return number
+
+
+def _at_branch_point(x: Any, axis: str, noise: arb) -> Any:
+    """Return the branch point, 1 or i or their negatives, if only rounding noise separates `x` from it, else `x`."""
+    rough = complex(x)
+    along = rough.real if axis == "real" else rough.imag
+    if abs(abs(along) - 1) > 1e-12:
+        return x
+    sign = 1 if along > 0 else -1
+    point = acb(sign) if axis == "real" else acb(0, sign)
+    distance = x - point
+    return point if distance.contains(0) and distance.rad() < noise else x
+
+
+def _power(base: Any, exponent: Any) -> Any:
+    """Return a power, None where it is undefined or out of range."""
+    rough = complex(exponent)
+    if base == 0:
+        return _ONE if exponent == 0 else _ZERO if rough.real > 0 else None
+    if base.contains(0):
+        raise _Unresolved
+    logarithm = base.log() * exponent
+    if not abs(complex(logarithm).real) <= LOG_LARGEST:
+        return None
+    if rough.imag == 0 and abs(rough) <= 64 and exponent == round(rough.real):
+        return base ** round(rough.real)
+    return logarithm.exp()
+
+
+def _settled(number: Any, noise: arb, scale: float) -> Ball:
+    """Return a number whose parts are zero where they are only noise; UNDEFINED if it is out of range, UNRESOLVED if the digits
+    do not say. scale: the size of what may have cancelled in it."""
+    if number is None:
+        return UNDEFINED
+    if not number.is_finite():
+        return UNRESOLVED
+    size = magnitude(number)
+    if number.contains(0):
+        if number == 0:
+            return _ZERO
+        return _ZERO if number.rad() < noise * max(scale, size) else UNRESOLVED
+    if not 1 / LARGEST <= size <= LARGEST:
+        return UNDEFINED
+    real, imag = number.real, number.imag
+    least = noise * max(size, scale)
+    if not imag.is_zero() and imag.contains(0) and imag.rad() < least:
+        number = acb(real, 0)
+    if not real.is_zero() and real.contains(0) and real.rad() < least:
+        number = acb(0, number.imag)
+    return number
+
+
+def magnitude(number: Any) -> float:
+    """Return the magnitude of the midpoint of a ball."""
+    return abs(complex(number))

@@ -1,0 +1,203 @@
+"""Verdicts on equations that are generated: at the fixed points, whose values a certificate need not repeat.
+
+Sides are compared point by point, and doubtful points are decided in 80 digits.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dgl_treestack.errors import ExpressionError
+from dgl_treestack.expression import Expression
+from dgl_treestack.truth.evaluation import Value
+from dgl_treestack.truth.exact import BUDGET, DIGITS, ExactEvaluation, magnitude
+from dgl_treestack.truth.points import FIXED, POINTS, Points, value_of
+
+REQUIRED_POINTS = 10
+REFUTED_SHARE = 0.75
+_AT_ONCE = 3  # doubtful points to decide before testing whether the remaining ones matter
+_AGREE, _AGREE_EXACT, _DIFFER = 1e-9, 1e-33, 1e-6
+_SAME = 1e-6  # gaps that differ by less are equal: their order would depend on the processor
+
+
+@dataclass(frozen=True)
+class Witness:
+    """A point at which the two sides differ: `point` is its index, `variables` the values there."""
+
+    point: int
+    variables: dict[str, complex]
+    left: complex
+    right: complex
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The result of a judgement.
+
+    verdict: "holds", "refuted", "conditional", "undefined" or, from `judge` alone, "undecided".
+    points, agreeing: defined points, and how many of them agree.
+    gap: the largest relative gap over the defined points (0.0 if there are none).
+    witness: the point with the largest gap, the first of equal ones, if the sides disagree at any point.
+    precision: "float64", or the digits in which points were decided, such as "80 digits".
+    """
+
+    verdict: str
+    points: int
+    agreeing: int
+    gap: float
+    witness: Witness | None
+    precision: str
+
+
+class Comparison:
+    """Two sides, the relative gap between them per point, and the precision in which each point was decided.
+
+    left, right: the evaluated sides. variables: names of the variables in them. budget: operations allowed in 80 digits.
+    expected: the only verdict of interest, "holds" or "refuted"; evaluation stops when another verdict is certain.
+
+    gap: (POINTS,) NaN where a side is undefined. tolerance: (POINTS,) the largest gap at which the sides agree; it is smaller
+    where 80 digits were used.
+    """
+
+    def __init__(self, left: Value, right: Value, variables: Sequence[str], budget: int, expected: str = ""):
+        self.left, self.right, self.variables = left, right, variables
+        self.exact = ExactEvaluation(budget)
+        a, b = left.number, right.number
+        with np.errstate(all="ignore"):
+            self.gap = np.abs(a - b) / np.maximum(np.abs(a), np.abs(b))
+        self.gap[a == b] = 0.0
+        self.tolerance = np.full(POINTS, _AGREE)
+        self.expected = expected
+
+    def recheck(self) -> None:
+        """Decide in 80 digits: doubtful points unless they cannot matter, those that differ from the rest, one if all agree."""
+        if not self.variables:  # the sides have one value for all points
+            self._decide([0])
+            self.gap[:], self.tolerance[:] = self.gap[0], self.tolerance[0]
+            return
+        doubt = self.left.doubt | self.right.doubt | ((self.gap > _AGREE) & (self.gap < 1e-4))
+        while doubt.any() and not self._is_settled(~doubt):
+            points = np.flatnonzero(doubt)[:_AT_ONCE]
+            self._decide(points)
+            doubt[points] = False
+        if doubt.any() and self._is_confirmed(~doubt):
+            self.gap[doubt] = np.nan  # the decided points suffice to refute
+            return
+        self._decide(np.flatnonzero(doubt))
+        apart = self.gap > self.tolerance
+        in_float64, defined = self.tolerance == _AGREE, ~np.isnan(self.gap)
+        if apart.any() and ((defined & ~apart).any() or not self._is_confirmed(defined)):
+            self._decide(np.flatnonzero(apart & in_float64))
+        elif not apart.any() and not (defined & ~in_float64).any():
+            self._decide(np.flatnonzero(defined)[-1:])  # 1.0000000001*x and x agree in nine digits
+
+    def _is_confirmed(self, decided: np.ndarray) -> bool:
+        """Return whether the largest gap of the decided points, and another one, remain in 80 digits.
+
+        A chain of small cancellations can cost complex128 all its digits although no step of it is doubtful.
+        """
+        apart = np.flatnonzero(decided & (self.gap > _DIFFER))
+        points = {int(apart[self.gap[apart].argmax()]), int(apart[0])} if len(apart) else set()
+        self._decide(point for point in points if self.tolerance[point] == _AGREE)
+        return all(self.gap[point] > _DIFFER for point in points)
+
+    def _is_settled(self, decided: np.ndarray) -> bool:
+        """Return whether the decided points suffice to refute, or to know that the verdict is not the expected one."""
+        gap = self.gap[decided]
+        if (gap > _DIFFER).sum() >= REFUTED_SHARE * POINTS:
+            return True
+        if not self.expected:
+            return False
+        if np.isnan(gap).sum() > POINTS - REQUIRED_POINTS:
+            return True
+        agreeing = int((gap <= self.tolerance[decided]).sum())
+        return agreeing > (1 - REFUTED_SHARE) * POINTS if self.expected == "refuted" else bool((gap > _DIFFER).any())
+
+    def _decide(self, points: Iterable[int]) -> None:
+        """Replace the gap at some points by the gap in 80 digits."""
+        for point in points:
+            a, b = self.exact.value(self.left, int(point)), self.exact.value(self.right, int(point))
+            self.tolerance[point] = _AGREE_EXACT
+            if a is None or b is None:
+                self.gap[point] = np.nan
+            else:
+                scale = max(magnitude(a), magnitude(b))
+                self.gap[point] = magnitude(a - b) / scale if scale else 0.0
+
+    def verdict(self) -> Verdict:
+        """Return the verdict that follows from the gaps."""
+        defined, in_float64 = ~np.isnan(self.gap), self.tolerance == _AGREE
+        points, agreeing = int(defined.sum()), int((self.gap <= self.tolerance).sum())
+        differing = int((self.gap > _DIFFER).sum())
+        if points < REQUIRED_POINTS:
+            name = "undefined"
+        elif agreeing == points:
+            confirmed = defined & (self.tolerance == _AGREE_EXACT)
+            name = "holds" if confirmed.any() else "undefined"
+        else:
+            name = "refuted" if differing >= REFUTED_SHARE * points else "conditional"
+        witness = None
+        if agreeing < points:
+            point = int(np.flatnonzero(self.gap >= (1 - _SAME) * np.nanmax(self.gap))[0])
+            values = []
+            for side in (self.left, self.right):
+                value = self.exact.value(side, point) if self.tolerance[point] == _AGREE_EXACT else None
+                values.append(complex(side.number[point] if value is None else value))
+            witness = Witness(point, {name: value_of(name, point) for name in self.variables}, *values)
+        gap = float(self.gap[defined].max()) if points else 0.0
+        return Verdict(name, points, agreeing, gap, witness, "float64" if in_float64.all() else f"{DIGITS} digits")
+
+
+def judge_at_fixed_points(equation: Expression, budget: int = BUDGET) -> Verdict:
+    """Return the verdict on an equation over `MATH`. budget: operations allowed in 80 digits.
+
+    Raises ExpressionError when the expression is not an equation, nests equations, or has a blank.
+    """
+    left, right = evaluate_sides(equation)
+    variables = {text for _, kind, text in equation.leaves() if kind == "Symbol"}
+    return compare(left, right, sorted(variables), budget)
+
+
+def compare(left: Value, right: Value, variables: Sequence[str], budget: int = BUDGET) -> Verdict:
+    """Return the verdict on two sides that are already evaluated.
+
+    variables: the names that occur in them. budget: operations allowed in 80 digits.
+    """
+    comparison = Comparison(left, right, variables, budget)
+    comparison.recheck()
+    return comparison.verdict()
+
+
+def certify(left: Value, right: Value, variables: Sequence[str], expected: str) -> Verdict | None:
+    """Return the verdict on two evaluated sides if it is the expected one, otherwise None, as soon as that is certain.
+
+    variables: the names that occur in the sides. expected: "holds" or "refuted".
+    """
+    comparison = Comparison(left, right, variables, BUDGET, expected)
+    comparison.recheck()
+    verdict = comparison.verdict()
+    return verdict if verdict.verdict == expected else None
+
+
+def evaluate_sides(equation: Expression, points: Points = FIXED) -> list[Value]:
+    """Return the values of the two sides of an equation, equal subtrees evaluated once. Raises ExpressionError."""
+    if equation.names[0] != "Equality":
+        raise ExpressionError(
+            f"Only an equation holds or does not; the root here is {equation.names[0]!r}. Put '=' between two sides."
+        )
+    if "Equality" in equation.names[1:]:
+        raise ExpressionError("An equation inside an equation has no value. Judge them one by one.")
+    if "Blank" in equation.names:
+        raise ExpressionError(f"Node {equation.names.index('Blank')} is a blank `_`, which has no value. Fill it in first.")
+    values: dict[tuple, Value] = {}
+    stack: list[Value] = []
+    for i in range(equation.size - 1, 0, -1):
+        arity = equation.arities[i]
+        children = tuple(reversed(stack[len(stack) - arity :])) if arity else ()
+        del stack[len(stack) - arity :]
+        key = (equation.names[i], equation.texts[i], *map(id, children))
+        if key not in values:
+            values[key] = Value(equation.names[i], equation.texts[i], children, points)
+        stack.append(values[key])
+    return stack[::-1]
