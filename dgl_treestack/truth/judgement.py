@@ -17,6 +17,7 @@ from dgl_treestack.truth.exact import BUDGET
 from dgl_treestack.truth.points import Points, fresh
 
 CLOSE, APART = 1e-9, 1e-4  # relative gaps in complex128 that say, without doubt, that the sides agree or differ
+MORE_SETS = 4  # of points, for an equation that has values at a few points only
 CONFIRMED = 3  # points where sides that agree are compared in the highest precision
 ORDER = (8, 36, 4, 28, 16, 32, 24)  # points to confirm first, of different kinds
 SAME = 1e-6  # gaps that differ by less are equal: their order would depend on the processor
@@ -151,12 +152,16 @@ def judge(equation: Expression, budget: int = BUDGET) -> Verdict:
     >>> judge(Expression.parse("log(exp(x)) = x")).verdict
     'conditional'
     """
-    points = fresh(equation)
-    left, right = evaluate_sides(equation, points)
     variables = sorted({text for _, kind, text in equation.leaves() if kind == "Symbol"})
-    judgement = Judgement(left, right, variables, points, budget)
-    judgement.settle()
-    return judgement.verdict()
+    for sets in (1, MORE_SETS):
+        points = fresh(equation, sets)
+        left, right = evaluate_sides(equation, points)
+        judgement = Judgement(left, right, variables, points, budget)
+        judgement.settle()
+        verdict = judgement.verdict()
+        if verdict.verdict != "undefined" or not (verdict.points and variables):
+            break
+    return verdict
 
 
 def judge_rounded(equation: Expression, decimals: int) -> Verdict:

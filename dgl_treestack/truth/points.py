@@ -35,11 +35,11 @@ def value_of(variable: str, point: int) -> complex:
 FIXED = Points(POINTS, lambda variable: np.array([value_of(variable, point) for point in range(POINTS)]))
 
 
-def fresh(equation: Expression) -> Points:
+def fresh(equation: Expression, sets: int = 1) -> Points:
     """Return points that are drawn for one equation, from its text; other names of its variables do not change them.
 
-    The first 24 are near the origin, as the fixed ones. Then four each are real and far, have a far real part, a far imaginary
-    part, or both (`FAR`), and two are very far.
+    sets: how many times `FRESH_POINTS`. Of these the first 24 are near the origin, as the fixed ones; then four each are real
+    and far, have a far real part, a far imaginary part, or both (`FAR`), and two are very far.
     """
     number_of_name: dict[str, int] = {}
     text = []
@@ -48,14 +48,16 @@ def fresh(equation: Expression) -> Points:
             leaf = str(number_of_name.setdefault(leaf, len(number_of_name)))
         text.append(f"{name} {leaf}" if leaf is not None else name)
     key = hashlib.sha256("\n".join(text).encode()).hexdigest()
-    return Points(FRESH_POINTS, lambda variable: np.array(_fresh_values(f"{key}:{number_of_name[variable]}")))
+    count = sets * FRESH_POINTS
+    return Points(count, lambda variable: np.array(_fresh_values(f"{key}:{number_of_name[variable]}", count)))
 
 
-def _fresh_values(key: str) -> list[complex]:
+def _fresh_values(key: str, count: int) -> list[complex]:
     """Return the values of a variable at fresh points."""
     values = []
-    for point in range(FRESH_POINTS):
-        first, second, third, fourth = _uniform(f"{key}:{point}")
+    for number in range(count):
+        point = number % FRESH_POINTS
+        first, second, third, fourth = _uniform(f"{key}:{number}")
         if point < POINTS:
             values.append(_near(first, second, point))
             continue
