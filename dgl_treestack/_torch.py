@@ -4,6 +4,7 @@ fused Adam kernel        the same update in separate operations, slower
 C++ compiler finder      no native code: `missing()` says why, training uses the eager steps
 tracer, fake tensors     likewise
 Inductor's packager      likewise
+Inductor's headers       precompiled ones are in the shared temporary folder, where others could put their own
 Inductor's C++ code      kernels call library functions for exp, sigmoid and tanh, slower
 C++ package loader       (in csrc/sweep.cpp) the native library does not compile; the error names the engine to use
 """
@@ -98,14 +99,20 @@ def package(program: torch.export.ExportedProgram, file: Path, options: Mapping[
     """Compile an exported program to native code in a file. Intermediate files stay in its folder.
 
     Inductor's own folder serves all processes of a user, and it reads what it wrote there after it has released its lock: two
-    processes that build the same kernel would meet half-written files. The checks of the processor's vector instructions take
-    seconds and are locked; they stay in Inductor's folder.
+    processes that build the same kernel would meet half-written files. The checks of the processor's vector instructions and
+    the precompiled headers take seconds and are locked; they stay in Inductor's folder, TORCHINDUCTOR_CACHE_DIR.
     """
     with suppress(ImportError, AttributeError):
         from torch._inductor.cpu_vec_isa import pick_vec_isa
 
         pick_vec_isa()
     with ExitStack() as patches, warnings.catch_warnings():
+        if inductor := os.environ.get("TORCHINDUCTOR_CACHE_DIR"):
+            # the default is in the temporary folder, under a name that others can guess
+            headers = os.path.join(inductor, "precompiled_headers")
+            for name, path in (("_HEADER_DIR", headers), ("_HEADER_LOCK_DIR", os.path.join(headers, "locks"))):
+                if hasattr(torch._inductor.codecache, name):
+                    patches.enter_context(mock.patch.object(torch._inductor.codecache, name, path))
         warnings.simplefilter("ignore")
         patches.enter_context(mock.patch.dict(os.environ, TORCHINDUCTOR_CACHE_DIR=str(file.parent)))
         for patch in _inline_functions():

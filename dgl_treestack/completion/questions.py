@@ -54,7 +54,10 @@ def read(blanks: Path, candidates: Path | None = None) -> list[tuple[Candidates,
     for index, example in enumerate(formats.read(blanks)):
         if example.blank is None:
             raise DataError("It has no blank. Give a file of equations with blanks.", example.source or blanks)
-        path = candidates or blanks.parent / str((example.certificate or {}).get("candidates", DEFAULT_CANDIDATES))
+        name = str((example.certificate or {}).get("candidates", DEFAULT_CANDIDATES))
+        if Path(name).name != name:
+            raise DataError(f"Its candidates, {name!r}, are not a file beside it. Name their file with --candidates.", blanks)
+        path = candidates or blanks.parent / name
         if not candidates and not path.is_file():
             raise DataError(f"Its candidates, {path.name}, are not beside it. Name their file with --candidates.", blanks)
         examples_by_path.setdefault(path, []).append((index, example))

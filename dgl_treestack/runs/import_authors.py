@@ -6,8 +6,8 @@ This is the only module that calls `torch.load`, always with `weights_only=True`
 """
 
 import hashlib
-import pickle
 import warnings
+import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +22,7 @@ from dgl_treestack.expression.operators import MATH
 from dgl_treestack.runs.configuration import ModelConfig, RunConfig
 from dgl_treestack.runs.run import Run, build_model, describe_environment, load_into, write_weights
 
+MAX_EXPANSION, HARMLESS = 10, 100_000_000  # of an archive: largest ratio of its contents to its size, beyond so many bytes
 LEAF_AND_HEADS = {
     "bias": "heads.verification.bias",
     "Symbol.weight": "cell.leaves.table",
@@ -156,12 +157,15 @@ def import_checkpoint(checkpoint: Path, folder: Path, preset: str = "scripts", s
 def read_checkpoint(path: Path) -> dict[str, Tensor]:
     """Return the tensors of a legacy checkpoint by name, without running code in it. Raises CheckpointError."""
     try:
+        _check_size(path)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about pickle protocols; a file that cannot be read safely raises below
             loaded = torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError:
         raise CheckpointError(f"{path} does not exist.") from None
-    except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, KeyError, OSError) as error:
+    except CheckpointError:
+        raise
+    except Exception as error:  # a damaged pickle may raise anything
         # torch's own message recommends loading without the safeguard, so it is not repeated
         raise CheckpointError(
             f"{path} is refused: it is not a plain file of weights ({type(error).__name__}), and nothing in it was run. "
@@ -169,7 +173,19 @@ def read_checkpoint(path: Path) -> dict[str, Tensor]:
         ) from None
     if not isinstance(loaded, Mapping) or not all(isinstance(value, Tensor) for value in loaded.values()):
         raise CheckpointError(f"{path} holds no weights by name. Give the `-model-` file, not the `-optim-` one.")
+    for name, value in loaded.items():
+        if not value.is_floating_point() or not value.isfinite().all():
+            raise CheckpointError(f"{path}: the tensor {name!r} has numbers of type {value.dtype}, or not all are finite.")
     return dict(loaded)
+
+
+def _check_size(path: Path) -> None:
+    """Raise CheckpointError for an archive that expands to far more than its size."""
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            size = sum(entry.file_size for entry in archive.infolist())
+        if size > HARMLESS and size > MAX_EXPANSION * path.stat().st_size:
+            raise CheckpointError(f"{path} is refused: it expands to {size} bytes, {MAX_EXPANSION} times its size or more.")
 
 
 def translate(released: Mapping[str, Tensor], family: Family) -> dict[str, Tensor]:

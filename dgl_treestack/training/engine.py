@@ -37,7 +37,7 @@ def choose_engine(
     if reason := unavailable():
         if config.compile == "on":
             raise ConfigurationError(
-                f"compile = 'on' needs a C++ compiler and Python.h: {reason}. Install g++ and Python's headers, or set 'off'."
+                f"compile = 'on' needs g++, Python's headers and a folder: {reason}. Provide what is missing, or set 'off'."
             )
         logger.info("no native code: %s; the run uses the engine %s", reason, config.engine)
         return config.engine

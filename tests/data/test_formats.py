@@ -195,6 +195,17 @@ def test_a_decompression_bomb_is_not_read_to_its_end(tmp_path, monkeypatch, name
     assert caught.value.path == tmp_path / name
 
 
+@pytest.mark.parametrize("content", [b"0", b"\n", b'{"text": "x = x"}\n'])
+def test_a_small_file_that_expands_to_ten_gigabytes_is_refused_at_once(tmp_path, content):
+    member = gzip.compress(content * (10_000_000 // len(content)))
+    (tmp_path / "a.jsonl.gz").write_bytes(member * 1000)
+    started = time.process_time()
+    with pytest.raises(DataError, match="expands to more than 200 times its size"):
+        for _ in formats.read_lines(tmp_path / "a.jsonl.gz"):
+            pass
+    assert time.process_time() - started < 30
+
+
 def test_the_cap_on_a_whole_file_holds_for_plain_files_too(tmp_path, monkeypatch):
     formats.write(tmp_path / "a.json", [Example(Equation.parse("x = y"), 1)])
     size = (tmp_path / "a.json").stat().st_size

@@ -1,7 +1,9 @@
 """The same numbers from native code: one cell here, for time; `python -m benchmarks.compiled` goes through all."""
 
+import hashlib
 import json
 import os
+import stat
 import subprocess
 import sys
 
@@ -19,6 +21,7 @@ from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.model.model import Model
 from dgl_treestack.propagate import propagate
+from dgl_treestack.propagate.compiled import cache as disk
 from dgl_treestack.propagate.compiled import kernels, library
 from dgl_treestack.propagate.compiled.rows import RowByRow
 from dgl_treestack.propagate.compiled.traced import Form, TracedStep
@@ -70,17 +73,99 @@ def test_a_kernel_is_built_and_traced_once(name, notes, others, cache, monkeypat
             propagate(batch, make("tree_smu", stack_size=3, **changed), engine="levels/compiled")
 
 
+def cut(content):
+    return content[: len(content) // 2]
+
+
 @needs_compiler
-@pytest.mark.parametrize("text", ["", "{", "null", "[]", '["gone.pt2", [0]]'])
-def test_a_damaged_cache_entry_is_replaced(text, cache):
+@pytest.mark.parametrize(
+    ("suffix", "damage"), [("json", cut), ("json", lambda _: b'["gone.pt2", [0]]'), ("pt2", cut), ("pt2", None)]
+)
+def test_a_damaged_file_of_the_cache_is_replaced(suffix, damage, cache):
     batch, cell = graph.from_expressions([Expression.parse(BINARY[2])], VOCABULARY), make("tree_smu", stack_size=3)
     with torch.no_grad():
         first = propagate(batch, cell, engine="levels/compiled").clone()
-        notes = {note: note.read_text() for note in cache.glob("*.json")}
-        for note in notes:
-            note.write_text(text)
+        paths = [*cache.glob(f"*.{suffix}")]
+        assert paths
+        for path in paths:
+            content = path.read_bytes()
+            path.unlink()  # kernels that are loaded stay as they are
+            if damage:
+                path.write_bytes(damage(content))
         assert torch.equal(propagate(batch, make("tree_smu", stack_size=3), engine="levels/compiled"), first)
-    assert any(note.read_text() == content for note, content in notes.items())
+    assert any(disk.is_intact(path) for path in cache.glob(f"*.{suffix}"))
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    monkeypatch.setenv("TREESTACK_CACHE_DIR", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def test_the_folder_of_the_cache_is_private(place):
+    assert disk.folder() == place and stat.S_IMODE(place.stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize("mode", [0o720, 0o702, 0o777])
+def test_a_folder_that_others_can_write_to_is_refused(place, mode):
+    """A file that somebody else has put there is not run."""
+    place.mkdir()
+    planted = place / f"{disk.digest('x')}-{hashlib.sha256(b'planted').hexdigest()[: disk.DIGITS]}.so"
+    planted.write_bytes(b"planted")
+    assert disk.cached(disk.digest("x"), ".so", None) == planted
+    place.chmod(mode)
+    with pytest.raises(ConfigurationError, match="can be written by others, who could run code as you"):
+        disk.cached(disk.digest("x"), ".so", None)
+
+
+def test_a_folder_of_others_or_below_one_of_theirs_is_refused(place, monkeypatch):
+    place.mkdir(mode=0o700)
+    place.parent.chmod(0o777)
+    with pytest.raises(ConfigurationError, match="Others can replace the folder"):
+        disk.folder()
+    place.parent.chmod(0o1777)  # as /tmp: others cannot rename what is not theirs
+    assert disk.folder() == place
+    monkeypatch.setattr(os, "geteuid", lambda: place.stat().st_uid + 1)
+    with pytest.raises(ConfigurationError, match="belongs to another user"):
+        disk.folder()
+
+
+@needs_compiler
+@pytest.mark.parametrize("form", ["a file", "a folder of others"])
+def test_a_run_goes_on_without_a_cache(form, place, tmp_path, caplog, monkeypatch):
+    caplog.set_level("INFO", "dgl_treestack")
+    if form == "a file":
+        place.write_text("")
+    else:
+        place.mkdir()
+        place.chmod(0o777)
+    monkeypatch.setattr(engine, "LONG", 0)
+    library.unavailable.cache_clear()
+    try:
+        config = small_config(tmp_path, compile="on", schedule={"epochs": 1})
+        with pytest.raises(ConfigurationError, match="The folder of native code"):
+            start(config, 0, tmp_path / "on", quiet=True)
+        run = start(small_config(tmp_path, compile="auto", schedule={"epochs": 1}), 0, tmp_path / "auto", quiet=True)
+    finally:
+        library.unavailable.cache_clear()
+    assert run.environment["kernels"] == "none" and "The folder of native code" in caplog.text
+
+
+@pytest.mark.slow
+@needs_compiler
+def test_nothing_is_left_in_the_temporary_folder(tmp_path, cache):
+    program = (
+        "from every_cell import VOCABULARY, make; from dgl_treestack.data import graph\n"
+        "from dgl_treestack.expression import Expression; from dgl_treestack.propagate import propagate\n"
+        f"batch = graph.from_expressions([Expression.parse('{BINARY[2]}')], VOCABULARY)\n"
+        "propagate(batch, make('tree_smu', stack_size=3), engine='levels/compiled').sum().backward()"
+    )
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    settings = {**os.environ, "TMPDIR": str(folder), "PYTHONPATH": os.pathsep.join(sys.path)}
+    settings.pop("TORCHINDUCTOR_CACHE_DIR", None)
+    subprocess.run([sys.executable, "-c", program], env=settings, check=True)
+    assert not [*folder.iterdir()]
 
 
 def test_equal_kernels_have_equal_cache_keys():
@@ -197,7 +282,7 @@ def test_the_engine_of_a_run_is_chosen_once(tmp_path, monkeypatch):
         choose(compile="on")
     monkeypatch.setattr(engine, "unavailable", lambda: "there is no C++ compiler")
     assert choose(schedule={"epochs": 500}) == "levels"
-    with pytest.raises(ConfigurationError, match="needs a C\\+\\+ compiler"):
+    with pytest.raises(ConfigurationError, match="Provide what is missing"):
         choose(compile="on")
 
 

@@ -2,6 +2,7 @@ import json
 import math
 import os
 import pickle
+import zipfile
 
 import pytest
 import torch
@@ -11,7 +12,7 @@ from dgl_treestack.data.formats import Example
 from dgl_treestack.errors import CheckpointError, ConfigurationError
 from dgl_treestack.expression import Equation
 from dgl_treestack.expression.operators import MATH
-from dgl_treestack.runs.import_authors import FAMILIES, import_checkpoint
+from dgl_treestack.runs.import_authors import FAMILIES, import_checkpoint, read_checkpoint
 from dgl_treestack.runs.run import Run
 
 HIDDEN = 3
@@ -130,3 +131,25 @@ def test_other_files_are_refused(tmp_path):
         import_checkpoint(path, tmp_path / "run")
     with pytest.raises(CheckpointError, match="does not exist"):
         import_checkpoint(tmp_path / "absent", tmp_path / "run")
+
+
+def test_damaged_archives_and_odd_numbers_are_one_error(tmp_path):
+    path = tmp_path / "weights"
+    for legacy in (True, False):
+        torch.save({"a": torch.arange(200.0), "b": torch.ones(3, 3)}, path, _use_new_zipfile_serialization=not legacy)
+        content = path.read_bytes()
+        for cut in range(0, len(content), max(1, len(content) // 60)):
+            path.write_bytes(content[:cut])
+            with pytest.raises(CheckpointError, match="refused"):
+                read_checkpoint(path)
+    for tensor in (torch.ones(2, dtype=torch.complex64), torch.ones(2, dtype=torch.int64), torch.tensor([1.0, float("nan")])):
+        torch.save({"a": tensor}, path)
+        with pytest.raises(CheckpointError, match="numbers of type"):
+            read_checkpoint(path)
+
+
+def test_an_archive_that_expands_is_refused(tmp_path):
+    with zipfile.ZipFile(tmp_path / "bomb", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("archive/data.pkl", b"0" * 200_000_000)
+    with pytest.raises(CheckpointError, match="expands to 200000000 bytes"):
+        read_checkpoint(tmp_path / "bomb")

@@ -23,6 +23,7 @@ from dgl_treestack.resources import find_data
 
 SUFFIXES = tuple(f"{suffix}{packed}" for packed in ("", ".gz") for suffix in (".jsonl", ".json", ".tsv", ".txt"))
 MAX_LINE = 20_000_000  # bytes
+MAX_EXPANSION, HARMLESS = 200, 10_000_000  # largest ratio of bytes decompressed to compressed, after so many bytes
 MAX_INFIX_DEPTH = 60  # deeper trees are written in prefix form
 
 _VERDICT_OF_LABEL = {1: "holds", 0: "refuted"}
@@ -118,10 +119,16 @@ def _read_json_lines(path: Path, signature: Signature, *, unique_ids: bool) -> I
 
 def read_lines(path: Path) -> Iterator[str]:
     """The lines of a file, one at a time, decompressed by suffix; a byte order mark is dropped. Raises DataError."""
-    number = 0  # of complete lines
+    number = size = 0  # of complete lines, and their bytes
     try:
-        with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as file:
+        with open(path, "rb") as stored, gzip.open(stored) if path.suffix == ".gz" else stored as file:
             while line := file.readline(MAX_LINE):
+                size += len(line)
+                if size > HARMLESS and size > MAX_EXPANSION * stored.tell():
+                    message = f"It expands to more than {MAX_EXPANSION} times its size, as no trees do."
+                    raise DataError(
+                        f"{message} If you trust it, decompress it, and give the file without .gz.", path, number + 1
+                    )
                 if len(line) == MAX_LINE:
                     message = f"The line is longer than {MAX_LINE} bytes. One line holds one tree, or one word."
                     raise DataError(message, path, number + 1)

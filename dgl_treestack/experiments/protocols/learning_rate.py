@@ -8,7 +8,15 @@ from dgl_treestack.experiments._protocol import Column, Protocol, Row, best_epoc
 RATES = (3e-4, 1e-3, 3e-3)
 FURTHER: Mapping[str, Sequence[float]] = {  # rates beyond an end of the list, while that end is the best
     **dict.fromkeys(
-        ("LSTM", "Tree-RNN", "Tree-RNN+stack", "Tree-RNN+stack+no-op", "MI-Tree-LSTM", "MI-Tree-LSTM+stack"),
+        (
+            "LSTM",
+            "Tree-RNN",
+            "Tree-RNN+stack",
+            "Tree-RNN+stack+no-op",
+            "MI-Tree-LSTM",
+            "MI-Tree-LSTM+stack",
+            "MI-Tree-LSTM+stack, first order",
+        ),
         (1e-2,),
     ),
     **dict.fromkeys(
@@ -22,7 +30,7 @@ FURTHER: Mapping[str, Sequence[float]] = {  # rates beyond an end of the list, w
         ),
         (1e-2, 3e-2),
     ),
-    "2nd order Tree-RNN": (3e-5, 1e-4),
+    "2nd order Tree-RNN": (1e-5, 3e-5, 1e-4),
 }
 WITHOUT = "Tree-Slots"  # has settings of its own, see docs/beyond.md
 

@@ -16,10 +16,10 @@ from torch import Tensor, nn
 from torch.export import Dim
 
 import dgl_treestack
-from dgl_treestack import _torch, atomic
+from dgl_treestack import _torch
 from dgl_treestack.cells import Cell
-from dgl_treestack.errors import OutputError
-from dgl_treestack.propagate.compiled.library import build_once, cache_folder, digest, native, platform_key
+from dgl_treestack.propagate.compiled.cache import cached, digest, is_intact, private_folders
+from dgl_treestack.propagate.compiled.library import native, platform_key
 from dgl_treestack.propagate.compiled.rows import RowByRow
 from dgl_treestack.propagate.compiled.traced import TracedStep
 
@@ -38,21 +38,26 @@ def eager(step: TracedStep, backward: bool) -> Any:
 
 def compiled(step: TracedStep, backward: bool) -> Any:
     """A step, or its gradient, as a `Graph` of native code for any number of rows and nodes: cached, or traced and compiled."""
-    key = _cache_key(step, backward)
-    entry = cache_folder() / f"{key}.json" if key else None
-    with suppress(OSError, ValueError, TypeError, AttributeError):  # no entry, or a damaged one
-        if entry is not None:
-            file, used = json.loads(entry.read_text())
-            if entry.with_name(file).exists():
-                return native().Graph(str(entry.with_name(file)), used)
-    native()
-    examples, rows_per_node = step.examples(backward=backward)
-    graph, used = _trace(step.backward if backward else step.forward, examples, rows_per_node)
-    path = _compile(graph, [examples[i] for i in used], [rows_per_node[i] for i in used])
-    if entry is not None:
-        with suppress(OutputError):  # the cache is read-only
-            atomic.write_text(entry, json.dumps([path.name, used]))
-    return native().Graph(str(path), used)
+    library, key = native(), _cache_key(step, backward)
+    with private_folders():
+        if key is None:
+            path, used = _compile(step, backward)
+        else:
+            note = cached(key, ".json", lambda folder: _write_note(folder, *_compile(step, backward)))
+            name, used = json.loads(note.read_text())
+            path = note.with_name(name)
+            if not is_intact(path):
+                with suppress(OSError):
+                    note.unlink()
+                path, used = _compile(step, backward)
+        return library.Graph(str(path), used)
+
+
+def _write_note(folder: Path, path: Path, used: Sequence[int]) -> Path:
+    """Write the note of a step, the name of its kernel and the indices of the inputs that it uses, into a folder."""
+    note = folder / "note.json"
+    note.write_text(json.dumps([path.name, used]))
+    return note
 
 
 def _cache_key(step: TracedStep, backward: bool) -> str | None:
@@ -101,8 +106,11 @@ def _trace(function: Any, examples: list[Tensor], rows_per_node: list[int]) -> t
     return graph, used
 
 
-def _compile(graph: torch.fx.GraphModule, examples: list[Tensor], rows_per_node: Sequence[int]) -> Path:
-    """The file with the native code of a graph."""
+def _compile(step: TracedStep, backward: bool) -> tuple[Path, list[int]]:
+    """Return the file with the native code of a step, or of its gradient, and the indices of the inputs that it uses."""
+    examples, rows_per_node = step.examples(backward=backward)
+    graph, used = _trace(step.backward if backward else step.forward, examples, rows_per_node)
+    examples, rows_per_node = [examples[i] for i in used], [rows_per_node[i] for i in used]
     nodes, rows = Dim("nodes", min=1), Dim("rows", min=1)
     dynamic = [{0: count * nodes if count > 1 else nodes if count else rows} for count in rows_per_node]
     with warnings.catch_warnings():
@@ -112,11 +120,9 @@ def _compile(graph: torch.fx.GraphModule, examples: list[Tensor], rows_per_node:
     constants = [repr((name, value.tolist())) for name, value in program.constants.items() if isinstance(value, Tensor)]
     inline = [write("x") for write in _torch.INLINE.values()]
     key = digest(program.graph_module.code, layouts, platform_key(), OPTIONS, inline, *constants)
-    path = cache_folder() / f"{key}.pt2"
 
     def build(folder: Path) -> Path:
         logger.info("compiling a kernel")
         return _torch.package(program, folder / "kernel.pt2", OPTIONS)
 
-    build_once(path, build)
-    return path
+    return cached(key, ".pt2", build), used

@@ -1,16 +1,11 @@
-"""csrc/sweep.cpp as a Python module, with the custom operator `treestack::linear`, and the cache of native code."""
+"""csrc/sweep.cpp as a Python module, with the custom operator `treestack::linear`."""
 
-import fcntl
-import hashlib
 import importlib.util
 import logging
-import os
 import platform
 import subprocess
 import sys
 import sysconfig
-import tempfile
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,6 +15,7 @@ from torch import Tensor
 
 from dgl_treestack import _torch
 from dgl_treestack.errors import ConfigurationError
+from dgl_treestack.propagate.compiled.cache import cached, digest, private_folders
 
 logger = logging.getLogger(__name__)
 
@@ -30,8 +26,13 @@ FLAGS = ("-O3", "-std=c++20", "-fPIC", "-shared", "-fvisibility=hidden")
 
 @cache
 def unavailable() -> str:
-    """Why native code cannot be compiled here; empty if it can."""
-    if reason := _torch.missing():
+    """Why native code cannot be used here; empty if it can."""
+    try:
+        with private_folders():  # torch makes a folder when its compiler is imported
+            reason = _torch.missing()
+    except ConfigurationError as error:
+        return str(error).rstrip(".")
+    if reason:
         return reason
     return "" if (PYTHON / "Python.h").exists() else "there is no Python.h"
 
@@ -42,34 +43,10 @@ def platform_key() -> list[object]:
     return [torch.__version__, sys.implementation.cache_tag, platform.machine(), sys.platform, capability]
 
 
-def digest(*parts: object) -> str:
-    """A cache key: a hash of the parts' representations."""
-    return hashlib.sha256(repr([*parts]).encode()).hexdigest()[:40]
-
-
-def cache_folder() -> Path:
-    """The folder of native code: TREESTACK_CACHE_DIR, or a folder in the user's cache."""
-    if folder := os.environ.get("TREESTACK_CACHE_DIR"):
-        return Path(folder)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dgl_treestack"
-
-
-def build_once(path: Path, build: Callable[[Path], Path]) -> None:
-    """Build a file unless it exists. build: writes the file into a folder. Concurrent processes wait for the first one."""
-    if path.exists():
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path.with_suffix(".lock"), "w") as lock, tempfile.TemporaryDirectory(dir=path.parent) as folder:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not path.exists():
-            os.replace(build(Path(folder)), path)
-
-
 @cache
 def native() -> Any:
     """The native module, compiled if it is not cached. Raises ConfigurationError if it cannot be compiled."""
-    path = cache_folder() / f"native-{digest(*(source.read_text() for source in SOURCES), platform_key(), FLAGS)}.so"
-    build_once(path, _build)
+    path = cached(digest(*(source.read_text() for source in SOURCES), platform_key(), FLAGS), ".so", _build)
     spec = importlib.util.spec_from_file_location("treestack_native", path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)

@@ -1,0 +1,128 @@
+"""The cache of native code on disk: a folder to which its owner alone can write, with files that are as they were built.
+
+The name of a file has the key of what it was built from, and the SHA-256 of its content: a damaged file is not loaded but built
+again. Whoever can write to the folder can run code as its owner; so it is refused when others can.
+"""
+
+import atexit
+import fcntl
+import hashlib
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from unittest import mock
+
+from dgl_treestack.errors import ConfigurationError
+
+REMEDY = "Set TREESTACK_CACHE_DIR to a folder of your own, or train without native code: --compile off."
+DIGITS = 40  # of a key, and of the digest of a content
+
+
+def digest(*parts: object) -> str:
+    """Return a cache key: a hash of the parts' representations."""
+    return hashlib.sha256(repr([*parts]).encode()).hexdigest()[:DIGITS]
+
+
+def folder() -> Path:
+    """Return the folder of the cache: TREESTACK_CACHE_DIR, or a folder in the user's cache. It is made if there is none.
+
+    Raises ConfigurationError when it cannot be made, or when others own it or can write to it.
+    """
+    path = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dgl_treestack"
+    path = Path(os.environ.get("TREESTACK_CACHE_DIR") or path).absolute()
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _check_private(path)
+    except OSError as error:
+        raise ConfigurationError(f"The folder of native code, {path}, cannot be used: {error.strerror}. {REMEDY}") from None
+    return path
+
+
+def _check_private(path: Path) -> None:
+    """Raise ConfigurationError when others own a folder, can write to it, or could put another one in its place."""
+    info = path.stat()
+    if info.st_uid != os.geteuid() or info.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        whose = "belongs to another user" if info.st_uid != os.geteuid() else "can be written by others"
+        raise ConfigurationError(f"The folder of native code, {path}, {whose}, who could run code as you. {REMEDY}")
+    for parent in path.resolve().parents:
+        mode = parent.stat().st_mode
+        if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+            raise ConfigurationError(
+                f"Others can replace the folder of native code, {path}, because they can write to {parent}, and so run code as "
+                f"you. {REMEDY}"
+            )
+
+
+def is_intact(path: Path) -> bool:
+    """Return whether a file of the cache has the content that it was built with."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()[:DIGITS] == path.stem.rpartition("-")[2]
+    except OSError:
+        return False
+
+
+def cached(key: str, suffix: str, build: Callable[[Path], Path]) -> Path:
+    """Return the file of a key, which is built unless it is there. Concurrent processes wait for the first one.
+
+    build: writes the file into a folder. Raises ConfigurationError when the cache cannot be used.
+    """
+    if found := _find(key, suffix):
+        return found
+    place = folder()
+    try:
+        with open(place / f"{key}.lock", "w") as lock, tempfile.TemporaryDirectory(dir=place) as temporary:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if found := _find(key, suffix):
+                return found
+            built = build(Path(temporary))
+            with built.open("rb") as file:
+                path = place / f"{key}-{hashlib.file_digest(file, 'sha256').hexdigest()[:DIGITS]}{suffix}"
+            os.replace(built, path)
+            return path
+    except OSError as error:
+        raise ConfigurationError(f"The folder of native code, {place}, cannot be used: {error.strerror}. {REMEDY}") from None
+
+
+def _find(key: str, suffix: str) -> Path | None:
+    """Return the intact file of a key, None if there is none; damaged ones are deleted."""
+    for path in sorted(folder().glob(f"{key}-*{suffix}")):
+        if is_intact(path):
+            return path
+        try:
+            path.unlink(missing_ok=True)
+        except OSError:
+            continue  # the folder is read-only
+    return None
+
+
+@contextmanager
+def private_folders() -> Iterator[None]:
+    """Within the block, Inductor writes into the cache, and what it unpacks into a folder that is deleted at exit.
+
+    By default both are in the shared temporary folder, one of them under a name that others can guess and make first.
+    """
+    settings = {"TMPDIR": _unpacked(os.getpid())}
+    if "TORCHINDUCTOR_CACHE_DIR" not in os.environ:
+        settings["TORCHINDUCTOR_CACHE_DIR"] = str(folder() / "inductor")
+    with mock.patch.dict(os.environ, settings):
+        yield
+
+
+@cache
+def _unpacked(process: int) -> str:
+    """Return a temporary folder of this process. process: its id, because a forked process needs one of its own."""
+    path = tempfile.mkdtemp(prefix="treestack-")
+    atexit.register(_remove, path, process)
+    return path
+
+
+def _remove(path: str, process: int) -> None:
+    """Delete a folder of a process, in that process."""
+    if os.getpid() == process:
+        shutil.rmtree(path, ignore_errors=True)
