@@ -12,9 +12,12 @@ import sys
 import types
 import warnings
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import torch
 from packaging.version import Version
+
+from dgl_treestack.errors import ConfigurationError
 
 os.environ.setdefault("DGLBACKEND", "pytorch")  # keeps DGL from writing a configuration into the home folder
 
@@ -22,7 +25,7 @@ os.environ.setdefault("DGLBACKEND", "pytorch")  # keeps DGL from writing a confi
 def _stand_in_for_graphbolt() -> None:
     spec = importlib.util.find_spec("dgl")
     if spec is None or spec.origin is None:
-        raise ImportError("DGL is not installed. Install dgl==1.1.3 on Python 3.11 or dgl==2.1.0 on Python 3.12.")
+        raise ImportError("DGL is not installed")
     built_for = torch.__version__.split("+")[0]
     library = Path(spec.origin).parent / "graphbolt" / f"libgraphbolt_pytorch_{built_for}.so"
     if library.exists() or "dgl" in sys.modules:
@@ -37,33 +40,56 @@ def _stand_in_for_graphbolt() -> None:
     sys.modules["dgl.graphbolt"] = stand_in
 
 
-VERSION = importlib.metadata.version("dgl")
-STAND_IN = Version("2") <= Version(VERSION) < Version("2.4")
-if STAND_IN:
-    _stand_in_for_graphbolt()
+class _Missing:
+    """In place of a class or function of DGL where it cannot be imported: raises ConfigurationError when it is used."""
 
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # deprecations inside a library that will not be released again
-    import dgl
-    import dgl.data
-    import dgl.dataloading
-    import dgl.function
+    def __init__(self, *_: Any, **__: Any):
+        raise ConfigurationError(
+            f"DGL is needed here, for graphs or the engine 'topo', and cannot be imported ({REASON}). Install dgl==1.1.3 on "
+            "Python 3.11 or dgl==2.1.0 on Python 3.12. Training, evaluation, `verify` and plots work without it."
+        )
 
-DGLGraph = dgl.DGLGraph
-graph = dgl.graph
-function = dgl.function
-prop_nodes_topo = dgl.prop_nodes_topo
-topological_nodes_generator = dgl.topological_nodes_generator
-DGLError = dgl.DGLError
-DGLDataset = dgl.data.DGLDataset
-GraphDataLoader = dgl.dataloading.GraphDataLoader
-load_graphs = dgl.load_graphs
-save_graphs = dgl.save_graphs
-batch = dgl.batch
+
+REASON = ""  # why DGL cannot be imported, empty if it can
+VERSION = "missing"
+STAND_IN = False
+try:
+    VERSION = importlib.metadata.version("dgl")
+    STAND_IN = Version("2") <= Version(VERSION) < Version("2.4")
+    if STAND_IN:
+        _stand_in_for_graphbolt()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # deprecations inside a library that will not be released again
+        import dgl
+        import dgl.data
+        import dgl.dataloading
+        import dgl.function
+except (ImportError, OSError) as error:  # not installed, or a library that it needs is not there
+    REASON = str(error)
+
+if TYPE_CHECKING or not REASON:
+    DGLGraph = dgl.DGLGraph
+    graph = dgl.graph
+    function = dgl.function
+    prop_nodes_topo = dgl.prop_nodes_topo
+    topological_nodes_generator = dgl.topological_nodes_generator
+    DGLError = dgl.DGLError
+    DGLDataset = dgl.data.DGLDataset
+    GraphDataLoader = dgl.dataloading.GraphDataLoader
+    load_graphs = dgl.load_graphs
+    save_graphs = dgl.save_graphs
+    batch = dgl.batch
+else:
+    dgl = None
+    DGLError = ConfigurationError
+    DGLGraph = DGLDataset = GraphDataLoader = _Missing
+    graph = function = prop_nodes_topo = topological_nodes_generator = load_graphs = save_graphs = batch = _Missing
 
 
 def has_cuda() -> bool:
     """Whether the installed DGL can hold a graph on a GPU."""
+    if REASON:
+        return False
     try:
         dgl.graph(([0], [1])).to("cuda")
     except Exception:  # DGLError of DGL, AssertionError or RuntimeError of torch

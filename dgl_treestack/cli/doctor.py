@@ -33,10 +33,13 @@ def examine() -> dict[str, Any]:
     try:
         from dgl_treestack import _dgl
 
-        dgl = {"works": True, "version": _dgl.VERSION, "graphbolt stand-in": _dgl.STAND_IN, "cuda": _dgl.has_cuda()}
+        works = not _dgl.REASON
+        dgl = {"works": works, "version": _dgl.VERSION, "graphbolt stand-in": _dgl.STAND_IN, "cuda": _dgl.has_cuda()}
+        reason = _dgl.REASON
     except Exception as error:  # a broken DGL can raise anything; the report has the message
-        problems.append(f"DGL cannot be imported: {error}")
-        dgl = {"works": False}
+        dgl, reason = {"works": False}, str(error)
+    if reason:
+        problems.append(f"DGL cannot be imported: {reason}")
     try:
         import torch
 

@@ -1,0 +1,61 @@
+"""Where DGL cannot be imported, everything works but graphs and the engine `topo`."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+from small_runs import small_config
+
+from dgl_treestack.runs import configuration
+from dgl_treestack.training.start import start
+
+HIDDEN = "import sys; sys.modules['dgl'] = None; from dgl_treestack.cli import main; main(sys.argv[1:])"
+
+
+def treestack(*arguments):
+    """Run a command in a process that cannot import DGL."""
+    settings = {**os.environ, "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-c", HIDDEN, *map(str, arguments)]
+    return subprocess.run(command, env=settings, capture_output=True, text=True)
+
+
+@pytest.fixture
+def file(tmp_path):
+    config = small_config(tmp_path)
+    start(config, 0, tmp_path / "with", quiet=True)
+    (tmp_path / "small.toml").write_text(configuration.dump(config))
+    return tmp_path / "small.toml"
+
+
+def test_a_run_is_the_same_to_the_last_bit(file):
+    process = treestack("train", file, "--output-dir", file.parent / "without")
+    assert process.returncode == 0, process.stderr
+    folder = file.parent / "with" / "small-0"
+    paths = [path for path in folder.rglob("*") if path.suffix in (".safetensors", ".jsonl") and path.name != "times.jsonl"]
+    assert len(paths) == 5
+    for path in paths:
+        assert (file.parent / "without" / "small-0" / path.relative_to(folder)).read_bytes() == path.read_bytes(), path
+    process = treestack("plot", "depth", file.parent / "without" / "small-0", "--output", file.parent / "depth.svg")
+    assert process.returncode == 0 and (file.parent / "depth.svg").exists()
+    process = treestack("evaluate", file.parent / "without" / "small-0", file.parent / "test.jsonl")
+    assert process.returncode == 0 and "160" in process.stdout
+
+
+def test_a_verdict_needs_no_graph():
+    process = treestack("verify", "sin(x)**2 + cos(x)**2 = 1")
+    assert process.returncode == 0 and "holds: " in process.stdout
+
+
+@pytest.mark.parametrize(
+    "arguments", [("train", "{file}", "--set", "engine=topo", "--output-dir", "{folder}"), ("complete", "sin(x)**2 + _ = 1")]
+)
+def test_what_needs_a_graph_says_so(file, arguments):
+    filled = [argument.format(file=file, folder=file.parent) for argument in arguments]
+    process = treestack(*filled)
+    assert process.returncode == 2 and "DGL is needed here" in process.stderr and "Traceback" not in process.stderr
+
+
+def test_the_doctor_says_so():
+    process = treestack("doctor")
+    assert process.returncode == 1 and "DGL cannot be imported" in process.stdout
