@@ -1,14 +1,32 @@
 """`treestack doctor`."""
 
 import os
-from typing import Any
+import sys
+from json import dumps as dump
+from pathlib import Path
+from typing import Annotated, Any
 
+from tyro.conf import arg
+
+from dgl_treestack import atomic
 from dgl_treestack.cli._arguments import Json, print_json
+from dgl_treestack.errors import ConfigurationError
 
 
-def doctor(json: Json = False) -> int:
+def doctor(
+    *,
+    device: Annotated[
+        str, arg(help="Also compare every model on this device with the CPU, and measure steps: cpu, cuda.")
+    ] = "",
+    output: Annotated[Path | None, arg(help="With --device: write the whole report here as JSON, to send it back.")] = None,
+    json: Json = False,
+) -> int:
     """Print versions, device, which DGL is used and what is missing. Exit code 1 when something is."""
     report = examine()
+    if device:
+        report |= _examine_device(device, report["problems"])
+    if output:
+        atomic.write_text(output, dump(report, indent=1) + "\n")
     if json:
         print_json(report)
         return int(bool(report["problems"]))
@@ -17,11 +35,48 @@ def doctor(json: Json = False) -> int:
         print(f"{name:<16}{version}")
     print(f"{'DGL':<16}{dgl}\n{'device':<16}{report['device']}\n{'OMP_NUM_THREADS':<16}{report['threads']}")
     print(f"{'configurations':<16}{', '.join(report['configurations'])}\n{'data':<16}{', '.join(report['data'])}")
+    if device:
+        print(_tables(report))
     for problem in report["problems"]:
         print(f"problem: {problem}")
     if not report["problems"]:
         print("all is well")
     return int(bool(report["problems"]))
+
+
+def _examine_device(device: str, problems: list[str]) -> dict[str, Any]:
+    """Return the report of a device; models that deviate on it are added to the problems. Raises ConfigurationError."""
+    import torch
+
+    from dgl_treestack.training import device_report
+
+    if device != "cpu" and not (device.startswith("cuda") and torch.cuda.is_available()):
+        raise ConfigurationError(f"The device {device!r} is not available here. Give cpu, or cuda on a machine with a GPU.")
+    torch.set_num_threads(1)
+    report = device_report.report(device, progress=sys.stderr.isatty())
+    for row in report["models"]:
+        if not row["ok"]:
+            deviation = row.get("fault") or f"{row['float64']:.1e} from the CPU in float64, {row['float32']:.1e} in float32"
+            problems.append(f"{row['model']} on {device}: {deviation}")
+    for row in report["steps"]:
+        if row["synchronisations"]:
+            problems.append(f"{row['model']} at batch {row['batch']} waits for {device} {row['synchronisations']} times a step")
+    return {"measured on": device, **report}
+
+
+def _tables(report: dict[str, Any]) -> str:
+    """Return the report of a device as two tables."""
+    lines = ["\nlargest relative difference of output and gradient from the CPU in float64; last, that of the CPU in float32"]
+    lines.append(f"{'model':<36}{'float64':>10}{'float32':>10}{'cpu':>10}")
+    for row in report["models"]:
+        numbers = "" if "fault" in row else "".join(f"{row[column]:>10.1e}" for column in ("float64", "float32", "cpu"))
+        lines.append(f"{row['model']:<36}{numbers}{'' if row['ok'] else '   deviates'}")
+    lines.append(f"\n{'training step':<24}{'batch':>6}{'operations':>12}{'syncs':>7}{'ms':>9}{'s, epoch of paper':>20}")
+    for row in report["steps"]:
+        syncs = "-" if row["synchronisations"] is None else row["synchronisations"]
+        numbers = f"{row['operations']:>12,}{syncs:>7}{row['milliseconds']:>9.1f}{row['epoch']:>20.1f}"
+        lines.append(f"{row['model']:<24}{row['batch']:>6}{numbers}")
+    return "\n".join(lines)
 
 
 def examine() -> dict[str, Any]:

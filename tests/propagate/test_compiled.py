@@ -253,7 +253,8 @@ def test_a_build_writes_to_no_folder_of_other_processes(tmp_path, monkeypatch):
     file = _torch.package(program, tmp_path / "private" / "kernel.pt2", {})
     assert torch.allclose(torch._inductor.aoti_load_package(str(file))(example), example.tanh())
     assert os.environ["TORCHINDUCTOR_CACHE_DIR"] == str(tmp_path / "inductor")
-    assert not [path for path in (tmp_path / "inductor").rglob("*") if path.is_file()]
+    files = [path for path in (tmp_path / "inductor").rglob("*") if path.is_file()]
+    assert all("precompiled_headers" in path.parts for path in files)  # which are made under a lock
 
 
 def test_the_engine_of_a_run_is_chosen_once(tmp_path, monkeypatch):

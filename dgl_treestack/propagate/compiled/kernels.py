@@ -41,16 +41,23 @@ def compiled(step: TracedStep, backward: bool) -> Any:
     library, key = native(), _cache_key(step, backward)
     with private_folders():
         if key is None:
-            path, used = _compile(step, backward)
+            path, used = _build(step, backward)
         else:
-            note = cached(key, ".json", lambda folder: _write_note(folder, *_compile(step, backward)))
+            note = cached(key, ".json", lambda folder: _write_note(folder, *_build(step, backward)))
             name, used = json.loads(note.read_text())
             path = note.with_name(name)
             if not is_intact(path):
                 with suppress(OSError):
                     note.unlink()
-                path, used = _compile(step, backward)
+                path, used = _build(step, backward)
         return library.Graph(str(path), used)
+
+
+def _build(step: TracedStep, backward: bool) -> tuple[Path, list[int]]:
+    """Return the file with the native code of a step, or of its gradient, and the indices of the inputs that it uses."""
+    examples, rows_per_node = step.examples(backward=backward)
+    graph, used = _trace(step.backward if backward else step.forward, examples, rows_per_node)
+    return _compile(graph, [examples[i] for i in used], [rows_per_node[i] for i in used]), used
 
 
 def _write_note(folder: Path, path: Path, used: Sequence[int]) -> Path:
@@ -106,11 +113,8 @@ def _trace(function: Any, examples: list[Tensor], rows_per_node: list[int]) -> t
     return graph, used
 
 
-def _compile(step: TracedStep, backward: bool) -> tuple[Path, list[int]]:
-    """Return the file with the native code of a step, or of its gradient, and the indices of the inputs that it uses."""
-    examples, rows_per_node = step.examples(backward=backward)
-    graph, used = _trace(step.backward if backward else step.forward, examples, rows_per_node)
-    examples, rows_per_node = [examples[i] for i in used], [rows_per_node[i] for i in used]
+def _compile(graph: torch.fx.GraphModule, examples: list[Tensor], rows_per_node: Sequence[int]) -> Path:
+    """Return the file with the native code of a graph."""
     nodes, rows = Dim("nodes", min=1), Dim("rows", min=1)
     dynamic = [{0: count * nodes if count > 1 else nodes if count else rows} for count in rows_per_node]
     with warnings.catch_warnings():
@@ -125,4 +129,4 @@ def _compile(step: TracedStep, backward: bool) -> tuple[Path, list[int]]:
         logger.info("compiling a kernel")
         return _torch.package(program, folder / "kernel.pt2", OPTIONS)
 
-    return cached(key, ".pt2", build), used
+    return cached(key, ".pt2", build)

@@ -1,0 +1,150 @@
+"""What a device is worth: every model on it against the CPU, what a step dispatches, and how long it takes.
+
+It is written for the first run on a GPU, whose report is sent back; on the CPU it runs too.
+"""
+
+import random
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from tqdm.auto import tqdm
+
+from dgl_treestack import cells, encoders
+from dgl_treestack.data import formats
+from dgl_treestack.data.formats import Example
+from dgl_treestack.model.dataset import Batch
+from dgl_treestack.model.model import Model
+from dgl_treestack.training.state import torch_generator
+
+DATA, EPOCH = "bundled:quickstart/train", 27_108  # equations of an epoch of the set `paper`
+COMPARED, HIDDEN = 24, 64  # equations and width with which models are compared
+TOLERANCE = 1e-5  # of outputs and gradients, relative to the largest
+SENSITIVE = 10  # in float32: or so many times the difference of the CPU in float32
+TIMED = ("tree_rnn", "tree_lstm", "tree_smu", "tree_slots")
+SIZES = (32, 256, 1024)  # of batches
+WARM, STEPS = 3, 10  # steps before the clock starts, and those that it measures
+
+
+def report(device: str, *, progress: bool = False, sizes: tuple[int, ...] = SIZES) -> dict[str, Any]:
+    """Return `models`, a row per model, and `steps`, a row per timed model and size of a batch. progress: draw a bar."""
+    examples = formats.read_examples([DATA])
+    random.Random(0).shuffle(examples)
+    names = sorted({**cells.models(), **encoders.encoders()})
+    timed = [(name, size) for name in TIMED for size in sizes]
+    with tqdm(total=len(names) + len(timed), desc=device, disable=not progress) as bar:
+
+        def each(rows: Iterator[dict[str, Any]]) -> list[dict[str, Any]]:
+            done = []
+            for row in rows:
+                done.append(row)
+                bar.update()
+            return done
+
+        models = each(_compare(name, examples[:COMPARED], device) for name in names)
+        return {"models": models, "steps": each(_measure(name, size, examples, device) for name, size in timed)}
+
+
+def _compare(name: str, examples: list[Example], device: str) -> dict[str, Any]:
+    """Return how far output and gradient of a model are from those on the CPU in float64, relative to their largest element.
+
+    float64, float32: on the device. cpu: on the CPU in float32, which shows how sensitive the model is. fault: the error of a
+    model that cannot be computed there.
+    """
+
+    def computed(place: str, dtype: torch.dtype) -> list[Tensor]:
+        model = Model.build(name, HIDDEN, seed=0).to(dtype).to(place)
+        batch = model.prepare(examples).batch(np.arange(len(examples)), place)
+        output = model(batch)
+        model.losses(output, batch).mean().backward()
+        gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in model.parameters()]
+        return [values.cpu().double() for values in (output.detach(), torch.cat([g.flatten() for g in gradients]))]
+
+    places = {"float64": (device, torch.float64), "float32": (device, torch.float32), "cpu": ("cpu", torch.float32)}
+    try:
+        exact = computed("cpu", torch.float64)
+        row = {
+            column: max(
+                float((ours - wanted).abs().max() / wanted.abs().max())
+                for ours, wanted in zip(computed(*place), exact, strict=True)
+            )
+            for column, place in places.items()
+        }
+    except Exception as error:  # the report has to name it, whatever it is
+        return {"model": name, "ok": False, "fault": f"{type(error).__name__}: {error}"[:300]}
+    is_same = row["float64"] <= TOLERANCE and row["float32"] <= max(TOLERANCE, SENSITIVE * row["cpu"])  # NaN is not
+    return {"model": name, "ok": is_same, **row}
+
+
+def _measure(name: str, size: int, examples: list[Example], device: str) -> dict[str, Any]:
+    """Return what a training step dispatches and how long it takes, the optimizer not included.
+
+    operations: dispatched, without views. synchronisations: of a forward and backward pass, None on the CPU. milliseconds: of a
+    step. epoch: seconds for `EPOCH` equations.
+    """
+    model = Model.build(name, HIDDEN, seed=0).to(device)
+    dataset = model.prepare(examples[: 4 * size])
+    source = np.random.default_rng(0)
+    batches = [dataset.batch(source.permutation(len(dataset))[:size], device) for _ in range(WARM + STEPS + 2)]
+
+    def step(batch: Batch) -> None:
+        model.zero_grad(set_to_none=True)
+        output = model(batch, generator=torch_generator(0, "device report"))
+        model.losses(output, batch).mean().backward()
+
+    for batch in batches[:WARM]:
+        step(batch)
+    _finish(device)
+    started = time.perf_counter()
+    for batch in batches[WARM : WARM + STEPS]:
+        step(batch)
+    _finish(device)
+    seconds = (time.perf_counter() - started) / STEPS
+    with _Count() as count:
+        step(batches[-2])
+    return {
+        "model": name,
+        "batch": size,
+        "operations": count.operations,
+        "synchronisations": _synchronisations(lambda: step(batches[-1]), device),
+        "milliseconds": 1000 * seconds,
+        "epoch": seconds * EPOCH / size,
+    }
+
+
+def _finish(device: str) -> None:
+    """Wait until a device has done what it was given."""
+    if device.startswith("cuda"):
+        torch.cuda.synchronize()
+
+
+def _synchronisations(step: Callable[[], None], device: str) -> int | None:
+    """Return how often a step makes the CPU wait for a GPU."""
+    if not device.startswith("cuda"):
+        return None
+    torch.cuda.set_sync_debug_mode("warn")
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            step()
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    return sum("synchroniz" in str(warning.message) for warning in caught)
+
+
+class _Count(TorchDispatchMode):
+    """Counts the operations that are dispatched, without views, which a device does not see."""
+
+    operations = 0
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if not any(
+            argument.alias_info is not None and not argument.alias_info.is_write for argument in function._schema.returns
+        ):
+            self.operations += 1
+        return function(*args, **(kwargs or {}))

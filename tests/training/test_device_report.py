@@ -1,0 +1,56 @@
+"""The report on a device, of the CPU."""
+
+import json
+
+import pytest
+import torch
+
+from dgl_treestack import cells
+from dgl_treestack.cli import main
+from dgl_treestack.training import device_report
+
+
+def test_every_model_is_the_same_on_the_device(monkeypatch):
+    monkeypatch.setattr(device_report, "COMPARED", 6)
+    report = device_report.report("cpu", sizes=(4,))
+    assert {row["model"] for row in report["models"]} >= {*cells.models(), "transformer"}
+    assert all(row["ok"] and row["float64"] == 0 and row["float32"] == row["cpu"] < 1e-3 for row in report["models"])
+    assert [(row["model"], row["batch"]) for row in report["steps"]] == [(name, 4) for name in device_report.TIMED]
+    assert all(row["operations"] > 50 and row["synchronisations"] is None for row in report["steps"])
+
+
+def test_operations_are_counted_without_views():
+    x = torch.ones(3, 4, requires_grad=True)
+    with device_report._Count() as count:
+        y = (x.t() * 2).exp()
+    assert count.operations == 2
+    with device_report._Count() as count:
+        y.sum().backward()
+    assert count.operations >= 3
+
+
+def test_a_model_that_deviates_is_a_problem(monkeypatch, tmp_path, capsys):
+    def reported(device, **_):
+        rows = [
+            {"model": "good", "ok": True, "float64": 0.0, "float32": 1e-7, "cpu": 1e-7},
+            {"model": "bad", "ok": False, "float64": 0.5, "float32": 0.5, "cpu": 1e-7},
+            {"model": "ugly", "ok": False, "fault": "RuntimeError: no kernel"},
+        ]
+        step = {"model": "good", "batch": 32, "operations": 700, "synchronisations": 2, "milliseconds": 1.5, "epoch": 1.3}
+        return {"models": rows, "steps": [step]}
+
+    monkeypatch.setattr(device_report, "report", reported)
+    with pytest.raises(SystemExit) as stop:
+        main(["doctor", "--device", "cpu", "--output", str(tmp_path / "report.json")])
+    text = capsys.readouterr().out
+    assert stop.value.code == 1 and "bad on cpu: 5.0e-01 from the CPU" in text and "ugly on cpu: RuntimeError" in text
+    assert "good at batch 32 waits for cpu 2 times a step" in text
+    assert json.loads((tmp_path / "report.json").read_text())["measured on"] == "cpu"
+
+
+def test_a_device_that_is_not_there(capsys):
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    with pytest.raises(SystemExit) as stop:
+        main(["doctor", "--device", "cuda"])
+    assert stop.value.code == 2 and "'cuda' is not available here" in capsys.readouterr().err
