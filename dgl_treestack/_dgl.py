@@ -81,9 +81,15 @@ if TYPE_CHECKING or not REASON:
     batch = dgl.batch
 else:
     dgl = None
-    DGLError = ConfigurationError
+    DGLError = type("DGLError", (Exception,), {})
     DGLGraph = DGLDataset = GraphDataLoader = _Missing
     graph = function = prop_nodes_topo = topological_nodes_generator = load_graphs = save_graphs = batch = _Missing
+
+
+def require() -> None:
+    """Raise ConfigurationError when DGL cannot be imported."""
+    if REASON:
+        _Missing()
 
 
 def has_cuda() -> bool:

@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 CONNECT = 10.0  # seconds to wait for the head of a cluster
 RETRIES = 10  # of a task whose node is lost
 CHILD_OF = "TREESTACK_PARENT"  # environment variable of a command started by another one: the process id of its parent
-MARKER = ".shared"  # file in an output folder
+MARKER = ".shared"  # files in an output folder begin with it
 LAST = 20_000  # characters of a failed command's messages that come back
 
 
@@ -144,14 +144,21 @@ class Command:
 
 @contextmanager
 def marked(folder: Path) -> Iterator[str]:
-    """Put a file into a folder, by whose content a machine can tell whether it shares the folder. Yields the content."""
+    """Put a file into a folder, by which a machine can tell whether it shares the folder. Yields the file's name.
+
+    Files that commands of this machine left when they were killed are deleted.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    content = uuid.uuid4().hex
-    (folder / MARKER).write_text(content)
+    machine = f"{MARKER}-{socket.gethostname()}"
+    for left in folder.glob(f"{machine}-*-*"):
+        if not Path("/proc", left.name.split("-")[-2]).exists():
+            left.unlink(missing_ok=True)
+    marker = folder / f"{machine}-{os.getpid()}-{uuid.uuid4().hex}"
+    marker.touch()
     try:
-        yield content
+        yield marker.name
     finally:
-        (folder / MARKER).unlink(missing_ok=True)
+        marker.unlink(missing_ok=True)
 
 
 def run_commands(commands: Sequence[Command], cluster: Cluster) -> int:
@@ -191,8 +198,7 @@ def _run_command(
             path = Path(folder) / f"{i}-{Path(name).name}"
             path.write_bytes(text)
             replaced[name] = str(path)
-        found = Path(output) / MARKER
-        is_shared = found.is_file() and found.read_text() == marker
+        is_shared = (Path(output) / marker).is_file()
         written = Path(output) if is_shared else Path(folder) / "output"
         replaced[output_argument] = str(written)
         command = [sys.executable, "-m", "dgl_treestack", *(replaced.get(argument, argument) for argument in arguments)]

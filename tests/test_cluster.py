@@ -106,7 +106,7 @@ def starts(folder):
 def wait_for(condition, process):
     deadline = time.monotonic() + 300
     while not condition():
-        assert process.poll() is None and time.monotonic() < deadline
+        assert time.monotonic() < deadline and (process.poll() is None or condition())
         time.sleep(0.1)
 
 
@@ -121,7 +121,7 @@ def test_a_node_is_killed_twice(nodes, grid):
         wait_for(lambda done=done: len([*folder.glob("*/DONE")]) >= done, process)
         nodes.remove_node(nodes.worker_nodes.copy().pop(), allow_graceful=False)
         nodes.add_node(num_cpus=1)
-    assert process.wait() == 0
+    assert process.wait(timeout=300) == 0
     assert contents(folder) == contents(grid / "one")
     assert starts(folder) <= 12 + 2  # a node has one task in hand
 
@@ -173,7 +173,7 @@ def test_runs(address, tmp_path, monkeypatch, is_shared):
 
 
 class NotShared:
-    """In place of `marked`: a content that no machine finds, as if none shared the folder."""
+    """In place of `marked`: a file that no machine finds, as if none shared the folder."""
 
     def __init__(self, folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -193,9 +193,6 @@ def test_errors_come_back(address, tmp_path, caplog):
     assert cluster.run_commands([command], Cluster(address)) == 2 and "no/such/config" in caplog.text
 
 
-def test_without_ray_or_a_cluster(monkeypatch):
+def test_without_a_cluster():
     with pytest.raises(ConfigurationError, match=r"There is no Ray cluster at '127\.0\.0\.1:1'"), Cluster("127.0.0.1:1").open():
-        pass
-    monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(ConfigurationError, match=r"pip install 'dgl-treestack\[cluster\]'"), Cluster("auto").open():
         pass

@@ -7,7 +7,11 @@ import sys
 import threading
 import time
 
-from dgl_treestack.processes import CHILD_OF, locked
+import pytest
+
+from dgl_treestack.cluster import CHILD_OF, Cluster
+from dgl_treestack.errors import ConfigurationError
+from dgl_treestack.processes import locked
 
 PARENT = f"""
 import os, subprocess, sys
@@ -43,3 +47,9 @@ def test_a_folder_is_for_one_process_at_a_time(tmp_path):
         order.append("first")
     other.join(timeout=10)
     assert order == ["first", "second"]
+
+
+def test_without_ray_a_cluster_says_how_to_install_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(ConfigurationError, match=r"pip install 'dgl-treestack\[cluster\]'"), Cluster("auto").open():
+        pass

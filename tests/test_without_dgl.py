@@ -56,6 +56,12 @@ def test_what_needs_a_graph_says_so(file, arguments):
     assert process.returncode == 2 and "DGL is needed here" in process.stderr and "Traceback" not in process.stderr
 
 
+def test_a_saved_graph_is_not_called_damaged(tmp_path):
+    (tmp_path / "graph.bin").write_bytes(b"")
+    process = treestack("inspect", tmp_path / "graph.bin")
+    assert process.returncode == 2 and "DGL is needed here" in process.stderr
+
+
 def test_the_doctor_says_so():
     process = treestack("doctor")
     assert process.returncode == 1 and "DGL cannot be imported" in process.stdout

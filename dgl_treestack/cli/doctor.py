@@ -1,6 +1,7 @@
 """`treestack doctor`."""
 
 import os
+import re
 import sys
 from json import dumps as dump
 from pathlib import Path
@@ -26,7 +27,7 @@ def doctor(
     if device:
         report |= _examine_device(device, report["problems"])
     if output:
-        atomic.write_text(output, dump(report, indent=1) + "\n")
+        atomic.write_text(output, dump(report, indent=1, allow_nan=False) + "\n")
     if json:
         print_json(report)
         return int(bool(report["problems"]))
@@ -50,7 +51,8 @@ def _examine_device(device: str, problems: list[str]) -> dict[str, Any]:
 
     from dgl_treestack.training import device_report
 
-    if device != "cpu" and not (device.startswith("cuda") and torch.cuda.is_available()):
+    number = re.fullmatch(r"cuda(?::(\d+))?", device)
+    if device != "cpu" and not (number and int(number[1] or 0) < torch.cuda.device_count()):
         raise ConfigurationError(f"The device {device!r} is not available here. Give cpu, or cuda on a machine with a GPU.")
     torch.set_num_threads(1)
     report = device_report.report(device, progress=sys.stderr.isatty())
@@ -59,7 +61,9 @@ def _examine_device(device: str, problems: list[str]) -> dict[str, Any]:
             deviation = row.get("fault") or f"{row['float64']:.1e} from the CPU in float64, {row['float32']:.1e} in float32"
             problems.append(f"{row['model']} on {device}: {deviation}")
     for row in report["steps"]:
-        if row["synchronisations"]:
+        if "fault" in row:
+            problems.append(f"{row['model']} at batch {row['batch']} on {device}: {row['fault']}")
+        elif row["synchronisations"]:
             problems.append(f"{row['model']} at batch {row['batch']} waits for {device} {row['synchronisations']} times a step")
     return {"measured on": device, **report}
 
@@ -73,6 +77,9 @@ def _tables(report: dict[str, Any]) -> str:
         lines.append(f"{row['model']:<36}{numbers}{'' if row['ok'] else '   deviates'}")
     lines.append(f"\n{'training step':<24}{'batch':>6}{'operations':>12}{'syncs':>7}{'ms':>9}{'s, epoch of paper':>20}")
     for row in report["steps"]:
+        if "fault" in row:
+            lines.append(f"{row['model']:<24}{row['batch']:>6}   {row['fault']}")
+            continue
         syncs = "-" if row["synchronisations"] is None else row["synchronisations"]
         numbers = f"{row['operations']:>12,}{syncs:>7}{row['milliseconds']:>9.1f}{row['epoch']:>20.1f}"
         lines.append(f"{row['model']:<24}{row['batch']:>6}{numbers}")

@@ -55,7 +55,7 @@ def read(blanks: Path, candidates: Path | None = None) -> list[tuple[Candidates,
         if example.blank is None:
             raise DataError("It has no blank. Give a file of equations with blanks.", example.source or blanks)
         name = str((example.certificate or {}).get("candidates", DEFAULT_CANDIDATES))
-        if Path(name).name != name:
+        if not candidates and Path(name).name != name:
             raise DataError(f"Its candidates, {name!r}, are not a file beside it. Name their file with --candidates.", blanks)
         path = candidates or blanks.parent / name
         if not candidates and not path.is_file():

@@ -7,7 +7,8 @@ The pairs of a block, in the order of its cells, pass four gates.
     balanced    `balance`, per depth group
     counted     no more pairs per fold and depth than planned
 
-A block is in memory while it is added. Of those before, only the keys are, sorted, in 10 bytes each.
+A block is in memory while it is added. Of those before, their keys are, sorted, in 10 bytes each, the sides that are held out,
+and the rows of the chosen pairs.
 """
 
 import hashlib
@@ -25,6 +26,7 @@ from dgl_treestack.generate.presets import Parts
 
 GROUP_STARTS = (3, 5, 8, 14, 20)  # depth groups that are balanced within themselves: 1-2, 3-4, 5-7, 8-13, 14-19, 20 and more
 
+KEY = np.dtype(f"S{KEY_BYTES}")
 SMALL = 3  # evaluation equations up to this depth may share sides with training equations
 
 
@@ -62,23 +64,29 @@ class Assembly:
 
 
 class SortedKeys:
-    """A set of keys as a sorted array; a Python set would take ten times the memory."""
+    """A set of keys as sorted arrays, which are merged as they grow; a Python set would take ten times the memory.
+
+    runs: each at least twice as long as the next.
+    """
 
     def __init__(self) -> None:
-        self.keys = np.empty(0, f"S{KEY_BYTES}")
+        self.runs: list[np.ndarray] = []
 
     def contains(self, keys: Sequence[bytes]) -> np.ndarray:
         """Return (n,) whether each key is in the set."""
-        sought = np.array(keys, self.keys.dtype)
-        if not len(self.keys):
-            return np.zeros(len(sought), dtype=bool)
-        place = np.searchsorted(self.keys, sought)
-        return self.keys[np.minimum(place, len(self.keys) - 1)] == sought
+        sought = np.array(keys, KEY)
+        found = np.zeros(len(sought), dtype=bool)
+        for run in self.runs:
+            found |= run[np.minimum(np.searchsorted(run, sought), len(run) - 1)] == sought
+        return found
 
     def add(self, keys: Sequence[bytes]) -> None:
         """Add keys that are not in the set."""
-        new = np.sort(np.array(keys, self.keys.dtype))
-        self.keys = np.insert(self.keys, np.searchsorted(self.keys, new), new)
+        if keys:
+            self.runs.append(np.sort(np.array(keys, KEY)))
+        while len(self.runs) > 1 and len(self.runs[-2]) < 2 * len(self.runs[-1]):
+            long, short = sorted((self.runs.pop(), self.runs.pop()), key=len, reverse=True)
+            self.runs.append(np.insert(long, np.searchsorted(long, short), short))
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ def read(file: Path | str) -> DGLGraph:
 
     Raises DataError for a file that is missing or damaged, and for graphs that cannot form one batch.
     """
+    _dgl.require()
     path = Path(file)
     if not path.is_file():
         raise DataError("There is no such file. Give the path of a file that `dgl.save_graphs` wrote.", path)

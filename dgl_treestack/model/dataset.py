@@ -79,7 +79,7 @@ class Dataset(abc.ABC):
         forest, plans: those of the chosen trees, if they exist already.
         """
         forest = self.forest.select(chosen) if forest is None else forest
-        counts = np.diff(self.offsets)[chosen]
+        counts = self.offsets[1:][chosen] - self.offsets[:-1][chosen]
         first_of_tree = np.cumsum(counts) - counts
         outputs = np.arange(counts.sum()) + np.repeat(self.offsets[:-1][chosen] - first_of_tree, counts)
         starts, sides = np.repeat(forest.offsets[:-1], counts), self.sides[outputs]

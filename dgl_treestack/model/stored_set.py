@@ -117,9 +117,13 @@ class StoredSet(Dataset):
             if not (parent / key).is_dir():
                 unfinished = parent / f".{key}"
                 unfinished.mkdir()
-                _write(unfinished, model, examples, group_by, made_from)
-                os.replace(unfinished, parent / key)
-        return cls._open(parent / key, model)
+                try:
+                    _write(unfinished, model, examples, group_by, made_from)
+                    os.replace(unfinished, parent / key)
+                except BaseException:
+                    shutil.rmtree(unfinished, ignore_errors=True)
+                    raise
+            return cls._open(parent / key, model)
 
     @classmethod
     def _open(cls, folder: Path, model: Model) -> "StoredSet":
@@ -203,7 +207,9 @@ def _write(folder: Path, model: Model, examples: Iterable[Example], group_by: st
         raise DataError("There are no examples with labels for the tasks of the model.", folder.parent)
     ids = np.concatenate(keys_of_ids)
     if len(np.unique(ids)) < len(ids):
-        raise DataError("An id occurs twice; ids are unique. `treestack audit` says which.", folder.parent)
+        raise DataError(
+            "An id occurs twice; ids are unique. `treestack audit` says which.", str(folder.parent).removesuffix(SUFFIX)
+        )
     forest.finish()
     columns.append("groups", in_order_of_appearance(np.concatenate(keys_of_pairs)))
     description = {

@@ -1,5 +1,6 @@
 """What a training is made of, from its configuration: examples, vocabulary, optimizer, targets of signals."""
 
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -16,6 +17,7 @@ from dgl_treestack.model.stored_set import StoredSet
 from dgl_treestack.model.tree_dataset import TreeDataset
 from dgl_treestack.resources import find_data
 from dgl_treestack.runs.configuration import RunConfig
+from dgl_treestack.tasks import tasks
 from dgl_treestack.training import words
 from dgl_treestack.training.muon import NamedMuon
 from dgl_treestack.training.state import NamedAdam
@@ -30,15 +32,18 @@ LARGE = 100_000_000  # bytes of training files from which on `auto` means the di
 def is_on_disk(config: RunConfig, columns: Place, data: DataSets) -> bool:
     """Return whether the columns of the training set are read from disk. data: sets that were passed, which are in memory.
 
-    Signals need the values of all subexpressions in memory, so that `auto` means memory then. Raises ConfigurationError for
-    columns on disk of a set that was passed.
+    `auto` is the disk for large files, but for signals, which need the values of all subexpressions in memory, for tasks that
+    are not of this package, and where nothing can be written beside the files. Raises ConfigurationError for columns on disk of
+    a set that was passed.
     """
     if columns == "disk" and "train" in data:
         raise ConfigurationError("The training set that was passed is in memory. Name its file in 'data.train' instead.")
     if columns != "auto" or "train" in data or config.signals.value or config.signals.equivalence:
         return columns == "disk"
-    paths = [find_data(name) for name in config.data.train]
-    return sum(path.stat().st_size for path in paths if path.is_file()) > LARGE
+    paths = [path for path in map(find_data, config.data.train) if path.is_file()]
+    if sum(path.stat().st_size for path in paths) <= LARGE:
+        return False
+    return all(tasks()[name].is_ours() for name in config.model.tasks) and os.access(paths[0].parent, os.W_OK)
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 It is written for the first run on a GPU, whose report is sent back; on the CPU it runs too.
 """
 
+import math
 import random
 import time
 import warnings
@@ -47,7 +48,7 @@ def report(device: str, *, progress: bool = False, sizes: tuple[int, ...] = SIZE
             return done
 
         models = each(_compare(name, examples[:COMPARED], device) for name in names)
-        return {"models": models, "steps": each(_measure(name, size, examples, device) for name, size in timed)}
+        return {"models": models, "steps": each(_guarded(name, size, examples, device) for name, size in timed)}
 
 
 def _compare(name: str, examples: list[Example], device: str) -> dict[str, Any]:
@@ -68,17 +69,26 @@ def _compare(name: str, examples: list[Example], device: str) -> dict[str, Any]:
     places = {"float64": (device, torch.float64), "float32": (device, torch.float32), "cpu": ("cpu", torch.float32)}
     try:
         exact = computed("cpu", torch.float64)
-        row = {
-            column: max(
-                float((ours - wanted).abs().max() / wanted.abs().max())
-                for ours, wanted in zip(computed(*place), exact, strict=True)
+        row = {}
+        for column, place in places.items():
+            values = zip(computed(*place), exact, strict=True)
+            row[column] = float(
+                torch.stack([(ours - wanted).abs().max() / wanted.abs().max() for ours, wanted in values]).max()
             )
-            for column, place in places.items()
-        }
     except Exception as error:  # the report has to name it, whatever it is
         return {"model": name, "ok": False, "fault": f"{type(error).__name__}: {error}"[:300]}
-    is_same = row["float64"] <= TOLERANCE and row["float32"] <= max(TOLERANCE, SENSITIVE * row["cpu"])  # NaN is not
+    if not all(map(math.isfinite, row.values())):
+        return {"model": name, "ok": False, "fault": f"not finite: {row}"}
+    is_same = row["float64"] <= TOLERANCE and row["float32"] <= max(TOLERANCE, SENSITIVE * row["cpu"])
     return {"model": name, "ok": is_same, **row}
+
+
+def _guarded(name: str, size: int, examples: list[Example], device: str) -> dict[str, Any]:
+    """Return what `_measure` does, or its error as the fault of a row."""
+    try:
+        return _measure(name, size, examples, device)
+    except Exception as error:  # such as too little memory; the rest of the report still counts
+        return {"model": name, "batch": size, "fault": f"{type(error).__name__}: {error}"[:300]}
 
 
 def _measure(name: str, size: int, examples: list[Example], device: str) -> dict[str, Any]:
@@ -120,7 +130,7 @@ def _measure(name: str, size: int, examples: list[Example], device: str) -> dict
 def _finish(device: str) -> None:
     """Wait until a device has done what it was given."""
     if device.startswith("cuda"):
-        torch.cuda.synchronize()
+        torch.cuda.synchronize(device)
 
 
 def _synchronisations(step: Callable[[], None], device: str) -> int | None:

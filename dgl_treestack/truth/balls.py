@@ -26,7 +26,7 @@ from dgl_treestack.truth.functions import (
     fraction_of,
 )
 
-PRECISIONS = (270, 540, 1440)  # bits, the last of them 433 digits
+PRECISIONS = (270, 540, 1440)  # bits, the last of them 430 digits
 COSTS = dict(zip(PRECISIONS, (1, 2, 10), strict=True))  # of an operation, in operations of the first precision
 NOISE = {bits: arb(2) ** -(4 * bits // 5) for bits in PRECISIONS}  # relative to its operands, the radius of a ball that is zero
 
@@ -48,19 +48,21 @@ class Balls:
         """Return the ball of a subtree at a point; UNRESOLVED beyond the budget."""
         if root not in self._orders:
             self._orders[root] = children_first(root)
-        balls = self._values.setdefault((point, bits), {})
+        at_point, constant = (self._values.setdefault((place, bits), {}) for place in (point, -1))
         with ctx.workprec(bits):
             for value in self._orders[root]:
+                balls = constant if value.constant else at_point
                 if value in balls:
                     continue
                 if self.budget <= 0:
                     return UNRESOLVED
                 self.budget -= COSTS[bits]
                 if value.text is None:
-                    balls[value] = _apply(value.name, [balls[child] for child in value.children], bits)
+                    arguments = [(constant if child.constant else at_point)[child] for child in value.children]
+                    balls[value] = _apply(value.name, arguments, bits)
                 else:
                     balls[value] = _leaf(value, point)
-        return balls[root]
+        return (constant if root.constant else at_point)[root]
 
 
 def _leaf(value: Value, point: int) -> Ball:

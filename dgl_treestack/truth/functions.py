@@ -13,6 +13,8 @@ LARGEST = 1e20  # beyond, and below its reciprocal, a value is undefined
 LOG_LARGEST = 46.0
 SATURATED = 23.0  # where tanh is 1 in 20 digits
 
+CONSTANTS = {"Pi": np.pi, "Exp1": np.e, "NaN": np.nan, "Infinity": np.nan}
+
 # Inverse function -> the axis of its cut, and the open interval of that axis without a cut.
 BRANCHES: dict[str, tuple[str, float, float]] = {
     **{name: ("real", -1.0, 1.0) for name in ("asin", "acos", "atanh")},
@@ -47,9 +49,6 @@ def fraction_of(kind: str, text: str) -> Fraction:
         raise ExpressionError(unknown("leaf class", kind, ("Symbol", "Integer", "Number", "Pi", "Exp1")))
     in_range = not value or 1 / Fraction(LARGEST) < abs(value) < Fraction(LARGEST)
     return value if in_range else Fraction(10) ** 30  # out of range too, and small enough for a float
-
-
-CONSTANTS = {"Pi": np.pi, "Exp1": np.e, "NaN": np.nan, "Infinity": np.nan}
 
 
 def constant_of(kind: str, text: str) -> float:

@@ -100,7 +100,10 @@ class Judgement:
         return bool((self.state == DIFFER).sum() >= REFUTED_SHARE * len(self.state))
 
     def _confirm(self) -> None:
-        """Compare sides that agree in the highest precision at some points; at all, if they differ at one of these."""
+        """Compare sides that seem to agree by balls: at all points, and in the highest precision at some of them."""
+        self.decide(np.flatnonzero((self.state == AGREE) & (self.precision == 53)), PRECISIONS[:1])
+        if (self.state == DIFFER).any():
+            return
         confirmed = 0
         for point in (*ORDER, *range(self.points.count)):
             if self.state[point] != AGREE or self.precision[point] == PRECISIONS[-1]:
@@ -125,7 +128,7 @@ class Judgement:
             name = "holds" if confirmed and not unclear else "undecided"
         gap = float(np.nanmax(self.gap[np.isin(self.state, (AGREE, DIFFER))], initial=0.0))
         bits = int(self.precision.max())
-        precision = "float64" if bits == 53 else f"{math.floor(bits * math.log10(2))} digits"
+        precision = "float64" if bits == 53 else f"{10 * math.floor(bits * math.log10(2) / 10)} digits"
         return Verdict(name, points, agreeing, gap, self._witness() if differing else None, precision)
 
     def _witness(self) -> Witness:
@@ -143,7 +146,7 @@ class Judgement:
 def judge(equation: Expression, budget: int = BUDGET) -> Verdict:
     """Judge an equation over `MATH`.
 
-    budget: operations allowed in 80 digits; one in 433 digits counts ten times.
+    budget: operations allowed in 80 digits; one in 430 digits counts ten times.
 
     Raises ExpressionError when the expression is not an equation, nests equations, or has a blank.
 

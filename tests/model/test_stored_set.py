@@ -1,6 +1,7 @@
 """Columns on disk are those in memory, for any parts, and what is trained on them is the same to the last bit."""
 
 import multiprocessing
+import os
 import random
 
 import numpy as np
@@ -23,6 +24,7 @@ from dgl_treestack.model import stored_set
 from dgl_treestack.model.model import Model
 from dgl_treestack.model.stored_set import StoredSet
 from dgl_treestack.runs import configuration
+from dgl_treestack.training import build
 from dgl_treestack.training.start import start
 from dgl_treestack.truth.subtrees import targets_of
 
@@ -107,6 +109,21 @@ def test_a_run_on_disk_is_the_run_in_memory(tmp_path, more, monkeypatch):
     assert len(list((tmp_path / "train.jsonl.columns").iterdir())) == 1
 
 
+def test_large_files_are_on_disk_where_they_can_be(tmp_path, monkeypatch):
+    config = small_config(tmp_path)
+    assert not build.is_on_disk(config, "auto", {})
+    monkeypatch.setattr(build, "LARGE", 10)
+    assert build.is_on_disk(config, "auto", {}) and not build.is_on_disk(config, "memory", {})
+    assert not build.is_on_disk(small_config(tmp_path, signals={"value": 0.1}), "auto", {})
+    start(config, 0, tmp_path, quiet=True)
+    assert (tmp_path / "train.jsonl.columns").is_dir()
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "access", lambda *_: False)
+        assert not build.is_on_disk(config, "auto", {}), "a folder that cannot be written"
+    monkeypatch.setattr(build.tasks()["verification"], "__module__", "theirs")
+    assert not build.is_on_disk(config, "auto", {}), "a task of another package"
+
+
 def test_columns_are_written_once(tmp_path, monkeypatch):
     config = small_config(tmp_path)
     start(config, 0, tmp_path, columns="disk", quiet=True)
@@ -147,6 +164,7 @@ def test_what_cannot_be_on_disk_is_said(tmp_path, monkeypatch):
     examples = [Example(random_equation(rng, 2), 1, str(i)) for i in range(6)]
     with pytest.raises(DataError, match="occurs twice"):
         stored(model, [*examples, Example(examples[0].equation, 1, "3")], tmp_path)
+    assert not [*(tmp_path / "train.jsonl.columns").iterdir()]
     (tmp_path / "other.jsonl.columns").write_text("")
     (tmp_path / "train.jsonl").rename(tmp_path / "other.jsonl")
     with pytest.raises(OutputError, match="columns cannot be written"):

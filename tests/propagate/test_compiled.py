@@ -125,6 +125,12 @@ def test_a_folder_of_others_or_below_one_of_theirs_is_refused(place, monkeypatch
         disk.folder()
     place.parent.chmod(0o1777)  # as /tmp: others cannot rename what is not theirs
     assert disk.folder() == place
+    place.parent.chmod(0o770)
+    assert disk.folder() == place, "the primary group is the user's own"
+    monkeypatch.setattr(os, "getegid", lambda: place.stat().st_gid + 1)
+    if place.stat().st_gid:  # that of root is not a group of others
+        with pytest.raises(ConfigurationError, match="Others can replace the folder"):
+            disk.folder()
     monkeypatch.setattr(os, "geteuid", lambda: place.stat().st_uid + 1)
     with pytest.raises(ConfigurationError, match="belongs to another user"):
         disk.folder()

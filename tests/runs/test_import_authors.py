@@ -142,7 +142,8 @@ def test_damaged_archives_and_odd_numbers_are_one_error(tmp_path):
             path.write_bytes(content[:cut])
             with pytest.raises(CheckpointError, match="refused"):
                 read_checkpoint(path)
-    for tensor in (torch.ones(2, dtype=torch.complex64), torch.ones(2, dtype=torch.int64), torch.tensor([1.0, float("nan")])):
+    odd = [torch.ones(2, dtype=torch.complex64), torch.ones(2, dtype=torch.int64), torch.tensor([1.0, float("nan")])]
+    for tensor in (*odd, torch.ones(1).expand(10**15), torch.eye(2).to_sparse()):
         torch.save({"a": tensor}, path)
         with pytest.raises(CheckpointError, match="numbers of type"):
             read_checkpoint(path)

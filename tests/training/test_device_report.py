@@ -7,6 +7,8 @@ import torch
 
 from dgl_treestack import cells
 from dgl_treestack.cli import main
+from dgl_treestack.data import formats
+from dgl_treestack.model.model import Model
 from dgl_treestack.training import device_report
 
 
@@ -17,6 +19,23 @@ def test_every_model_is_the_same_on_the_device(monkeypatch):
     assert all(row["ok"] and row["float64"] == 0 and row["float32"] == row["cpu"] < 1e-3 for row in report["models"])
     assert [(row["model"], row["batch"]) for row in report["steps"]] == [(name, 4) for name in device_report.TIMED]
     assert all(row["operations"] > 50 and row["synchronisations"] is None for row in report["steps"])
+
+
+@pytest.mark.parametrize(("change", "fault"), [(1.001, ""), (float("nan"), "not finite"), (None, "no kernel")])
+def test_what_differs_on_the_device_is_found(monkeypatch, change, fault):
+    losses = Model.losses
+
+    def changed(self, output, batch):
+        is_device = output.dtype == torch.float32
+        if is_device and change is None:
+            raise RuntimeError("no kernel")
+        return losses(self, output, batch) * (change if is_device else 1.0)
+
+    monkeypatch.setattr(Model, "losses", changed)
+    monkeypatch.setattr(device_report, "SENSITIVE", 0.5)  # here the CPU in float32 is the device
+    examples = formats.read_examples([device_report.DATA])[1:5]
+    row = device_report._compare("tree_rnn_tanh", examples, "cpu")
+    assert not row["ok"] and fault in row.get("fault", "")
 
 
 def test_operations_are_counted_without_views():

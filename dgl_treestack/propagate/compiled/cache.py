@@ -44,17 +44,28 @@ def folder() -> Path:
 
 
 def _check_private(path: Path) -> None:
-    """Raise ConfigurationError when others own a folder, can write to it, or could put another one in its place."""
-    info = path.stat()
-    if info.st_uid != os.geteuid() or info.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        whose = "belongs to another user" if info.st_uid != os.geteuid() else "can be written by others"
-        raise ConfigurationError(f"The folder of native code, {path}, {whose}, who could run code as you. {REMEDY}")
+    """Raise ConfigurationError when others own a folder, can write to it, or could put another one in its place.
+
+    A folder above it may be writable for the user's primary group, of which there is often one per user, and for all where the
+    sticky bit keeps them from renaming what is not theirs, as in /tmp.
+    """
+    info, user = path.stat(), os.geteuid()
+    if info.st_uid != user:
+        raise ConfigurationError(
+            f"The folder of native code, {path}, belongs to another user, who could run code as you. {REMEDY}"
+        )
+    if info.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise ConfigurationError(
+            f"The folder of native code, {path}, can be written by others, who could run code as you. Delete it, or, if you "
+            f"know what is in it, run chmod 700 on it. {REMEDY}"
+        )
     for parent in path.resolve().parents:
-        mode = parent.stat().st_mode
-        if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+        above = parent.stat()
+        by_group = above.st_mode & stat.S_IWGRP and above.st_gid not in (0, os.getegid())
+        if above.st_uid not in (0, user) or ((above.st_mode & stat.S_IWOTH or by_group) and not above.st_mode & stat.S_ISVTX):
             raise ConfigurationError(
-                f"Others can replace the folder of native code, {path}, because they can write to {parent}, and so run code as "
-                f"you. {REMEDY}"
+                f"Others can replace the folder of native code, {path}, because they own {parent} or can write to it, and so "
+                f"run code as you. {REMEDY}"
             )
 
 
