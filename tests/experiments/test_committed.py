@@ -1,11 +1,14 @@
 """Committed tables are what their committed records give, to the last byte: the smallest, or all with TREESTACK_TABLES=all."""
 
+import csv
 import os
 from pathlib import Path
 
 import pytest
 
+from dgl_treestack.experiments.protocols import learning_rate
 from dgl_treestack.experiments.reproduce import reproduce
+from dgl_treestack.experiments.scales import SCALES
 
 FIGURES = Path(__file__).parents[2] / "figures"
 FILES = sorted(FIGURES.glob("*/*/records.zip"), key=lambda path: path.stat().st_size)
@@ -24,3 +27,17 @@ def test_a_table_is_made_again_from_its_records(records, tmp_path, monkeypatch):
     for path in records.parent.iterdir():
         if path.suffix in (".md", ".csv", ".zip"):
             assert (tmp_path / name / path.name).read_bytes() == path.read_bytes(), path.name
+
+
+def test_scale_day_has_the_rates_that_are_best_in_the_table():
+    best: dict[str, tuple[float, float]] = {}  # configuration -> its best validation accuracy, and the rate
+    config_of_row = {row.label: (row.config, row.changes["optimizer.learning_rate"]) for row in learning_rate.PROTOCOL.rows}
+    with (FIGURES / "day" / "learning_rate" / "table.csv").open() as file:
+        for line in csv.DictReader(file):
+            if line["measured"] == "validation" and line["ours"] and line["model"] in config_of_row:
+                config, rate = config_of_row[line["model"]]
+                best[config] = max(best.get(config, (0.0, 0.0)), (float(line["ours"]), rate))
+    rates = {
+        name: own["optimizer.learning_rate"] for name, own in SCALES["day"].own.items() if "optimizer.learning_rate" in own
+    }
+    assert len(rates) >= 19 and {name: best[name][1] for name in rates} == rates
