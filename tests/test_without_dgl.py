@@ -47,6 +47,7 @@ def test_a_verdict_needs_no_graph():
     assert process.returncode == 0 and "holds: " in process.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments", [("train", "{file}", "--set", "engine=topo", "--output-dir", "{folder}"), ("complete", "sin(x)**2 + _ = 1")]
 )
@@ -56,12 +57,14 @@ def test_what_needs_a_graph_says_so(file, arguments):
     assert process.returncode == 2 and "DGL is needed here" in process.stderr and "Traceback" not in process.stderr
 
 
+@pytest.mark.slow
 def test_a_saved_graph_is_not_called_damaged(tmp_path):
     (tmp_path / "graph.bin").write_bytes(b"")
     process = treestack("inspect", tmp_path / "graph.bin")
     assert process.returncode == 2 and "DGL is needed here" in process.stderr
 
 
+@pytest.mark.slow
 def test_the_doctor_says_so():
     process = treestack("doctor")
     assert process.returncode == 1 and "DGL cannot be imported" in process.stdout

@@ -12,6 +12,7 @@ from dgl_treestack.model.model import Model
 from dgl_treestack.training import device_report
 
 
+@pytest.mark.slow
 def test_every_model_is_the_same_on_the_device(monkeypatch):
     monkeypatch.setattr(device_report, "COMPARED", 6)
     report = device_report.report("cpu", sizes=(4,))
