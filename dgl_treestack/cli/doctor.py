@@ -49,7 +49,7 @@ def _examine_device(device: str, problems: list[str]) -> dict[str, Any]:
     """Return the report of a device; models that deviate on it are added to the problems. Raises ConfigurationError."""
     import torch
 
-    from dgl_treestack.training import device_report
+    from dgl_treestack.inspection import device_report
 
     number = re.fullmatch(r"cuda(?::(\d+))?", device)
     if device != "cpu" and not (number and int(number[1] or 0) < torch.cuda.device_count()):

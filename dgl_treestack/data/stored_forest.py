@@ -28,7 +28,7 @@ _SEEDS = np.array([0x9E3779B97F4A7C15, 0xD1B54A32D192ED03], dtype=np.uint64)  # 
 Kinds = Mapping[str, tuple[Any, int]]
 
 
-class Columns:
+class ColumnFiles:
     """Arrays in files of a folder, written piece by piece. kinds: name -> type and number of rows, for JSON."""
 
     def __init__(self, folder: Path):
@@ -106,7 +106,7 @@ class StoredForest(Forest):
 class ForestWriter:
     """Writes the columns of a forest part by part; `finish` numbers the subtrees of all parts. leaves: those so far."""
 
-    def __init__(self, columns: Columns):
+    def __init__(self, columns: ColumnFiles):
         self.columns = columns
         self.leaves: dict[tuple[str, str], int] = {}
         self.nodes, self.subtrees = [0], [0]  # how many there are after every part

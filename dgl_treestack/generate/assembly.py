@@ -75,10 +75,10 @@ class SortedKeys:
     def contains(self, keys: Sequence[bytes]) -> np.ndarray:
         """Return (n,) whether each key is in the set."""
         sought = np.array(keys, KEY)
-        found = np.zeros(len(sought), dtype=bool)
+        is_known = np.zeros(len(sought), dtype=bool)
         for run in self.runs:
-            found |= run[np.minimum(np.searchsorted(run, sought), len(run) - 1)] == sought
-        return found
+            is_known |= run[np.minimum(np.searchsorted(run, sought), len(run) - 1)] == sought
+        return is_known
 
     def add(self, keys: Sequence[bytes]) -> None:
         """Add keys that are not in the set."""
@@ -127,11 +127,11 @@ class Assembler:
             rng = np.random.default_rng(np.random.SeedSequence([self.seed, block]))
             indices = balanced([pair.difference for pair in raw], groups, rng, self.tolerance)
             self.balanced[digest] = indices.astype(np.int32)
-        kept = set(self.balanced[digest].tolist())
+        balanced_indices = set(self.balanced[digest].tolist())
         self.result.chosen.update({cell: {} for cell in plan})
         counts = Counter[Cell]()
         for i, pair in enumerate(raw):
-            if i not in kept:
+            if i not in balanced_indices:
                 self.result.dropped["balance", pair.cell.depth] += 1
             elif counts[pair.cell] >= plan[pair.cell]:
                 self.result.dropped["more than planned", pair.cell.depth] += 1

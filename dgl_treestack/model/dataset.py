@@ -1,4 +1,4 @@
-"""Examples prepared for a model, and batches of them: trees with the nodes whose outputs a task wants, and their targets."""
+"""Examples prepared for a model: trees with the nodes whose outputs a task wants, and their targets."""
 
 import abc
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,18 +8,16 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
-from dgl_treestack._dgl import DGLGraph
-from dgl_treestack.data import graph, records
-from dgl_treestack.data.forest import Forest, Source
+from dgl_treestack.data import records
+from dgl_treestack.data.forest import Forest
 from dgl_treestack.data.formats import Example
 from dgl_treestack.data.vocabulary import Vocabulary
-from dgl_treestack.data.wellformed import NO_OPERATOR, check, check_one_root
 from dgl_treestack.distributed import ALONE, World
-from dgl_treestack.errors import ConfigurationError, DataError, GraphError, VocabularyError, unknown
+from dgl_treestack.errors import ConfigurationError, DataError, VocabularyError, unknown
 from dgl_treestack.expression import Equation
 from dgl_treestack.expression.operators import MATH, Signature
+from dgl_treestack.model.batch import Batch
 from dgl_treestack.propagate import Plans
 from dgl_treestack.tasks import Item, Task
 
@@ -43,7 +41,7 @@ class Dataset(abc.ABC):
     sides: np.ndarray
     targets: np.ndarray
     task: np.ndarray
-    cache: dict[tuple[int, str, World], list["Batch"]] = field(default_factory=dict)
+    cache: dict[tuple[int, str, World], list[Batch]] = field(default_factory=dict)
 
     @property
     @abc.abstractmethod
@@ -73,7 +71,7 @@ class Dataset(abc.ABC):
         *,
         forest: Forest | None = None,
         plans: Plans | None = None,
-    ) -> "Batch":
+    ) -> Batch:
         """Return the chosen examples as one batch: trees on the CPU, targets on the device.
 
         forest, plans: those of the chosen trees, if they exist already.
@@ -92,11 +90,11 @@ class Dataset(abc.ABC):
             Plans(forest.signature) if plans is None else plans,
         )
 
-    def in_order(self, order: np.ndarray, size: int, device: torch.device | str = "cpu") -> Iterator["Batch"]:
+    def in_order(self, order: np.ndarray, size: int, device: torch.device | str = "cpu") -> Iterator[Batch]:
         """Yield batches of `size` examples in the given order."""
         return self.batches_of([order[start : start + size] for start in range(0, len(order), size)], device)
 
-    def batches_of(self, chosen: Sequence[np.ndarray], device: torch.device | str = "cpu") -> Iterator["Batch"]:
+    def batches_of(self, chosen: Sequence[np.ndarray], device: torch.device | str = "cpu") -> Iterator[Batch]:
         """Yield a batch for every array of indices of examples.
 
         Batches and their plans are built in groups, because a training step evicts the code and data of building from the
@@ -110,7 +108,7 @@ class Dataset(abc.ABC):
                 self.batch(trees, device, forest=forest, plans=plans) for trees, forest in zip(group, forests, strict=True)
             ]
 
-    def batches(self, size: int, device: torch.device | str = "cpu", world: World = ALONE) -> Iterator["Batch"]:
+    def batches(self, size: int, device: torch.device | str = "cpu", world: World = ALONE) -> Iterator[Batch]:
         """Yield all examples in order, or this process's part. The batches of a small data set are cached with their plans."""
         key = size, str(device), world
         if key in self.cache:
@@ -234,65 +232,3 @@ def settings_of_columns(vocabulary: Vocabulary, signature: Signature, tasks: Seq
     operators = [(op.name, op.arity) for op in signature.operators]
     labels = [signature.classes, signature.class_of_label, signature.numeric, signature.notation]
     return [vocabulary.to_dict(), signature.name, operators, signature.root, labels, list(tasks)]
-
-
-@dataclass(eq=False)
-class Batch:
-    """Trees with the node of every output (B,), its first two children (B, 2) or -1, its target (B,) and its task (B,).
-
-    There is one output per tree, at its root, unless the task wants one per node.
-    trees: the input of `propagate`: a forest, or a graph if the user passed one or accessed `graph`; the fast engines need no
-    graph. plans: of this batch and of those built in the same group.
-    """
-
-    trees: Source
-    roots: Tensor
-    sides: Tensor
-    targets: Tensor
-    task: np.ndarray
-    plans: Plans
-
-    @classmethod
-    def of_graph(
-        cls, batch: DGLGraph, heads: Sequence[Task], task: str | None, signature: Signature, tokens: int | None = None
-    ) -> "Batch":
-        """Return a batched graph as a batch with unknown targets (NaN). task: of all trees; required for several heads.
-
-        There is an output per tree, in the order of the roots, or per node for a task at nodes.
-
-        Raises ConfigurationError for an unknown task, GraphError for a graph that is not well formed, a tree with several
-        roots, and trees that the task cannot read: only a task that compares sides takes equations, and nothing else.
-        """
-        names = [head.name for head in heads]
-        if task is None and len(names) > 1:
-            raise ConfigurationError(f"The model has the tasks {', '.join(names)}. Say which one a graph is for, by task=...")
-        if task is not None and task not in names:
-            raise ConfigurationError("Not a task of the model: " + unknown("task", task, names))
-        head_index = 0 if task is None else names.index(task)
-        head = heads[head_index]
-        nodes = check(batch, signature, tokens)
-        check_one_root(batch)
-        roots = graph.roots(batch).cpu().long()
-        is_equation = nodes.op[roots.numpy()] == (signature.index[signature.root] if signature.root else NO_OPERATOR - 1)
-        for tree in np.flatnonzero(is_equation != head.compares_sides)[:1]:
-            where = f"Tree {tree} of the batch, with root {int(roots[tree])},"
-            if head.compares_sides:
-                raise GraphError(f"{where} is no equation, whose two sides the task {head.name!r} compares.")
-            raise GraphError(f"{where} is an equation, whose root has no state; the task {head.name!r} reads one. Pass a side.")
-        if head.at_nodes:
-            roots = torch.arange(batch.num_nodes())
-        children = nodes.children[roots.numpy()]
-        arity = (children >= 0).sum(1)
-        for tree in np.flatnonzero((arity != 2) & head.compares_sides)[:1]:
-            raise GraphError(f"The equation with root {int(roots[tree])} has {arity[tree]} sides; {head.name!r} compares two.")
-        sides = np.full((len(roots), 2), -1, dtype=np.int64)
-        sides[:, : children.shape[1]] = children[:, :2]
-        targets = torch.full((len(roots),), float("nan"), dtype=torch.float64)
-        return cls(batch, roots, torch.from_numpy(sides), targets, np.full(len(roots), head_index), Plans(signature))
-
-    @property
-    def graph(self) -> DGLGraph:
-        """The trees as one batched graph. After the first access it is also `trees`, because the user may change it."""
-        if isinstance(self.trees, Forest):
-            self.trees = graph.build(self.trees)
-        return self.trees

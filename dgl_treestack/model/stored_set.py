@@ -20,7 +20,7 @@ import numpy as np
 from dgl_treestack import atomic
 from dgl_treestack.data.forest import in_order_of_appearance
 from dgl_treestack.data.formats import Example
-from dgl_treestack.data.stored_forest import Columns, ForestWriter, StoredForest, open_column
+from dgl_treestack.data.stored_forest import ColumnFiles, ForestWriter, StoredForest, open_column
 from dgl_treestack.encoders import Encoder
 from dgl_treestack.errors import ConfigurationError, DataError, OutputError
 from dgl_treestack.model.dataset import Dataset, settings_of_columns
@@ -171,7 +171,7 @@ def _source_of(folder: Path) -> Any:
 
 def _write(folder: Path, model: Model, examples: Iterable[Example], group_by: str, made_from: dict[str, Any]) -> None:
     """Write the columns of all examples that have targets, and the manifest."""
-    columns = Columns(folder)
+    columns = ColumnFiles(folder)
     forest = ForestWriter(columns)
     keys_of_ids: list[np.ndarray] = []
     keys_of_pairs: list[np.ndarray] = []
@@ -184,14 +184,7 @@ def _write(folder: Path, model: Model, examples: Iterable[Example], group_by: st
             prepared = model.prepare(part)
             labelled = prepared.with_targets()
             forest.add(prepared.forest, np.flatnonzero(np.isin([*map(id, part)], [*map(id, labelled.examples)])))
-            columns.append("outputs", np.diff(labelled.offsets))
-            columns.append("nodes of outputs", labelled.nodes.astype(np.int32))
-            columns.append("sides", labelled.sides.reshape(-1).astype(np.int32))
-            columns.append("targets", labelled.targets)
-            columns.append("task", labelled.task.astype(np.int16))
-            texts = [name.encode() for name in labelled.ids]
-            columns.append("id sizes", np.array([len(text) for text in texts], dtype=np.int64))
-            columns.append("ids", np.frombuffer(b"".join(texts), dtype=np.uint8))
+            _append_outputs(columns, labelled)
             file_of = (example.source.rpartition(":")[0] for example in part)
             keys_of_ids.append(_keys(f"{file}:{example.id}" for file, example in zip(file_of, part, strict=True) if example.id))
             keys_of_pairs.append(_keys(example.pair or f"/{count + i}" for i, example in enumerate(labelled.examples)))
@@ -221,6 +214,22 @@ def _write(folder: Path, model: Model, examples: Iterable[Example], group_by: st
     }
     atomic.write_text(folder / MANIFEST, json.dumps(description))
     logger.info("columns of %s: %d examples in %.0f s", folder.parent, count, time.monotonic() - begun)
+
+
+def _append_outputs(columns: ColumnFiles, labelled: Dataset) -> None:
+    """Append outputs, targets and ids of a part."""
+    texts = [name.encode() for name in labelled.ids]
+    arrays = {
+        "outputs": np.diff(labelled.offsets),
+        "nodes of outputs": labelled.nodes.astype(np.int32),
+        "sides": labelled.sides.reshape(-1).astype(np.int32),
+        "targets": labelled.targets,
+        "task": labelled.task.astype(np.int16),
+        "id sizes": np.array([len(text) for text in texts], dtype=np.int64),
+        "ids": np.frombuffer(b"".join(texts), dtype=np.uint8),
+    }
+    for name, rows in arrays.items():
+        columns.append(name, rows)
 
 
 def _keys(texts: Iterable[str]) -> np.ndarray:

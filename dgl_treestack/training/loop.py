@@ -25,7 +25,8 @@ from dgl_treestack.data.forest import Forest
 from dgl_treestack.distributed import ALONE, World
 from dgl_treestack.errors import CheckpointError, ConfigurationError, DivergenceError
 from dgl_treestack.expression import language
-from dgl_treestack.model.dataset import Batch, Dataset
+from dgl_treestack.model.batch import Batch
+from dgl_treestack.model.dataset import Dataset
 from dgl_treestack.processes import Interrupted, Watch, watch_signals
 from dgl_treestack.runs import evaluation
 from dgl_treestack.runs.configuration import RunConfig

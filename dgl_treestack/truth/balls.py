@@ -12,19 +12,8 @@ from typing import Any
 from flint import acb, arb, ctx
 
 from dgl_treestack.truth.evaluation import Value
-from dgl_treestack.truth.exact import children_first
-from dgl_treestack.truth.functions import (
-    BRANCHES,
-    GROWING,
-    LARGEST,
-    LOG_LARGEST,
-    QUOTIENTS,
-    RECIPROCAL_ARGUMENT,
-    RECIPROCAL_VALUE,
-    SATURATED,
-    SATURATING,
-    fraction_of,
-)
+from dgl_treestack.truth.exact import ball_of_leaf, branch_point_near, children_first, exceeds_limits, magnitude, power
+from dgl_treestack.truth.functions import BRANCHES, LARGEST, QUOTIENTS, RECIPROCAL_ARGUMENT, RECIPROCAL_VALUE
 
 PRECISIONS = (270, 540, 1440)  # bits, the last of them 430 digits
 COSTS = dict(zip(PRECISIONS, (1, 2, 10), strict=True))  # of an operation, in operations of the first precision
@@ -61,21 +50,8 @@ class Balls:
                     arguments = [(constant if child.constant else at_point)[child] for child in value.children]
                     balls[value] = _apply(value.name, arguments, bits)
                 else:
-                    balls[value] = _leaf(value, point)
+                    balls[value] = _settled(ball_of_leaf(value, point), NOISE[bits], 0.0)
         return (constant if root.constant else at_point)[root]
-
-
-def _leaf(value: Value, point: int) -> Ball:
-    """Return the ball of a leaf."""
-    if value.name == "Symbol":
-        number = complex(value.number[point])
-        return acb(number.real, number.imag)
-    if value.name in ("Pi", "Exp1"):
-        return acb.pi() if value.name == "Pi" else acb(arb.const_e())
-    if value.name in ("NaN", "Infinity"):
-        return UNDEFINED
-    fraction = fraction_of(value.name, value.text or "")
-    return UNDEFINED if abs(fraction) > LARGEST else acb(fraction.numerator) / fraction.denominator
 
 
 def _apply(name: str, arguments: Sequence[Ball], bits: int) -> Ball:
@@ -85,9 +61,8 @@ def _apply(name: str, arguments: Sequence[Ball], bits: int) -> Ball:
     if UNRESOLVED in arguments:
         return UNRESOLVED
     noise, x = NOISE[bits], arguments[0]
-    for part_of, limit in ((SATURATING, SATURATED), (GROWING, LOG_LARGEST)):
-        if name in part_of and abs(getattr(complex(x), part_of[name])) > limit:
-            return UNDEFINED
+    if exceeds_limits(name, x):
+        return UNDEFINED
     try:
         number, scale = _value(name, x, arguments, noise)
     except _Unresolved:
@@ -106,7 +81,9 @@ def _value(name: str, x: Any, arguments: Sequence[Any], noise: arb) -> tuple[Any
     if name == "Mul":
         return x * arguments[1], 0.0
     if name == "Pow":
-        return _power(x, arguments[1]), 0.0
+        if not x.is_zero() and x.contains(0):
+            raise _Unresolved
+        return power(x, arguments[1]), 0.0
     if name == "log":
         base = _at_branch_point(arguments[1], "real", noise)
         x = _at_branch_point(x, "real", noise)
@@ -145,30 +122,10 @@ def _function(name: str, x: Any, noise: arb) -> Any:
 
 
 def _at_branch_point(x: Any, axis: str, noise: arb) -> Any:
-    """Return the branch point, 1 or i or their negatives, if only rounding noise separates `x` from it, else `x`."""
-    rough = complex(x)
-    along = rough.real if axis == "real" else rough.imag
-    if abs(abs(along) - 1) > 1e-12:
-        return x
-    sign = 1 if along > 0 else -1
-    point = acb(sign) if axis == "real" else acb(0, sign)
-    distance = x - point
-    return point if distance.contains(0) and distance.rad() < noise else x
-
-
-def _power(base: Any, exponent: Any) -> Any:
-    """Return a power, None where it is undefined or out of range."""
-    rough = complex(exponent)
-    if base == 0:
-        return _ONE if exponent == 0 else _ZERO if rough.real > 0 else None
-    if base.contains(0):
-        raise _Unresolved
-    logarithm = base.log() * exponent
-    if not abs(complex(logarithm).real) <= LOG_LARGEST:
-        return None
-    if rough.imag == 0 and abs(rough) <= 64 and exponent == round(rough.real):
-        return base ** round(rough.real)
-    return logarithm.exp()
+    """Return the branch point if only rounding noise separates `x` from it, else `x`."""
+    point = branch_point_near(x, axis)
+    is_point = point is not None and (x - point).contains(0) and (x - point).rad() < noise
+    return point if is_point else x
 
 
 def _settled(number: Any, noise: arb, scale: float) -> Ball:
@@ -192,8 +149,3 @@ def _settled(number: Any, noise: arb, scale: float) -> Ball:
     if not real.is_zero() and real.contains(0) and real.rad() < least:
         number = acb(0, number.imag)
     return number
-
-
-def magnitude(number: Any) -> float:
-    """Return the magnitude of the midpoint of a ball."""
-    return abs(complex(number))

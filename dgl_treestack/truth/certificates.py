@@ -16,9 +16,9 @@ from dgl_treestack.truth.points import FIXED, POINTS, Points, value_of
 
 REQUIRED_POINTS = 10
 REFUTED_SHARE = 0.75
-_AT_ONCE = 3  # doubtful points to decide before testing whether the remaining ones matter
+AT_ONCE = 3  # doubtful points to decide before testing whether the remaining ones matter
 _AGREE, _AGREE_EXACT, _DIFFER = 1e-9, 1e-33, 1e-6
-_SAME = 1e-6  # gaps that differ by less are equal: their order would depend on the processor
+SAME = 1e-6  # gaps that differ by less are equal: their order would depend on the processor
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,14 @@ class Verdict:
     precision: str
 
 
+def relative_gap(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Return (P,) how far values are apart, relative to the larger one; NaN where one is undefined."""
+    with np.errstate(all="ignore"):
+        gap: np.ndarray = np.abs(left - right) / np.maximum(np.abs(left), np.abs(right))
+    gap[left == right] = 0.0
+    return gap
+
+
 class Comparison:
     """Two sides, the relative gap between them per point, and the precision in which each point was decided.
 
@@ -63,10 +71,7 @@ class Comparison:
     def __init__(self, left: Value, right: Value, variables: Sequence[str], budget: int, expected: str = ""):
         self.left, self.right, self.variables = left, right, variables
         self.exact = ExactEvaluation(budget)
-        a, b = left.number, right.number
-        with np.errstate(all="ignore"):
-            self.gap = np.abs(a - b) / np.maximum(np.abs(a), np.abs(b))
-        self.gap[a == b] = 0.0
+        self.gap = relative_gap(left.number, right.number)
         self.tolerance = np.full(POINTS, _AGREE)
         self.expected = expected
 
@@ -78,7 +83,7 @@ class Comparison:
             return
         doubt = self.left.doubt | self.right.doubt | ((self.gap > _AGREE) & (self.gap < 1e-4))
         while doubt.any() and not self._is_settled(~doubt):
-            points = np.flatnonzero(doubt)[:_AT_ONCE]
+            points = np.flatnonzero(doubt)[:AT_ONCE]
             self._decide(points)
             doubt[points] = False
         if doubt.any() and self._is_confirmed(~doubt):
@@ -139,7 +144,7 @@ class Comparison:
             name = "refuted" if differing >= REFUTED_SHARE * points else "conditional"
         witness = None
         if agreeing < points:
-            point = int(np.flatnonzero(self.gap >= (1 - _SAME) * np.nanmax(self.gap))[0])
+            point = int(np.flatnonzero(self.gap >= (1 - SAME) * np.nanmax(self.gap))[0])
             values = []
             for side in (self.left, self.right):
                 value = self.exact.value(side, point) if self.tolerance[point] == _AGREE_EXACT else None

@@ -56,7 +56,9 @@ class ExactEvaluation:
                     arguments = [child.exact[0 if child.constant else point] for child in value.children]
                     value.exact[at] = _apply_exact(value.name, arguments)
                 else:
-                    value.exact[at] = _exact_leaf(value, point)
+                    number = ball_of_leaf(value, point)
+                    is_fraction = number is not None and value.name not in ("Symbol", "Pi", "Exp1")
+                    value.exact[at] = _settle_exact(number) if is_fraction else number
         return root.exact[root_point]
 
 
@@ -78,8 +80,8 @@ _NOISE = 2.0**-200  # about 1e-60: a result this small relative to its operands 
 _ZERO, _ONE = acb(0), acb(1)
 
 
-def _exact_leaf(leaf: "Value", point: int) -> Any:
-    """Return the value of a leaf at a point, in 80 digits."""
+def ball_of_leaf(leaf: "Value", point: int) -> Any:
+    """Return the ball of a leaf at a point in the current precision, None for a leaf without value."""
     if leaf.name == "Symbol":
         number = complex(leaf.number[point])
         return acb(number.real, number.imag)
@@ -88,7 +90,13 @@ def _exact_leaf(leaf: "Value", point: int) -> Any:
     if leaf.name in ("NaN", "Infinity"):
         return None
     fraction = fraction_of(leaf.name, leaf.text or "")
-    return _settle_exact(acb(fraction.numerator) / fraction.denominator)
+    return acb(fraction.numerator) / fraction.denominator
+
+
+def exceeds_limits(name: str, x: Any) -> bool:
+    """Return whether an operator saturates, or grows out of range, at its argument."""
+    limits = ((SATURATING, SATURATED), (GROWING, LOG_LARGEST))
+    return any(name in part_of and abs(getattr(complex(x), part_of[name])) > limit for part_of, limit in limits)
 
 
 def _apply_exact(name: str, arguments: list) -> Any:
@@ -100,16 +108,15 @@ def _apply_exact(name: str, arguments: list) -> Any:
         if argument is None:
             return None
     x = arguments[0]
-    for part_of, limit in ((SATURATING, SATURATED), (GROWING, LOG_LARGEST)):
-        if name in part_of and abs(getattr(complex(x), part_of[name])) > limit:
-            return None
+    if exceeds_limits(name, x):
+        return None
     if name == "Add":
         total, largest = x + arguments[1], max(magnitude(x), magnitude(arguments[1]))
         number = _ZERO if magnitude(total) < _NOISE * largest else total
     elif name == "Mul":
         number = x * arguments[1]
     elif name == "Pow":
-        number = _exact_power(x, arguments[1])
+        number = power(x, arguments[1])
     elif name == "log":
         x, base = _at_branch_point(x, "real"), _at_branch_point(arguments[1], "real")
         number = None if x == 0 or base in (0, 1) else x.log() / base.log()
@@ -134,28 +141,34 @@ def _exact_function(name: str, x: Any) -> Any:
 
 
 def _at_branch_point(x: Any, axis: str) -> Any:
-    """Return the branch point, 1 or i or their negatives, if only rounding noise separates `x` from it, else `x`.
+    """Return the branch point if only rounding noise separates `x` from it, else `x`.
 
     Close to a branch point a function behaves like a square root, which would turn noise of 1e-80 into 1e-40.
     """
+    point = branch_point_near(x, axis)
+    return x if point is None or magnitude(x - point) >= _NOISE else point
+
+
+def branch_point_near(x: Any, axis: str) -> Any:
+    """Return the branch point, 1 or i or their negatives, that is within 1e-12 along an axis, or None."""
     rough = complex(x)
     along = rough.real if axis == "real" else rough.imag
     if abs(abs(along) - 1) > 1e-12:
-        return x
+        return None
     sign = 1 if along > 0 else -1
-    point = acb(sign) if axis == "real" else acb(0, sign)
-    return point if magnitude(x - point) < _NOISE else x
+    return acb(sign) if axis == "real" else acb(0, sign)
 
 
-def _exact_power(base: Any, exponent: Any) -> Any:
-    power = complex(exponent)
+def power(base: Any, exponent: Any) -> Any:
+    """Return a power, None where it is undefined or out of range."""
+    rough = complex(exponent)
     if base == 0:
-        return _ONE if exponent == 0 else _ZERO if power.real > 0 else None
+        return _ONE if exponent == 0 else _ZERO if rough.real > 0 else None
     logarithm = base.log() * exponent
     if not abs(complex(logarithm).real) <= LOG_LARGEST:
         return None
-    if power.imag == 0 and abs(power) <= 64 and exponent == round(power.real):
-        return base ** round(power.real)
+    if rough.imag == 0 and abs(rough) <= 64 and exponent == round(rough.real):
+        return base ** round(rough.real)
     return logarithm.exp()
 
 

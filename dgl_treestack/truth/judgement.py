@@ -10,18 +10,26 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from dgl_treestack.expression import Expression
-from dgl_treestack.truth.balls import PRECISIONS, UNDEFINED, UNRESOLVED, Balls, magnitude
-from dgl_treestack.truth.certificates import REFUTED_SHARE, REQUIRED_POINTS, Comparison, Verdict, Witness, evaluate_sides
+from dgl_treestack.truth.balls import PRECISIONS, UNDEFINED, UNRESOLVED, Balls
+from dgl_treestack.truth.certificates import (
+    AT_ONCE,
+    REFUTED_SHARE,
+    REQUIRED_POINTS,
+    SAME,
+    Comparison,
+    Verdict,
+    Witness,
+    evaluate_sides,
+    relative_gap,
+)
 from dgl_treestack.truth.evaluation import Value
-from dgl_treestack.truth.exact import BUDGET
+from dgl_treestack.truth.exact import BUDGET, magnitude
 from dgl_treestack.truth.points import Points, fresh
 
 CLOSE, APART = 1e-9, 1e-4  # relative gaps in complex128 that say, without doubt, that the sides agree or differ
 MORE_SETS = 4  # of points, for an equation that has values at a few points only
 CONFIRMED = 3  # points where sides that agree are compared in the highest precision
 ORDER = (8, 36, 4, 28, 16, 32, 24)  # points to confirm first, of different kinds
-SAME = 1e-6  # gaps that differ by less are equal: their order would depend on the processor
-AT_ONCE = 3  # doubtful points to decide before testing whether the remaining ones matter
 DIGITS_THAT_AGREE = 60
 
 OPEN, AGREE, DIFFER, NO_VALUE, TOO_FEW_DIGITS = range(5)  # states of a point
@@ -37,10 +45,7 @@ class Judgement:
     def __init__(self, left: Value, right: Value, variables: Sequence[str], points: Points, budget: int):
         self.left, self.right, self.variables, self.points = left, right, variables, points
         self.balls = Balls(budget)
-        a, b = left.number, right.number
-        with np.errstate(all="ignore"):
-            self.gap = np.abs(a - b) / np.maximum(np.abs(a), np.abs(b))
-        self.gap[a == b] = 0.0
+        self.gap = relative_gap(left.number, right.number)
         self.state = np.full(points.count, OPEN)
         self.precision = np.full(points.count, 53)
         clear = ~(left.doubt | right.doubt)

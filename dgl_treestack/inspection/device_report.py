@@ -19,7 +19,7 @@ from tqdm.auto import tqdm
 from dgl_treestack import cells, encoders
 from dgl_treestack.data import formats
 from dgl_treestack.data.formats import Example
-from dgl_treestack.model.dataset import Batch
+from dgl_treestack.model.batch import Batch
 from dgl_treestack.model.model import Model
 from dgl_treestack.training.state import torch_generator
 

@@ -8,8 +8,8 @@ import torch
 from dgl_treestack import cells
 from dgl_treestack.cli import main
 from dgl_treestack.data import formats
+from dgl_treestack.inspection import device_report
 from dgl_treestack.model.model import Model
-from dgl_treestack.training import device_report
 
 
 @pytest.mark.slow
