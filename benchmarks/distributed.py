@@ -3,8 +3,11 @@
 python -m benchmarks.distributed [--processes 1 2] [--batch 1024] [--steps 40] [--rounds 3]
     [--data data/paper/train.jsonl.gz] [--json]
 
-Starts itself by `torchrun`, once per number of processes and round. Wall time: it measures something only where the processors
-have nothing else to do.
+The last row, `apart`, is the bound of this machine: as many processes that do not communicate, each with its share of the batch
+size as a run of its own. What it lacks to the number of processes is lost to smaller batches and to what cores share.
+
+Starts itself by `torchrun`, once per row and round. Wall time: it measures something only where the processors have nothing
+else to do.
 """
 
 import contextlib
@@ -22,7 +25,7 @@ import tyro
 
 from benchmarks.common import EQUATIONS, show, start
 from dgl_treestack.data import formats
-from dgl_treestack.distributed import World
+from dgl_treestack.distributed import ALONE, World
 from dgl_treestack.model.tree_dataset import TreeDataset
 from dgl_treestack.resources import find_config
 from dgl_treestack.runs import configuration
@@ -49,6 +52,8 @@ class Settings:
     compile: str = "on"
     data: str = str(EQUATIONS)
     json: bool = False
+    apart: bool = False
+    """Only the row `apart`."""
 
 
 class Enough(Exception):
@@ -59,22 +64,27 @@ def measure(settings: Settings) -> None:
     """Train for some steps as one of the processes; the first prints its row."""
     start()
     world = World.join("cpu")
+    run_world = ALONE if settings.apart else world
+    batch = settings.batch // (world.size // run_world.size)
     examples = [example for example in formats.read(Path(settings.data)) if example.label is not None]
     examples = [examples[i % len(examples)] for i in range(settings.batch * (WARM + settings.steps))]
-    assignments = [f"model.hidden={settings.hidden}", f"batch_size={settings.batch}", f"compile={settings.compile!r}"]
+    assignments = [f"model.hidden={settings.hidden}", f"batch_size={batch}", f"compile={settings.compile!r}"]
     assignments += ["data.max_depth=99", "checkpoint_steps=1000000"]
     config = configuration.override(configuration.load(find_config(f"models/{settings.cell}")), assignments)
     data = TreeDataset(examples)
     with tempfile.TemporaryDirectory() as folder:
         run = Run(Path(folder) / "run")
         run.folder.mkdir()
-        training = Training(run, config, 0, quiet=True, data={"train": data, "validation": data}, world=world)
-        row = {"processes": world.size, "batch": settings.batch, **_timed(training, settings)}
+        training = Training(run, config, 0, quiet=True, data={"train": data, "validation": data}, world=run_world)
+        world.sums(0)  # all begin together
+        row = {"processes": world.size, "apart": settings.apart, "batch": batch, **_timed(training, settings, batch)}
+    if settings.apart:
+        (row["equations_per_s"],) = world.sums(row["equations_per_s"])
     if world.is_first:
         print(json.dumps(row))
 
 
-def _timed(training: Training, settings: Settings) -> dict[str, float]:
+def _timed(training: Training, settings: Settings, batch: int) -> dict[str, float]:
     """Return equations a second, and milliseconds of a step by part."""
     seconds: dict[str, float] = defaultdict(float)
     marks: list[float] = []
@@ -111,7 +121,7 @@ def _timed(training: Training, settings: Settings) -> dict[str, float]:
     milliseconds = {part: 1e3 * second / settings.steps for part, second in seconds.items()}
     compute = milliseconds["step"] - milliseconds["gradients"] - milliseconds["optimizer"]
     return {
-        "equations_per_s": settings.steps * settings.batch / whole,
+        "equations_per_s": settings.steps * batch / whole,
         "step_ms": 1e3 * whole / settings.steps,
         "batches_ms": 1e3 * whole / settings.steps - milliseconds["step"],
         "forward_backward_ms": compute,
@@ -125,21 +135,23 @@ def main() -> None:
     if "RANK" in os.environ:
         measure(settings)
         return
-    rows: dict[int, dict[str, float]] = {}
+    planned = [] if settings.apart else [(processes, False) for processes in settings.processes]
+    planned.append((max(settings.processes), True))
+    rows: dict[tuple[int, bool], dict[str, float]] = {}
     for _ in range(settings.rounds):
-        for processes in settings.processes:
+        for processes, apart in planned:
             launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
             finished = subprocess.run(
-                [sys.executable, *launcher, "-m", "benchmarks.distributed", *sys.argv[1:]],
+                [sys.executable, *launcher, "-m", "benchmarks.distributed", *sys.argv[1:], *(["--apart"] * apart)],
                 env={**os.environ, "OMP_NUM_THREADS": "1"},
                 stdout=subprocess.PIPE,
                 text=True,
                 check=True,
             )
             row = json.loads(finished.stdout.splitlines()[-1])
-            if processes not in rows or row["equations_per_s"] > rows[processes]["equations_per_s"]:
-                rows[processes] = row
-    first = rows[settings.processes[0]]["equations_per_s"]
+            if row["equations_per_s"] > rows.get((processes, apart), {"equations_per_s": 0.0})["equations_per_s"]:
+                rows[processes, apart] = row
+    first = rows[planned[0]]["equations_per_s"]
     show([{**row, "times": row["equations_per_s"] / first} for row in rows.values()], settings.json)
 
 

@@ -26,7 +26,9 @@ from dgl_treestack.propagate.compiled import kernels
 from dgl_treestack.propagate.compiled.library import unavailable
 from dgl_treestack.propagate.compiled.stepper import CompiledStepper
 from dgl_treestack.propagate.compiled.traced import TracedStep
-from dgl_treestack.propagate.levels.eager import EagerStepper, LinearMaps
+from dgl_treestack.propagate.levels import grouped
+from dgl_treestack.propagate.levels.eager import EagerStepper
+from dgl_treestack.propagate.levels.linear_maps import LinearMaps
 from dgl_treestack.propagate.levels.plan import make_plan
 from dgl_treestack.propagate.levels.sweep import Arena, Work, sweep
 
@@ -81,6 +83,20 @@ def test_levels_has_the_gradients_of_topo(name, form):
         noise = draw_noise(external, batch, source)
         assert_same_gradients(external, batch, "levels", noise, list(cell.signals), options=options)
         assert_same_gradients(external, batch, engines[1:], noise, options=options)
+
+
+@pytest.mark.parametrize("limits", [(2**13, 4, 2**14), (0, 2, 0)])
+@every_model_of_any_form
+def test_grouped_products_have_the_gradients_of_topo(name, limits, monkeypatch):
+    """Those of a GPU, in one batched product per frontier; with the second limits some are too sparse and computed apart."""
+    for limit, value in zip(("PADDED_ROWS", "PADDED_TIMES", "DEFERRED_ROWS"), limits, strict=True):
+        monkeypatch.setattr(grouped, limit, value)
+    cell, options = make(name, input_size=2, form="nary").train(), Options(group=True, recorded_rows=10**6 * (limits[0] > 0))
+    batch, source = graph.from_expressions(some_trees(8, 8), VOCABULARY), torch.Generator().manual_seed(8)
+    batch.ndata["input"] = torch.randn(batch.num_nodes(), 2, dtype=torch.float64, generator=source)
+    assert_same_gradients(cell, batch, "levels", draw_noise(cell, batch, source), list(cell.signals), options=options)
+    if name != "tree_rnn_second_order_bilinear":
+        assert_same_gradients(make(name, form="child_sum").train(), batch, "levels", options=options)
 
 
 @needs_compiler

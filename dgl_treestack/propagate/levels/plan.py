@@ -31,6 +31,7 @@ class Options:
     frontier_rows: maximum rows of a frontier, which bounds the memory of a step's intermediate results.
     recorded_rows: maximum rows of a batch for which eager steps keep autograd's records. Records take several times the memory
     of the buffers; without them backward recomputes every step.
+    group: whether eager steps compute the linear maps of a frontier as one batched product; None: except on the CPU.
     deferred_rows: maximum rows whose weight gradients are deferred: of a product in eager steps, of a weight in native code.
     deferred_weight: minimum elements of a weight whose gradients native code defers.
     arena_numbers: minimum elements of a tensor in the arena; a smaller tensor comes from torch's allocator.
@@ -40,6 +41,7 @@ class Options:
     share: bool = True
     frontier_rows: int = 1024
     recorded_rows: int = 2**17
+    group: bool | None = None
     deferred_rows: int = 2048
     deferred_weight: int = 2**16
     arena_numbers: int = 2**14
