@@ -1,7 +1,7 @@
 """Tree-SMU, the stack-augmented Tree-LSTM: a stack in place of the memory cell."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -60,10 +60,12 @@ class TreeSMU(Cell):
 
     def node(self, ops: Ops, children: State, inputs: Tensor | None, noise: Noise) -> tuple[State, Signals]:
         vectors, f = self.map(ops, "gates", children["h"], inputs)
-        u = dropped(self.activation(vectors[:, 0]), noise, "u")
-        o, f, gates = torch.sigmoid(vectors[:, 1]), torch.sigmoid(f), torch.sigmoid(vectors[:, 2:])
+        candidate, gates = vectors.split([1, vectors.shape[1] - 1], 1)
+        u = dropped(self.activation(candidate.squeeze(1)), noise, "u")
+        o, gates = torch.sigmoid(gates).split([1, len(self.actions)], 1)
+        o, f = o.squeeze(1), torch.sigmoid(f)
         if self.normalise == "sum":
-            gates = gates / gates.sum(1, keepdim=True).clamp_min(1e-30)
+            gates = cast(Tensor, _Normalised.apply(gates))
         elif self.normalise == "softmax":
             gates = torch.softmax(gates, dim=1)
         actions = gates.unbind(1)
@@ -78,6 +80,22 @@ class TreeSMU(Cell):
         """Return all fields but h: the children's stacks combined by the gates f (nodes, A, H), then updated."""
         combined = (f.unsqueeze(2) * children["stack"]).sum(1)
         return {"stack": stack.update(combined, u, *actions)}
+
+
+class _Normalised(torch.autograd.Function):
+    """gates / sum of gates over dimension 1: half as many operations backward as autograd alone. All sums are above 1e-30."""
+
+    @staticmethod
+    def forward(ctx: Any, gates: Tensor) -> Tensor:
+        total = gates.sum(1, keepdim=True).clamp_min(1e-30)
+        normalised = gates / total
+        ctx.save_for_backward(normalised, total)
+        return normalised
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        normalised, total = ctx.saved_tensors
+        return (gradient - (gradient * normalised).sum(1, keepdim=True)) / total
 
 
 MODELS = {

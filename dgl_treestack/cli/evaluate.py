@@ -21,6 +21,9 @@ def evaluate(
     jobs: Annotated[int, arg(help="Processes that share the file out; the records are the same.")] = 1,
     cluster: OnCluster = "",
     cpus_per_task: Cpus = 1.0,
+    no_cuts: Annotated[
+        bool, arg(help="Leave equations on a branch cut out of the numbers; their records are written.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Score a data file with a run. Writes one record per equation, in file order, into the run folder."""
@@ -40,6 +43,8 @@ def evaluate(
         dtype=getattr(torch, precision),
         jobs=where(jobs, cluster, cpus_per_task),
     )
+    if no_cuts:
+        rows = records.without_cuts(rows)
     group_by = opened.config.data.group_by
     judged = [row for row in rows if row["correct"] is not None]
     overall = classification(judged) if judged else {}

@@ -23,6 +23,7 @@ def generate(
     train_size: Annotated[int, arg(help="Equations of depth 1-7 in the training fold, for `paper`.")] = 0,
     max_depth: Annotated[int, arg(help="Depth of the deepest equations, for `deep` and `paper-deeper`.")] = 0,
     equations: Annotated[int, arg(help="About how many equations in all, for a smaller set of the same kind.")] = 0,
+    no_cuts: Annotated[bool, arg(help="Leave out pairs with a value on a branch cut or at a branch point.")] = False,
 ) -> None:
     """Generate certified equations. Run a command again to continue where it was stopped."""
     from dgl_treestack.generate import presets
@@ -36,7 +37,7 @@ def generate(
         return
     signal.signal(signal.SIGTERM, _stop)
     folder, seed = output_dir or Path("data") / preset, presets.find(preset).seed if seed is None else seed
-    options = presets.Options(seed, train_size=train_size, max_depth=max_depth, equations=equations)
+    options = presets.Options(seed, train_size, max_depth, equations, no_cuts)
     tasks = where(jobs, cluster, cpus_per_task)
     manifest = produce(preset, options, folder, tasks, progress=sys.stderr.isatty())
     for file, content in manifest["files"].items():

@@ -17,6 +17,7 @@ def report(
         str, arg(help="accuracy, precision, recall, f1, macro_f1, roots (records of nodes), r2, pairs or calibration.")
     ] = "accuracy",
     depths: Annotated[bool, arg(help="Add a column for every depth, or other measure, of the test set.")] = False,
+    no_cuts: Annotated[bool, arg(help="Leave out equations with a value on a branch cut or at a branch point.")] = False,
     output: Annotated[Path | None, arg(help="Also write the table to this path, as .md and as .csv.")] = None,
     page: Annotated[
         Path | None, arg(help="A page: write its paragraphs between <!-- begin NAME --> and <!-- end NAME --> from tables.")
@@ -30,11 +31,11 @@ def report(
     from dgl_treestack.results.report import csv, markdown, tabulate
 
     if page:
-        if len(runs) != 1 or output or json or depths or metric != "accuracy":
+        if len(runs) != 1 or output or json or depths or no_cuts or metric != "accuracy":
             raise ConfigurationError("--page takes one folder of tables, such as figures/day, and no other option.")
         update(page, runs[0])
         return
-    rows = tabulate(runs, metric, depths=depths)
+    rows = tabulate(runs, metric, depths=depths, cuts=not no_cuts)
     if not any(title == "validation" or title.startswith("test") for row in rows for title in row):
         raise ConfigurationError(f"The records of these runs have nothing that the metric {metric!r} measures.")
     if output:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from dgl_treestack.data.formats import Example
-from dgl_treestack.errors import DataError
+from dgl_treestack.errors import ConfigurationError, DataError
 from dgl_treestack.expression import Expression
 
 SCHEMA = 1
@@ -59,6 +59,17 @@ def read(path: Path | str) -> list[Record]:
             raise DataError(f"'depth' is {record['depth']!r}, not a whole number. Evaluate the run again.", path, number)
         records.append(record)
     return records
+
+
+def without_cuts(rows: Iterable[Record]) -> list[Record]:
+    """The records of trees without a value on a branch cut. Raises ConfigurationError if no record says that there is one."""
+    all_rows = list(rows)
+    if not any(row.get("cut") for row in all_rows):
+        raise ConfigurationError(
+            "No record is of an equation on a branch cut: the certificates of this data do not say it, or the records are of "
+            "an earlier version. Generate the data again and evaluate once more."
+        )
+    return [row for row in all_rows if not row.get("cut")]
 
 
 def accuracy(records: Iterable[Record]) -> float:

@@ -1,8 +1,10 @@
 """A table as Markdown: the paper's numbers and ours, how models differ, settings and origin."""
 
 from collections.abc import Callable, Mapping, Sequence
+from statistics import fmean
 from typing import Any
 
+from dgl_treestack.data.records import accuracy
 from dgl_treestack.experiments._models import DIFFERS
 from dgl_treestack.experiments._protocol import OURS, Compared, Protocol, train
 from dgl_treestack.experiments.comparison import AnswersOf, Line, Results, differences
@@ -61,6 +63,7 @@ def markdown(
         f"{protocol.unit}, mean ± sample standard deviation over the seeds that are done. Trained on depths {low}-{high}. "
         f"Scale: {scale.summary}. {_equations(results)}"
     )
+    parts += [text for text in (_cuts(compared, results) for compared in protocol.compared) if text]
     if untrained:
         parts.append(f"Not trained yet: {', '.join(untrained)}.")
     if any(column.measure is train for column in protocol.columns):
@@ -153,6 +156,25 @@ def _equations(results: Results) -> str:
         if counts
     ]
     return f"Equations: {', '.join(texts)}." if texts else ""
+
+
+def _cuts(compared: Compared, results: Results) -> str:
+    """Return a sentence on what equations with a value on a branch cut change, '' if the records do not say which they are."""
+    changes, shares = [], []
+    for runs in filter(None, results.values()):
+        sets = [compared.of(run) for run in runs]
+        rest = [[row for row in rows if not row.get("cut")] for rows in sets]
+        if not all(0 < len(some) < len(rows) for some, rows in zip(rest, sets, strict=True)):
+            return ""
+        changes.append(fmean(accuracy(some) - accuracy(rows) for some, rows in zip(rest, sets, strict=True)))
+        shares.append(100 * (1 - len(rest[0]) / len(sets[0])))
+    if not changes:
+        return ""
+    return (
+        f"{shares[0]:.1f} % of the {compared.unit} of the set `{compared.set}`, depths {compared.low}-{compared.high}, have a "
+        f"value on a branch cut or at a branch point; without them accuracies differ by {min(changes):+.1f} to "
+        f"{max(changes):+.1f} points."
+    )
 
 
 def _origins(results: Results) -> str:

@@ -152,11 +152,13 @@ def _write(path: Path, rows: Iterable[Row]) -> dict[str, Any]:
 
     A file `.txt` has the text of every row as a line; any other is compressed and has rows as JSON.
     """
-    digest, counts, plain = hashlib.sha256(), Counter[tuple[int, str]](), path.suffix == ".txt"
+    digest, plain = hashlib.sha256(), path.suffix == ".txt"
+    counts, on_cut = Counter[tuple[int, str]](), Counter[int]()
 
     def lines() -> Iterator[bytes]:
         for row in rows:
             counts[row["depth"], str(row["label"])] += 1
+            on_cut[row["depth"]] += bool((row.get("certificate") or {}).get("cut"))
             line = ((row["text"] if plain else json.dumps(row)) + "\n").encode()
             digest.update(line)
             yield line
@@ -168,4 +170,5 @@ def _write(path: Path, rows: Iterable[Row]) -> dict[str, Any]:
     by_depth: dict[str, dict[str, int]] = {}
     for (depth, label), count in sorted(counts.items()):
         by_depth.setdefault(str(depth), {})[label] = count
-    return {"equations": sum(counts.values()), "sha256 of the text": digest.hexdigest(), "by depth and label": by_depth}
+    entry = {"equations": sum(counts.values()), "sha256 of the text": digest.hexdigest(), "by depth and label": by_depth}
+    return entry | ({"on a branch cut, by depth": {str(depth): on_cut[depth] for depth in sorted(on_cut)}} if +on_cut else {})

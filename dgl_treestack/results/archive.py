@@ -155,6 +155,8 @@ def _columns(rows: Sequence[Record]) -> Columns | None:
         kinds = set(map(type, values))
         if name in NAMES:
             columns[name] = np.array([str(value or "").encode() for value in values], dtype=np.bytes_)
+        elif name == "cut":
+            columns[name] = np.array([bool(value) for value in values])
         elif name == "correct":
             columns[name] = np.array([NONE if value is None else value for value in values], dtype=np.int8)
         elif name in ("score", "schema"):

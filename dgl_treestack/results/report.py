@@ -5,9 +5,11 @@ import io
 import math
 import statistics
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from dgl_treestack.data.records import without_cuts
 from dgl_treestack.errors import ConfigurationError, unknown
 from dgl_treestack.results.metrics import METRICS
 from dgl_treestack.results.run_result import RunResult, by_config, read
@@ -15,9 +17,12 @@ from dgl_treestack.results.run_result import RunResult, by_config, read
 Row = dict[str, Any]
 
 
-def tabulate(folders: Sequence[Path], metric: str = "accuracy", *, depths: bool = False) -> list[Row]:
-    """Return the table of run folders, see `rows_of`."""
-    return rows_of([read(folder) for folder in folders], metric, depths=depths)
+def tabulate(folders: Sequence[Path], metric: str = "accuracy", *, depths: bool = False, cuts: bool = True) -> list[Row]:
+    """Return the table of run folders, see `rows_of`. cuts: whether equations with a value on a branch cut count."""
+    runs = [read(folder) for folder in folders]
+    if not cuts:
+        runs = [replace(run, validation=without_cuts(run.validation), test=without_cuts(run.test)) for run in runs]
+    return rows_of(runs, metric, depths=depths)
 
 
 def rows_of(runs: Sequence[RunResult], metric: str = "accuracy", *, depths: bool = False) -> list[Row]:

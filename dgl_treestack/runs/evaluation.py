@@ -67,6 +67,8 @@ def make_records(model: Model, dataset: ExampleSet, engine: str = "levels", grou
         for value, correct in zip(output.tolist(), model.correct(output, batch).tolist(), strict=True):
             example, item = dataset.examples[example_of_output[i]], dataset.items[example_of_output[i]]
             row: Record = {name: value for name, value in (("pair", example.pair), ("family", example.family)) if value}
+            if example.certificate is not None:
+                row["cut"] = bool(example.certificate.get("cut"))
             node = int(dataset.nodes[i])
             if isinstance(item.target, Mapping):
                 label = example.labels[node] if example.labels else (None if node else example.label)

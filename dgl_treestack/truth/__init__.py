@@ -41,6 +41,7 @@ from dgl_treestack.truth.certificates import Witness as Witness
 from dgl_treestack.truth.certificates import certify as certify
 from dgl_treestack.truth.certificates import compare as compare
 from dgl_treestack.truth.certificates import judge_at_fixed_points as judge_at_fixed_points
+from dgl_treestack.truth.cuts import is_on_cut as is_on_cut
 from dgl_treestack.truth.evaluation import Value as Value
 from dgl_treestack.truth.judgement import judge as judge
 from dgl_treestack.truth.judgement import judge_rounded as judge_rounded

@@ -118,7 +118,7 @@ def _apply_exact(name: str, arguments: list) -> Any:
     elif name == "Pow":
         number = power(x, arguments[1])
     elif name == "log":
-        x, base = _at_branch_point(x, "real"), _at_branch_point(arguments[1], "real")
+        x, base = at_branch_point(x, "real"), at_branch_point(arguments[1], "real")
         number = None if x == 0 or base in (0, 1) else x.log() / base.log()
     elif name in RECIPROCAL_ARGUMENT:
         inverse = None if x == 0 else _settle_exact(1 / x)
@@ -135,12 +135,12 @@ def _apply_exact(name: str, arguments: list) -> Any:
 
 def _exact_function(name: str, x: Any) -> Any:
     """Return the value of a FLINT function, without rounding noise at branch points and zeros."""
-    number = getattr(_at_branch_point(x, BRANCHES[name][0]) if name in BRANCHES else x, name)()
+    number = getattr(at_branch_point(x, BRANCHES[name][0]) if name in BRANCHES else x, name)()
     has_zeros = name in ("sin", "cos", "sinh", "cosh")
     return _ZERO if has_zeros and magnitude(number) < _NOISE * max(1.0, magnitude(x)) else number
 
 
-def _at_branch_point(x: Any, axis: str) -> Any:
+def at_branch_point(x: Any, axis: str) -> Any:
     """Return the branch point if only rounding noise separates `x` from it, else `x`.
 
     Close to a branch point a function behaves like a square root, which would turn noise of 1e-80 into 1e-40.

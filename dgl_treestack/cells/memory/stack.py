@@ -8,6 +8,7 @@ The stack has a fixed size. Pushing onto a full stack loses the bottom row (over
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import Any, cast
 
 import torch
 from jaxtyping import Float
@@ -16,6 +17,7 @@ from torch import Tensor
 # Names of the actions, in the order in which gates are passed.
 ACTIONS = ("push", "pop", "noop")
 _limits: ContextVar[tuple[int | None, str]] = ContextVar("limits of stacks", default=(None, ""))
+_has_few_operations: ContextVar[bool] = ContextVar("few operations", default=False)
 FEW_ROWS = 2  # up to so many rows it is faster to update a stack row by row
 
 
@@ -44,6 +46,19 @@ def limited(rows: int | None = None, without: str = "") -> Iterator[None]:
         _limits.reset(token)
 
 
+@contextmanager
+def few_operations(on: bool = True) -> Iterator[None]:
+    """Within the block, `update` dispatches a third of the operations, forward and backward, and copies more.
+
+    A GPU waits for every operation; a CPU computes the copies, and compiled code needs neither.
+    """
+    token = _has_few_operations.set(on)
+    try:
+        yield
+    finally:
+        _has_few_operations.reset(token)
+
+
 def update(
     stacks: Float[Tensor, "N S H"] | Sequence[Float[Tensor, "N S H"]],
     value: Float[Tensor, "N H"],
@@ -63,20 +78,59 @@ def update(
         off = ACTIONS.index(without)
         rest = torch.stack([gate for i, gate in enumerate(gates) if i != off]).sum(0).clamp_min(1e-30)  # 0 in float32 at times
         gates = tuple(torch.zeros_like(gate) if i == off else gate / rest * sum(gates) for i, gate in enumerate(gates))
-    pushed, popped, *unmoved = [stacks] * len(gates) if isinstance(stacks, Tensor) else stacks
-    size = pushed.shape[1]
-    if size > FEW_ROWS:
-        updated = weighted_sum((push(pushed, value), pop(popped, empty), *unmoved), [gate.unsqueeze(1) for gate in gates])
+    if isinstance(stacks, Tensor) and _has_few_operations.get():
+        updated = cast(Tensor, _Update.apply(stacks, value, empty, *gates))
     else:
-        rows = []
-        for i in range(size):
-            above = pushed[:, i - 1] if i else value
-            below = popped[:, i + 1] if i + 1 < size else torch.full_like(value, empty)
-            rows.append(weighted_sum((above, below, *(rows_of_noop[:, i] for rows_of_noop in unmoved)), gates))
-        updated = torch.stack(rows, dim=1)
+        updated = _updated([stacks] * len(gates) if isinstance(stacks, Tensor) else stacks, value, gates, empty)
     if most_rows is None:
         return updated
     return torch.cat([updated[:, :most_rows], torch.full_like(updated[:, most_rows:], empty)], dim=1)
+
+
+def _updated(stacks: Sequence[Tensor], value: Tensor, gates: Sequence[Tensor], empty: float) -> Tensor:
+    """Return what `update` does, without limits. stacks: one per action."""
+    pushed, popped, *unmoved = stacks
+    size = pushed.shape[1]
+    if size > FEW_ROWS:
+        return weighted_sum((push(pushed, value), pop(popped, empty), *unmoved), [gate.unsqueeze(1) for gate in gates])
+    rows = []
+    for i in range(size):
+        above = pushed[:, i - 1] if i else value
+        below = popped[:, i + 1] if i + 1 < size else torch.full_like(value, empty)
+        rows.append(weighted_sum((above, below, *(rows_of_noop[:, i] for rows_of_noop in unmoved)), gates))
+    return torch.stack(rows, dim=1)
+
+
+class _Update(torch.autograd.Function):
+    """`_updated` of one stack in few operations.
+
+    windows: (N, actions, S, H) the stack after each action, push, [no-op] and pop, as a view of [value; stack; empty row].
+    """
+
+    @staticmethod
+    def forward(ctx: Any, stack: Tensor, value: Tensor, empty: float, *gates: Tensor) -> Tensor:
+        bottom = torch.full_like(value, empty)
+        padded = torch.cat([value.unsqueeze(1), stack, bottom.unsqueeze(1)], 1)
+        push_gate, pop_gate, *noop_gate = gates
+        gate = torch.stack([push_gate, *noop_gate, pop_gate], 1).unsqueeze(2)
+        ctx.save_for_backward(padded, gate)
+        return (gate * _windows(padded, len(gates))).sum(1)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        padded, gate = ctx.saved_tensors
+        gradient = gradient.unsqueeze(1)
+        gradient_gate = (gradient * _windows(padded, gate.shape[1])).sum(2).sum_to_size(gate.squeeze(2).shape)
+        pushed, *unmoved, popped = (gate * gradient).unbind(1)
+        gradient_stack = unmoved[0] if unmoved else torch.zeros_like(pushed)
+        gradient_stack[:, :-1].add_(pushed[:, 1:])
+        gradient_stack[:, 1:].add_(popped[:, :-1])
+        push_gate, *noop_gate, pop_gate = gradient_gate.unbind(1)
+        return gradient_stack, pushed[:, 0], None, push_gate, pop_gate, *noop_gate
+
+
+def _windows(padded: Tensor, actions: int) -> Tensor:
+    return padded.unfold(1, padded.shape[1] - 2, 1 if actions > 2 else 2).transpose(2, 3)
 
 
 def weighted_sum(outcomes: Sequence[Tensor], gates: Sequence[Tensor]) -> Tensor:

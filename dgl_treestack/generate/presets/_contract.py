@@ -23,12 +23,14 @@ class Options:
 
     train_size: equations of depth 1-7 in the training fold. max_depth: depth of the deepest equations.
     equations: approximate number of equations in all, for a smaller or larger set of the same composition.
+    no_cuts: whether pairs with a value on a branch cut are left out.
     """
 
     seed: int
     train_size: int = 0
     max_depth: int = 0
     equations: int = 0
+    no_cuts: bool = False
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from dgl_treestack.generate.grow import Grower
 from dgl_treestack.generate.pairs import Member, Pair, PairMaker
 from dgl_treestack.generate.pieces import Habits
 from dgl_treestack.generate.presets._contract import Options, Parts, Preset, Product, Row, Shard, stream
+from dgl_treestack.truth import is_on_cut
 
 FOLDS = ("test", "validation", "train")  # the order in which folds choose their pairs: evaluation folds first
 FILES = {fold: f"{fold}.jsonl.gz" for fold in ("train", "validation", "test")}
@@ -120,8 +121,11 @@ class PairPreset(Preset):
             pair = maker.make(start, family, cell.depth, numeric)
             if pair is None:
                 continue
+            row = row_of(pair)
+            if options.no_cuts and any("cut" in line["certificate"] for line in row["members"]):
+                continue
             without_variables += not any(side.variables for side in pair.true.sides)
-            yield row_of(pair)
+            yield row
             finished += 1
             if finished == requested:
                 return
@@ -162,7 +166,7 @@ def row_of(pair: Pair) -> Row:
     """Return a pair as plain data: the lines of its members, and the features that `assembly` reads.
 
     The certificate of a member states the evidence for its verdict; a witness is a point of `truth` with the values of both
-    sides.
+    sides. `cut` says that a value lies on a branch cut or at a branch point.
     """
     members: tuple[tuple[Member, int, Row], ...] = (
         (pair.true, 1, {"derivation": pair.derivation}),
@@ -177,6 +181,8 @@ def row_of(pair: Pair) -> Row:
             sides = (verdict.witness.left, verdict.witness.right)
             left, right = ([_shown(part, abs(side)) for part in (side.real, side.imag)] for side in sides)
             certificate["witness"] = {"point": verdict.witness.point, "left": left, "right": right}
+        if is_on_cut(*(side.value for side in member.sides)):
+            certificate["cut"] = True
         lines.append(to_dict(Example(equation, label, family=pair.family[:12], certificate={**certificate, **origin})))
         equations.append(equation)
     features = difference(*equations)

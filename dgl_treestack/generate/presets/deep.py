@@ -16,7 +16,7 @@ class Deep(PairPreset):
 
     summary = "10,000 equations at every depth from 4 to 19, fewer at 1 to 3, for tests; --max-depth for deeper ones"
     seed = 2020
-    accepts = frozenset({"max_depth", "equations"})
+    accepts = frozenset({"max_depth", "equations", "no_cuts"})
     recipe = Recipe(
         styles={"swap": 0.5, "buried": 0.2, "false rule": 0.3},
         partition="deep",

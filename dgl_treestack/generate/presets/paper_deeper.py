@@ -15,7 +15,7 @@ class PaperDeeper(PairPreset):
         "9,000 equations of depth 8-10 from the validation families of `paper`, to choose settings by; --max-depth for more"
     )
     seed = 2021
-    accepts = frozenset({"max_depth", "equations"})
+    accepts = frozenset({"max_depth", "equations", "no_cuts"})
     recipe = Recipe(styles={"swap": 0.5, "buried": 0.2, "false rule": 0.3}, partition="paper")
 
     def plan(self, options: Options) -> Plan:

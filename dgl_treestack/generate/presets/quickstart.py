@@ -16,7 +16,7 @@ class Quickstart(PairPreset):
 
     summary = "small, learnable in a minute; the bundled data"
     seed = 2018
-    accepts = frozenset({"equations"})
+    accepts = frozenset({"equations", "no_cuts"})
     recipe = Recipe(styles={"swap": 1.0}, shares={"train": 0.55, "validation": 0.13, "test": 0.32})
 
     def plan(self, options: Options) -> Plan:

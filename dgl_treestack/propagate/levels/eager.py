@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from dgl_treestack.cells.memory import stack
 from dgl_treestack.propagate.levels.grouped import GroupedMaps
 from dgl_treestack.propagate.levels.linear_maps import LinearMaps
 from dgl_treestack.propagate.levels.plan import Frontier
@@ -30,8 +31,8 @@ class EagerStepper:
     """A `Stepper` that runs `Cell.node` for every frontier."""
 
     def __init__(self, work: Work):
-        is_grouped = work.arena.device.type != "cpu" if work.options.group is None else work.options.group
-        self.work, self.maps = work, (GroupedMaps if is_grouped else LinearMaps)(work)
+        self.is_grouped = work.arena.device.type != "cpu" if work.options.group is None else work.options.group
+        self.work, self.maps = work, (GroupedMaps if self.is_grouped else LinearMaps)(work)
         self.parameters = list(self.maps.parameters.values())
         self.anchor = torch.empty(0, requires_grad=True)  # makes autograd record a linear map of any x
         self.records: list[Record] = []
@@ -86,7 +87,7 @@ class EagerStepper:
         noise = {name: factors.index_select(0, frontier.nodes) for name, factors in work.noise.items()}
         if inputs is not None and recording:
             inputs = inputs.detach().requires_grad_()
-        with torch.set_grad_enabled(recording):
+        with torch.set_grad_enabled(recording), stack.few_operations(self.is_grouped):
             state, signals = work.cell.node(_Ops(self, frontier), children, inputs, noise)
         work.cell.check_state(state, count)
         outputs = {**state, **{name: signals[name] for name in work.signals if name in signals}}

@@ -31,7 +31,8 @@ class Options:
     frontier_rows: maximum rows of a frontier, which bounds the memory of a step's intermediate results.
     recorded_rows: maximum rows of a batch for which eager steps keep autograd's records. Records take several times the memory
     of the buffers; without them backward recomputes every step.
-    group: whether eager steps compute the linear maps of a frontier as one batched product; None: except on the CPU.
+    group: whether eager steps dispatch few operations: the linear maps of a frontier are one batched product, and a stack is
+    updated in one piece. None: except on the CPU.
     deferred_rows: maximum rows whose weight gradients are deferred: of a product in eager steps, of a weight in native code.
     deferred_weight: minimum elements of a weight whose gradients native code defers.
     arena_numbers: minimum elements of a tensor in the arena; a smaller tensor comes from torch's allocator.
