@@ -1,7 +1,8 @@
 """A second opinion on labels: a separate evaluator at different points, which shares no code with the package `truth`.
 
 Every value is computed in mpmath from the start, in 60 digits, with mpmath's own functions. What is smaller than 1e-24 is
-zero and what is larger than 1e22 is undefined.
+zero and what is larger than 1e22 is undefined. Without snapping, rounding errors stay as they are, so that a value exactly on a
+branch cut may come out on either side, and only points that are not real count.
 """
 
 import random
@@ -49,12 +50,12 @@ def steps(equation: Expression) -> tuple[list[tuple], list[int]]:
     return list(number), done[::-1]
 
 
-def evaluate(listed: list[tuple], point: dict) -> list:
-    """The values of the subtrees of `steps` at a point."""
+def evaluate(listed: list[tuple], point: dict, snap: bool = True) -> list:
+    """The values of the subtrees of `steps` at a point. snap: whether what is only noise becomes zero."""
     values: list = []
     for name, text, children in listed:
-        value = leaf(name, text, point) if text is not None else operate(name, [values[child] for child in children])
-        values.append(tidy(value))
+        value = leaf(name, text, point) if text is not None else operate(name, [values[child] for child in children], snap)
+        values.append(tidy(value, NOISE if snap else 0))
     return values
 
 
@@ -67,27 +68,28 @@ def leaf(name: str, text: str, point: dict) -> object:
     return CONTEXT.mpf(above) / CONTEXT.mpf(below or "1")
 
 
-def operate(name: str, values: list) -> object:
+def operate(name: str, values: list, snap: bool) -> object:
     try:
         if name == "Add":
             return values[0] + values[1]
         if name == "Mul":
             return values[0] * values[1]
         if name == "Pow":
-            return power(*values)
+            return power(*values, snap)
         return getattr(CONTEXT, name)(guarded(name, values[0]))
     except (ZeroDivisionError, OverflowError, ValueError):
         raise Undefined from None
 
 
-def power(base: object, exponent: object) -> object:
+def power(base: object, exponent: object, snap: bool) -> object:
     if base == 0:
         if exponent == 0:
             return CONTEXT.one
         if CONTEXT.re(exponent) > 0:
             return CONTEXT.zero
         raise Undefined
-    if abs(CONTEXT.re(exponent * CONTEXT.log(base))) > 50:
+    growth = CONTEXT.re(exponent * CONTEXT.log(base))
+    if growth > 50 or (snap and growth < -50):  # without snapping zero is 1e-60, and its square 1e-120
         raise Undefined
     return base**exponent
 
@@ -102,34 +104,36 @@ def guarded(name: str, x: object) -> object:
     return x
 
 
-def tidy(value: object) -> object:
+def tidy(value: object, noise: object) -> object:
     real, imaginary = value.real, value.imag
     if not (-LARGE < real < LARGE and -LARGE < imaginary < LARGE):  # NaN included
         raise Undefined
-    real = CONTEXT.zero if -NOISE < real < NOISE else real
-    return real if -NOISE < imaginary < NOISE else CONTEXT.mpc(real, imaginary)
+    real = CONTEXT.zero if -noise < real < noise else real
+    return real if -noise < imaginary < noise or imaginary == 0 else CONTEXT.mpc(real, imaginary)
 
 
-def gaps(equation: Expression, points: list[dict] = POINTS) -> list[float]:
+def gaps(equation: Expression, points: list[dict] = POINTS, snap: bool = True) -> list[float]:
     """The relative gap between the sides at each point where both are defined."""
     listed, (left_side, right_side) = steps(equation)
     gaps_at_points = []
     for point in points if "Symbol" in equation.names else points[:1]:
         try:
-            values = evaluate(listed, point)
+            values = evaluate(listed, point, snap)
         except Undefined:
             continue
         left, right = values[left_side], values[right_side]
         scale = max(abs(left), abs(right))
-        gaps_at_points.append(float(abs(left - right) / scale) if scale else 0.0)
+        gaps_at_points.append(float(abs(left - right) / scale) if scale > NOISE else 0.0)
     return gaps_at_points
 
 
-def complaint(example: Example) -> str | None:
+def complaint(example: Example, snap: bool = True) -> str | None:
     """Why the label cannot be right, or None."""
-    relative_gaps = gaps(example.equation)
-    if len(relative_gaps) < 2:  # equations that are undefined nearly everywhere need more looking
-        relative_gaps += gaps(example.equation, MORE_POINTS)
+    few, many = (points if snap else [point for point in points if point["x"].imag] for points in (POINTS, MORE_POINTS))
+    relative_gaps = gaps(example.equation, few, snap)
+    # equations that are undefined nearly everywhere need more looking, and those that hold at three of four points
+    if len(relative_gaps) < 2 or (not snap and example.label == 0 and min(relative_gaps) < NOISE_IN_GAPS):
+        relative_gaps += gaps(example.equation, many, snap)
     if len(relative_gaps) < (2 if "Symbol" in example.equation.names else 1):
         return f"{example.id}: only {len(relative_gaps)} defined points: {example.equation}"
     if example.label == 1 and max(relative_gaps) > 1e-15:
@@ -141,6 +145,6 @@ def complaint(example: Example) -> str | None:
     return None
 
 
-def complaints(examples: Iterable[Example]) -> list[str]:
+def complaints(examples: Iterable[Example], snap: bool = True) -> list[str]:
     """All complaints about labelled examples."""
-    return [message for example in examples if (message := complaint(example))]
+    return [message for example in examples if (message := complaint(example, snap))]

@@ -1,0 +1,95 @@
+"""Marks of equations with a value on a branch cut, and tables without them."""
+
+from dataclasses import replace
+
+import pytest
+
+from dgl_treestack.data import formats
+from dgl_treestack.data.formats import read
+from dgl_treestack.errors import ConfigurationError
+from dgl_treestack.expression import Expression
+from dgl_treestack.generate.presets import Options
+from dgl_treestack.generate.production import produce
+from dgl_treestack.resources import find_data
+from dgl_treestack.results import archive, report
+from dgl_treestack.results.run_result import read as read_result
+from dgl_treestack.training.start import start
+from dgl_treestack.truth import is_on_cut
+from dgl_treestack.truth.certificates import evaluate_sides
+from tests.small_runs import small_config
+
+ON_CUT = (
+    "log(-1) = x",
+    "(-1)**x = 1",  # a power is exp(x*log(-1))
+    "sqrt(-(x**0)) = 1",
+    "asin(1) = pi/2",  # a branch point
+    "asin(sin(x)**2 + cos(x)**2) = pi/2",  # 1 at every point, but for rounding
+    "acos(2) = x",
+    "acosh(1) = 0",
+    "asec(1/2) = 1",  # acos(2)
+    "log(x - x - 3) = 1",
+    "sqrt(0) = 0",
+    "log(log(exp(x)) - x - 1) = 2",  # -1 where x is in the strip of the logarithm
+    "asech(sin(asin(acosh(4)))) = acosh(1/acosh(4))",
+)
+ELSEWHERE = (
+    "sqrt(x) = x**(1/2)",
+    "x**2 = x*x",
+    "(-2)**3 = -8",
+    "log(1) = 0",
+    "sqrt(4) = 2",
+    "acosh(5) = 1",
+    "asech(1/5) = 1",
+    "acot(x) = 1",
+)
+
+
+@pytest.mark.parametrize("text", ON_CUT)
+def test_on_a_cut(text):
+    assert is_on_cut(*evaluate_sides(Expression.parse(text)))
+
+
+@pytest.mark.parametrize("text", ELSEWHERE)
+def test_not_on_a_cut(text):
+    assert not is_on_cut(*evaluate_sides(Expression.parse(text)))
+
+
+def test_bundled_certificates_say_it():
+    examples = list(read(find_data("bundled:quickstart/validation")))[::10]
+    for example in examples:
+        assert example.certificate.get("cut", False) == is_on_cut(*evaluate_sides(example.equation)), example.id
+
+
+def test_generation_marks_pairs_or_leaves_them_out(tmp_path):
+    for no_cuts in (False, True):
+        folder = tmp_path / str(no_cuts)
+        manifest = produce("paper", Options(seed=5, equations=300, no_cuts=no_cuts), folder)
+        marked = [example for path in folder.glob("*.jsonl.gz") for example in read(path) if "cut" in example.certificate]
+        counts = [entry.get("on a branch cut, by depth", {}) for entry in manifest["files"].values()]
+        assert sum(sum(by_depth.values()) for by_depth in counts) == len(marked)
+        assert (marked == []) == no_cuts
+    with pytest.raises(ConfigurationError, match="no_cuts"):
+        produce("listops", Options(seed=5, no_cuts=True), tmp_path / "listops")
+
+
+def test_records_and_tables_without_them(tmp_path):
+    config = small_config(tmp_path)
+    for kind in ("validation", "test"):
+        path = tmp_path / f"{kind}.jsonl"
+        examples = [replace(e, certificate={"cut": True} if i % 3 == 0 else {}) for i, e in enumerate(read(path))]
+        formats.write(path, examples)
+    run = start(config, 0, tmp_path / "runs")
+    result = read_result(run.folder)
+    assert [row["cut"] for row in result.test] == [i % 3 == 0 for i in range(160)]
+    archive.write(tmp_path / "records.zip", [result])
+    (stored,) = archive.read(tmp_path / "records.zip")
+    assert [bool(row["cut"]) for row in stored.test] == [row["cut"] for row in result.test]
+    (row,) = report.tabulate([run.folder], cuts=False)
+    kept = [row["correct"] for row in result.validation if not row["cut"]]
+    assert row["validation"][0] == pytest.approx(100 * sum(kept) / len(kept))
+
+
+def test_records_that_do_not_say_it_are_refused(tmp_path):
+    run = start(small_config(tmp_path), 0, tmp_path / "runs")
+    with pytest.raises(ConfigurationError, match="No record is of an equation on a branch cut"):
+        report.tabulate([run.folder], cuts=False)
