@@ -3,11 +3,12 @@
 # make test-all     the same, then the long tests: labels in thousands, native code of many models, kills, sweeps, benchmarks
 # make check        style and types, then the suite
 # make docs         the documentation as a site, in build/site; a broken link is an error
-# make fuzz         2,000 graphs in place of 100 against topo, some minutes
+# make fuzz         INPUTS damaged inputs of every kind, counted, resumable (fuzz/); 2,000 graphs against topo
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV ?= .venv
 BIN = $(VENV)/bin
 JOBS ?= 2
+INPUTS ?= 100000
 MODELS = tree_smu tree_lstm tree_rnn
 export OMP_NUM_THREADS = 1
 
@@ -33,6 +34,7 @@ test-all: test
 	$(BIN)/python -m pytest -q -rs -n $(JOBS) --dist load -m slow
 
 fuzz: environment
+	$(BIN)/python -m fuzz --inputs $(INPUTS)
 	TREESTACK_FUZZ=2000 $(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile tests/propagate/test_any_graph.py
 
 check: environment

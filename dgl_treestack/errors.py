@@ -76,13 +76,13 @@ class DivergenceError(TreestackError):
     """The training loss, a gradient or the validation loss is no longer finite."""
 
 
-def unknown(kind: str, name: str, names: Iterable[str]) -> str:
+def unknown(kind: str, name: object, names: Iterable[str]) -> str:
     """Return the message for a name that is not among `names`: the nearest of them first, then all in order.
 
     >>> unknown("cell", "tree_rn", ["tree_rnn", "tree_lstm"])
     "Unknown cell 'tree_rn'. Did you mean 'tree_rnn'? Known: tree_lstm, tree_rnn."
     """
     names = sorted(names)
-    nearest = difflib.get_close_matches(name, names, n=1)
+    nearest = difflib.get_close_matches(str(name), names, n=1)
     guess = f" Did you mean {nearest[0]!r}?" if nearest else ""
     return f"Unknown {kind} {name!r}.{guess} Known: {', '.join(names)}."

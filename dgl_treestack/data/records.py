@@ -4,7 +4,6 @@ A row is plain data: `schema`, `id`, `split`, `depth`, `label`, `score`, `correc
 the run groups trees if that is not the depth, and the columns that the task adds. `atomic.write_json_lines` writes them.
 """
 
-import json
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
@@ -14,6 +13,7 @@ from typing import Any
 from dgl_treestack.data.formats import Example
 from dgl_treestack.errors import ConfigurationError, DataError
 from dgl_treestack.expression import Expression
+from dgl_treestack.markup import read_json
 
 SCHEMA = 1
 REQUIRED = ("schema", "id", "split", "depth", "label", "score", "correct")
@@ -50,13 +50,17 @@ def read(path: Path | str) -> list[Record]:
     records: list[Record] = []
     for number, line in enumerate(lines, 1):
         try:
-            record = json.loads(line)
+            record = read_json(line)
         except ValueError as error:
             raise DataError(f"Not a complete JSON object ({error}). Evaluate the run again.", path, number) from None
         if not isinstance(record, dict) or not set(REQUIRED) <= record.keys() or record["schema"] != SCHEMA:
             raise DataError(f"Not a record of schema {SCHEMA}. Evaluate the run again.", path, number)
         if type(record["depth"]) is not int:
             raise DataError(f"'depth' is {record['depth']!r}, not a whole number. Evaluate the run again.", path, number)
+        if not isinstance(record["correct"], bool | None):
+            raise DataError(
+                f"'correct' is {record['correct']!r}, not true, false or null. Evaluate the run again.", path, number
+            )
         records.append(record)
     return records
 

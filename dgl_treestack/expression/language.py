@@ -22,7 +22,6 @@ signature by an entry point of the group `dgl_treestack.languages`, a program by
 """
 
 import importlib.metadata
-import tomllib
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -32,6 +31,7 @@ import tomli_w
 from dgl_treestack.errors import ConfigurationError, unknown
 from dgl_treestack.expression import brackets
 from dgl_treestack.expression.operators import MATH, UNKNOWN, WITHOUT_OPERATORS, WORDS, Operator, Signature
+from dgl_treestack.markup import read_toml
 
 GROUP = "dgl_treestack.languages"  # of entry points
 NOTATIONS = (*brackets.NOTATIONS, *WITHOUT_OPERATORS)
@@ -82,10 +82,10 @@ def find(name: str) -> Signature:
 def read(path: Path) -> Signature:
     """Return the language of a TOML file. Raises ConfigurationError that names file, key and remedy."""
     try:
-        return from_dict({"name": path.stem, **tomllib.loads(path.read_text())})
+        return from_dict({"name": path.stem, **read_toml(path.read_text())})
     except OSError as error:
         raise ConfigurationError(f"{path}: cannot be read: {error.strerror}.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, ConfigurationError) as error:
+    except ValueError as error:
         raise ConfigurationError(f"{path}: {error}") from None
 
 

@@ -14,7 +14,7 @@ import hashlib
 import io
 import json
 import lzma
-import tomllib
+import tokenize
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -26,10 +26,12 @@ import numpy as np
 from dgl_treestack import atomic
 from dgl_treestack.data.records import Record
 from dgl_treestack.errors import ConfigurationError, DataError
+from dgl_treestack.markup import read_json, read_toml
 from dgl_treestack.results.columns import ColumnRecords, entries, smallest
 from dgl_treestack.results.run_result import RunResult
 from dgl_treestack.runs import configuration
 from dgl_treestack.runs.configuration import RunConfig
+from dgl_treestack.runs.run import checked_metrics
 
 SCHEMA = 1
 DESCRIPTION = "description.json"
@@ -83,7 +85,7 @@ def read(path: Path) -> list[RunResult]:
     """Read the runs of a file that `write` has written. Raises DataError for any other file."""
     try:
         with zipfile.ZipFile(path) as file:
-            description = json.loads(file.read(DESCRIPTION))
+            description = read_json(file.read(DESCRIPTION))
             if description["schema"] != SCHEMA:
                 raise DataError(f"Its schema is {description['schema']!r}, not {SCHEMA}. Make it again with `reproduce`.", path)
             array_by_digest = {
@@ -98,7 +100,7 @@ def read(path: Path) -> list[RunResult]:
         raise
     except (
         *(zipfile.BadZipFile, lzma.LZMAError, EOFError, NotImplementedError, RuntimeError),
-        *(ValueError, KeyError, TypeError, AttributeError),
+        *(ValueError, KeyError, TypeError, AttributeError, SyntaxError, tokenize.TokenError, MemoryError),
         ConfigurationError,
     ) as error:
         raise DataError(f"Not a complete file of records ({error!r}). Make it again with `reproduce`.", path) from None
@@ -112,9 +114,9 @@ def _run(entry: Mapping[str, Any], array_by_digest: Mapping[str, np.ndarray], pa
     }
     return RunResult(
         path,
-        configuration.build(RunConfig, tomllib.loads(entry["config"])),
+        configuration.build(RunConfig, read_toml(entry["config"])),
         entry["seed"],
-        entry["rows"],
+        checked_metrics(entry["rows"]),
         sets["validation"],
         sets["test"],
         equations=entry["equations"],

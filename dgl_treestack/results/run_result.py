@@ -62,7 +62,6 @@ def read(folder: Path) -> RunResult:
     equations = run.environment.get("equations", {}).get("train", 0)
     commit = run.environment.get("commit") or "unknown"
     measured = tuple(run.environment.get("measured", ())) or None
-    best_epoch = int(run.done.read_text().split()[-1]) if run.done.exists() else 0
     return RunResult(
         folder,
         run.config,
@@ -74,7 +73,7 @@ def read(folder: Path) -> RunResult:
         commit=commit,
         machine=machine_of(run.environment),
         measured=measured,
-        best_epoch=best_epoch,
+        best_epoch=run.best_epoch(),
         classes=run.language.classes,
         cpu_seconds=sum(row["cpu_seconds"] for row in run.read_times()),
         parameters=run.count_parameters(),

@@ -5,7 +5,6 @@ import json
 import math
 import re
 import sys
-import tomllib
 import types
 from collections.abc import Callable, Iterable
 from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
@@ -15,6 +14,7 @@ from typing import Any, Literal, TypeVar, cast, get_args, get_origin, get_type_h
 
 import tomli_w
 
+from dgl_treestack import markup
 from dgl_treestack.errors import ConfigurationError, unknown
 
 # key, minimum, exclusive maximum
@@ -205,10 +205,10 @@ class RunConfig:
 def read_toml(path: Path, build: Callable[[dict[str, Any]], Built]) -> Built:
     """Read a TOML file and return what `build` returns for its content. Raises ConfigurationError that names the file."""
     try:
-        return build(tomllib.loads(path.read_text()))
+        return build(markup.read_toml(path.read_text()))
     except OSError as error:
         raise ConfigurationError(f"{path}: cannot be read: {error.strerror}.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, ConfigurationError) as error:
+    except ValueError as error:
         raise ConfigurationError(f"{path}: {error}") from None
 
 
@@ -292,7 +292,7 @@ def override(config: Built, assignments: Iterable[str]) -> Built:
             if not isinstance(table, dict):
                 raise ConfigurationError(f"{key!r}: {name!r} is no table.")
         try:
-            table[last] = tomllib.loads(f"value = {text}")["value"]
-        except tomllib.TOMLDecodeError:
+            table[last] = markup.read_toml(f"value = {text}")["value"]
+        except (ValueError, KeyError):
             table[last] = text
     return build(type(config), data)

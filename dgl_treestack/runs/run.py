@@ -24,6 +24,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
+from types import NoneType
 from typing import TYPE_CHECKING, Any, Self
 
 from dgl_treestack import atomic
@@ -33,6 +34,7 @@ from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.errors import CheckpointError, DataError
 from dgl_treestack.expression import language
 from dgl_treestack.expression.operators import MATH, Signature
+from dgl_treestack.markup import read_json
 from dgl_treestack.resources import BUNDLED, find_data, sha256, versions
 from dgl_treestack.runs import configuration
 from dgl_treestack.runs.configuration import ModelConfig, RunConfig, SignalsConfig
@@ -122,8 +124,11 @@ class Run:
     def environment(self) -> dict[str, Any]:
         """The environment of the run, see `describe_environment`, with its seed and data."""
         environment = self.read_json("environment.json")
-        if not isinstance(environment.get("seed"), int):
-            raise CheckpointError(f"{self.folder / 'environment.json'} names no seed. The run is damaged; train again.")
+        kinds = {"seed": int, **dict.fromkeys(("versions", "equations", "data"), dict), "measured": list, "device": str}
+        for key, kind in kinds.items():
+            if (key in environment or key == "seed") and type(environment.get(key)) is not kind:
+                path = self.folder / "environment.json"
+                raise CheckpointError(f"{path}: {key!r} is {environment.get(key)!r}. The run is damaged; train again.")
         return environment
 
     @property
@@ -150,10 +155,19 @@ class Run:
         with _opened(self.best, "numpy") as file:
             return sum(math.prod(file.get_slice(name).get_shape()) for name in file.keys())  # noqa: SIM118
 
+    def best_epoch(self) -> int:
+        """Return the epoch of the best weights, 0 if the run is not finished. Raises CheckpointError."""
+        try:
+            return int(self.done.read_text().split()[-1])
+        except FileNotFoundError:
+            return 0
+        except (OSError, ValueError, IndexError) as error:
+            raise CheckpointError(f"{self.done} is damaged ({error!r}). Delete it and resume the run.") from None
+
     def read_json(self, name: str) -> dict[str, Any]:
         """Return the JSON object in a file of the folder."""
         try:
-            data = json.loads((self.folder / name).read_text())
+            data = read_json((self.folder / name).read_text())
         except (OSError, ValueError) as error:
             raise CheckpointError(f"{self.folder / name} cannot be read: {error}. The run is damaged; train again.") from None
         if not isinstance(data, dict):
@@ -165,7 +179,7 @@ class Run:
         if not self.metrics.exists():
             return []
         try:
-            rows = [json.loads(line) for line in self.metrics.read_text().splitlines()]
+            rows = checked_metrics([read_json(line) for line in self.metrics.read_text().splitlines()])
             return [row for row in rows if row["epoch"] and row["validation_accuracy"] is not None]
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise CheckpointError(f"{self.metrics} is damaged ({error!r}). Resume the run to write it again.") from None
@@ -175,7 +189,7 @@ class Run:
         if not self.times.exists():
             return []
         try:
-            rows = [json.loads(line) for line in self.times.read_text().splitlines()]
+            rows = [read_json(line) for line in self.times.read_text().splitlines()]
             return [{"epoch": int(row["epoch"]), "cpu_seconds": float(row["cpu_seconds"])} for row in rows]
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise CheckpointError(f"{self.times} is damaged ({error!r}). Delete it: only the CPU time is lost.") from None
@@ -243,6 +257,14 @@ class Run:
         return sources
 
 
+def checked_metrics(rows: Any) -> list[dict[str, Any]]:
+    """Return the rows of metrics.jsonl. Raises ValueError or TypeError unless they hold numbers and the epochs are whole."""
+    for row in rows:
+        if type(row["epoch"]) is not int or not all(type(value) in (int, float, NoneType) for value in row.values()):
+            raise ValueError(f"a row is {row!r:.200}")
+    return list(rows)
+
+
 def build_model(
     config: ModelConfig,
     vocabulary: Vocabulary | None = None,
@@ -272,7 +294,7 @@ def build_model(
 def read_weights(path: Path) -> "tuple[dict[str, Tensor], dict[str, Any]]":
     """Return the tensors and the description of a safetensors file, which cannot run code. Raises CheckpointError."""
     with _opened(path, "pt") as file:
-        description = json.loads((file.metadata() or {}).get("description", "{}"))
+        description = read_json((file.metadata() or {}).get("description", "{}"))
         return {name: file.get_tensor(name) for name in file.keys()}, description  # noqa: SIM118
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from dgl_treestack.distributed import World
-from dgl_treestack.errors import ConfigurationError
+from dgl_treestack.errors import ConfigurationError, OutputError
 from dgl_treestack.model.tree_dataset import TreeDataset
 from dgl_treestack.processes import locked
 from dgl_treestack.resources import find_data, sha256
@@ -101,7 +101,10 @@ def _is_new(run: Run, config: RunConfig, seed: int, fingerprints: Mapping[str, s
 @contextmanager
 def _logged(run: Run) -> Iterator[None]:
     """Also write log records of this run, and those of no run, into the run's log file."""
-    handler = logging.FileHandler(run.log)
+    try:
+        handler = logging.FileHandler(run.log)
+    except OSError as error:
+        raise OutputError(f"{run.log} cannot be written: {error.strerror}.") from None
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
     handler.addFilter(lambda record: getattr(record, "run", run.folder.name) == run.folder.name)
     logger.addHandler(handler)

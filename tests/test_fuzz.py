@@ -1,0 +1,34 @@
+"""A short campaign of every kind, and the runner: counts, resuming, what is unexpected."""
+
+import json
+
+import pytest
+
+from fuzz import __main__ as fuzz
+from fuzz.campaigns import CAMPAIGNS
+
+
+@pytest.mark.parametrize("name", CAMPAIGNS)
+def test_damaged_input_ends_in_a_result_or_one_clear_error(name, tmp_path):
+    count = fuzz.run(name, fuzz.Settings((name,), inputs=2_000, seed=11, folder=tmp_path))
+    assert count.unexpected == [] and count.done == sum(count.outcomes.values()) > 0
+
+
+def test_a_campaign_goes_on_and_counts_what_is_unexpected(tmp_path, monkeypatch):
+    def attacks(scratch):
+        def attack(source):
+            if source.random() < 0.5:
+                raise KeyError("a")
+            return "accepted"
+
+        return attack
+
+    monkeypatch.setitem(fuzz.CAMPAIGNS, "broken", attacks)
+    monkeypatch.setitem(fuzz.SHARES, attacks, 100)
+    half = fuzz.run("broken", fuzz.Settings(inputs=150, folder=tmp_path))
+    assert half.done == 150 and 40 < len(half.unexpected) < 110
+    whole = fuzz.run("broken", fuzz.Settings(inputs=300, folder=tmp_path))
+    assert whole.unexpected[: len(half.unexpected)] == [list(found) for found in half.unexpected]
+    assert json.loads((tmp_path / "broken-0.json").read_text())["outcomes"]["unexpected"] == len(whole.unexpected)
+    again = fuzz.run("broken", fuzz.Settings(inputs=300, folder=tmp_path / "other"))
+    assert [number for number, _ in again.unexpected] == [number for number, _ in whole.unexpected]
