@@ -36,7 +36,7 @@ EQUATIONS = 60  # of the small run and the small files
 LANGUAGES = Path(language.__file__).parent / "languages"
 
 
-def _examples() -> list[formats.Example]:
+def small_examples() -> list[formats.Example]:
     """Return the first equations of the bundled training set that have at most depth 4."""
     examples = formats.read_examples(["bundled:quickstart/train"])
     return [example for example in examples if example.equation.depth <= 4][:EQUATIONS]
@@ -49,8 +49,8 @@ def _is_same(left: Expression, right: Expression) -> bool:
 def parsers(scratch: Path) -> Attack:
     """Texts of equations in infix and prefix form, and of trees of every language."""
     signatures: list[Signature] = [MATH, *(language.read(path) for path in sorted(LANGUAGES.glob("*.toml")))]
-    equations = [str(example.equation) for example in _examples()]
-    prefixes = [example.equation.prefix() for example in _examples()]
+    equations = [str(example.equation) for example in small_examples()]
+    prefixes = [example.equation.prefix() for example in small_examples()]
     trees = ["[MAX 2 9 [MIN 4 7 ] 0 ]", "( ( not a ) ( and b ) )", "(3 (2 It) (4 (2 's) (4 good)))", "(a (or b)) # (not c)"]
 
     def attack(source: random.Random) -> str:
@@ -69,7 +69,7 @@ def parsers(scratch: Path) -> Attack:
 
 def data_files(scratch: Path) -> Attack:
     """Lines and bytes of data files, plain and compressed."""
-    lines = [json.dumps(formats.to_dict(example)) for example in _examples()]
+    lines = [json.dumps(formats.to_dict(example)) for example in small_examples()]
 
     def attack(source: random.Random) -> str:
         chosen = source.sample(lines, 3)
@@ -140,7 +140,7 @@ def languages(scratch: Path) -> Attack:
 def _small_run(scratch: Path) -> Run:
     """Train a run of a second."""
     path = scratch / "small.jsonl"
-    formats.write(path, _examples())
+    formats.write(path, small_examples())
     data = {"train": [str(path)], "validation": [str(path)], "test": [str(path)], "max_depth": 4}
     model = {"name": "tree_smu", "hidden": 4, "settings": {"stack_size": 2}}
     described = {"name": "small", "model": model, "data": data, "schedule": {"epochs": 2}, "compile": "off"}
@@ -294,7 +294,7 @@ def graphs(scratch: Path) -> Attack:
     """Batched graphs with wrong edges and features: refused, or with the states that the engine `topo` gives."""
     vocabulary = Vocabulary.preset("canonical")
     model = Model.build("tree_smu", 4, vocabulary, seed=0).double().eval()
-    trees = [example.equation for example in _examples()]
+    trees = [example.equation for example in small_examples()]
 
     def attack(source: random.Random) -> str:
         batch = graph.from_expressions(source.sample(trees, source.randint(1, 3)), vocabulary)

@@ -3,6 +3,7 @@
 Heavy imports are inside the commands, so that `--help` is fast.
 """
 
+import errno
 import logging
 import sys
 from collections.abc import Callable
@@ -47,10 +48,10 @@ def main(arguments: list[str] | None = None) -> None:
     if processes_of_run() > 1 and arguments[:1] != ["train"]:
         print("error: torchrun trains a run over several processes: ... -m dgl_treestack train CONFIG.", file=sys.stderr)
         sys.exit(2)
-    app = tyro.extras.SubcommandApp()
-    for command in COMMANDS:
-        app.command(name=command.__name__.replace("_", "-"))(command)
     try:
+        app = tyro.extras.SubcommandApp()
+        for command in COMMANDS:
+            app.command(name=command.__name__.replace("_", "-"))(command)
         sys.exit(app.cli(prog="treestack", description=DESCRIPTION, args=arguments))
     except TreestackError as error:
         print(f"error: {error}", file=sys.stderr)
@@ -59,3 +60,21 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(141)
     except KeyboardInterrupt:
         sys.exit(130)
+    except (MemoryError, OSError, ImportError, RuntimeError) as error:
+        lacking = _lacking(error)
+        if not lacking:
+            raise
+        print(f"error: {lacking}", file=sys.stderr)
+        sys.exit(2)
+
+
+def _lacking(error: Exception) -> str:
+    """Return what the machine lacks, from an error that says so, or ''."""
+    words = ("not enough memory", "out of memory", "can't allocate memory", "cannot allocate memory", "failed to map segment")
+    if isinstance(error, MemoryError) or any(word in str(error).lower() for word in words):
+        return "There is not enough memory. Use smaller batches, fewer --jobs, or a machine with more."
+    if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+        return f"Too many files are open ({error.filename}). Raise the limit, `ulimit -n 1024`, or use fewer --jobs."
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS):
+        return f"{error.filename or 'A file'} cannot be written: {error.strerror}. Choose another place."
+    return ""
