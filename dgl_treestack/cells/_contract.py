@@ -147,7 +147,9 @@ class Cell(nn.Module, abc.ABC):
         if self.form == "nary":
             results = ops.linear(name, self.join(vectors, inputs)).unflatten(1, (-1, self.hidden))
             per_node = cast(OperatorLinear, self.products[name]).outputs[0] // self.hidden
-            of_node, of_children = results.split([per_node, results.shape[1] - per_node], 1)
+            if not per_node:
+                return results[:, :0], results
+            of_node, of_children = results.split([per_node, results.shape[1] - per_node], 1)  # backward is one operation
             return of_node, of_children
         parts = [vectors] if inputs is None else [vectors, inputs.unsqueeze(1).expand(-1, vectors.shape[1], -1)]
         per_child = ops.linear(f"{name}_child", torch.cat(parts, dim=-1))

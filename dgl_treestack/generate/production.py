@@ -51,6 +51,7 @@ def produce(name: str, options: Options, folder: Path, jobs: Jobs = 1, progress:
         for path in (folder / file for file in manifest["files"]):
             if not path.is_file():
                 raise DataError("The manifest names this file, which is gone. Delete the folder and generate again.", path)
+        shutil.rmtree(folder / _PARTS, ignore_errors=True)  # of a process that was killed after it had written the manifest
         return manifest
     parts = StoredParts(folder / _PARTS)
     atomic.remove_leftovers(parts.folder)
