@@ -24,7 +24,7 @@ import tyro
 
 from dgl_treestack import atomic, cli
 from dgl_treestack.data import formats
-from fuzz.campaigns import small_examples
+from fuzz.inputs import small_examples
 
 LIBRARIES = ["torch", "dgl_treestack._dgl", "sympy", "tyro", "dgl_treestack.cli", "dgl_treestack.training.start"]
 OF_PROCESSES = ("times.jsonl", "train.log", "environment.json", "output.txt")

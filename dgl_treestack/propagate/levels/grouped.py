@@ -18,9 +18,10 @@ from dgl_treestack.propagate.levels.linear_maps import Key, LinearMaps
 from dgl_treestack.propagate.levels.plan import Frontier
 from dgl_treestack.propagate.levels.sweep import Work
 
+Names = tuple[str, ...]  # of operators
 PADDED_ROWS = 2**13  # a product may always have so many rows with padding,
 PADDED_TIMES = 4  # or so many times the rows without it; the segments of a larger one are products of their own
-DEFERRED_ROWS = 2**14  # of a product; then their weight gradients are computed
+DEFERRED_ROWS = 2**13  # of a product; then their weight gradients are computed
 
 
 class Stack(NamedTuple):
@@ -31,7 +32,7 @@ class Stack(NamedTuple):
 
     weight: Tensor | None
     bias: Tensor | None
-    names: tuple[str, ...]
+    names: Names
     index_of: dict[str, int]
 
 
@@ -64,10 +65,8 @@ class GroupedMaps(LinearMaps):
         self.device = work.arena.device
         self.operators = sorted(work.plan.operators, key=[operator.name for operator in work.cell.operators].index)
         self.stacks: dict[tuple[str, str], Stack] = {}  # by product and operator
-        self.places: dict[
-            tuple[int, int, tuple[str, ...]], Places | None
-        ] = {}  # by first row, rows per node, a stack's operators
-        self.rows: dict[tuple[str, tuple[str, ...]], list[Rows]] = {}  # by product and the stack's operators
+        self.places: dict[tuple[int, int, Names], Places | None] = {}  # by first row, rows per node, a stack's operators
+        self.rows: dict[tuple[str, Names], list[Rows]] = {}  # by product and a stack's operators
         self.gradients: dict[Key, Tensor] = {}
 
     def forward(self, product: str, frontier: Frontier, x: Tensor) -> Tensor:
@@ -126,7 +125,7 @@ class GroupedMaps(LinearMaps):
     def _add_gradients(self, product: str, parts: list[Rows]) -> None:
         """Add to the gradients of the maps of one stack, of all operators in one product."""
         stack = self.stacks[product, parts[0].operators[0]]
-        row_of_map = [[] for _ in stack.index_of]  # type: list[list[np.ndarray]]
+        row_of_map: list[list[np.ndarray]] = [[] for _ in stack.names]
         start = 0
         for part in parts:
             for name, size in zip(part.operators, part.sizes, strict=True):
