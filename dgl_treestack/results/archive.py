@@ -28,7 +28,7 @@ from dgl_treestack.data.records import Record
 from dgl_treestack.errors import ConfigurationError, DataError
 from dgl_treestack.markup import read_json, read_toml
 from dgl_treestack.results.columns import ColumnRecords, entries, smallest
-from dgl_treestack.results.run_result import RunResult
+from dgl_treestack.results.run_result import RunResult, range_of
 from dgl_treestack.runs import configuration
 from dgl_treestack.runs.configuration import RunConfig
 from dgl_treestack.runs.run import checked_metrics
@@ -112,6 +112,9 @@ def _run(entry: Mapping[str, Any], array_by_digest: Mapping[str, np.ndarray], pa
         name: _rows({title: array_by_digest[digest] for title, digest in columns.items()})
         for name, columns in entry["sets"].items()
     }
+    for name in OWN:
+        if len(sets[name]) and "depth" not in sets[name][0]:
+            raise ValueError(f"the records {name!r} have no column 'depth'")
     return RunResult(
         path,
         configuration.build(RunConfig, read_toml(entry["config"])),
@@ -122,7 +125,7 @@ def _run(entry: Mapping[str, Any], array_by_digest: Mapping[str, np.ndarray], pa
         equations=entry["equations"],
         commit=entry["commit"],
         machine=entry["machine"],
-        measured=tuple(entry["measured"]) if entry["measured"] else None,
+        measured=range_of(entry["measured"]),
         best_epoch=entry["best_epoch"],
         classes=tuple(entry["classes"]),
         more={name: rows for name, rows in sets.items() if name not in OWN},

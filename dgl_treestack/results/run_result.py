@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from dgl_treestack.data.records import Record
-from dgl_treestack.errors import DataError
+from dgl_treestack.errors import CheckpointError, DataError
 from dgl_treestack.runs.configuration import RunConfig
 from dgl_treestack.runs.run import Run
 
@@ -47,6 +47,16 @@ class RunResult:
         return range(self.measured[0], self.measured[1] + 1) if self.measured else self.config.data.depths
 
 
+def range_of(measured: Any) -> tuple[int, int] | None:
+    """Return the smallest and largest value of a measure from plain data, None without any. Raises ValueError."""
+    if not measured:
+        return None
+    is_pair = isinstance(measured, list) and len(measured) == 2
+    if not is_pair or not all(type(value) in (int, float) and float(value).is_integer() for value in measured):
+        raise ValueError(f"'measured' is {measured!r}, not two whole numbers")
+    return round(measured[0]), round(measured[1])
+
+
 def read(folder: Path) -> RunResult:
     """Read a run folder.
 
@@ -61,7 +71,10 @@ def read(folder: Path) -> RunResult:
     within = [record for record in validation if record.get("depth of the tree", record["depth"]) in data.depths]
     equations = run.environment.get("equations", {}).get("train", 0)
     commit = run.environment.get("commit") or "unknown"
-    measured = tuple(run.environment.get("measured", ())) or None
+    try:
+        measured = range_of(run.environment.get("measured"))
+    except ValueError as error:
+        raise CheckpointError(f"{folder / 'environment.json'}: {error}. The run is damaged; train again.") from None
     return RunResult(
         folder,
         run.config,

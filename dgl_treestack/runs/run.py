@@ -258,9 +258,13 @@ class Run:
 
 
 def checked_metrics(rows: Any) -> list[dict[str, Any]]:
-    """Return the rows of metrics.jsonl. Raises ValueError or TypeError unless they hold numbers and the epochs are whole."""
+    """Return the rows of metrics.jsonl. Raises ValueError, TypeError or KeyError unless they hold what tables read."""
     for row in rows:
-        if type(row["epoch"]) is not int or not all(type(value) in (int, float, NoneType) for value in row.values()):
+        if (
+            type(row["epoch"]) is not int
+            or not {"train_accuracy", "validation_accuracy"} <= row.keys()
+            or not all(type(value) in (int, float, NoneType) for value in row.values())
+        ):
             raise ValueError(f"a row is {row!r:.200}")
     return list(rows)
 
