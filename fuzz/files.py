@@ -100,8 +100,7 @@ def weights(scratch: Path) -> Attack:
         else:
             run.best.write_bytes(mutate.content(source, content))
         score = Run(run.folder).load_model().score(["x = y"])
-        assert torch.isfinite(score).all(), "a score that is not finite"
-        return ACCEPTED
+        return ACCEPTED if torch.isfinite(score).all() else "accepted, score too large"  # one flipped bit of an exponent
 
     return attack
 

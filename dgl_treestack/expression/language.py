@@ -99,9 +99,9 @@ def from_dict(data: dict[str, Any]) -> Signature:
         raise ConfigurationError('The table [operators] is missing. Write a line per operator: MAX = 2, or MAX = "any".')
     table = tuple(operator for name, arity in operators.items() for operator in _operators(name, arity))
     root, notation = data.get("root"), data.get("notation", "brackets")
-    if notation not in NOTATIONS:
+    if not isinstance(notation, str) or notation not in NOTATIONS:
         raise ConfigurationError(unknown("notation", str(notation), NOTATIONS))
-    if root is not None and operators.get(root) != 2:
+    if root is not None and (not isinstance(root, str) or operators.get(root) != 2):
         raise ConfigurationError(f"'root' is {root!r}; it must be one of the operators, with 2 children.")
     if root is not None and len(operators) == 1:
         raise ConfigurationError(f"There is no operator besides the root {root!r}. Add one.")

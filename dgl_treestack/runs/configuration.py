@@ -245,7 +245,7 @@ def _convert(kind: Any, value: Any, key: str) -> Any:
     elif isinstance(kind, types.GenericAlias):
         if isinstance(value, dict):
             return value
-    elif kind is float and type(value) in (int, float):
+    elif kind is float and type(value) in (int, float) and abs(value) <= sys.float_info.max:
         return float(value)
     elif type(value) is kind:
         return value

@@ -190,7 +190,10 @@ class Run:
             return []
         try:
             rows = [read_json(line) for line in self.times.read_text().splitlines()]
-            return [{"epoch": int(row["epoch"]), "cpu_seconds": float(row["cpu_seconds"])} for row in rows]
+            times = [{"epoch": int(row["epoch"]), "cpu_seconds": float(row["cpu_seconds"])} for row in rows]
+            if not all(math.isfinite(row["cpu_seconds"]) for row in times):
+                raise ValueError("a time is not finite")
+            return times
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise CheckpointError(f"{self.times} is damaged ({error!r}). Delete it: only the CPU time is lost.") from None
 
@@ -252,7 +255,13 @@ class Run:
     def _read_sources(self) -> dict[str, dict[str, str]]:
         """Return sources.json: name of records -> name, checksum and kind of their data."""
         sources = self.read_json("records/sources.json") if self.sources.exists() else {}
-        if not all(isinstance(source, dict) and {"data", "sha256"} <= source.keys() for source in sources.values()):
+        is_whole = [
+            isinstance(source, dict)
+            and {"data", "sha256"} <= source.keys()
+            and all(type(text) is str for text in source.values())
+            for source in sources.values()
+        ]
+        if not all(is_whole):
             raise CheckpointError(f"{self.sources} is damaged. Delete the records folder and evaluate again.")
         return sources
 
@@ -328,6 +337,10 @@ def load_into(module: Any, tensors: "Mapping[str, Tensor]", origin: Path) -> Non
         for name in sorted({*expected, *shapes})
         if expected.get(name) != shapes.get(name)
     ]
+    if not all(bool(tensor.isfinite().all()) for tensor in tensors.values()):
+        raise CheckpointError(
+            f"{origin} holds numbers that are not finite. The run has diverged or the file is damaged; train again."
+        )
     if wrong:
         raise CheckpointError(f"{origin} does not fit the model of its configuration: {', '.join(wrong[:5])}.")
     module.load_state_dict(dict(tensors))

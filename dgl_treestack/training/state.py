@@ -4,6 +4,7 @@ Random streams have no state: every draw of a run is a function of the seed, its
 """
 
 import dataclasses
+import json
 import zlib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -178,6 +179,7 @@ def restore(path: Path, checkpoint: Checkpoint, model: nn.Module, adam: NamedAda
         for name, tensor in tensors.items():
             part, _, key = name.partition("/")
             parts[part][key] = tensor.to(device)
+        json.dumps(description, allow_nan=False)  # ValueError for a number that is not finite
         progress, learning_rate = Progress(**description["progress"]), float(description["learning_rate"])
     except (KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"{path} is no checkpoint of a training ({error!r}). Train again.") from None
