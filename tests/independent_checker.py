@@ -68,7 +68,7 @@ def leaf(name: str, text: str, point: dict) -> object:
     return CONTEXT.mpf(above) / CONTEXT.mpf(below or "1")
 
 
-def operate(name: str, values: list, snap: bool) -> object:
+def operate(name: str, values: list, snap: bool = True) -> object:
     try:
         if name == "Add":
             return values[0] + values[1]
@@ -104,7 +104,7 @@ def guarded(name: str, x: object) -> object:
     return x
 
 
-def tidy(value: object, noise: object) -> object:
+def tidy(value: object, noise: object = NOISE) -> object:
     real, imaginary = value.real, value.imag
     if not (-LARGE < real < LARGE and -LARGE < imaginary < LARGE):  # NaN included
         raise Undefined

@@ -162,7 +162,7 @@ def test_presets_are_found_by_listing_the_folder():
     } == set(presets.names())
     for name in presets.names():
         preset = presets.find(name)
-        assert preset.summary and preset.seed > 0 and preset.accepts <= {"equations", "train_size", "max_depth"}
+        assert preset.summary and preset.seed > 0 and preset.accepts <= {"equations", "train_size", "max_depth", "no_cuts"}
 
 
 def test_an_equation_is_read_back_as_it_was_made(deep):
