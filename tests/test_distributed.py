@@ -18,7 +18,8 @@ from dgl_treestack.data import records
 from dgl_treestack.data.formats import read_examples
 from dgl_treestack.distributed import World
 from dgl_treestack.runs import configuration
-from dgl_treestack.runs.run import Run, read_weights
+from dgl_treestack.runs.run import Run
+from dgl_treestack.runs.weights import read_weights
 
 SCRIPT = Path(__file__).with_name("torchrun_script.py")
 EXACT = {"model.dropout": 0.0, "compile": "off"}  # every process draws its own dropout

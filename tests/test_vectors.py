@@ -10,7 +10,8 @@ from each_case import assert_each
 from every_cell import needs_compiler
 from test_languages import stop_after, treestack, write_files
 
-from dgl_treestack.runs.run import Run, read_weights
+from dgl_treestack.runs.run import Run
+from dgl_treestack.runs.weights import read_weights
 
 VECTORS = {
     "high": [1.0, 0.5, -0.25],

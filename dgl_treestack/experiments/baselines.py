@@ -19,7 +19,7 @@ from dgl_treestack.resources import find_data, sha256
 from dgl_treestack.results import archive, run_result
 from dgl_treestack.results.run_result import RunResult
 from dgl_treestack.runs.configuration import RunConfig
-from dgl_treestack.runs.run import describe_environment
+from dgl_treestack.runs.environment import describe_environment
 
 logger = logging.getLogger(__name__)
 

@@ -18,7 +18,8 @@ from dgl_treestack.language.corpus import Corpus
 from dgl_treestack.language.model import LanguageModel, streams, windows
 from dgl_treestack.language.ngram import KneserNey
 from dgl_treestack.processes import Watch, watch_signals
-from dgl_treestack.runs.run import describe_environment, load_into, read_weights, write_weights
+from dgl_treestack.runs.environment import describe_environment
+from dgl_treestack.runs.weights import load_into, read_weights, write_weights
 from dgl_treestack.training.state import torch_generator
 
 logger = logging.getLogger("dgl_treestack")

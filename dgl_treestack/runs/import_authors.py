@@ -20,7 +20,9 @@ from dgl_treestack import atomic
 from dgl_treestack.errors import CheckpointError, ConfigurationError, unknown
 from dgl_treestack.expression.operators import MATH
 from dgl_treestack.runs.configuration import ModelConfig, RunConfig
-from dgl_treestack.runs.run import Run, build_model, describe_environment, load_into, write_weights
+from dgl_treestack.runs.environment import describe_environment
+from dgl_treestack.runs.run import Run, build_model
+from dgl_treestack.runs.weights import load_into, write_weights
 
 MAX_EXPANSION, HARMLESS = 10, 100_000_000  # of an archive: largest ratio of its contents to its size, beyond so many bytes
 LEAF_AND_HEADS = {

@@ -16,11 +16,7 @@ Figures and tables read runs, so this module imports torch and the model only in
 
 import json
 import math
-import platform
-import subprocess
-import sys
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
@@ -35,13 +31,13 @@ from dgl_treestack.errors import CheckpointError, DataError
 from dgl_treestack.expression import language
 from dgl_treestack.expression.operators import MATH, Signature
 from dgl_treestack.markup import read_json
-from dgl_treestack.resources import BUNDLED, find_data, sha256, versions
+from dgl_treestack.resources import BUNDLED, find_data, sha256
 from dgl_treestack.runs import configuration
 from dgl_treestack.runs.configuration import ModelConfig, RunConfig, SignalsConfig
+from dgl_treestack.runs.weights import load_into, opened, read_weights
 
 if TYPE_CHECKING:
     import torch
-    from torch import Tensor
 
     from dgl_treestack.model.model import Model
 
@@ -152,7 +148,7 @@ class Run:
         """Return the number of parameters in the file of the best weights, 0 without such a file. Raises CheckpointError."""
         if not self.best.exists():
             return 0
-        with _opened(self.best, "numpy") as file:
+        with opened(self.best, "numpy") as file:
             return sum(math.prod(file.get_slice(name).get_shape()) for name in file.keys())  # noqa: SIM118
 
     def best_epoch(self) -> int:
@@ -302,88 +298,3 @@ def build_model(
     if signals and (signals.value or signals.equivalence):
         common["signals"] = {name: value for name, value in asdict(signals).items() if name != "slots" or value}
     return Model.build(config.name, config.hidden, vocabulary, config.tasks, signature, **common, **config.settings)
-
-
-def read_weights(path: Path) -> "tuple[dict[str, Tensor], dict[str, Any]]":
-    """Return the tensors and the description of a safetensors file, which cannot run code. Raises CheckpointError."""
-    with _opened(path, "pt") as file:
-        description = read_json((file.metadata() or {}).get("description", "{}"))
-        return {name: file.get_tensor(name) for name in file.keys()}, description  # noqa: SIM118
-
-
-@contextmanager
-def _opened(path: Path, framework: str) -> Iterator[Any]:
-    """Open a safetensors file. Raises CheckpointError for one that is missing or damaged."""
-    import safetensors
-
-    try:
-        with safetensors.safe_open(path, framework=framework) as file:
-            yield file
-    except FileNotFoundError:
-        raise CheckpointError(f"{path} does not exist. Is the run trained?") from None
-    except (OSError, safetensors.SafetensorError, ValueError) as error:
-        raise CheckpointError(f"{path} is not a safetensors file ({error}). Copy it or train again.") from None
-
-
-def load_into(module: Any, tensors: "Mapping[str, Tensor]", origin: Path) -> None:
-    """Load tensors into a module by name. Raises CheckpointError that names the tensors that do not fit.
-
-    origin: the file of the tensors, for the error.
-    """
-    expected = {name: tuple(tensor.shape) for name, tensor in module.state_dict().items()}
-    shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
-    wrong = [
-        f"{name} {shapes.get(name, 'missing')}"
-        for name in sorted({*expected, *shapes})
-        if expected.get(name) != shapes.get(name)
-    ]
-    if not all(bool(tensor.isfinite().all()) for tensor in tensors.values()):
-        raise CheckpointError(
-            f"{origin} holds numbers that are not finite. The run has diverged or the file is damaged; train again."
-        )
-    if wrong:
-        raise CheckpointError(f"{origin} does not fit the model of its configuration: {', '.join(wrong[:5])}.")
-    module.load_state_dict(dict(tensors))
-
-
-def write_weights(path: Path, tensors: "Mapping[str, Tensor]", description: Mapping[str, Any]) -> None:
-    """Write tensors to a safetensors file, atomically, with the description as JSON in its header."""
-    import safetensors.torch
-
-    contiguous = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    atomic.write_bytes(path, safetensors.torch.save(contiguous, {"description": json.dumps(description)}))
-
-
-def describe_environment(device: str) -> dict[str, Any]:
-    """Return the content of `environment.json`: versions, platform, processor, device, commit, command line.
-
-    commit: of the checkout that the package runs from, ending in `-dirty` after changes; None outside of a checkout.
-    """
-    import torch
-
-    git = ["git", "-C", str(Path(__file__).parent)]
-    commit = None
-    try:
-        subprocess.run([*git, "ls-files", "--error-unmatch", Path(__file__).name], capture_output=True, check=True, timeout=10)
-        describe = [*git, "describe", "--always", "--dirty", "--abbrev=12"]
-        commit = subprocess.run(describe, capture_output=True, check=True, text=True, timeout=10).stdout.strip()
-    except (OSError, subprocess.SubprocessError):
-        pass
-    return {
-        "versions": {**versions(), "torch": torch.__version__},
-        "platform": platform.platform(),
-        "processor": _processor(),
-        "device": torch.cuda.get_device_name() if device.startswith("cuda") else device,
-        "threads": torch.get_num_threads(),
-        "commit": commit,
-        "arguments": sys.argv[1:],
-    }
-
-
-def _processor() -> str:
-    """Return the model of the processor, as Linux names it."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor()
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.processor())

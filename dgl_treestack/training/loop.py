@@ -30,7 +30,8 @@ from dgl_treestack.model.dataset import Dataset
 from dgl_treestack.processes import Interrupted, Watch, watch_signals
 from dgl_treestack.runs import evaluation
 from dgl_treestack.runs.configuration import RunConfig
-from dgl_treestack.runs.run import Run, build_model, load_into, read_weights, write_weights
+from dgl_treestack.runs.run import Run, build_model
+from dgl_treestack.runs.weights import load_into, read_weights, write_weights
 from dgl_treestack.training import build, state, words
 from dgl_treestack.training.build import DataSets, Place
 from dgl_treestack.training.engine import choose_engine

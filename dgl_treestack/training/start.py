@@ -17,7 +17,8 @@ from dgl_treestack.processes import locked
 from dgl_treestack.resources import find_data, sha256
 from dgl_treestack.runs import configuration
 from dgl_treestack.runs.configuration import RunConfig
-from dgl_treestack.runs.run import Run, describe_environment
+from dgl_treestack.runs.environment import describe_environment
+from dgl_treestack.runs.run import Run
 from dgl_treestack.training.build import DataSets, Place
 from dgl_treestack.training.loop import Training
 

@@ -20,7 +20,8 @@ from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.errors import CheckpointError
 from dgl_treestack.expression.operators import Signature
 from dgl_treestack.runs.configuration import OptimizerConfig
-from dgl_treestack.runs.run import Run, load_into, read_weights, write_weights
+from dgl_treestack.runs.run import Run
+from dgl_treestack.runs.weights import load_into, read_weights, write_weights
 
 Checkpoint = tuple[dict[str, Tensor], dict[str, Any]]  # tensors and description
 _STATE = ("exp_avg", "exp_avg_sq", "step")

@@ -32,7 +32,7 @@ from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.expression import Expression
 from dgl_treestack.expression.operators import MATH
 from dgl_treestack.propagate import draw_noise, propagate
-from dgl_treestack.runs.run import load_into, read_weights, write_weights
+from dgl_treestack.runs.weights import load_into, read_weights, write_weights
 
 USED = {*UNARY, *BINARY, "arity1", "arity2", "all"}  # or what operators of an arity share
 

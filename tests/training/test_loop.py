@@ -19,7 +19,8 @@ from dgl_treestack.errors import CheckpointError, ConfigurationError, Divergence
 from dgl_treestack.processes import Interrupted
 from dgl_treestack.results import run_result
 from dgl_treestack.runs import configuration, evaluation
-from dgl_treestack.runs.run import Run, read_weights, write_weights
+from dgl_treestack.runs.run import Run
+from dgl_treestack.runs.weights import read_weights, write_weights
 from dgl_treestack.training import loop, state
 from dgl_treestack.training.loop import Training
 from dgl_treestack.training.start import start

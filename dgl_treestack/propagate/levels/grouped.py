@@ -39,7 +39,7 @@ class Stack(NamedTuple):
 class Places(NamedTuple):
     """Where n rows, sorted by map, are in a tensor (maps, length, ...).
 
-    low, high: the range of the stack's maps. row_of_place: (maps * length,), that of padding is `padding`. place_of_row: (n,).
+    low, high: the range of the stack's maps. row_of_place: (maps * length,), row 0 where there is padding. place_of_row: (n,).
     """
 
     low: int

@@ -1,0 +1,44 @@
+"""Where a run was trained: versions, platform, processor, commit."""
+
+import platform
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from dgl_treestack.resources import versions
+
+
+def describe_environment(device: str) -> dict[str, Any]:
+    """Return the content of `environment.json`: versions, platform, processor, device, commit, command line.
+
+    commit: of the checkout that the package runs from, ending in `-dirty` after changes; None outside of a checkout.
+    """
+    import torch
+
+    git = ["git", "-C", str(Path(__file__).parent)]
+    commit = None
+    try:
+        subprocess.run([*git, "ls-files", "--error-unmatch", Path(__file__).name], capture_output=True, check=True, timeout=10)
+        describe = [*git, "describe", "--always", "--dirty", "--abbrev=12"]
+        commit = subprocess.run(describe, capture_output=True, check=True, text=True, timeout=10).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        pass
+    return {
+        "versions": {**versions(), "torch": torch.__version__},
+        "platform": platform.platform(),
+        "processor": _processor(),
+        "device": torch.cuda.get_device_name() if device.startswith("cuda") else device,
+        "threads": torch.get_num_threads(),
+        "commit": commit,
+        "arguments": sys.argv[1:],
+    }
+
+
+def _processor() -> str:
+    """Return the model of the processor, as Linux names it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.processor())

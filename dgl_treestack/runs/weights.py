@@ -1,0 +1,64 @@
+"""Weights in safetensors files, which cannot run code, and into modules."""
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dgl_treestack import atomic
+from dgl_treestack.errors import CheckpointError
+from dgl_treestack.markup import read_json
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+def read_weights(path: Path) -> "tuple[dict[str, Tensor], dict[str, Any]]":
+    """Return the tensors and the description of a safetensors file, which cannot run code. Raises CheckpointError."""
+    with opened(path, "pt") as file:
+        description = read_json((file.metadata() or {}).get("description", "{}"))
+        return {name: file.get_tensor(name) for name in file.keys()}, description  # noqa: SIM118
+
+
+@contextmanager
+def opened(path: Path, framework: str) -> Iterator[Any]:
+    """Open a safetensors file. Raises CheckpointError for one that is missing or damaged."""
+    import safetensors
+
+    try:
+        with safetensors.safe_open(path, framework=framework) as file:
+            yield file
+    except FileNotFoundError:
+        raise CheckpointError(f"{path} does not exist. Is the run trained?") from None
+    except (OSError, safetensors.SafetensorError, ValueError) as error:
+        raise CheckpointError(f"{path} is not a safetensors file ({error}). Copy it or train again.") from None
+
+
+def load_into(module: Any, tensors: "Mapping[str, Tensor]", origin: Path) -> None:
+    """Load tensors into a module by name. Raises CheckpointError that names the tensors that do not fit.
+
+    origin: the file of the tensors, for the error.
+    """
+    expected = {name: tuple(tensor.shape) for name, tensor in module.state_dict().items()}
+    shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+    wrong = [
+        f"{name} {shapes.get(name, 'missing')}"
+        for name in sorted({*expected, *shapes})
+        if expected.get(name) != shapes.get(name)
+    ]
+    if not all(bool(tensor.isfinite().all()) for tensor in tensors.values()):
+        raise CheckpointError(
+            f"{origin} holds numbers that are not finite. The run has diverged or the file is damaged; train again."
+        )
+    if wrong:
+        raise CheckpointError(f"{origin} does not fit the model of its configuration: {', '.join(wrong[:5])}.")
+    module.load_state_dict(dict(tensors))
+
+
+def write_weights(path: Path, tensors: "Mapping[str, Tensor]", description: Mapping[str, Any]) -> None:
+    """Write tensors to a safetensors file, atomically, with the description as JSON in its header."""
+    import safetensors.torch
+
+    contiguous = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    atomic.write_bytes(path, safetensors.torch.save(contiguous, {"description": json.dumps(description)}))
