@@ -6,6 +6,7 @@
 # make fuzz         INPUTS damaged inputs of every kind, counted, resumable (fuzz/); 2,000 graphs against topo
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV ?= .venv
+CONSTRAINTS ?= constraints.txt
 BIN = $(VENV)/bin
 JOBS ?= 2
 INPUTS ?= 100000
@@ -17,9 +18,9 @@ export OMP_NUM_THREADS = 1
 
 environment: $(VENV)/.installed
 
-$(VENV)/.installed: pyproject.toml constraints.txt
+$(VENV)/.installed: pyproject.toml $(CONSTRAINTS)
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[test]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint $(CONSTRAINTS) --editable ".[test]"
 	touch $@
 
 quickstart: environment
@@ -38,12 +39,12 @@ fuzz: environment
 	TREESTACK_FUZZ=2000 $(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile tests/propagate/test_any_graph.py
 
 check: environment
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint $(CONSTRAINTS) --editable ".[dev]"
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(MAKE) test-all
 
 docs: environment
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[docs]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint $(CONSTRAINTS) --editable ".[docs]"
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

@@ -38,13 +38,17 @@ def quick_process() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A folder of its own for kernels, which the tests of a file share."""
-    from dgl_treestack.propagate.compiled import library  # not above: the suite checks the shapes of what is imported later
+    """A folder of its own for kernels, which the tests of a file share. Inductor's headers are those of the user's cache."""
+    from dgl_treestack.propagate.compiled import (
+        cache as disk,
+    )  # not above: the suite checks the shapes of what is imported later
+    from dgl_treestack.propagate.compiled import library
 
     if not library.unavailable():
         library.native()  # from the user's cache, before there is another
     with pytest.MonkeyPatch.context() as patch:
         folder = tmp_path_factory.mktemp("kernels")
+        patch.setenv("TORCHINDUCTOR_CACHE_DIR", str(disk.folder() / "inductor"))
         patch.setenv("TREESTACK_CACHE_DIR", str(folder))
         yield folder
 
