@@ -1,8 +1,9 @@
 """Columns on disk are those in memory, for any parts, and what is trained on them is the same to the last bit."""
 
-import multiprocessing
 import os
 import random
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -178,23 +179,13 @@ def test_what_cannot_be_on_disk_is_said(tmp_path, monkeypatch):
         stored(model, examples, tmp_path)
 
 
-def _prepare(folder, results):
-    results.put(
-        len(start(small_config(folder), 0, folder / str(random.random()), columns="disk", quiet=True).metrics.read_text())
-    )
-
-
 def test_processes_that_prepare_at_once_wait_for_each_other(tmp_path):
-    small_config(tmp_path)
-    context = multiprocessing.get_context("fork")
-    results = context.SimpleQueue()
-    processes = [context.Process(target=_prepare, args=(tmp_path, results)) for _ in range(3)]
-    for process in processes:
-        process.start()
-    lengths = {results.get() for _ in processes}
-    for process in processes:
-        process.join()
-    assert len(lengths) == 1
+    (tmp_path / "small.toml").write_text(configuration.dump(small_config(tmp_path)))
+    command = [sys.executable, "-m", "dgl_treestack", "train", str(tmp_path / "small.toml"), "--columns", "disk"]
+    processes = [subprocess.Popen([*command, "--output-dir", str(tmp_path / name)]) for name in ("first", "second", "third")]
+    assert [process.wait() for process in processes] == [0, 0, 0]
+    metrics = {(tmp_path / name / "small-0" / "metrics.jsonl").read_text() for name in ("first", "second", "third")}
+    assert len(metrics) == 1
     assert len(list((tmp_path / "train.jsonl.columns").iterdir())) == 1
 
 
