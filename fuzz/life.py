@@ -1,6 +1,9 @@
 """A long life in one process: train, stop, resume, evaluate, report, plot, score, in a loop with changing data and models.
 
-python -m fuzz.life [--minutes 30] [--report FILE]
+ONEDNN_PRIMITIVE_CACHE_CAPACITY=16 python -m fuzz.life [--minutes 30] [--report FILE]
+
+By default torch keeps up to 1,024 compiled primitives of oneDNN, one per shape; data that change fill this cache for an hour, and
+its growth would hide that of anything else.
 
 Prints memory, file descriptors, threads, children and temporary files after the first cycles, half-way and at the end. Native
 code is compiled in the first cycles. The exit code is 1 if the process holds more descriptors, threads, children or temporary

@@ -109,6 +109,7 @@ def test_ids_that_are_missing_are_lines(tmp_path):
     assert audit([path])["sets"][path]["contradicted"] == [f"{path}:1"]
 
 
+@pytest.mark.slow
 def test_the_authors_blanks(authors):
     files = [str(path) for path in sorted((authors / "blanks").iterdir())]
     audited = audit(files, Options(together=True))["sets"][TOGETHER]

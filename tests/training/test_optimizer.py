@@ -113,7 +113,8 @@ def take_by_name(module, step, zero, optimizer):
 
 @pytest.mark.parametrize("decay", [0.0, 0.1])
 def test_muon_is_torchs_muon_for_matrices_and_adam_for_the_rest(decay, monkeypatch):
-    monkeypatch.setattr(torch.Tensor, "bfloat16", torch.Tensor.clone)  # torch rounds updates to bfloat16
+    monkeypatch.setattr(torch.Tensor, "bfloat16", torch.Tensor.clone)  # torch rounds updates to bfloat16, up to 2.14 so,
+    monkeypatch.setattr(torch, "bfloat16", torch.float32)  # later with the method `to`
     ours, theirs = matrices_and_others(), matrices_and_others()
     muon = NamedMuon(ours, OptimizerConfig(weight_decay=decay, learning_rate=0.01, method="muon"))
     settings = {"lr": 0.01, "weight_decay": decay}
