@@ -2,8 +2,8 @@
 
 ONEDNN_PRIMITIVE_CACHE_CAPACITY=16 python -m fuzz.life [--minutes 30] [--report FILE]
 
-By default torch keeps up to 1,024 compiled primitives of oneDNN, one per shape; data that change fill this cache for an hour, and
-its growth would hide that of anything else.
+By default torch keeps up to 1,024 compiled primitives of oneDNN, one per shape. Changing data fill this cache, and its growth
+would hide that of anything else.
 
 Prints memory, file descriptors, threads, children and temporary files after the first cycles, half-way and at the end. Native
 code is compiled in the first cycles. The exit code is 1 if the process holds more descriptors, threads, children or temporary
