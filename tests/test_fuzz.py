@@ -52,7 +52,7 @@ def test_a_file_that_differs_after_kills_is_reported(monkeypatch, capsys):
     seeds = itertools.count()
 
     def command(folder):
-        return ["generate", "paper", "--equations", "40", "--seed", str(next(seeds)), "--output-dir", str(folder)]
+        return ["generate", "listops", "--equations", "40", "--seed", str(next(seeds)), "--output-dir", str(folder)]
 
     monkeypatch.setattr(kills, "prepare", lambda scratch: {"generate": command})
     monkeypatch.setattr(sys, "argv", ["kills", "--kills", "1"])

@@ -65,7 +65,7 @@ def test_native_code_agrees():
 
 
 def assert_engines_agree(engine, frozen):
-    cell = make("tree_lstm", vector_size=3)
+    cell = make("tree_rnn", vector_size=3)
     cell.leaves.table.requires_grad_(not frozen)
     batch = graph.from_expressions(some_trees(), PRESETS["released"])
     assert_same_gradients(cell, batch, engine)

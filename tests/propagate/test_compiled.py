@@ -161,7 +161,7 @@ def test_nothing_is_left_in_the_temporary_folder(tmp_path, cache):
         "from every_cell import VOCABULARY, make; from dgl_treestack.data import graph\n"
         "from dgl_treestack.expression import Expression; from dgl_treestack.propagate import propagate\n"
         f"batch = graph.from_expressions([Expression.parse('{BINARY[2]}')], VOCABULARY)\n"
-        "propagate(batch, make('tree_smu', stack_size=3), engine='levels/compiled').sum().backward()"
+        "propagate(batch, make('tree_rnn'), engine='levels/compiled').sum().backward()"
     )
     folder = tmp_path / "temporary"
     folder.mkdir()

@@ -162,7 +162,7 @@ def test_native_loops_conform(name, language):
 
 @pytest.mark.slow
 @needs_compiler
-@some_models
+@pytest.mark.parametrize("name", ["tree_lstm_child_sum", "tree_smu"])
 def test_native_code_conforms(name, cache):
     """A kernel per number of children: 1, 2 and 20 of them, for time."""
     rng = random.Random(0)
