@@ -201,8 +201,7 @@ def test_a_small_file_that_expands_to_ten_gigabytes_is_refused_at_once(tmp_path,
     member = gzip.compress(content * (10_000_000 // len(content)))
     (tmp_path / "a.jsonl.gz").write_bytes(member * 1000)
     started = time.process_time()
-    # Python 3.12 reads the file in larger pieces, so that the line is too long before the file is
-    with pytest.raises(DataError, match=r"expands to more than 200 times its size|longer than 20000000 bytes"):
+    with pytest.raises(DataError, match="expands to more than 200 times its size"):
         for _ in formats.read_lines(tmp_path / "a.jsonl.gz"):
             pass
     assert time.process_time() - started < 30
