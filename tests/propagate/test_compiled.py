@@ -1,11 +1,13 @@
 """The same numbers from native code: one cell here, for time; `python -m benchmarks.compiled` goes through all."""
 
+import gc
 import hashlib
 import json
 import os
 import stat
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -71,6 +73,26 @@ def test_a_kernel_is_built_and_traced_once(name, notes, others, cache, monkeypat
     for changed in others:
         with pytest.raises(AssertionError, match="made again"):
             propagate(batch, make("tree_smu", stack_size=3, **changed), engine="levels/compiled")
+
+
+@needs_compiler
+def test_a_kernel_is_loaded_again_only_for_cells_that_live_at_once(cache):
+    """The linker never unloads native code."""
+    batch = graph.from_expressions([Expression.parse(BINARY[2])], VOCABULARY)
+
+    def mapped_libraries():
+        gc.collect()
+        return len({line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if ".so" in line})
+
+    counts = []
+    for _ in range(5):
+        propagate(batch, make("tree_smu", stack_size=3), engine="levels/compiled")
+        counts.append(mapped_libraries())
+    assert counts[2:] == counts[1:2] * 3  # what has traced the first cell may keep it
+    cells_alive = [make("tree_smu", stack_size=3) for _ in range(2)]
+    for cell in cells_alive:
+        propagate(batch, cell, engine="levels/compiled")
+    assert mapped_libraries() > counts[-1]
 
 
 def cut(content):

@@ -5,6 +5,7 @@ import json
 import logging
 import re
 import warnings
+import weakref
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
@@ -28,6 +29,7 @@ logger = logging.getLogger(__name__)
 OPTIONS: dict[str, Any] = {
     "cpp.enable_floating_point_contract_flag": "fast",  # fused multiply-add
 }
+_GRAPHS: dict[tuple[Any, ...], list[tuple[weakref.ref[nn.Module], Any]]] = {}  # loaded: file, inputs -> cell, graph
 NOT_SETTINGS = {*vars(nn.Module()), "products", "operators"}  # attributes of a cell
 
 
@@ -50,7 +52,21 @@ def compiled(step: TracedStep, backward: bool) -> Any:
                 with suppress(OSError):
                     note.unlink()
                 path, used = _build(step, backward)
-        return library.Graph(str(path), used)
+        return _load(library, path, used, step.cell)
+
+
+def _load(library: Any, path: Path, used: list[int], cell: nn.Module) -> Any:
+    """Return the `Graph` of a file, which serves one cell at a time: it must not run in two threads at once.
+
+    That of a cell that is gone serves the next one, because the linker never unloads native code: it has unique symbols.
+    """
+    graphs = _GRAPHS.setdefault((path, *used), [])
+    for i, (owner, graph) in enumerate(graphs):
+        if owner() is None or owner() is cell:
+            graphs[i] = weakref.ref(cell), graph
+            return graph
+    graphs.append((weakref.ref(cell), library.Graph(str(path), used)))
+    return graphs[-1][1]
 
 
 def _build(step: TracedStep, backward: bool) -> tuple[Path, list[int]]:
