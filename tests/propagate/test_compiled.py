@@ -89,7 +89,7 @@ def test_a_kernel_is_loaded_again_only_for_cells_that_live_at_once(cache):
         propagate(batch, make("tree_smu", stack_size=3), engine="levels/compiled")
         counts.append(mapped_libraries())
     assert counts[2:] == counts[1:2] * 3  # what has traced the first cell may keep it
-    cells_alive = [make("tree_smu", stack_size=3) for _ in range(2)]
+    cells_alive = [make("tree_smu", stack_size=3) for _ in range(3)]
     for cell in cells_alive:
         propagate(batch, cell, engine="levels/compiled")
     assert mapped_libraries() > counts[-1]
