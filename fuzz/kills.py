@@ -3,8 +3,8 @@
 python -m fuzz.kills [--kills 1000] [--seed 0] [--report FILE]
 
 Training, generation, a sweep and completion, each killed about as often, at a size of a second or two; every process is killed
-with its children.
-Files that tell of the processes themselves, such as times and logs, are not compared. The exit code is 1 if a file differs.
+with its children. Files that tell of the processes themselves, such as times and logs, are not compared. The exit code is 1 if
+a file differs.
 """
 
 import itertools

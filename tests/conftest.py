@@ -39,9 +39,8 @@ def quick_process() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A folder of its own for kernels, which the tests of a file share. Inductor's headers are those of the user's cache."""
-    from dgl_treestack.propagate.compiled import (
-        cache as disk,
-    )  # not above: the suite checks the shapes of what is imported later
+    # not above: the suite checks the shapes of what is imported later
+    from dgl_treestack.propagate.compiled import cache as disk
     from dgl_treestack.propagate.compiled import library
 
     if not library.unavailable():

@@ -4,6 +4,7 @@ import hashlib
 import json
 import logging
 import re
+import threading
 import warnings
 import weakref
 from collections.abc import Sequence
@@ -30,6 +31,7 @@ OPTIONS: dict[str, Any] = {
     "cpp.enable_floating_point_contract_flag": "fast",  # fused multiply-add
 }
 _GRAPHS: dict[tuple[Any, ...], list[tuple[weakref.ref[nn.Module], Any]]] = {}  # loaded: file, inputs -> cell, graph
+_LOCK = threading.Lock()  # of _GRAPHS
 NOT_SETTINGS = {*vars(nn.Module()), "products", "operators"}  # attributes of a cell
 
 
@@ -60,13 +62,14 @@ def _load(library: Any, path: Path, used: list[int], cell: nn.Module) -> Any:
 
     That of a cell that is gone serves the next one, because the linker never unloads native code: it has unique symbols.
     """
-    graphs = _GRAPHS.setdefault((path, *used), [])
-    for i, (owner, graph) in enumerate(graphs):
-        if owner() is None or owner() is cell:
-            graphs[i] = weakref.ref(cell), graph
-            return graph
-    graphs.append((weakref.ref(cell), library.Graph(str(path), used)))
-    return graphs[-1][1]
+    with _LOCK:
+        graphs = _GRAPHS.setdefault((path, *used), [])
+        for i, (owner, graph) in enumerate(graphs):
+            if owner() is None or owner() is cell:
+                graphs[i] = weakref.ref(cell), graph
+                return graph
+        graphs.append((weakref.ref(cell), library.Graph(str(path), used)))
+        return graphs[-1][1]
 
 
 def _build(step: TracedStep, backward: bool) -> tuple[Path, list[int]]:
