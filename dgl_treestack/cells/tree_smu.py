@@ -31,6 +31,7 @@ class TreeSMU(Cell):
     `normalise` is `sum` (gates divided by their sum; the paper says "element-wise normalised to 1"), `softmax` (a softmax over
     the sigmoids, as in the authors' code) or `none` (2019). `noop=False` leaves out the third action. `activation` is the
     function at u and at the output. U_p takes i, of width A H; the paper prints k x n. A leaf's stack is empty: zeros.
+    So row r is first filled at height r + 1 and, for k = 1, at the top from height 2 r + 1: deeper rows change no output.
     Child-sum: i = h_1 + ... + h_A, and f_k = sigma(U_f h_k + b_f).
     Dropout acts on u, as in the authors' code; the papers do not say where.
     """

@@ -1,10 +1,13 @@
 """What holds for the gates and the empty rows of every cell."""
 
+import random
+
 import pytest
 import torch
-from every_cell import every_model, every_model_of_any_form, make, some_trees
+from every_cell import VOCABULARY, every_model, every_model_of_any_form, make, some_trees
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from trees import random_tree
 
 from dgl_treestack import cells
 from dgl_treestack.cells import FORMS
@@ -65,3 +68,17 @@ def test_an_empty_row_holds_what_was_asked_for(name):
     cell = make(name, empty=-1.0)
     leaf = cell.leaf(torch.tensor([0, 1]), torch.zeros(2, dtype=torch.float64))
     assert (leaf["stack"] == -1).all() and (leaf["h"] != -1).any()
+
+
+@pytest.mark.parametrize("height", range(1, 10))
+def test_row_n_of_a_stack_reaches_an_output_from_height_2n_minus_1(height):
+    """It is first filled at height n, and n - 1 pops bring it to the top."""
+    source, outputs = random.Random(height), []
+    trees = [random_tree(source, height) for _ in range(12)]
+    for rows in range(1, 6):
+        batch = graph.from_expressions(trees, VOCABULARY)
+        with torch.no_grad():
+            propagate(batch, make("tree_smu", stack_size=rows))
+        outputs.append(batch.ndata["h"])
+    for rows in range(2, 6):
+        assert torch.equal(outputs[rows - 1], outputs[rows - 2]) == (height < 2 * rows - 1)

@@ -48,7 +48,9 @@ PROTOCOL = Protocol(
     "averages: here, over the operators of both sides. Min(height, rows) is the mean over the same nodes of the smaller of a "
     "node's height and the rows of its stack, which no model has a part in: what a stack holds if every node pushes. With one "
     "row it is 1. With rows kept: accuracy of the trained model when all rows but the top ones are emptied after every node; "
-    "without an action: when its gate is zero and the others grow in proportion. The paper prints no accuracies, and has no "
-    "stack of five rows",
+    "without an action: when its gate is zero and the others grow in proportion. An output depends on row n only from height "
+    "2n - 1, because n - 1 pops bring the row to the top: training at depths 1-7 is the same to the last bit with five, seven "
+    "and fourteen rows, and so are tests to depth 13 with seven and fourteen. The paper prints no accuracies, and has no stack "
+    "of five rows",
     unit="Per cent, and rows of the stack",
 )
