@@ -15,6 +15,7 @@ ROOMS = [
     "errors",
     "markup",
     "_torch",
+    "gradients",
     "atomic",
     "cluster",
     "processes",

@@ -12,7 +12,7 @@ from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.generate.pieces import UNARY
 from dgl_treestack.truth import POINTS, Value, certificates, judge, judge_at_fixed_points, judge_rounded, judgement, value_of
 from dgl_treestack.truth.exact import BUDGET, ExactEvaluation
-from dgl_treestack.truth.points import FRESH_POINTS, fresh
+from dgl_treestack.truth.points import FRESH_POINTS, SPREAD_POINTS, fresh, spread
 
 VERDICTS = [
     ("sin(x)**2 + cos(x)**2 = 1", "holds"),
@@ -101,6 +101,30 @@ def test_fresh_points_depend_on_the_text_alone():
     assert not np.signbit(values.imag[values.imag == 0]).any()
 
 
+def test_more_points_are_far_in_every_direction():
+    points, others = (spread(Equation.parse(text)) for text in ("x + sin(y) = 2", "b + sin(a) = 2"))
+    x, y = points.of("x"), points.of("y")
+    assert (x == others.of("b")).all() and (y == others.of("a")).all()
+    is_far = np.abs(x) >= 3  # points near the origin have at most this real part
+    assert (is_far | (np.abs(y) >= 3)).all() and 20 < is_far.sum() < 44
+    alone = spread(Equation.parse("sin(x) = 2")).of("x")
+    for part in (alone.real, alone.imag):
+        for low in (3, 30, 50):
+            assert (part > low).any() and (part < -low).any()
+    assert not np.signbit(alone.imag[alone.imag == 0]).any()
+
+
+@pytest.mark.parametrize(
+    "text", ["sqrt(({0} - x)**2) = {0} - x", "log(exp(x/{1})) = x/{1}", "log(exp(x/{1})) + sin(y)*7 = x/{1} + sin(y)*7"]
+)
+def test_what_holds_up_to_a_distance_is_conditional(text):
+    for distance in range(5, 50, 3):
+        equation = Equation.parse(text.format(distance, round(distance / np.pi, 2)))
+        judgement = judge(equation)
+        assert judgement.verdict == "conditional", equation
+        assert judgement.witness.left != pytest.approx(judgement.witness.right)
+
+
 @pytest.mark.parametrize("text", TOWERS)
 def test_power_towers_are_answered(text):
     assert judge(Equation.parse(text)).verdict in ("undefined", "refuted")
@@ -110,7 +134,7 @@ def test_every_verdict_but_undefined_rests_on_ten_points():
     for text, _ in VERDICTS:
         judgement = judge(Equation.parse(text))
         assert judgement.points >= 10 or judgement.verdict == "undefined"
-        assert judgement.agreeing <= judgement.points <= FRESH_POINTS
+        assert judgement.agreeing <= judgement.points <= FRESH_POINTS + SPREAD_POINTS
 
 
 def test_a_variable_has_the_same_fixed_values_in_every_equation():

@@ -5,9 +5,9 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 
 from dgl_treestack.errors import ConfigurationError, unknown
+from dgl_treestack.gradients import once_differentiable
 from dgl_treestack.sequence._contract import SequenceCell, Signals, State
 
 ACTIVATIONS = {"tanh": torch.tanh, "sigmoid": torch.sigmoid}

@@ -11,7 +11,8 @@ Semantics
 Two judges
     `judge`, for any equation (`verify`, `audit`, completion). Its 42 points are drawn from the text of the equation, whatever
     its variables are called: 24 near the origin, 16 with real part, imaginary part or both between 3 and 50, two beyond.
-    Four times as many are drawn for an equation that has values at a few of them only. complex128 decides clear points. The
+    Four times as many are drawn for an equation that has values at a few of them only, and 64 more, where one variable is far
+    in a given direction and distance, for one that seems to hold. complex128 decides clear points. The
     others, and all points of an equation that seems to hold, are decided by balls (complex intervals), whose digits are
     doubled, up to 430, until the balls of the two sides are apart or agree in 60 digits.
 

@@ -6,6 +6,7 @@ say whether the sides differ.
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -24,7 +25,7 @@ from dgl_treestack.truth.certificates import (
 )
 from dgl_treestack.truth.evaluation import Value
 from dgl_treestack.truth.exact import BUDGET, magnitude
-from dgl_treestack.truth.points import Points, fresh
+from dgl_treestack.truth.points import Points, fresh, spread
 
 CLOSE, APART = 1e-9, 1e-4  # relative gaps in complex128 that say, without doubt, that the sides agree or differ
 MORE_SETS = 4  # of points, for an equation that has values at a few points only
@@ -161,15 +162,34 @@ def judge(equation: Expression, budget: int = BUDGET) -> Verdict:
     'conditional'
     """
     variables = sorted({text for _, kind, text in equation.leaves() if kind == "Symbol"})
-    for sets in (1, MORE_SETS):
-        points = fresh(equation, sets)
+
+    def at(points: Points) -> Verdict:
         left, right = evaluate_sides(equation, points)
         judgement = Judgement(left, right, variables, points, budget)
         judgement.settle()
-        verdict = judgement.verdict()
-        if verdict.verdict != "undefined" or not (verdict.points and variables):
-            break
+        return judgement.verdict()
+
+    points = fresh(equation)
+    verdict = at(points)
+    if verdict.verdict == "undefined" and verdict.points and variables:
+        points = fresh(equation, MORE_SETS)
+        verdict = at(points)
+    if verdict.verdict == "holds" and variables:
+        verdict = _joined(verdict, at(spread(equation)), points.count)
     return verdict
+
+
+def _joined(first: Verdict, second: Verdict, count: int) -> Verdict:
+    """Return the verdict at both sets of points, of an equation that holds at the first, which has `count` points."""
+    witness = second.witness
+    return replace(
+        first,
+        verdict="conditional" if witness else "holds",
+        points=first.points + second.points,
+        agreeing=first.agreeing + second.agreeing,
+        gap=max(first.gap, second.gap),
+        witness=witness and replace(witness, point=count + witness.point),
+    )
 
 
 def judge_rounded(equation: Expression, decimals: int) -> Verdict:

@@ -13,6 +13,9 @@ REAL_POINTS, WIDE_POINT = 8, 16
 POINTS = 24
 FRESH_POINTS = 42
 FAR, VERY_FAR = (3.0, 50.0), (50.0, 1e4)  # sizes
+FAR_PARTS, VERY_FAR_PARTS = 6, 2
+SPREAD_POINTS = 8 * (FAR_PARTS + VERY_FAR_PARTS)
+FAR_IMAGINARY = 2  # the kind of a far point whose imaginary part alone is far
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,44 @@ def fresh(equation: Expression, sets: int = 1) -> Points:
     sets: how many times `FRESH_POINTS`. Of these the first 24 are near the origin, as the fixed ones; then four each are real
     and far, have a far real part, a far imaginary part, or both (`FAR`), and two are very far.
     """
+
+    def value(key: str, variable: int, _variables: int, number: int) -> complex:
+        point = number % FRESH_POINTS
+        first, second, third, fourth = _uniform(f"{key}:{variable}:{number}")
+        if point < POINTS:
+            return _near(first, second, point)
+        kind, sizes = (point - POINTS) % 4, VERY_FAR if point >= FRESH_POINTS - 2 else FAR
+        return _far(kind, sizes, (first, second), (third < 0.5, fourth < 0.5))
+
+    return _drawn(equation, sets * FRESH_POINTS, value)
+
+
+def spread(equation: Expression) -> Points:
+    """Return `SPREAD_POINTS` more points for one equation, drawn as `fresh`: one variable is far, the others are near.
+
+    Every kind of far point (real, with a far real part, a far imaginary part, or both) has both signs and a size in each of
+    six parts of `FAR` and two of `VERY_FAR`. Which variable is far is drawn, another one for the other sign.
+    """
+
+    def value(key: str, variable: int, variables: int, number: int) -> complex:
+        first, second, third, _ = _uniform(f"{key}:{variable}:spread:{number}")
+        kind, sign, part = number % 4, bool(number // 4 % 2), number // 8
+        if variable != (int(variables * _uniform(f"{key}:far:{kind}:{part}")[0]) + sign) % variables:
+            return _near(first, second, number % POINTS)
+        (low, high), at, parts = (FAR, part, FAR_PARTS) if part < FAR_PARTS else (VERY_FAR, part - FAR_PARTS, VERY_FAR_PARTS)
+        start, end = (low * (high / low) ** (edge / parts) for edge in (at, at + 1))
+        # the far part has the sign of the point, the other one is drawn
+        signs = (third < 0.5, sign) if kind == FAR_IMAGINARY else (sign, third < 0.5)
+        return _far(kind, (start, end), (first, second), signs)
+
+    return _drawn(equation, SPREAD_POINTS, value)
+
+
+def _drawn(equation: Expression, count: int, value: Callable[[str, int, int, int], complex]) -> Points:
+    """Return points whose values follow from the text of an equation.
+
+    value: (key of the equation, number of a variable, how many there are, number of a point) -> the variable's value there.
+    """
     number_of_name: dict[str, int] = {}
     text = []
     for name, leaf in zip(equation.names, equation.texts, strict=True):
@@ -48,31 +89,21 @@ def fresh(equation: Expression, sets: int = 1) -> Points:
             leaf = str(number_of_name.setdefault(leaf, len(number_of_name)))
         text.append(f"{name} {leaf}" if leaf is not None else name)
     key = hashlib.sha256("\n".join(text).encode()).hexdigest()
-    count = sets * FRESH_POINTS
-    return Points(count, lambda variable: np.array(_fresh_values(f"{key}:{number_of_name[variable]}", count)))
+
+    def of(variable: str) -> np.ndarray:
+        return np.array([value(key, number_of_name[variable], len(number_of_name), number) for number in range(count)])
+
+    return Points(count, of)
 
 
-def _fresh_values(key: str, count: int) -> list[complex]:
-    """Return the values of a variable at fresh points."""
-    values = []
-    for number in range(count):
-        point = number % FRESH_POINTS
-        first, second, third, fourth = _uniform(f"{key}:{number}")
-        if point < POINTS:
-            values.append(_near(first, second, point))
-            continue
-        low, high = VERY_FAR if point >= FRESH_POINTS - 2 else FAR
-        far, other_far = (low * (high / low) ** share for share in (first, second))
-        near, other_near = 0.15 + 2.35 * first, 0.15 + 1.1 * second
-        real, imaginary = (
-            (far, 0.0),  # by the kind of the point
-            (far, other_near),
-            (near, other_far),
-            (far, other_far),
-        )[(point - POINTS) % 4]
-        real, imaginary = (-real if third < 0.5 else real), (-imaginary if imaginary and fourth < 0.5 else imaginary)
-        values.append(complex(round(real, 4), round(imaginary, 4)))
-    return values
+def _far(kind: int, sizes: tuple[float, float], shares: tuple[float, float], negative: tuple[bool, bool]) -> complex:
+    """Return a far value. kind: real, far real part, far imaginary part, both. shares: two numbers between 0 and 1."""
+    (low, high), (first, second) = sizes, shares
+    far, other_far = (low * (high / low) ** share for share in shares)
+    near, other_near = 0.15 + 2.35 * first, 0.15 + 1.1 * second
+    real, imaginary = ((far, 0.0), (far, other_near), (near, other_far), (far, other_far))[kind]
+    real, imaginary = (-real if negative[0] else real), (-imaginary if imaginary and negative[1] else imaginary)
+    return complex(round(real, 4), round(imaginary, 4))
 
 
 def _near(first: float, second: float, point: int) -> complex:

@@ -1,6 +1,7 @@
 import pytest
 import torch
 from every_cell import (
+    HIDDEN,
     VOCABULARY,
     assert_same_gradients,
     every_engine,
@@ -143,6 +144,26 @@ def test_tensors_that_backward_reads_may_not_be_changed_before_it(engine):
     batch.ndata["input"].zero_()
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         h.sum().backward()
+
+
+@pytest.mark.parametrize("engine", ["levels", traced])
+@pytest.mark.parametrize("asked_for", ["backward", "grad of all parameters", "grad of those after the sweep"])
+def test_second_derivatives_are_an_error_however_they_are_asked_for(engine, asked_for):
+    cell, batch = make("tree_smu").train(), graph.from_expressions(some_trees(), VOCABULARY)
+    readout = torch.nn.Linear(HIDDEN, 1).double()
+    parameters = [*cell.parameters(), *readout.parameters()]
+
+    def penalty(engine):
+        loss = torch.tanh(readout(propagate(batch, cell, engine=engine))).sum()
+        gradients = torch.autograd.grad(loss, parameters, create_graph=True, allow_unused=True)
+        return sum(gradient.square().sum() for gradient in gradients if gradient is not None)
+
+    sources = parameters if asked_for.endswith("all parameters") else list(readout.parameters())
+    assert any(gradient.abs().sum() > 0 for gradient in torch.autograd.grad(penalty("topo"), sources, allow_unused=True))
+    with pytest.raises(RuntimeError, match="Second derivatives are not available"):
+        if asked_for == "backward":
+            penalty(engine).backward()
+        torch.autograd.grad(penalty(engine), sources, allow_unused=True)
 
 
 @needs_compiler
