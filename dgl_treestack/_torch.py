@@ -1,6 +1,8 @@
 """All uses of private and experimental interfaces of torch, and what happens without each.
 
 fused Adam kernel        the same update in separate operations, slower
+lists of tensors         a loop over the tensors, slower
+dispatch mode            the report of a device does not count operations
 C++ compiler finder      no native code: `missing()` says why, training uses the eager steps
 tracer, fake tensors     likewise
 Inductor's packager      likewise
@@ -13,7 +15,7 @@ import logging
 import math
 import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from functools import cache
 from pathlib import Path
@@ -49,6 +51,35 @@ def fused_adam(
         scale = math.sqrt(1 - settings["beta2"] ** count)
         denominator = (square.sqrt() / scale).add_(settings["eps"])
         parameter.sub_(mean / denominator * (settings["lr"] / (1 - settings["beta1"] ** count)))
+
+
+def foreach_(operation: str, tensors: Sequence[Tensor], *arguments: Any) -> None:
+    """Call an operation such as `mul_` of every tensor. An argument is one for all tensors, or a list with one for each."""
+    if hasattr(torch, f"_foreach_{operation}"):
+        getattr(torch, f"_foreach_{operation}")(tensors, *arguments)
+        return
+    for i, tensor in enumerate(tensors):
+        getattr(tensor, operation)(*(argument[i] if isinstance(argument, list) else argument for argument in arguments))
+
+
+def count_operations(function: Callable[[], object]) -> int | None:
+    """Return how many operations a function dispatches, without views, which a device does not see; None if unknown."""
+    try:
+        from torch.utils._python_dispatch import TorchDispatchMode
+    except ImportError:
+        return None
+    count = 0
+
+    class Counting(TorchDispatchMode):
+        def __torch_dispatch__(self, operation: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            nonlocal count
+            returned = (result.alias_info for result in operation._schema.returns)
+            count += not any(alias is not None and not alias.is_write for alias in returned)
+            return operation(*args, **(kwargs or {}))
+
+    with Counting():
+        function()
+    return count
 
 
 @cache
@@ -93,6 +124,11 @@ def trace(function: Callable[..., Any], examples: list[Tensor], *, symbolic: boo
             return make_fx(lambda tensors: function(tensors), tracing_mode="symbolic" if symbolic else "fake")(examples)
     finally:
         log.handlers = handlers
+
+
+def example_size(size: Any) -> int:
+    """Return the value of a symbolic size in the examples with which a graph was traced."""
+    return int(size.node.hint)
 
 
 def package(program: torch.export.ExportedProgram, file: Path, options: Mapping[str, Any]) -> Path:

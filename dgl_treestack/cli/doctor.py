@@ -81,7 +81,8 @@ def _tables(report: dict[str, Any]) -> str:
             lines.append(f"{row['model']:<24}{row['batch']:>6}   {row['fault']}")
             continue
         syncs = "-" if row["synchronisations"] is None else row["synchronisations"]
-        numbers = f"{row['operations']:>12,}{syncs:>7}{row['milliseconds']:>9.1f}{row['epoch']:>20.1f}"
+        operations = "-" if row["operations"] is None else f"{row['operations']:,}"
+        numbers = f"{operations:>12}{syncs:>7}{row['milliseconds']:>9.1f}{row['epoch']:>20.1f}"
         lines.append(f"{row['model']:<24}{row['batch']:>6}{numbers}")
     return "\n".join(lines)
 

@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 from tqdm.auto import tqdm
 
-from dgl_treestack import cells, encoders
+from dgl_treestack import _torch, cells, encoders
 from dgl_treestack.data import formats
 from dgl_treestack.data.formats import Example
 from dgl_treestack.model.batch import Batch
@@ -118,12 +117,11 @@ def _measure(name: str, size: int, examples: list[Example], device: str) -> dict
     _finish(device)
     seconds = (time.perf_counter() - started) / STEPS
     batches[-2].plans.options = Options(group=True)
-    with _Count() as count:
-        step(batches[-2])
+    operations = _torch.count_operations(lambda: step(batches[-2]))
     return {
         "model": name,
         "batch": size,
-        "operations": count.operations,
+        "operations": operations,
         "synchronisations": _synchronisations(lambda: step(batches[-1]), device),
         "milliseconds": 1000 * seconds,
         "epoch": seconds * EPOCH / size,
@@ -148,16 +146,3 @@ def _synchronisations(step: Callable[[], None], device: str) -> int | None:
     finally:
         torch.cuda.set_sync_debug_mode("default")
     return sum("synchroniz" in str(warning.message) for warning in caught)
-
-
-class _Count(TorchDispatchMode):
-    """Counts the operations that are dispatched, without views, which a device does not see."""
-
-    operations = 0
-
-    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if not any(
-            argument.alias_info is not None and not argument.alias_info.is_write for argument in function._schema.returns
-        ):
-            self.operations += 1
-        return function(*args, **(kwargs or {}))

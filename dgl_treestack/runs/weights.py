@@ -1,5 +1,6 @@
 """Weights in safetensors files, which cannot run code, and into modules."""
 
+import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -15,10 +16,28 @@ if TYPE_CHECKING:
 
 
 def read_weights(path: Path) -> "tuple[dict[str, Tensor], dict[str, Any]]":
-    """Return the tensors and the description of a safetensors file, which cannot run code. Raises CheckpointError."""
+    """Return the tensors and the description of a safetensors file, which cannot run code.
+
+    Raises CheckpointError for a damaged file: one whose checksum, which files of earlier versions lack, is another.
+    """
     with opened(path, "pt") as file:
-        description = read_json((file.metadata() or {}).get("description", "{}"))
-        return {name: file.get_tensor(name) for name in file.keys()}, description  # noqa: SIM118
+        metadata = file.metadata() or {}
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    description = metadata.get("description", "{}")
+    if "sha256" in metadata and metadata["sha256"] != _checksum(tensors, description):
+        raise CheckpointError(f"{path} is damaged: its content does not fit its checksum. Copy it or train again.")
+    return tensors, read_json(description)
+
+
+def _checksum(tensors: "Mapping[str, Tensor]", description: str) -> str:
+    """Return the SHA-256 of a description and of all tensors: names, types, shapes and contents, in the order of the names."""
+    import torch
+
+    checksum = hashlib.sha256(description.encode())
+    for name, tensor in sorted(tensors.items()):
+        checksum.update(f"{name} {tensor.dtype} {list(tensor.shape)}\n".encode())
+        checksum.update(tensor.detach().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    return checksum.hexdigest()
 
 
 @contextmanager
@@ -57,8 +76,10 @@ def load_into(module: Any, tensors: "Mapping[str, Tensor]", origin: Path) -> Non
 
 
 def write_weights(path: Path, tensors: "Mapping[str, Tensor]", description: Mapping[str, Any]) -> None:
-    """Write tensors to a safetensors file, atomically, with the description as JSON in its header."""
+    """Write tensors to a safetensors file, atomically, with the description as JSON and a checksum in its header."""
     import safetensors.torch
 
     contiguous = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    atomic.write_bytes(path, safetensors.torch.save(contiguous, {"description": json.dumps(description)}))
+    text = json.dumps(description)
+    metadata = {"description": text, "sha256": _checksum(contiguous, text)}
+    atomic.write_bytes(path, safetensors.torch.save(contiguous, metadata))

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from dgl_treestack import atomic
+from dgl_treestack import _torch, atomic
 from dgl_treestack.data import records
 from dgl_treestack.data.forest import Forest
 from dgl_treestack.distributed import ALONE, World
@@ -200,7 +200,7 @@ class Training:
                 f"in epoch {progress.epoch + 1}, step {progress.step + 1}. Batch: {shown}."
             )
         if 0 < self.config.optimizer.clip < norm:
-            torch._foreach_mul_(gradients, self.config.optimizer.clip / norm)
+            _torch.foreach_("mul_", gradients, self.config.optimizer.clip / norm)
         steps = math.ceil(len(self.train_set) / self.config.batch_size)
         self.optimizer.step(self.config.schedule.rate_factor(progress.epoch * steps + progress.step, steps))
         progress.step += 1

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 import torch
 from torch import Tensor, nn
 
+from dgl_treestack import _torch
 from dgl_treestack.runs.configuration import OptimizerConfig
 from dgl_treestack.training.state import NamedAdam
 
@@ -54,10 +55,10 @@ class NamedMuon(NamedAdam):
             matrices: list[Tensor] = [self.parameters[i] for i in indices]
             gradients = [gradient for matrix in matrices if (gradient := matrix.grad) is not None]
             momenta = [self.momenta[i] for i in indices]
-            torch._foreach_lerp_(momenta, gradients, 1 - MOMENTUM)
+            _torch.foreach_("lerp_", momenta, gradients, 1 - MOMENTUM)
             update = orthogonalise(torch.stack(gradients).lerp(torch.stack(momenta), MOMENTUM))
-            torch._foreach_mul_(matrices, [1 - rate * self.decay_of[i] for i in indices])
-            torch._foreach_sub_(matrices, list((SIZE * math.sqrt(max(shape)) * rate * update).unbind()))
+            _torch.foreach_("mul_", matrices, [1 - rate * self.decay_of[i] for i in indices])
+            _torch.foreach_("sub_", matrices, list((SIZE * math.sqrt(max(shape)) * rate * update).unbind()))
         self.update(self.others, rate)
 
     def tensors(self) -> dict[str, Tensor]:

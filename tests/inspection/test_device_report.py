@@ -1,11 +1,13 @@
 """The report on a device, of the CPU."""
 
 import json
+import random
+import sys
 
 import pytest
 import torch
 
-from dgl_treestack import cells
+from dgl_treestack import _torch, cells
 from dgl_treestack.cli import main
 from dgl_treestack.data import formats
 from dgl_treestack.inspection import device_report
@@ -39,14 +41,22 @@ def test_what_differs_on_the_device_is_found(monkeypatch, change, fault):
     assert not row["ok"] and fault in row.get("fault", "")
 
 
-def test_operations_are_counted_without_views():
+def test_operations_are_counted_without_views(monkeypatch):
     x = torch.ones(3, 4, requires_grad=True)
-    with device_report._Count() as count:
-        y = (x.t() * 2).exp()
-    assert count.operations == 2
-    with device_report._Count() as count:
-        y.sum().backward()
-    assert count.operations >= 3
+    assert _torch.count_operations(lambda: (x.t() * 2).exp()) == 2
+    y = (x.t() * 2).exp().sum()
+    assert _torch.count_operations(y.backward) >= 3
+    monkeypatch.setitem(sys.modules, "torch.utils._python_dispatch", None)  # importing it raises ImportError
+    assert _torch.count_operations(lambda: x * 2) is None
+
+
+@pytest.mark.parametrize(("size", "limit"), [(32, 700), (1024, 1000)])
+def test_a_step_of_tree_smu_dispatches_few_operations(size, limit, monkeypatch):
+    monkeypatch.setattr(device_report, "STEPS", 1)
+    monkeypatch.setattr(device_report, "WARM", 0)
+    examples = formats.read_examples([device_report.DATA])
+    random.Random(0).shuffle(examples)
+    assert limit / 2 < device_report._measure("tree_smu", size, examples, "cpu")["operations"] <= limit
 
 
 def test_a_model_that_deviates_is_a_problem(monkeypatch, tmp_path, capsys):

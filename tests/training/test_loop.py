@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from each_case import assert_each
@@ -409,9 +410,12 @@ def test_a_gradient_is_clipped_to_its_maximum_norm(tmp_path, monkeypatch):
         step(self, factor)
 
     monkeypatch.setattr(state.NamedAdam, "step", noted)
-    for clip in (0.0, 0.05):
-        start(small_config(tmp_path, optimizer={"clip": clip}), 0, tmp_path / str(clip), quiet=True)
-    assert max(norms[: len(norms) // 2]) > 0.1 and max(norms[len(norms) // 2 :]) <= 0.05 * (1 + 1e-5)
+    for clip, is_hidden in ((0.0, False), (0.05, False), (0.05, True)):
+        if is_hidden:
+            monkeypatch.delattr(torch, "_foreach_mul_")
+        start(small_config(tmp_path, optimizer={"clip": clip}), 0, tmp_path / f"{clip} {is_hidden}", quiet=True)
+    unclipped, clipped, without_lists = np.array_split(norms, 3)
+    assert max(unclipped) > 0.1 and max(clipped) <= 0.05 * (1 + 1e-5) and (without_lists == clipped).all()
 
 
 def test_pairs_stay_together(tmp_path, monkeypatch):
@@ -464,6 +468,10 @@ def test_damaged_and_foreign_folders(tmp_path):
     for damage in (whole[:-50], whole[:4], b"", b"\x80\x04pickle"):
         run.best.write_bytes(damage)
         with pytest.raises(CheckpointError, match="not a safetensors file"):
+            run.load_model()
+    for place in (len(whole) - 9, whole.index(b"validation_accuracy") + 23):  # a weight, a number of the description
+        run.best.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        with pytest.raises(CheckpointError, match="does not fit its checksum"):
             run.load_model()
     run.best.unlink()
     with pytest.raises(CheckpointError, match="Is the run trained"):

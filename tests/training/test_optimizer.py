@@ -111,8 +111,10 @@ def take_by_name(module, step, zero, optimizer):
     optimizer.step()
 
 
-@pytest.mark.parametrize("decay", [0.0, 0.1])
-def test_muon_is_torchs_muon_for_matrices_and_adam_for_the_rest(decay, monkeypatch):
+@pytest.mark.parametrize(("decay", "hidden"), [(0.0, ()), (0.1, ()), (0.1, ("lerp_", "mul_", "sub_"))])
+def test_muon_is_torchs_muon_for_matrices_and_adam_for_the_rest(decay, hidden, monkeypatch):
+    for operation in hidden:
+        monkeypatch.delattr(torch, f"_foreach_{operation}")
     monkeypatch.setattr(torch.Tensor, "bfloat16", torch.Tensor.clone)  # torch rounds updates to bfloat16, up to 2.14 so,
     monkeypatch.setattr(torch, "bfloat16", torch.float32)  # later with the method `to`
     ours, theirs = matrices_and_others(), matrices_and_others()

@@ -119,7 +119,7 @@ def _trace(function: Any, examples: list[Tensor], rows_per_node: list[int]) -> t
     by_row = RowByRow(_torch.trace(function, examples, symbolic=False), nodes)
     graph = _torch.trace(by_row.run, examples)
     for node in graph.graph.nodes:  # only numbers of rows and nodes vary; other sizes become constants, not uses of an input
-        if node.target is torch.ops.aten.sym_size.int and (size := node.meta["val"].node.hint) < nodes:
+        if node.target is torch.ops.aten.sym_size.int and (size := _torch.example_size(node.meta["val"])) < nodes:
             node.replace_all_uses_with(size)
     graph.graph.eliminate_dead_code()
     graph.graph.set_codegen(torch.fx.graph.CodeGen())  # inputs one by one in place of a list
