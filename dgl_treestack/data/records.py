@@ -6,7 +6,7 @@ the run groups trees if that is not the depth, and the columns that the task add
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,20 @@ SCHEMA = 1
 REQUIRED = ("schema", "id", "split", "depth", "label", "score", "correct")
 
 Record = dict[str, Any]
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+# Whether a value may stand in a column, for columns that tables read.
+_HOLDS: dict[str, Callable[[Any], bool]] = {
+    **dict.fromkeys(("id", "split", "pair", "family", "predicted"), _is_text),
+    "depth": lambda value: type(value) is int and value >= 0,
+    "label": lambda value: value is None or type(value) in (int, float, str),
+    "score": lambda value: value is None or type(value) in (int, float),
+    "correct": lambda value: isinstance(value, bool | None),
+}
 
 
 def of_example(example: Example, **more: Any) -> Record:
@@ -48,6 +62,7 @@ def read(path: Path | str) -> list[Record]:
     except UnicodeDecodeError:
         raise DataError("Not text. Evaluate the run again.", path) from None
     records: list[Record] = []
+    has_classes: bool | None = None
     for number, line in enumerate(lines, 1):
         try:
             record = read_json(line)
@@ -55,12 +70,16 @@ def read(path: Path | str) -> list[Record]:
             raise DataError(f"Not a complete JSON object ({error}). Evaluate the run again.", path, number) from None
         if not isinstance(record, dict) or not set(REQUIRED) <= record.keys() or record["schema"] != SCHEMA:
             raise DataError(f"Not a record of schema {SCHEMA}. Evaluate the run again.", path, number)
-        if type(record["depth"]) is not int:
-            raise DataError(f"'depth' is {record['depth']!r}, not a whole number. Evaluate the run again.", path, number)
-        if not isinstance(record["correct"], bool | None):
-            raise DataError(
-                f"'correct' is {record['correct']!r}, not true, false or null. Evaluate the run again.", path, number
-            )
+        wrong = [name for name, holds in _HOLDS.items() if name in record and not holds(record[name])]
+        if wrong:
+            raise DataError(f"{wrong[0]!r} is {record[wrong[0]]!r}. Evaluate the run again.", path, number)
+        is_class = isinstance(record["label"], str)
+        if is_class and "predicted" not in record:
+            raise DataError("The label is a class, and 'predicted' is missing. Evaluate the run again.", path, number)
+        if record["label"] is not None and is_class is not has_classes:
+            if has_classes is not None:
+                raise DataError("Labels are classes in some rows and numbers in others. Evaluate the run again.", path, number)
+            has_classes = is_class
         records.append(record)
     return records
 

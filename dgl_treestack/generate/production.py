@@ -24,7 +24,7 @@ from dgl_treestack.errors import ConfigurationError, DataError, OutputError
 from dgl_treestack.generate import presets
 from dgl_treestack.generate.parts import StoredParts, pack
 from dgl_treestack.generate.presets import Options, Preset, Row, Shard
-from dgl_treestack.processes import Jobs, workers
+from dgl_treestack.processes import Jobs, locked, workers
 
 logger = logging.getLogger(__name__)
 
@@ -38,14 +38,23 @@ _PARTS = "parts"
 def produce(name: str, options: Options, folder: Path, jobs: Jobs = 1, progress: bool = False) -> dict[str, Any]:
     """Generate a preset's files in a folder and return the manifest. Finished shards and folders are not generated again.
 
-    Raises ConfigurationError for an option that the preset does not have or a folder with other settings, DataError for a
-    missing file of a finished folder, OutputError if a file cannot be written or a worker process dies.
+    While another process generates in the folder, wait for it. Raises ConfigurationError for an option that the preset does not
+    have or a folder with other settings, DataError for a missing file of a finished folder, OutputError if a file cannot be
+    written or a worker process dies.
     """
     preset = presets.find(name)
     _check(preset, name, options, jobs)
     folder = Path(folder)
     settings = {"preset": name, "options": asdict(options), "version": __version__}
     _claim(folder, settings)
+    with locked(folder):
+        return _produce(preset, name, options, folder, settings, jobs, progress)
+
+
+def _produce(
+    preset: Preset, name: str, options: Options, folder: Path, settings: dict[str, Any], jobs: Jobs, progress: bool
+) -> dict[str, Any]:
+    """Do what `produce` does, in a folder that no other process works in."""
     if (folder / MANIFEST).exists():
         manifest = read_manifest(folder)
         for path in (folder / file for file in manifest["files"]):

@@ -1,4 +1,5 @@
 import math
+import re
 
 import pytest
 
@@ -47,6 +48,25 @@ def test_errors_name_file_and_line(tmp_path, line, message):
     with pytest.raises(DataError, match=message) as caught:
         records.read(path)
     assert str(caught.value).startswith(f"{path}:1: ")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"pair": [1]}, "2: 'pair' is [1]"),
+        ({"family": None}, "2: 'family' is None"),
+        ({"depth": -1}, "2: 'depth' is -1"),
+        ({"label": True}, "2: 'label' is True"),
+        ({"score": "0.5"}, "2: 'score' is '0.5'"),
+        ({"correct": 5}, "2: 'correct' is 5"),
+        ({"label": "y"}, "2: The label is a class, and 'predicted' is missing"),
+        ({"label": "y", "predicted": "y"}, "2: Labels are classes in some rows and numbers in others"),
+    ],
+)
+def test_a_damaged_value_is_one_error(tmp_path, change, message):
+    atomic.write_json_lines(tmp_path / "rows.jsonl", [ROWS[0], {**ROWS[0], **change}])
+    with pytest.raises(DataError, match=re.escape(message)):
+        records.read(tmp_path / "rows.jsonl")
 
 
 def test_the_name_records_are_filed_under(tmp_path):

@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import asdict
 
@@ -37,6 +38,23 @@ def finished(tmp_path_factory):
 def test_the_same_bytes_with_two_jobs(finished, tmp_path):
     produce(NAME, OPTIONS, tmp_path / "two", jobs=2)
     assert contents(tmp_path / "two") == contents(finished)
+
+
+def test_two_processes_in_one_folder_make_it_once(finished, tmp_path, monkeypatch):
+    made, make = [], production.make_shard
+
+    def noted(name, options, shard):
+        made.append(shard.name)
+        time.sleep(0.05)
+        return make(name, options, shard)
+
+    monkeypatch.setattr(production, "make_shard", noted)
+    threads = [threading.Thread(target=produce, args=(NAME, OPTIONS, tmp_path)) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(made) == len(set(made)) and contents(tmp_path) == contents(finished)
 
 
 def test_without_a_terminal_lines_tell_the_progress(tmp_path, monkeypatch, caplog):
