@@ -28,7 +28,15 @@ from numpy.polynomial import Polynomial
 from numpy.polynomial.chebyshev import Chebyshev
 from torch import Tensor
 
+logger = logging.getLogger(__name__)
+
 SMALL = 0.4  # below, tanh is a polynomial: 1 - 2 / (1 + exp(2 x)) would lose digits
+
+
+@cache
+def _warn_without(interface: str) -> None:
+    """Log once that this torch lacks an interface."""
+    logger.warning("torch %s has no %s; the package does without it, slower.", torch.__version__, interface)
 
 
 def fused_adam(
@@ -43,6 +51,7 @@ def fused_adam(
     if hasattr(torch, "_fused_adam_"):
         torch._fused_adam_(parameters, gradients, first, second, [], steps, **settings, amsgrad=False, maximize=False)
         return
+    _warn_without("_fused_adam_")
     for parameter, gradient, mean, square, step in zip(parameters, gradients, first, second, steps, strict=True):
         gradient = gradient.add(parameter, alpha=settings["weight_decay"])
         mean.lerp_(gradient, 1 - settings["beta1"])
@@ -58,6 +67,7 @@ def foreach_(operation: str, tensors: Sequence[Tensor], *arguments: Any) -> None
     if hasattr(torch, f"_foreach_{operation}"):
         getattr(torch, f"_foreach_{operation}")(tensors, *arguments)
         return
+    _warn_without(f"_foreach_{operation}")
     for i, tensor in enumerate(tensors):
         getattr(tensor, operation)(*(argument[i] if isinstance(argument, list) else argument for argument in arguments))
 
@@ -193,6 +203,7 @@ def _inline_functions() -> Iterator[Any]:
 
         originals = {name: getattr(CppVecOverrides, name) for name in INLINE}
     except (ImportError, AttributeError):
+        _warn_without("CppVecOverrides")
         return
 
     def writer(write: Callable[[object], str], original: Callable[[Any], str]) -> staticmethod:

@@ -39,7 +39,7 @@ def choose_engine(
             raise ConfigurationError(
                 f"compile = 'on' needs g++, Python's headers and a folder: {reason}. Provide what is missing, or set 'off'."
             )
-        logger.info("no native code: %s; the run uses the engine %s", reason, config.engine)
+        logger.warning("no native code: %s; the run uses the engine %s", reason, config.engine)
         return config.engine
     fault = _fault_of_native_code(model, train_set, config.batch_size, device)
     if not fault:

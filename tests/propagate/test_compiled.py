@@ -384,15 +384,16 @@ def test_a_torch_without_private_interfaces_trains_and_says_so_once(module, tmp_
     monkeypatch.setitem(sys.modules, module, None)  # importing it raises ImportError
     monkeypatch.delattr(sys.modules[module.rpartition(".")[0]], HIDDEN[module], raising=False)
     monkeypatch.delattr(torch, "_fused_adam_")
-    for cached in (_torch.missing, _torch.cpp_compiler, library.unavailable):
+    for cached in (_torch.missing, _torch.cpp_compiler, _torch._warn_without, library.unavailable):
         cached.cache_clear()
     try:
-        with caplog.at_level("INFO"):
-            config = small_config(tmp_path, compile="auto", schedule={"epochs": 1})
-            monkeypatch.setattr(engine, "LONG", 0)
-            run = start(config, 0, tmp_path, quiet=True)
+        config = small_config(tmp_path, compile="auto", schedule={"epochs": 1})
+        monkeypatch.setattr(engine, "LONG", 0)
+        run = start(config, 0, tmp_path, quiet=True)
         assert run.done.exists()
-        assert sum("no native code" in record.message for record in caplog.records) == 1
+        warned = [record.message for record in caplog.records if record.levelname == "WARNING"]
+        assert len(warned) == 2 and sum("no native code" in text for text in warned) == 1
+        assert sum("no _fused_adam_; the package does without it" in text for text in warned) == 1
         with pytest.raises(ConfigurationError, match="other private interfaces"):
             start(small_config(tmp_path, compile="on", name="on"), 0, tmp_path, quiet=True)
     finally:
