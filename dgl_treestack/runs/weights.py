@@ -21,19 +21,20 @@ def read_weights(path: Path) -> "tuple[dict[str, Tensor], dict[str, Any]]":
     Raises CheckpointError for a damaged file: one whose checksum, which files of earlier versions lack, is another.
     """
     with opened(path, "pt") as file:
-        metadata = file.metadata() or {}
+        description = read_json((file.metadata() or {}).get("description", "{}"))
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    description = metadata.get("description", "{}")
-    if "sha256" in metadata and metadata["sha256"] != _checksum(tensors, description):
-        raise CheckpointError(f"{path} is damaged: its content does not fit its checksum. Copy it or train again.")
-    return tensors, read_json(description)
+    if isinstance(description, dict) and "sha256" in description:
+        checksum = description.pop("sha256")
+        if checksum != _checksum(tensors, description):
+            raise CheckpointError(f"{path} is damaged: its content does not fit its checksum. Copy it or train again.")
+    return tensors, description
 
 
-def _checksum(tensors: "Mapping[str, Tensor]", description: str) -> str:
+def _checksum(tensors: "Mapping[str, Tensor]", description: Mapping[str, Any]) -> str:
     """Return the SHA-256 of a description and of all tensors: names, types, shapes and contents, in the order of the names."""
     import torch
 
-    checksum = hashlib.sha256(description.encode())
+    checksum = hashlib.sha256(json.dumps(description).encode())
     for name, tensor in sorted(tensors.items()):
         checksum.update(f"{name} {tensor.dtype} {list(tensor.shape)}\n".encode())
         checksum.update(tensor.detach().contiguous().reshape(-1).view(torch.uint8).numpy().data)
@@ -80,6 +81,5 @@ def write_weights(path: Path, tensors: "Mapping[str, Tensor]", description: Mapp
     import safetensors.torch
 
     contiguous = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    text = json.dumps(description)
-    metadata = {"description": text, "sha256": _checksum(contiguous, text)}
-    atomic.write_bytes(path, safetensors.torch.save(contiguous, metadata))
+    described = {**description, "sha256": _checksum(contiguous, description)}  # one entry: several would be in any order
+    atomic.write_bytes(path, safetensors.torch.save(contiguous, {"description": json.dumps(described)}))
