@@ -87,18 +87,26 @@ def run_folders(scratch: Path) -> Attack:
 
 
 def weights(scratch: Path) -> Attack:
-    """Safetensors files with damaged headers and contents."""
+    """Safetensors files with damaged headers and contents; half of them without a checksum, as earlier versions wrote them."""
     run = _small_run(scratch)
     content = run.best.read_bytes()
     length = int.from_bytes(content[:8], "little")
+    tensors = content[8 + length :]
     header = json.loads(content[8 : 8 + length])
+    description = json.loads(header["__metadata__"]["description"])
+    del description["sha256"]
+    earlier = {**header, "__metadata__": {"description": json.dumps(description)}}
+
+    def file(header: Any) -> bytes:
+        text = json.dumps(header).encode()
+        return len(text).to_bytes(8, "little") + text + tensors
 
     def attack(source: random.Random) -> str:
+        attacked = earlier if source.random() < 0.5 else header
         if source.random() < 0.5:
-            changed = json.dumps(mutate.plain(source, header)).encode()
-            run.best.write_bytes(len(changed).to_bytes(8, "little") + changed + content[8 + length :])
+            run.best.write_bytes(file(mutate.plain(source, attacked)))
         else:
-            run.best.write_bytes(mutate.content(source, content))
+            run.best.write_bytes(mutate.content(source, file(attacked)))
         score = Run(run.folder).load_model().score(["x = y"])
         return ACCEPTED if torch.isfinite(score).all() else "accepted, score too large"  # one flipped bit of an exponent
 
