@@ -19,6 +19,7 @@ from dgl_treestack.runs import configuration
 from dgl_treestack.runs.configuration import RunConfig
 from dgl_treestack.runs.import_authors import import_checkpoint
 from dgl_treestack.runs.run import Run
+from dgl_treestack.runs.weights import CHECKSUM
 from dgl_treestack.training.start import start
 from fuzz import mutate
 from fuzz.inputs import ACCEPTED, Attack, small_examples
@@ -94,7 +95,7 @@ def weights(scratch: Path) -> Attack:
     tensors = content[8 + length :]
     header = json.loads(content[8 : 8 + length])
     description = json.loads(header["__metadata__"]["description"])
-    del description["sha256"]
+    del description[CHECKSUM]
     earlier = {**header, "__metadata__": {"description": json.dumps(description)}}
 
     def file(header: Any) -> bytes:

@@ -14,6 +14,8 @@ from dgl_treestack.markup import read_json
 if TYPE_CHECKING:
     from torch import Tensor
 
+CHECKSUM = "sha256 of content"  # the key of the checksum in a description
+
 
 def read_weights(path: Path) -> "tuple[dict[str, Tensor], dict[str, Any]]":
     """Return the tensors and the description of a safetensors file, which cannot run code.
@@ -23,8 +25,8 @@ def read_weights(path: Path) -> "tuple[dict[str, Tensor], dict[str, Any]]":
     with opened(path, "pt") as file:
         description = read_json((file.metadata() or {}).get("description", "{}"))
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    if isinstance(description, dict) and "sha256" in description:
-        checksum = description.pop("sha256")
+    if isinstance(description, dict) and CHECKSUM in description:
+        checksum = description.pop(CHECKSUM)
         if checksum != _checksum(tensors, description):
             raise CheckpointError(f"{path} is damaged: its content does not fit its checksum. Copy it or train again.")
     return tensors, description
@@ -81,5 +83,5 @@ def write_weights(path: Path, tensors: "Mapping[str, Tensor]", description: Mapp
     import safetensors.torch
 
     contiguous = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    described = {**description, "sha256": _checksum(contiguous, description)}  # one entry: several would be in any order
+    described = {**description, CHECKSUM: _checksum(contiguous, description)}  # one entry: several would be in any order
     atomic.write_bytes(path, safetensors.torch.save(contiguous, {"description": json.dumps(described)}))
