@@ -77,6 +77,6 @@ def _lacking(error: Exception) -> str:
         return f"Too many files are open ({error.filename}). Raise the limit, `ulimit -n 1024`, or use fewer --jobs."
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS):
         return f"{error.filename or 'A file'} cannot be written: {error.strerror}. Choose another place."
-    if isinstance(error, OSError) and error.errno in (errno.ENAMETOOLONG, errno.ELOOP):
-        return f"{str(error.filename)[:60]}... is no path of a file: {error.strerror}. Give a shorter one."
+    if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
+        return f"The path {str(error.filename)[:60]}... is too long for a file. Give a shorter one."
     return ""

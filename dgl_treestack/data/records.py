@@ -21,17 +21,13 @@ REQUIRED = ("schema", "id", "split", "depth", "label", "score", "correct")
 Record = dict[str, Any]
 
 
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-# Whether a value may stand in a column, for columns that tables read.
-_HOLDS: dict[str, Callable[[Any], bool]] = {
-    **dict.fromkeys(("id", "split", "pair", "family", "predicted"), _is_text),
-    "depth": lambda value: type(value) is int and value >= 0,
-    "label": lambda value: value is None or type(value) in (int, float, str),
-    "score": lambda value: value is None or type(value) in (int, float),
-    "correct": lambda value: isinstance(value, bool | None),
+# What columns hold that tables read: a check of a value, and the rule in words.
+_RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
+    **dict.fromkeys(("id", "split", "pair", "family", "predicted"), (lambda value: isinstance(value, str), "a text")),
+    "depth": (lambda value: type(value) is int and value >= 0, "a whole number from 0"),
+    "label": (lambda value: value is None or type(value) in (int, float, str), "a number, a class or null"),
+    "score": (lambda value: value is None or type(value) in (int, float), "a number or null"),
+    "correct": (lambda value: isinstance(value, bool | None), "true, false or null"),
 }
 
 
@@ -70,9 +66,9 @@ def read(path: Path | str) -> list[Record]:
             raise DataError(f"Not a complete JSON object ({error}). Evaluate the run again.", path, number) from None
         if not isinstance(record, dict) or not set(REQUIRED) <= record.keys() or record["schema"] != SCHEMA:
             raise DataError(f"Not a record of schema {SCHEMA}. Evaluate the run again.", path, number)
-        wrong = [name for name, holds in _HOLDS.items() if name in record and not holds(record[name])]
-        if wrong:
-            raise DataError(f"{wrong[0]!r} is {record[wrong[0]]!r}. Evaluate the run again.", path, number)
+        for column, (is_valid, rule) in _RULES.items():
+            if column in record and not is_valid(record[column]):
+                raise DataError(f"{column!r} is {record[column]!r}, not {rule}. Evaluate the run again.", path, number)
         is_class = isinstance(record["label"], str)
         if is_class and "predicted" not in record:
             raise DataError("The label is a class, and 'predicted' is missing. Evaluate the run again.", path, number)

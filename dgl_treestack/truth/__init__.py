@@ -11,10 +11,10 @@ Semantics
 Two judges
     `judge`, for any equation (`verify`, `audit`, completion). Its 42 points are drawn from the text of the equation, whatever
     its variables are called: 24 near the origin, 16 with real part, imaginary part or both between 3 and 50, two beyond.
-    Four times as many are drawn for an equation that has values at a few of them only, and 64 more, where one variable is far
-    in a given direction and distance, for one that seems to hold. complex128 decides clear points. The
-    others, and all points of an equation that seems to hold, are decided by balls (complex intervals), whose digits are
-    doubled, up to 430, until the balls of the two sides are apart or agree in 60 digits.
+    Four times as many are drawn for an equation that has values at a few of them only. One that seems to hold is judged at 64
+    more, with one variable far in every direction; those that the digits cannot decide do not count there. complex128 decides
+    clear points. The others, and all points of an equation that seems to hold, are decided by balls (complex intervals), whose
+    digits are doubled, up to 430, until the balls of the two sides are apart or agree in 60 digits.
 
         holds         no point where the sides differ, and balls of 80 digits agree at all points and of 430 at three
         refuted       the sides differ at three quarters of the points or more; balls are apart at two of them

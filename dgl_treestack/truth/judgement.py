@@ -163,19 +163,19 @@ def judge(equation: Expression, budget: int = BUDGET) -> Verdict:
     """
     variables = sorted({text for _, kind, text in equation.leaves() if kind == "Symbol"})
 
-    def at(points: Points) -> Verdict:
+    def verdict_at(points: Points) -> Verdict:
         left, right = evaluate_sides(equation, points)
         judgement = Judgement(left, right, variables, points, budget)
         judgement.settle()
         return judgement.verdict()
 
     points = fresh(equation)
-    verdict = at(points)
+    verdict = verdict_at(points)
     if verdict.verdict == "undefined" and verdict.points and variables:
         points = fresh(equation, MORE_SETS)
-        verdict = at(points)
+        verdict = verdict_at(points)
     if verdict.verdict == "holds" and variables:
-        verdict = _joined(verdict, at(spread(equation)), points.count)
+        verdict = _joined(verdict, verdict_at(spread(equation)), points.count)
     return verdict
 
 

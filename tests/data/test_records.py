@@ -53,12 +53,12 @@ def test_errors_name_file_and_line(tmp_path, line, message):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"pair": [1]}, "2: 'pair' is [1]"),
-        ({"family": None}, "2: 'family' is None"),
-        ({"depth": -1}, "2: 'depth' is -1"),
-        ({"label": True}, "2: 'label' is True"),
-        ({"score": "0.5"}, "2: 'score' is '0.5'"),
-        ({"correct": 5}, "2: 'correct' is 5"),
+        ({"pair": [1]}, "2: 'pair' is [1], not a text"),
+        ({"family": None}, "2: 'family' is None, not a text"),
+        ({"depth": -1}, "2: 'depth' is -1, not a whole number from 0"),
+        ({"label": True}, "2: 'label' is True, not a number, a class or null"),
+        ({"score": "0.5"}, "2: 'score' is '0.5', not a number or null"),
+        ({"correct": 5}, "2: 'correct' is 5, not true, false or null"),
         ({"label": "y"}, "2: The label is a class, and 'predicted' is missing"),
         ({"label": "y", "predicted": "y"}, "2: Labels are classes in some rows and numbers in others"),
     ],
