@@ -14,6 +14,7 @@ C++ package loader       (in csrc/sweep.cpp) the native library does not compile
 import logging
 import math
 import os
+import subprocess
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
@@ -101,7 +102,13 @@ def missing() -> str:
         from torch.fx.experimental.proxy_tensor import make_fx  # noqa: F401
     except (ImportError, AttributeError) as error:
         return f"torch {torch.__version__} has other private interfaces: {error}"
-    return "" if cpp_compiler() else "there is no C++ compiler"
+    compiler = cpp_compiler()
+    if not compiler:
+        return "there is no C++ compiler"
+    # without a shared C++ library g++ puts a copy of it into native code, and two copies in one process crash it
+    command = [compiler, "-print-file-name=libstdc++.so"]
+    shared_library = subprocess.run(command, capture_output=True, text=True).stdout.strip()
+    return "" if os.path.isabs(shared_library) else f"{compiler} finds no libstdc++.so"
 
 
 @cache

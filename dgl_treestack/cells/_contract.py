@@ -172,12 +172,13 @@ class Cell(nn.Module, abc.ABC):
         """Return the vectors of `add_constants` for the nodes of a tensor (nodes, ...): (nodes, per_node [+ A or 1], H)."""
         return ops.linear(name, like.flatten(1)[:, :0]).unflatten(1, (-1, self.hidden))
 
-    def leaf(self, token: Tensor, number: Tensor) -> State:
+    def leaf(self, token: Tensor, number: Tensor, encoded: Tensor | None = None) -> State:
         """Return the states of N leaves: h from table or number encoder, all other fields empty.
 
-        token: (N,) rows of the table, -1 for a leaf whose value is in number (N,).
+        token: (N,) rows of the table, -1 for a leaf whose value is in number (N,). encoded: (M,) indices of these leaves, see
+        `LeafEncoder`.
         """
-        h = self.leaves(token, number)
+        h = self.leaves(token, number, encoded)
         empty = {name: h.new_full((len(h), *shape), self.empty.get(name, 0.0)) for name, shape in self.fields.items()}
         return {**empty, "h": h}
 

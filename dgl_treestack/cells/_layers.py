@@ -129,9 +129,15 @@ class LeafEncoder(nn.Module):
         self.number2 = nn.Linear(hidden, hidden)
         self.projection = nn.Linear(vector_size, hidden, bias=False) if vector_size else nn.Identity()
 
-    def forward(self, token: Int[Tensor, " N"], number: Float[Tensor, " N"]) -> Float[Tensor, "N H"]:
-        """Return h of N leaves. token: row of the table, or -1 for a leaf whose value is in `number`."""
-        encoded = torch.nonzero(token < 0).squeeze(1)
+    def forward(
+        self, token: Int[Tensor, " N"], number: Float[Tensor, " N"], encoded: Int[Tensor, " M"] | None = None
+    ) -> Float[Tensor, "N H"]:
+        """Return h of N leaves. token: row of the table, or -1 for a leaf whose value is in `number`.
+
+        encoded: indices of these leaves. Without it they are searched for, and a search waits for a GPU.
+        """
+        if encoded is None:
+            encoded = torch.nonzero(token < 0).squeeze(1)
         if len(encoded) == 0:  # without numbers the gradient of the network stays None
             return self.projection(functional.embedding(token, self.table))
         h = self.projection(functional.embedding(token.clamp(min=0), self.table))

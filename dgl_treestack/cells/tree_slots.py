@@ -59,8 +59,8 @@ class TreeSlots(Cell):
                 self.add_product(name, inputs, (outputs, 0))
         self.layers = layers
 
-    def leaf(self, token: Tensor, number: Tensor) -> State:
-        state = super().leaf(token, number)
+    def leaf(self, token: Tensor, number: Tensor, encoded: Tensor | None = None) -> State:
+        state = super().leaf(token, number, encoded)
         return {**state, "h": self._normalised(state["h"].unflatten(1, (self.slots, -1))).flatten(1)}
 
     def node(self, ops: Ops, children: State, inputs: Tensor | None, noise: Noise) -> tuple[State, Signals]:

@@ -50,11 +50,14 @@ def _examine_device(device: str, problems: list[str]) -> dict[str, Any]:
     import torch
 
     from dgl_treestack.inspection import device_report
+    from dgl_treestack.training.start import compute_in_float32
 
     number = re.fullmatch(r"cuda(?::(\d+))?", device)
     if device != "cpu" and not (number and int(number[1] or 0) < torch.cuda.device_count()):
         raise ConfigurationError(f"The device {device!r} is not available here. Give cpu, or cuda on a machine with a GPU.")
     torch.set_num_threads(1)
+    if device != "cpu":
+        compute_in_float32()  # as training does
     report = device_report.report(device, progress=sys.stderr.isatty())
     for row in report["models"]:
         if not row["ok"]:
@@ -63,8 +66,8 @@ def _examine_device(device: str, problems: list[str]) -> dict[str, Any]:
     for row in report["steps"]:
         if "fault" in row:
             problems.append(f"{row['model']} at batch {row['batch']} on {device}: {row['fault']}")
-        elif row["synchronisations"]:
-            problems.append(f"{row['model']} at batch {row['batch']} waits for {device} {row['synchronisations']} times a step")
+        elif row["waits"]:
+            problems.append(f"{row['model']} at batch {row['batch']} waits for {device} in {', '.join(row['waits'])}")
     return {"measured on": device, **report}
 
 
@@ -75,14 +78,13 @@ def _tables(report: dict[str, Any]) -> str:
     for row in report["models"]:
         numbers = "" if "fault" in row else "".join(f"{row[column]:>10.1e}" for column in ("float64", "float32", "cpu"))
         lines.append(f"{row['model']:<36}{numbers}{'' if row['ok'] else '   deviates'}")
-    lines.append(f"\n{'training step':<24}{'batch':>6}{'operations':>12}{'syncs':>7}{'ms':>9}{'s, epoch of paper':>20}")
+    lines.append(f"\n{'training step':<24}{'batch':>6}{'operations':>12}{'waits':>7}{'ms':>9}{'s, epoch of paper':>20}")
     for row in report["steps"]:
         if "fault" in row:
             lines.append(f"{row['model']:<24}{row['batch']:>6}   {row['fault']}")
             continue
-        syncs = "-" if row["synchronisations"] is None else row["synchronisations"]
         operations = "-" if row["operations"] is None else f"{row['operations']:,}"
-        numbers = f"{operations:>12}{syncs:>7}{row['milliseconds']:>9.1f}{row['epoch']:>20.1f}"
+        numbers = f"{operations:>12}{len(row['waits']):>7}{row['milliseconds']:>9.1f}{row['epoch']:>20.1f}"
         lines.append(f"{row['model']:<24}{row['batch']:>6}{numbers}")
     return "\n".join(lines)
 

@@ -64,7 +64,7 @@ class Encoder(nn.Module, abc.ABC):
                 return self._encode(batch, tops).unflatten(0, nodes.shape)
             _, first, position = np.unique(batch.subtree[tops], return_index=True, return_inverse=True)
             vectors = self._encode(batch, tops[first])
-            return vectors[torch.from_numpy(position).to(vectors.device)].unflatten(0, nodes.shape)
+            return vectors[torch.from_numpy(position).to(vectors.device, non_blocking=True)].unflatten(0, nodes.shape)
 
     def _encode(self, batch: Columns, tops: np.ndarray) -> Tensor:
         """Return the vectors (K, H) of the trees below the nodes `tops` (K,).
@@ -78,7 +78,7 @@ class Encoder(nn.Module, abc.ABC):
         groups = [np.flatnonzero(group_of_tree == group) for group in np.unique(group_of_tree)]
         vectors = torch.cat([self.encode(Trees.below(batch, tops[trees], self.leaves)) for trees in groups])
         position = np.argsort(np.concatenate(groups))
-        return vectors[torch.from_numpy(position).to(vectors.device)]
+        return vectors[torch.from_numpy(position).to(vectors.device, non_blocking=True)]
 
     def check(self, forest: Forest, sources: Sequence[str]) -> None:
         """Raise DataError for a number without a row in the vocabulary, which an encoder cannot embed.

@@ -38,9 +38,10 @@ class SequenceEncoder(Encoder):
     def encode(self, trees: Trees) -> Tensor:
         tokens, lengths = prefix(trees, self.signs)
         device = self.table.device
-        x = functional.embedding(torch.from_numpy(tokens.T).to(device), self.table)
+        x = functional.embedding(torch.from_numpy(tokens.T).to(device, non_blocking=True), self.table)
         h, _ = self.cell.unroll(functional.dropout(x, self.dropout, self.training))
-        last_h = h[torch.from_numpy(lengths - 1).to(device), torch.arange(len(lengths), device=device)]
+        last = torch.from_numpy(lengths - 1).to(device, non_blocking=True)
+        last_h = h[last, torch.arange(len(lengths), device=device)]
         return 2 * last_h - 1 if self.cell.positive else last_h
 
     def reset_parameters(self, generator: torch.Generator) -> None:

@@ -27,19 +27,20 @@ class Layers(nn.Module):
         self.stack = nn.TransformerEncoder(layer, layers, norm=nn.LayerNorm(hidden), enable_nested_tensor=False)
 
     def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
-        """Return the mean output (K, H) of the first `lengths` (K,) tokens of x (K, T, H).
+        """Return the mean output (K, H) of the first `lengths` (K,) tokens of x (K, T, H); `lengths` are on the CPU.
 
         Sequences of similar lengths form a group; in one group more than half of the work would be padding.
         """
         order = lengths.argsort()
         means = []
         for rows in order.chunk(max(GROUPS, len(order) // ROWS)):
-            length = lengths[rows]
-            tokens = x[rows, : int(length.max())]
-            padding = torch.arange(tokens.shape[1], device=x.device) >= length.unsqueeze(1)
+            longest = int(lengths[rows].max())
+            length, rows = (values.to(x.device, non_blocking=True) for values in (lengths[rows], rows))
+            tokens = x[rows, :longest]
+            padding = torch.arange(longest, device=x.device) >= length.unsqueeze(1)
             output = self.stack(tokens, src_key_padding_mask=padding)
             means.append(output.masked_fill(padding.unsqueeze(-1), 0.0).sum(1) / length.unsqueeze(1))
-        return torch.cat(means)[order.argsort()]
+        return torch.cat(means)[order.argsort().to(x.device, non_blocking=True)]
 
 
 class Transformer(Encoder):
@@ -68,13 +69,16 @@ class Transformer(Encoder):
 
     def encode(self, trees: Trees) -> Tensor:
         tokens, lengths = prefix(trees, self.signs)
-        positions = sinusoidal(tokens.shape[1], self.hidden).to(self.table)
+        positions = sinusoidal(tokens.shape[1], self.hidden).to(self.table, non_blocking=True)
         return self.read(torch.from_numpy(tokens), torch.from_numpy(lengths), positions)
 
     def read(self, tokens: Tensor, lengths: Tensor, positions: Tensor) -> Tensor:
         """Return vectors (K, H) for tokens (K, T), their lengths (K,) and the codes of their positions (..., T, H)."""
-        x = math.sqrt(self.hidden) * functional.embedding(tokens.to(self.table.device), self.table) + positions
-        mean: Tensor = self.layers(functional.dropout(x, self.dropout, self.training), lengths.to(x.device))
+        x = (
+            math.sqrt(self.hidden) * functional.embedding(tokens.to(self.table.device, non_blocking=True), self.table)
+            + positions
+        )
+        mean: Tensor = self.layers(functional.dropout(x, self.dropout, self.training), lengths)
         return mean / self.hidden**0.25
 
     def reset_parameters(self, generator: torch.Generator) -> None:

@@ -52,7 +52,7 @@ class TreeTransformer(Transformer):
 
     def encode(self, trees: Trees) -> Tensor:
         tokens, lengths, paths = preorder(trees)
-        positions = self.code(torch.from_numpy(paths).to(self.table.device))
+        positions = self.code(torch.from_numpy(paths).to(self.table.device, non_blocking=True))
         return self.read(torch.from_numpy(tokens), torch.from_numpy(lengths), positions)
 
     @torch.no_grad()

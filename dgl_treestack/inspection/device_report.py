@@ -1,13 +1,16 @@
 """What a device is worth: every model on it against the CPU, what a step dispatches, and how long it takes.
 
-It is written for the first run on a GPU, whose report is sent back; on the CPU it runs too.
+On a machine with a GPU the report is one to send back; on the CPU it runs too.
 """
 
 import math
+import os
 import random
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -54,15 +57,18 @@ def report(device: str, *, progress: bool = False, sizes: tuple[int, ...] = SIZE
 def _compare(name: str, examples: list[Example], device: str) -> dict[str, Any]:
     """Return how far output and gradient of a model are from those on the CPU in float64, relative to their largest element.
 
-    float64, float32: on the device. cpu: on the CPU in float32, which shows how sensitive the model is. fault: the error of a
-    model that cannot be computed there.
+    float64, float32: on the device. cpu: on the CPU in float32, which shows how sensitive the model is. waits: see `_waits`.
+    fault: the error of a model that cannot be computed there.
     """
+    waits = []
 
     def computed(place: str, dtype: torch.dtype) -> list[Tensor]:
         model = Model.build(name, HIDDEN, seed=0).to(dtype).to(place)
         batch = model.prepare(examples).batch(np.arange(len(examples)), place)
-        output = model(batch)
-        model.losses(output, batch).mean().backward()
+        with _waits(place) as waits_of_step:
+            output = model(batch)
+            model.losses(output, batch).mean().backward()
+        waits.extend(waits_of_step)
         gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in model.parameters()]
         return [values.cpu().double() for values in (output.detach(), torch.cat([g.flatten() for g in gradients]))]
 
@@ -80,7 +86,7 @@ def _compare(name: str, examples: list[Example], device: str) -> dict[str, Any]:
     if not all(map(math.isfinite, row.values())):
         return {"model": name, "ok": False, "fault": f"not finite: {row}"}
     is_same = row["float64"] <= TOLERANCE and row["float32"] <= max(TOLERANCE, SENSITIVE * row["cpu"])
-    return {"model": name, "ok": is_same, **row}
+    return {"model": name, "ok": is_same, **row, "waits": sorted(set(waits))}
 
 
 def _guarded(name: str, size: int, examples: list[Example], device: str) -> dict[str, Any]:
@@ -95,8 +101,7 @@ def _measure(name: str, size: int, examples: list[Example], device: str) -> dict
     """Return what a training step dispatches and how long it takes, the optimizer not included.
 
     operations: those that a GPU is given, without views; on the CPU, which computes in other ones, they are counted in a step
-    of their own. synchronisations: of a forward and backward pass, None on the CPU. milliseconds: of a step. epoch: seconds for
-    `EPOCH` equations.
+    of their own. waits: see `_waits`. milliseconds: of a step. epoch: seconds for `EPOCH` equations.
     """
     model = Model.build(name, HIDDEN, seed=0).to(device)
     dataset = model.prepare(examples[: 4 * size])
@@ -118,11 +123,13 @@ def _measure(name: str, size: int, examples: list[Example], device: str) -> dict
     seconds = (time.perf_counter() - started) / STEPS
     batches[-2].plans.options = Options(group=True)
     operations = _torch.count_operations(lambda: step(batches[-2]))
+    with _waits(device) as waits:
+        step(batches[-1])
     return {
         "model": name,
         "batch": size,
         "operations": operations,
-        "synchronisations": _synchronisations(lambda: step(batches[-1]), device),
+        "waits": waits,
         "milliseconds": 1000 * seconds,
         "epoch": seconds * EPOCH / size,
     }
@@ -134,15 +141,19 @@ def _finish(device: str) -> None:
         torch.cuda.synchronize(device)
 
 
-def _synchronisations(step: Callable[[], None], device: str) -> int | None:
-    """Return how often a step makes the CPU wait for a GPU."""
+@contextmanager
+def _waits(device: str) -> Iterator[list[str]]:
+    """Yield a list that has, after the block, the lines of code in it that make the CPU wait for a GPU, as file:line."""
+    lines: list[str] = []
     if not device.startswith("cuda"):
-        return None
+        yield lines
+        return
     torch.cuda.set_sync_debug_mode("warn")
     try:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            step()
+            yield lines
     finally:
         torch.cuda.set_sync_debug_mode("default")
-    return sum("synchroniz" in str(warning.message) for warning in caught)
+    package = str(Path(__file__).parent.parent) + os.sep
+    lines += [f"{w.filename.removeprefix(package)}:{w.lineno}" for w in caught if "synchronizing" in str(w.message)]

@@ -264,7 +264,7 @@ class Model(nn.Module):
                 trees = torch.from_numpy(np.flatnonzero(is_of_head))
                 values = function(head, trees)
                 result = values.new_zeros(len(batch.task), *values.shape[1:]) if result is None else result
-                result = result.index_copy(0, trees.to(values.device), values)
+                result = result.index_copy(0, trees.to(values.device, non_blocking=True), values)
         assert result is not None  # every tree is of one of the heads
         return result
 

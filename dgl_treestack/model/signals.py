@@ -102,15 +102,16 @@ class NodeSignals(nn.Module):
         loss = states.new_zeros(())
         if self.value and has_value.any():
             height = distinct.height[has_value]
-            weight = torch.from_numpy(np.bincount(height)[height] ** -0.5).to(states)
-            status = torch.from_numpy(targets.status[distinct.subtree[has_value]]).to(states.device)
-            value = torch.from_numpy(targets.value[subtree]).to(states)
-            mine = torch.from_numpy(distinct.is_mine[has_value]).to(states.device)
+            weight = torch.from_numpy(np.bincount(height)[height] ** -0.5).to(states, non_blocking=True)
+            status = torch.from_numpy(targets.status[distinct.subtree[has_value]]).to(states.device, non_blocking=True)
+            value = torch.from_numpy(targets.value[subtree]).to(states, non_blocking=True)
+            mine = torch.from_numpy(np.flatnonzero(distinct.is_mine[has_value])).to(states.device, non_blocking=True)
             loss = loss + self.value * self._value_loss(states, value, status, weight, mine)
         if self.equivalence:
             chosen = self._with_company(targets.value_class[subtree], source)
-            value_class = torch.from_numpy(targets.value_class[subtree[chosen]]).to(states.device)
-            loss = loss + self.equivalence * self._equivalence_loss(states[torch.from_numpy(chosen)], value_class)
+            of_chosen = targets.value_class[subtree[chosen]], chosen
+            value_class, rows = [torch.from_numpy(array).to(states.device, non_blocking=True) for array in of_chosen]
+            loss = loss + self.equivalence * self._equivalence_loss(states[rows], value_class)
         return loss
 
     def _with_company(self, value_class: np.ndarray, source: np.random.Generator) -> np.ndarray:
@@ -124,7 +125,7 @@ class NodeSignals(nn.Module):
     def _value_loss(self, h: Tensor, value: Tensor, status: Tensor, weight: Tensor, mine: Tensor) -> Tensor:
         """Return the loss of values, or the part of it that belongs to M of the S distinct subtrees of a batch.
 
-        h (M, H), value (M, P, 2): of these. status (S, P), weight (S,): of all. mine: (S,) which of all are these.
+        h (M, H), value (M, P, 2): of these. status (S, P), weight (S,): of all. mine: (M,) indices of these among all.
         """
         predicted = self.predict_values(h)
         is_defined, is_known = (status == DEFINED).to(h), (status != UNKNOWN).to(h)

@@ -23,7 +23,7 @@ class Chain(Cell):
         self.tokens = None  # type: ignore[assignment]  # leaves have no embedding
         self.fields, self.signals, self.empty = dict(cell.fields), dict(cell.signals), dict(cell.empty)
 
-    def leaf(self, token: Tensor, number: Tensor) -> State:
+    def leaf(self, token: Tensor, number: Tensor, encoded: Tensor | None = None) -> State:
         return self.sequence.start(len(token))
 
     def node(self, ops: Ops, children: State, inputs: Tensor | None, noise: Noise) -> tuple[State, CellSignals]:

@@ -51,6 +51,8 @@ def start(
     Started by `torchrun`, the processes train it together, see `dgl_treestack.distributed`.
     """
     fingerprints = _check_inputs(config, device, data or {})
+    if device != "cpu":
+        compute_in_float32()
     world = World.join(device)
     run = Run(output_dir / f"{config.name}-{seed}")
     if world.size > 1 and run.has_description() and os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") != "0":
@@ -86,6 +88,16 @@ def start(
             stack.enter_context(_logged(run))
         training.train()
     return run
+
+
+def compute_in_float32() -> None:
+    """Let a GPU compute float32 products in float32, in this process.
+
+    By default cuDNN's recurrent nets and the memory-efficient attention round them to ten bits (TF32), and the models of trees
+    would be compared with baselines of less precision.
+    """
+    torch.backends.cudnn.allow_tf32 = False
+    torch.backends.cuda.enable_mem_efficient_sdp(False)
 
 
 def _is_new(run: Run, config: RunConfig, seed: int, fingerprints: Mapping[str, str], *, resume: bool) -> bool:

@@ -21,7 +21,7 @@ def test_every_model_is_the_same_on_the_device(monkeypatch):
     assert {row["model"] for row in report["models"]} >= {*cells.models(), "transformer"}
     assert all(row["ok"] and row["float64"] == 0 and row["float32"] == row["cpu"] < 1e-3 for row in report["models"])
     assert [(row["model"], row["batch"]) for row in report["steps"]] == [(name, 4) for name in device_report.TIMED]
-    assert all(row["operations"] > 50 and row["synchronisations"] is None for row in report["steps"])
+    assert all(row["operations"] > 50 and row["waits"] == [] for row in report["steps"])
 
 
 @pytest.mark.parametrize(("change", "fault"), [(1.001, ""), (float("nan"), "not finite"), (None, "no kernel")])
@@ -66,7 +66,14 @@ def test_a_model_that_deviates_is_a_problem(monkeypatch, tmp_path, capsys):
             {"model": "bad", "ok": False, "float64": 0.5, "float32": 0.5, "cpu": 1e-7},
             {"model": "ugly", "ok": False, "fault": "RuntimeError: no kernel"},
         ]
-        step = {"model": "good", "batch": 32, "operations": 700, "synchronisations": 2, "milliseconds": 1.5, "epoch": 1.3}
+        step = {
+            "model": "good",
+            "batch": 32,
+            "operations": 700,
+            "waits": ["cells/_layers.py:130"],
+            "milliseconds": 1.5,
+            "epoch": 1.3,
+        }
         return {"models": rows, "steps": [step]}
 
     monkeypatch.setattr(device_report, "report", reported)
@@ -74,7 +81,7 @@ def test_a_model_that_deviates_is_a_problem(monkeypatch, tmp_path, capsys):
         main(["doctor", "--device", "cpu", "--output", str(tmp_path / "report.json")])
     text = capsys.readouterr().out
     assert stop.value.code == 1 and "bad on cpu: 5.0e-01 from the CPU" in text and "ugly on cpu: RuntimeError" in text
-    assert "good at batch 32 waits for cpu 2 times a step" in text
+    assert "good at batch 32 waits for cpu in cells/_layers.py:130" in text
     assert json.loads((tmp_path / "report.json").read_text())["measured on"] == "cpu"
 
 

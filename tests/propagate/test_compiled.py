@@ -176,6 +176,15 @@ def test_a_run_goes_on_without_a_cache(form, place, tmp_path, caplog, monkeypatc
     assert run.environment["kernels"] == "none" and "The folder of native code" in caplog.text
 
 
+def test_a_compiler_without_a_shared_library_of_c_plus_plus_is_not_used(tmp_path, monkeypatch):
+    """g++ would put a copy of libstdc++.a into native code; seen on a machine with a GPU, where it crashed the process."""
+    compiler = tmp_path / "g++"
+    compiler.write_text('#!/bin/sh\necho "${1#-print-file-name=}"\n')  # what g++ prints for a file that it does not find
+    compiler.chmod(0o700)
+    monkeypatch.setattr(_torch, "cpp_compiler", lambda: str(compiler))
+    assert _torch.missing.__wrapped__() == f"{compiler} finds no libstdc++.so"
+
+
 @pytest.mark.slow
 @needs_compiler
 def test_nothing_is_left_in_the_temporary_folder(tmp_path, cache):

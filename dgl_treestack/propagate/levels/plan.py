@@ -69,14 +69,16 @@ class Frontier(NamedTuple):
 class Plan:
     """The rows and frontiers of a batch.
 
-    rows: R. row: (N,) the row of every node. token, number: (L,) of the leaves. frontiers: in order of computation.
-    operators: those that occur in frontiers. width: the largest number of children.
+    rows: R. row: (N,) the row of every node. token, number: (L,) of the leaves. encoded: (M,) indices of the leaves whose state
+    comes from their number. frontiers: in order of computation. operators: those that occur in frontiers. width: the largest
+    number of children.
     """
 
     rows: int
     row: Tensor
     token: Tensor
     number: Tensor
+    encoded: Tensor
     frontiers: tuple[Frontier, ...]
     operators: tuple[str, ...]
     width: int
@@ -147,8 +149,11 @@ def make_plan(
     inner_children = children.take(inner_nodes, 0)
     arity = (inner_children >= 0).sum(1)
     child_rows = row[inner_children[inner_children >= 0]]
-    arrays = row, nodes.token.take(leaf_nodes), nodes.number.take(leaf_nodes), inner_nodes, child_rows
-    rows, token, number, node_index, child_index = [torch.from_numpy(array).to(device, non_blocking=True) for array in arrays]
+    tokens, numbers = nodes.token.take(leaf_nodes), nodes.number.take(leaf_nodes)
+    arrays = row, tokens, numbers, np.flatnonzero(tokens < 0), inner_nodes, child_rows
+    rows, token, number, encoded, node_index, child_index = [
+        torch.from_numpy(array).to(device, non_blocking=True) for array in arrays
+    ]
     frontiers, edge, levels = [], 0, nodes.height.take(inner_nodes)
     for start, stop, operators, sizes in _frontiers(levels, arity, op.take(inner_nodes), signature, frontier_rows):
         edges = slice(edge, edge := edge + (stop - start) * int(arity[start]))
@@ -159,6 +164,7 @@ def make_plan(
         row=rows,
         token=token,
         number=number,
+        encoded=encoded,
         frontiers=tuple(frontiers),
         operators=tuple(dict.fromkeys(itertools.chain(*(frontier.operators for frontier in frontiers)))),
         width=children.shape[1],

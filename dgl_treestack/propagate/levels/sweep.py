@@ -128,7 +128,7 @@ def run(
     shapes = {name: tuple(plan.width if size == PER_CHILD else size for size in cell.signals[name]) for name in signals}
     arena = Arena(parameter.dtype, parameter.device, plans.options)
     work = Work(cell, plan, inputs, noise, shapes, arena, plans.options)
-    buffers = sweep(work, make_stepper(work), cell.leaf(plan.token, plan.number)["h"])
+    buffers = sweep(work, make_stepper(work), cell.leaf(plan.token, plan.number, plan.encoded)["h"])
     rows = {name if name in cell.fields else f"signal/{name}": buffer for name, buffer in buffers.items()}
     return rows, plan.row, arena
 
