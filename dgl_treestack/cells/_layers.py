@@ -129,20 +129,14 @@ class LeafEncoder(nn.Module):
         self.number2 = nn.Linear(hidden, hidden)
         self.projection = nn.Linear(vector_size, hidden, bias=False) if vector_size else nn.Identity()
 
-    def forward(
-        self, token: Int[Tensor, " N"], number: Float[Tensor, " N"], encoded: Int[Tensor, " M"] | None = None
-    ) -> Float[Tensor, "N H"]:
-        """Return h of N leaves. token: row of the table, or -1 for a leaf whose value is in `number`.
-
-        encoded: indices of these leaves. Without it they are searched for, and a search waits for a GPU.
-        """
-        if encoded is None:
-            encoded = torch.nonzero(token < 0).squeeze(1)
-        if len(encoded) == 0:  # without numbers the gradient of the network stays None
-            return self.projection(functional.embedding(token, self.table))
+    def forward(self, token: Int[Tensor, " N"], number: Float[Tensor, " N"], encoded: Tensor | None = None) -> Tensor:
+        """Return h (N, H) of N leaves. token: row of the table, or -1 where `number` is read. encoded: indices of these."""
+        encoded = torch.nonzero(token < 0).squeeze(1) if encoded is None else encoded  # the search waits for a GPU
         h = self.projection(functional.embedding(token.clamp(min=0), self.table))
-        values = number[encoded].to(h.dtype).unsqueeze(1)
-        return h.index_copy(0, encoded, self.activation(self.number2(self.activation(self.number1(values)))))
+        if len(encoded) == 0:  # without numbers the gradient of the network stays None
+            return h
+        inner = self.activation(self.number1(number[encoded].to(h.dtype).unsqueeze(1)))
+        return h.index_copy(0, encoded, self.activation(self.number2(inner)))
 
     def reset_parameters(self, generator: torch.Generator) -> None:
         """Draw the table from N(0, 1) and the layers from U(-1 / sqrt(in), 1 / sqrt(in)), as torch and the authors' code do."""

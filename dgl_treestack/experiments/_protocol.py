@@ -58,6 +58,12 @@ class Compared:
         return [row for row in (run.more[self.extra] if self.extra else run.test) if self.low <= row["depth"] <= self.high]
 
     @property
+    def titles(self) -> tuple[str, str]:
+        """The titles that a column of accuracies on these equations may have."""
+        name = self.extra or f"test {self.low}-{self.high}"
+        return name, f"{name} accuracy"
+
+    @property
     def set(self) -> str:
         """The name of the set: that of the extra without its depths, or `test`."""
         return re.sub(r" \d+-\d+$", "", self.extra) or "test"

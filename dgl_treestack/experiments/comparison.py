@@ -84,9 +84,11 @@ def differences(answers_of: AnswersOf) -> list[Line]:
 def compare_pairs(protocol: Protocol, answers_on: Mapping[Compared, AnswersOf]) -> list[Line]:
     """Compare the models of `protocol.pairs` on its sets of equations; pairs without runs are left out.
 
-    A line has `set`, `depths`, `records` and their `unit`, `seeds`, the labels `first` and `second`, and what `differences` has
-    of them. answers_on: as from `collect_answers`.
+    A line has `set`, `depths`, `records` and their `unit`, `seeds`, the labels `first` and `second`, the points between the
+    paper's means (`paper`, None if it does not print both), and what `differences` has of them. answers_on: as from
+    `collect_answers`.
     """
+    printed = {row.label: row.paper for row in protocol.rows}
     lines = []
     for compared, answers_of in answers_on.items():
         pairs = [pair for pair in protocol.pairs if set(pair) <= answers_of.keys()]
@@ -99,7 +101,9 @@ def compare_pairs(protocol: Protocol, answers_on: Mapping[Compared, AnswersOf]) 
                 "unit": compared.unit,
                 "seeds": len(answers_of[first].keys() & answers_of[second].keys()),
             }
-            lines.append({**of_set, "first": first, "second": second, **numbers})
+            title = next((title for title in compared.titles if title in printed[first] and title in printed[second]), None)
+            paper = round(printed[first][title][0] - printed[second][title][0], 6) if title else None
+            lines.append({**of_set, "first": first, "second": second, "paper": paper, **numbers})
     return lines
 
 

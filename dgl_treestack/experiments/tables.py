@@ -20,13 +20,15 @@ _BASELINES = (
 )
 _DIFFERENCES = (
     "Points by which a model is behind {best}, the most accurate on {where}. For other seeds: 95 % interval and p-value of a "
-    "paired t-test. For other {unit}: p-value of a permutation of {permuted}, at least 0.0001. Holm: p-values corrected for "
-    "the number of p-values in the column. The most accurate model was chosen on these {unit}, so that its p-values are too "
-    "small; the pairs below do not depend on the results."
+    "paired t-test. For other {unit}: p-value of a permutation test, whether {permuted} change sign, with accuracies averaged "
+    "over seeds; 9,999 draws, so that it is at least 0.0001. {families}Each p-value is for one source of chance only. Holm: "
+    "p-values corrected for the number of p-values in the column; intervals are not corrected. The most accurate model was "
+    "chosen on these {unit}, so that its p-values are too small; the pairs below do not depend on the results."
 )
+_FAMILIES = "A family is all equations of one root derivation. "
 _PAIRS = (
-    "Points by which the first of a pair is ahead of the second; the pairs are the questions of the experiment. p-values as "
-    "above, Holm's correction over the pairs of one set."
+    "Points by which the first of a pair is ahead of the second; the pairs are the questions of the experiment. Paper: the "
+    "points between its printed means. p-values as above, Holm's correction over the pairs of one set."
 )
 _SETTINGS: dict[str, Callable[[RunConfig], Any]] = {
     "model": lambda config: config.model.name,
@@ -77,6 +79,7 @@ def markdown(
             where = f"the set `{compared.set}`, depths {compared.low}-{compared.high} ({equations:,} {compared.unit})"
             permuted = next(line["permuted"] for line in behind if line["permuted"])
             words = {"best": behind[0]["model"], "where": where, "unit": compared.unit, "permuted": permuted}
+            words["families"] = _FAMILIES if "families" in permuted else ""
             if len(answers_on) > 1 and compared == protocol.compared[0]:
                 parts.append("The first comparison is the primary one.")
             parts += [_DIFFERENCES.format(**words), _table(behind)]
@@ -129,6 +132,8 @@ def _settings(protocol: Protocol, results: Results) -> list[str]:
             config = runs[0].config
             epochs = sorted(len(run.rows) for run in runs)
             trained = f"{epochs[0]}" if epochs[0] == epochs[-1] else f"{epochs[0]} to {epochs[-1]}"
+            if 0 < (at_limit := epochs.count(config.schedule.epochs)) < len(epochs):
+                trained += f" ({at_limit} of {len(epochs)} runs the most)"
             further = {**{f"model.settings.{key}": value for key, value in config.model.settings.items()}, **row.changes}
             changes = ", ".join(f"{key.removeprefix('model.settings.')} {value}" for key, value in further.items()) or "-"
             parameters = f"{runs[0].parameters:,}" if runs[0].parameters else "-"
@@ -145,8 +150,8 @@ def _settings(protocol: Protocol, results: Results) -> list[str]:
 def _equations(results: Results) -> str:
     """Return a sentence on the sizes of the sets that travel in files of records; sizes that differ are given as a range."""
     runs = [run for group in results.values() for run in group]
-    sizes = {"training": [run.equations for run in runs]}
-    sizes |= {"validation": [len(run.validation) for run in runs], "test": [len(run.test) for run in runs]}
+    sizes = {"training": [run.equations for run in runs], "validation": [len(run.validation) for run in runs]}
+    sizes["of all depths: test"] = [len(run.test) for run in runs]
     for name in dict.fromkeys(name for run in runs for name in run.more):
         if not any(archive.has_vectors(run.more[name]) for run in runs if name in run.more):
             sizes[f"`{name}`"] = [len(run.more[name]) for run in runs if name in run.more]
