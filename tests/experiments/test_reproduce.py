@@ -5,6 +5,7 @@ import dataclasses
 import shutil
 import statistics
 
+import numpy as np
 import pytest
 from small_runs import write_data
 
@@ -12,6 +13,7 @@ from dgl_treestack.data import records
 from dgl_treestack.data.formats import read_examples
 from dgl_treestack.errors import ConfigurationError, DataError
 from dgl_treestack.experiments import baselines, collection, comparison, scales
+from dgl_treestack.experiments._protocol import Compared
 from dgl_treestack.experiments.collection import configure
 from dgl_treestack.experiments.protocols import protocols
 from dgl_treestack.experiments.reproduce import describe, missing, reproduce
@@ -19,6 +21,7 @@ from dgl_treestack.experiments.scales import SCALES, Scale
 from dgl_treestack.processes import Interrupted
 from dgl_treestack.resources import configs
 from dgl_treestack.results import archive, metrics, run_result
+from dgl_treestack.results.differences import Answers
 from dgl_treestack.runs.run import Run, build_model
 
 KINDS = ("train", "validation", "test")
@@ -299,6 +302,18 @@ def test_every_row_is_a_configuration_and_the_papers_numbers_have_a_column(name)
     assert {label for labels in protocol.figures.values() for label in labels} <= {row.label for row in protocol.rows}
     assert protocol.source in describe()
     assert comparison.compare(protocol, {row.label: [] for row in protocol.rows})
+
+
+def test_a_pair_has_the_papers_difference_beside_ours():
+    protocol = protocols()["ablation_2019"]
+    run = Answers(np.array([b"a", b"b"]), np.array([b"a", b"b"]), np.array([True, False]), "records")
+    answers_of = {row.label: {0: run} for row in protocol.rows}
+    lines = comparison.compare_pairs(protocol, {protocol.compared[0]: answers_of})
+    paper = {(line["first"], line["second"]): line["paper"] for line in lines}
+    assert paper["Tree-LSTM+stack", "Tree-LSTM"] == pytest.approx(85.24 - 83.64)
+    assert paper["Tree-RNN+stack", "Tree-RNN"] == pytest.approx(78.02 - 80.67)
+    other = {Compared(1, 7): answers_of}  # depths for which the paper prints nothing
+    assert {line["paper"] for line in comparison.compare_pairs(protocol, other)} == {None}
 
 
 def test_protocols_share_runs():
