@@ -32,13 +32,15 @@ class Row:
     """A model of a table.
 
     config: a name in configs/models, or with its folder, such as beyond/tree_slots. paper: the paper's numbers by title of
-    column; columns that it does not report are absent. changes: values replaced in the configuration, key -> value.
+    column; columns that it does not report are absent. changes: values replaced in the configuration, key -> value. seeds: how
+    many of the protocol's seeds are enough, all by default.
     """
 
     label: str
     config: str
     paper: Mapping[str, Paper] = field(default_factory=dict)
     changes: Mapping[str, Any] = field(default_factory=dict)
+    seeds: int | None = None
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,10 @@ class Protocol:
     baselines: bool = False
     paper_majority: Mapping[str, float] = field(default_factory=dict)
     data: str = ""
+
+    def seeds_of(self, row: Row, seeds: Sequence[int]) -> Sequence[int]:
+        """Return those of a scale's seeds with which a row is trained."""
+        return seeds[: self.seeds][: row.seeds]
 
 
 def at_best_epoch(name: str) -> Measure:

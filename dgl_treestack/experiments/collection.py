@@ -67,7 +67,8 @@ def collect(protocol: Protocol, scale: Scale, folder: Path, given: Mapping[str, 
     results: Results = {}
     for row in protocol.rows:
         config = configure(row, protocol, scale)
-        runs_of_row = [_find(config, seed, protocol, scale, folder / "runs", given) for seed in scale.seeds[: protocol.seeds]]
+        seeds = protocol.seeds_of(row, scale.seeds)
+        runs_of_row = [_find(config, seed, protocol, scale, folder / "runs", given) for seed in seeds]
         results[row.label] = [run for run in runs_of_row if run is not None]
     without_network: Results = {}
     if protocol.baselines:

@@ -125,16 +125,17 @@ def _plan(
     if seeds:
         check_seeds(seeds)
         scale = replace(scale, seeds=tuple(seeds))
-        protocol_of = {name: replace(protocol, seeds=None) for name, protocol in protocol_of.items()}
+        for name, protocol in protocol_of.items():
+            protocol_of[name] = replace(protocol, seeds=None, rows=[replace(row, seeds=None) for row in protocol.rows])
     if protocol_of and check:
         extras = dict.fromkeys(extra for protocol in protocol_of.values() for extra in protocol.extras)
         check_data(scale, extras, dict.fromkeys(protocol.data for protocol in protocol_of.values()))
     planned: dict[tuple[str, int], runs.Planned] = {}
-    for i, seed in enumerate(scale.seeds):
+    for seed in scale.seeds:
         for protocol in protocol_of.values():
-            if protocol.seeds is None or i < protocol.seeds:
-                configs = [collection.configure(row, protocol, scale) for row in protocol.rows]
-                planned |= {(config.name, seed): (config, seed) for config in configs}
+            rows = [row for row in protocol.rows if seed in protocol.seeds_of(row, scale.seeds)]
+            configs = [collection.configure(row, protocol, scale) for row in rows]
+            planned |= {(config.name, seed): (config, seed) for config in configs}
     return protocol_of, scale, list(planned.values())
 
 

@@ -222,6 +222,18 @@ def test_runs_in_a_file_of_records_are_not_trained_again(tiny, caplog):
     assert "another processor, torch" not in text and "another processor. The rows" in text and rows in text
 
 
+def test_a_row_may_need_fewer_seeds(tiny, monkeypatch):
+    localism = shortened(protocols()["localism"])
+    first, second = localism.rows
+    fewer = dataclasses.replace(localism, rows=[dataclasses.replace(first, seeds=1), second])
+    monkeypatch.setattr("dgl_treestack.experiments.reproduce.protocols", lambda: {"localism": fewer})
+    assert sorted(name[-1] for name in missing(["localism"], "tiny", tiny / "out")) == ["0", "0", "1"]
+    assert len(missing(["localism"], "tiny", tiny / "out", seeds=[0, 1])) == 4, "seeds of the command line are for all rows"
+    assert reproduce(["localism"], "tiny", tiny / "out") == 0
+    table = rows_of(tiny / "out" / "localism" / "table.csv")
+    assert {row["model"]: row["seeds"] for row in table if "Tree" in row["model"]} == {first.label: "0", second.label: "0 1"}
+
+
 def test_experiments_apart_are_made_again_from_their_files(tiny, monkeypatch):
     shown, again = [], tiny / "again"
     assert reproduce(["algorithmic"], "tiny", tiny / "out", train=False, show=shown.append) == 0 and shown == []

@@ -24,5 +24,6 @@ PROTOCOL = Protocol(
         ("Tree-LSTM, hidden 50", "LSTM, hidden 208"),
         ("M-Tree-LSTM+stack, hidden 33", "Tree-SMU, hidden 50"),
     ),
+    seeds=3,
     note="The numbers of parameters are below, among the settings. " + SAME,
 )

@@ -3,7 +3,7 @@
 from dgl_treestack.experiments._models import ALL_MODELS
 from dgl_treestack.experiments._protocol import BEYOND, BY_DEPTH, Column, Protocol, Row, best_epoch
 
-MODELS = ("2nd order Tree-RNN", "MI-Tree-LSTM", "MTree-LSTM", "MI-Tree-LSTM+stack", "M-Tree-LSTM+stack")
+MODELS = ("2nd order Tree-RNN", "MTree-LSTM", "M-Tree-LSTM+stack")
 OWN = {
     "model.dropout": 0.1,
     "batch_size": 50,
