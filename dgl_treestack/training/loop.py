@@ -141,10 +141,10 @@ class Training:
         total, disable = math.ceil(len(order) / size), True if self.quiet else None
         chosen = [order[start : start + size] for start in range(progress.step * size, len(order), size)]
         shares = [Share.of(self.train_set, positions, self.world) for positions in chosen]
+        self.model.train()
         with tqdm(total=total, initial=progress.step, desc=title, leave=False, disable=disable) as bar:
             batches = self.train_set.batches_of([share.positions for share in shares], self.device)
             for batch, positions, share in zip(batches, chosen, shares, strict=True):
-                self.model.train()
                 stopped = self._step(batch, positions, share, watch)
                 bar.update()
                 bar.set_postfix_str(f"loss {progress.loss_sum / progress.seen:.3f}{validated}", refresh=False)
@@ -182,14 +182,14 @@ class Training:
         loss.backward()
         is_counted = share.fraction > 0
         total, loss_sum, seen, right, stop_signals = self.world.sum_gradients(
-            list(self.model.parameters()),
+            self.optimizer.parameters,
             float(loss.detach()),
             is_counted * float(losses.detach().sum()),
             is_counted * len(losses),
             is_counted * int(self.model.correct(output.detach(), batch).sum()),
             watch.number,
         )
-        gradients = [parameter.grad for parameter in self.model.parameters() if parameter.grad is not None]
+        gradients = [parameter.grad for parameter in self.optimizer.parameters if parameter.grad is not None]
         norm = torch.nn.utils.get_total_norm(gradients)
         if not (math.isfinite(total) and torch.isfinite(norm)):
             ids = [self.train_set.ids[i] for i in positions]

@@ -1,6 +1,6 @@
 """Graphs as users make them: batched, cut, permuted, saved, edited. Every engine has the states of `topo` on each of them.
 
-TREESTACK_FUZZ sets how many graphs are made: 100 where it is not set, 2,000 in `make fuzz`.
+TREESTACK_FUZZ sets how many graphs are made: 60 where it is not set, 2,000 in `make fuzz`.
 """
 
 import copy
@@ -31,7 +31,7 @@ from dgl_treestack.model.model import Model
 from dgl_treestack.propagate import compute, draw_noise, propagate
 from dgl_treestack.propagate.compiled.library import unavailable
 
-GRAPHS = int(os.environ.get("TREESTACK_FUZZ", "100"))
+GRAPHS = int(os.environ.get("TREESTACK_FUZZ", "60"))
 ENGINES = ["levels", *([] if unavailable() else ["levels/traced"])]
 ROOT = MATH.index["Equality"]
 ROWS = [row for row, leaf in enumerate(VOCABULARY.leaves) if VOCABULARY.row(*leaf) == row]  # of `released`, two are never read

@@ -43,7 +43,6 @@ def deep(folders):
     return read(folders / "deep")["test"]
 
 
-@pytest.mark.slow
 def test_the_counts_are_those_of_the_papers_table(paper):
     plan = presets.find("paper").plan(Options(seed=0))
     for depth, equations in COUNTS.items():
