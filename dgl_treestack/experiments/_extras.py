@@ -1,4 +1,4 @@
-"""Records that a protocol needs besides those of its test set; missing ones are computed from finished runs."""
+"""Records that a protocol needs besides those of its test set, computed from finished runs."""
 
 import json
 import logging
@@ -42,20 +42,24 @@ class Extra:
     select: Callable[[list[Record]], list[Record]] = list
 
 
-def measured(run: Run, names: Sequence[str], scale: Scale) -> RunResult:
-    """Return a finished run with the extras of these names; missing ones are computed.
+def make_missing(runs: Sequence[Run], names: Sequence[str], scale: Scale) -> None:
+    """Compute the extras of these names that finished runs lack, one data file after the other.
 
     A run that was trained with native code also uses it here, since its kernels are compiled already.
     """
-    records_by_name = {}
     for name in names:
         extra, data = EXTRAS[name], scale.extras[name]
-        if not run.has_records(data, extra.kind):
+        for run in (run for run in runs if not run.has_records(data, extra.kind)):
             logger.info("%s: %s, %s", run.folder.name, name, data)
             engine = "levels/compiled" if run.environment.get("kernels") == "compiled" else run.config.engine
             run.write_records(data, extra.make(run, data, engine), extra.kind)
-        records_by_name[name] = extra.select(run.read_records(data, extra.kind))
-    return replace(run_result.read(run.folder), more=records_by_name)
+
+
+def measured(run: Run, names: Sequence[str], scale: Scale) -> RunResult:
+    """Return a finished run with the extras of these names."""
+    extras = {name: (EXTRAS[name], scale.extras[name]) for name in names}
+    more = {name: extra.select(run.read_records(data, extra.kind)) for name, (extra, data) in extras.items()}
+    return replace(run_result.read(run.folder), more=more)
 
 
 def _prepare(model: Model, data: str) -> ExampleSet:

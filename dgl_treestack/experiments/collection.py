@@ -9,7 +9,7 @@ from typing import Any
 
 from dgl_treestack.errors import DataError
 from dgl_treestack.experiments import baselines, runs
-from dgl_treestack.experiments._extras import measured
+from dgl_treestack.experiments._extras import make_missing, measured
 from dgl_treestack.experiments._protocol import Protocol, Row
 from dgl_treestack.experiments.scales import Scale
 from dgl_treestack.resources import find_config
@@ -61,15 +61,16 @@ def read_records(files: Sequence[Path]) -> dict[str, RunResult]:
 def collect(protocol: Protocol, scale: Scale, folder: Path, given: Mapping[str, RunResult]) -> tuple[Results, Results]:
     """Return the results of a protocol's rows, and those of the rows without a network, which may be none.
 
-    folder: has the folder `runs` of runs, and `baselines`. given: runs of files of records, by name; a finished run in the
-    folder is preferred. Raises DataError when a run lacks records, or has those of other equations than the others.
+    folder: has the folder `runs` of runs, and `baselines`; extras that its runs lack are computed. given: runs of files of
+    records, by name; a finished run in the folder is preferred. Raises DataError when a run lacks records, or has those of other equations than the others.
     """
+    planned = {row.label: (configure(row, protocol, scale), protocol.seeds_of(row, scale.seeds)) for row in protocol.rows}
+    finished = [path for config, seeds in planned.values() for path in runs.finished(config, seeds, folder / "runs")]
+    make_missing([Run.open(path) for path in finished], protocol.extras, scale)
     results: Results = {}
-    for row in protocol.rows:
-        config = configure(row, protocol, scale)
-        seeds = protocol.seeds_of(row, scale.seeds)
+    for label, (config, seeds) in planned.items():
         runs_of_row = [_find(config, seed, protocol, scale, folder / "runs", given) for seed in seeds]
-        results[row.label] = [run for run in runs_of_row if run is not None]
+        results[label] = [run for run in runs_of_row if run is not None]
     without_network: Results = {}
     if protocol.baselines:
         config = configure(protocol.rows[0], protocol, scale)
