@@ -62,7 +62,8 @@ def collect(protocol: Protocol, scale: Scale, folder: Path, given: Mapping[str, 
     """Return the results of a protocol's rows, and those of the rows without a network, which may be none.
 
     folder: has the folder `runs` of runs, and `baselines`; extras that its runs lack are computed. given: runs of files of
-    records, by name; a finished run in the folder is preferred. Raises DataError when a run lacks records, or has those of other equations than the others.
+    records, by name; a finished run in the folder is preferred. Raises DataError when a run lacks records, or has those of
+    other equations than the others.
     """
     planned = {row.label: (configure(row, protocol, scale), protocol.seeds_of(row, scale.seeds)) for row in protocol.rows}
     finished = [path for config, seeds in planned.values() for path in runs.finished(config, seeds, folder / "runs")]
