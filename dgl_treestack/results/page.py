@@ -58,7 +58,8 @@ def _sentence(line: Mapping[str, str]) -> str:
         of_seeds += ", not tested over seeds"
     corrected = [float(line[f"Holm, {kind}"]) for kind in ("seeds", "equations") if line[f"Holm, {kind}"]]
     noise = "; within noise" if max(corrected) > NOISE else ""
-    difference = f"{line['first']} is {abs(points):.1f} points {direction} {line['second']}"
+    size = f"less than 0.05 points {direction}" if abs(points) < 0.05 else f"{abs(points):.1f} points {direction}"
+    difference = f"{line['first']} is {size} {line['second']}"
     if line["paper"]:
         difference += f", in the paper {abs(float(line['paper'])):.1f} {'ahead' if float(line['paper']) >= 0 else 'behind'}"
     return f"{difference} ({where}, p {_p(line, 'equations')}; {of_seeds}){noise}."

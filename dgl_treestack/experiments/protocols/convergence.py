@@ -26,7 +26,8 @@ PROTOCOL = Protocol(
     figures={"epochs": ()},
     compared=(),
     note="The paper's column of accuracies has the heading Valid Error. Its learning rate starts at 0.1 and is halved, ours is "
-    "constant at scale `day`, so that numbers of epochs are comparable within a column only. Its accuracy of Tree-SMU is that "
+    "constant at scale `day` and not the same for all models, so that numbers of epochs cannot be compared with the paper's, "
+    "and order our models only together with their rates. Its accuracy of Tree-SMU is that "
     "of Tree-SMU without no-op in its Table 2",
     unit="Epochs and per cent",
 )
