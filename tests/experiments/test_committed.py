@@ -1,4 +1,4 @@
-"""Committed tables are what their committed records give, to the last byte: the smallest with pairs, or all with TREESTACK_TABLES=all."""
+"""Committed tables are what their committed records give: the smallest with pairs, or all with TREESTACK_TABLES=all."""
 
 import csv
 import os
