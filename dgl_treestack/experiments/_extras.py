@@ -49,7 +49,9 @@ def make_missing(runs: Sequence[Run], names: Sequence[str], scale: Scale) -> Non
     """
     for name in names:
         extra, data = EXTRAS[name], scale.extras[name]
-        for run in (run for run in runs if not run.has_records(data, extra.kind)):
+        for run in runs:
+            if run.has_records(data, extra.kind):
+                continue
             logger.info("%s: %s, %s", run.folder.name, name, data)
             engine = "levels/compiled" if run.environment.get("kernels") == "compiled" else run.config.engine
             run.write_records(data, extra.make(run, data, engine), extra.kind)

@@ -9,13 +9,8 @@ METRICS = ("accuracy", "precision", "recall")
 PRINTED = [f"{name} {metric}" for name in ("validation", "test 8-13") for metric in METRICS]
 FIVE_ROWS = "Tree-LSTM+stack+normalize+no-op"
 OF_2021 = ("LSTM", "Tree-RNN", "Tree-LSTM", "Tree-SMU", "MTree-LSTM", "MI-Tree-LSTM+stack", "M-Tree-LSTM+stack")
-ROWS = (
-    *(row for row in ablation_2021.PROTOCOL.rows if row.label in OF_2021),
-    replace(
-        next(row for row in ablation_2019.PROTOCOL.rows if row.label == "+normalize+no-op"),
-        label=FIVE_ROWS,
-    ),
-)
+(OF_2019,) = (row for row in ablation_2019.PROTOCOL.rows if row.label == "+normalize+no-op")
+ROWS = (*(row for row in ablation_2021.PROTOCOL.rows if row.label in OF_2021), replace(OF_2019, label=FIVE_ROWS))
 
 PROTOCOL = Protocol(
     "Unverified labels",
