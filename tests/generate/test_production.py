@@ -211,7 +211,8 @@ def test_stopped_at_any_moment_it_goes_on_to_the_same_bytes(number, jobs, finish
         if (folder / MANIFEST).exists():  # a signal after it finds an interpreter that shuts down
             break
         if number != signal.SIGKILL:
-            assert process.returncode == {signal.SIGINT: 130, signal.SIGTERM: 143}[number] and "Stopped" in message
+            # by its code, or by the signal itself, as Python ends after Ctrl-C inside exec(text): 128 + number for a shell
+            assert process.returncode in (128 + number, -number) and "Stopped" in message
     last = start(folder, jobs)
     assert "error" not in last.communicate()[1] and last.returncode == 0 and stops >= (1 if jobs == 1 else 2)
     assert contents(folder) == contents(finished)
