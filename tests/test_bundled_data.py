@@ -8,7 +8,7 @@ from plain_features import token_counts
 from dgl_treestack.audit import baselines
 from dgl_treestack.audit.leakage import Fit
 from dgl_treestack.audit.report import leakage
-from dgl_treestack.data.formats import read
+from dgl_treestack.data.formats import read, read_examples
 from dgl_treestack.data.vocabulary import PRESETS
 from dgl_treestack.generate.derivation import replay
 from dgl_treestack.generate.folds import canonical_key
@@ -40,6 +40,11 @@ def test_counts_and_depths(data, fold):
     assert sorted({*depths} - {1}) == list(DEPTHS[fold])
     if fold == "test":
         assert min(count for depth, count in depths.items() if depth > 2) >= 230
+
+
+@pytest.mark.parametrize("fold", FOLDS)
+def test_the_set_for_scale_smoke_is_a_fifth(fold):
+    assert read_examples([f"bundled:smoke/{fold}"]) == read_examples([f"bundled:quickstart/{fold}"], 20)
 
 
 @pytest.mark.parametrize("fold", FOLDS)

@@ -28,6 +28,7 @@ def test_contents(wheel):
         "resources/configs/quickstart/tree_smu.toml",
         "resources/configs/sweep/stack_size.toml",
         "resources/data/quickstart/train.jsonl.gz",
+        "resources/data/smoke/train.jsonl.gz",
         "resources/models/tree_slots/checkpoints/best.safetensors",
         "resources/models/tree_smu/checkpoints/best.safetensors",
     ):

@@ -22,7 +22,6 @@ from dgl_treestack.expression import Expression
 from dgl_treestack.expression.operators import MATH, Signature
 
 Blank = tuple[Expression, int]  # an equation, and the node to predict
-_NO_EDGES = (np.empty(0, dtype=np.int64),) * 3
 
 
 class BlankGraphs:
@@ -46,7 +45,8 @@ class BlankGraphs:
             forest.subtree[forest.offsets[: len(candidates)]], return_index=True, return_inverse=True
         )
         self.base = _Nodes(forest)
-        self.candidates = self.base.add(forest.offsets[first])
+        self.base.add(0, int(forest.offsets[len(candidates)]))
+        self.candidates = self.base.node_of_subtree[forest.subtree[forest.offsets[first]]]
 
     def batches(self, max_nodes: int) -> Iterator[tuple[DGLGraph, np.ndarray]]:
         """Yield graphs of about `max_nodes` nodes at most, with the nodes (blanks, distinct candidates, 2) of the sides.
@@ -68,17 +68,23 @@ class BlankGraphs:
         start: position of the equation's root in the forest.
         """
         filled, below, count = self.candidates, blank, len(self.candidates)
-        for node in range(blank - 1, 0, -1):
-            if tree.ends[node] > blank:  # an operator above the blank; the nearest comes first
-                children = [filled if child == below else nodes.add([start + child]) for child in tree.children(node)]
-                values = (self.signature.index[tree.names[node]], NO_TOKEN, 0.0)
-                filled, below = nodes.extend(values, children, count), node
-        sides = [filled if child == below else nodes.add([start + child]) for child in tree.children(0)]
-        return np.stack([np.broadcast_to(side, count) for side in sides], axis=1)
+        for node in range(blank - 1, -1, -1):
+            if tree.ends[node] > blank:  # an ancestor of the blank; the nearest comes first
+                children = [
+                    filled if child == below else nodes.add(start + child, start + tree.ends[child])
+                    for child in tree.children(node)
+                ]
+                if node:
+                    values = (self.signature.index[tree.names[node]], NO_TOKEN, 0.0)
+                    filled, below = nodes.extend(values, children, count), node
+        return np.stack([np.broadcast_to(side, count) for side in children], axis=1)
 
 
 class _Nodes:
-    """A growing graph: distinct subtrees of a forest, and nodes above them."""
+    """A growing graph: distinct subtrees of a forest, and nodes above them.
+
+    node_of_subtree: for every subtree of the forest by its number, its node, or -1.
+    """
 
     def __init__(self, forest: Forest):
         self.forest = forest
@@ -86,31 +92,29 @@ class _Nodes:
         self.count = 0
         self.columns: list[tuple[np.ndarray, ...]] = []  # op, token, number
         self.edges: list[tuple[np.ndarray, ...]] = []  # source, target, slot
-        self.node_of_subtree: dict[int, np.ndarray] = {}  # by the number of a subtree
+        self.node_of_subtree = np.full(forest.subtree.max(initial=-1) + 1, -1)
 
     def copy(self) -> "_Nodes":
         """Return a copy that can grow independently."""
         copy = _Nodes.__new__(_Nodes)
         copy.forest, copy.children, copy.count = self.forest, self.children, self.count
-        copy.columns, copy.edges, copy.node_of_subtree = [*self.columns], [*self.edges], {**self.node_of_subtree}
+        copy.columns, copy.edges, copy.node_of_subtree = [*self.columns], [*self.edges], self.node_of_subtree.copy()
         return copy
 
-    def add(self, positions: Sequence[int] | np.ndarray) -> np.ndarray:
-        """Add missing subtrees; return the nodes (n,) of all. positions: of their roots in the forest."""
-        number, pending = self.forest.subtree, [int(position) for position in reversed(positions)]
-        while pending:
-            top = pending[-1]
-            below = [int(child) for child in self.children[top] if child >= 0]
-            missing = [child for child in below if int(number[child]) not in self.node_of_subtree]
-            if missing:
-                pending.extend(missing)
-                continue
-            pending.pop()
-            if int(number[top]) not in self.node_of_subtree:
-                node = self.forest.op[top], self.forest.token[top], self.forest.number[top]
-                children = [self.node_of_subtree[int(number[child])] for child in below]
-                self.node_of_subtree[int(number[top])] = self.extend(node, children, 1)
-        return np.concatenate([self.node_of_subtree[int(number[position])] for position in positions])
+    def add(self, start: int, stop: int) -> np.ndarray:
+        """Add the missing subtrees of trees of the forest, its nodes from `start` to `stop`; return the node (1,) of the first."""
+        forest = self.forest
+        numbers, first = np.unique(forest.subtree[start:stop], return_index=True)
+        is_missing = self.node_of_subtree[numbers] < 0
+        positions = start + first[is_missing]
+        nodes = np.arange(self.count, self.count + len(positions))
+        self.count += len(nodes)
+        self.node_of_subtree[numbers[is_missing]] = nodes
+        self.columns.append((forest.op[positions], forest.token[positions], forest.number[positions]))
+        children = self.children[positions]
+        row, slot = np.nonzero(children >= 0)
+        self.edges.append((self.node_of_subtree[forest.subtree[children[row, slot]]], nodes[row], slot))
+        return self.node_of_subtree[forest.subtree[start : start + 1]]
 
     def extend(self, node: tuple[float, ...], children: Sequence[np.ndarray], count: int) -> np.ndarray:
         """Add `count` nodes with the same `node` (op, token, number); return them (count,).
@@ -127,5 +131,5 @@ class _Nodes:
     def graph(self) -> DGLGraph:
         """Return the nodes added so far."""
         op, token, number = (np.concatenate(column) for column in zip(*self.columns, strict=True))
-        child, parent, slot = (np.concatenate(column) for column in zip(*self.edges, strict=True)) if self.edges else _NO_EDGES
+        child, parent, slot = (np.concatenate(column) for column in zip(*self.edges, strict=True))
         return graph.from_columns({"op": op, "token": token, "number": number}, (child, parent, slot))

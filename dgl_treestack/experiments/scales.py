@@ -36,7 +36,7 @@ class Scale:
 
 
 _PAPER = {kind: f"data/paper/{kind}.jsonl.gz" for kind in ("train", "validation", "test")}
-_BUNDLED = {kind: f"{BUNDLED}quickstart/{kind}" for kind in ("train", "validation", "test")}
+_SMOKE = {kind: f"{BUNDLED}smoke/{kind}" for kind in ("train", "validation", "test")}
 _DEEP = ("deep", "deep 1-4", "deep 1-7", "deep 8-19")  # the same file, of which an experiment reads some depths
 _EXTRAS = {
     "certified": _PAPER["test"],
@@ -91,20 +91,20 @@ _RATES = {
 
 SCALES = {
     "smoke": Scale(
-        "whether everything runs: the bundled equations, one epoch, hidden 12; its numbers mean nothing",
-        _BUNDLED,
+        "whether everything runs: a fifth of the bundled equations, one epoch, hidden 12; its numbers mean nothing",
+        _SMOKE,
         {
-            "certified": _BUNDLED["test"],
-            "train": _BUNDLED["train"],
-            **dict.fromkeys(_DEEP, _BUNDLED["test"]),
+            "certified": _SMOKE["test"],
+            "train": _SMOKE["train"],
+            **dict.fromkeys(_DEEP, _SMOKE["test"]),
             "blanks": f"{BUNDLED}quickstart/blanks",
             "deep blanks": f"{BUNDLED}quickstart/blanks",
             "expressions": f"{BUNDLED}quickstart/candidates",
             "neighbours": f"{BUNDLED}quickstart/candidates",
             "untrained neighbours": f"{BUNDLED}quickstart/candidates",
-            "less stack": _BUNDLED["test"],
-            "usage": _BUNDLED["validation"],
-            "values": _BUNDLED["test"],
+            "less stack": _SMOKE["test"],
+            "usage": _SMOKE["validation"],
+            "values": _SMOKE["test"],
         },
         (0,),
         {"schedule.epochs": 1, "model.hidden": 12, "compile": "off"},
@@ -114,7 +114,7 @@ SCALES = {
             "beyond/tree_slots-1m": {"model.hidden": 32},
         },
         left_out=("learning_rate",),  # sixty runs, of models that all run in other experiments
-        other_data={"paper-labels": _BUNDLED},
+        other_data={"paper-labels": _SMOKE},
     ),
     "day": Scale(
         "the sets `paper` and `deep`; settings common to all models of the papers, with the learning rates of the experiment "

@@ -3,10 +3,12 @@
 from dgl_treestack.experiments._models import MAIN, SAME, TREE_MODELS, model_rows
 from dgl_treestack.experiments._protocol import Column, Compared, Protocol, filled, guessed
 
+MODELS = ("Tree-RNN", *MAIN, "MTree-LSTM", "2nd order Tree-RNN", "Tree-Slots")
+
 PROTOCOL = Protocol(
     "Completion",
     "Arabshahi 2020, Figure 4, and Mali 2021, Figure 3, which print no numbers",
-    model_rows(TREE_MODELS, {}),
+    model_rows({label: TREE_MODELS[label] for label in MODELS}, {}),
     (
         *(Column(f"{kind} top-{limit}", filled(kind, limit)) for kind in ("raw", "class", "collapse") for limit in (1, 5)),
         *(Column(f"blanks of depth 1-2, class top-{limit}", filled("class", limit, low=1)) for limit in (1, 5)),
