@@ -102,7 +102,10 @@ class _Nodes:
         return copy
 
     def add(self, start: int, stop: int) -> np.ndarray:
-        """Add the missing subtrees of trees of the forest, its nodes from `start` to `stop`; return the node (1,) of the first."""
+        """Add the missing subtrees of whole trees, the forest's nodes from `start` to `stop`.
+
+        Returns the node (1,) of the first tree.
+        """
         forest = self.forest
         numbers, first = np.unique(forest.subtree[start:stop], return_index=True)
         is_missing = self.node_of_subtree[numbers] < 0
