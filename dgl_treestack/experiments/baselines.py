@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from dgl_treestack import __version__
 from dgl_treestack.data import formats, records
@@ -85,8 +86,9 @@ def _fit(config: RunConfig, files: Mapping[str, Sequence[str]], name_of_label: M
     for title, name in CLASSIFIERS.items():
         baseline = BASELINES[name]
         features = baseline.features(corpus, np.arange(len(corpus)), fitted_rows)
-        models = [baseline.build(setting, 1).fit(features[fitted_rows], label["fitted"]) for setting in baseline.settings]
-        answers = [{kind: model.predict(features[rows[kind]]) for kind in files} for model in models]
+        with threadpool_limits(1):  # threads that wait for a busy processor are many times slower than one
+            models = [baseline.build(setting, 1).fit(features[fitted_rows], label["fitted"]) for setting in baseline.settings]
+            answers = [{kind: model.predict(features[rows[kind]]) for kind in files} for model in models]
         predicted[title] = max(answers, key=lambda by_set: float((by_set["validation"] == label["validation"]).mean()))
     environment = describe_environment("cpu")
     commit, machine = environment["commit"] or "unknown", run_result.machine_of(environment)
