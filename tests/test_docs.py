@@ -24,7 +24,7 @@ from dgl_treestack.cli import main
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 COPIED = [*sorted((ROOT / "data").glob("[A-Za-z]*.md")), ROOT / "benchmarks" / "README.md"]  # pages of the site as they are
-FEW = ["bundled:quickstart/validation"]
+FEW = ["bundled:smoke/test"]
 SMALL = {
     "generate": ["--equations", "120"],
     "audit": ["--no-verdicts", "--no-leakage"],  # test_bundled_data judges the labels and fits the baselines
@@ -32,7 +32,12 @@ SMALL = {
     "reproduce": ["--dry-run"],  # likewise
 }
 # Configurations of the package are trained with these values.
-SHORT = ["schedule.epochs=1", "model.hidden=8", "data.max_depth=3", f"data.train={FEW}", f"data.test={FEW}"]
+SHORT = [
+    "schedule.epochs=1",
+    "model.hidden=8",
+    "data.max_depth=3",
+    *(f"data.{kind}={FEW}" for kind in ("train", "validation", "test")),
+]
 # What a page leaves in its folder, and what its Python prints.
 EXPECTED = {
     "README.md": ({"depth.svg", "depth.png"}, "torch.Size([23, 50]) torch.Size([23, 250])"),

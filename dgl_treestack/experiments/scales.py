@@ -80,6 +80,7 @@ _RATES = {
     "tree_lstm_stack_normalise_noop": 1e-2,
     "tree_smu": 1e-2,
     "tree_smu_pushpop": 1e-2,
+    "tree_rnn_second_order-searched": 1e-5,
     "mi_tree_lstm-searched": 3e-3,
     "mtree_lstm-searched": 1e-3,
     "mi_tree_lstm_stack-searched": 3e-3,

@@ -256,7 +256,7 @@ def test_experiments_apart_are_made_again_from_their_files(tiny, monkeypatch):
 
 def test_a_protocol_may_have_a_set_of_its_own(tmp_path, monkeypatch):
     protocol = protocols()["unverified_labels"]
-    for scale, name in (("day", "data/paper-labels/train.jsonl.gz"), ("smoke", "bundled:quickstart/train")):
+    for scale, name in (("day", "data/paper-labels/train.jsonl.gz"), ("smoke", "bundled:smoke/train")):
         assert configure(protocol.rows[0], protocol, SCALES[scale]).data.train == (name,)
     with pytest.raises(ConfigurationError, match="Unknown set 'paper-label'"):
         SCALES["day"].files("paper-label")
@@ -358,8 +358,8 @@ def test_unknown_names_and_missing_data(tmp_path, monkeypatch):
 
 
 def test_shares_of_the_training_data_are_nested_and_keep_pairs():
-    half, most = (read_examples(["bundled:quickstart/train"], percent) for percent in (50, 80))
+    half, most = (read_examples(["bundled:smoke/train"], percent) for percent in (50, 80))
     ids = [{example.id for example in share} for share in (half, most)]
-    assert ids[0] < ids[1] and 0.48 < len(half) / 7408 < 0.52 and 0.78 < len(most) / 7408 < 0.82
+    assert ids[0] < ids[1] and 0.45 < len(half) / 1482 < 0.55 and 0.75 < len(most) / 1482 < 0.85
     pairs = [example.pair for example in half if example.pair]
     assert all(pairs.count(pair) == 2 for pair in pairs[:50])
