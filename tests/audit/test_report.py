@@ -111,14 +111,14 @@ def test_ids_that_are_missing_are_lines(tmp_path):
 
 @pytest.mark.slow
 def test_the_authors_blanks(authors):
-    files = [str(path) for path in sorted((authors / "blanks").iterdir())[-2:]]  # of seven, for time
-    audited = audit(files, Options(together=True))["sets"][TOGETHER]
+    file = str(sorted((authors / "blanks").iterdir())[-1])  # of seven, for time
+    audited = audit([file])["sets"][file]
     eight, nine = audited["verdicts"]
-    assert (eight["depth"], eight["equations"], nine["depth"], nine["equations"]) == (8, 524, 9, 30)
-    assert eight["holds"] > 400 and eight["refuted"] > 20 and eight["conditional"] > 20 and eight["undefined"] > 0
+    assert (eight["depth"], eight["equations"], nine["depth"], nine["equations"]) == (8, 247, 9, 30)
+    assert eight["holds"] > 200 and eight["refuted"] > 10 and eight["conditional"] > 10 and eight["undefined"] > 0
     assert len(audited["contradicted"]) == eight["refuted"] + nine["refuted"]
     assert audited["leakage"] == [
-        {"depths": "8-13", "equations": 554, "skipped": "554 correct and 0 incorrect equations; 20 of each are needed"}
+        {"depths": "8-13", "equations": 277, "skipped": "277 correct and 0 incorrect equations; 20 of each are needed"}
     ]
 
 
