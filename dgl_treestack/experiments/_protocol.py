@@ -134,9 +134,9 @@ def filled(kind: str, limit: int, blanks: str = "blanks", *, low: int = 0) -> Me
     return lambda run: metrics.within([row for row in run.more[blanks] if row["blank_depth"] >= low], kind, limit)
 
 
-def guessed(name: str) -> Measure:
+def guessed(name: str, extra: str = "blanks") -> Measure:
     """Measure the per cent of blanks that are filled without a model. name: the field, see `completion.records`."""
-    return lambda run: 100 * sum(row.get(name, math.nan) for row in run.more["blanks"]) / len(run.more["blanks"])
+    return lambda run: 100 * sum(row.get(name, math.nan) for row in run.more[extra]) / len(run.more[extra])
 
 
 def epochs_to(points: float) -> Measure:

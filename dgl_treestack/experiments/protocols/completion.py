@@ -3,7 +3,7 @@
 from dgl_treestack.experiments._models import MAIN, SAME, TREE_MODELS, model_rows
 from dgl_treestack.experiments._protocol import Column, Compared, Protocol, filled, guessed
 
-MODELS = ("Tree-RNN", *MAIN, "MTree-LSTM", "2nd order Tree-RNN", "Tree-Slots")
+MODELS = ("Tree-RNN", *MAIN, "MTree-LSTM", "Tree-Slots")
 
 PROTOCOL = Protocol(
     "Completion",
@@ -16,6 +16,8 @@ PROTOCOL = Protocol(
         Column("chance", guessed("chance")),
         Column("deep, class top-1", filled("class", 1, "deep blanks")),
         Column("deep, collapse top-5", filled("collapse", 5, "deep blanks")),
+        Column("deep, always the value that is most frequent", guessed("constant", "deep blanks")),
+        Column("deep, chance", guessed("chance", "deep blanks")),
     ),
     extras=("blanks", "deep blanks"),
     figures={"completion": MAIN},
