@@ -50,7 +50,9 @@ def _sentence(line: Mapping[str, str]) -> str:
     """Return a comparison as a sentence: the difference, its interval and p-values, and whether it is within noise."""
     points, seeds = float(line["points"]), int(line["seeds"])
     direction = "ahead of" if points >= 0 else "behind"
-    where = f"depths {line['depths']} of `{line['set']}`, {int(line['records']):,} {line['unit']}, {line['permuted']}"
+    records = f"{int(line['records']):,}"
+    groups = "" if line["permuted"] == f"{records} records" else f", {line['permuted']}"
+    where = f"depths {line['depths']} of `{line['set']}`, {records} {line['unit']}{groups}"
     of_seeds = f"{seeds} seed{'s' if seeds != 1 else ''}"
     if line["interval"]:
         of_seeds += f", 95 % interval {line['interval']}, p {_p(line, 'seeds')}"

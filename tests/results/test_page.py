@@ -40,8 +40,8 @@ def test_sentences_say_what_the_numbers_say(tmp_path):
     text = file.read_text()
     assert re.sub("^- .*\n", "", text, flags=re.MULTILINE) == PAGE.replace("old\n", "")
     assert re.findall("^- .*", text, flags=re.MULTILINE) == [
-        "- Tree-SMU is 2.3 points ahead of Tree-LSTM (depths 1-19 of `blanks`, 504 blanks, 504 records, p 0.12, corrected "
-        "0.12; 1 seed, not tested over seeds); within noise.",
+        "- Tree-SMU is 2.3 points ahead of Tree-LSTM (depths 1-19 of `blanks`, 504 blanks, p 0.12, corrected 0.12; "
+        "1 seed, not tested over seeds); within noise.",
         "- Tree-LSTM is 6.0 points ahead of Tree-RNN, in the paper 3.0 ahead (depths 8-13 of `test`, 3,960 equations, "
         "430 families, p 0.0001, corrected 0.0002; 5 seeds, 95 % interval 5.1 to 7.0, p 0.0003, corrected 0.0006).",
         "- Tree-SMU is 0.1 points behind Tree-LSTM, in the paper 1.2 behind (depths 8-19 of `deep`, 120,000 equations, "
