@@ -74,7 +74,7 @@ class BlankGraphs:
                     filled if child == below else nodes.add(start + child, start + tree.ends[child])
                     for child in tree.children(node)
                 ]
-                if node:
+                if node:  # not the equality, whose children are the sides
                     values = (self.signature.index[tree.names[node]], NO_TOKEN, 0.0)
                     filled, below = nodes.extend(values, children, count), node
         return np.stack([np.broadcast_to(side, count) for side in children], axis=1)

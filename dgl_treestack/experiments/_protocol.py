@@ -135,7 +135,10 @@ def filled(kind: str, limit: int, blanks: str = "blanks", *, low: int = 0) -> Me
 
 
 def guessed(name: str, extra: str = "blanks") -> Measure:
-    """Measure the per cent of blanks that are filled without a model. name: the field, see `completion.records`."""
+    """Measure the per cent of blanks that are filled without a model.
+
+    name: the field, see `completion.records`. extra: the blanks, of `_extras.EXTRAS`.
+    """
     return lambda run: 100 * sum(row.get(name, math.nan) for row in run.more[extra]) / len(run.more[extra])
 
 
