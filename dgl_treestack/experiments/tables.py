@@ -6,7 +6,7 @@ from typing import Any
 
 from dgl_treestack.data.records import accuracy
 from dgl_treestack.experiments._models import DIFFERS
-from dgl_treestack.experiments._protocol import OURS, Compared, Protocol, train
+from dgl_treestack.experiments._protocol import Compared, Protocol, train
 from dgl_treestack.experiments.comparison import AnswersOf, Line, Results, differences
 from dgl_treestack.experiments.scales import Scale
 from dgl_treestack.results import archive, report
@@ -138,7 +138,7 @@ def _settings(protocol: Protocol, results: Results) -> list[str]:
             changes = ", ".join(f"{key.removeprefix('model.settings.')} {value}" for key, value in further.items()) or "-"
             parameters = f"{runs[0].parameters:,}" if runs[0].parameters else "-"
             lines.append([row.label, parameters, *(str(value(config)) for value in _SETTINGS.values()), trained, changes])
-            if row.config in DIFFERS and protocol.source != OURS:
+            if row.config in DIFFERS:
                 rows_by_difference.setdefault(DIFFERS[row.config], []).append(row.label)
     if not lines:
         return []

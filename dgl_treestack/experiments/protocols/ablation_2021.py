@@ -1,5 +1,6 @@
 """The models of Mali 2021."""
 
+from dgl_treestack.experiments._models import SEEDS
 from dgl_treestack.experiments._protocol import Column, Protocol, Row, tested, validated
 
 METRICS = ("accuracy", "precision", "recall")
@@ -114,6 +115,7 @@ PROTOCOL = Protocol(
             config,
             dict(zip(COLUMNS, (*((number, None) for number in training), *validation, *test), strict=True)),
             CHANGES.get(label, {}),
+            seeds=SEEDS.get(config),
         )
         for label, config, training, validation, test in PAPER
     ),

@@ -3,7 +3,7 @@
 from dgl_treestack.experiments._models import MAIN, SAME, TREE_MODELS, model_rows
 from dgl_treestack.experiments._protocol import Column, Compared, Protocol, filled, guessed
 
-MODELS = ("Tree-RNN", *MAIN, "MTree-LSTM", "Tree-Slots")
+MODELS = ("Tree-RNN", *MAIN, "MTree-LSTM")
 
 PROTOCOL = Protocol(
     "Completion",
@@ -32,6 +32,5 @@ PROTOCOL = Protocol(
         ("Tree-SMU", "Tree-RNN, two layers"),
         ("Tree-LSTM", "Tree-RNN, two layers"),
         ("M-Tree-LSTM+stack", "Tree-SMU"),
-        ("Tree-Slots", "Tree-SMU"),
     ),
 )

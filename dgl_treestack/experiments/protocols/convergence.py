@@ -1,5 +1,6 @@
 """The number of epochs until the best validation accuracy."""
 
+from dgl_treestack.experiments._models import SEEDS
 from dgl_treestack.experiments._protocol import Column, Protocol, Row, best_epoch, epochs_to, validation
 
 # Label, configuration, best epoch, validation accuracy.
@@ -16,7 +17,8 @@ PROTOCOL = Protocol(
     "Convergence",
     "Mali 2021, Table 4 (printed under the caption of Table 5)",
     tuple(
-        Row(label, config, {"best epoch": (epoch, None), "validation": accuracy}) for label, config, epoch, accuracy in PAPER
+        Row(label, config, {"best epoch": (epoch, None), "validation": accuracy}, seeds=SEEDS.get(config))
+        for label, config, epoch, accuracy in PAPER
     ),
     (
         Column("best epoch", best_epoch),

@@ -32,7 +32,6 @@ FURTHER: Mapping[str, Sequence[float]] = {  # rates beyond an end of the list, w
     ),
     "2nd order Tree-RNN": (1e-5, 3e-5, 1e-4),
 }
-WITHOUT = "Tree-Slots"  # has settings of its own, see docs/beyond.md
 
 PROTOCOL = Protocol(
     "Choice of learning rates",
@@ -40,7 +39,6 @@ PROTOCOL = Protocol(
     tuple(
         Row(f"{label}, {rate:g}", config, changes={"optimizer.learning_rate": rate})
         for label, config in {**ALL_MODELS, **FIRST_ORDER}.items()
-        if label != WITHOUT
         for rate in sorted({*RATES, *FURTHER.get(label, ())})
     ),
     (Column("best epoch", best_epoch), Column("validation", validation)),

@@ -1,6 +1,6 @@
 """Localism: trained on deep equations, tested on shallow ones."""
 
-from dgl_treestack.experiments._models import MAIN, SAME, TREE_MODELS, model_rows
+from dgl_treestack.experiments._models import SAME, TREE_MODELS, model_rows
 from dgl_treestack.experiments._protocol import Column, Compared, Protocol, tested, validation
 
 PAPER = {
@@ -12,7 +12,7 @@ PAPER = {
 PROTOCOL = Protocol(
     "Localism",
     "Arabshahi 2020, Table 2",
-    model_rows({label: TREE_MODELS[label] for label in (*MAIN, "MTree-LSTM")}, PAPER),
+    model_rows({label: TREE_MODELS[label] for label in (*PAPER, "MTree-LSTM")}, PAPER),
     (
         Column("train", tested(5, 13, extra="train")),
         Column("validation", validation),
@@ -30,9 +30,7 @@ PROTOCOL = Protocol(
         ("Tree-SMU", "Tree-RNN, two layers"),
         ("Tree-LSTM", "Tree-RNN, two layers"),
         ("MTree-LSTM", "Tree-LSTM"),
-        ("M-Tree-LSTM+stack", "MTree-LSTM"),
     ),
     paper_majority={"train": 55.08, "validation": 56.45, "deep 1-4 accuracy": 60.88},
     baselines=True,
-    figures={"depth": MAIN},
 )

@@ -6,7 +6,6 @@ MODELS = (
     ("Tree-RNN", "tree_rnn_tanh"),
     ("Tree-LSTM", "tree_lstm"),
     ("Tree-SMU", "tree_smu"),
-    ("Tree-LSTM+stack+normalize+no-op", "tree_lstm_stack_normalise_noop"),
 )
 SHARES = (10, 25, 50, 80, 90, 100)
 
@@ -21,7 +20,6 @@ PROTOCOL = Protocol(
         *((f"Tree-SMU, {share} %", "Tree-LSTM, 100 %") for share in (50, 80, 90)),
         ("Tree-SMU, 50 %", "Tree-LSTM, 50 %"),
         ("Tree-LSTM, 100 %", "Tree-LSTM, 50 %"),
-        ("Tree-LSTM+stack+normalize+no-op, 50 %", "Tree-LSTM, 100 %"),
     ),
     figures={
         "learning_curve": (),

@@ -27,6 +27,5 @@ PROTOCOL = Protocol(
         ("Tree-RNN+stack", "Tree-RNN"),
         ("MI-Tree-LSTM+stack", "MI-Tree-LSTM"),
         ("M-Tree-LSTM+stack", "MTree-LSTM"),
-        ("Tree-Slots", "Tree-SMU"),
     ),
 )
