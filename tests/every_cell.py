@@ -56,8 +56,8 @@ every_other_model = pytest.mark.parametrize("name", sorted(set(MODELS) - set(REP
 every_model_of_any_form = pytest.mark.parametrize("name", representatives(ignored=("form",)))  # the test chooses the form
 every_name = pytest.mark.parametrize("name", sorted(MODELS))
 needs_compiler = pytest.mark.skipif(bool(unavailable()), reason=unavailable())
-traced = pytest.param("levels/traced", marks=needs_compiler)
-every_engine = pytest.mark.parametrize("engine", ["topo", "levels", traced])
+traced = pytest.param("levels/traced", marks=[needs_compiler, pytest.mark.slow])
+every_engine = pytest.mark.parametrize("engine", ["levels", pytest.param("topo", marks=pytest.mark.slow)])
 
 
 def make(name, seed=1, *, signature=MATH, vocabulary=VOCABULARY, hidden=HIDDEN, **settings):

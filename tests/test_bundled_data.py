@@ -65,6 +65,7 @@ def test_the_independent_checker_would_object(data):
     assert len(complaints(wrong)) > 0.99 * len(wrong)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fold", FOLDS)
 def test_certificates_are_what_judging_again_gives(data, fold):
     for example in data[fold][::50]:

@@ -185,6 +185,7 @@ def test_inspect(folder):
     assert (folder / "tree.png").exists()
 
 
+@pytest.mark.slow
 def test_audit(folder):
     texts = [(f"{name}(x) + {i} = {i} + sin(x)", label) for i in range(1, 31) for name, label in (("sin", 1), ("cos", 0))]
     formats.write(folder / "pairs.jsonl", [Example(Equation.parse(t), label, t, pair=t[3:]) for t, label in texts])

@@ -60,6 +60,7 @@ def test_bundled_certificates_say_it():
         assert example.certificate.get("cut", False) == is_on_cut(*evaluate_sides(example.equation)), example.id
 
 
+@pytest.mark.slow
 def test_generation_marks_pairs_or_leaves_them_out(tmp_path):
     for no_cuts in (False, True):
         folder = tmp_path / str(no_cuts)

@@ -97,7 +97,12 @@ def call(command, capsys):
     return printed.out
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if any(map(is_run, blocks(page)))], ids=name)
+RUN = [page for page in PAGES if any(map(is_run, blocks(page)))]
+
+
+@pytest.mark.parametrize(
+    "page", [pytest.param(page, id=name(page), marks=[] if page.name == "README.md" else pytest.mark.slow) for page in RUN]
+)
 def test_a_page(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     printed = ""

@@ -24,6 +24,8 @@ SCRIPTS = {
     "finetune_released_weights.py": ("--steps 3", "after: ", []),
 }
 
+LONG = ("train_tree_smu.py", "finetune_released_weights.py", "depth_curves.py")
+
 
 def run(name, arguments, folder):
     result = programs.run(EXAMPLES / name, arguments, folder)
@@ -35,7 +37,7 @@ def test_every_script_is_run():
     assert set(SCRIPTS) == {path.name for path in EXAMPLES.glob("*.py")}
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow) if name in LONG else name for name in SCRIPTS])
 def test_a_script(name, tmp_path):
     arguments, shown, files = SCRIPTS[name]
     assert shown in run(name, arguments.split(), tmp_path)

@@ -106,7 +106,7 @@ def treestack(capsys, *arguments, code=0):
     return printed.err if code else printed.out
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["trees", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("pairs", "nodes"))])
 def test_from_a_file_to_a_curve(tmp_path, monkeypatch, capsys, kind):
     monkeypatch.chdir(tmp_path)
     write_files(tmp_path, kind)

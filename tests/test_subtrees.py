@@ -14,7 +14,7 @@ from dgl_treestack.expression import Expression
 from dgl_treestack.truth import value_of
 from dgl_treestack.truth.subtrees import DEFINED, UNDEFINED, UNKNOWN, targets_of, training_value, values_at_points
 
-COUNT, POINTS = 2000, 6
+COUNT, POINTS = 400, 6
 VOCABULARY = Vocabulary.preset("canonical")
 
 

@@ -71,7 +71,7 @@ def test_saturated_values_never_make_an_equation_hold(text, judged):
     assert judged(Equation.parse(text)).verdict != "holds"
 
 
-@pytest.mark.parametrize("names", ["xy", "uw", "tb"])
+@pytest.mark.parametrize("names", ["xy", *(pytest.param(names, marks=pytest.mark.slow) for names in ("uw", "tb"))])
 def test_near_identities(names):
     variables = dict(zip("xy", names, strict=True))
     assert len(EQUATIONS) >= 200
@@ -160,7 +160,7 @@ def test_a_witness_can_be_evaluated_again():
 @pytest.mark.parametrize(("module", "judged"), [(judgement, judge), (certificates, judge_at_fixed_points)])
 def test_verdict_and_witness_are_the_same_with_other_last_digits(module, judged, monkeypatch):
     """Processors differ in the last digit of a function. Often several points have the same largest gap but for that digit."""
-    equations = [example.equation for example in formats.read_examples(["bundled:quickstart/validation"]) if not example.label]
+    equations = [example.equation for example in formats.read_examples(["bundled:smoke/validation"]) if not example.label]
     before = [judged(equation) for equation in equations]
     generator, evaluate = np.random.default_rng(0), module.evaluate_sides
 
@@ -246,7 +246,7 @@ def test_what_underflows_is_not_zero(side):
     assert judge(Equation.parse(f"acos({side}) = pi/2")).verdict == "undefined"
 
 
-@pytest.mark.parametrize("name", ["sin", "exp", "atan"])
+@pytest.mark.parametrize("name", ["exp", *(pytest.param(name, marks=pytest.mark.slow) for name in ("sin", "atan"))])
 def test_chains_of_twenty_thousand_operators(name):
     depth = 20_000
     names = ("Equality", *[name] * depth, "Symbol", "Symbol")

@@ -28,6 +28,7 @@ def file(tmp_path):
     return tmp_path / "small.toml"
 
 
+@pytest.mark.slow
 def test_a_run_is_the_same_to_the_last_bit(file):
     process = treestack("train", file, "--output-dir", file.parent / "without")
     assert process.returncode == 0, process.stderr

@@ -58,6 +58,7 @@ def test_it_is_right_in_a_stream_too(authors_net):
     assert testing.right(tasks()["anbn"], authors_net, range(2, 7), "stream", 0, repeats=200).tolist() == [[1.0] * 5]
 
 
+@pytest.mark.slow
 def test_restarts_find_the_counter(tmp_path):
     """A small Stack RNN on a^n b^n, trained for n up to 8: after rounding, some are right far beyond."""
     task = tasks()["anbn"]
@@ -118,6 +119,7 @@ def test_what_a_run_depends_on_is_in_its_name():
     assert len(names) == 5
 
 
+@pytest.mark.slow
 def test_table_and_figures(tmp_path, monkeypatch):
     extent = Extent(restarts=2, share=0.001, largest=4, far=(5,), repeats=1, streamed=1)
     monkeypatch.setitem(tables.EXTENTS, "tiny", extent)

@@ -90,6 +90,7 @@ def test_the_state_at_depth_twenty_of_trees_like_equations(name, seed, batch):
     assert least < h.std(0).mean(), "all trees look the same from the top"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1])
 @every_name
 def test_the_state_twenty_binary_levels_up(name, seed):

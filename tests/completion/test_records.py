@@ -57,6 +57,7 @@ def test_a_record_per_blank(folder, model):
     assert asked[0].right == {"c0", "c1"} and asked[1].right == {"c2"}
 
 
+@pytest.mark.slow
 def test_two_processes_give_the_records_of_one(monkeypatch, tmp_path):
     monkeypatch.setattr(records, "PART", 4)
     bundled = find_data("bundled:quickstart/blanks")

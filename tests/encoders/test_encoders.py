@@ -138,8 +138,9 @@ def test_all_subtrees_are_read_in_groups_of_similar_size(name, monkeypatch):
     nodes = torch.arange(batch.num_nodes())
     vectors = encoder(batch, nodes)
     assert len(padded) > 1 and all(read < 4 * real for read, real in padded)
-    one_at_a_time = torch.stack([encoder(batch, node[None])[0] for node in nodes])
-    torch.testing.assert_close(vectors, one_at_a_time)
+    some_nodes = nodes[::5]
+    one_at_a_time = torch.stack([encoder(batch, node[None])[0] for node in some_nodes])
+    torch.testing.assert_close(vectors[some_nodes], one_at_a_time)
 
 
 def test_equal_sides_are_read_once_unless_dropout_makes_them_differ(monkeypatch):

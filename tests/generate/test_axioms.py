@@ -30,6 +30,7 @@ def many_points(count: int = 80) -> list[dict]:
 POINTS = many_points()
 
 
+@pytest.mark.slow
 def test_every_axiom_holds_at_fifty_points_and_more():
     assert_each(assert_holds, [(axiom.name, axiom) for axiom in AXIOMS])
 

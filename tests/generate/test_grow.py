@@ -41,9 +41,9 @@ def test_growth_of_forty_levels():
 
 @pytest.mark.parametrize("depth", [4, 6, 9])
 def test_derivations_are_sound(depth):
-    verdicts = Counter(judge(to_equation(*derivation.sides)).verdict for _, derivation in grown(depth, 120))
+    verdicts = Counter(judge(to_equation(*derivation.sides)).verdict for _, derivation in grown(depth, 40))
     assert set(verdicts) <= {"holds", "undefined"}
-    assert verdicts["holds"] > 90
+    assert verdicts["holds"] > 30
 
 
 def test_further_rewrites_keep_the_equation_true_and_its_depth():
@@ -95,8 +95,8 @@ def test_one_seed_grows_the_same_equations():
 @pytest.mark.parametrize("style", STYLES)
 def test_the_members_of_a_pair_are_what_they_are_said_to_be(style):
     maker = PairMaker(Grower(np.random.default_rng(4)), {style: 1.0})
-    pairs = [pair for pair in (maker.make(*maker.start(), depth=6) for _ in range(60)) if pair]
-    assert len(pairs) > 15 and maker.tally["pairs"] == len(pairs)
+    pairs = [pair for pair in (maker.make(*maker.start(), depth=6) for _ in range(30)) if pair]
+    assert len(pairs) > 7 and maker.tally["pairs"] == len(pairs)
     for pair in pairs:
         true, false = pair.true.equation, pair.false.equation
         assert (true.depth, false.depth, pair.style) == (6, 6, style)

@@ -24,7 +24,13 @@ def test_every_model_is_the_same_on_the_device(monkeypatch):
     assert all(row["operations"] > 50 and row["waits"] == [] for row in report["steps"])
 
 
-@pytest.mark.parametrize(("change", "fault"), [(1.001, ""), (float("nan"), "not finite"), (None, "no kernel")])
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        (1.001, ""),
+        *(pytest.param(*case, marks=pytest.mark.slow) for case in ((float("nan"), "not finite"), (None, "no kernel"))),
+    ],
+)
 def test_what_differs_on_the_device_is_found(monkeypatch, change, fault):
     losses = Model.losses
 
@@ -50,7 +56,7 @@ def test_operations_are_counted_without_views(monkeypatch):
     assert _torch.count_operations(lambda: x * 2) is None
 
 
-@pytest.mark.parametrize(("size", "limit"), [(32, 700), (1024, 1000)])
+@pytest.mark.parametrize(("size", "limit"), [(32, 700), pytest.param(1024, 1000, marks=pytest.mark.slow)])
 def test_a_step_of_tree_smu_dispatches_few_operations(size, limit, monkeypatch):
     monkeypatch.setattr(device_report, "STEPS", 1)
     monkeypatch.setattr(device_report, "WARM", 0)

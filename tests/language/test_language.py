@@ -223,6 +223,7 @@ def test_what_cannot_be_trained_is_one_error(tmp_path, flags, message, capsys):
     assert left.value.code == 2 and said.count("error: ") == 1 and message in said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["rnn", "lstm", "scrn", "stack_rnn"])
 def test_the_configurations_that_are_there_learn(tmp_path, name):
     """By plain descent, a hundred steps: better than equal chances for all words."""

@@ -37,6 +37,7 @@ def test_the_table_has_mean_and_spread_of_the_runs(tmp_path):
     assert tables.reproduce(tmp_path / "again", "tiny", 5, training=False) == text
 
 
+@pytest.mark.slow
 def test_without_training_finished_runs_alone_are_used(tmp_path):
     assert tables.reproduce(tmp_path, "tiny", 5, training=False) == "" and not (tmp_path / "table.md").exists()
     complete = tables.reproduce(tmp_path, "tiny", 5)

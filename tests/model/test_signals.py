@@ -91,8 +91,7 @@ def test_gradients_of_traced_steps_equal_those_of_topo(name, losses):
 @needs_compiler
 @pytest.mark.slow
 def test_gradients_of_native_code_equal_those_of_topo(cache):
-    for losses in ALONE.values():
-        assert_engine_equals_topo("tree_slots", "levels/compiled", losses)
+    assert_engine_equals_topo("tree_slots", "levels/compiled", {"value": 1.0, "equivalence": 1.0})
 
 
 def test_an_encoder_takes_them_too():

@@ -179,6 +179,7 @@ def test_what_cannot_be_on_disk_is_said(tmp_path, monkeypatch):
         stored(model, examples, tmp_path)
 
 
+@pytest.mark.slow
 def test_processes_that_prepare_at_once_wait_for_each_other(tmp_path):
     (tmp_path / "small.toml").write_text(configuration.dump(small_config(tmp_path)))
     command = [sys.executable, "-m", "dgl_treestack", "train", str(tmp_path / "small.toml"), "--columns", "disk"]

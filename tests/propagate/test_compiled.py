@@ -36,6 +36,7 @@ BINARY = ["x", "x + y", "x*(y + x) + y = (x + y)*(x*y)", "(x + y)*x = x", "x*y*x
 pytestmark = pytest.mark.usefixtures("cache")
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_native_code_has_the_numbers_of_topo(cache):
     """Batches of changing size down to one node, buffers never the same. One arity, for time."""
@@ -50,6 +51,7 @@ def test_native_code_has_the_numbers_of_topo(cache):
     assert len(kernels_of_cell) <= 2 <= len(before | kernels_of_cell)  # forward and backward, whichever test built them
 
 
+@pytest.mark.slow
 @needs_compiler
 @pytest.mark.parametrize(
     ("name", "notes", "others"),
@@ -75,6 +77,7 @@ def test_a_kernel_is_built_and_traced_once(name, notes, others, cache, monkeypat
             propagate(batch, make("tree_smu", stack_size=3, **changed), engine="levels/compiled")
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_a_kernel_is_loaded_again_only_for_cells_that_live_at_once(cache):
     """The linker never unloads native code."""
@@ -99,6 +102,7 @@ def cut(content):
     return content[: len(content) // 2]
 
 
+@pytest.mark.slow
 @needs_compiler
 @pytest.mark.parametrize(("suffix", "damage"), [("json", cut), ("json", lambda _: b'["gone.pt2", [0]]'), ("pt2", cut)])
 def test_a_damaged_file_of_the_cache_is_replaced(suffix, damage, cache):
@@ -192,7 +196,7 @@ def test_nothing_is_left_in_the_temporary_folder(tmp_path, cache):
         "from every_cell import VOCABULARY, make; from dgl_treestack.data import graph\n"
         "from dgl_treestack.expression import Expression; from dgl_treestack.propagate import propagate\n"
         f"batch = graph.from_expressions([Expression.parse('{BINARY[2]}')], VOCABULARY)\n"
-        "propagate(batch, make('tree_rnn'), engine='levels/compiled').sum().backward()"
+        "propagate(batch, make('tree_rnn').requires_grad_(False), engine='levels/compiled')"
     )
     folder = tmp_path / "temporary"
     folder.mkdir()
@@ -202,6 +206,7 @@ def test_nothing_is_left_in_the_temporary_folder(tmp_path, cache):
     assert not [*folder.iterdir()]
 
 
+@pytest.mark.slow
 def test_equal_kernels_have_equal_cache_keys():
     """For every cell and all settings of models, functions included."""
     kinds, names = {}, {}
@@ -258,6 +263,7 @@ def _losses(run):
     return [json.loads(line)["validation_loss"] for line in run.metrics.read_text().splitlines()]
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_inline_functions_are_exact_to_a_few_digits_of_float32(cache):
     """In whole vectors and in what is left of a row; what is not a number, and what is infinite, included."""
@@ -333,38 +339,23 @@ class WithStandIn(torch.fx.Interpreter):
 
 @pytest.mark.slow
 @needs_compiler
+@pytest.mark.parametrize("backward", [False, True])
 @every_model_of_any_form
-@pytest.mark.parametrize("form", cells.FORMS)
-def test_a_step_row_by_row_has_the_numbers_of_the_step(name, form):
-    """Both kernels, rewritten for the compiler but not compiled."""
-    assert_same_row_by_row(name, form)
-
-
-@needs_compiler
-@pytest.mark.parametrize("name", ["tree_smu", "mi_tree_lstm", "tree_rnn_stack_top2"])
-def test_some_steps_row_by_row(name):
-    assert_same_row_by_row(name, "nary")
-
-
-def assert_same_row_by_row(name, form):
-    if name == "tree_rnn_second_order_bilinear" and form == "child_sum":
-        return
+def test_a_step_row_by_row_has_the_numbers_of_the_step(name, backward):
+    """A kernel, rewritten for the compiler but not compiled. Every model in one of the forms, for time."""
     library.native()
-    cell = make(name, form=form)
-    for arity in (1, 2):
-        step = TracedStep(cell, Form(arity, False, ()), torch.float64, torch.device("cpu"))
-        for backward in (False, True):
-            examples, _ = step.examples(backward=backward)
-            function = step.backward if backward else step.forward
-            nodes = len(examples[-1])
-            whole = _torch.trace(function, examples, symbolic=False)
-            by_row = _torch.trace(RowByRow(whole, nodes).run, examples)
-            results = []
-            for graph_of_step in (whole, by_row):
-                inputs = [example.clone() for example in examples]
-                results.append([*WithStandIn(graph_of_step).run(inputs), *inputs])
-            for tensor, expected in zip(*results, strict=True):
-                assert torch.allclose(tensor, expected, rtol=1e-9, atol=1e-9)
+    forms = cells.FORMS if name != "tree_rnn_second_order_bilinear" else ("nary",)
+    cell = make(name, form=forms[len(name) % len(forms)])
+    step = TracedStep(cell, Form(2, False, ()), torch.float64, torch.device("cpu"))
+    examples, _ = step.examples(backward=backward)
+    whole = _torch.trace(step.backward if backward else step.forward, examples, symbolic=False)
+    by_row = _torch.trace(RowByRow(whole, len(examples[-1])).run, examples)
+    results = []
+    for graph_of_step in (whole, by_row):
+        inputs = [example.clone() for example in examples]
+        results.append([*WithStandIn(graph_of_step).run(inputs), *inputs])
+    for tensor, expected in zip(*results, strict=True):
+        assert torch.allclose(tensor, expected, rtol=1e-9, atol=1e-9)
 
 
 @needs_compiler

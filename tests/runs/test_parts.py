@@ -13,6 +13,7 @@ from dgl_treestack.runs.run import Run
 MODELS = Path(dgl_treestack.__file__).parent / "resources" / "models"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["tree_smu", "tree_slots"])
 def test_two_processes_give_the_bytes_of_one(tmp_path, monkeypatch, model):
     monkeypatch.setattr(evaluation, "PART", 2 * evaluation.BATCH)

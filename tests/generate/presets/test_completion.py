@@ -118,12 +118,14 @@ def test_right_classes_fill_and_others_do_not(blanks, candidates):
             assert fills(example.equation, example.blank, members[name][0]).verdict != "holds"
 
 
+@pytest.mark.slow
 def test_the_number_of_jobs_does_not_matter(folder, tmp_path):
     produce("completion", OPTIONS, tmp_path, jobs=2)
     for name in ("blanks.jsonl.gz", "candidates.jsonl.gz", "manifest.json"):
         assert (tmp_path / name).read_bytes() == (folder / name).read_bytes()
 
 
+@pytest.mark.slow
 def test_another_seed_makes_other_blanks(blanks, tmp_path):
     produce("completion", Options(seed=8, equations=36), tmp_path)
     assert not {example.equation for example in read(tmp_path / "blanks.jsonl.gz")} & {e.equation for e in blanks}

@@ -89,6 +89,7 @@ def test_no_right_candidate_copies_the_other_side(blanks, sets):
             assert filled.left != filled.right
 
 
+@pytest.mark.slow
 def test_classes_are_right_at_other_points(sets):
     points = draw_points(12)
     for candidates in sets.values():
@@ -111,6 +112,7 @@ def test_right_classes_fill_and_others_do_not(blanks, sets):
             assert verdict != "conditional" or candidate.value_class in doubtful
 
 
+@pytest.mark.slow
 def test_the_number_of_jobs_does_not_matter(folder, small, tmp_path):
     produce("completion-deep", OPTIONS, tmp_path, jobs=2)
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(path.name for path in folder.iterdir())

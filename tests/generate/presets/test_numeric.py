@@ -180,6 +180,7 @@ def strip(side):
     return side.subtree(1) if side.names[0] in UNARY else side
 
 
+@pytest.mark.slow
 def test_one_seed_makes_the_same_bytes(tmp_path):
     options = Options(seed=4, equations=200)
     for name, jobs in (("a", 1), ("b", 2)):

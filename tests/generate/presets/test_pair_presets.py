@@ -24,7 +24,6 @@ EQUATIONS, MORE = 900, 1200
 def folders(tmp_path_factory):
     root = tmp_path_factory.mktemp("presets")
     produce("paper", Options(seed=1, equations=EQUATIONS), root / "paper")
-    produce("paper", Options(seed=1, equations=EQUATIONS, train_size=MORE), root / "more")
     produce("deep", Options(seed=2, equations=400), root / "deep")
     return root
 
@@ -102,8 +101,10 @@ def test_a_negative_carries_style_and_witness(paper, deep):
         assert all(value == value_of(name, actual.point) for name, value in actual.variables.items())
 
 
-def test_more_training_data_leaves_evaluation_and_the_first_training_data_alone(folders):
-    before, after = read(folders / "paper"), read(folders / "more")
+@pytest.mark.slow
+def test_more_training_data_leaves_evaluation_and_the_first_training_data_alone(folders, tmp_path):
+    produce("paper", Options(seed=1, equations=EQUATIONS, train_size=MORE), tmp_path)
+    before, after = read(folders / "paper"), read(tmp_path)
     assert before["test"] == after["test"] and before["validation"] == after["validation"]
     first = before["train"]
     assert after["train"][: len(first)] == first and len(after["train"]) > 1.8 * len(first)
@@ -120,6 +121,7 @@ def test_the_manifest_counts_what_was_dropped(folders):
     assert {"balance", "side of an evaluation equation"} <= set(notes["pairs dropped, by gate and depth"])
 
 
+@pytest.mark.slow
 def test_deeper_than_nineteen(tmp_path):
     produce("deep", Options(seed=3, max_depth=40, equations=80), tmp_path)
     depths = Counter(example.equation.depth for example in read(tmp_path)["test"])
