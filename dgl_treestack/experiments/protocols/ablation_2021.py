@@ -56,7 +56,7 @@ PAPER = (
         ((87.08, 0.15), (84.32, 0.52), (92.51, 0.51)),
     ),
     (
-        "- no-op - normalize",
+        "Tree-SMU - no-op - normalize",
         "tree_lstm_stack",
         (97.97, 96.57, 99.79),
         ((93.21, 0.2), (90.29, 0.17), (98.3, 0.12)),
@@ -99,7 +99,7 @@ PAPER = (
     ),
 )
 
-CHANGES = {"- no-op - normalize": {"model.settings.stack_size": 2}}  # an ablation of Tree-SMU, with its number of rows
+CHANGES = {"Tree-SMU - no-op - normalize": {"model.settings.stack_size": 2}}  # an ablation of Tree-SMU, with its number of rows
 COLUMNS = (
     *(f"train 1-7 {name}" for name in METRICS),
     *(f"validation {name}" for name in METRICS),
@@ -129,7 +129,7 @@ PROTOCOL = Protocol(
     "and has ten seeds. Training equations are judged by the weights of the best epoch, without dropout",
     pairs=(
         ("Tree-SMU", "Tree-SMU - no-op"),
-        ("Tree-SMU - no-op", "- no-op - normalize"),
+        ("Tree-SMU - no-op", "Tree-SMU - no-op - normalize"),
         ("Tree-SMU", "Tree-LSTM"),
         ("MI-Tree-LSTM+stack", "Tree-SMU"),
         ("M-Tree-LSTM+stack", "Tree-SMU"),
