@@ -79,7 +79,7 @@ def markdown(
             where = f"the set `{compared.set}`, depths {compared.low}-{compared.high} ({equations:,} {compared.unit})"
             permuted = next(line["permuted"] for line in behind if line["permuted"])
             words = {"best": behind[0]["model"], "where": where, "unit": compared.unit, "permuted": permuted}
-            words["families"] = _FAMILIES if "families" in permuted else ""
+            words["families"] = _FAMILIES if "families" in permuted and compared.unit == "equations" else ""
             if len(answers_on) > 1 and compared == protocol.compared[0]:
                 parts.append("The first comparison is the primary one.")
             parts += [_DIFFERENCES.format(**words), _table(behind)]
@@ -132,7 +132,7 @@ def _settings(protocol: Protocol, results: Results) -> list[str]:
             config = runs[0].config
             epochs = sorted(len(run.rows) for run in runs)
             trained = f"{epochs[0]}" if epochs[0] == epochs[-1] else f"{epochs[0]} to {epochs[-1]}"
-            if 0 < (at_limit := epochs.count(config.schedule.epochs)) < len(epochs):
+            if config.schedule.early_stopping and (at_limit := epochs.count(config.schedule.epochs)):
                 trained += f" ({at_limit} of {len(epochs)} runs the most)"
             further = {**{f"model.settings.{key}": value for key, value in config.model.settings.items()}, **row.changes}
             changes = ", ".join(f"{key.removeprefix('model.settings.')} {value}" for key, value in further.items()) or "-"
