@@ -133,7 +133,7 @@ def _settings(protocol: Protocol, results: Results) -> list[str]:
             epochs = sorted(len(run.rows) for run in runs)
             trained = f"{epochs[0]}" if epochs[0] == epochs[-1] else f"{epochs[0]} to {epochs[-1]}"
             if config.schedule.early_stopping and (at_limit := epochs.count(config.schedule.epochs)):
-                trained += f" ({at_limit} of {len(epochs)} runs the most)"
+                trained += f" ({at_limit} of {len(epochs)} runs at the limit)"
             further = {**{f"model.settings.{key}": value for key, value in config.model.settings.items()}, **row.changes}
             changes = ", ".join(f"{key.removeprefix('model.settings.')} {value}" for key, value in further.items()) or "-"
             parameters = f"{runs[0].parameters:,}" if runs[0].parameters else "-"
