@@ -78,7 +78,7 @@ PAIRS = (  # what productivity and systematicity ask: is the first more accurate
 )
 
 
-SEEDS = {"tree_rnn_second_order-searched": 3}  # by configuration; its runs take twice the time of the others
+SEEDS = {"tree_rnn_second_order-searched": 3}  # by configuration; its runs take longest
 
 
 def model_rows(models: Mapping[str, str], paper: Mapping[str, Mapping[str, Paper]]) -> tuple[Row, ...]:
