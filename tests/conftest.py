@@ -1,5 +1,6 @@
 import gc
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -43,10 +44,10 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     from dgl_treestack.propagate.compiled import cache as disk
     from dgl_treestack.propagate.compiled import library
 
+    folder = tmp_path_factory.mktemp("kernels")
     if not library.unavailable():
-        library.native()  # from the user's cache, before there is another
+        shutil.copy(library.native().__file__, folder)  # of the user's cache, for the processes that a test starts
     with pytest.MonkeyPatch.context() as patch:
-        folder = tmp_path_factory.mktemp("kernels")
         patch.setenv("TORCHINDUCTOR_CACHE_DIR", str(disk.folder() / "inductor"))
         patch.setenv("TREESTACK_CACHE_DIR", str(folder))
         yield folder

@@ -24,7 +24,7 @@ EQUATIONS, MORE = 900, 1200
 def folders(tmp_path_factory):
     root = tmp_path_factory.mktemp("presets")
     produce("paper", Options(seed=1, equations=EQUATIONS), root / "paper")
-    produce("deep", Options(seed=2, equations=400), root / "deep")
+    produce("deep", Options(seed=2, equations=240), root / "deep")
     return root
 
 
