@@ -192,7 +192,7 @@ def test_every_protocol_runs(tiny):
     assert float(ours["Tree-LSTM", "neighbour"]) == pytest.approx(metrics.clusters(expressions).agreement)
 
     used = {
-        row["measured"]: row["ours"] for row in rows_of(output / "stack_size" / "table.csv") if row["model"].endswith("1 rows")
+        row["measured"]: row["ours"] for row in rows_of(output / "stack_size" / "table.csv") if row["model"].endswith("1 row")
     }
     (smu,) = (folder for folder in (output / "runs").glob("tree_smu-*")
               if "stack_size = 1\n" in (folder / "config.toml").read_text())  # fmt: skip

@@ -4,6 +4,7 @@ from dgl_treestack.experiments._protocol import Column, Protocol, Row, tested, u
 
 DEPTHS = range(3, 14)
 SIZES = (1, 2, 3, 5, 7, 14)
+LABELS = {size: f"Tree-SMU, {size} row{'s' if size > 1 else ''}" for size in SIZES}
 ROWS_IN_USE = [f"rows at depth {depth}" for depth in DEPTHS]
 # Size of the stack -> rows in use by depth.
 PAPER = {
@@ -19,7 +20,7 @@ PROTOCOL = Protocol(
     "Arabshahi 2020, Table 5",
     tuple(
         Row(
-            f"Tree-SMU, {size} rows",
+            LABELS[size],
             "tree_smu",
             {title: (rows, None) for title, rows in zip(ROWS_IN_USE, PAPER.get(size, ()), strict=False)},
             {"model.settings.stack_size": size},
@@ -36,13 +37,13 @@ PROTOCOL = Protocol(
         Column("min(height, rows), depth 13", used(13, "full")),
         Column("rows at the sides, depth 7", used(7, "top")),
         Column("rows at the sides, depth 13", used(13, "top")),
-        *(Column(f"8-13 with {rows} rows kept", with_less(f"rows {rows}", 8, 13)) for rows in range(6)),
+        *(Column(f"8-13, rows kept: {rows}", with_less(f"rows {rows}", 8, 13)) for rows in range(6)),
         *(Column(f"8-13 without {action}", with_less(f"without {action}", 8, 13)) for action in ("push", "pop", "noop")),
     ),
     extras=("usage", "less stack"),
     pairs=(
-        *((f"Tree-SMU, {size} rows", "Tree-SMU, 1 rows") for size in SIZES[1:]),
-        ("Tree-SMU, 5 rows", "Tree-SMU, 2 rows"),
+        *((LABELS[size], LABELS[1]) for size in SIZES[1:]),
+        (LABELS[5], LABELS[2]),
     ),
     figures={"depth": (), "usage": (), "kept": ()},
     note="Rows in use: those whose norm is above 0.001, on validation equations; the paper does not say over which nodes it "
