@@ -105,6 +105,7 @@ _COMPLETION = Extra(
     lambda run, data, engine: fill(run.load_model(), _questions(find_data(data)), engine=engine, quiet=False), COMPLETION
 )
 _EXPRESSIONS = Extra(lambda run, data, _: representations.make_records(run.load_model(), find_data(data)), "expressions")
+_UNTRAINED = Extra(lambda run, data, _: representations.make_records(_untrained(run), find_data(data)), "expressions-untrained")
 EXTRAS = {
     "certified": _EVALUATED,
     "deep": _EVALUATED,
@@ -114,11 +115,8 @@ EXTRAS = {
     "deep blanks": _COMPLETION,
     "expressions": _EXPRESSIONS,
     "neighbours": replace(_EXPRESSIONS, select=metrics.neighbours),
-    "untrained neighbours": Extra(
-        lambda run, data, _: representations.make_records(_untrained(run), find_data(data)),
-        "expressions-untrained",
-        metrics.neighbours,
-    ),
+    "untrained expressions": _UNTRAINED,
+    "untrained neighbours": replace(_UNTRAINED, select=metrics.neighbours),
     "values": _prepared_for(values.make_records, "values"),
     "less stack": _prepared_for(lambda model, dataset, _: ablation.make_records(model, dataset), "ablation"),
     "usage": _prepared_for(lambda model, dataset, _: usage.make_records(model, dataset), "usage"),

@@ -153,9 +153,9 @@ def epochs_to(points: float) -> Measure:
     return measure
 
 
-def clustered(name: str, factor: float = 1.0) -> Measure:
+def clustered(name: str, factor: float = 1.0, extra: str = "expressions") -> Measure:
     """Measure a field of `metrics.Clusters` for the representations of expressions, times a factor."""
-    return lambda run: factor * getattr(metrics.clusters(run.more["expressions"]), name)
+    return lambda run: factor * getattr(metrics.clusters(run.more[extra]), name)
 
 
 def used(depth: int, name: str) -> Measure:

@@ -12,8 +12,9 @@ PROTOCOL = Protocol(
         Column("neighbour, untrained", tested(1, 3, extra="untrained neighbours")),
         Column("chance", clustered("chance")),
         Column("silhouette", clustered("silhouette", 100)),
+        Column("silhouette, untrained", clustered("silhouette", 100, "untrained expressions")),
     ),
-    extras=("expressions", "neighbours", "untrained neighbours"),
+    extras=("expressions", "untrained expressions", "neighbours", "untrained neighbours"),
     figures={"substitutivity": ("Tree-RNN, two layers", "Tree-LSTM", "Tree-SMU")},
     note="Expressions of depth 1-3 in value classes of five or more. Neighbour: per cent whose nearest neighbour by cosine has "
     "the same value; untrained: the same of the model with random initial values; chance: if neighbours were drawn at random; "
