@@ -1,6 +1,6 @@
 # make quickstart   environment, three models on the bundled equations, table and figures/quickstart.svg
 # make test         environment, then the tests that are quick: the default engine, one process, few equations
-# make test-all     the same, then the long tests: native code, several processes, labels in thousands, kills, sweeps, benchmarks
+# make test-all     all tests, the long ones too: native code, several processes, labels in thousands, kills, sweeps, benchmarks
 # make check        style and types, then the suite
 # make docs         the documentation as a site, in build/site; a broken link is an error
 # make fuzz         INPUTS damaged inputs of every kind, counted, resumable (fuzz/); 2,000 graphs against topo
@@ -31,8 +31,8 @@ quickstart: environment
 test: environment
 	$(BIN)/python -m pytest -q -rs -n $(JOBS) --dist loadfile -m "not slow"
 
-test-all: test
-	$(BIN)/python -m pytest -q -rs -n $(JOBS) --dist load -m slow
+test-all: environment
+	$(BIN)/python -m pytest -q -rs -n $(JOBS) --dist worksteal
 
 fuzz: environment
 	$(BIN)/python -m fuzz --inputs $(INPUTS)
