@@ -86,7 +86,7 @@ def _draw_panel(axes: Axes, groups: Mapping[str, Sequence[RunResult]]) -> None:
     axes.set_xlim(depths[0] - 0.5, depths[-1] + 0.5)
     trained, (left, right) = runs[0].trained, axes.get_xlim()
     start, stop = max(left, trained.start - 0.5), min(right, trained.stop - 0.5)
-    if (start, stop) != (left, right):
+    if start < stop and (start, stop) != (left, right):
         axes.axvspan(start, stop, color="0.92", zorder=0)
         title = "training depths" if group_by == "depth" else "training set"
         axes.text(stop - 0.1, axes.get_ylim()[1], title, ha="right", va="top", fontsize=8, color="0.35")
