@@ -36,10 +36,11 @@ FIRST_ORDER = {  # Mali's cells without the second-order terms
     "M-Tree-LSTM+stack, first order": "mtree_lstm_stack_first_order-searched",
 }
 
-_TANH = "tanh in place of the sigmoid, with which it does not learn here"
+_TANH = "tanh; the paper of 2019 says 'such as Sigmoid', with which it does not learn here"
 _SIZES = "the paper gives no sizes: two layers, four heads, feed-forward 256"
 _RATE = (
-    "learning rate: the paper's starts at 0.1 and is halved; with 0.1 all along, five epochs, one seed, it does not learn here"
+    "learning rate: that of Mali 2021 starts at 0.1 and is halved; with 0.1 all along, five epochs, one seed, it does not "
+    "learn here"
 )
 _PRODUCTS = "; products of maps where eq. 3 prints a sum, with a tanh"
 _GENERAL = "; gates have the general form of multiplicative integration (Wu et al. 2016), the printed one fades with depth"

@@ -181,6 +181,16 @@ def with_less(name: str, low: int, high: int) -> Measure:
     return measure
 
 
+def lost(name: str, low: int, high: int) -> Measure:
+    """Measure the points of accuracy that a model loses at some depths, see `with_less`."""
+
+    def measure(run: RunResult) -> float:
+        rows = run.config.model.settings["stack_size"]
+        return with_less(f"rows {rows}", low, high)(run) - with_less(name, low, high)(run)
+
+    return measure
+
+
 def read_out(height: int, field: int) -> Measure:
     """Measure a field of `metrics.readouts_by_height` for the subtrees of a height, times 100; NaN with too few of them."""
 

@@ -19,7 +19,7 @@ def draw_groups(groups: Mapping[str, Sequence[RunResult]]) -> Figure:
     The runs have records of `inspection.ablation` as `more["less stack"]`. If none is deeper than the training set, all count.
     """
     figure = Figure(figsize=(11.0, 4.0), layout="constrained")
-    by_rows, by_action = figure.subplots(1, 2, sharey=True)
+    by_rows, by_action = figure.subplots(1, 2)
     for i, (label, runs) in enumerate(groups.items()):
         curves = [_accuracies(run) for run in runs]
         counts = [{int(name.split()[1]): value for name, value in curve.items() if "rows" in name} for curve in curves]
@@ -34,7 +34,7 @@ def draw_groups(groups: Mapping[str, Sequence[RunResult]]) -> Figure:
     by_rows.set_ylabel("accuracy (%)")
     by_rows.xaxis.set_major_locator(MaxNLocator(integer=True))
     by_rows.legend(fontsize=8)
-    by_rows.set_ylim(0, 100)
+    by_action.set_ylim(0, 100)  # bars begin at 0, lines need not
     by_action.set_xticks(range(len(ACTIONS)), ACTIONS)
     return figure
 

@@ -1,6 +1,6 @@
 """Tree-SMU with stacks of different sizes: accuracy, rows in use, and accuracy when rows or actions are taken away."""
 
-from dgl_treestack.experiments._protocol import Column, Protocol, Row, tested, used, validation, with_less
+from dgl_treestack.experiments._protocol import Column, Protocol, Row, lost, tested, used, validation, with_less
 
 DEPTHS = range(3, 14)
 SIZES = (1, 2, 3, 5, 7, 14)
@@ -35,10 +35,13 @@ PROTOCOL = Protocol(
         *(Column(title, used(depth, "usage")) for title, depth in zip(ROWS_IN_USE, DEPTHS, strict=True)),
         Column("min(height, rows), depth 7", used(7, "full")),
         Column("min(height, rows), depth 13", used(13, "full")),
+        Column("rows at the sides, depth 3", used(3, "top")),
         Column("rows at the sides, depth 7", used(7, "top")),
         Column("rows at the sides, depth 13", used(13, "top")),
         *(Column(f"8-13, rows kept: {rows}", with_less(f"rows {rows}", 8, 13)) for rows in range(6)),
         *(Column(f"8-13 without {action}", with_less(f"without {action}", 8, 13)) for action in ("push", "pop", "noop")),
+        Column("points lost with the first row alone", lost("rows 1", 8, 13)),
+        *(Column(f"points lost without {action}", lost(f"without {action}", 8, 13)) for action in ("pop", "noop")),
     ),
     extras=("usage", "less stack"),
     pairs=(
@@ -50,9 +53,10 @@ PROTOCOL = Protocol(
     "averages: here, over the operators of both sides. Min(height, rows) is the mean over the same nodes of the smaller of a "
     "node's height and the rows of its stack, which no model has a part in: what a stack holds if every node pushes. With one "
     "row it is 1. With rows kept: accuracy of the trained model when all rows but the top ones are emptied after every node; "
-    "without an action: when its gate is zero and the others grow in proportion. An output depends on row n only from height "
+    "without an action: when its gate is zero and the others grow in proportion; with no row and without push the answer is "
+    "constant by construction. An output depends on row n only from height "
     "2n - 1, because n - 1 pops bring the row to the top: training at depths 1-7 is the same to the last bit with five, seven "
-    "and fourteen rows, and so are tests to depth 13 with seven and fourteen. The paper prints no accuracies, and has no stack "
-    "of five rows",
+    "and fourteen rows, and so are tests to depth 13 with seven and fourteen. The paper prints no accuracies; it says that "
+    "two rows are best. Its table leaves out four and five rows, which its search has",
     unit="Per cent, and rows of the stack",
 )
