@@ -27,7 +27,7 @@ from dgl_treestack import atomic
 from dgl_treestack.data.records import Record
 from dgl_treestack.errors import ConfigurationError, DataError
 from dgl_treestack.markup import read_json, read_toml
-from dgl_treestack.results.columns import ColumnRecords, entries, smallest
+from dgl_treestack.results.columns import UTF_8, ColumnRecords, entries, smallest
 from dgl_treestack.results.run_result import RunResult, range_of
 from dgl_treestack.runs import configuration
 from dgl_treestack.runs.configuration import RunConfig
@@ -159,7 +159,7 @@ def _columns(rows: Sequence[Record]) -> Columns | None:
     for name, values in values_of_column.items():
         kinds = set(map(type, values))
         if name in NAMES:
-            columns[name] = np.array([str(value or "").encode() for value in values], dtype=np.bytes_)
+            columns[name] = np.array([str(value or "").encode(*UTF_8) for value in values], dtype=np.bytes_)
         elif name == "cut":
             columns[name] = np.array([bool(value) for value in values])
         elif name == "correct":

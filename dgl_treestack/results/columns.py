@@ -9,6 +9,7 @@ from dgl_treestack.data.records import Record
 
 CHUNK = 4096  # records that are made at once
 LONGEST = 64  # characters of a text in a column of bytes, which has the width of its longest text
+UTF_8 = ("utf-8", "surrogatepass")  # half of a surrogate pair, which text read from JSON may contain, stays as it is
 
 
 class ColumnRecords(Sequence[Record]):
@@ -65,7 +66,7 @@ def column(values: Sequence[Any]) -> np.ndarray:
     if kinds in ({float}, {bool}):
         return np.array(values)
     if kinds == {str} and not any(len(value) > LONGEST or value.endswith("\0") for value in values):  # NumPy drops zeros
-        return np.array([value.encode() for value in values], dtype=np.bytes_)
+        return np.array([value.encode(*UTF_8) for value in values], dtype=np.bytes_)
     array = np.empty(len(values), dtype=object)
     array[:] = values
     return array
@@ -74,7 +75,7 @@ def column(values: Sequence[Any]) -> np.ndarray:
 def entries(array: np.ndarray) -> list[Any]:
     """Return the values of a column."""
     values = array.tolist()
-    return [value.decode() for value in values] if array.dtype.kind == "S" else values
+    return [value.decode(*UTF_8) for value in values] if array.dtype.kind == "S" else values
 
 
 def smallest(array: np.ndarray) -> np.ndarray:

@@ -7,6 +7,7 @@ import numpy as np
 
 from dgl_treestack.data.records import Record
 from dgl_treestack.errors import DataError
+from dgl_treestack.results.columns import UTF_8
 
 DRAWS = 9_999  # of signs, so that no p-value is below 0.0001
 _GROUPS = {"family": "families", "pair": "pairs", "id": "records"}
@@ -34,8 +35,8 @@ def answers(rows: Iterable[Record]) -> Answers:
     """Return the answers in records; those that are neither correct nor wrong are left out."""
     judged = [row for row in rows if row["correct"] is not None]
     name = next((name for name in ("family", "pair") if any(row.get(name) for row in judged)), "id")
-    ids = np.array([row["id"].encode() for row in judged], dtype=np.bytes_)
-    groups = np.array([(row.get(name) or row["id"]).encode() for row in judged], dtype=np.bytes_)
+    ids = np.array([row["id"].encode(*UTF_8) for row in judged], dtype=np.bytes_)
+    groups = np.array([(row.get(name) or row["id"]).encode(*UTF_8) for row in judged], dtype=np.bytes_)
     order = np.argsort(ids, kind="stable")
     correct = np.array([row["correct"] for row in judged], dtype=bool)
     return Answers(ids[order], groups[order], correct[order], _GROUPS[name])

@@ -33,6 +33,11 @@ def test_records_are_what_they_were(data, kind_of_column, count):
         stored[count]
 
 
+def test_half_of_a_surrogate_pair_is_kept():
+    rows = [{"id": "\ud800"}, {"id": "a"}]
+    assert list(compact(rows)) == rows
+
+
 def test_many_records():
     rows = [{"id": f"e{i}", "depth": i % 19} for i in range(2 * CHUNK + 5)]
     stored = compact(rows)
