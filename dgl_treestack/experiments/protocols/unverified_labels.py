@@ -12,7 +12,7 @@ ROWS = tuple(row for row in ablation_2021.PROTOCOL.rows if row.label in MODELS)
 
 PROTOCOL = Protocol(
     "Unverified labels",
-    "labels made in the way of Arabshahi 2019, 2020 and Mali 2021. The numbers are those of Mali 2021, Tables 2 and 3",
+    "Labels made in the way of Arabshahi 2019, 2020 and Mali 2021. The numbers are those of Mali 2021, Tables 2 and 3",
     tuple(replace(row, paper={title: row.paper[title] for title in PRINTED if title in row.paper}) for row in ROWS),
     (
         Column("best epoch", best_epoch),
