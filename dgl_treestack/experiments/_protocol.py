@@ -154,7 +154,7 @@ def epochs_to(points: float) -> Measure:
 
 
 def clustered(name: str, factor: float = 1.0, extra: str = "expressions") -> Measure:
-    """Measure a field of `metrics.Clusters` for the representations of expressions, times a factor."""
+    """Measure a field of `metrics.Clusters` for the representations of expressions in an extra, times a factor."""
     return lambda run: factor * getattr(metrics.clusters(run.more[extra]), name)
 
 
@@ -182,7 +182,10 @@ def with_less(name: str, low: int, high: int) -> Measure:
 
 
 def lost(name: str, low: int, high: int) -> Measure:
-    """Measure the points of accuracy that a model loses at some depths, see `with_less`."""
+    """Measure the points of accuracy that a model loses at some depths when rows or an action are taken away.
+
+    name: the field, see `with_less`. The stack's size is among the settings of the run.
+    """
 
     def measure(run: RunResult) -> float:
         rows = run.config.model.settings["stack_size"]
