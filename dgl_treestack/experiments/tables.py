@@ -81,7 +81,8 @@ def markdown(
             words = {"best": behind[0]["model"], "where": where, "unit": compared.unit, "permuted": permuted}
             words["families"] = _FAMILIES if "families" in permuted and compared.unit == "equations" else ""
             if len(answers_on) > 1 and compared == protocol.compared[0]:
-                parts.append("The first comparison is the primary one.")
+                depths = f"depths {compared.low}-{compared.high}"
+                parts.append(f"The comparisons on the set `{compared.set}`, {depths}, are the primary ones.")
             parts += [_DIFFERENCES.format(**words), _table(behind)]
     if pairs:
         parts += [_PAIRS, _table(pairs)]
