@@ -1,5 +1,6 @@
 """One model on one task: train restarts, test, round, remove unused stacks, test again, and save everything in a folder.
 
+size-0.safetensors  and so on, until the run is done: the weights of all restarts of a size of the model, after training
 records.jsonl       one row per restart, test and size
 trace.jsonl         of the chosen Stack RNN after rounding: its actions in a sequence
 nets.safetensors    the weights of all restarts, after training and, if there is rounding, after rounding and pruning
@@ -30,7 +31,7 @@ from dgl_treestack.data import records
 from dgl_treestack.data.records import Record
 from dgl_treestack.results import run_result
 from dgl_treestack.runs.environment import describe_environment
-from dgl_treestack.runs.weights import write_weights
+from dgl_treestack.runs.weights import read_weights, write_weights
 from dgl_treestack.sequence import ActingCell, StackRNN
 from dgl_treestack.training.state import torch_generator
 
@@ -59,21 +60,20 @@ def run(task: Task, model: NetModel, extent: Extent, seed: int, folder: Path) ->
     done = folder / "DONE"
     if done.exists():
         return records.read(folder / "records.jsonl")
+    for index in range(len(model.sizes)):
+        train_size(task, model, index, extent, seed, folder)
     started = time.process_time()
-    recipe, *rounding = (
-        replace(recipe, updates=max(1, round(recipe.updates * extent.share)))
-        for recipe in (model.recipe, model.rounding)
-        if recipe is not None
-    )
-    net, entropies, size = _trained(task, model, recipe, extent.restarts, seed)
+    net, entropies, size, descriptions = _best_size(task, model, extent, seed, folder)
     summary: dict[str, Any] = {"task": task.name, "model": model.label, "size": dict(size), "seed": seed}
-    summary |= {"restarts": extent.restarts, "recipe": dataclasses.asdict(recipe), "entropy": entropies.tolist()}
+    summary |= {"restarts": extent.restarts, "recipe": dataclasses.asdict(_shortened(model.recipe, extent))}
+    summary["entropy"] = entropies.tolist()
     rows = list(_tested(task, net, extent, seed, rounded=False))
     tensors = {f"trained.{name}": value.clone() for name, value in net.state_dict().items()}
-    if rounding:
-        train(task, net, rounding[0], seed)
+    if model.rounding is not None:
+        rounding = _shortened(model.rounding, extent)
+        train(task, net, rounding, seed)
         entropies = entropy(task, net, seed)
-        summary["rounding"] = dataclasses.asdict(rounding[0])
+        summary["rounding"] = dataclasses.asdict(rounding)
         if isinstance(net.cell, StackRNN):
             summary["stacks left"] = testing.prune(task, net, seed).tolist()
             entropies = entropy(task, net, seed)
@@ -82,27 +82,63 @@ def run(task: Task, model: NetModel, extent: Extent, seed: int, folder: Path) ->
         summary["entropy after rounding"] = entropies.tolist()
         rows += _tested(task, net, extent, seed, rounded=True)
         tensors |= {f"rounded.{name}": value for name, value in net.state_dict().items()}
-    environment = describe_environment("cpu")
-    summary |= {"commit": environment["commit"] or "unknown", "machine": run_result.machine_of(environment)}
-    summary["seconds of one core"] = round(time.process_time() - started, 1)
+    summary["trained at"] = list(dict.fromkeys([*(of_size["trained at"] for of_size in descriptions), _origin()]))
+    seconds = time.process_time() - started + sum(of_size["seconds of one core"] for of_size in descriptions)
+    summary["seconds of one core"] = round(seconds, 1)
     atomic.write_json_lines(folder / "records.jsonl", rows)
     write_weights(folder / "nets.safetensors", tensors, {"task": task.name, "model": model.label})
     atomic.write_text(folder / "summary.json", json.dumps(summary, indent=1) + "\n")
     atomic.write_text(done, "")
+    for index in range(len(model.sizes)):
+        _size_file(folder, index).unlink()
     return rows
 
 
-def _trained(task: Task, model: NetModel, recipe: Recipe, restarts: int, seed: int) -> tuple[Net, Tensor, Mapping[str, int]]:
-    """Train nets of every size of a model; return those with the best restart by entropy, their entropies and size."""
-    candidates = []
-    for size in model.sizes:
-        settings = ", ".join(f"{name} {value}" for name, value in size.items())
-        logger.info("%s, %s, %s: %d restarts", task.title, model.label, settings, restarts)
-        net = Net(model.build(len(task.symbols), restarts=restarts, **size))
-        net.reset_parameters(torch_generator(seed, "restarts"))
-        train(task, net, recipe, seed, quiet=False)
+def train_size(task: Task, model: NetModel, index: int, extent: Extent, seed: int, folder: Path) -> None:
+    """Train the restarts of one size of a model and write their weights, unless this or the whole run is done already."""
+    path = _size_file(folder, index)
+    if path.exists() or (folder / "DONE").exists():
+        return
+    settings = ", ".join(f"{name} {value}" for name, value in model.sizes[index].items())
+    logger.info("%s, %s, %s: %d restarts", task.title, model.label, settings, extent.restarts)
+    started = time.process_time()
+    net = _build(task, model, index, extent)
+    net.reset_parameters(torch_generator(seed, "restarts"))
+    train(task, net, _shortened(model.recipe, extent), seed, quiet=False)
+    seconds = time.process_time() - started
+    write_weights(path, net.state_dict(), {"trained at": _origin(), "seconds of one core": seconds})
+
+
+def _best_size(
+    task: Task, model: NetModel, extent: Extent, seed: int, folder: Path
+) -> tuple[Net, Tensor, Mapping[str, int], list[dict[str, Any]]]:
+    """Return the nets of the size with the best restart by entropy, their entropies, the size, and every file's description."""
+    candidates, descriptions = [], []
+    for index, size in enumerate(model.sizes):
+        net = _build(task, model, index, extent)
+        tensors, description = read_weights(_size_file(folder, index))
+        net.load_state_dict(tensors)
         candidates.append((net, entropy(task, net, seed), size))
-    return min(candidates, key=lambda candidate: candidate[1].min().item())
+        descriptions.append(description)
+    return *min(candidates, key=lambda candidate: candidate[1].min().item()), descriptions
+
+
+def _build(task: Task, model: NetModel, index: int, extent: Extent) -> Net:
+    return Net(model.build(len(task.symbols), restarts=extent.restarts, **model.sizes[index]))
+
+
+def _size_file(folder: Path, index: int) -> Path:
+    return folder / f"size-{index}.safetensors"
+
+
+def _shortened(recipe: Recipe, extent: Extent) -> Recipe:
+    return replace(recipe, updates=max(1, round(recipe.updates * extent.share)))
+
+
+def _origin() -> str:
+    """Return commit, processor and torch of this process as text."""
+    environment = describe_environment("cpu")
+    return f"commit {environment['commit'] or 'unknown'}, {run_result.machine_of(environment)}"
 
 
 def _tested(task: Task, net: Net, extent: Extent, seed: int, *, rounded: bool) -> Iterator[Record]:

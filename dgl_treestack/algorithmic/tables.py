@@ -3,6 +3,7 @@
 import itertools
 import json
 import logging
+import math
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import itemgetter
@@ -12,7 +13,7 @@ from typing import Any
 import torch
 
 from dgl_treestack import atomic, plots
-from dgl_treestack.algorithmic.experiment import Extent, fingerprint, run
+from dgl_treestack.algorithmic.experiment import Extent, fingerprint, run, train_size
 from dgl_treestack.algorithmic.models import models
 from dgl_treestack.algorithmic.tasks import tasks
 from dgl_treestack.algorithmic.testing import PROTOCOLS
@@ -43,6 +44,7 @@ SHOWN_BY_LENGTH = ("memorization", "addition")  # Figure 2
 TRACED = {"anb2n": "actions", "memorization": "actions_memorization"}
 _SPREAD: Mapping[str, Callable[[list[float]], float]] = {"worst": min, "middle": statistics.median, "best": max}
 Line = dict[str, Any]
+Work = tuple[str, int, Extent, int, Path]  # of a run: its task, number of its model, extent, seed and folder
 
 
 def runs(folder: Path, scale_name: str, seed: int) -> list[Path]:
@@ -62,6 +64,7 @@ def reproduce(folder: Path, scale_name: str, seed: int, *, jobs: Jobs = 1, train
         return ""
     if jobs != 1:
         with workers(jobs) as pool:
+            list(pool.map(_train_size, _sizes(work)))
             finished = list(pool.map(_run, work))
     else:
         torch.set_num_threads(1)
@@ -73,9 +76,7 @@ def reproduce(folder: Path, scale_name: str, seed: int, *, jobs: Jobs = 1, train
     atomic.write_text(folder / "table.csv", report.csv_table(lines))
     summaries = [json.loads((path / "summary.json").read_text()) for *_, path in work]
     hours = sum(summary["seconds of one core"] for summary in summaries) / 3600
-    origins = dict.fromkeys(
-        f"commit {entry.get('commit', 'unknown')}, {entry.get('machine', 'unknown')}" for entry in summaries
-    )
+    origins = dict.fromkeys(origin for summary in summaries for origin in summary["trained at"])
     origin = (
         f"`treestack reproduce algorithmic --scale {scale_name}`, seed {seed}. Trained at {'; '.join(origins)}. "
         f"Training and testing took {hours:.2f} CPU hours."
@@ -97,7 +98,27 @@ def _runs(folder: Path, extent: Extent, seed: int) -> dict[Path, tuple[str, int]
     return runs
 
 
-def _run(work: tuple[str, int, Extent, int, Path]) -> list[Record]:
+def _sizes(work: Sequence[Work]) -> list[tuple[int, Work]]:
+    """Return every size of the models of runs, as its index and the run, those that take longest first."""
+    cost_of_size = {}
+    for of_run in work:
+        name, number, *_ = of_run
+        model = models(tasks()[name])[number]
+        for index, size in enumerate(model.sizes):
+            cost_of_size[index, of_run] = model.recipe.updates * math.prod(size.values())
+    return sorted(cost_of_size, key=cost_of_size.__getitem__, reverse=True)
+
+
+def _train_size(index_and_run: tuple[int, Work]) -> None:
+    """Train one size of a model on one task, in a worker."""
+    index, (name, number, extent, seed, folder) = index_and_run
+    torch.set_num_threads(1)
+    logging.getLogger("dgl_treestack").setLevel(logging.INFO)
+    task = tasks()[name]
+    train_size(task, models(task)[number], index, extent, seed, folder)
+
+
+def _run(work: Work) -> list[Record]:
     """Run one model on one task, in this process or a worker."""
     name, number, extent, seed, folder = work
     torch.set_num_threads(1)

@@ -105,6 +105,23 @@ def test_everything_is_kept_and_nothing_done_twice(tmp_path):
     assert experiment.run(task, again, extent, 0, tmp_path / "run") == rows == records.read(tmp_path / "run" / "records.jsonl")
 
 
+def test_a_stopped_run_goes_on_after_its_last_size(tmp_path, monkeypatch):
+    task, extent = tasks()["anbn"], Extent(restarts=2, share=0.005, largest=4, far=(6,), repeats=1, streamed=1)
+    model = next(model for model in models(task) if model.label == "RNN")
+    model = dataclasses.replace(model, sizes=({"hidden": 4}, {"hidden": 6}))
+    rows = experiment.run(task, model, extent, 0, tmp_path / "at once")
+    monkeypatch.setattr(experiment, "_origin", lambda: "elsewhere")
+    experiment.train_size(task, model, 0, extent, 0, tmp_path / "stopped")
+    monkeypatch.undo()
+    trained = []
+    monkeypatch.setattr(experiment, "train", lambda *args, **options: trained.append(args[1]) or train(*args, **options))
+    assert experiment.run(task, model, extent, 0, tmp_path / "stopped") == rows
+    assert [net.cell.hidden for net in trained] == [6]
+    summary = json.loads((tmp_path / "stopped" / "summary.json").read_text())
+    assert len(summary["trained at"]) == 2 and summary["trained at"][0] == "elsewhere"
+    assert not list(tmp_path.glob("*/size-*"))
+
+
 def test_what_a_run_depends_on_is_in_its_name():
     task = tasks()["anbn"]
     model = next(model for model in models(task) if model.label == "Stack RNN 40+10")
