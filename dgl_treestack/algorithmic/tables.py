@@ -76,12 +76,13 @@ def reproduce(folder: Path, scale_name: str, seed: int, *, jobs: Jobs = 1, train
     atomic.write_text(folder / "table.csv", report.csv_table(lines))
     summaries = [json.loads((path / "summary.json").read_text()) for *_, path in work]
     hours = sum(summary["seconds of one core"] for summary in summaries) / 3600
-    origins = dict.fromkeys(origin for summary in summaries for origin in summary["trained at"])
-    origin = (
-        f"`treestack reproduce algorithmic --scale {scale_name}`, seed {seed}. Trained at {'; '.join(origins)}. "
+    origins = list(dict.fromkeys(origin for summary in summaries for origin in summary["trained at"]))
+    places = "; ".join(origins) if len(origins) == 1 else "; ".join(f"({i}) {origin}" for i, origin in enumerate(origins, 1))
+    command = (
+        f"`treestack reproduce algorithmic --scale {scale_name}`, seed {seed}. Trained at {places}. "
         f"Training and testing took {hours:.2f} CPU hours."
     )
-    text = _markdown(lines, summaries, extent, origin)
+    text = _markdown(lines, summaries, extent, origins, command)
     atomic.write_text(folder / "table.md", text)
     traces = {name: path / "trace.jsonl" for path, (name, _) in work_of_run.items() if (path / "trace.jsonl").exists()}
     _draw(rows_of_run, traces, folder, extent)
@@ -174,7 +175,10 @@ _RECIPES = (
 )
 
 
-def _markdown(lines: Sequence[Line], summaries: Sequence[Mapping[str, Any]], extent: Extent, origin: str) -> str:
+def _markdown(
+    lines: Sequence[Line], summaries: Sequence[Mapping[str, Any]], extent: Extent, origins: Sequence[str], command: str
+) -> str:
+    """Return the table. origins: commits and machines of the runs, in the order of their numbers. command: the last line."""
     columns = ("emptied, soft", "emptied, hard", "stream, soft", "stream, hard")
     rows = [["task", "model", "paper", *columns, "restarts: worst, middle, best", "holds to n"]]
     for line in lines:
@@ -194,27 +198,27 @@ def _markdown(lines: Sequence[Line], summaries: Sequence[Mapping[str, Any]], ext
             report.markdown_table(rows),
             _CAPTION.format(extent=extent, far=", ".join(map(str, extent.far))),
             _RECIPES,
-            "Sizes of the chosen nets.",
-            report.markdown_table(
-                [["task", "model", "size", "optimizer", "learning rate", "updates"], *map(_described, summaries)]
-            ),
-            f"{origin}\n",
+            "Sizes of the chosen nets. CPU minutes: of all sizes, training and tests.",
+            _settings(summaries, origins),
+            f"{command}\n",
         ]
     )
 
 
-def _described(summary: Mapping[str, Any]) -> list[str]:
-    """Return the cells of a run in the table of sizes."""
-    size = ", ".join(f"{name} {value}" for name, value in summary["size"].items())
-    recipe = summary["recipe"]
-    return [
-        tasks()[summary["task"]].title,
-        summary["model"],
-        size,
-        recipe["optimizer"],
-        f"{recipe['rate']:g}",
-        f"{recipe['updates']:,}",
-    ]
+def _settings(summaries: Sequence[Mapping[str, Any]], origins: Sequence[str]) -> str:
+    """Return the table of sizes and recipes; where runs have several origins, with the numbers of those of each run."""
+    rows = [["task", "model", "size", "optimizer", "learning rate", "updates", "CPU minutes"]]
+    for summary in summaries:
+        recipe = summary["recipe"]
+        size = ", ".join(f"{name} {value}" for name, value in summary["size"].items())
+        names = [tasks()[summary["task"]].title, summary["model"], size, recipe["optimizer"]]
+        minutes = f"{summary['seconds of one core'] / 60:.1f}"
+        rows.append([*names, f"{recipe['rate']:g}", f"{recipe['updates']:,}", minutes])
+    if len(origins) > 1:
+        rows[0].append("trained at")
+        for row, summary in zip(rows[1:], summaries, strict=True):
+            row.append(", ".join(f"({origins.index(origin) + 1})" for origin in summary["trained at"]))
+    return report.markdown_table(rows)
 
 
 def _draw(

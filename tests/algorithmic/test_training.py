@@ -175,6 +175,13 @@ def test_table_and_figures(tmp_path, monkeypatch):
     assert tables.reproduce(again, "tiny", 0, training=False) == text
     assert (again / "actions_memorization.svg").read_bytes() == (tmp_path / "actions_memorization.svg").read_bytes()
 
+    assert "trained at" not in text
+    summary = json.loads((again / "runs" / folder.name / "summary.json").read_text())
+    summary["trained at"].append("elsewhere")
+    (again / "runs" / folder.name / "summary.json").write_text(json.dumps(summary))
+    of_two_places = tables.reproduce(again, "tiny", 0, training=False)
+    assert "; (2) elsewhere." in of_two_places and of_two_places.count("(1) |") == 7 and of_two_places.count("(1), (2) |") == 1
+
     left, only = tmp_path / "left", next((tmp_path / "runs").glob("anb2n-rnn-*"))
     shutil.copytree(only, left / "runs" / only.name)
     tables.reproduce(left, "tiny", 0, training=False)
