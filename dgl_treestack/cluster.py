@@ -161,6 +161,11 @@ def marked(folder: Path) -> Iterator[str]:
         marker.unlink(missing_ok=True)
 
 
+def exit_code(returncode: int) -> int:
+    """Return the exit code of a process as a shell gives it: 128 + n for one that was ended by signal n."""
+    return returncode if returncode >= 0 else 128 - returncode
+
+
 def run_commands(commands: Sequence[Command], cluster: Cluster) -> int:
     """Run commands on a cluster, and return the largest exit code.
 
@@ -184,7 +189,7 @@ def run_commands(commands: Sequence[Command], cluster: Cluster) -> int:
                 _unpack(content, tasks[task].output)
             if code:
                 logger.error(messages.rstrip())
-            codes.append(code)
+            codes.append(exit_code(code))
     return max(codes)
 
 

@@ -18,7 +18,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import FrameType
 
-from dgl_treestack.cluster import CHILD_OF, Cluster, Command, run_commands
+from dgl_treestack.cluster import CHILD_OF, Cluster, Command, exit_code, run_commands
 from dgl_treestack.errors import ConfigurationError, OutputError
 
 logger = logging.getLogger(__name__)
@@ -98,7 +98,7 @@ def start_many(commands: Sequence[Command], jobs: Jobs) -> int:
 
         with ThreadPoolExecutor(jobs) as pool:
             codes = list(pool.map(run, commands))
-    return max((code if code >= 0 else 128 - code for code in codes), default=0)
+    return max(map(exit_code, codes), default=0)
 
 
 def follow_parent() -> None:

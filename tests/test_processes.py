@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from dgl_treestack.cluster import CHILD_OF, Cluster
+from dgl_treestack.cluster import CHILD_OF, Cluster, exit_code
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.processes import locked
 
@@ -22,6 +22,10 @@ process = subprocess.Popen([sys.executable, "-c", child], env=settings)
 print(process.pid, flush=True)
 process.wait()
 """
+
+
+def test_a_command_that_a_signal_ended_has_failed():
+    assert [exit_code(code) for code in (0, 2, -signal.SIGKILL, -signal.SIGTERM)] == [0, 2, 137, 143]
 
 
 def test_a_child_ends_when_its_parent_is_killed():

@@ -137,8 +137,7 @@ def _shortened(recipe: Recipe, extent: Extent) -> Recipe:
 
 def _origin() -> str:
     """Return commit, processor and torch of this process as text."""
-    environment = describe_environment("cpu")
-    return f"commit {environment['commit'] or 'unknown'}, {run_result.machine_of(environment)}"
+    return run_result.origin_of(describe_environment("cpu"))
 
 
 def _tested(task: Task, net: Net, extent: Extent, seed: int, *, rounded: bool) -> Iterator[Record]:
@@ -178,7 +177,7 @@ def _tested(task: Task, net: Net, extent: Extent, seed: int, *, rounded: bool) -
 
 
 def fingerprint(model: NetModel, extent: Extent) -> str:
-    """Return a hash of everything that a run depends on, except task and seed."""
+    """Return a hash of the settings of a run, except task and seed."""
     rounding = dataclasses.asdict(model.rounding) if model.rounding else None
     build = getattr(model.build, "func", model.build).__name__, getattr(model.build, "keywords", {})
     constants = WINDOW, CLIP, list(training.VALIDATED), testing.TOLERANCE

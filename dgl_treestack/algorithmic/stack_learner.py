@@ -16,7 +16,7 @@ from torch.nn import functional
 from dgl_treestack.algorithmic.learner import CLIP, WINDOW, Net
 from dgl_treestack.algorithmic.stream import Chunk
 from dgl_treestack.errors import ConfigurationError
-from dgl_treestack.sequence import StackRNN
+from dgl_treestack.sequence import LARGEST, StackRNN
 
 
 class StackLearner:
@@ -91,9 +91,9 @@ class StackLearner:
         for drive in cell.drive(inputs.unsqueeze(-1)):
             t, rows = self.length, self.rows[self.length]
             top = rows[:, :, 1 : 1 + depth].flatten(1).unsqueeze(1)
-            h = torch.baddbmm(drive, top, read, out=self.h[t]).clamp_(-50, 50).sigmoid_()
+            h = torch.baddbmm(drive, top, read, out=self.h[t]).clamp_(-LARGEST, LARGEST).sigmoid_()
             products = torch.bmm(h, write).squeeze(1)
-            rows[:, :, 0] = torch.sigmoid(products[:, :stacks].clamp(-50, 50), out=self.values[t])
+            rows[:, :, 0] = torch.sigmoid(products[:, :stacks].clamp(-LARGEST, LARGEST), out=self.values[t])
             logits = cell.beta * products[:, stacks:]
             if len(cell.actions) == 2:
                 push = torch.sigmoid(logits).unsqueeze(2)

@@ -2,7 +2,6 @@
 
 import itertools
 import json
-import logging
 import math
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -42,7 +41,7 @@ COUNTING = ("anbn", "anbncn", "anbncndn", "anb2n", "anbmcnm")
 SHOWN_BY_LENGTH = ("memorization", "addition")  # Figure 2
 # Task -> figure of a net's actions: Table 3, and memorization in place of Figure 3.
 TRACED = {"anb2n": "actions", "memorization": "actions_memorization"}
-_SPREAD: Mapping[str, Callable[[list[float]], float]] = {"worst": min, "middle": statistics.median, "best": max}
+_SPREAD: Mapping[str, Callable[[list[float]], float]] = {"worst": min, "median": statistics.median, "best": max}
 Line = dict[str, Any]
 Work = tuple[str, int, Extent, int, Path]  # of a run: its task, number of its model, extent, seed and folder
 
@@ -114,7 +113,6 @@ def _train_size(index_and_run: tuple[int, Work]) -> None:
     """Train one size of a model on one task, in a worker."""
     index, (name, number, extent, seed, folder) = index_and_run
     torch.set_num_threads(1)
-    logging.getLogger("dgl_treestack").setLevel(logging.INFO)
     task = tasks()[name]
     train_size(task, models(task)[number], index, extent, seed, folder)
 
@@ -123,7 +121,6 @@ def _run(work: Work) -> list[Record]:
     """Run one model on one task, in this process or a worker."""
     name, number, extent, seed, folder = work
     torch.set_num_threads(1)
-    logging.getLogger("dgl_treestack").setLevel(logging.INFO)
     task = tasks()[name]
     return run(task, models(task)[number], extent, seed, folder)
 
@@ -180,7 +177,7 @@ def _markdown(
 ) -> str:
     """Return the table. origins: commits and machines of the runs, in the order of their numbers. command: the last line."""
     columns = ("emptied, soft", "emptied, hard", "stream, soft", "stream, hard")
-    rows = [["task", "model", "paper", *columns, "restarts: worst, middle, best", "holds to n"]]
+    rows = [["task", "model", "paper", *columns, "restarts: worst, median, best", "holds to n"]]
     for line in lines:
         cells = [
             f"{line[column]:.1f} ({line[f'{column}: restarts']}/{line['restarts']})" if column in line else "-"

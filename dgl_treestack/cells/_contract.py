@@ -129,7 +129,7 @@ class Cell(nn.Module, abc.ABC):
         return joined if inputs is None else torch.cat([joined, inputs], dim=-1)
 
     def add_map(self, name: str, per_node: int, *, external: bool = True, bias: bool = True) -> None:
-        """Add linear maps, which `map` applies, of children's vectors (H,) to `per_node` vectors (H,) and one per child.
+        """Add linear maps from children's vectors (H,) to `per_node` vectors (H,) of the node and one per child.
 
         In the n-ary form every result depends on all children; in the child-sum form that of a child depends on it alone.
         external: whether `map` also gets the external input.

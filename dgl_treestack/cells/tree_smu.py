@@ -90,12 +90,13 @@ class _Normalised(torch.autograd.Function):
     def forward(ctx: Any, gates: Tensor) -> Tensor:
         total = gates.sum(1, keepdim=True).clamp_min(1e-30)
         normalised = gates / total
-        ctx.save_for_backward(normalised, total)
+        ctx.save_for_backward(gates, normalised)  # input and output alone: the gradient has a gradient, too
         return normalised
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
-        normalised, total = ctx.saved_tensors
+        gates, normalised = ctx.saved_tensors
+        total = gates.sum(1, keepdim=True).clamp_min(1e-30)
         return (gradient - (gradient * normalised).sum(1, keepdim=True)) / total
 
 

@@ -104,6 +104,12 @@ class Forest:
         """(G,) nodes per tree."""
         return np.diff(self.offsets)
 
+    def edges(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return child, parent and slot of every edge, (N - G,) each, as nodes of the whole forest."""
+        child = np.flatnonzero(self.parent >= 0)
+        parent = self.parent.take(child) + np.repeat(self.offsets[:-1], self.sizes - 1)  # one root per tree
+        return child, parent, self.slot.take(child)
+
     @property
     def depths(self) -> np.ndarray:
         """(G,) depth per tree."""
@@ -153,10 +159,9 @@ def columns(source: Source, signature: Signature, tokens: int | None = None, *, 
     if not isinstance(source, Forest):
         checked = checked or check(source, signature, tokens)
         return Columns(*checked[:5], numbered_subtrees(checked, signature))
-    child = np.flatnonzero(source.parent >= 0)
-    parent = source.parent.take(child) + np.repeat(source.offsets[:-1], np.diff(source.offsets) - 1)  # one root per tree
+    child, parent, slot = source.edges()
     children = np.full((len(source.nodes), int(source.slot.max(initial=0)) + 1), -1, dtype=np.int64)
-    children[parent, source.slot.take(child)] = child
+    children[parent, slot] = child
     return Columns(source.op, source.token, source.number, children, source.height, source.subtree)
 
 

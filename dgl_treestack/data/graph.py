@@ -34,12 +34,11 @@ CUT = 0xFF  # last byte of a truncated text; no byte of UTF-8 has this value
 def build(forest: Forest, trees: np.ndarray | Sequence[int] | None = None) -> DGLGraph:
     """One batched graph of a forest, or of the trees at the given indices; nodes in pre-order, tree after tree."""
     batch = forest if trees is None else forest.select(trees)
-    children = np.flatnonzero(batch.parent >= 0)
-    parents = batch.parent[children] + np.repeat(batch.offsets[:-1], batch.sizes - 1)  # one root per tree
+    children, parents, slots = batch.edges()
     texts = encode_texts([*batch.signature.names, *(f"{kind}:{text}" for kind, text in batch.leaves)])
     graph = from_columns(
         {name: getattr(batch, name).copy() for name in ("op", "token", "number")},
-        (children, parents, batch.slot[children]),
+        (children, parents, slots),
     )
     graph.ndata["text"] = texts[np.where(batch.op == NO_OPERATOR, len(batch.signature.names) + batch.leaf, batch.op)]
     graph.set_batch_num_nodes(torch.from_numpy(batch.sizes))
@@ -68,9 +67,8 @@ def to_expressions(graph: DGLGraph, signature: Signature = MATH, vocabulary: Voc
     vocabulary: names the leaves of a graph without feature `text`. Raises GraphError for a graph that is not well formed, and
     where texts are missing, cut, or contradict `op`.
     """
-    checked = check(graph, signature)
+    checked, names = node_names(graph, signature, vocabulary)
     written_out_sizes(checked.children, checked.heights, roots(graph).cpu().numpy())
-    names = node_names(graph, signature, vocabulary)
     children = [[child for child in row if child >= 0] for row in checked.children.tolist()]
     trees = []
     for root in roots(graph).tolist():
@@ -100,8 +98,8 @@ def encode_texts(texts: Sequence[str]) -> Tensor:
     return torch.from_numpy(rows)
 
 
-def node_names(graph: DGLGraph, signature: Signature = MATH, vocabulary: Vocabulary | None = None) -> list[str]:
-    """(N,) the name of an operator, or `class:text` of a leaf: `sin`, `Symbol:x`, `Number:1.29`.
+def node_names(graph: DGLGraph, signature: Signature = MATH, vocabulary: Vocabulary | None = None) -> tuple[Checked, list[str]]:
+    """The checked graph, and (N,) the name of an operator, or `class:text` of a leaf: `sin`, `Symbol:x`, `Number:1.29`.
 
     vocabulary: names the leaves of a graph without feature `text`. Raises GraphError for a graph that is not well formed, and
     where a name is missing, cut, or contradicts `op`.
@@ -112,10 +110,11 @@ def node_names(graph: DGLGraph, signature: Signature = MATH, vocabulary: Vocabul
             raise GraphError("Nodes have no feature 'text'. Pass the vocabulary that `token` was made with.")
         leaves = [f"{kind}:{text}" for kind, text in vocabulary.leaves]
         columns = zip(checked.op.tolist(), checked.token.tolist(), checked.number.tolist(), strict=True)
-        return [
+        names = [
             signature.names[op] if op >= 0 else f"Number:{number!r}" if token == NO_TOKEN else leaves[token]
             for op, token, number in columns
         ]
+        return checked, names
     values = graph.ndata["text"].cpu()
     if values.dtype != torch.uint8 or values.shape[1:] != (TEXT_BYTES,):
         raise GraphError(
@@ -141,7 +140,7 @@ def node_names(graph: DGLGraph, signature: Signature = MATH, vocabulary: Vocabul
                 "After a change of `op`, set `text` with `dgl_treestack.data.graph.encode_texts`."
             )
         names.append(name)
-    return names
+    return checked, names
 
 
 def roots(graph: DGLGraph) -> Tensor:

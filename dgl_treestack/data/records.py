@@ -21,7 +21,7 @@ REQUIRED = ("schema", "id", "split", "depth", "label", "score", "correct")
 Record = dict[str, Any]
 
 
-# What columns hold that tables read: a check of a value, and the rule in words.
+# Rules for the columns that tables read: a predicate for the value, and the rule in words.
 _RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
     **dict.fromkeys(("id", "split", "pair", "family", "predicted"), (lambda value: isinstance(value, str), "a text")),
     "depth": (lambda value: type(value) is int and value >= 0, "a whole number from 0"),

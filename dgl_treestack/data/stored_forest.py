@@ -179,7 +179,7 @@ def _kinds_and_keys(forest: Forest) -> tuple[np.ndarray, np.ndarray]:
     op, height = nodes.op[first], nodes.height[first]
     children = np.where(nodes.children[first] >= 0, nodes.subtree[nodes.children[first]], -1)
     arity = (children >= 0).sum(1)
-    is_equation = op == (signature.index[signature.root] if signature.root else NO_OPERATOR - 1)
+    is_equation = op == signature.root_index
     kinds = np.stack([np.where(op == NO_OPERATOR, 0, 1 + is_equation), height, arity, op], axis=1)
     token, number = (nodes.token[first, None].view(np.uint64), nodes.number[first, None].view(np.uint64))
     keys = _mixed(_mixed(_SEEDS ^ token) ^ number)  # of leaves; others follow, children first

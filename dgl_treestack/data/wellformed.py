@@ -112,7 +112,7 @@ def numbered_subtrees(nodes: Checked, signature: Signature) -> np.ndarray:
         count = int(subtree[level].max()) + 1
     node = np.zeros(count, dtype=np.int64)
     node[subtree] = np.arange(len(subtree))  # a node of every subtree
-    root = signature.index[signature.root] if signature.root else NO_OPERATOR - 1
+    root = signature.root_index
     rank = np.where(op[node] == NO_OPERATOR, 0, np.where(op[node] == root, 2, 1))
     renumbered = np.empty(count, dtype=np.int64)
     arity = (children[node] >= 0).sum(1)
@@ -174,7 +174,7 @@ def _check_nodes(
     if len(wrong):
         rows = "row from 0 on" if tokens is None else f"row of the vocabulary: 0 to {tokens - 1}"
         raise GraphError(f"Node {wrong[0]} has token = {token[wrong[0]]}, which is no {rows}, or -1 where `number` is read.")
-    root = NO_OPERATOR - 1 if signature.root is None else signature.index[signature.root]
+    root = signature.root_index
     for nodes, fault in (
         (np.flatnonzero(is_leaf & (arity > 0)), "is a leaf (op = -1) and has children. Give it an operator."),
         (

@@ -57,7 +57,8 @@ class Encoder(nn.Module, abc.ABC):
         tops = nodes.flatten().cpu().numpy()
         if not len(tops):
             return self.table.new_zeros(*nodes.shape, self.hidden)
-        with torch.random.fork_rng(devices=[], enabled=generator is not None):
+        device = self.table.device
+        with torch.random.fork_rng([device] if device.type == "cuda" else [], enabled=generator is not None):
             if generator is not None:
                 torch.manual_seed(generator.initial_seed())
             if self.training and self.dropout:

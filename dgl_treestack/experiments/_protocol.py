@@ -106,13 +106,8 @@ class Protocol:
 
 
 def at_best_epoch(name: str) -> Measure:
-    """Measure a field of metrics.jsonl in the epoch of the best validation accuracy; NaN for what has no epochs."""
-
-    def measure(run: RunResult) -> float:
-        best = max(run.rows, key=lambda row: row["validation_accuracy"], default={name: float("nan")})
-        return float(best[name])
-
-    return measure
+    """Measure a field of metrics.jsonl in the epoch whose weights were evaluated; NaN for what has no epochs."""
+    return lambda run: float((run.best_row() or {name: math.nan})[name])
 
 
 def validated(metric: str) -> Measure:
@@ -135,11 +130,16 @@ def filled(kind: str, limit: int, blanks: str = "blanks", *, low: int = 0) -> Me
 
 
 def guessed(name: str, extra: str = "blanks") -> Measure:
-    """Measure the per cent of blanks that are filled without a model.
+    """Measure the per cent of blanks that are filled without a model; NaN without any.
 
     name: the field, see `completion.records`. extra: the blanks, of `_extras.EXTRAS`.
     """
-    return lambda run: 100 * sum(row.get(name, math.nan) for row in run.more[extra]) / len(run.more[extra])
+
+    def measure(run: RunResult) -> float:
+        blanks = run.more[extra]
+        return 100 * sum(row.get(name, math.nan) for row in blanks) / len(blanks) if blanks else math.nan
+
+    return measure
 
 
 def epochs_to(points: float) -> Measure:

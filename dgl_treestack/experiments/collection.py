@@ -1,6 +1,5 @@
 """The results that a table is made from: finished runs, runs of files of records, and rows without a network."""
 
-import json
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -32,7 +31,7 @@ def configure(row: Row, protocol: Protocol, scale: Scale) -> RunConfig:
     depths = {"data.min_depth": protocol.depths[0], "data.max_depth": protocol.depths[1]}
     base = configuration.load(find_config(row.config if "/" in row.config else f"models/{row.config}"))
     changes = {**data, **depths, **scale.changes, **scale.own.get(row.config, {}), **row.changes}
-    config = configuration.override(base, [f"{key}={json.dumps(value)}" for key, value in changes.items()])
+    config = configuration.replaced(base, changes.items())
     return replace(config, name=f"{row.config.replace('/', '-')}-{config.hash}")
 
 

@@ -26,7 +26,8 @@ def compare(protocol: Protocol, results: Results) -> list[Line]:
         runs = results[row.label]
         values_of_runs = [_measured(protocol, run) for run in runs]
         for column in protocol.columns:
-            values = [values[column.title] for values in values_of_runs if not math.isnan(values[column.title])]
+            values_or_nan = [values_of_run[column.title] for values_of_run in values_of_runs]
+            values = [value for value in values_or_nan if not math.isnan(value)]
             mean = statistics.fmean(values) if values else None
             paper = row.paper.get(column.title)
             lines.append(

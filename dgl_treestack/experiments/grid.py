@@ -17,14 +17,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import tomli_w
-
 from dgl_treestack.errors import ConfigurationError, unknown
 from dgl_treestack.experiments.runs import finished
 from dgl_treestack.resources import find_config
 from dgl_treestack.results import report
 from dgl_treestack.runs import configuration
 from dgl_treestack.runs.configuration import RunConfig
+from dgl_treestack.training.start import check_seeds
 
 KEYS = ("base", "seeds", "set", "grid")
 
@@ -50,30 +49,27 @@ def _sweep(data: dict[str, Any]) -> Sweep:
     for key in data:
         if key not in KEYS:
             raise ConfigurationError(unknown("key of a sweep", key, KEYS))
-    seeds, grid = data.get("seeds", [0]), data.get("grid", {})
-    if not isinstance(seeds, list) or not seeds or not all(type(seed) is int and seed >= 0 for seed in seeds):
+    seeds, grid, common = data.get("seeds", [0]), data.get("grid", {}), data.get("set", {})
+    if not isinstance(seeds, list) or not seeds or not all(type(seed) is int for seed in seeds):
         raise ConfigurationError(f"'seeds' is {seeds!r}; it lists whole numbers from 0 on.")
-    if len(set(seeds)) < len(seeds):
-        raise ConfigurationError(f"'seeds' is {seeds}; every seed is given once.")
+    check_seeds(seeds)
+    for key, table in (("set", common), ("grid", grid)):
+        if not isinstance(table, dict):
+            raise ConfigurationError(f"{key!r} is {table!r}; it is a table, [{key}], of keys of a configuration.")
     if not isinstance(data.get("base"), str):
         raise ConfigurationError("The key 'base' names a configuration, such as \"configs/paper/tree_smu.toml\".")
     for key, values in grid.items():
         if not isinstance(values, list) or not values:
             raise ConfigurationError(f"{key!r} in the grid is {values!r}; it lists values.")
-    base = configuration.override(configuration.load(find_config(data["base"])), _assignments(data.get("set", {})))
+    base = configuration.replaced(configuration.load(find_config(data["base"])), common.items())
     configs = []
     for combination in itertools.product(*grid.values()):
         varied = dict(zip(grid, combination, strict=True))
-        config = configuration.override(base, _assignments(varied))
+        config = configuration.replaced(base, varied.items())
         configs.append((varied, replace(config, name=f"{config.name}-{config.hash}")))
     if len({config.name for _, config in configs}) < len(configs):
         raise ConfigurationError("Two points of the grid are the same configuration. List every value once.")
     return Sweep(configs, tuple(seeds))
-
-
-def _assignments(values: Mapping[str, Any]) -> list[str]:
-    """Return values as assignments for `configuration.override`."""
-    return [f"{key}={tomli_w.dumps({'value': value}).removeprefix('value = ').strip()}" for key, value in values.items()]
 
 
 def tabulate(sweep: Sweep, output_dir: Path) -> list[dict[str, Any]]:

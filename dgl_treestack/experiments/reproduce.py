@@ -108,9 +108,9 @@ def missing(
 def _plan(
     names: Sequence[str], scale_name: str, seeds: Sequence[int], *, check: bool
 ) -> tuple[dict[str, Protocol], Scale, list[runs.Planned]]:
-    """Return the protocols by name with the number of their seeds, the scale with its seeds, and the runs, seed after seed.
+    """Return the protocols by name, the scale, and the runs, seed after seed.
 
-    seeds: for all protocols, in place of the scale's. check: whether the data have to exist.
+    seeds: in place of those of the scale, the protocols and their rows. check: whether the data have to exist.
     """
     all_protocols = protocols()
     for name in names:

@@ -88,6 +88,7 @@ _RATES = {
     "mtree_lstm_stack-searched": 1e-3,
     "mtree_lstm_first_order-searched": 1e-3,
     "mi_tree_lstm_first_order-searched": 1e-3,
+    "mi_tree_lstm_stack_first_order-searched": 3e-3,
     "mtree_lstm_stack_first_order-searched": 1e-3,
 }
 

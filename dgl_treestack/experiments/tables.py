@@ -92,7 +92,7 @@ def markdown(
 
 
 def _numbers(protocol: Protocol, lines: Sequence[Line]) -> tuple[list[list[str]], list[str]]:
-    """Return the table of numbers, and the labels of rows without runs, which it has only if the paper has numbers."""
+    """Return the table of numbers, and the labels of rows without runs. It has those of them that the paper prints."""
     printed = {line["measured"] for line in lines if line["paper"] is not None}
     titles = [column.title for column in protocol.columns]
     rows = [["model", *(f"{title}: paper / ours" if title in printed else title for title in titles), "seeds"]]

@@ -85,6 +85,11 @@ class Signature:
         return {operator.name: i for i, operator in enumerate(self.operators)}
 
     @cached_property
+    def root_index(self) -> int:
+        """The index of the root's operator; without a root -2, which is the operator of no node (-1 is that of leaves)."""
+        return -2 if self.root is None else self.index[self.root]
+
+    @cached_property
     def inner(self) -> tuple[Operator, ...]:
         """The operators that a cell has parameters for: all but the root."""
         return tuple(operator for operator in self.operators if operator.name != self.root)

@@ -20,10 +20,13 @@ def make_records(model: Model, dataset: ExampleSet) -> Iterator[Record]:
 
     `rows 0`, `rows 1`, ...: with so many rows of every stack, the others emptied after every update; the last column is the
     model itself. `without push`, ...: with this action switched off, see `memory.stack.limited`.
-    Raises ConfigurationError for a model without stacks.
+    Raises ConfigurationError for a model without stacks, or with a task at nodes.
     """
     if "stack" not in model.tree_cell.fields:
         raise ConfigurationError("The model has no stack from which rows could be taken away.")
+    if any(head.at_nodes for head in model.heads.values()):
+        raise ConfigurationError("The model classifies nodes; rows are taken away from models of whole trees only.")
+    dataset = dataset.with_targets()
     model.eval()
     size = model.tree_cell.fields["stack"][0]
     limits: dict[str, tuple[int | None, str]] = {f"rows {rows}": (rows, "") for rows in range(size + 1)}

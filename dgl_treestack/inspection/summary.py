@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from dgl_treestack._dgl import DGLGraph
 from dgl_treestack.data.graph import node_names, roots
 from dgl_treestack.data.vocabulary import Vocabulary
-from dgl_treestack.data.wellformed import NO_OPERATOR, check
+from dgl_treestack.data.wellformed import NO_OPERATOR
 from dgl_treestack.expression.operators import MATH, Signature
 
 
@@ -35,8 +35,7 @@ def summarise(graph: DGLGraph, signature: Signature = MATH, vocabulary: Vocabula
     signature: names the operators. vocabulary: names the leaves of a graph without feature `text`.
     Raises GraphError for a graph that is not well formed.
     """
-    names = node_names(graph, signature, vocabulary)
-    checked = check(graph, signature)
+    checked, names = node_names(graph, signature, vocabulary)
     is_leaf = checked.op == NO_OPERATOR
     depths = checked.heights[roots(graph).cpu().numpy()]
     return Summary(

@@ -11,7 +11,7 @@ from torch import Tensor
 from dgl_treestack._dgl import DGLGraph
 from dgl_treestack.data.graph import node_names, tree_of_node
 from dgl_treestack.data.vocabulary import Vocabulary
-from dgl_treestack.data.wellformed import NO_OPERATOR, Checked, check
+from dgl_treestack.data.wellformed import NO_OPERATOR, Checked
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.expression.operators import MATH, Signature
 
@@ -81,10 +81,9 @@ def rows(
 
     Raises GraphError for a graph that is not well formed, or whose nodes have no readable names.
     """
-    names = node_names(graph, signature, vocabulary)
-    checked = check(graph, signature)
+    checked, names = node_names(graph, signature, vocabulary)
     indices = np.arange(len(names)) if nodes is None else np.asarray(nodes, dtype=np.int64)
-    computes_nothing = (checked.op == NO_OPERATOR) | (checked.op == signature.index.get(signature.root or "", NO_OPERATOR))
+    computes_nothing = (checked.op == NO_OPERATOR) | (checked.op == signature.root_index)
     features = {
         name: values.detach()[torch.from_numpy(indices).to(values.device)].cpu().double()
         for name, values in sorted(graph.ndata.items())  # a file has them in another order

@@ -100,7 +100,7 @@ def _propagate(
     model: Model, dataset: ExampleSet
 ) -> Iterator[tuple[Expression, np.ndarray, np.ndarray | None, dict[str, np.ndarray]]]:
     """Yield tree, h, stack and gates of every equation, as `Trace` has them."""
-    root = model.signature.index[model.signature.root] if model.signature.root else NO_OPERATOR
+    root = model.signature.root_index
     stack_shape = model.tree_cell.fields.get("stack")
     items = iter(dataset.items)
     for batch in dataset.batches(BATCH):

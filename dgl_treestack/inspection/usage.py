@@ -22,10 +22,16 @@ def make_records(model: Model, dataset: ExampleSet, threshold: float = USED) -> 
     `usage` is averaged over the operators of both sides, `top` over the two topmost nodes of the sides, which verification
     compares. The paper does not say over which nodes it averages. `full`, from the trees alone, is the average of
     min(height of a node, rows), the rows that can be in use if every node pushes.
-    Raises ConfigurationError for a model without stacks.
+    Raises ConfigurationError for a model without stacks, or with a task that does not compare two sides.
     """
     if "stack" not in model.tree_cell.fields:
         raise ConfigurationError("The model has no stack whose use could be measured.")
+    for name, head in model.heads.items():
+        if not head.compares_sides:
+            raise ConfigurationError(
+                f"The use of a stack is measured at the two sides of equations, which task {name!r} lacks."
+            )
+    model.eval()
     rows = model.tree_cell.fields["stack"][0]
     i = 0
     for batch in dataset.batches(BATCH):

@@ -25,6 +25,7 @@ def make_records(model: Model, dataset: ExampleSet, engine: str = "levels") -> I
     """
     if model.signals is None:
         raise ConfigurationError("The model was trained without signals at nodes, so that it has no read-outs of values.")
+    model.eval()
     targets, source = targets_of(dataset.forest, model.signals.points), np.random.default_rng(0)
     subtree, first = np.unique(dataset.forest.subtree, return_index=True)
     has_value = (targets.status[subtree] == DEFINED).any(1)

@@ -24,7 +24,8 @@ from dgl_treestack.language.training import Run, ngram_perplexities
 from dgl_treestack.processes import Interrupted, Jobs, start_many
 from dgl_treestack.resources import find_config
 from dgl_treestack.results import report
-from dgl_treestack.results.run_result import machine_of
+from dgl_treestack.results.run_result import origin_of
+from dgl_treestack.runs.configuration import replaced
 
 logger = logging.getLogger("dgl_treestack")
 
@@ -91,8 +92,7 @@ def reproduce(folder: Path, scale_name: str, seed: int, *, jobs: Jobs = 1, train
         by_label.setdefault(label, {})[number] = json.loads((run / "result.json").read_text())
     lines = list(_lines(by_label))
     atomic.write_text(folder / "table.csv", report.csv_table(lines))
-    environments = [json.loads((run / "environment.json").read_text()) for *_, run in finished]
-    origins = dict.fromkeys(f"commit {entry.get('commit') or 'unknown'}, {machine_of(entry)}" for entry in environments)
+    origins = dict.fromkeys(origin_of(json.loads((run / "environment.json").read_text())) for *_, run in finished)
     origin = (
         f"`treestack reproduce language_model --scale {scale_name}`, seeds from {seed} on. Trained at {'; '.join(origins)}."
     )
@@ -103,10 +103,9 @@ def reproduce(folder: Path, scale_name: str, seed: int, *, jobs: Jobs = 1, train
 
 def _plan(folder: Path, extent: Extent, seed: int) -> list[Plan]:
     """Return all runs. The name of a configuration has a hash of it and of the text's size."""
-    assignments = [f"{key}={json.dumps(value)}" for key, value in extent.changes.items()]
     planned = []
     for label, name in CONFIGS.items():
-        config = configuration.load(find_config(f"language_model/{name}"), assignments)
+        config = replaced(configuration.load(find_config(f"language_model/{name}")), extent.changes.items())
         key = json.dumps([asdict(config), extent.sentences], sort_keys=True)
         config = replace(config, name=f"{config.name}-{hashlib.sha256(key.encode()).hexdigest()[:12]}")
         numbers = range(seed, seed + extent.seeds)

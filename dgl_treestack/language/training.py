@@ -120,7 +120,7 @@ class Run:
         else:
             self.rate, self.stale = self.rate * self.config.factor, self.stale + 1
             tensors, _ = read_weights(best)
-            load_into(self.model, tensors, self.folder)
+            load_into(self.model, tensors, best)
         state = {"rate": self.rate, "stale": self.stale, "best": self.best, "rows": self.rows}
         write_weights(self.folder / "last.safetensors", self.model.state_dict(), state)
         atomic.write_text(self.folder / "metrics.jsonl", "".join(json.dumps(row) + "\n" for row in self.rows))
@@ -132,7 +132,7 @@ def train(
     """Train every configuration with every seed on the text of a folder.
 
     Returns the perplexities of n-grams and of every run: its label and the values of `valid` and `test`. Raises DataError for
-    malformed text, ConfigurationError, and Interrupted.
+    malformed text, ConfigurationError, DivergenceError, CheckpointError for damaged weights, and Interrupted.
     """
     corpus = Corpus.read(data)
     logger.info("%s: %d words, %s", data, len(corpus.words), {part: len(tokens) for part, tokens in corpus.parts.items()})

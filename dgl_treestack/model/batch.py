@@ -10,7 +10,7 @@ from torch import Tensor
 from dgl_treestack._dgl import DGLGraph
 from dgl_treestack.data import graph
 from dgl_treestack.data.forest import Forest, Source
-from dgl_treestack.data.wellformed import NO_OPERATOR, check, check_one_root
+from dgl_treestack.data.wellformed import check, check_one_root
 from dgl_treestack.errors import ConfigurationError, GraphError, unknown
 from dgl_treestack.expression.operators import Signature
 from dgl_treestack.propagate import Plans
@@ -54,7 +54,7 @@ class Batch:
         nodes = check(batch, signature, tokens)
         check_one_root(batch)
         roots = graph.roots(batch).cpu().long()
-        is_equation = nodes.op[roots.numpy()] == (signature.index[signature.root] if signature.root else NO_OPERATOR - 1)
+        is_equation = nodes.op[roots.numpy()] == signature.root_index
         for tree in np.flatnonzero(is_equation != head.compares_sides)[:1]:
             where = f"Tree {tree} of the batch, with root {int(roots[tree])},"
             if head.compares_sides:

@@ -203,7 +203,8 @@ class Model(nn.Module):
         batch: a batch of a data set, or a batched DGL graph with one tree per graph. engine, signals: see `propagate`; an
         encoder has no signals. generator: draws dropout masks in training, by default torch's global generator. keep: write the
         states to the graph, which signals imply. task: that of all trees of a DGL graph, required if the model has several.
-        Raises GraphError for a graph that is not well formed, or whose trees the task cannot read.
+        Raises GraphError for a graph that is not well formed, or whose trees the task cannot read, and ConfigurationError for
+        an unknown engine, signal or task.
         """
         if not isinstance(batch, Batch):
             tokens = self.cell.leaves if isinstance(self.cell, Encoder) else self.cell.tokens

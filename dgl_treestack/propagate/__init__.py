@@ -119,6 +119,8 @@ def compute(
 
     source: a graph, or the forest from which it would be built. The cell may be on a GPU and the graph on the CPU, except with
     `topo`. plans: cached plans of this batch.
+    Raises GraphError for a graph that is not well formed, ConfigurationError for an unknown engine or signal, for dropout that
+    was drawn for another batch, and for native code without a compiler.
     """
     if engine not in ENGINES:
         raise ConfigurationError(unknown("engine", engine, ENGINES))

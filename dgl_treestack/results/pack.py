@@ -40,7 +40,7 @@ answer is a guess, no proof. `treestack verify` and `treestack complete` print a
 |---|---|---|
 {sets}
 
-Half of the equations of every depth hold, so 50 is chance. Depths above {config.data.max_depth} were not trained on.
+{hold:.0f} % of the test equations hold. Depths above {config.data.max_depth} were not trained on.
 Expected calibration error of the probabilities, per cent: {calibration}.
 
 Of fifty textbook identities and fifty near misses (`textbook.tsv`, not used in training) it is right about {textbook[right]}:
@@ -51,7 +51,7 @@ Of fifty textbook identities and fifty near misses (`textbook.tsv`, not used in 
 - It was trained on pairs of a true and a false equation made from axioms, not on mathematics as people write it.
 - Leaves in the training data: {leaves}. Other numbers have rows in the vocabulary that were never trained. `verify` and
   `complete` rename other variables to these before they ask; equations with more than {variables} variables they cannot rename.
-- Fewer than one training equation in eight has two variables or more.
+- {of_two_variables:.0f} % of the training equations have two variables or more.
 
 Weights: `{weights[file]}`, SHA-256 `{weights[sha256]}`. Data: `environment.json` has checksums.
 Made by `python -m dgl_treestack.results.pack RUN {name}`.
@@ -63,10 +63,15 @@ def pack(run: Run, name: str, folder: Path | None = None) -> None:
     folder = pretrained.FOLDER / name if folder is None else folder
     config, environment, model = run.config, run.environment, run.load_model()
     rows_of_set = {
-        Path(data).parent.name: rows for data in run.evaluated_data() if (rows := without_validation(run.read_records(data)))
+        data.removeprefix("data/").partition(".jsonl")[0]: rows
+        for data in run.evaluated_data()
+        if (rows := without_validation(run.read_records(data)))
     }
     accuracy = accuracy_by_depth([row for rows in rows_of_set.values() for row in rows])
-    weights, leaves = run.best.read_bytes(), leaves_of(formats.read_examples(config.data.train))
+    weights, examples = run.best.read_bytes(), formats.read_examples(config.data.train)
+    leaves = leaves_of(examples)
+    variables = [{text for _, kind, text in example.equation.leaves() if kind == "Symbol"} for example in examples]
+    labels = [row["label"] for rows in rows_of_set.values() for row in rows]
     content: dict[str, Any] = {
         "summary": f"{config.model.name}, trained on {environment['equations']['train']:,} certified equations of depth "
         f"1-{config.data.max_depth}",
@@ -97,7 +102,9 @@ def pack(run: Run, name: str, folder: Path | None = None) -> None:
             for depths, percent in of_depths.items()
         ),
         calibration=", ".join(f"{error} (`{data}`)" for data, error in content["calibration"].items()),
+        hold=100 * labels.count(1) / len(labels),
         textbook=content["textbook"],
+        of_two_variables=100 * sum(len(names) > 1 for names in variables) / len(variables),
         leaves=", ".join(content["leaves"]),
         variables=len(content["variables"]),
         weights=content["weights"],

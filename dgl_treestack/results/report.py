@@ -52,7 +52,7 @@ def rows_of(runs: Sequence[RunResult], metric: str = "accuracy", *, depths: bool
 def _values_by_column(group: Sequence[RunResult], metric: str, *, depths: bool) -> dict[str, list[float]]:
     """Return the values of runs of one configuration: title of a column -> the values of the runs that have one."""
     measure = METRICS[metric]
-    best_epochs = [_best_epoch(run) for run in group if run.rows]
+    best_epochs = [row for run in group if (row := run.best_row())]
     columns: dict[str, list[float]] = {
         "best epoch": [row["epoch"] for row in best_epochs],
         "train": [row["train_accuracy"] for row in best_epochs],
@@ -72,12 +72,6 @@ def _values_by_column(group: Sequence[RunResult], metric: str, *, depths: bool) 
         records_by_run = [[record for record in run.test if low <= record[group_by] <= high] for run in group]
         columns[title] = [measure(records) for records in records_by_run if records]
     return columns
-
-
-def _best_epoch(run: RunResult) -> Row:
-    """Return the metrics of the epoch whose weights were evaluated."""
-    named = [row for row in run.rows if row["epoch"] == run.best_epoch]
-    return named[0] if named else max(run.rows, key=lambda row: row["validation_accuracy"])
 
 
 def markdown(rows: Sequence[Row]) -> str:

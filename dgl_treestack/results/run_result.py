@@ -46,6 +46,12 @@ class RunResult:
         """The depths of the training set, or its values of the measure that the configuration groups by."""
         return range(self.measured[0], self.measured[1] + 1) if self.measured else self.config.data.depths
 
+    def best_row(self) -> dict[str, Any] | None:
+        """Return the metrics of the epoch whose weights were evaluated, by validation accuracy if unknown; None without any."""
+        of_best_epoch = (row for row in self.rows if row["epoch"] == self.best_epoch)
+        most_accurate = max(self.rows, key=lambda row: row["validation_accuracy"], default=None)
+        return next(of_best_epoch, most_accurate)
+
 
 def range_of(measured: Any) -> tuple[int, int] | None:
     """Return the smallest and largest value of a measure from plain data, None without any. Raises ValueError."""
@@ -98,6 +104,11 @@ def machine_of(environment: Mapping[str, Any]) -> str:
     device = environment.get("device", "cpu")
     device = environment.get("processor", "a processor of unknown model") if device == "cpu" else device
     return f"{device}, torch {environment.get('versions', {}).get('torch', 'of unknown version')}"
+
+
+def origin_of(environment: Mapping[str, Any]) -> str:
+    """Return commit, device and torch of a run's environment as text."""
+    return f"commit {environment.get('commit') or 'unknown'}, {machine_of(environment)}"
 
 
 def by_config(runs: Sequence[RunResult]) -> dict[str, list[RunResult]]:

@@ -5,7 +5,6 @@ import json
 import math
 import re
 import sys
-import types
 from collections.abc import Callable, Iterable
 from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
 from functools import partial
@@ -242,9 +241,12 @@ def _convert(kind: Any, value: Any, key: str) -> Any:
         entries = [value] if isinstance(value, str) else value
         if isinstance(entries, list | tuple) and all(isinstance(entry, str) for entry in entries):
             return tuple(entries)
-    elif isinstance(kind, types.GenericAlias):
+    elif get_origin(kind) is dict:
         if isinstance(value, dict):
-            return value
+            _, kind_of_values = get_args(kind)
+            return {name: _convert(kind_of_values, entry, f"{key}.{name}") for name, entry in value.items()}
+    elif kind is Any:
+        return value
     elif kind is float and type(value) in (int, float) and abs(value) <= sys.float_info.max:
         return float(value)
     elif type(value) is kind:
@@ -277,22 +279,33 @@ def flat(config: RunConfig) -> dict[str, Any]:
 def override(config: Built, assignments: Iterable[str]) -> Built:
     """Return a configuration with values replaced by KEY=VALUE, such as `schedule.epochs=3`; a dot in a key separates tables.
 
-    VALUE is TOML; anything else is text. Raises ConfigurationError for an assignment without `=`, an unknown key or a wrong
-    value.
+    VALUE is TOML; anything else is text. Raises ConfigurationError for an assignment without `=`, and those of `replaced`.
     """
-    data = asdict(cast(Any, config))
+    values: list[tuple[str, Any]] = []
     for assignment in assignments:
         key, equals, text = assignment.partition("=")
         if not equals:
             raise ConfigurationError(f"{assignment!r} is not KEY=VALUE, such as schedule.epochs=3.")
+        try:
+            values.append((key, markup.read_toml(f"value = {text}")["value"]))
+        except (ValueError, KeyError):
+            values.append((key, text))
+    return replaced(config, values)
+
+
+def replaced(config: Built, values: Iterable[tuple[str, Any]]) -> Built:
+    """Return a configuration with values replaced, one after the other; a dot in a key separates tables.
+
+    values: key, such as `schedule.epochs`, and value as plain data. Raises ConfigurationError for an unknown key or a wrong
+    value.
+    """
+    data = asdict(cast(Any, config))
+    for key, value in values:
         *tables, last = key.split(".")
         table = data
         for name in tables:
             table = table.setdefault(name, {})
             if not isinstance(table, dict):
                 raise ConfigurationError(f"{key!r}: {name!r} is no table.")
-        try:
-            table[last] = markup.read_toml(f"value = {text}")["value"]
-        except (ValueError, KeyError):
-            table[last] = text
+        table[last] = value
     return build(type(config), data)

@@ -1,5 +1,6 @@
 """Sequence cells, one file each: a cell is a step from one token to the next, and `unroll` runs it over a sequence."""
 
+from dgl_treestack.sequence._acting import LARGEST as LARGEST
 from dgl_treestack.sequence._acting import ActingCell as ActingCell
 from dgl_treestack.sequence._acting import draw_summed as draw_summed
 from dgl_treestack.sequence._contract import SequenceCell as SequenceCell

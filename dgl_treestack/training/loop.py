@@ -270,6 +270,7 @@ class Training:
         load_into(self.model, self.world.first(self._best_weights), self.run.best)
         for name in dict.fromkeys((*self.config.data.validation, *self.config.data.test)):
             self._check(watch)
+            # without native code, so that records do not depend on a compiler
             rows = evaluation.rows_of(self.model, name, self.config.engine, self.config.data.group_by, self.world)
             if self.world.is_first:
                 self.run.write_records(name, rows)

@@ -69,7 +69,7 @@ def values_at_points(forest: Forest, points: Sequence[int]) -> Iterator[tuple[np
     _, first, place = np.unique(nodes.subtree, return_index=True, return_inverse=True)  # a node of every subtree
     operator = nodes.op[first]
     children = np.where(nodes.children[first] >= 0, place[nodes.children[first]], -1)
-    is_equation = operator == signature.index.get(signature.root or "", NO_OPERATOR - 1)
+    is_equation = operator == signature.root_index
     leaves = np.flatnonzero(operator == NO_OPERATOR)
     leaf_of_subtree = {subtree: forest.leaves[forest.leaf[first[subtree]]] for subtree in leaves.tolist()}
     value_of_constant = _constants(operator, children, leaf_of_subtree) if signature is MATH else {}

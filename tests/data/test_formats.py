@@ -135,6 +135,8 @@ def test_damaged_files(tmp_path):
         ),
         (lambda text: "{" + text, "list of lists"),
         (lambda text: text.replace('"label": "1"', '"label": ' + "9" * 5000, 1), "a number has too many digits"),
+        (lambda text: text.rstrip() + text, "text after the end of the list"),
+        (lambda text: text.rstrip()[:-1] + " {}]", "Expected ',' or ']', found '{'"),
     ],
 )
 def test_authors_format_errors_name_group_and_line(tmp_path, change, message):

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from dgl_treestack.experiments._protocol import Row
+from dgl_treestack.experiments.collection import configure
 from dgl_treestack.experiments.protocols import learning_rate
 from dgl_treestack.experiments.reproduce import reproduce
 from dgl_treestack.experiments.scales import SCALES
@@ -38,7 +40,8 @@ def test_scale_day_has_the_rates_that_are_best_in_the_table():
             if line["measured"] == "validation" and line["ours"] and line["model"] in config_of_row:
                 config, rate = config_of_row[line["model"]]
                 best[config] = max(best.get(config, (0.0, 0.0)), (float(line["ours"]), rate))
-    rates = {
-        name: own["optimizer.learning_rate"] for name, own in SCALES["day"].own.items() if "optimizer.learning_rate" in own
+    configured = {name: configure(Row(name, name), learning_rate.PROTOCOL, SCALES["day"]) for name in best}
+    assert len(best) >= 21
+    assert {name: config.optimizer.learning_rate for name, config in configured.items()} == {
+        name: rate for name, (_, rate) in best.items()
     }
-    assert len(rates) >= 19 and {name: best[name][1] for name in rates} == rates

@@ -28,6 +28,8 @@ def test_every_combination_is_a_configuration_of_its_own(tmp_path):
         assert varied == {"model.hidden": config.model.hidden, "model.settings.stack_size": config.model.settings["stack_size"]}
     smaller = described(tmp_path, f'base = "{BASE}"\n[set]\n"schedule.epochs" = 2\n{grid.replace("[8, 16]", "[16]")}')
     assert {config.name for _, config in smaller.configs} < set(names), "the same in a smaller sweep"
+    (of_table,) = described(tmp_path, f'base = "{BASE}"\n[grid]\n"model.settings" = [{{stack_size = 3}}]').configs
+    assert of_table[1].model.settings == {"stack_size": 3}
     for _, config in sweep.configs:
         assert configuration.build(RunConfig, tomllib.loads(configuration.dump(config))) == config
 
@@ -38,7 +40,9 @@ def test_every_combination_is_a_configuration_of_its_own(tmp_path):
         ("seeds = [0]", "The key 'base' names a configuration"),
         (f'base = "{BASE}"\nseed = [0]', "Unknown key of a sweep 'seed'"),
         (f'base = "{BASE}"\nseeds = []', r"'seeds' is \[\]; it lists whole numbers"),
-        (f'base = "{BASE}"\nseeds = [1, 1]', "every seed is given once"),
+        (f'base = "{BASE}"\nseeds = [1, 1]', "each given once; found 1, 1"),
+        (f'base = "{BASE}"\ngrid = 3', "'grid' is 3; it is a table"),
+        (f'base = "{BASE}"\nset = 3', "'set' is 3; it is a table"),
         (f'base = "{BASE}"\n[grid]\n"model.hidden" = 8', "'model.hidden' in the grid is 8; it lists values"),
         (f'base = "{BASE}"\n[grid]\n"model.hidden" = [8, 8]', "Two points of the grid are the same"),
         (f'base = "{BASE}"\n[grid]\n"model.hiden" = [8]', "Unknown key 'model.hiden'"),

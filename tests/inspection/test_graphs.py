@@ -28,7 +28,7 @@ def test_a_row_per_node_with_what_the_nodes_carry():
     lines = text.splitlines()
     assert lines[0].split() == ["tree", "node", "name", "kind", "children", "depth", "forget", "push", "h", "stack"]
     assert len(lines) == 1 + batch.num_nodes() == 1 + len(described)
-    names = graph.node_names(batch)
+    _, names = graph.node_names(batch)
     for node, row in enumerate(described):
         written = row["name"] if row["kind"] == "operator" else f"{row['kind']}:{row['name']}"
         assert (row["node"], written) == (node, names[node])

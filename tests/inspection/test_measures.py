@@ -9,9 +9,12 @@ from dgl_treestack import propagate
 from dgl_treestack.data import formats
 from dgl_treestack.data.formats import Example
 from dgl_treestack.data.graph import from_expressions
+from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.errors import ConfigurationError, DataError
 from dgl_treestack.expression import Expression
+from dgl_treestack.expression.operators import Operator, Signature
 from dgl_treestack.inspection import ablation, representations, usage
+from dgl_treestack.model.model import Model
 from dgl_treestack.runs import evaluation, pretrained
 from dgl_treestack.runs.run import Run, build_model
 
@@ -44,6 +47,12 @@ def test_stack_rows_in_use(tmp_path):
     plain = build_model(small_config(tmp_path, model={"name": "tree_lstm", "hidden": 4}).model)
     with pytest.raises(ConfigurationError, match="no stack"):
         list(usage.make_records(plain, plain.prepare(examples)))
+    phrases = Signature("phrases", (Operator("Phrase", 2),), words=True, classes=("good", "bad"))
+    classifier = Model.build("tree_smu", 4, Vocabulary.of_words("abc"), "node_classification", phrases, seed=0)
+    with pytest.raises(ConfigurationError, match="task 'node_classification' lacks"):
+        next(usage.make_records(classifier, model.prepare(examples)))
+    with pytest.raises(ConfigurationError, match="classifies nodes"):
+        next(ablation.make_records(classifier, model.prepare(examples)))
 
 
 def test_answers_with_less_of_a_stack(tmp_path):

@@ -164,6 +164,34 @@ def test_second_derivatives_are_an_error_however_they_are_asked_for(engine, aske
         torch.autograd.grad(penalty(engine), sources, allow_unused=True)
 
 
+@pytest.mark.parametrize(
+    "name", ["tree_smu", "tree_lstm", "tree_slots", "mtree_lstm_stack", "tree_rnn_stack_noop", "tree_queue"]
+)
+def test_topo_can_be_differentiated_twice(name):
+    """The gradient of a gradient penalty along a direction, by autograd and by differences."""
+    cell, batch = make(name), graph.from_expressions(some_trees(), VOCABULARY)
+    parameters = list(cell.parameters())
+
+    def penalty():
+        loss = torch.tanh(propagate(batch, cell, engine="topo")).sum()
+        gradients = torch.autograd.grad(loss, parameters, create_graph=True, allow_unused=True)
+        return sum(gradient.square().sum() for gradient in gradients if gradient is not None)
+
+    source = torch.Generator().manual_seed(1)
+    directions = [torch.randn(p.shape, dtype=p.dtype, generator=source) for p in parameters]
+    gradients = torch.autograd.grad(penalty(), parameters, allow_unused=True)
+    slope = sum((g * d).sum() for g, d in zip(gradients, directions, strict=True) if g is not None).item()
+
+    def moved(step):
+        with torch.no_grad():
+            for parameter, direction in zip(parameters, directions, strict=True):
+                parameter += step * direction
+        return penalty().item()
+
+    ahead, behind = moved(1e-5), moved(-2e-5)
+    assert slope == pytest.approx((ahead - behind) / 2e-5, rel=1e-5)
+
+
 @needs_compiler
 def test_a_bias_alone_has_gradients_whatever_x_is():
     """Here one per child, where the package's cells have one per node."""

@@ -60,6 +60,8 @@ def test_override(tmp_path):
         ("model.settings.dropout=0.1", "no setting of a model's class"),
         ("model.settings.operators=3", "no setting of a model's class"),
         ("data.train=3", "expected"),
+        ("model.head_settings.verification=3", "'model.head_settings.verification' is 3; expected dict"),
+        ("model.class_weights.good=many", "'model.class_weights.good' is 'many'; expected float"),
         ("name.x=1", "no table"),
         ("epochs", "not KEY=VALUE"),
     ],

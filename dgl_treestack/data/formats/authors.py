@@ -60,24 +60,32 @@ def _entries(path: Path, text: str) -> Iterator[tuple[int, int, int, Any]]:
     decoder = json.JSONDecoder()
     position, line = 0, 1
     group = index = open_lists = 0
-    comma_allowed = False
+    comma_needed = False
     while True:
         start = _SPACE.match(text, position).end()  # type: ignore[union-attr]  # the pattern matches an empty text, too
         line += text.count("\n", position, start)
         position, character = start, text[start : start + 1]
         if not character:
             raise DataError("The file ends inside a list. It is cut short; copy it again.", path, line)
-        if character == "," and comma_allowed:
-            position, comma_allowed = position + 1, False
+        if character == "," and comma_needed:
+            position, comma_needed = position + 1, False
         elif character == "]" and open_lists:
             if open_lists == 1:
+                end = _SPACE.match(text, position + 1).end()  # type: ignore[union-attr]
+                if end < len(text):
+                    line += text.count("\n", position, end)
+                    raise DataError(
+                        "There is text after the end of the list. Put every list into a file of its own.", path, line
+                    )
                 return
             open_lists, group, index = 1, group + 1, 0
-            position, comma_allowed = position + 1, True
+            position, comma_needed = position + 1, True
+        elif comma_needed:
+            raise DataError(f"Expected ',' or ']', found {character!r}. The file is damaged; copy it again.", path, line)
         elif open_lists < 2:
             if character != "[":
                 raise DataError(f"Expected '[', found {character!r}. The file is a list of lists of equations.", path, line)
-            open_lists, position, comma_allowed = open_lists + 1, position + 1, False
+            open_lists, position = open_lists + 1, position + 1
         else:
             try:
                 value, end = decoder.raw_decode(text, position)
@@ -87,7 +95,7 @@ def _entries(path: Path, text: str) -> Iterator[tuple[int, int, int, Any]]:
                 raise DataError(f"Not JSON: {reason}. The file is cut short or damaged.", path, line) from None
             yield group, index, line, value
             line += text.count("\n", position, end)
-            position, index, comma_allowed = end, index + 1, True
+            position, index, comma_needed = end, index + 1, True
 
 
 def from_dict(data: dict[str, Any], identity: str, source: str = "") -> Example:

@@ -133,7 +133,7 @@ def make_plan(
     shared: one row for equal subtrees; otherwise only leaves share rows. frontier_rows: see `Options`.
     """
     op, children = nodes.op, nodes.children
-    root = signature.index[signature.root] if signature.root else NO_OPERATOR - 1
+    root = signature.root_index
     order = nodes.subtree.argsort(kind="stable")  # leaves, operators by level, arity and index, roots
     subtree = nodes.subtree[order]
     first = np.ones(len(order), dtype=bool)  # whether a node is the first of its row
