@@ -156,7 +156,7 @@ def _tested(task: Task, net: Net, extent: Extent, seed: int, *, rounded: bool) -
             entropies = entropy(task, net, seed).tolist()
         for protocol, sizes, repeats in tests:
             with testing.tested_as(net, hard=hard, capacity=capacity * max(sizes)):
-                shares = testing.right(task, net, sizes, protocol, seed, repeats=repeats).tolist()
+                shares = testing.share_correct(task, net, sizes, protocol, seed, repeats=repeats).tolist()
             for restart, (column, size) in itertools.product(range(len(shares)), enumerate(sizes)):
                 share = shares[restart][column]
                 yield {

@@ -37,7 +37,7 @@ def tested_as(net: Net, *, hard: bool, capacity: int) -> Iterator[None]:
 
 
 @torch.no_grad()
-def right(task: Task, net: Net, sizes: Sequence[int], protocol: str, seed: int, *, repeats: int = 1) -> Tensor:
+def share_correct(task: Task, net: Net, sizes: Sequence[int], protocol: str, seed: int, *, repeats: int = 1) -> Tensor:
     """Return the share (R, sizes) of sequences of a size whose scored tokens are all predicted, among `repeats` of every size.
 
     emptied: memories are emptied before every sequence, and the task's `start` is read before its first symbol. stream: all

@@ -134,7 +134,7 @@ def _inspect_runs(
             nodes[node]["label of the data"] = label_of_node
         models: dict[str, dict[str, Any]] = {}
         for name, trace in shown.items():
-            gates, rows = page.rounded(trace)
+            gates, rows = page.gates_and_norms(trace)
             models[name] = {"record": trace.record, "sides": trace.sides(), "gates": gates, "rows": rows}
             if trace.answers:
                 models[name]["answers"] = page.answers(trace)

@@ -105,8 +105,8 @@ def _measure(name: str, size: int, examples: list[Example], device: str) -> dict
     """
     model = Model.build(name, HIDDEN, seed=0).to(device)
     dataset = model.prepare(examples[: 4 * size])
-    source = np.random.default_rng(0)
-    batches = [dataset.batch(source.permutation(len(dataset))[:size], device) for _ in range(WARM + STEPS + 2)]
+    generator = np.random.default_rng(0)
+    batches = [dataset.batch(generator.permutation(len(dataset))[:size], device) for _ in range(WARM + STEPS + 2)]
 
     def step(batch: Batch) -> None:
         model.zero_grad(set_to_none=True)

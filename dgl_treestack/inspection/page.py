@@ -43,7 +43,7 @@ def write(path: Path, title: str, examples: Sequence[Example], traces: Mapping[s
 
 def _describe_model(trace: Trace) -> dict[str, Any]:
     """Return the page's data of one model on one equation: its record, rounded means and norms, states as heat maps."""
-    gates, rows = rounded(trace)
+    gates, rows = gates_and_norms(trace)
     return {
         "score": trace.record["score"],
         "correct": trace.record["correct"],
@@ -63,7 +63,7 @@ def answers(trace: Trace) -> list[str | None]:
     return [trace.answers.get(node, {}).get("predicted") for node in range(trace.tree.size)] if trace.answers else []
 
 
-def rounded(trace: Trace) -> tuple[dict[str, list], list[list[float]] | None]:
+def gates_and_norms(trace: Trace) -> tuple[dict[str, list], list[list[float]] | None]:
     """Return gates and norms of stack rows of every node for JSON, to four decimals.
 
     gates: name -> a mean per node, or a list of means per child; None for a node without gates. norms: per node a list, the

@@ -26,12 +26,12 @@ def make_records(model: Model, dataset: ExampleSet, engine: str = "levels") -> I
     if model.signals is None:
         raise ConfigurationError("The model was trained without signals at nodes, so that it has no read-outs of values.")
     model.eval()
-    targets, source = targets_of(dataset.forest, model.signals.points), np.random.default_rng(0)
+    targets, generator = targets_of(dataset.forest, model.signals.points), np.random.default_rng(0)
     subtree, first = np.unique(dataset.forest.subtree, return_index=True)
     has_value = (targets.status[subtree] == DEFINED).any(1)
     subtree, first = subtree[has_value], first[has_value]
     height = dataset.forest.height[first]
-    chosen = np.concatenate([source.permutation(np.flatnonzero(height == level))[:MOST] for level in np.unique(height)])
+    chosen = np.concatenate([generator.permutation(np.flatnonzero(height == level))[:MOST] for level in np.unique(height)])
     tree_of_node = np.repeat(np.arange(len(dataset)), dataset.forest.sizes)
     for start in range(0, len(chosen), BATCH):
         rows = chosen[start : start + BATCH]

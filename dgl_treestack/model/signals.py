@@ -85,11 +85,11 @@ class NodeSignals(nn.Module):
         return torch.stack(predicted, dim=1).reshape(len(h), self.points, OUTPUTS)
 
     def forward(
-        self, h: NodeStates, trees: Forest, targets: Targets, source: np.random.Generator, distinct: Distinct | None = None
+        self, h: NodeStates, trees: Forest, targets: Targets, generator: np.random.Generator, distinct: Distinct | None = None
     ) -> Tensor:
         """Return the weighted sum of the losses of a batch, a scalar.
 
-        trees: of the batch, selected from the forest of the targets. source: draws subtrees if there are more than `rows`.
+        trees: of the batch, selected from the forest of the targets. generator: draws subtrees if there are more than `rows`.
         distinct: subtrees of the whole batch if `trees` are a share of it; the sum over all shares is then the loss.
         """
         subtree, node = np.unique(trees.subtree, return_index=True)
@@ -108,18 +108,18 @@ class NodeSignals(nn.Module):
             mine = torch.from_numpy(np.flatnonzero(distinct.is_mine[has_value])).to(states.device, non_blocking=True)
             loss = loss + self.value * self._value_loss(states, value, status, weight, mine)
         if self.equivalence:
-            chosen = self._with_company(targets.value_class[subtree], source)
+            chosen = self._choose_subtrees(targets.value_class[subtree], generator)
             of_chosen = targets.value_class[subtree[chosen]], chosen
             value_class, rows = [torch.from_numpy(array).to(states.device, non_blocking=True) for array in of_chosen]
             loss = loss + self.equivalence * self._equivalence_loss(states[rows], value_class)
         return loss
 
-    def _with_company(self, value_class: np.ndarray, source: np.random.Generator) -> np.ndarray:
+    def _choose_subtrees(self, value_class: np.ndarray, generator: np.random.Generator) -> np.ndarray:
         """Return indices of at most `rows` subtrees: first classes of several subtrees, then single ones."""
-        order = source.permutation(len(value_class))
+        order = generator.permutation(len(value_class))
         order = order[value_class[order] >= 0]
         _, class_of_row, sizes = np.unique(value_class[order], return_inverse=True, return_counts=True)
-        rank_of_class = source.permutation(len(sizes)) + np.where(sizes > 1, 0, len(sizes))
+        rank_of_class = generator.permutation(len(sizes)) + np.where(sizes > 1, 0, len(sizes))
         return order[np.argsort(rank_of_class[class_of_row], kind="stable")][: self.rows]
 
     def _value_loss(self, h: Tensor, value: Tensor, status: Tensor, weight: Tensor, mine: Tensor) -> Tensor:

@@ -36,7 +36,7 @@ from dgl_treestack.training import build, state, words
 from dgl_treestack.training.build import DataSets, Place
 from dgl_treestack.training.engine import choose_engine
 from dgl_treestack.training.share import Share
-from dgl_treestack.training.state import Begun, Progress, numpy_generator, torch_generator
+from dgl_treestack.training.state import Progress, SavedRun, numpy_generator, torch_generator
 
 logger = logging.getLogger(__name__)
 _SILENT = logging.Logger("other processes of a run", logging.CRITICAL + 1)
@@ -64,15 +64,15 @@ class Training:
         self.run, self.config, self.seed, self.started, self.world = run, config, seed, time.process_time(), world
         self.log = logging.LoggerAdapter(logger if world.is_first else _SILENT, {"run": run.folder.name})
         self.device, self.quiet = torch.device(device), quiet or not world.is_first
-        begun: Begun = world.first(lambda: Begun.read(run))
-        self.language = begun.language or language.find(config.data.language)
+        saved: SavedRun = world.first(lambda: SavedRun.read(run))
+        self.language = saved.language or language.find(config.data.language)
         on_disk = build.is_on_disk(config, columns, data or {})
         labelled = build.LabelledExamples(config, self.language, "train", data or {}, unique_ids=not on_disk)
         train_examples = labelled if on_disk else list(labelled)
         validation_examples = list(build.LabelledExamples(config, self.language, "validation", data or {}))
-        vocabulary = begun.vocabulary or build.vocabulary(config, self.language, train_examples)
+        vocabulary = saved.vocabulary or build.vocabulary(config, self.language, train_examples)
         vector_of_word: Mapping[str, np.ndarray] = {}
-        if config.model.vectors and not begun.checkpoint:  # a checkpoint has the table
+        if config.model.vectors and not saved.checkpoint:  # a checkpoint has the table
             vocabulary, vector_of_word = words.read_vectors(config, self.language, vocabulary, validation_examples)
         self.words_with_vector = len(vector_of_word)
         self.model = build_model(config.model, vocabulary, self.language, config.signals)
@@ -89,14 +89,14 @@ class Training:
         self.optimizer = build.optimizer(config, self.model)
         if world.is_first:
             atomic.remove_leftovers(run.folder)
-        choose = partial(choose_engine, config, self.model, self.train_set, begun.environment, self.device)
+        choose = partial(choose_engine, config, self.model, self.train_set, saved.environment, self.device)
         self.engine = world.first(choose)
         if not world.is_first:
             self.engine = choose()  # with the kernels that the first process has compiled
         self.progress = Progress()
-        if begun.checkpoint:
-            self.progress = state.restore(run.last, begun.checkpoint, self.model, self.optimizer)
-        self.earlier_times = begun.times
+        if saved.checkpoint:
+            self.progress = state.restore(run.last, saved.checkpoint, self.model, self.optimizer)
+        self.earlier_times = saved.times
         if world.size > 1:
             weights = (parameter.detach().cpu().numpy().tobytes() for parameter in self.model.parameters())
             world.check_same("training equations or weights", *self.train_set.contents(), *weights)
@@ -176,8 +176,8 @@ class Training:
         losses = self.model.losses(output, batch)
         loss = losses.mean() * share.fraction
         if self.model.signals is not None and self.targets is not None and isinstance(forest, Forest):
-            source = numpy_generator(self.seed, "signals", progress.epoch, progress.step)
-            loss = loss + self.model.signals(h, forest, self.targets, source, share.subtrees(self.train_set, positions))
+            of_signals = numpy_generator(self.seed, "signals", progress.epoch, progress.step)
+            loss = loss + self.model.signals(h, forest, self.targets, of_signals, share.subtrees(self.train_set, positions))
         self.optimizer.zero()
         loss.backward()
         is_counted = share.fraction > 0

@@ -139,7 +139,7 @@ class Progress:
 
 
 @dataclass(frozen=True)
-class Begun:
+class SavedRun:
     """What the folder of a run has of an earlier process: nothing for a new one.
 
     checkpoint: what `read_weights` returns. times: as in times.jsonl.
@@ -152,7 +152,7 @@ class Begun:
     times: list[dict[str, Any]] = field(default_factory=list)
 
     @classmethod
-    def read(cls, run: Run) -> "Begun":
+    def read(cls, run: Run) -> "SavedRun":
         """Read the folder of a run. Raises CheckpointError for a damaged one."""
         checkpoint = read_weights(run.last) if run.last.exists() else None
         if not run.has_description():

@@ -67,7 +67,7 @@ def untrained(symbols):
     ],
 )
 def test_one_error_is_seen_where_it_is(protocol, errs, wrong):
-    shares = testing.right(tasks()["anbn"], Knows(errs), range(2, 9), protocol, 0, repeats=2)
+    shares = testing.share_correct(tasks()["anbn"], Knows(errs), range(2, 9), protocol, 0, repeats=2)
     assert shares.shape == (1, 7)
     assert [n for n, share in zip(range(2, 9), shares[0].tolist(), strict=True) if share < 1] == wrong
 
@@ -77,7 +77,7 @@ def test_one_error_is_seen_where_it_is(protocol, errs, wrong):
 def test_an_untrained_net_is_wrong(name, protocol):
     task = tasks()[name]
     net = untrained(len(task.symbols))
-    assert testing.right(task, net, range(6, 9), protocol, 0, repeats=8).max() < 0.5
+    assert testing.share_correct(task, net, range(6, 9), protocol, 0, repeats=8).max() < 0.5
 
 
 def test_nets_that_have_diverged_are_never_chosen():

@@ -49,13 +49,13 @@ def authors_net():
 
 
 def test_the_authors_net_is_right_for_every_size_from_empty_stacks(authors_net):
-    shares = testing.right(tasks()["anbn"], authors_net, range(2, 60), "emptied", 0)
+    shares = testing.share_correct(tasks()["anbn"], authors_net, range(2, 60), "emptied", 0)
     assert shares.tolist() == [[1.0] * 58]
 
 
 def test_it_is_right_in_a_stream_too(authors_net):
     """200 sequences of every size without a pause, as in the authors' program; where it goes wrong there: docs/log."""
-    assert testing.right(tasks()["anbn"], authors_net, range(2, 7), "stream", 0, repeats=200).tolist() == [[1.0] * 5]
+    assert testing.share_correct(tasks()["anbn"], authors_net, range(2, 7), "stream", 0, repeats=200).tolist() == [[1.0] * 5]
 
 
 @pytest.mark.slow
@@ -69,12 +69,12 @@ def test_restarts_find_the_counter(tmp_path):
     assert net.cell.beta == pytest.approx(60.0) and before.min() < 0.1
     for hard in (False, True):
         with testing.tested_as(net, hard=hard, capacity=100):
-            shares = testing.right(task, net, range(2, 41), "emptied", 0)
+            shares = testing.share_correct(task, net, range(2, 41), "emptied", 0)
         best = int(entropy(task, net, 1).argmin())
         assert shares[best].min() == 1.0 and net.cell.hard is False and net.cell.capacity == 40
     left = testing.prune(task, net, 1)
     with testing.tested_as(net, hard=True, capacity=100):
-        assert left[best] in (1, 2) and testing.right(task, net, range(2, 41), "emptied", 0)[best].min() == 1.0
+        assert left[best] in (1, 2) and testing.share_correct(task, net, range(2, 41), "emptied", 0)[best].min() == 1.0
     (first, *rest) = testing.trace(task, net, best, 0)
     assert first["symbol"] == "b" and [row["symbol"] for row in rest] == list("aaaaaabbbbbb")
     assert all(abs(stack["push"] + stack["pop"] - 1) < 1e-3 for row in rest for stack in row["stacks"])

@@ -152,14 +152,14 @@ def test_the_loss_of_equivalence():
     assert signals._equivalence_loss(h, torch.arange(7)).item() == 0.0  # nobody has company
 
 
-def test_classes_with_company_come_first_and_whole():
+def test_classes_choose_subtrees_come_first_and_whole():
     signals = NodeSignals(4, equivalence=1.0, rows=5)
     classes = np.array([7, 8, 9, 7, -1, 5, 5, 10, 7, -1])
     for seed in range(20):
-        chosen = signals._with_company(classes, np.random.default_rng(seed))
+        chosen = signals._choose_subtrees(classes, np.random.default_rng(seed))
         assert sorted(classes[chosen].tolist()) == [5, 5, 7, 7, 7] and len(set(chosen)) == 5
     signals.rows = 100
-    assert len(signals._with_company(classes, np.random.default_rng(0))) == 8  # all but the two without a class
+    assert len(signals._choose_subtrees(classes, np.random.default_rng(0))) == 8  # all but the two without a class
 
 
 def test_every_height_counts_by_the_root_of_its_subtrees(monkeypatch):
