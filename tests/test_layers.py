@@ -13,6 +13,7 @@ import dgl_treestack
 ROOT = Path(dgl_treestack.__file__).parent
 ROOMS = [
     "errors",
+    "settings",
     "markup",
     "_torch",
     "gradients",

@@ -1,7 +1,7 @@
 """The contract of a cell: one step of the recursion, children's states in, parent's state out."""
 
 import abc
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, cast, runtime_checkable
 
@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from dgl_treestack.cells._layers import Constants, Draw, LeafEncoder, OperatorLinear, draw_linear
 from dgl_treestack.errors import ConfigurationError, unknown
 from dgl_treestack.expression.operators import Operator
+from dgl_treestack.settings import number, whole
 
 State = dict[str, Tensor]
 Signals = dict[str, Tensor]
@@ -234,35 +235,3 @@ class CellSpec:
     equations: str = "-"
     adds: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict)
-
-
-# Checks of settings, with errors that name the allowed values
-
-
-def one_of(options: Iterable[str], value: object, setting: str) -> str:
-    """Return the value of a setting that must be one of some names."""
-    names = tuple(options)
-    if not isinstance(value, str) or value not in names:
-        raise ConfigurationError(unknown(f"value for {setting!r}:", str(value), names))
-    return value
-
-
-def whole(value: object, setting: str, low: int, high: int = 10_000) -> int:
-    """Return the value of a setting that must be a whole number from `low` to `high`."""
-    if type(value) is not int or not low <= value <= high:
-        raise ConfigurationError(f"{setting!r} is {value!r}; it must be a whole number from {low} to {high}.")
-    return value
-
-
-def number(value: object, setting: str, low: float = -1e6, high: float = 1e6) -> float:
-    """Return the value of a setting that must be a number in [low, high)."""
-    if type(value) not in (int, float) or not low <= value < high:  # type: ignore[operator]
-        raise ConfigurationError(f"{setting!r} is {value!r}; it must be a number from {low:g} on, below {high:g}.")
-    return float(value)  # type: ignore[arg-type]
-
-
-def switch(value: object, setting: str) -> bool:
-    """Return the value of a setting that must be true or false."""
-    if type(value) is not bool:
-        raise ConfigurationError(f"{setting!r} is {value!r}; it must be true or false.")
-    return value

@@ -6,8 +6,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from dgl_treestack.cells._contract import CellSpec, Noise, Ops, Signals, State, dropped, number
+from dgl_treestack.cells._contract import CellSpec, Noise, Ops, Signals, State, dropped
 from dgl_treestack.cells._external_stack import MayHaveStack
+from dgl_treestack.settings import number
 
 
 class MTreeRNN(MayHaveStack):

@@ -6,8 +6,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from dgl_treestack.cells._contract import Cell, CellSpec, Noise, Ops, Signals, State, dropped, switch, whole
+from dgl_treestack.cells._contract import Cell, CellSpec, Noise, Ops, Signals, State, dropped
 from dgl_treestack.errors import ConfigurationError
+from dgl_treestack.settings import switch, whole
 
 EPSILON = 1e-6
 MAX_SLOTS = 8

@@ -9,6 +9,7 @@ from torch.nn import functional
 from dgl_treestack.encoders._contract import Encoder, EncoderSpec
 from dgl_treestack.encoders._tokens import Trees, prefix
 from dgl_treestack.errors import ConfigurationError
+from dgl_treestack.settings import whole
 
 GROUPS, ROWS = 4, 32  # a batch is split by length into groups of about ROWS sequences, at least GROUPS of them
 
@@ -19,8 +20,7 @@ class Layers(nn.Module):
     def __init__(self, hidden: int, layers: int, heads: int, feed_forward: int, dropout: float):
         super().__init__()
         for name, value in (("layers", layers), ("heads", heads), ("feed_forward", feed_forward)):
-            if value < 1:
-                raise ConfigurationError(f"{name!r} is {value}; it must be at least 1.")
+            whole(value, name, 1)
         if hidden % heads:
             raise ConfigurationError(f"'hidden' is {hidden}, no multiple of {heads} heads.")
         layer = nn.TransformerEncoderLayer(hidden, heads, feed_forward, dropout, batch_first=True, norm_first=True)

@@ -9,6 +9,7 @@ from dgl_treestack.encoders._contract import EncoderSpec
 from dgl_treestack.encoders._tokens import Trees, preorder
 from dgl_treestack.encoders.transformer import Transformer
 from dgl_treestack.errors import ConfigurationError
+from dgl_treestack.settings import whole
 
 FIRST, LAST = 0.5, 0.95  # initial decays; a decay near 0 would keep one step only
 
@@ -24,8 +25,8 @@ class BranchCode(nn.Module):
 
     def __init__(self, width: int, *, branches: int = 2, steps: int = 32):
         super().__init__()
-        if branches < 1 or steps < 1:
-            raise ConfigurationError(f"'branches' is {branches} and 'steps' {steps}; both must be at least 1.")
+        whole(branches, "branches", 1)
+        whole(steps, "steps", 1)
         if width % (branches * steps):
             raise ConfigurationError(f"The width {width} is no multiple of {branches} branches times {steps} steps.")
         self.width, self.branches, self.steps = width, branches, steps

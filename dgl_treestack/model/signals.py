@@ -7,9 +7,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from dgl_treestack.cells import draw_linear, number, whole
+from dgl_treestack.cells import draw_linear
 from dgl_treestack.data.forest import Forest
 from dgl_treestack.errors import ConfigurationError
+from dgl_treestack.settings import number, whole
 from dgl_treestack.tasks import NodeStates
 from dgl_treestack.truth.subtrees import DEFINED, UNKNOWN, Targets
 

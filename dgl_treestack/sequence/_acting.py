@@ -5,8 +5,8 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.sequence._contract import SequenceCell
+from dgl_treestack.settings import number, whole
 
 EMPTY = -1.0  # content of an empty cell of a memory in the authors' program
 LARGEST = 50.0  # the authors' program clamps the arguments of sigmoids to this magnitude
@@ -43,11 +43,10 @@ class ActingCell(SequenceCell):
     ):
         super().__init__(inputs, hidden, **common)
         for name, value in ((f"{self.memory}s", memories), ("width", width), ("depth", depth)):
-            if value < 1:
-                raise ConfigurationError(f"{name!r} is {value}; it must be at least 1.")
+            whole(value, name, 1)
         self.memories, self.width, self.depth, self.actions = memories, width, depth, actions
         self.beta, self.hard = 1.0, False
-        self.empty[self.memory] = empty
+        self.empty[self.memory] = number(empty, "empty")
         self.signals = {name: (memories,) for name in actions}
         self.resize(capacity)
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from dgl_treestack.errors import ConfigurationError
+from dgl_treestack.settings import whole
 
 State = dict[str, Tensor]
 Signals = dict[str, Tensor]
@@ -34,9 +34,10 @@ class SequenceCell(nn.Module, abc.ABC):
 
     def __init__(self, inputs: int, hidden: int, *, restarts: int | None = None):
         super().__init__()
-        for name, value in (("inputs", inputs), ("hidden", hidden), ("restarts", restarts)):
-            if value is not None and value < 1:
-                raise ConfigurationError(f"{name!r} is {value}; it must be at least 1.")
+        whole(inputs, "inputs", 1, 10**9)
+        whole(hidden, "hidden", 1)
+        if restarts is not None:
+            whole(restarts, "restarts", 1)
         self.inputs, self.hidden, self.restarts = inputs, hidden, restarts
         self.prefix: Shape = () if restarts is None else (restarts,)
         self.fields: dict[str, Shape] = {"h": (hidden,)}

@@ -9,6 +9,7 @@ from dgl_treestack.cells.memory.stack import weighted_sum
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.sequence._acting import EMPTY, ActingCell
 from dgl_treestack.sequence._contract import Signals, State
+from dgl_treestack.settings import whole
 
 ACTIONS = ("insert", "left", "right", "noop")
 
@@ -45,7 +46,7 @@ class ListRNN(ActingCell):
         capacity: int = 200,
         **common: Any,
     ):
-        if capacity < 2 * depth:
+        if whole(capacity, "capacity", 0, 10**9) < 2 * whole(depth, "depth", 1):
             raise ConfigurationError(f"'capacity' is {capacity}; {depth} cells are read to the right of the middle.")
         memories: dict[str, Any] = {"memories": lists, "width": 1, "depth": depth, "empty": empty, "capacity": capacity}
         super().__init__(inputs, hidden, actions=ACTIONS if noop else ACTIONS[:3], **memories, **common)

@@ -5,9 +5,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.gradients import once_differentiable
 from dgl_treestack.sequence._contract import SequenceCell, Signals, State
+from dgl_treestack.settings import whole
 
 
 class LSTM(SequenceCell):
@@ -28,8 +28,7 @@ class LSTM(SequenceCell):
 
     def __init__(self, inputs: int, hidden: int, *, layers: int = 1, **common: Any):
         super().__init__(inputs, hidden, **common)
-        if layers < 1:
-            raise ConfigurationError(f"'layers' is {layers}; it must be at least 1.")
+        whole(layers, "layers", 1)
         # For every layer, the suffix of its weights and that of its fields.
         self.suffixes = [
             ("" if layer == 1 else f"{layer}", "" if layer == layers else f"{layer}") for layer in range(1, layers + 1)

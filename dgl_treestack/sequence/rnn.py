@@ -6,9 +6,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from dgl_treestack.errors import ConfigurationError, unknown
 from dgl_treestack.gradients import once_differentiable
 from dgl_treestack.sequence._contract import SequenceCell, Signals, State
+from dgl_treestack.settings import one_of
 
 ACTIVATIONS = {"tanh": torch.tanh, "sigmoid": torch.sigmoid}
 SLOPES = {"tanh": lambda y: 1 - y * y, "sigmoid": lambda y: y * (1 - y)}  # derivatives in terms of the function's value
@@ -29,9 +29,7 @@ class RNN(SequenceCell):
 
     def __init__(self, inputs: int, hidden: int, *, activation: str = "tanh", **common: Any):
         super().__init__(inputs, hidden, **common)
-        if activation not in ACTIVATIONS:
-            raise ConfigurationError(unknown("activation", activation, ACTIVATIONS))
-        self.activation, self.positive = activation, activation == "sigmoid"
+        self.activation, self.positive = one_of(ACTIVATIONS, activation, "activation"), activation == "sigmoid"
         self.add("U", hidden, inputs)
         self.add("R", hidden, hidden)
         self.add("b", 1, hidden)

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.sequence._contract import SequenceCell, Signals, State
+from dgl_treestack.settings import number, whole
 
 
 class SCRN(SequenceCell):
@@ -24,9 +25,9 @@ class SCRN(SequenceCell):
 
     def __init__(self, inputs: int, hidden: int, *, context: int = 40, alpha: float = 0.95, **common: Any):
         super().__init__(inputs, hidden, **common)
-        if not 0 < context < hidden:
+        if not 0 < whole(context, "context", 1) < hidden:
             raise ConfigurationError(f"'context' is {context}; it must be at least 1 and below 'hidden', {hidden}.")
-        self.context, self.alpha = context, alpha
+        self.context, self.alpha = context, number(alpha, "alpha", 0.0, 1.0)
         self.add("U", hidden, inputs)
         self.add("P", hidden - context, context)
         self.add("R", hidden - context, hidden - context)

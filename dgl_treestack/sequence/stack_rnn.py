@@ -6,9 +6,10 @@ import torch
 from torch import Tensor, nn
 
 from dgl_treestack.cells.memory import stack
-from dgl_treestack.errors import ConfigurationError, unknown
+from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.sequence._acting import EMPTY, ActingCell
 from dgl_treestack.sequence._contract import Signals, State
+from dgl_treestack.settings import one_of, switch, whole
 
 RECURRENCES = ("none", "stacks", "full")
 
@@ -51,11 +52,10 @@ class StackRNN(ActingCell):
         capacity: int = 200,
         **common: Any,
     ):
-        if recurrence not in RECURRENCES:
-            raise ConfigurationError(unknown("recurrence", recurrence, RECURRENCES))
-        if capacity and capacity < depth:
+        one_of(RECURRENCES, recurrence, "recurrence")
+        if whole(capacity, "capacity", 0, 10**9) and capacity < whole(depth, "depth", 1):
             raise ConfigurationError(f"'capacity' is {capacity}; at least {depth} rows are read, 0 lets stacks grow.")
-        actions = stack.ACTIONS if noop else stack.ACTIONS[:2]
+        actions = stack.ACTIONS if switch(noop, "noop") else stack.ACTIONS[:2]
         memories: dict[str, Any] = {"memories": stacks, "width": width, "depth": depth, "empty": empty, "capacity": capacity}
         super().__init__(inputs, hidden, actions=actions, **memories, **common)
         self.stacks, self.recurrence = stacks, recurrence

@@ -4,10 +4,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from dgl_treestack.cells import one_of, whole
 from dgl_treestack.data.formats import Example
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.expression import Equation
+from dgl_treestack.settings import one_of, whole
 from dgl_treestack.tasks import NodeStates, Task
 
 COMPARISONS = ("dot", "slots")

@@ -219,10 +219,10 @@ def test_what_an_encoder_cannot_read_or_be():
         Model.build("rnn", 4, CANONICAL, ["verification"], share="all")
     with pytest.raises(ConfigurationError, match="no multiple of 2 branches"):
         Model.build("tree_transformer", 40, CANONICAL, ["verification"])
-    for settings in ({"heads": 0}, {"layers": 0}):
-        with pytest.raises(ConfigurationError, match="it must be at least 1"):
+    for settings in ({"heads": 0}, {"heads": "four"}, {"layers": 1.5}):
+        with pytest.raises(ConfigurationError, match="it must be a whole number from 1"):
             Model.build("transformer", 8, CANONICAL, ["verification"], **settings)
-    with pytest.raises(ConfigurationError, match="'steps' 0"):
+    with pytest.raises(ConfigurationError, match="'steps' is 0"):
         Model.build("tree_transformer", 64, CANONICAL, ["verification"], steps=0)
     with pytest.raises(ConfigurationError, match="'restarts' is no setting"):
         Model.build("lstm", 4, CANONICAL, ["verification"], restarts=2)
