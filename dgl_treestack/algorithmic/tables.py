@@ -5,6 +5,7 @@ import json
 import math
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import torch
 
 from dgl_treestack import atomic, plots
 from dgl_treestack.algorithmic.experiment import Extent, fingerprint, run, train_size
-from dgl_treestack.algorithmic.models import models
+from dgl_treestack.algorithmic.models import NetModel, models
 from dgl_treestack.algorithmic.tasks import tasks
 from dgl_treestack.algorithmic.testing import PROTOCOLS
 from dgl_treestack.data import records
@@ -43,12 +44,26 @@ SHOWN_BY_LENGTH = ("memorization", "addition")  # Figure 2
 TRACED = {"anb2n": "actions", "memorization": "actions_memorization"}
 _SPREAD: Mapping[str, Callable[[list[float]], float]] = {"worst": min, "median": statistics.median, "best": max}
 Line = dict[str, Any]
-Work = tuple[str, int, Extent, int, Path]  # of a run: its task, number of its model, extent, seed and folder
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A run: a model on a task. number: of the model among `models` of the task."""
+
+    task: str
+    number: int
+    extent: Extent
+    seed: int
+    folder: Path
+
+    @property
+    def model(self) -> NetModel:
+        return models(tasks()[self.task])[self.number]
 
 
 def runs(folder: Path, scale_name: str, seed: int) -> list[Path]:
     """Return the folders of all runs."""
-    return list(_runs(folder, EXTENTS[scale_name], seed))
+    return [planned.folder for planned in _plan(folder, EXTENTS[scale_name], seed)]
 
 
 def reproduce(folder: Path, scale_name: str, seed: int, *, jobs: Jobs = 1, training: bool = True) -> str:
@@ -57,23 +72,19 @@ def reproduce(folder: Path, scale_name: str, seed: int, *, jobs: Jobs = 1, train
     training: if false, only finished runs are used; without any, nothing is written. Returns the text of the table, or ''.
     """
     extent = EXTENTS[scale_name]
-    work_of_run = _runs(folder, extent, seed)
-    work = [(*work_of_run[path], extent, seed, path) for path in work_of_run if training or (path / "DONE").exists()]
-    if not work:
+    plan = [planned for planned in _plan(folder, extent, seed) if training or (planned.folder / "DONE").exists()]
+    if not plan:
         return ""
     if jobs != 1:
         with workers(jobs) as pool:
-            list(pool.map(_train_size, _sizes(work)))
-            finished = list(pool.map(_run, work))
+            list(pool.map(_train_size, *zip(*_sizes(plan), strict=True)))
+            records_of_runs = list(pool.map(_run, plan))
     else:
-        torch.set_num_threads(1)
-        finished = list(map(_run, work))
-    rows_of_run = {
-        (name, models(tasks()[name])[number].label): rows for (name, number, *_), rows in zip(work, finished, strict=True)
-    }
+        records_of_runs = list(map(_run, plan))
+    rows_of_run = {(planned.task, planned.model.label): rows for planned, rows in zip(plan, records_of_runs, strict=True)}
     lines = [line for key, rows in rows_of_run.items() for line in _lines(*key, rows, extent)]
     atomic.write_text(folder / "table.csv", report.csv_table(lines))
-    summaries = [json.loads((path / "summary.json").read_text()) for *_, path in work]
+    summaries = [json.loads((planned.folder / "summary.json").read_text()) for planned in plan]
     hours = sum(summary["seconds of one core"] for summary in summaries) / 3600
     origins = list(dict.fromkeys(origin for summary in summaries for origin in summary["trained at"]))
     places = "; ".join(origins) if len(origins) == 1 else "; ".join(f"({i}) {origin}" for i, origin in enumerate(origins, 1))
@@ -83,46 +94,42 @@ def reproduce(folder: Path, scale_name: str, seed: int, *, jobs: Jobs = 1, train
     )
     text = _markdown(lines, summaries, extent, origins, command)
     atomic.write_text(folder / "table.md", text)
-    traces = {name: path / "trace.jsonl" for path, (name, _) in work_of_run.items() if (path / "trace.jsonl").exists()}
+    traces = {planned.task: trace for planned in plan if (trace := planned.folder / "trace.jsonl").exists()}
     _draw(rows_of_run, traces, folder, extent)
     return text
 
 
-def _runs(folder: Path, extent: Extent, seed: int) -> dict[Path, tuple[str, int]]:
-    """Return the folders of all runs, each with the name of its task and the number of its model."""
-    runs = {}
+def _plan(folder: Path, extent: Extent, seed: int) -> list[Planned]:
+    """Return all runs. The name of a folder has task, model, a hash of the settings, and seed."""
+    plan = []
     for name, task in tasks().items():
         for number, model in enumerate(models(task)):
             label = model.label.lower().replace(" ", "_").replace("+", "-")
-            runs[folder / "runs" / f"{name}-{label}-{fingerprint(model, extent)}-{seed}"] = name, number
-    return runs
+            run_folder = folder / "runs" / f"{name}-{label}-{fingerprint(model, extent)}-{seed}"
+            plan.append(Planned(name, number, extent, seed, run_folder))
+    return plan
 
 
-def _sizes(work: Sequence[Work]) -> list[tuple[int, Work]]:
-    """Return every size of the models of runs, as its index and the run, those that take longest first."""
-    cost_of_size = {}
-    for of_run in work:
-        name, number, *_ = of_run
-        model = models(tasks()[name])[number]
-        for index, size in enumerate(model.sizes):
-            cost_of_size[index, of_run] = model.recipe.updates * math.prod(size.values())
+def _sizes(plan: Sequence[Planned]) -> list[tuple[Planned, int]]:
+    """Return every run with the index of every size of its model, those that take longest first."""
+    cost_of_size = {
+        (planned, index): planned.model.recipe.updates * math.prod(size.values())
+        for planned in plan
+        for index, size in enumerate(planned.model.sizes)
+    }
     return sorted(cost_of_size, key=cost_of_size.__getitem__, reverse=True)
 
 
-def _train_size(index_and_run: tuple[int, Work]) -> None:
+def _train_size(planned: Planned, index: int) -> None:
     """Train one size of a model on one task, in a worker."""
-    index, (name, number, extent, seed, folder) = index_and_run
     torch.set_num_threads(1)
-    task = tasks()[name]
-    train_size(task, models(task)[number], index, extent, seed, folder)
+    train_size(tasks()[planned.task], planned.model, index, planned.extent, planned.seed, planned.folder)
 
 
-def _run(work: Work) -> list[Record]:
+def _run(planned: Planned) -> list[Record]:
     """Run one model on one task, in this process or a worker."""
-    name, number, extent, seed, folder = work
     torch.set_num_threads(1)
-    task = tasks()[name]
-    return run(task, models(task)[number], extent, seed, folder)
+    return run(tasks()[planned.task], planned.model, planned.extent, planned.seed, planned.folder)
 
 
 def _lines(task: str, label: str, rows: Sequence[Record], extent: Extent) -> Iterator[Line]:
