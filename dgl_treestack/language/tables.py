@@ -45,7 +45,6 @@ PAPER: Mapping[str, tuple[float | None, float]] = {
 CONFIGS = {"RNN": "rnn", "LSTM": "lstm", "SCRN": "scrn", "Stack RNN": "stack_rnn"}
 GRAMS = ("5-gram", "5-gram with cache")
 Line = dict[str, Any]
-Plan = tuple[str, LanguageConfig, int, Path]  # label of the model, configuration, seed, folder of the run
 
 
 @dataclass(frozen=True)
@@ -57,6 +56,20 @@ class Extent:
     changes: Mapping[str, Any] = field(default_factory=lambda: {"streams": 8})
 
 
+@dataclass(frozen=True)
+class Planned:
+    """A run: label of its model in the table, configuration, seed, folder."""
+
+    label: str
+    config: LanguageConfig
+    seed: int
+    folder: Path
+
+    @property
+    def is_done(self) -> bool:
+        return (self.folder / "DONE").exists()
+
+
 EXTENTS = {
     "smoke": Extent(300, 1, {"streams": 8, "epochs": 1, "hidden": 48, "window": 20}),
     "day": Extent(),
@@ -66,7 +79,7 @@ EXTENTS = {
 
 def runs(folder: Path, scale_name: str, seed: int) -> list[Path]:
     """Return the folders of all runs."""
-    return [run for *_, run in _plan(folder, EXTENTS[scale_name], seed)]
+    return [planned.folder for planned in _plan(folder, EXTENTS[scale_name], seed)]
 
 
 def reproduce(folder: Path, scale_name: str, seed: int, *, jobs: Jobs = 1, training: bool = True) -> str:
@@ -76,62 +89,63 @@ def reproduce(folder: Path, scale_name: str, seed: int, *, jobs: Jobs = 1, train
     Interrupted after Ctrl-C or SIGTERM; runs resume after their last epoch.
     """
     extent = EXTENTS[scale_name]
-    planned = _plan(folder, extent, seed)
-    if not training and not any((run / "DONE").exists() for *_, run in planned):
+    plan = _plan(folder, extent, seed)
+    if not training and not any(planned.is_done for planned in plan):
         return ""  # without making the text
     data = folder / f"text-{extent.sentences}"
     notes = produce("text", Options(text.PRESET.seed, equations=extent.sentences), data)["notes"]
     corpus = Corpus.read(data)
     if training:
-        _train([plan for plan in planned if not (plan[-1] / "DONE").exists()], corpus, data, jobs)
-    finished = [plan for plan in planned if (plan[-1] / "DONE").exists()]
+        _train([planned for planned in plan if not planned.is_done], corpus, data, jobs)
+    finished = [planned for planned in plan if planned.is_done]
     if not finished:
         return ""
     by_label: dict[str, dict[int, Mapping[str, float]]] = {label: {0: row} for label, row in ngram_perplexities(corpus)}
-    for label, _, number, run in finished:
-        by_label.setdefault(label, {})[number] = json.loads((run / "result.json").read_text())
+    for run in finished:
+        by_label.setdefault(run.label, {})[run.seed] = json.loads((run.folder / "result.json").read_text())
     lines = list(_lines(by_label))
     atomic.write_text(folder / "table.csv", report.csv_table(lines))
-    origins = dict.fromkeys(origin_of(json.loads((run / "environment.json").read_text())) for *_, run in finished)
+    origins = dict.fromkeys(origin_of(json.loads((run.folder / "environment.json").read_text())) for run in finished)
     origin = (
         f"`treestack reproduce language_model --scale {scale_name}`, seeds from {seed} on. Trained at {'; '.join(origins)}."
     )
-    table = _markdown(lines, notes, {label: config for label, config, *_ in finished}, origin)
+    table = _markdown(lines, notes, {run.label: run.config for run in finished}, origin)
     atomic.write_text(folder / "table.md", table)
     return table
 
 
-def _plan(folder: Path, extent: Extent, seed: int) -> list[Plan]:
+def _plan(folder: Path, extent: Extent, seed: int) -> list[Planned]:
     """Return all runs. The name of a configuration has a hash of it and of the text's size."""
-    planned = []
+    plan = []
     for label, name in CONFIGS.items():
         config = replaced(configuration.load(find_config(f"language_model/{name}")), extent.changes.items())
         key = json.dumps([asdict(config), extent.sentences], sort_keys=True)
         config = replace(config, name=f"{config.name}-{hashlib.sha256(key.encode()).hexdigest()[:12]}")
         numbers = range(seed, seed + extent.seeds)
-        planned += [(label, config, number, folder / "runs" / f"{config.name}-{number}") for number in numbers]
-    return planned
+        plan += [Planned(label, config, number, folder / "runs" / f"{config.name}-{number}") for number in numbers]
+    return plan
 
 
-def _train(planned: Sequence[Plan], corpus: Corpus, data: Path, jobs: Jobs) -> None:
+def _train(plan: Sequence[Planned], corpus: Corpus, data: Path, jobs: Jobs) -> None:
     """Train runs, in this process or, with several jobs or on a cluster, in processes of their own. Raises Interrupted."""
     if jobs != 1:
         commands = []
-        for _, config, number, run in planned:
-            file = run.parent.parent / "configs" / f"{config.name}.toml"
-            atomic.write_text(file, tomli_w.dumps(asdict(config)))
-            options = ("--data", str(data), "--seed", str(number), "--output-dir", str(run.parent), "--resume", "--quiet")
-            commands.append(Command(("train", str(file), *options), run.parent, (file,)))
+        for planned in plan:
+            output_dir = planned.folder.parent
+            file = output_dir.parent / "configs" / f"{planned.config.name}.toml"
+            atomic.write_text(file, tomli_w.dumps(asdict(planned.config)))
+            options = ("--data", str(data), "--seed", str(planned.seed), "--output-dir", str(output_dir), "--resume", "--quiet")
+            commands.append(Command(("train", str(file), *options), output_dir, (file,)))
         code = start_many(commands, jobs)
         if code > 128:
             raise Interrupted(code - 128)
         return
     torch.set_num_threads(1)
-    for _, config, number, run in planned:
+    for planned in plan:
         try:
-            Run(run, config, corpus, number, resume=True, quiet=False).train()
+            Run(planned.folder, planned.config, corpus, planned.seed, resume=True, quiet=False).train()
         except DivergenceError as error:
-            logger.error("%s: %s", run.name, error)
+            logger.error("%s: %s", planned.folder.name, error)
 
 
 def _lines(by_label: Mapping[str, Mapping[int, Mapping[str, float]]]) -> Iterator[Line]:
