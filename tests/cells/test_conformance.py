@@ -25,7 +25,7 @@ from torch import nn
 from trees import BINARY, UNARY, random_tree, shuffled
 
 from dgl_treestack import cells
-from dgl_treestack.cells import PER_CHILD, _contract
+from dgl_treestack.cells import PER_CHILD
 from dgl_treestack.data import graph
 from dgl_treestack.data.forest import Forest
 from dgl_treestack.errors import ConfigurationError
@@ -33,6 +33,7 @@ from dgl_treestack.expression import Expression
 from dgl_treestack.expression.operators import MATH
 from dgl_treestack.propagate import draw_noise, propagate
 from dgl_treestack.runs.weights import load_into, read_weights, write_weights
+from dgl_treestack.settings import switch, whole
 
 USED = {*UNARY, *BINARY, "arity1", "arity2", "all"}  # or what operators of an arity share
 
@@ -280,6 +281,6 @@ def test_settings_are_checked(settings, message):
     with pytest.raises(ConfigurationError, match=message):
         cells.build("tree_smu", MATH.inner, 3, 4, **settings)
     with pytest.raises(ConfigurationError, match="'stack_size' is 'a'"):
-        _contract.whole("a", "stack_size", 1)
+        whole("a", "stack_size", 1)
     with pytest.raises(ConfigurationError, match="true or false"):
-        _contract.switch(1, "noop")
+        switch(1, "noop")
