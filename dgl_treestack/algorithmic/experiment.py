@@ -94,7 +94,9 @@ def run(task: Task, model: NetModel, extent: Extent, seed: int, folder: Path) ->
     return rows
 
 
-def train_size(task: Task, model: NetModel, index: int, extent: Extent, seed: int, folder: Path) -> None:
+def train_size(
+    task: Task, model: NetModel, index: int, extent: Extent, seed: int, folder: Path, *, quiet: bool = False
+) -> None:
     """Train the restarts of one size of a model and write their weights, unless this or the whole run is done already."""
     path = _size_file(folder, index)
     if path.exists() or (folder / "DONE").exists():
@@ -104,7 +106,7 @@ def train_size(task: Task, model: NetModel, index: int, extent: Extent, seed: in
     started = time.process_time()
     net = _build(task, model, index, extent)
     net.reset_parameters(torch_generator(seed, "restarts"))
-    train(task, net, _shortened(model.recipe, extent), seed, quiet=False)
+    train(task, net, _shortened(model.recipe, extent), seed, quiet=quiet)
     seconds = time.process_time() - started
     write_weights(path, net.state_dict(), {"trained at": _origin(), "seconds of one core": seconds})
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from tqdm.auto import tqdm
 
 from dgl_treestack import atomic, plots
 from dgl_treestack.algorithmic.experiment import Extent, fingerprint, run, train_size
@@ -77,8 +78,9 @@ def reproduce(folder: Path, scale_name: str, seed: int, *, jobs: Jobs = 1, train
         return ""
     if jobs != 1:
         with workers(jobs) as pool:
-            list(pool.map(_train_size, *zip(*_sizes(plan), strict=True)))
-            records_of_runs = list(pool.map(_run, plan))
+            sizes = _sizes(plan)
+            list(tqdm(pool.map(_train_size, *zip(*sizes, strict=True)), total=len(sizes), desc="sizes", disable=None))
+            records_of_runs = list(tqdm(pool.map(_run, plan), total=len(plan), desc="runs", disable=None))
     else:
         records_of_runs = list(map(_run, plan))
     rows_of_run = {(planned.task, planned.model.label): rows for planned, rows in zip(plan, records_of_runs, strict=True)}
@@ -121,9 +123,9 @@ def _sizes(plan: Sequence[Planned]) -> list[tuple[Planned, int]]:
 
 
 def _train_size(planned: Planned, index: int) -> None:
-    """Train one size of a model on one task, in a worker."""
+    """Train one size of a model on one task, in a worker, without a progress bar."""
     torch.set_num_threads(1)
-    train_size(tasks()[planned.task], planned.model, index, planned.extent, planned.seed, planned.folder)
+    train_size(tasks()[planned.task], planned.model, index, planned.extent, planned.seed, planned.folder, quiet=True)
 
 
 def _run(planned: Planned) -> list[Record]:
