@@ -167,8 +167,8 @@ def _lines(task: str, label: str, rows: Sequence[Record], extent: Extent) -> Ite
 _CAPTION = (
     "Per cent of the sizes n from the smallest, 2, to {extent.largest} at which the chosen restart is right; in brackets, "
     "how many restarts are right at all of them. Trained on n < 20, so that a net which is right at these alone has "
-    "{trained_sizes:.1f}; the paper's sizes begin at 1. n is n + m in a^n b^m c^(n+m), the length of the word in memorization, and "
-    "the length of both numbers together in addition. A sequence is right if the most probable symbol is right wherever "
+    "{trained_sizes:.1f}; the paper's sizes begin at 1. n is n + m in a^n b^m c^(n+m), the length of the word in "
+    "memorization, and the length of both numbers together in addition. A sequence is right if the most probable symbol is right wherever "
     "the sequence determines it. The chosen restart has the lowest entropy, with the same kind of actions, on sequences "
     "of n < 20 that are drawn anew; with soft and with hard actions it may be another one. Emptied: memories are emptied "
     "before every sequence; a size is right if all of its {extent.repeats} sequences are (one, if sequences of a size are "
