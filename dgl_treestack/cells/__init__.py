@@ -28,9 +28,7 @@ from dgl_treestack.cells._layers import OperatorLinear as OperatorLinear
 from dgl_treestack.cells._layers import draw_linear as draw_linear
 from dgl_treestack.errors import ConfigurationError, unknown
 from dgl_treestack.expression.operators import Operator
-from dgl_treestack.settings import number as number
-from dgl_treestack.settings import one_of as one_of
-from dgl_treestack.settings import whole as whole
+from dgl_treestack.settings import whole
 
 COMMON = ("dropout", "input_size", "share")  # keyword arguments of every cell, not settings of a model
 GROUP = "dgl_treestack.cells"  # of entry points

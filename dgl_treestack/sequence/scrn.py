@@ -25,8 +25,8 @@ class SCRN(SequenceCell):
 
     def __init__(self, inputs: int, hidden: int, *, context: int = 40, alpha: float = 0.95, **common: Any):
         super().__init__(inputs, hidden, **common)
-        if not 0 < whole(context, "context", 1) < hidden:
-            raise ConfigurationError(f"'context' is {context}; it must be at least 1 and below 'hidden', {hidden}.")
+        if whole(context, "context", 1) >= hidden:
+            raise ConfigurationError(f"'context' is {context}; it must be below 'hidden', {hidden}.")
         self.context, self.alpha = context, number(alpha, "alpha", 0.0, 1.0)
         self.add("U", hidden, inputs)
         self.add("P", hidden - context, context)

@@ -176,8 +176,9 @@ class Training:
         losses = self.model.losses(output, batch)
         loss = losses.mean() * share.fraction
         if self.model.signals is not None and self.targets is not None and isinstance(forest, Forest):
-            of_signals = numpy_generator(self.seed, "signals", progress.epoch, progress.step)
-            loss = loss + self.model.signals(h, forest, self.targets, of_signals, share.subtrees(self.train_set, positions))
+            signal_generator = numpy_generator(self.seed, "signals", progress.epoch, progress.step)
+            distinct = share.subtrees(self.train_set, positions)
+            loss = loss + self.model.signals(h, forest, self.targets, signal_generator, distinct)
         self.optimizer.zero()
         loss.backward()
         is_counted = share.fraction > 0
