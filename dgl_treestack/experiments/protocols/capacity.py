@@ -25,5 +25,6 @@ PROTOCOL = Protocol(
         ("M-Tree-LSTM+stack, hidden 33", "Tree-SMU, hidden 50"),
     ),
     seeds=3,
+    baselines=True,
     note="The numbers of parameters are below, among the settings. " + SAME,
 )

@@ -23,6 +23,7 @@ PROTOCOL = Protocol(
     compared=BEYOND,
     pairs=tuple((f"{label}, own", label) for label in MODELS),
     seeds=3,
+    baselines=True,
     unit="Epochs and per cent",
     note="Rows named own have dropout 0.1, batches of 50, weight decay 2e-5, a learning rate that is halved after five epochs "
     "without progress, and stop after fifteen. The paper does not say how many epochs it waits, and searches dropout and "
