@@ -38,17 +38,20 @@ _CALLABLE = [*_FUNCTIONS, *_ALIASES, "Add", "Mul", "Pow", "sqrt", "ln"]
 RESERVED = {*CONSTANTS, *_CALLABLE}
 
 _MINUS_ONE: Node = ("NegativeOne", "-1", 0)
+_REFUSED = re.compile(r"[^\s!-~]|#")
+_REPLACED = re.compile(r"\s|\^|(?<![=<>!:])=(?!=)")
+_REPLACEMENTS = {"^": "**", "=": "=="}  # white space becomes a space
 _BINARY = {ast.Add: "Add", ast.Mult: "Mul", ast.Pow: "Pow"}
 
 
 def read(text: str) -> list[Node]:
     """The nodes of an infix text, in pre-order. Raises ExpressionError that points at the column."""
-    syntax, source, columns = _parse(text)
+    syntax, source = _parse(text)
     nodes: list[Node] = []
     pending: list[Node | ast.expr] = [syntax]
     if isinstance(syntax, ast.Compare):
         if len(syntax.ops) > 1 or not isinstance(syntax.ops[0], ast.Eq):
-            column = columns[min(syntax.comparators[-1].col_offset, len(columns) - 1)]
+            column = _column(text, syntax.comparators[-1].col_offset)
             raise ExpressionError("An equation has exactly one '=' and no other comparison.", text, column)
         nodes, pending = [("Equality", None, 2)], [syntax.comparators[0], syntax.left]
     while pending:
@@ -59,44 +62,40 @@ def read(text: str) -> list[Node]:
         try:
             pending.extend(reversed(_expand(item, source)))
         except ExpressionError as error:
-            raise ExpressionError(str(error), text, columns[min(item.col_offset, len(columns) - 1)]) from None
+            raise ExpressionError(str(error), text, _column(text, item.col_offset)) from None
     return nodes
 
 
-def _parse(text: str) -> tuple[ast.expr, str, list[int]]:
-    """The syntax tree of a text, its Python source (`=` as `==`, `^` as `**`), and the text's column for each source character.
-
-    Columns are counted from 1. Raises ExpressionError.
-    """
+def _parse(text: str) -> tuple[ast.expr, str]:
+    """The syntax tree of a text, and its Python source (`=` as `==`, `^` as `**`). Raises ExpressionError."""
     if len(text) > MAX_CHARACTERS:
         raise ExpressionError(
             f"The text has {len(text)} characters, at most {MAX_CHARACTERS} are read. Give a large tree in prefix form."
         )
-    source, columns = "", []
-    for i, character in enumerate(text):
-        if not (character.isascii() and character.isprintable()) and not character.isspace():
-            raise ExpressionError(f"Unexpected character {character!r}; use plain ASCII.", text, i + 1)
-        if character == "#":  # Python would drop the rest as a comment
-            raise ExpressionError("'#' is not part of an expression. Take it and the remark out.", text, i + 1)
-        replacement = " " if character.isspace() else "**" if character == "^" else character
-        if character == "=" and "=" not in (text[i - 1 : i], text[i + 1 : i + 2]) and text[i - 1 : i] not in tuple("<>!:"):
-            replacement = "=="
-        source += replacement
-        columns += [i + 1] * len(replacement)
-    columns = [*columns[len(source) - len(source.lstrip()) :], len(text) + 1]
-    source = source.strip()
+    if refused := _REFUSED.search(text):
+        if refused[0] == "#":  # Python would drop the rest as a comment
+            raise ExpressionError("'#' is not part of an expression. Take it and the remark out.", text, refused.start() + 1)
+        raise ExpressionError(f"Unexpected character {refused[0]!r}; use plain ASCII.", text, refused.start() + 1)
+    source = _REPLACED.sub(lambda found: _REPLACEMENTS.get(found[0], " "), text).strip()
     if not source:
         raise ExpressionError("The text is empty. Write an equation such as sin(x)**2 + cos(x)**2 = 1.")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # "1if" and the like; the whitelist refuses them anyway
-            return ast.parse(source, mode="eval").body, source, columns
+            return ast.parse(source, mode="eval").body, source
     except SyntaxError as error:
-        # Python reports an unexpected end with offset 0
-        index = error.offset - 1 if error.offset else len(columns) - 1
-        raise ExpressionError(f"Not an expression: {error.msg}.", text, columns[min(index, len(columns) - 1)]) from None
+        column = _column(text, (error.offset or 0) - 1)  # Python reports an unexpected end with offset 0
+        raise ExpressionError(f"Not an expression: {error.msg}.", text, column) from None
     except (RecursionError, MemoryError):
         raise ExpressionError("The text nests too deeply for the infix form. Give it in prefix form.") from None
+
+
+def _column(text: str, offset: int) -> int:
+    """The column of a text, counted from 1, for a character of its Python source; that of its end for -1 and beyond it."""
+    doubled = {found.start() for found in _REPLACED.finditer(text) if found[0] in _REPLACEMENTS}
+    start = len(text) - len(text.lstrip())
+    columns = [i + 1 for i in range(start, len(text)) for _ in range(1 + (i in doubled))]
+    return [*columns, len(text) + 1][min(offset, len(columns))]
 
 
 def _expand(node: ast.expr, source: str) -> Sequence[Node | ast.expr]:

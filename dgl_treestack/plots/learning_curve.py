@@ -12,8 +12,9 @@ from matplotlib.figure import Figure
 from dgl_treestack.data import records
 from dgl_treestack.errors import DataError
 from dgl_treestack.plots import _style
-from dgl_treestack.results.report import rows_of
-from dgl_treestack.results.run_result import RunResult
+from dgl_treestack.plots.depth import DEEP
+from dgl_treestack.results.report import Row, rows_of
+from dgl_treestack.results.run_result import RunResult, by_config
 
 _NOT_DRAWN = ("best epoch", "train")
 MIN_RATIO = 1.3  # minimum ratio of two neighbouring sizes for a tick at the smaller one
@@ -22,13 +23,31 @@ MIN_RATIO = 1.3  # minimum ratio of two neighbouring sizes for a tick at the sma
 def draw(runs: Sequence[RunResult]) -> Figure:
     """Draw a line per part of the data; for several models a panel per part and a line per model.
 
-    A part is a column of `results.report.rows_of`, such as validation. A point is the mean over seeds, its bar one sample
-    standard deviation. Raises DataError when a run does not say how many equations it was trained on.
+    A part is a column of `results.report.rows_of`, such as validation, or the set `deep`, if all runs have records of it. A
+    point is the mean over seeds, its bar one sample standard deviation. Raises DataError when a run does not say how many
+    equations it was trained on.
     """
+    return _draw(runs, {})
+
+
+def draw_groups(groups: Mapping[str, Sequence[RunResult]]) -> Figure:
+    """Draw the figure for runs by label. A model is named after what its labels share: "A" if they are "A, 10 %", "A, 20 %"."""
+    labels_of_model: dict[str, list[str]] = {}
+    for label, group in groups.items():
+        labels_of_model.setdefault(group[0].config.model.name, []).append(label)
+    title_of_model = {}
+    for model, labels in labels_of_model.items():
+        parts = zip(*(label.split(", ") for label in labels), strict=False)
+        title_of_model[model] = ", ".join(part[0] for part in parts if len(set(part)) == 1) or model
+    return _draw([run for group in groups.values() for run in group], title_of_model)
+
+
+def _draw(runs: Sequence[RunResult], title_of_model: Mapping[str, str]) -> Figure:
+    """Draw the figure. title_of_model: titles in the legend, the models' names by default."""
     for run in runs:
         if not run.equations:
             raise DataError("The run does not say how many equations it was trained on. Train it again.", run.folder)
-    rows = sorted(rows_of(runs), key=lambda row: row["equations"])
+    rows = sorted(_rows_with_deep(runs), key=lambda row: row["equations"])
     models = list(dict.fromkeys(row["model"] for row in rows))
     columns = [name for row in rows for name, value in row.items() if isinstance(value, tuple) and name not in _NOT_DRAWN]
     parts = list(dict.fromkeys(columns))
@@ -41,7 +60,7 @@ def draw(runs: Sequence[RunResult]) -> Figure:
             means, deviations = zip(*(row[part] for row in points), strict=True)
             sizes, bars = [row["equations"] for row in points], [deviation or 0.0 for deviation in deviations]
             style: dict[str, Any] = {**_style.line(i), "markersize": 4.5, "capsize": 2}
-            axes.errorbar(sizes, means, bars, **style, label=model if len(models) > 1 else part)
+            axes.errorbar(sizes, means, bars, **style, label=title_of_model.get(model, model) if len(models) > 1 else part)
         majority = statistics.fmean(records.majority(run.test) for run in runs)
         if not math.isnan(majority):
             axes.axhline(majority, color="0.45", linewidth=1.2, linestyle=(0, (1, 1)), label="majority class")
@@ -52,9 +71,16 @@ def draw(runs: Sequence[RunResult]) -> Figure:
     return figure
 
 
-def draw_groups(groups: Mapping[str, Sequence[RunResult]]) -> Figure:
-    """Draw the figure for runs by label. Lines are named after models, not after the labels."""
-    return draw([run for runs in groups.values() for run in runs])
+def _rows_with_deep(runs: Sequence[RunResult]) -> list[Row]:
+    """Return the rows of `rows_of`, with the accuracy on the set `deep`, if all runs have records of it."""
+    groups = by_config(runs)
+    rows = rows_of(runs)
+    for name in filter(DEEP.fullmatch, runs[0].more):
+        if all(name in run.more for run in runs):
+            for row in rows:
+                values = [records.accuracy(run.more[name]) for run in groups[row["run"]]]
+                row[name] = (statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None)
+    return rows
 
 
 def _mark_sizes(axes: Axes, sizes: Sequence[int]) -> None:
@@ -63,4 +89,4 @@ def _mark_sizes(axes: Axes, sizes: Sequence[int]) -> None:
     ticks = [size for size, larger in zip(sizes, [*sizes[1:], math.inf], strict=True) if larger > MIN_RATIO * size]
     axes.set_xticks(ticks, [f"{size / 1000:.3g}k" if size >= 1000 else str(size) for size in ticks])
     axes.minorticks_off()
-    axes.set_xlabel("training equations")
+    axes.set_xlabel("training equations (logarithmic)")
