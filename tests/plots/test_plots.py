@@ -148,6 +148,23 @@ def test_the_learning_curve_has_a_point_per_size(tmp_path, folders):
     assert [label.get_text() for label in axes.get_xticklabels()] == ["100", "400"]
 
 
+def test_the_learning_curve_of_an_experiment_has_the_names_of_its_models_and_the_set_deep(tmp_path, folders):
+    config = configuration.load(folders[0] / "config.toml")
+    other = dataclasses.replace(config, name="lstm", model=dataclasses.replace(config.model, name="tree_lstm"))
+    lstm = [fake_run(tmp_path / f"lstm-{seed}", other, seed, 0.7) for seed in (0, 1)]
+    larger = [fake_run(tmp_path / "larger", dataclasses.replace(config, name="larger"), 0, 1.0, 400)]
+    labels = {"A, small": folders[:3], "A, 100 %": larger, "B, 10 %": lstm}
+    runs = {label: [read(folder) for folder in group] for label, group in labels.items()}
+    deep = {label: [dataclasses.replace(r, more={"deep 8-19": r.test[::2]}) for r in group] for label, group in runs.items()}
+    figure = learning_curve.draw_groups(deep)
+    assert {bar.get_label() for bar in figure.axes[0].containers} == {"A", "B, 10 %"}
+    assert [axes.get_title() for axes in figure.axes][-1] == "deep 8-19"
+    accuracies = [records.accuracy(run.test[::2]) for run in runs["B, 10 %"]]
+    assert list(figure.axes[-1].containers[-1][0].get_ydata()) == [pytest.approx(sum(accuracies) / 2)]
+    deep["B, 10 %"] = runs["B, 10 %"]
+    assert [axes.get_title() for axes in learning_curve.draw_groups(deep).axes][-1] != "deep 8-19"
+
+
 def test_a_run_that_does_not_say_its_size_has_no_learning_curve(folders):
     (folders[0] / "environment.json").write_text(json.dumps({"seed": 0}))
     with pytest.raises(DataError, match="how many equations"):
