@@ -24,6 +24,7 @@ from pathlib import Path
 import tyro
 
 from benchmarks.common import EQUATIONS, show, start
+from dgl_treestack import plain_data
 from dgl_treestack.data import formats
 from dgl_treestack.distributed import ALONE, World
 from dgl_treestack.model.tree_dataset import TreeDataset
@@ -70,7 +71,7 @@ def measure(settings: Settings) -> None:
     examples = [examples[i % len(examples)] for i in range(settings.batch * (WARM + settings.steps))]
     assignments = [f"model.hidden={settings.hidden}", f"batch_size={batch}", f"compile={settings.compile!r}"]
     assignments += ["data.max_depth=99", "checkpoint_steps=1000000"]
-    config = configuration.override(configuration.load(find_config(f"models/{settings.cell}")), assignments)
+    config = plain_data.override(configuration.load(find_config(f"models/{settings.cell}")), assignments)
     data = TreeDataset(examples)
     with tempfile.TemporaryDirectory() as folder:
         run = Run(Path(folder) / "run")

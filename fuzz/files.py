@@ -11,11 +11,11 @@ from typing import Any
 
 import torch
 
+from dgl_treestack import plain_data
 from dgl_treestack.data import formats, graph
 from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.model.model import Model
 from dgl_treestack.results import archive, report, run_result
-from dgl_treestack.runs import configuration
 from dgl_treestack.runs.configuration import RunConfig
 from dgl_treestack.runs.import_authors import import_checkpoint
 from dgl_treestack.runs.run import Run
@@ -32,7 +32,7 @@ def _small_run(scratch: Path) -> Run:
     data = {"train": [str(path)], "validation": [str(path)], "test": [str(path)], "max_depth": 4}
     model = {"name": "tree_smu", "hidden": 4, "settings": {"stack_size": 2}}
     described = {"name": "small", "model": model, "data": data, "schedule": {"epochs": 2}, "compile": "off"}
-    return start(configuration.build(RunConfig, described), 0, scratch / "runs", quiet=True)
+    return start(plain_data.build(RunConfig, described), 0, scratch / "runs", quiet=True)
 
 
 def run_folders(scratch: Path) -> Attack:

@@ -25,11 +25,11 @@ from pathlib import Path
 import torch
 import tyro
 
-from dgl_treestack import atomic, plots
+from dgl_treestack import atomic, plain_data, plots
 from dgl_treestack.data import formats
 from dgl_treestack.processes import Interrupted
 from dgl_treestack.results import report, run_result
-from dgl_treestack.runs import configuration, evaluation
+from dgl_treestack.runs import evaluation
 from dgl_treestack.runs.configuration import RunConfig
 from dgl_treestack.runs.run import Run
 from dgl_treestack.training.start import start
@@ -58,7 +58,7 @@ def cycle(number: int, scratch: Path, examples: list[formats.Example]) -> int:
     model = {"name": name, "hidden": 16, "dropout": 0.1}
     native = "off" if name in ("lstm", "transformer") or number % 2 else "on"
     described = {"name": "life", "model": model, "data": data, "schedule": {"epochs": 3}, "compile": native}
-    config, stops = configuration.build(RunConfig, described), 0
+    config, stops = plain_data.build(RunConfig, described), 0
     while True:
         stop = threading.Timer(source.uniform(0.05, 1.0), os.kill, (os.getpid(), signal.SIGTERM))
         if stops < 2:

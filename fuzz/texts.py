@@ -9,6 +9,7 @@ from pathlib import Path
 
 import torch
 
+from dgl_treestack import plain_data
 from dgl_treestack.data import formats
 from dgl_treestack.expression import Expression, language
 from dgl_treestack.expression.operators import MATH, Signature
@@ -69,7 +70,7 @@ def configurations(scratch: Path) -> Attack:
     """Configurations and `--set`, as far as the model with its parameters on the device `meta`."""
     folder = Path("configs")
     texts = [path.read_text() for path in sorted([*folder.glob("models/*.toml"), *folder.glob("quickstart/*.toml")])]
-    keys = list(configuration.flat(configuration.load(sorted(folder.glob("quickstart/*.toml"))[0])))
+    keys = list(plain_data.flat(configuration.load(sorted(folder.glob("quickstart/*.toml"))[0])))
     keys += ["model.settings.stack_size", "model.settings.form", "model.settings.noop", "model.head_settings.verification.x"]
 
     def attack(source: random.Random) -> str:
@@ -85,8 +86,8 @@ def configurations(scratch: Path) -> Attack:
             value = value if source.random() < 0.7 else mutate.text(source, value)
             assignments = [f"{source.choice(keys)}={value}"]
         path.write_bytes(given.encode(errors="surrogatepass"))
-        config = configuration.override(configuration.load(path), assignments)
-        assert configuration.build(RunConfig, dataclasses.asdict(config)) == config or assignments
+        config = plain_data.override(configuration.load(path), assignments)
+        assert plain_data.build(RunConfig, dataclasses.asdict(config)) == config or assignments
         if config.model.hidden <= 256:
             with torch.device("meta"):
                 build_model(config.model, signals=config.signals)

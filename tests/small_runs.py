@@ -5,9 +5,9 @@ from pathlib import Path
 
 from trees import random_equation
 
+from dgl_treestack import plain_data
 from dgl_treestack.data import formats
 from dgl_treestack.data.formats import Example
-from dgl_treestack.runs import configuration
 from dgl_treestack.runs.configuration import RunConfig
 
 LEAVES = [("Symbol", "x"), ("Symbol", "y"), ("Integer", "2"), ("Number", "1.29")]
@@ -49,4 +49,4 @@ def small_config(folder: Path, *, unary: bool = True, **changes: object) -> RunC
         "checkpoint_steps": 2,
         **changes,
     }
-    return configuration.build(RunConfig, described)
+    return plain_data.build(RunConfig, described)

@@ -9,6 +9,7 @@ import programs
 import pytest
 from small_runs import small_config
 
+from dgl_treestack import plain_data
 from dgl_treestack.cli import main
 from dgl_treestack.data import formats, records
 from dgl_treestack.data.formats import Example
@@ -275,7 +276,7 @@ def test_bad_input_is_one_clear_error_and_exit_code_2(folder, call, arguments, m
 def test_a_chain_of_depth_twenty_thousand_goes_all_the_way(folder):
     left = Equation.from_prefix("Equality " + "sin " * 20_000 + "Symbol:x Symbol:y")
     formats.write(folder / "chain.jsonl", [Example(left, 0, "chain")])
-    config = configuration.override(small_config(folder), ["name=thin", "model.hidden=1", "model.settings.stack_size=1"])
+    config = plain_data.override(small_config(folder), ["name=thin", "model.hidden=1", "model.settings.stack_size=1"])
     (folder / "thin.toml").write_text(configuration.dump(config))
     treestack("train", "thin.toml", "--set", "schedule.epochs=0", "--quiet", folder=folder)
     treestack("evaluate", "runs/thin-0", "chain.jsonl", "--output", "chain.out.jsonl", folder=folder)

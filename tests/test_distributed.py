@@ -13,6 +13,7 @@ from small_runs import small_config
 from test_languages import write_files
 from torchrun_script import train_all
 
+from dgl_treestack import plain_data
 from dgl_treestack.cli import main
 from dgl_treestack.data import records
 from dgl_treestack.data.formats import read_examples
@@ -65,7 +66,7 @@ def write_runs(folder, names):
             files = {part: [str(folder / kind / getattr(config.data, part)[0])] for part in ("train", "validation", "test")}
             changes |= {**replaced, **{f"data.{part}": value for part, value in files.items()}, "schedule.epochs": 2}
             changes["data.language"] = str(folder / kind / "own.toml")
-        config = configuration.override(config, [f"{key}={json.dumps(value)}" for key, value in changes.items()])
+        config = plain_data.override(config, [f"{key}={json.dumps(value)}" for key, value in changes.items()])
         folder.joinpath(f"run-{name}.toml").write_text(configuration.dump(config))
     return folder
 

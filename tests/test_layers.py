@@ -15,6 +15,7 @@ ROOMS = [
     "errors",
     "settings",
     "markup",
+    "plain_data",
     "_torch",
     "gradients",
     "atomic",

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 from tyro.conf import Positional, arg
 
+from dgl_treestack import plain_data
 from dgl_treestack.cli._arguments import Cpus, Device, Gpus, Jobs, OnCluster, where
 from dgl_treestack.cluster import Cluster, Command
 
@@ -90,7 +91,7 @@ def _train_trees(
     from dgl_treestack.training.start import start
 
     follow_parent()
-    configs = {name: configuration.override(configuration.load(find_config(name)), assignments) for name in names}
+    configs = {name: plain_data.override(configuration.load(find_config(name)), assignments) for name in names}
     runs = [(name, seed) for name in names for seed in seeds]
     if isinstance(jobs, Cluster) or (jobs > 1 and len(runs) > 1):
         flags = ["--output-dir", str(output_dir), "--device", device, "--columns", columns]

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from dgl_treestack import plain_data
 from dgl_treestack.errors import DataError
 from dgl_treestack.experiments import baselines, runs
 from dgl_treestack.experiments._extras import make_missing, measured
@@ -31,7 +32,7 @@ def configure(row: Row, protocol: Protocol, scale: Scale) -> RunConfig:
     depths = {"data.min_depth": protocol.depths[0], "data.max_depth": protocol.depths[1]}
     base = configuration.load(find_config(row.config if "/" in row.config else f"models/{row.config}"))
     changes = {**data, **depths, **scale.changes, **scale.own.get(row.config, {}), **row.changes}
-    config = configuration.replaced(base, changes.items())
+    config = plain_data.replaced(base, changes.items())
     return replace(config, name=f"{row.config.replace('/', '-')}-{config.hash}")
 
 

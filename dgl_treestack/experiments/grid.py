@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from dgl_treestack import plain_data
 from dgl_treestack.errors import ConfigurationError, unknown
 from dgl_treestack.experiments.runs import finished
 from dgl_treestack.resources import find_config
@@ -41,7 +42,7 @@ class Sweep:
 
 def load(path: Path) -> Sweep:
     """Return the sweep in a TOML file. Raises ConfigurationError that names the file."""
-    return configuration.read_toml(path, _sweep)
+    return plain_data.read_toml(path, _sweep)
 
 
 def _sweep(data: dict[str, Any]) -> Sweep:
@@ -61,11 +62,11 @@ def _sweep(data: dict[str, Any]) -> Sweep:
     for key, values in grid.items():
         if not isinstance(values, list) or not values:
             raise ConfigurationError(f"{key!r} in the grid is {values!r}; it lists values.")
-    base = configuration.replaced(configuration.load(find_config(data["base"])), common.items())
+    base = plain_data.replaced(configuration.load(find_config(data["base"])), common.items())
     configs = []
     for combination in itertools.product(*grid.values()):
         varied = dict(zip(grid, combination, strict=True))
-        config = configuration.replaced(base, varied.items())
+        config = plain_data.replaced(base, varied.items())
         configs.append((varied, replace(config, name=f"{config.name}-{config.hash}")))
     if len({config.name for _, config in configs}) < len(configs):
         raise ConfigurationError("Two points of the grid are the same configuration. List every value once.")

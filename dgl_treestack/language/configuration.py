@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from dgl_treestack import plain_data
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.runs import configuration
 from dgl_treestack.sequence import LSTM, RNN, SCRN, SequenceCell, StackRNN
@@ -63,6 +64,6 @@ def load(path: Path, assignments: Sequence[str] = ()) -> LanguageConfig:
     """Read a configuration from a TOML file, values replaced by KEY=VALUE. Raises ConfigurationError that names the file."""
 
     def build(data: dict[str, Any]) -> LanguageConfig:
-        return configuration.override(configuration.build(LanguageConfig, data), assignments)
+        return plain_data.override(plain_data.build(LanguageConfig, data), assignments)
 
-    return configuration.read_toml(path, build)
+    return plain_data.read_toml(path, build)

@@ -21,11 +21,11 @@ from dgl_treestack.language import configuration
 from dgl_treestack.language.configuration import LanguageConfig
 from dgl_treestack.language.corpus import Corpus
 from dgl_treestack.language.training import Run, ngram_perplexities
+from dgl_treestack.plain_data import replaced
 from dgl_treestack.processes import Interrupted, Jobs, start_many
 from dgl_treestack.resources import find_config
 from dgl_treestack.results import report
 from dgl_treestack.results.run_result import origin_of
-from dgl_treestack.runs.configuration import replaced
 
 logger = logging.getLogger("dgl_treestack")
 

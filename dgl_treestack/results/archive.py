@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from dgl_treestack import atomic
+from dgl_treestack import atomic, plain_data
 from dgl_treestack.data.records import Record
 from dgl_treestack.errors import ConfigurationError, DataError
 from dgl_treestack.markup import read_json, read_toml
@@ -117,7 +117,7 @@ def _run(entry: Mapping[str, Any], array_by_digest: Mapping[str, np.ndarray], pa
             raise ValueError(f"the records {name!r} have no column 'depth'")
     return RunResult(
         path,
-        configuration.build(RunConfig, read_toml(entry["config"])),
+        plain_data.build(RunConfig, read_toml(entry["config"])),
         entry["seed"],
         checked_metrics(entry["rows"]),
         sets["validation"],

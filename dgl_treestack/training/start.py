@@ -10,12 +10,12 @@ from typing import Any
 
 import torch
 
+from dgl_treestack import plain_data
 from dgl_treestack.distributed import World
 from dgl_treestack.errors import ConfigurationError, OutputError
 from dgl_treestack.model.tree_dataset import TreeDataset
 from dgl_treestack.processes import locked
 from dgl_treestack.resources import find_data, sha256
-from dgl_treestack.runs import configuration
 from dgl_treestack.runs.configuration import RunConfig
 from dgl_treestack.runs.environment import describe_environment
 from dgl_treestack.runs.run import Run
@@ -157,9 +157,7 @@ def _check_same(run: Run, config: RunConfig, seed: int) -> None:
     """Raise ConfigurationError, with the values that differ, unless configuration and seed of a run are the same as now."""
     if run.config.hash == config.hash and run.seed == seed:
         return
-    before, now = (
-        {**configuration.flat(values), "seed": number} for values, number in ((run.config, run.seed), (config, seed))
-    )
+    before, now = ({**plain_data.flat(values), "seed": number} for values, number in ((run.config, run.seed), (config, seed)))
     differing = [key for key in {**before, **now} if before.get(key) != now.get(key)]
     values = "; ".join(f"{key} {before.get(key)!r}, now {now.get(key)!r}" for key in differing)
     raise ConfigurationError(

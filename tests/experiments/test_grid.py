@@ -3,6 +3,7 @@ import tomllib
 
 import pytest
 
+from dgl_treestack import plain_data
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.experiments import grid
 from dgl_treestack.resources import configs
@@ -31,7 +32,7 @@ def test_every_combination_is_a_configuration_of_its_own(tmp_path):
     (of_table,) = described(tmp_path, f'base = "{BASE}"\n[grid]\n"model.settings" = [{{stack_size = 3}}]').configs
     assert of_table[1].model.settings == {"stack_size": 3}
     for _, config in sweep.configs:
-        assert configuration.build(RunConfig, tomllib.loads(configuration.dump(config))) == config
+        assert plain_data.build(RunConfig, tomllib.loads(configuration.dump(config))) == config
 
 
 @pytest.mark.parametrize(

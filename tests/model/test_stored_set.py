@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from small_runs import small_config
 from trees import random_equation, random_tree
 
+from dgl_treestack import plain_data
 from dgl_treestack.cli import main
 from dgl_treestack.data import formats
 from dgl_treestack.data.formats import Example
@@ -101,7 +102,7 @@ def test_columns_of_several_tasks_and_of_labels_at_nodes(tmp_path, monkeypatch):
 @pytest.mark.parametrize("more", [{}, {"signals": {"value": 0.3}}])
 def test_a_run_on_disk_is_the_run_in_memory(tmp_path, more, monkeypatch):
     monkeypatch.setattr(stored_set, "PART", 7)
-    config = configuration.override(small_config(tmp_path, **more), ["data.pairs_together=true", "data.percent=80"])
+    config = plain_data.override(small_config(tmp_path, **more), ["data.pairs_together=true", "data.percent=80"])
     runs = [start(config, 0, tmp_path / place, columns=place, quiet=True) for place in ("memory", "disk", "auto")]
     for run in runs[1:]:
         assert run.metrics.read_bytes() == runs[0].metrics.read_bytes()
@@ -131,7 +132,7 @@ def test_columns_are_written_once(tmp_path, monkeypatch):
     monkeypatch.setattr(stored_set, "_write", None)
     start(config, 1, tmp_path, columns="disk", quiet=True)
     with pytest.raises(TypeError):
-        start(configuration.override(config, ["data.max_depth=2"]), 2, tmp_path, columns="disk", quiet=True)
+        start(plain_data.override(config, ["data.max_depth=2"]), 2, tmp_path, columns="disk", quiet=True)
 
 
 def test_targets_of_signals_are_those_in_memory(tmp_path):

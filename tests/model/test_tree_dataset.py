@@ -10,11 +10,10 @@ from small_runs import small_config, write_data
 from torch.nn.functional import binary_cross_entropy_with_logits
 from torch.utils.data import DataLoader, Subset, WeightedRandomSampler
 
-from dgl_treestack import Example, GraphDataLoader, Model, Operator, Signature, TreeDataset, tasks
+from dgl_treestack import Example, GraphDataLoader, Model, Operator, Signature, TreeDataset, plain_data, tasks
 from dgl_treestack.data import formats, graph
 from dgl_treestack.errors import ConfigurationError, DataError, GraphError
 from dgl_treestack.expression import Equation
-from dgl_treestack.runs import configuration
 from dgl_treestack.runs.configuration import RunConfig
 from dgl_treestack.tasks import Item
 from dgl_treestack.tasks.verification import Verification
@@ -201,9 +200,9 @@ def test_a_plain_loop_has_the_losses_of_the_packages_loop(dropout, tmp_path):
 def test_a_run_goes_on_with_the_data_sets_it_was_begun_with_only(tmp_path, file):
     config = small_config(tmp_path)
     described = json.loads(json.dumps({"train": [], "validation": [], "test": []}))
-    config = configuration.build(RunConfig, {"name": "given", "model": {"name": "tree_rnn", "hidden": 4}, "data": described})
+    config = plain_data.build(RunConfig, {"name": "given", "model": {"name": "tree_rnn", "hidden": 4}, "data": described})
     sets = {"train": TreeDataset(file, save_dir=tmp_path), "validation": TreeDataset(file, save_dir=tmp_path)}
-    config = configuration.override(config, ["schedule.epochs=1"])
+    config = plain_data.override(config, ["schedule.epochs=1"])
     run = start(config, 0, tmp_path / "runs", quiet=True, data=sets)
     assert run.done.exists()
     assert start(config, 0, tmp_path / "runs", quiet=True, resume=True, data=sets).folder == run.folder
@@ -267,4 +266,4 @@ def test_data_sets_that_a_run_cannot_take(tmp_path, dataset):
         with pytest.raises(ConfigurationError, match=message):
             start(config, 0, tmp_path, quiet=True, data=data)
     with pytest.raises(ConfigurationError, match=r"'data.percent' applies to the configuration's files"):
-        start(configuration.override(config, ["data.percent=10"]), 0, tmp_path, quiet=True, data={"train": dataset})
+        start(plain_data.override(config, ["data.percent=10"]), 0, tmp_path, quiet=True, data={"train": dataset})

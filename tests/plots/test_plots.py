@@ -9,7 +9,7 @@ import statistics
 import pytest
 from small_runs import small_config
 
-from dgl_treestack import atomic, plots
+from dgl_treestack import atomic, plain_data, plots
 from dgl_treestack.data import records
 from dgl_treestack.errors import ConfigurationError, DataError, TreestackError
 from dgl_treestack.generate.presets.paper import COUNTS
@@ -273,7 +273,7 @@ def test_a_test_set_within_the_training_depths(folders):
 
 
 def test_runs_of_one_name_must_have_one_configuration(tmp_path, folders):
-    changed = configuration.override(configuration.load(folders[0] / "config.toml"), ["schedule.epochs=99"])
+    changed = plain_data.override(configuration.load(folders[0] / "config.toml"), ["schedule.epochs=99"])
     fake_run(tmp_path / "changed", changed, 5, 0.9)
     with pytest.raises(DataError, match="but differs"):
         report.tabulate([folders[0], tmp_path / "changed"])

@@ -1,6 +1,7 @@
 import pytest
 from small_runs import small_config
 
+from dgl_treestack import plain_data
 from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.errors import ConfigurationError, DataError
 from dgl_treestack.expression.language import find
@@ -32,7 +33,7 @@ def test_every_shipped_configuration_loads():
 
 def test_override(tmp_path):
     config = small_config(tmp_path)
-    changed = configuration.override(
+    changed = plain_data.override(
         config, ["schedule.epochs=7", "model.settings.stack_size=9", "model.name=tree_lstm", "optimizer.learning_rate=1"]
     )
     assert (changed.schedule.epochs, changed.model.settings["stack_size"], changed.model.name) == (7, 9, "tree_lstm")
@@ -68,7 +69,7 @@ def test_override(tmp_path):
 )
 def test_wrong_values_are_one_error(tmp_path, assignment, message):
     with pytest.raises(ConfigurationError, match=message):
-        configuration.override(small_config(tmp_path), [assignment])
+        plain_data.override(small_config(tmp_path), [assignment])
 
 
 def test_errors_name_the_file(tmp_path):

@@ -15,6 +15,7 @@ import torch
 from each_case import assert_each
 from small_runs import small_config, write_data
 
+from dgl_treestack import plain_data
 from dgl_treestack.data import formats, records
 from dgl_treestack.errors import CheckpointError, ConfigurationError, DivergenceError, TreestackError
 from dgl_treestack.processes import Interrupted
@@ -282,7 +283,7 @@ def test_a_start_that_fails_leaves_no_folder(tmp_path):
     config = small_config(tmp_path)
     for changes in (["data.train=absent.jsonl"], ["model.settings.stack_size=0"], ["model.name=tree_smw"]):
         with pytest.raises(TreestackError):
-            start(configuration.override(config, changes), 0, tmp_path, quiet=True)
+            start(plain_data.override(config, changes), 0, tmp_path, quiet=True)
     assert not (tmp_path / "small-0").exists()
     start(config, 0, tmp_path, quiet=True)
 
@@ -349,7 +350,7 @@ def with_signals(folder, **changes):
 @pytest.mark.parametrize("method", ["adam", "muon"])
 def test_signals_at_nodes_interrupted_and_resumed_equal_never_stopped(method, tmp_path, monkeypatch):
     changes = {"model.hidden": 16, "optimizer.method": method}  # matrices that Muon takes
-    config = configuration.override(with_signals(tmp_path), [f"{key}={value}" for key, value in changes.items()])
+    config = plain_data.override(with_signals(tmp_path), [f"{key}={value}" for key, value in changes.items()])
     whole = outcome(start(config, 0, tmp_path / "whole", quiet=True))
     step, steps = Training._step, []
 
@@ -455,7 +456,7 @@ def test_a_folder_that_exists_is_not_overwritten(tmp_path):
     start(config, 0, tmp_path, quiet=True)
     with pytest.raises(ConfigurationError, match="--resume"):
         start(config, 0, tmp_path, quiet=True)
-    other = configuration.override(config, ["schedule.epochs=9"])
+    other = plain_data.override(config, ["schedule.epochs=9"])
     for resume in (False, True):
         with pytest.raises(ConfigurationError, match=r"another configuration \(schedule.epochs \d, now 9\)"):
             start(other, 0, tmp_path, resume=resume, quiet=True)
