@@ -15,7 +15,7 @@ class Scale:
     data: files by kind (train, validation, test). other_data: those of further sets, by the names that protocols use. extras:
     the file of every extra (`_extras.EXTRAS`). changes: values replaced in every configuration. own: values replaced in single
     configurations, by their names, after `changes` and before those of a row. left_out: protocols that `all` does not mean at
-    this scale. only: those that it means, all others by default.
+    this scale. only: those that it means, all others by default. differs: what differs from the papers in all rows.
     """
 
     summary: str
@@ -27,6 +27,7 @@ class Scale:
     left_out: Sequence[str] = ()
     only: Sequence[str] = ()
     other_data: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    differs: str = ""
 
     def files(self, name: str) -> Mapping[str, str]:
         """Return the files by kind of the set of a name, '' for `data`. Raises ConfigurationError for an unknown name."""
@@ -136,6 +137,9 @@ SCALES = {
         },
         left_out=("beyond", "values", "more_data"),  # they have scales of their own
         other_data=_LABELS,
+        differs="a searched learning rate (2019 and 2020: 1e-3; Mali: 0.1, halved when validation does not improve), weight "
+        "decay 1e-5 (Mali: 2e-5), no dropout (2020 and Mali search it), hidden 50 (2020 and Mali search it), batches of 32 "
+        "(Mali: 50), at most 60 epochs and a stop after 15 without a better validation accuracy (Mali: at most 500 epochs)",
     ),
     "paper": Scale(
         "the sets `paper` and `deep`, the papers' settings and epochs",

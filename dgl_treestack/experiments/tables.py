@@ -86,7 +86,7 @@ def markdown(
             parts += [_DIFFERENCES.format(**words), _table(behind)]
     if pairs:
         parts += [_PAIRS, _table(pairs)]
-    parts += _settings(protocol, results)
+    parts += _settings(protocol, results, scale)
     parts.append(" ".join(filter(None, (f"`{command}`.", _origins(results), _cost(results)))))
     return "\n\n".join(parts) + "\n"
 
@@ -124,8 +124,8 @@ def _printed(mean: float, deviation: float | None) -> str:
 _NUMBER = {"paper": _printed, "ours": report.spread}
 
 
-def _settings(protocol: Protocol, results: Results) -> list[str]:
-    """Return paragraphs on the settings of rows with runs, and on what differs from the papers besides; none without runs."""
+def _settings(protocol: Protocol, results: Results, scale: Scale) -> list[str]:
+    """Return paragraphs on the settings of rows with runs, and on what differs from the papers; none without runs."""
     lines: list[list[str]] = []
     rows_by_difference: dict[str, list[str]] = {}
     for row in protocol.rows:
@@ -144,8 +144,10 @@ def _settings(protocol: Protocol, results: Results) -> list[str]:
     if not lines:
         return []
     table = report.markdown_table([["row", "parameters", *_SETTINGS, "epochs, trained", "further"], *lines])
-    listed = "\n".join(f"- {', '.join(labels)}: {text}." for text, labels in rows_by_difference.items())
-    return ["Settings.", table, *(["What else differs from the papers:", listed] if listed else [])]
+    differences = [f"- {', '.join(labels)}: {text}." for text, labels in rows_by_difference.items()]
+    if scale.differs:
+        differences.insert(0, f"- all rows, if the table of settings says nothing else: {scale.differs}.")
+    return ["Settings.", table, *(["What differs from the papers:", "\n".join(differences)] if differences else [])]
 
 
 def _equations(results: Results) -> str:

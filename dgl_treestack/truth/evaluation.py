@@ -40,7 +40,7 @@ class Value:
             self.number = points.of(text)
             self.doubt = np.zeros(points.count, bool)
         else:
-            self.number, self.doubt = settle(
+            self.number, self.doubt = drop_noise(
                 np.full(points.count, constant_of(name, text), complex), np.zeros(points.count, bool)
             )
         if self.constant and self.doubt[0]:  # one exact evaluation pays: cos(pi) and 1 - 1 are frequent
@@ -71,7 +71,7 @@ def apply(name: str, arguments: Sequence[np.ndarray], doubts: Sequence[np.ndarra
         else:  # NumPy's nan**0 is 1
             undefined = np.isnan(arguments[0] if len(arguments) == 1 else arguments[0] + arguments[1])
         number[undefined] = np.nan
-        return settle(number, doubt)
+        return drop_noise(number, doubt)
 
 
 def _doubt_arguments(name: str, arguments: Sequence[np.ndarray], number: np.ndarray, doubt: np.ndarray) -> None:
@@ -105,7 +105,7 @@ def _near_cut(x: np.ndarray, axis: str, low: float, high: float) -> np.ndarray:
     return (exactly & ~free) | (on_axis & ends)
 
 
-def settle(number: np.ndarray, doubt: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def drop_noise(number: np.ndarray, doubt: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Drop rounding noise from real and imaginary parts; mark out-of-range values undefined and untrusted ones doubtful."""
     number = np.ascontiguousarray(number)
     with np.errstate(all="ignore"):

@@ -58,7 +58,7 @@ class ExactEvaluation:
                 else:
                     number = ball_of_leaf(value, point)
                     is_fraction = number is not None and value.name not in ("Symbol", "Pi", "Exp1")
-                    value.exact[at] = _settle_exact(number) if is_fraction else number
+                    value.exact[at] = _drop_noise(number) if is_fraction else number
         return root.exact[root_point]
 
 
@@ -121,7 +121,7 @@ def _apply_exact(name: str, arguments: list) -> Any:
         x, base = at_branch_point(x, "real"), at_branch_point(arguments[1], "real")
         number = None if x == 0 or base in (0, 1) else x.log() / base.log()
     elif name in RECIPROCAL_ARGUMENT:
-        inverse = None if x == 0 else _settle_exact(1 / x)
+        inverse = None if x == 0 else _drop_noise(1 / x)
         number = None if inverse is None else _exact_function(RECIPROCAL_ARGUMENT[name], inverse)
     elif name in QUOTIENTS:
         numerator, denominator = QUOTIENTS[name]
@@ -130,7 +130,7 @@ def _apply_exact(name: str, arguments: list) -> Any:
         number = 1 / _exact_function(RECIPROCAL_VALUE[name], x)
     else:
         number = _exact_function(name, x)
-    return None if number is None else _settle_exact(number)
+    return None if number is None else _drop_noise(number)
 
 
 def _exact_function(name: str, x: Any) -> Any:
@@ -178,7 +178,7 @@ def magnitude(number: Any) -> float:
     return math.hypot(rough.real, rough.imag)
 
 
-def _settle_exact(number: Any) -> Any:
+def _drop_noise(number: Any) -> Any:
     """Return the midpoint of a number, without rounding noise in its real and imaginary parts; None if it is out of range."""
     rough = complex(number)
     size = math.hypot(rough.real, rough.imag)

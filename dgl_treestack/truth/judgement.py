@@ -77,7 +77,7 @@ class Judgement:
             return DIFFER
         return AGREE if difference.rad() <= scale * 10.0**-DIGITS_THAT_AGREE else TOO_FEW_DIGITS
 
-    def settle(self) -> None:
+    def decide_points(self) -> None:
         """Decide as many points as the verdict needs."""
         if not self.variables:  # the sides have one value for all points
             self.decide([0], PRECISIONS[-1:])
@@ -166,7 +166,7 @@ def judge(equation: Expression, budget: int = BUDGET) -> Verdict:
     def verdict_at(points: Points) -> Verdict:
         left, right = evaluate_sides(equation, points)
         judgement = Judgement(left, right, variables, points, budget)
-        judgement.settle()
+        judgement.decide_points()
         return judgement.verdict()
 
     points = fresh(equation)

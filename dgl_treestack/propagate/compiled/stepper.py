@@ -102,8 +102,8 @@ class CompiledStepper:
         block = self._block(all_frontiers=False)
         self.sweep.backward(list(buffers.values()), self._per_node(), list(gradients.values()), input_gradient, block)
 
-    def settle(self) -> list[Tensor | None]:
-        gradients = self.sweep.settle()
+    def take_gradients(self) -> list[Tensor | None]:
+        gradients = self.sweep.take_gradients()
         return [gradients[i] for i in self.used]
 
     def _per_node(self) -> list[Tensor]:

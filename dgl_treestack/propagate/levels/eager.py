@@ -52,7 +52,7 @@ class EagerStepper:
 
     def backward(self, buffers: Buffers, gradients: Buffers, input_gradient: Tensor | None) -> None:
         arena = self.work.arena
-        self.maps.settle()  # discards the gradients of a failed backward pass
+        self.maps.take_gradients()  # discards the gradients of a failed backward pass
         for i in reversed(range(len(self.work.plan.frontiers))):
             frontier, mark = self.work.plan.frontiers[i], arena.mark()
             record = self.records[i] if self.records else self._step(frontier, buffers, recording=True)
@@ -67,11 +67,11 @@ class EagerStepper:
             if input_gradient is not None and input_gradients[-1] is not None:
                 input_gradient.index_add_(0, frontier.nodes, input_gradients[-1])
             if not self.records:  # deferred rows may be gradients of another map's x, in the arena's memory
-                self.maps.settle_deferred()
+                self.maps.compute_deferred()
                 arena.reset_to(mark)
 
-    def settle(self) -> list[Tensor | None]:
-        gradients = self.maps.settle()
+    def take_gradients(self) -> list[Tensor | None]:
+        gradients = self.maps.take_gradients()
         return [gradients.pop(key, None) for key in self.maps.parameters]  # no second reference: autograd would copy
 
     def _step(self, frontier: Frontier, buffers: Buffers, recording: bool) -> Record:

@@ -107,16 +107,16 @@ class GroupedMaps(LinearMaps):
             products = torch.bmm(_padded(gradient_rows, places), stack.weight[places.low : places.high])
             gradient_x = products.flatten(0, 1).index_select(0, places.place_of_row)
         if self.deferred_rows[product] > DEFERRED_ROWS:
-            self.settle_deferred()
+            self.compute_deferred()
         return gradient_x.view_as(x)
 
-    def settle(self) -> dict[Key, Tensor]:
-        gradients = {**super().settle(), **self.gradients}
+    def take_gradients(self) -> dict[Key, Tensor]:
+        gradients = {**super().take_gradients(), **self.gradients}
         self.gradients = {}
         return gradients
 
-    def settle_deferred(self) -> None:
-        super().settle_deferred()
+    def compute_deferred(self) -> None:
+        super().compute_deferred()
         for (product, _), parts in self.rows.items():
             self.deferred_rows[product] = 0
             self._add_gradients(product, parts)

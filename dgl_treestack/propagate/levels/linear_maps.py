@@ -96,7 +96,7 @@ class LinearMaps:
             self.deferred.setdefault(product, []).append(Deferred(maps, _split(rows, sizes), _split(gradient_rows, sizes)))
             self.deferred_rows[product] = self.deferred_rows.get(product, 0) + count
             if self.deferred_rows[product] > self.max_deferred:
-                self._settle(product)
+                self._compute_deferred(product)
         return gradient_x.view(*x.shape[:-1], inputs)
 
     def _segments(self, product: str, frontier: Frontier, x: Tensor) -> tuple[list[Map], Sequence[int]]:
@@ -115,9 +115,9 @@ class LinearMaps:
         sizes = (frontier.stop - frontier.start,) if shared else frontier.sizes
         return self.maps_of_frontier[product, frontier.start], [size * repeats for size in sizes] if repeats > 1 else sizes
 
-    def settle(self) -> dict[Key, Tensor]:
+    def take_gradients(self) -> dict[Key, Tensor]:
         """Return the gradients of all parameters that were used, and reset them."""
-        self.settle_deferred()
+        self.compute_deferred()
         gradients: dict[Key, Tensor] = {}
         for key, linear_map in self.maps.items():
             pairs = ("weight", linear_map.weight_gradient), ("bias", linear_map.bias_gradient)
@@ -125,12 +125,12 @@ class LinearMaps:
             linear_map.weight_gradient = linear_map.bias_gradient = None
         return gradients
 
-    def settle_deferred(self) -> None:
+    def compute_deferred(self) -> None:
         """Compute all deferred weight gradients."""
         for product in list(self.deferred):
-            self._settle(product)
+            self._compute_deferred(product)
 
-    def _settle(self, product: str) -> None:
+    def _compute_deferred(self, product: str) -> None:
         """Compute the deferred weight gradients of a product, map by map."""
         self.deferred_rows[product] = 0
         rows_by_map: dict[Map, tuple[list[Tensor], list[Tensor]]] = {}

@@ -94,8 +94,8 @@ class Stepper(Protocol):
     """Computes a cell's steps and their gradients.
 
     `forward` fills the buffers and, if `recording`, saves what `backward` needs. `backward` adds to the gradients of the
-    buffers, and to that of external input unless it is None. `settle` returns the gradients of `parameters`, None for those
-    that were not used.
+    buffers, and to that of external input unless it is None. `take_gradients` returns the gradients of `parameters`, None for
+    those that were not used, and resets them.
     """
 
     parameters: list[Tensor]
@@ -104,7 +104,7 @@ class Stepper(Protocol):
 
     def backward(self, buffers: Buffers, gradients: Buffers, input_gradient: Tensor | None) -> None: ...
 
-    def settle(self) -> list[Tensor | None]: ...
+    def take_gradients(self) -> list[Tensor | None]: ...
 
 
 def run(
@@ -173,7 +173,7 @@ class _Sweep(torch.autograd.Function):
             gradient.zero_() if output_gradient is None else gradient.copy_(output_gradient)
         input_gradient = torch.zeros_like(work.inputs) if ctx.wants_inputs else None
         stepper.backward(buffers, gradients, input_gradient)
-        parameter_gradients = stepper.settle()
+        parameter_gradients = stepper.take_gradients()
         leaf_gradient = gradients["h"][: ctx.leaves].clone()
         work.arena.reset_to(mark)
         return None, None, None, leaf_gradient, input_gradient, *parameter_gradients

@@ -185,11 +185,11 @@ class Map {
     deferred_x_.push_back(x.tensor().clone());  // the memory of both may be reused before they are read
     deferred_y_.push_back(gradient_y.tensor().clone());
     deferred_rows_ += x.count;
-    if (deferred_rows_ > deferral_.rows) settle();
+    if (deferred_rows_ > deferral_.rows) compute_deferred();
   }
 
   // Computes the deferred gradients.
-  void settle() {
+  void compute_deferred() {
     if (!deferred_x_.empty()) add_product(at::cat(deferred_x_), at::cat(deferred_y_));
     deferred_x_.clear();
     deferred_y_.clear();

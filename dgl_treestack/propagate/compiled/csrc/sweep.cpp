@@ -86,7 +86,7 @@ class Sweep {
   // Adds to the gradients of the buffers, and to input_gradient if there is one.
   void backward(const Tensors& buffers, const Tensors& per_node, const Tensors& gradients,
                 std::optional<Tensor> input_gradient, Tensor block) {
-    settle();  // discards the gradients of a failed backward pass
+    take_gradients();  // discards the gradients of a failed backward pass
     Active active(this, std::move(block));
     for (size_t i = frontiers_.size(); i-- > 0;) {
       auto& frontier = frontiers_[i];
@@ -111,7 +111,7 @@ class Sweep {
   }
 
   // The gradients of parameters, undefined for those that were not used.
-  Tensors settle() {
+  Tensors take_gradients() {
     Tensors gradients(parameters_.size());
     for (auto& [arity, calls] : maps_) {
       auto& step = *steps_.at(arity);
@@ -119,7 +119,7 @@ class Sweep {
         for (size_t operator_ = 0; operator_ < calls[i].size(); ++operator_) {
           auto& map = calls[i][operator_];
           if (!map) continue;
-          map->settle();
+          map->compute_deferred();
           add(gradients, step.calls[i].weights[operator_], std::exchange(map->weight_gradient, Tensor()));
           add(gradients, step.calls[i].biases[operator_], std::exchange(map->bias_gradient, Tensor()));
         }
@@ -271,5 +271,5 @@ PYBIND11_MODULE(treestack_native, module) {
       .def(py::init<std::map<size_t, std::shared_ptr<Step>>, std::vector<Frontier>, Tensors, int64_t, int64_t>())
       .def("forward", &Sweep::forward)
       .def("backward", &Sweep::backward)
-      .def("settle", &Sweep::settle);
+      .def("take_gradients", &Sweep::take_gradients);
 }
