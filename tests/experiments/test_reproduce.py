@@ -276,7 +276,7 @@ def test_records_that_do_not_belong_together_are_refused(tiny):
     assert reproduce(["localism", "capacity", "systematicity"], "tiny", output, seeds=[0]) == 0
     localism, capacity, systematicity = (output / name / "records.zip" for name in ("localism", "capacity", "systematicity"))
     joined = collection.read_records([localism, capacity, systematicity])
-    assert len(joined) == 2 + 2 + 2 * len(baselines.LABELS), "capacity and systematicity share runs; classifiers know depths"
+    assert len(joined) == 2 + 2 + 3 * len(baselines.LABELS), "capacity and systematicity share runs, but not sets"
     with pytest.raises(DataError, match="has no records 'train', which this experiment needs"):
         reproduce(["systematicity"], "tiny", tiny / "a", seeds=[0], train=False, from_records=[capacity])
     assert reproduce(["systematicity"], "tiny", tiny / "b", seeds=[0], train=False, from_records=[capacity, systematicity]) == 0
