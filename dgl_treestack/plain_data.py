@@ -64,7 +64,7 @@ def _convert(kind: Any, value: Any, key: str) -> Any:
 
 
 def flat(config: Any) -> dict[str, Any]:
-    """Return the values by their keys as `override` takes them, such as `schedule.epochs`."""
+    """Return the values of a dataclass, with nested ones, by their keys as `override` takes them, such as `schedule.epochs`."""
     values: dict[str, Any] = {}
     tables = [("", asdict(config))]
     for prefix, table in tables:

@@ -57,8 +57,8 @@ _LABELS = {"paper-labels": {kind: f"data/paper-labels/{kind}.jsonl.gz" for kind 
 _MILLION = {kind: f"data/paper-1m/{kind}.jsonl.gz" for kind in _PAPER}
 _LARGE = {kind: f"data/paper-130k/{kind}.jsonl.gz" for kind in ("train", "validation", "test")}
 
-# Settings of all models in a comparison. In the papers Mali's models have dropout 0.1 and batches of 50, the others neither;
-# in our configurations the Transformers have dropout too.
+# Settings of all models in a comparison. Our configurations of Mali's models have dropout 0.1 and batches of 50, those of the
+# Transformers have dropout.
 _COMMON = {
     "model.dropout": 0.0,
     "batch_size": 32,

@@ -91,7 +91,10 @@ def _parse(text: str) -> tuple[ast.expr, str]:
 
 
 def _column(text: str, offset: int) -> int:
-    """The column of a text, counted from 1, for a character of its Python source; that of its end for -1 and beyond it."""
+    """Return the column, counted from 1, of the character of a text that is at an offset of its Python source.
+
+    For -1, or an offset beyond the source, it is the column after the last character.
+    """
     doubled = {found.start() for found in _REPLACED.finditer(text) if found[0] in _REPLACEMENTS}
     start = len(text) - len(text.lstrip())
     columns = [i + 1 for i in range(start, len(text)) for _ in range(1 + (i in doubled))]

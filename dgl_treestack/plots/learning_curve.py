@@ -35,15 +35,15 @@ def draw_groups(groups: Mapping[str, Sequence[RunResult]]) -> Figure:
     labels_of_model: dict[str, list[str]] = {}
     for label, group in groups.items():
         labels_of_model.setdefault(group[0].config.model.name, []).append(label)
-    title_of_model = {}
+    label_of_model = {}
     for model, labels in labels_of_model.items():
         parts = zip(*(label.split(", ") for label in labels), strict=False)
-        title_of_model[model] = ", ".join(part[0] for part in parts if len(set(part)) == 1) or model
-    return _draw([run for group in groups.values() for run in group], title_of_model)
+        label_of_model[model] = ", ".join(part[0] for part in parts if len(set(part)) == 1) or model
+    return _draw([run for group in groups.values() for run in group], label_of_model)
 
 
-def _draw(runs: Sequence[RunResult], title_of_model: Mapping[str, str]) -> Figure:
-    """Draw the figure. title_of_model: titles in the legend, the models' names by default."""
+def _draw(runs: Sequence[RunResult], label_of_model: Mapping[str, str]) -> Figure:
+    """Draw the figure. label_of_model: labels in the legend, the models' names by default."""
     for run in runs:
         if not run.equations:
             raise DataError("The run does not say how many equations it was trained on. Train it again.", run.folder)
@@ -60,8 +60,9 @@ def _draw(runs: Sequence[RunResult], title_of_model: Mapping[str, str]) -> Figur
             means, deviations = zip(*(row[part] for row in points), strict=True)
             sizes, bars = [row["equations"] for row in points], [deviation or 0.0 for deviation in deviations]
             style: dict[str, Any] = {**_style.line(i), "markersize": 4.5, "capsize": 2}
-            axes.errorbar(sizes, means, bars, **style, label=title_of_model.get(model, model) if len(models) > 1 else part)
-        majority = statistics.fmean(records.majority(run.test) for run in runs)
+            axes.errorbar(sizes, means, bars, **style, label=label_of_model.get(model, model) if len(models) > 1 else part)
+        set_of_panel = parts_of_panel[0] if len(models) > 1 else ""  # with one model the panel has all parts
+        majority = statistics.fmean(records.majority(run.more.get(set_of_panel, run.test)) for run in runs)
         if not math.isnan(majority):
             axes.axhline(majority, color="0.45", linewidth=1.2, linestyle=(0, (1, 1)), label="majority class")
         axes.set_title(parts_of_panel[0] if len(models) > 1 else "")
@@ -76,7 +77,7 @@ def _rows_with_deep(runs: Sequence[RunResult]) -> list[Row]:
     groups = by_config(runs)
     rows = rows_of(runs)
     for name in filter(DEEP.fullmatch, runs[0].more):
-        if all(name in run.more for run in runs):
+        if all(len(run.more.get(name, ())) for run in runs):
             for row in rows:
                 values = [records.accuracy(run.more[name]) for run in groups[row["run"]]]
                 row[name] = (statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None)

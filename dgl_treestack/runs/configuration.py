@@ -204,6 +204,7 @@ def load(path: Path) -> RunConfig:
 
 
 def _build(data: dict[str, Any]) -> RunConfig:
+    """Return a configuration from plain data. Raises ConfigurationError, also for that of a language model."""
     if isinstance(data.get("model"), str):
         raise ConfigurationError("It describes a language model. Give the folder of its text with --data.")
     return plain_data.build(RunConfig, data)

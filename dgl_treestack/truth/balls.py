@@ -50,7 +50,7 @@ class Balls:
                     arguments = [(constant if child.constant else at_point)[child] for child in value.children]
                     balls[value] = _apply(value.name, arguments, bits)
                 else:
-                    balls[value] = _without_noise(ball_of_leaf(value, point), NOISE[bits], 0.0)
+                    balls[value] = _drop_noise(ball_of_leaf(value, point), NOISE[bits], 0.0)
         return (constant if root.constant else at_point)[root]
 
 
@@ -67,7 +67,7 @@ def _apply(name: str, arguments: Sequence[Ball], bits: int) -> Ball:
         number, scale = _value(name, x, arguments, noise)
     except _Unresolved:
         return UNRESOLVED
-    return UNDEFINED if number is None else _without_noise(number, noise, scale)
+    return UNDEFINED if number is None else _drop_noise(number, noise, scale)
 
 
 class _Unresolved(Exception):
@@ -91,7 +91,7 @@ def _value(name: str, x: Any, arguments: Sequence[Any], noise: arb) -> tuple[Any
             return None, 0.0
         return x.log() / base.log(), 0.0
     if name in RECIPROCAL_ARGUMENT:
-        inverse = None if x == 0 else _without_noise(1 / x, noise, 0.0)
+        inverse = None if x == 0 else _drop_noise(1 / x, noise, 0.0)
         if inverse is None or inverse is UNDEFINED:
             return None, 0.0
         if inverse is UNRESOLVED:
@@ -99,7 +99,7 @@ def _value(name: str, x: Any, arguments: Sequence[Any], noise: arb) -> tuple[Any
         return _function(RECIPROCAL_ARGUMENT[name], inverse, noise), 1.0
     if name in QUOTIENTS or name in RECIPROCAL_VALUE:
         numerator, denominator = QUOTIENTS.get(name, ("", RECIPROCAL_VALUE.get(name, "")))
-        below = _without_noise(_function(denominator, x, noise), noise, max(1.0, magnitude(x)))
+        below = _drop_noise(_function(denominator, x, noise), noise, max(1.0, magnitude(x)))
         if below is UNRESOLVED:
             raise _Unresolved
         if below is UNDEFINED or below == 0:
@@ -128,7 +128,7 @@ def _at_branch_point(x: Any, axis: str, noise: arb) -> Any:
     return point if is_point else x
 
 
-def _without_noise(number: Any, noise: arb, scale: float) -> Ball:
+def _drop_noise(number: Any, noise: arb, scale: float) -> Ball:
     """Return a number whose parts are zero where they are only noise; UNDEFINED if it is out of range, UNRESOLVED if the digits
     do not say. scale: the size of what may have cancelled in it."""
     if number is None:

@@ -54,7 +54,7 @@ class Judgement:
         self.state[clear & (self.gap >= APART)] = DIFFER
         self.state[clear & np.isnan(self.gap)] = NO_VALUE
 
-    def decide(self, points: Iterable[int], precisions: Sequence[int] = PRECISIONS) -> None:
+    def _decide(self, points: Iterable[int], precisions: Sequence[int] = PRECISIONS) -> None:
         """Decide points by balls, in rising precision until it suffices."""
         for point in map(int, points):
             for bits in precisions:
@@ -77,27 +77,27 @@ class Judgement:
             return DIFFER
         return AGREE if difference.rad() <= scale * 10.0**-DIGITS_THAT_AGREE else TOO_FEW_DIGITS
 
-    def decide_points(self) -> None:
+    def decide(self) -> None:
         """Decide as many points as the verdict needs."""
         if not self.variables:  # the sides have one value for all points
-            self.decide([0], PRECISIONS[-1:])
+            self._decide([0], PRECISIONS[-1:])
             for column in (self.state, self.gap, self.precision):
                 column[:] = column[0]
             return
         while (doubtful := np.flatnonzero(self.state == OPEN)).size and not self._is_refuted():
-            self.decide(doubtful[:AT_ONCE], PRECISIONS[:1])
+            self._decide(doubtful[:AT_ONCE], PRECISIONS[:1])
         if self._is_refuted():  # a chain of cancellations may cost complex128 all its digits without a doubt
             differing = np.flatnonzero(self.state == DIFFER)
             witnesses = sorted({int(differing[0]), int(differing[self.gap[differing].argmax()])})
-            self.decide(witnesses)
+            self._decide(witnesses)
             if (self.state[witnesses] == DIFFER).all():
                 self.state[self.state == OPEN] = NO_VALUE  # the others suffice
                 return
-            self.decide(differing)
-        self.decide(np.flatnonzero(self.state == OPEN), PRECISIONS[:1])
-        self.decide(np.flatnonzero(self.state == TOO_FEW_DIGITS), PRECISIONS[1:])
+            self._decide(differing)
+        self._decide(np.flatnonzero(self.state == OPEN), PRECISIONS[:1])
+        self._decide(np.flatnonzero(self.state == TOO_FEW_DIGITS), PRECISIONS[1:])
         if (self.state == DIFFER).any():
-            self.decide(np.flatnonzero((self.precision == 53) & np.isin(self.state, (AGREE, DIFFER))))
+            self._decide(np.flatnonzero((self.precision == 53) & np.isin(self.state, (AGREE, DIFFER))))
         else:
             self._confirm()
 
@@ -107,19 +107,19 @@ class Judgement:
 
     def _confirm(self) -> None:
         """Compare sides that seem to agree by balls: at all points, and in the highest precision at some of them."""
-        self.decide(np.flatnonzero((self.state == AGREE) & (self.precision == 53)), PRECISIONS[:1])
+        self._decide(np.flatnonzero((self.state == AGREE) & (self.precision == 53)), PRECISIONS[:1])
         if (self.state == DIFFER).any():
             return
         confirmed = 0
         for point in (*ORDER, *range(self.points.count)):
             if self.state[point] != AGREE or self.precision[point] == PRECISIONS[-1]:
                 continue
-            self.decide([point], PRECISIONS[-1:])
+            self._decide([point], PRECISIONS[-1:])
             confirmed += self.state[point] == AGREE
             if self.state[point] in (DIFFER, TOO_FEW_DIGITS) or confirmed == CONFIRMED:
                 break
         if (self.state == DIFFER).any():
-            self.decide(np.flatnonzero((self.state == AGREE) & (self.precision < PRECISIONS[-1])), PRECISIONS[-1:])
+            self._decide(np.flatnonzero((self.state == AGREE) & (self.precision < PRECISIONS[-1])), PRECISIONS[-1:])
 
     def verdict(self) -> Verdict:
         """Return the verdict that follows from the states."""
@@ -166,7 +166,7 @@ def judge(equation: Expression, budget: int = BUDGET) -> Verdict:
     def verdict_at(points: Points) -> Verdict:
         left, right = evaluate_sides(equation, points)
         judgement = Judgement(left, right, variables, points, budget)
-        judgement.decide_points()
+        judgement.decide()
         return judgement.verdict()
 
     points = fresh(equation)

@@ -40,7 +40,8 @@ def tiny(tmp_path, monkeypatch):
     extras |= {"values": data["test"], "less stack": data["test"], "train": data["train"], "certified": data["test"]}
     changes = {"schedule.epochs": 1, "model.hidden": 3, "compile": "off"}
     own = {"beyond/tree_slots": {"model.hidden": 8}, "beyond/tree_slots-1m": {"model.hidden": 32}}
-    monkeypatch.setitem(SCALES, "tiny", Scale("a test", data, extras, (0, 1), changes, own, other_data={"paper-labels": data}))
+    others = {"other_data": {"paper-labels": data}, "differs": "few equations"}
+    monkeypatch.setitem(SCALES, "tiny", Scale("a test", data, extras, (0, 1), changes, own, **others))
     few = {name: shortened(protocol) for name, protocol in protocols().items()}
     monkeypatch.setattr("dgl_treestack.experiments.reproduce.protocols", lambda: few)
     monkeypatch.setattr("dgl_treestack.plots.depth.MIN_EQUATIONS", 5)
@@ -131,6 +132,7 @@ def test_a_protocol_ends_in_a_table_and_a_figure(tiny):
     assert (pair["first"], pair["second"], pair["depths"], pair["seeds"]) == ("Tree-SMU", "Tree-LSTM", "1-4", "2")
     assert int(pair["records"]) == tested and "| Tree-SMU | Tree-LSTM |" in text
     assert "treestack reproduce localism --scale tiny" in text and text in shown
+    assert "What differs from the papers:\n\n- all rows, unless the table of settings says otherwise: few equations.\n" in text
     trained = [run_result.read(folder) for folder in (output / "runs").glob("*")]
     hours = sum(run.cpu_seconds for run in trained if run.config.data.min_depth > 1) / 3600
     assert f"Training took {hours:.2f} CPU hours" in text

@@ -91,6 +91,8 @@ def test_prefix_parses_back(tree):
         ("x*Half(7)", "'Half' has the text '1/2', found '7'", 3),
         ("x + Integer(1.5)", "not a number of class 'Integer'", 5),
         ("x + Integer(1_0)", "not a number of class 'Integer'", 5),
+        ("  x^2 = f(y)", "Unknown function 'f'", 9),
+        ("  x^2 = ", "invalid syntax", 9),
     ],
 )
 def test_errors_point_at_the_column(text, message, column):

@@ -96,7 +96,7 @@ class LinearMaps:
             self.deferred.setdefault(product, []).append(Deferred(maps, _split(rows, sizes), _split(gradient_rows, sizes)))
             self.deferred_rows[product] = self.deferred_rows.get(product, 0) + count
             if self.deferred_rows[product] > self.max_deferred:
-                self._compute_deferred(product)
+                self._compute_deferred_of(product)
         return gradient_x.view(*x.shape[:-1], inputs)
 
     def _segments(self, product: str, frontier: Frontier, x: Tensor) -> tuple[list[Map], Sequence[int]]:
@@ -128,9 +128,9 @@ class LinearMaps:
     def compute_deferred(self) -> None:
         """Compute all deferred weight gradients."""
         for product in list(self.deferred):
-            self._compute_deferred(product)
+            self._compute_deferred_of(product)
 
-    def _compute_deferred(self, product: str) -> None:
+    def _compute_deferred_of(self, product: str) -> None:
         """Compute the deferred weight gradients of a product, map by map."""
         self.deferred_rows[product] = 0
         rows_by_map: dict[Map, tuple[list[Tensor], list[Tensor]]] = {}
