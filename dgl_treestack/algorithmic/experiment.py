@@ -42,9 +42,9 @@ logger = logging.getLogger(__name__)
 class Extent:
     """The scale of an experiment.
 
-    restarts: number of nets. share: fraction of a recipe's updates that are made. largest: the largest
-    of the consecutive tested sizes. far: further sizes. repeats: sequences per size, from empty memories, if sequences of a
-    size differ. streamed: sequences per size in streams and at far sizes.
+    restarts: number of nets. share: fraction of a recipe's updates that are made. largest: the largest of the consecutive
+    tested sizes. far: further sizes. repeats: sequences per size, from empty memories, if sequences of a size differ. streamed:
+    sequences per size in streams and at far sizes.
     """
 
     restarts: int = 10
