@@ -71,6 +71,7 @@ def some_trees():
 
 
 TREES = some_trees()
+FEW_ARITIES = over_each_other(WIDE, [("f1", 1), ("f3", 3)] * 3, random.Random(0))
 # Three models that sum children, and one without that form, whose weights in the n-ary form do not depend on their number
 OF_ANY_ARITY = {"tree_lstm_child_sum", "tree_smu_child_sum", "tree_slots_child_sum", "tree_rnn_second_order_bilinear"}
 
@@ -163,17 +164,15 @@ def test_native_loops_conform(name, language):
 @pytest.mark.slow
 @needs_compiler
 @pytest.mark.parametrize(
-    ("name", "arities", "languages"),
+    ("name", "forests"),
     [
-        ("tree_lstm_child_sum", (1, 3), ("no operator",)),
-        ("tree_smu", (3,), ("leaves only",)),
+        ("tree_lstm_child_sum", (FEW_ARITIES, TREES["no operator"])),
+        ("tree_smu", (TREES["leaves among trees"], TREES["leaves only"])),
     ],
 )
-def test_native_code_conforms(name, arities, languages, cache):
+def test_native_code_conforms(name, forests, cache):
     """A kernel per number of children: few of them, for time."""
-    rng = random.Random(0)
-    few = over_each_other(WIDE, [(f"f{arity}", arity) for arity in arities] * 3, rng)
-    for trees in (few, *(TREES[language] for language in languages)):
+    for trees in forests:
         cell, batch = cell_of(name, trees[0].signature), batch_of(trees)
         assert_same_gradients(cell, batch, ["levels", "levels/compiled"], signature=trees[0].signature)
     assert any(cache.glob("*.pt2"))
