@@ -4,6 +4,7 @@ What stands between `<!-- begin NAME -->` and `<!-- end NAME -->` is replaced by
 """
 
 import csv
+import itertools
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -35,10 +36,11 @@ def update(page: Path, folder: Path) -> None:
 
 
 def _paragraph(file: Path) -> str:
-    """Return a list of sentences, one per line of a file of pairs."""
+    """Return the comparisons of a file of pairs: a list of sentences for every set of examples and number of seeds."""
     try:
         with file.open(newline="") as lines:
-            return "".join(f"- {_sentence(line)}\n" for line in csv.DictReader(lines))
+            groups = itertools.groupby(csv.DictReader(lines), _heading)
+            return "\n".join("\n- ".join([f"{heading}\n", *map(_sentence, group)]) + "\n" for heading, group in groups)
     except OSError as error:
         remedy = f"Make it with `treestack reproduce {file.parent.name}`."
         raise DataError(f"Cannot be read: {error.strerror}. {remedy}", file) from None
@@ -46,27 +48,29 @@ def _paragraph(file: Path) -> str:
         raise DataError(f"Not a file of pairs ({error!r}). Make it again with `treestack reproduce`.", file) from None
 
 
+def _heading(line: Mapping[str, str]) -> str:
+    """Return what a comparison was made on."""
+    records, seeds = f"{int(line['records']):,}", int(line["seeds"])
+    families = "" if line["permuted"] == f"{records} records" else f", {line['permuted']}"
+    examples = f"depths {line['depths']} of `{line['set']}` ({records} {line['unit']}{families})"
+    return f"On {examples}, {seeds} seed{'s' if seeds != 1 else ''}, p-values after Holm's correction:"
+
+
 def _sentence(line: Mapping[str, str]) -> str:
     """Return a comparison as a sentence: the difference, its interval and p-values, and whether it is within noise."""
-    points, seeds = float(line["points"]), int(line["seeds"])
+    points = float(line["points"])
     direction = "ahead of" if points >= 0 else "behind"
-    records = f"{int(line['records']):,}"
-    groups = "" if line["permuted"] == f"{records} records" else f", {line['permuted']}"
-    where = f"depths {line['depths']} of `{line['set']}`, {records} {line['unit']}{groups}"
-    of_seeds = f"{seeds} seed{'s' if seeds != 1 else ''}"
-    if line["interval"]:
-        of_seeds += f", 95 % interval {line['interval']}, p {_p(line, 'seeds')}"
-    else:
-        of_seeds += ", not tested over seeds"
-    corrected = [float(line[f"Holm, {kind}"]) for kind in ("seeds", "equations") if line[f"Holm, {kind}"]]
-    noise = "; within noise" if max(corrected) > NOISE else ""
     size = f"less than 0.05 points {direction}" if abs(points) < 0.05 else f"{abs(points):.1f} points {direction}"
     difference = f"{line['first']} is {size} {line['second']}"
     if line["paper"]:
         difference += f", in the paper {abs(float(line['paper'])):.1f} {'ahead' if float(line['paper']) >= 0 else 'behind'}"
-    return f"{difference} ({where}, p {_p(line, 'equations')}; {of_seeds}){noise}."
-
-
-def _p(line: Mapping[str, str], kind: str) -> str:
-    """Return a p-value and the one corrected by Holm's method."""
-    return f"{float(line[f'p, {kind}']):.2g}, corrected {float(line[f'Holm, {kind}']):.2g}"
+    of_equations = float(line["Holm, equations"])
+    p_values = f"p {of_equations:.2g} over {line['unit']}"
+    is_noise = of_equations > NOISE
+    if line["interval"]:
+        of_seeds = float(line["Holm, seeds"])
+        p_values = f"95 % interval {line['interval']}; {p_values}, {of_seeds:.2g} over seeds"
+        is_noise |= of_seeds > NOISE
+    else:
+        p_values += ", not tested over seeds"
+    return f"{difference} ({p_values}){'; within noise' if is_noise else ''}."
