@@ -20,11 +20,13 @@ from dgl_treestack.generate.production import produce
 from dgl_treestack.language import configuration
 from dgl_treestack.language.configuration import LanguageConfig
 from dgl_treestack.language.corpus import Corpus
+from dgl_treestack.language.model import LanguageModel
 from dgl_treestack.language.training import Run, ngram_perplexities
 from dgl_treestack.plain_data import replaced
 from dgl_treestack.processes import Interrupted, Jobs, start_many
 from dgl_treestack.resources import find_config
 from dgl_treestack.results import report
+from dgl_treestack.results.differences import holm, paired_t_test
 from dgl_treestack.results.run_result import origin_of
 
 logger = logging.getLogger("dgl_treestack")
@@ -44,6 +46,7 @@ PAPER: Mapping[str, tuple[float | None, float]] = {
 }
 CONFIGS = {"RNN": "rnn", "LSTM": "lstm", "SCRN": "scrn", "Stack RNN": "stack_rnn"}
 GRAMS = ("5-gram", "5-gram with cache")
+PAIRS = (("Stack RNN", "RNN"), ("Stack RNN", "LSTM"), ("Stack RNN", "SCRN"))  # what the paper says of its table
 Line = dict[str, Any]
 
 
@@ -109,7 +112,8 @@ def reproduce(folder: Path, scale_name: str, seed: int, *, jobs: Jobs = 1, train
     origin = (
         f"`treestack reproduce language_model --scale {scale_name}`, seeds from {seed} on. Trained at {'; '.join(origins)}."
     )
-    table = _markdown(lines, notes, {run.label: run.config for run in finished}, origin)
+    parts = [f"# {TITLE}", f"{SOURCE}.", *_results(lines, notes), *_pairs(by_label), *_settings(finished, corpus), origin]
+    table = "\n\n".join(parts) + "\n"
     atomic.write_text(folder / "table.md", table)
     return table
 
@@ -164,10 +168,15 @@ _CAPTION = (
     "generated text in an invented language, so that the columns cannot be compared with each other, only models within one. "
     "Words, without ends of sentences: {words}; {vocabulary:,} different ones."
 )
+_OF_PAIRS = (
+    "Perplexity of the first of a pair minus that of the second, on `test`; the pairs are what the paper says of its table. "
+    "Ours: mean over seeds, 95 % interval and p-value of a paired t-test over seeds, p-values also corrected by Holm's method "
+    "for the number of pairs. Whether a difference would hold on another text is not tested."
+)
 
 
-def _markdown(lines: Sequence[Line], notes: Mapping[str, Any], configs: Mapping[str, LanguageConfig], origin: str) -> str:
-    """Return the table. lines: as from `_lines`. notes: of the text's manifest. configs: by label."""
+def _results(lines: Sequence[Line], notes: Mapping[str, Any]) -> list[str]:
+    """Return the table of perplexities and its caption. lines: as from `_lines`. notes: of the text's manifest."""
     rows = [["model", *(f"{part}: {column}" for part in PARTS for column in ("paper, Penn Treebank", "ours")), "seeds"]]
     for label in dict.fromkeys(line["model"] for line in lines):
         of_model = [line for line in lines if line["model"] == label]
@@ -176,12 +185,38 @@ def _markdown(lines: Sequence[Line], notes: Mapping[str, Any], configs: Mapping[
             paper = line["paper, Penn Treebank"]
             cells += ["-" if paper is None else f"{paper:g}", report.spread(line["ours"], line["ours sd"])]
         rows.append([label, *cells, of_model[0]["seeds"]])
-    keys = ("hidden", "optimizer", "learning_rate", "factor", "patience", "epochs", "streams", "window", "clip")
-    settings = [["model", *keys, "further"]]
-    for label, config in configs.items():
-        further = ", ".join(f"{key} {value}" for key, value in config.settings.items()) or "-"
-        settings.append([label, *(str(getattr(config, key)) for key in keys), further])
     words = ", ".join(f"{name.split('.')[1]} {count:,}" for name, count in notes["words, without ends of sentences"].items())
-    caption = _CAPTION.format(words=words, vocabulary=notes["vocabulary"])
-    parts = [f"# {TITLE}", f"{SOURCE}.", report.markdown_table(rows), caption, "Settings.", report.markdown_table(settings)]
-    return "\n\n".join([*parts, origin]) + "\n"
+    return [report.markdown_table(rows), _CAPTION.format(words=words, vocabulary=notes["vocabulary"])]
+
+
+def _pairs(by_label: Mapping[str, Mapping[int, Mapping[str, float]]]) -> list[str]:
+    """Return the comparisons of `PAIRS` that have at least two seeds in common. by_label: as for `_lines`."""
+    compared = []
+    for first, second in PAIRS:
+        seeds = sorted(by_label.get(first, {}).keys() & by_label.get(second, {}).keys())
+        perplexities = [[by_label[label][seed]["test"] for seed in seeds] for label in (first, second)]
+        if test := paired_t_test(*perplexities):
+            compared.append((first, second, statistics.fmean(perplexities[0]) - statistics.fmean(perplexities[1]), *test))
+    if not compared:
+        return []
+    rows = [["first", "second", "paper, Penn Treebank", "ours", "interval", "p, seeds", "Holm, seeds"]]
+    corrected = holm([p_value for *_, p_value, _ in compared])
+    for (first, second, ours, p_value, (low, high)), of_holm in zip(compared, corrected, strict=True):
+        of_paper = PAPER[first][1] - PAPER[second][1]
+        rows.append(
+            [first, second, f"{of_paper:g}", f"{ours:.1f}", f"{low:.1f} to {high:.1f}", f"{p_value:.3g}", f"{of_holm:.3g}"]
+        )
+    return [_OF_PAIRS, report.markdown_table(rows)]
+
+
+def _settings(finished: Sequence[Planned], corpus: Corpus) -> list[str]:
+    """Return the table of settings."""
+    keys = ("hidden", "optimizer", "learning_rate", "factor", "patience", "epochs", "streams", "window", "clip")
+    rows = [["model", "parameters", *keys, "epochs, trained", "further"]]
+    for label, config in {run.label: run.config for run in finished}.items():
+        parameters = sum(parameter.numel() for parameter in LanguageModel(config.cell(), len(corpus.words)).parameters())
+        epochs = [len((run.folder / "metrics.jsonl").read_text().splitlines()) for run in finished if run.label == label]
+        trained = " to ".join(map(str, dict.fromkeys((min(epochs), max(epochs)))))
+        further = ", ".join(f"{key} {value}" for key, value in config.settings.items()) or "-"
+        rows.append([label, f"{parameters:,}", *(str(getattr(config, key)) for key in keys), trained, further])
+    return ["Settings.", report.markdown_table(rows)]

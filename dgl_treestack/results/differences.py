@@ -66,8 +66,6 @@ def difference(first: Mapping[int, Answers], second: Mapping[int, Answers], gene
     first, second: answers by seed. generator: draws the signs of the permutation test.
     Raises DataError when the answers are to different equations.
     """
-    from scipy import stats
-
     common = sorted(first.keys() & second.keys())
     compared = [[model[seed] for seed in common] if common else list(model.values()) for model in (first, second)]
     expected = compared[0][0]
@@ -78,12 +76,22 @@ def difference(first: Mapping[int, Answers], second: Mapping[int, Answers], gene
     gaps = np.bincount(group_of_equation, shares[0] - shares[1])
     points, p_of_equations = 100 * gaps.sum() / len(expected.id), _permutation_test(gaps, generator)
     result = Difference(points, p_of_equations, expected.permuted, len(gaps), None, None)
-    accuracies = [np.array([model[seed].accuracy for seed in common]) for model in (first, second)]
-    if len(common) < 2 or not np.ptp(accuracies[0] - accuracies[1]) > 1e-9:  # equal but for rounding
-        return result
-    test = stats.ttest_rel(*accuracies)
+    test = paired_t_test(*([model[seed].accuracy for seed in common] for model in (first, second)))
+    return result if test is None else replace(result, seeds=test[0], interval=test[1])
+
+
+def paired_t_test(first: Sequence[float], second: Sequence[float]) -> tuple[float, tuple[float, float]] | None:
+    """Return the two-sided p-value of a paired t-test over seeds and the 95 % interval of the mean difference.
+
+    first, second: a number per seed. None with fewer than two seeds, or when all differences are equal but for rounding.
+    """
+    from scipy import stats
+
+    if len(first) < 2 or not np.ptp(np.subtract(first, second)) > 1e-9:
+        return None
+    test = stats.ttest_rel(first, second)
     low, high = test.confidence_interval()
-    return replace(result, seeds=float(test.pvalue), interval=(float(low), float(high)))
+    return float(test.pvalue), (float(low), float(high))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

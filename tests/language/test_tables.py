@@ -3,12 +3,14 @@
 import json
 
 import pytest
+from scipy import stats
 
 from dgl_treestack.errors import DivergenceError
 from dgl_treestack.language import tables
-from dgl_treestack.language.tables import CONFIGS, GRAMS, PAPER, Extent
+from dgl_treestack.language.tables import CONFIGS, GRAMS, PAIRS, PAPER, Extent
 from dgl_treestack.processes import Interrupted
 from dgl_treestack.results import run_files
+from dgl_treestack.runs.weights import read_weights
 
 
 @pytest.fixture(autouse=True)
@@ -30,6 +32,22 @@ def test_the_table_has_mean_and_spread_of_the_runs(tmp_path):
         means = [sum(result[part] for result in results) / 2 for part in ("valid", "test")]
         assert [float(cell.split(" ± ")[0]) for cell in cells_of[label][1::2]] == pytest.approx(means, abs=0.06)
         assert cells_of[label][0::2][:2] == [f"{value:g}" for value in PAPER[label]] and cells_of[label][-1] == "5 6"
+    perplexities = {
+        label: [
+            json.loads((run / "result.json").read_text())["test"] for run in runs if run.name.startswith(f"language-{name}-")
+        ]
+        for label, name in CONFIGS.items()
+    }
+    p_values = [stats.ttest_rel(*(perplexities[label] for label in pair)).pvalue for pair in PAIRS]
+    for (first, second), p_value in zip(PAIRS, p_values, strict=True):
+        cells = next(row[2:] for row in rows if row[:2] == [first, second])
+        assert float(cells[0]) == PAPER[first][1] - PAPER[second][1]
+        assert float(cells[1]) == pytest.approx(sum(perplexities[first]) / 2 - sum(perplexities[second]) / 2, abs=0.051)
+        assert float(cells[3]) == pytest.approx(p_value, rel=0.01) and float(cells[4]) >= p_value * 0.99
+    settings = {row[0]: row[1:] for row in rows[-4:]}
+    for label, name in CONFIGS.items():
+        weights, _ = read_weights(next(run for run in runs if run.name.startswith(f"language-{name}-")) / "best.safetensors")
+        assert settings[label][0] == f"{sum(tensor.numel() for tensor in weights.values()):,}" and settings[label][-2] == "1"
     words = len((tmp_path / "text-60/text.train.txt").read_text().split())
     assert f"train {words:,}, valid" in text
     run_files.write(tmp_path / "records.zip", "language_model", runs, tables.KEPT)
