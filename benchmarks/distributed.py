@@ -31,8 +31,8 @@ from dgl_treestack.model.tree_dataset import TreeDataset
 from dgl_treestack.resources import find_config
 from dgl_treestack.runs import configuration
 from dgl_treestack.runs.run import Run
+from dgl_treestack.training.adam import NamedAdam
 from dgl_treestack.training.loop import Training
-from dgl_treestack.training.state import NamedAdam
 
 WARM = 5  # untimed steps
 

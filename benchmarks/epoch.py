@@ -21,7 +21,7 @@ from dgl_treestack.model.model import Model
 from dgl_treestack.resources import find_data
 from dgl_treestack.runs.configuration import OptimizerConfig
 from dgl_treestack.runs.evaluation import score
-from dgl_treestack.training.state import NamedAdam
+from dgl_treestack.training.adam import NamedAdam
 
 
 @dataclass

@@ -17,6 +17,7 @@ ROOMS = [
     "markup",
     "plain_data",
     "_torch",
+    "generators",
     "gradients",
     "atomic",
     "cluster",

@@ -29,11 +29,11 @@ from dgl_treestack.algorithmic.models import NetModel
 from dgl_treestack.algorithmic.training import Recipe, entropy, train
 from dgl_treestack.data import records
 from dgl_treestack.data.records import Record
+from dgl_treestack.generators import torch_generator
 from dgl_treestack.results import run_result
 from dgl_treestack.runs.environment import describe_environment
 from dgl_treestack.runs.weights import read_weights, write_weights
 from dgl_treestack.sequence import ActingCell, StackRNN
-from dgl_treestack.training.state import torch_generator
 
 logger = logging.getLogger(__name__)
 

@@ -10,8 +10,8 @@ from torch import Tensor
 from dgl_treestack.algorithmic._task import Task
 from dgl_treestack.algorithmic.learner import Net
 from dgl_treestack.algorithmic.training import entropy, states
+from dgl_treestack.generators import numpy_generator
 from dgl_treestack.sequence import ActingCell, StackRNN
-from dgl_treestack.training.state import numpy_generator
 
 PROTOCOLS = ("emptied", "stream")
 TOLERANCE = 1.01  # a stack is unused if the entropy without it is at most this multiple of the entropy with it

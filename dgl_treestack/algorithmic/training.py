@@ -14,8 +14,8 @@ from dgl_treestack.algorithmic._task import Task
 from dgl_treestack.algorithmic.learner import AutogradLearner, Net
 from dgl_treestack.algorithmic.stack_learner import StackLearner
 from dgl_treestack.algorithmic.stream import Curriculum, Streams
+from dgl_treestack.generators import numpy_generator
 from dgl_treestack.sequence import ActingCell, StackRNN
-from dgl_treestack.training.state import numpy_generator
 
 
 @dataclass(frozen=True)

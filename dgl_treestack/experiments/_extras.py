@@ -12,6 +12,7 @@ from dgl_treestack.data import formats
 from dgl_treestack.data.records import Record
 from dgl_treestack.encoders import Encoder
 from dgl_treestack.experiments.scales import Scale
+from dgl_treestack.generators import torch_generator
 from dgl_treestack.inspection import ablation, representations, usage, values
 from dgl_treestack.model.dataset import ExampleSet
 from dgl_treestack.model.model import Model
@@ -20,7 +21,6 @@ from dgl_treestack.results import metrics, run_result
 from dgl_treestack.results.run_result import RunResult
 from dgl_treestack.runs import evaluation
 from dgl_treestack.runs.run import Run
-from dgl_treestack.training.state import torch_generator
 
 logger = logging.getLogger(__name__)
 

@@ -21,10 +21,10 @@ from tqdm.auto import tqdm
 from dgl_treestack import _torch, cells, encoders
 from dgl_treestack.data import formats
 from dgl_treestack.data.formats import Example
+from dgl_treestack.generators import torch_generator
 from dgl_treestack.model.batch import Batch
 from dgl_treestack.model.model import Model
 from dgl_treestack.propagate import Options
-from dgl_treestack.training.state import torch_generator
 
 DATA, EPOCH = "bundled:quickstart/train", 27_108  # equations of an epoch of the set `paper`
 COMPARED, HIDDEN = 24, 64  # equations and width with which models are compared

@@ -13,6 +13,7 @@ from tqdm.auto import tqdm
 
 from dgl_treestack import atomic
 from dgl_treestack.errors import CheckpointError, ConfigurationError, DivergenceError
+from dgl_treestack.generators import torch_generator
 from dgl_treestack.language.configuration import LanguageConfig
 from dgl_treestack.language.corpus import Corpus
 from dgl_treestack.language.model import LanguageModel, streams, windows
@@ -20,7 +21,6 @@ from dgl_treestack.language.ngram import KneserNey
 from dgl_treestack.processes import Watch, watch_signals
 from dgl_treestack.runs.environment import describe_environment
 from dgl_treestack.runs.weights import load_into, read_weights, write_weights
-from dgl_treestack.training.state import torch_generator
 
 logger = logging.getLogger("dgl_treestack")
 Row = tuple[str, dict[str, float]]

@@ -19,8 +19,8 @@ from dgl_treestack.resources import find_data
 from dgl_treestack.runs.configuration import RunConfig
 from dgl_treestack.tasks import tasks
 from dgl_treestack.training import words
+from dgl_treestack.training.adam import NamedAdam
 from dgl_treestack.training.muon import NamedMuon
-from dgl_treestack.training.state import NamedAdam
 from dgl_treestack.truth.subtrees import Targets, targets_of
 
 Kind = Literal["train", "validation"]

@@ -25,6 +25,7 @@ from dgl_treestack.data.forest import Forest
 from dgl_treestack.distributed import ALONE, World
 from dgl_treestack.errors import CheckpointError, ConfigurationError, DivergenceError
 from dgl_treestack.expression import language
+from dgl_treestack.generators import numpy_generator, torch_generator
 from dgl_treestack.model.batch import Batch
 from dgl_treestack.model.dataset import Dataset
 from dgl_treestack.processes import Interrupted, Watch, watch_signals
@@ -36,7 +37,7 @@ from dgl_treestack.training import build, state, words
 from dgl_treestack.training.build import DataSets, Place
 from dgl_treestack.training.engine import choose_engine
 from dgl_treestack.training.share import Share
-from dgl_treestack.training.state import Progress, SavedRun, numpy_generator, torch_generator
+from dgl_treestack.training.state import Progress, SavedRun
 
 logger = logging.getLogger(__name__)
 _SILENT = logging.Logger("other processes of a run", logging.CRITICAL + 1)

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from dgl_treestack import _torch
 from dgl_treestack.runs.configuration import OptimizerConfig
-from dgl_treestack.training.state import NamedAdam
+from dgl_treestack.training.adam import NamedAdam
 
 MOMENTUM = 0.95
 NARROWEST = 8  # smallest side of a matrix; narrower ones are output layers

@@ -9,8 +9,8 @@ from dgl_treestack.algorithmic.learner import Net
 from dgl_treestack.algorithmic.stream import Curriculum
 from dgl_treestack.algorithmic.tasks import tasks
 from dgl_treestack.algorithmic.training import NO_NUMBER, entropy
+from dgl_treestack.generators import torch_generator
 from dgl_treestack.sequence import SequenceCell, StackRNN
-from dgl_treestack.training.state import torch_generator
 
 A, B = 0, 1
 

@@ -16,9 +16,9 @@ from dgl_treestack.algorithmic.models import NetModel, models
 from dgl_treestack.algorithmic.tasks import tasks
 from dgl_treestack.algorithmic.training import Recipe, entropy, train
 from dgl_treestack.data import records
+from dgl_treestack.generators import torch_generator
 from dgl_treestack.results import run_files
 from dgl_treestack.sequence import ListRNN, StackRNN
-from dgl_treestack.training.state import torch_generator
 
 TRAINED = GOLDEN["trained_anbn"]
 

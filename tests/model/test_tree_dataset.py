@@ -14,11 +14,11 @@ from dgl_treestack import Example, GraphDataLoader, Model, Operator, Signature, 
 from dgl_treestack.data import formats, graph
 from dgl_treestack.errors import ConfigurationError, DataError, GraphError
 from dgl_treestack.expression import Equation
+from dgl_treestack.generators import numpy_generator
 from dgl_treestack.runs.configuration import RunConfig
 from dgl_treestack.tasks import Item
 from dgl_treestack.tasks.verification import Verification
 from dgl_treestack.training.start import start
-from dgl_treestack.training.state import numpy_generator
 
 
 @pytest.fixture
@@ -164,8 +164,8 @@ def test_a_plain_loop_has_the_losses_of_the_packages_loop(dropout, tmp_path):
     run = start(config, 5, tmp_path / "given", quiet=True, data=sets)
     expected = [row["train_loss"] for row in run.read_metrics()]
 
+    from dgl_treestack.generators import torch_generator
     from dgl_treestack.training.loop import Training
-    from dgl_treestack.training.state import torch_generator
 
     model = Training(run, config, 5, quiet=True, data=sets).model
     model.reset_parameters(torch_generator(5, "initial values"))

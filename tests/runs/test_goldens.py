@@ -12,7 +12,7 @@ from dgl_treestack.data.formats.authors import from_dict
 from dgl_treestack.runs import import_authors
 from dgl_treestack.runs.configuration import OptimizerConfig
 from dgl_treestack.runs.import_authors import FAMILIES, import_checkpoint, read_checkpoint
-from dgl_treestack.training.state import NamedAdam
+from dgl_treestack.training.adam import NamedAdam
 
 SIGNALS = {"tree_smu_released": ["push", "pop", "noop", "forget"], "tree_lstm_released": [], "tree_rnn_released": []}
 

@@ -18,6 +18,7 @@ from small_runs import small_config, write_data
 from dgl_treestack import plain_data
 from dgl_treestack.data import formats, records
 from dgl_treestack.errors import CheckpointError, ConfigurationError, DivergenceError, TreestackError
+from dgl_treestack.generators import numpy_generator, torch_generator
 from dgl_treestack.processes import Interrupted
 from dgl_treestack.results import run_result
 from dgl_treestack.runs import configuration, evaluation
@@ -26,7 +27,6 @@ from dgl_treestack.runs.weights import read_weights, write_weights
 from dgl_treestack.training import loop, state
 from dgl_treestack.training.loop import Training
 from dgl_treestack.training.start import start
-from dgl_treestack.training.state import numpy_generator, torch_generator
 
 
 def outcome(run: Run):

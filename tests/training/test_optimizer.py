@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 from dgl_treestack.runs.configuration import OptimizerConfig
+from dgl_treestack.training.adam import NamedAdam
 from dgl_treestack.training.muon import NamedMuon, orthogonalise
-from dgl_treestack.training.state import NamedAdam
 
 USED = [(0, 1), (1,), (0, 2), (), (0, 1, 2), (2,)]  # parameters that have a gradient, step by step
 
