@@ -70,16 +70,7 @@ def run(task: Task, model: NetModel, extent: Extent, seed: int, folder: Path) ->
     rows = list(_tested(task, net, extent, seed, rounded=False))
     tensors = {f"trained.{name}": value.clone() for name, value in net.state_dict().items()}
     if model.rounding is not None:
-        rounding = _shortened(model.rounding, extent)
-        train(task, net, rounding, seed)
-        entropies = entropy(task, net, seed)
-        summary["rounding"] = dataclasses.asdict(rounding)
-        if isinstance(net.cell, StackRNN):
-            summary["stacks left"] = testing.prune(task, net, seed).tolist()
-            entropies = entropy(task, net, seed)
-            lines = testing.trace(task, net, int(entropies.argmin()), seed)
-            atomic.write_text(folder / "trace.jsonl", "".join(f"{json.dumps(line)}\n" for line in lines))
-        summary["entropy after rounding"] = entropies.tolist()
+        summary |= _rounded(task, net, _shortened(model.rounding, extent), seed, folder)
         rows += _tested(task, net, extent, seed, rounded=True)
         tensors |= {f"rounded.{name}": value for name, value in net.state_dict().items()}
     summary["trained at"] = list(dict.fromkeys([*(of_size["trained at"] for of_size in descriptions), _origin()]))
@@ -92,6 +83,20 @@ def run(task: Task, model: NetModel, extent: Extent, seed: int, folder: Path) ->
     for index in range(len(model.sizes)):
         _size_file(folder, index).unlink()
     return rows
+
+
+def _rounded(task: Task, net: Net, rounding: Recipe, seed: int, folder: Path) -> dict[str, Any]:
+    """Round the nets; remove the unused stacks of Stack RNNs, and write the actions of the best one. Returns what a summary
+    says of it."""
+    train(task, net, rounding, seed)
+    summary: dict[str, Any] = {"rounding": dataclasses.asdict(rounding)}
+    if isinstance(net.cell, StackRNN):
+        summary["stacks left"] = testing.prune(task, net, seed).tolist()
+    entropies = entropy(task, net, seed)
+    if isinstance(net.cell, StackRNN):
+        lines = testing.trace(task, net, int(entropies.argmin()), seed)
+        atomic.write_text(folder / "trace.jsonl", "".join(f"{json.dumps(line)}\n" for line in lines))
+    return {**summary, "entropy after rounding": entropies.tolist()}
 
 
 def train_size(

@@ -63,43 +63,50 @@ def _files(config: RunConfig, extras: Sequence[str], scale: Scale) -> dict[str, 
 
 def _fit(config: RunConfig, files: Mapping[str, Sequence[str]], name_of_label: Mapping[str, str]) -> list[RunResult]:
     """Return a result per label of LABELS. files: names of the files of every set."""
-    from dgl_treestack.audit.baselines import BASELINES
-    from dgl_treestack.audit.corpus import CorpusBuilder
-    from dgl_treestack.audit.report import Options, fill
-
     examples_of_set: dict[str, list[Example]] = {}
     for kind, paths in files.items():
         examples = [example for example in formats.read_examples(paths) if example.label is not None]
         if kind == "validation":
             examples = [example for example in examples if example.equation.depth in config.data.depths]
         examples_of_set[kind] = examples
-    builder, rows, start = CorpusBuilder(list(files)), {}, 0
+    fitted = np.array([example.equation.depth in config.data.depths for example in examples_of_set["train"]])
+    environment = describe_environment("cpu")
+    commit, machine = environment["commit"] or "unknown", run_result.machine_of(environment)
+    without_network = []
+    for title, predicted_of_set in _predict(examples_of_set, fitted).items():
+        sets = {kind: _records(examples, predicted_of_set[kind]) for kind, examples in examples_of_set.items()}
+        validation, test = sets.pop("validation"), sets.pop("test")
+        described = replace(config, name=name_of_label[title])
+        sets = {kind: EXTRAS[kind].select(rows) for kind, rows in sets.items()}
+        without_network.append(
+            RunResult(Path(title), described, 0, [], validation, test, int(fitted.sum()), commit, machine, more=sets)
+        )
+    return without_network
+
+
+def _predict(examples_of_set: Mapping[str, Sequence[Example]], fitted: np.ndarray) -> dict[str, dict[str, np.ndarray]]:
+    """Return the predicted labels of every set, by label of LABELS. fitted: which training equations are fitted."""
+    from dgl_treestack.audit.baselines import BASELINES
+    from dgl_treestack.audit.corpus import CorpusBuilder
+    from dgl_treestack.audit.report import Options, fill
+
+    builder, rows, start = CorpusBuilder(list(examples_of_set)), {}, 0
     for i, (kind, examples) in enumerate(examples_of_set.items()):
         fill(builder, i, examples, Options(verdicts=False, duplicates=False))
         rows[kind] = np.arange(start, start := start + len(examples))
     corpus = builder.corpus()
-    in_training = [example.equation.depth in config.data.depths for example in examples_of_set["train"]]
-    fitted_rows = rows["train"][np.array(in_training)]
-    label = {**{kind: corpus["label"][rows[kind]] for kind in files}, "fitted": corpus["label"][fitted_rows]}
-    frequent = int(label["fitted"].mean() >= 0.5)
-    predicted = {MAJORITY: {kind: np.full(len(rows[kind]), frequent) for kind in files}}
+    fitted_rows = rows["train"][fitted]
+    fitted_labels, validation_labels = corpus["label"][fitted_rows], corpus["label"][rows["validation"]]
+    frequent = int(fitted_labels.mean() >= 0.5)
+    predicted = {MAJORITY: {kind: np.full(len(of_set), frequent) for kind, of_set in rows.items()}}
     for title, name in CLASSIFIERS.items():
         baseline = BASELINES[name]
         features = baseline.features(corpus, np.arange(len(corpus)), fitted_rows)
         with threadpool_limits(1):  # threads that wait for a busy processor are many times slower than one
-            models = [baseline.build(setting, 1).fit(features[fitted_rows], label["fitted"]) for setting in baseline.settings]
-            answers = [{kind: model.predict(features[rows[kind]]) for kind in files} for model in models]
-        predicted[title] = max(answers, key=lambda by_set: float((by_set["validation"] == label["validation"]).mean()))
-    environment = describe_environment("cpu")
-    commit, machine = environment["commit"] or "unknown", run_result.machine_of(environment)
-    fitted = []
-    for title, by_set in predicted.items():
-        sets = {kind: _records(examples_of_set[kind], by_set[kind]) for kind in files}
-        validation, test = sets.pop("validation"), sets.pop("test")
-        described = replace(config, name=name_of_label[title])
-        sets = {kind: EXTRAS[kind].select(rows) for kind, rows in sets.items()}
-        fitted.append(RunResult(Path(title), described, 0, [], validation, test, len(fitted_rows), commit, machine, more=sets))
-    return fitted
+            models = [baseline.build(setting, 1).fit(features[fitted_rows], fitted_labels) for setting in baseline.settings]
+            answers = [{kind: model.predict(features[of_set]) for kind, of_set in rows.items()} for model in models]
+        predicted[title] = max(answers, key=lambda by_set: float((by_set["validation"] == validation_labels).mean()))
+    return predicted
 
 
 def _records(examples: Sequence[Example], predicted: np.ndarray) -> list[Record]:
