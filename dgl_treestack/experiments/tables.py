@@ -72,18 +72,7 @@ def markdown(
         parts.append(_TRAIN)
     if protocol.baselines:
         parts.append(_BASELINES)
-    for compared, answers_of in answers_on.items():
-        behind = differences(answers_of)
-        if behind:
-            equations = len(next(iter(answers_of[behind[0]["model"]].values())).id)
-            where = f"the set `{compared.set}`, depths {compared.low}-{compared.high} ({equations:,} {compared.unit})"
-            permuted = next(line["permuted"] for line in behind if line["permuted"])
-            words = {"best": behind[0]["model"], "where": where, "unit": compared.unit, "permuted": permuted}
-            words["families"] = _FAMILIES if "families" in permuted and compared.unit == "equations" else ""
-            if len(answers_on) > 1 and compared == protocol.compared[0]:
-                depths = f"depths {compared.low}-{compared.high}"
-                parts.append(f"The comparisons on the set `{compared.set}`, {depths}, are the primary ones.")
-            parts += [_DIFFERENCES.format(**words), _table(behind)]
+    parts += _behind_the_best(protocol, answers_on)
     if pairs:
         parts += [_PAIRS, _table(pairs)]
     parts += _settings(protocol, results, scale)
@@ -110,6 +99,24 @@ def _numbers(protocol: Protocol, lines: Sequence[Line]) -> tuple[list[list[str]]
             cells.append(" / ".join(numbers))
         rows.append([row.label, *cells, lines_of_row[0]["seeds"]])
     return rows, untrained
+
+
+def _behind_the_best(protocol: Protocol, answers_on: Mapping[Compared, AnswersOf]) -> list[str]:
+    """Return paragraphs and tables on how far models are behind the most accurate one, for every set. Others as `markdown`."""
+    parts: list[str] = []
+    for compared, answers_of in answers_on.items():
+        behind = differences(answers_of)
+        if behind:
+            equations = len(next(iter(answers_of[behind[0]["model"]].values())).id)
+            where = f"the set `{compared.set}`, depths {compared.low}-{compared.high} ({equations:,} {compared.unit})"
+            permuted = next(line["permuted"] for line in behind if line["permuted"])
+            words = {"best": behind[0]["model"], "where": where, "unit": compared.unit, "permuted": permuted}
+            words["families"] = _FAMILIES if "families" in permuted and compared.unit == "equations" else ""
+            if len(answers_on) > 1 and compared == protocol.compared[0]:
+                depths = f"depths {compared.low}-{compared.high}"
+                parts.append(f"The comparisons on the set `{compared.set}`, {depths}, are the primary ones.")
+            parts += [_DIFFERENCES.format(**words), _table(behind)]
+    return parts
 
 
 def _printed(mean: float, deviation: float | None) -> str:

@@ -87,24 +87,7 @@ class Model(nn.Module):
             if task not in task_table():
                 raise ConfigurationError(unknown("task", task, task_table()))
         vocabulary = Vocabulary.preset(vocabulary) if isinstance(vocabulary, str) else vocabulary
-        spec = cells.find(name) if isinstance(name, str) else name
-        module: cells.Cell | Encoder
-        is_ours = isinstance(spec, cells.CellSpec) and spec.cell.__module__.startswith("dgl_treestack.")
-        if isinstance(name, str) and not is_ours and name in encoders.encoders():
-            if spec is not None:
-                raise ConfigurationError(
-                    f"{name!r} is the name of a registered cell and of a sequence or attention model. Rename the cell."
-                )
-            share, vector_size = cell.pop("share", "operator"), cell.pop("vector_size", 0)
-            if share != "operator":
-                raise ConfigurationError(f"'share' is {share!r}; {name} has no weights per operator to share.")
-            if vector_size:
-                raise ConfigurationError(f"'vector_size' is {vector_size}; {name} has no leaf encoder. Use a tree model.")
-            module = encoders.build(name, len(vocabulary), len(signature.operators), hidden, **cell)
-        elif spec is None:
-            raise ConfigurationError(unknown("model", str(name), [*cells.models(), *encoders.encoders()]))
-        else:
-            module = cells.build(name, signature.inner, len(vocabulary), hidden, **cell)
+        module = _cell_or_encoder(name, len(vocabulary), signature, hidden, cell)
         head_settings, slots = head_settings or {}, getattr(module, "slots", 1)
         for task in head_settings:
             if task not in tasks:
@@ -273,3 +256,25 @@ class Model(nn.Module):
         """Return the columns that a task, by its index among the heads, adds to the record of an example."""
         head = list(self.heads.values())[task]
         return {"task": head.name, **head.record(example, item, output)}
+
+
+def _cell_or_encoder(
+    name: str | type[cells.Cell], leaves: int, signature: Signature, hidden: int, settings: dict[str, Any]
+) -> cells.Cell | Encoder:
+    """Return a cell by its name or class, or an encoder by its name, with these settings. leaves: rows of the vocabulary."""
+    spec = cells.find(name) if isinstance(name, str) else name
+    is_ours = isinstance(spec, cells.CellSpec) and spec.cell.__module__.startswith("dgl_treestack.")
+    if isinstance(name, str) and not is_ours and name in encoders.encoders():
+        if spec is not None:
+            raise ConfigurationError(
+                f"{name!r} is the name of a registered cell and of a sequence or attention model. Rename the cell."
+            )
+        share, vector_size = settings.pop("share", "operator"), settings.pop("vector_size", 0)
+        if share != "operator":
+            raise ConfigurationError(f"'share' is {share!r}; {name} has no weights per operator to share.")
+        if vector_size:
+            raise ConfigurationError(f"'vector_size' is {vector_size}; {name} has no leaf encoder. Use a tree model.")
+        return encoders.build(name, leaves, len(signature.operators), hidden, **settings)
+    if spec is None:
+        raise ConfigurationError(unknown("model", str(name), [*cells.models(), *encoders.encoders()]))
+    return cells.build(name, signature.inner, leaves, hidden, **settings)
