@@ -18,10 +18,9 @@ export OMP_NUM_THREADS = 1
 
 environment: $(VENV)/.installed
 
-# Without --no-compile pip compiles every module of every package to bytecode, which takes half of its time.
 $(VENV)/.installed: pyproject.toml $(CONSTRAINTS)
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint $(CONSTRAINTS) --editable ".[test]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint $(CONSTRAINTS) --editable ".[test]"
 	touch $@
 
 quickstart: environment

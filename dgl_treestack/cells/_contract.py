@@ -65,7 +65,8 @@ class Cell(nn.Module, abc.ABC):
     - `signals`, what `node` can report besides the state, such as gates: name -> shape, `PER_CHILD` for one entry per child.
     - `noise`, the tensors that dropout multiplies: name -> shape.
     - `empty`, the content of a leaf's fields other than h: name -> number, 0 for fields that are not named.
-    - its weights, by `add_product`, `add_map` and `add_constants`.
+    - its weights, by `add_product`, `add_map` and `add_constants`. Parameters and modules of torch that all operators share are
+      possible too, but not with native code.
 
     It defines `node`, the step. With `join`, `map` and `constants` one `node` serves both forms.
     Parameters are uninitialised until `reset_parameters` or `load_state_dict`. Raises ConfigurationError for a bad setting.
@@ -208,12 +209,31 @@ class Cell(nn.Module, abc.ABC):
                     f"its fields promise {(count, *shape)} = (nodes, {', '.join(map(str, shape))})."
                 )
 
+    def other_modules(self) -> list[nn.Module]:
+        """Return the modules of a subclass, besides the leaf encoder and the products."""
+        return [module for name, module in self._modules.items() if name not in ("leaves", "products") and module is not None]
+
+    def other_parameters(self) -> list[nn.Parameter]:
+        """Return the parameters of a subclass, besides those of the leaf encoder and the products, each once."""
+        direct = [parameter for parameter in self._parameters.values() if parameter is not None]
+        return list(dict.fromkeys([*direct, *(p for module in self.other_modules() for p in module.parameters())]))
+
     @torch.no_grad()
     def reset_parameters(self, generator: torch.Generator) -> None:
-        """Draw all initial values from a generator."""
+        """Draw all initial values from a generator.
+
+        Modules of a subclass, such as `torch.nn.Linear`, draw theirs by their own `reset_parameters`. A `torch.nn.Parameter` of
+        a subclass keeps its value; a subclass that draws it extends this method.
+        """
         self.leaves.reset_parameters(generator)
         for product in self.products.values():
             cast(OperatorLinear, product).reset_parameters(generator)
+        if modules := self.other_modules():
+            with torch.random.fork_rng(devices=[]):  # modules of torch draw from its global generator
+                torch.manual_seed(int(torch.randint(2**62, (), generator=generator)))
+                for module in (part for module in modules for part in module.modules()):
+                    if callable(reset := getattr(module, "reset_parameters", None)):
+                        reset()
 
     def extra_repr(self) -> str:
         shapes = ", ".join(f"{name}={tuple(shape)}" for name, shape in self.fields.items())

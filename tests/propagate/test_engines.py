@@ -121,6 +121,46 @@ def test_a_bias_of_another_dtype_is_an_error():
         propagate(batch, cell, engine="levels/traced")
 
 
+class WithModules(cells.Cell):
+    """Parameters that all operators share, besides a product: a parameter, layers of torch, one of them in a signal alone."""
+
+    def __init__(self, *sizes, **common):
+        super().__init__(*sizes, **common)
+        self.signals, self.noise = {"gate": (self.hidden,)}, {"h": (self.hidden,)}
+        self.add_product("state", self.joined(self.hidden), (self.hidden, 0))
+        self.scale = torch.nn.Parameter(torch.full((self.hidden,), 0.5))
+        self.unused = torch.nn.Parameter(torch.ones(()))
+        self.mixed = torch.nn.Sequential(torch.nn.Linear(self.hidden, self.hidden), torch.nn.LayerNorm(self.hidden))
+        self.gate = torch.nn.Linear(self.hidden, self.hidden)
+
+    def node(self, ops, children, inputs, noise):
+        h = torch.tanh(ops.linear("state", self.join(children["h"], inputs))) * self.scale + self.mixed(children["h"].mean(1))
+        return {"h": cells.dropped(h, noise, "h")}, {"gate": torch.sigmoid(self.gate(h))}
+
+
+@pytest.mark.parametrize("form", cells.FORMS)
+@pytest.mark.parametrize("options", [Options(), Options(arena_numbers=0, recorded_rows=0), Options(group=True)])
+def test_parameters_that_all_operators_share_have_the_gradients_of_topo(options, form):
+    cell = make(WithModules, form=form, dropout=0.3, input_size=2).train()
+    batch, source = graph.from_expressions(some_trees(), VOCABULARY), torch.Generator().manual_seed(2)
+    batch.ndata["input"] = torch.randn(batch.num_nodes(), 2, dtype=torch.float64, generator=source)
+    for signals in ((), ("gate",)):
+        assert_same_gradients(cell, batch, "levels", draw_noise(cell, batch, source), signals, options=options)
+        assert (cell.gate.weight.grad is None) == (not signals)
+    assert cell.unused.grad is None and cell.scale.grad.abs().sum() > 0
+
+
+def test_parameters_that_all_operators_share_come_from_the_seed_and_are_refused_by_native_code():
+    cell, again, other = make(WithModules), make(WithModules), make(WithModules, seed=2)
+    assert all(torch.equal(a, b) for a, b in zip(cell.parameters(), again.parameters(), strict=True))
+    assert not torch.equal(cell.mixed[0].weight, other.mixed[0].weight)
+    before = torch.get_rng_state()
+    cell.reset_parameters(torch.Generator().manual_seed(1))
+    assert torch.equal(torch.get_rng_state(), before)
+    with pytest.raises(ConfigurationError, match="WithModules has parameters besides those of add_product and add_map"):
+        propagate(graph.from_expressions(some_trees(), VOCABULARY), cell, engine="levels/traced")
+
+
 @pytest.mark.parametrize("engine", ["levels", traced])
 def test_weights_may_be_tied_and_untied_at_any_time(engine):
     cell, source = make("tree_smu").train(), torch.Generator().manual_seed(0)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from dgl_treestack.cells import Cell, OperatorLinear
+from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.propagate.compiled.library import native
 from dgl_treestack.propagate.compiled.traced import Form, TracedStep
 from dgl_treestack.propagate.levels.sweep import Buffers, Work
@@ -41,6 +42,11 @@ class CompiledStepper:
     def __init__(self, work: Work, build: Build):
         self.work, self.build = work, build
         cell, plan = work.cell, work.plan
+        if cell.other_parameters():
+            raise ConfigurationError(
+                f"{type(cell).__name__} has parameters besides those of add_product and add_map: native code computes no "
+                f"gradients of them. Use the engine 'levels'."
+            )
         tensors = [tensor for linear in cell.products.values() for tensor in cast(OperatorLinear, linear).tensors()]
         steps = _steps_of_cell.get(cell)
         if steps is None or steps.ids != [id(tensor) for tensor in tensors]:

@@ -33,7 +33,9 @@ class EagerStepper:
     def __init__(self, work: Work):
         self.is_grouped = work.arena.device.type != "cpu" if work.options.group is None else work.options.group
         self.work, self.maps = work, (GroupedMaps if self.is_grouped else LinearMaps)(work)
-        self.parameters = list(self.maps.parameters.values())
+        self.others = [parameter for parameter in work.cell.other_parameters() if parameter.requires_grad]
+        self.other_gradients: list[Tensor | None] = [None] * len(self.others)
+        self.parameters = [*self.maps.parameters.values(), *self.others]
         self.anchor = torch.empty(0, requires_grad=True)  # makes autograd record a linear map of any x
         self.records: list[Record] = []
 
@@ -52,15 +54,18 @@ class EagerStepper:
 
     def backward(self, buffers: Buffers, gradients: Buffers, input_gradient: Tensor | None) -> None:
         arena = self.work.arena
-        self.maps.take_gradients()  # discards the gradients of a failed backward pass
+        self.take_gradients()  # discards those of a failed backward pass
         for i in reversed(range(len(self.work.plan.frontiers))):
             frontier, mark = self.work.plan.frontiers[i], arena.mark()
             record = self.records[i] if self.records else self._step(frontier, buffers, recording=True)
             outputs = {name: value for name, value in record.outputs.items() if value.requires_grad}
             output_gradients = [gradients[name][frontier.start : frontier.stop, : v.shape[1]] for name, v in outputs.items()]
-            input_gradients = torch.autograd.grad(
-                [*outputs.values()], record.inputs, output_gradients, allow_unused=True, retain_graph=True
-            )
+            wanted = [*record.inputs, *self.others]
+            computed = torch.autograd.grad([*outputs.values()], wanted, output_gradients, allow_unused=True, retain_graph=True)
+            input_gradients = computed[: len(record.inputs)]
+            for j, gradient in enumerate(computed[len(record.inputs) :]):
+                total = self.other_gradients[j]
+                self.other_gradients[j] = total if gradient is None else gradient if total is None else total + gradient
             for name, gradient in zip(self.work.cell.fields, input_gradients, strict=False):
                 if gradient is not None:
                     gradients[name].index_add_(0, frontier.children, gradient.flatten(0, 1))
@@ -71,8 +76,9 @@ class EagerStepper:
                 arena.reset_to(mark)
 
     def take_gradients(self) -> list[Tensor | None]:
-        gradients = self.maps.take_gradients()
-        return [gradients.pop(key, None) for key in self.maps.parameters]  # no second reference: autograd would copy
+        gradients, others = self.maps.take_gradients(), self.other_gradients
+        self.other_gradients = [None] * len(self.others)
+        return [*(gradients.pop(key, None) for key in self.maps.parameters), *others]  # no second reference: autograd would copy
 
     def _step(self, frontier: Frontier, buffers: Buffers, recording: bool) -> Record:
         work, count = self.work, frontier.stop - frontier.start
