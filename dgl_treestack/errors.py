@@ -18,6 +18,7 @@ import difflib
 from collections.abc import Iterable
 
 _WIDTH = 60  # characters of the text to show around an error
+_LISTED = 60  # maximum number of known names in a message
 
 
 class TreestackError(ValueError):
@@ -77,12 +78,13 @@ class DivergenceError(TreestackError):
 
 
 def unknown(kind: str, name: object, names: Iterable[str]) -> str:
-    """Return the message for a name that is not among `names`: the nearest of them first, then all in order.
+    """Return the message for a name that is not among `names`: the nearest of them first, then all, or of very many a few.
 
     >>> unknown("cell", "tree_rn", ["tree_rnn", "tree_lstm"])
     "Unknown cell 'tree_rn'. Did you mean 'tree_rnn'? Known: tree_lstm, tree_rnn."
     """
     names = sorted(names)
-    nearest = difflib.get_close_matches(str(name), names, n=1)
-    guess = f" Did you mean {nearest[0]!r}?" if nearest else ""
-    return f"Unknown {kind} {name!r}.{guess} Known: {', '.join(names)}."
+    nearest = difflib.get_close_matches(str(name), names, n=1 if len(names) <= _LISTED else 3)
+    guess = f" Did you mean {' or '.join(map(repr, nearest))}?" if nearest else ""
+    few = names if len(names) <= _LISTED else [f"{len(names)} names, such as {names[0]}", *names[:: len(names) // 5][1:]]
+    return f"Unknown {kind} {name!r}.{guess} Known: {', '.join(few)}."

@@ -11,7 +11,7 @@ from typing import Any
 def read_toml(text: str) -> dict[str, Any]:
     """Return the tables of a TOML text. Raises ValueError."""
     try:
-        return tomllib.loads(text)
+        return tomllib.loads(text.removeprefix("\ufeff"))  # a byte order mark, which some editors write
     except RecursionError:
         raise ValueError("brackets are nested too deeply") from None
 

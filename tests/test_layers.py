@@ -18,6 +18,7 @@ ROOMS = [
     "plain_data",
     "_torch",
     "generators",
+    "plugins",
     "gradients",
     "atomic",
     "cluster",

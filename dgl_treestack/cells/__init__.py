@@ -6,13 +6,13 @@ package: a class, whose model name is that of the entry point, or a mapping from
 """
 
 import importlib
-import importlib.metadata
 import inspect
 import pkgutil
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
+from dgl_treestack import plugins
 from dgl_treestack.cells._contract import FORMS as FORMS
 from dgl_treestack.cells._contract import PER_CHILD as PER_CHILD
 from dgl_treestack.cells._contract import Cell as Cell
@@ -51,13 +51,18 @@ def find(name: str) -> CellSpec | None:
 
     Files whose name is a prefix of the model name are searched first, so that usually one cell is imported, not all of them.
     """
+    return _of_this_process(name) or models().get(name)
+
+
+def _of_this_process(name: str) -> CellSpec | None:
+    """Return the registered model of a name, or that of a file of this folder."""
     if name in _registered:
         return _registered[name]
     for file in sorted(filter(name.startswith, _FILES), key=len, reverse=True):
         models_of_file: Mapping[str, CellSpec] = importlib.import_module(f"{__name__}.{file}").MODELS
         if name in models_of_file:
             return models_of_file[name]
-    return models().get(name)
+    return None
 
 
 def register_cell(
@@ -65,7 +70,8 @@ def register_cell(
 ) -> Callable[[type[Cell]], type[Cell]]:
     """Decorate a cell's class, so that `build`, configurations and `treestack cells` know it by a name.
 
-    settings, paper, equations, adds: as in `CellSpec`. Raises ConfigurationError when another cell has the name.
+    settings, paper, equations, adds: as in `CellSpec`. Raises ConfigurationError when another cell has the name; a name that an
+    installed package adds may be used anew.
 
     >>> @register_cell("my_tree_rnn")  # doctest: +SKIP
     ... class MyTreeRNN(Cell): ...
@@ -73,7 +79,7 @@ def register_cell(
 
     def add(cell: type[Cell]) -> type[Cell]:
         _check_cell(cell, name)
-        spec = find(name)
+        spec = _of_this_process(name)
         # A class may be registered again under its name: a notebook may run the definition more than once.
         if spec is not None and (spec.cell.__module__, spec.cell.__qualname__) != (cell.__module__, cell.__qualname__):
             raise ConfigurationError(f"The model name {name!r} is that of {spec.cell.__name__}. Choose another one.")
@@ -86,14 +92,19 @@ def register_cell(
 @cache
 def _models_of_packages() -> dict[str, CellSpec]:
     """Return the models that the entry points of installed packages name."""
-    table: dict[str, CellSpec] = {}
-    for entry_point in importlib.metadata.entry_points(group=GROUP):
-        target = entry_point.load()
-        specs = target if isinstance(target, Mapping) else {entry_point.name: CellSpec(target)}
-        for name, spec in specs.items():
-            _check_cell(spec.cell, name)
-            table[name] = spec
-    return table
+    targets = plugins.load(GROUP, lambda name, target: _check_specs(_specs(name, target)))
+    return {model: spec for name, target in targets for model, spec in _specs(name, target).items()}
+
+
+def _specs(name: str, target: Any) -> Mapping[str, CellSpec]:
+    """Return the models of an entry point: those of a mapping, or the class of its name."""
+    return target if isinstance(target, Mapping) else {name: CellSpec(target)}
+
+
+def _check_specs(specs: Mapping[str, CellSpec]) -> None:
+    """Raise ConfigurationError unless all of these are models."""
+    for name, spec in specs.items():
+        _check_cell(spec.cell if isinstance(spec, CellSpec) else spec, name)
 
 
 def _check_cell(cell: object, name: str) -> None:

@@ -231,8 +231,8 @@ class Cell(nn.Module, abc.ABC):
         if modules := self.other_modules():
             with torch.random.fork_rng(devices=[]):  # modules of torch draw from its global generator
                 torch.manual_seed(int(torch.randint(2**62, (), generator=generator)))
-                for module in (part for module in modules for part in module.modules()):
-                    if callable(reset := getattr(module, "reset_parameters", None)):
+                for part in (part for module in modules for part in module.modules()):
+                    if callable(reset := getattr(part, "reset_parameters", None)):
                         reset()
 
     def extra_repr(self) -> str:

@@ -112,6 +112,14 @@ def examine() -> dict[str, Any]:
     except ImportError as error:
         problems.append(f"torch cannot be imported: {error}")
         device = "none"
+    try:
+        from dgl_treestack import cells, plugins, tasks
+        from dgl_treestack.expression import language
+
+        cells.models(), tasks.tasks(), language.languages()
+        problems += [f"the entry point {entry_point} is left out: {fault}" for entry_point, fault in plugins.faults.items()]
+    except ImportError:  # of torch or DGL, a problem already
+        pass
     if not all(names.values()):
         problems.append("configurations or bundled data are missing from the package; install it again")
     threads = os.environ.get("OMP_NUM_THREADS", "not set")

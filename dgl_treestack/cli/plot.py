@@ -12,10 +12,13 @@ def plot(
     ],
     runs: Annotated[Positional[tuple[Path, ...]], arg(help="Run folders; for `equations`, folders of data.")],
     *,
+    on: Annotated[
+        str, arg(help="A data file on which the runs were evaluated (treestack evaluate), in place of their test sets.")
+    ] = "",
     output: Annotated[Path, arg(help="Where to write the figure, as .svg and as .png.")],
 ) -> None:
     """Draw a figure from the records of runs."""
     from dgl_treestack import plots
 
-    for path in plots.plot(figure, runs, output):
+    for path in plots.plot(figure, runs, output, on):
         print(path)

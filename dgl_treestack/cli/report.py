@@ -18,6 +18,13 @@ def report(
     ] = "accuracy",
     depths: Annotated[bool, arg(help="Add a column for every depth, or other measure, of the test set.")] = False,
     no_cuts: Annotated[bool, arg(help="Leave out equations with a value on a branch cut or at a branch point.")] = False,
+    on: Annotated[
+        str, arg(help="A data file on which the runs were evaluated (treestack evaluate), in place of their test sets.")
+    ] = "",
+    compare: Annotated[
+        bool,
+        arg(help="Also print how far each configuration's accuracy is behind the highest, with interval and p-values."),
+    ] = False,
     output: Annotated[Path | None, arg(help="Also write the table to this path, as .md and as .csv.")] = None,
     page: Annotated[
         Path | None, arg(help="A page: write its paragraphs between <!-- begin NAME --> and <!-- end NAME --> from tables.")
@@ -27,18 +34,25 @@ def report(
     """Print a table over runs: mean and sample standard deviation over seeds. Or write a page's results from tables."""
     from dgl_treestack import atomic
     from dgl_treestack.errors import ConfigurationError
+    from dgl_treestack.results import differences
+    from dgl_treestack.results import report as tables
     from dgl_treestack.results.page import update
-    from dgl_treestack.results.report import csv, markdown, tabulate
 
     if page:
-        if len(runs) != 1 or output or json or depths or no_cuts or metric != "accuracy":
+        if len(runs) != 1 or output or json or depths or no_cuts or on or compare or metric != "accuracy":
             raise ConfigurationError("--page takes one folder of tables, such as figures/day, and no other option.")
         update(page, runs[0])
         return
-    rows = tabulate(runs, metric, depths=depths, cuts=not no_cuts)
+    results = tables.read_runs(runs, on=on, cuts=not no_cuts)
+    rows = tables.rows_of(results, metric, depths=depths)
     if not any(title == "validation" or title.startswith("test") for row in rows for title in row):
         raise ConfigurationError(f"The records of these runs have nothing that the metric {metric!r} measures.")
+    answers_of = tables.test_answers(results) if compare else {}
+    text = "\n\n".join([tables.markdown(rows), *tables.comparison(answers_of, "these records", "records")])
     if output:
-        atomic.write_text(output.with_suffix(".md"), markdown(rows) + "\n")
-        atomic.write_text(output.with_suffix(".csv"), csv(rows))
-    print_json(rows) if json else print(markdown(rows))
+        atomic.write_text(output.with_suffix(".md"), text + "\n")
+        atomic.write_text(output.with_suffix(".csv"), tables.csv(rows))
+    if json:
+        print_json({"table": rows, "behind the best": differences.behind_best(answers_of)} if compare else rows)
+        return
+    print(text)

@@ -4,19 +4,12 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
-
-import numpy as np
 
 from dgl_treestack.experiments._protocol import Compared, Protocol
-from dgl_treestack.results.differences import Answers, answers, difference, holm
+from dgl_treestack.results.differences import Answers, AnswersOf, Line, answers, tested
 from dgl_treestack.results.run_result import RunResult
 
-Line = dict[str, Any]
 Results = Mapping[str, Sequence[RunResult]]  # label of a model -> its runs, one per seed
-AnswersOf = Mapping[str, Mapping[int, Answers]]  # label of a model -> seed -> answers to the same equations
-
-_TESTED = ("interval", "p, seeds", "Holm, seeds", "p, equations", "Holm, equations")
 
 
 def compare(protocol: Protocol, results: Results) -> list[Line]:
@@ -69,31 +62,18 @@ def collect_answers(compared: Compared, results: Results) -> AnswersOf:
     return answers_of
 
 
-def differences(answers_of: AnswersOf) -> list[Line]:
-    """Compare the most accurate model on some equations with each of the others, see `results.differences.difference`.
-
-    The first line is the most accurate model. No lines with fewer than two models. answers_of: as from `collect_answers`.
-    """
-    if len(answers_of) < 2:
-        return []
-    accuracy = {label: statistics.fmean(run.accuracy for run in by_seed.values()) for label, by_seed in answers_of.items()}
-    best = max(accuracy, key=lambda label: accuracy[label])
-    lines = _tested([(best, label) for label in answers_of if label != best], answers_of)
-    return [{"model": best, "points": 0.0, **dict.fromkeys((*_TESTED, "permuted"))}, *lines]
-
-
 def compare_pairs(protocol: Protocol, answers_on: Mapping[Compared, AnswersOf]) -> list[Line]:
     """Compare the models of `protocol.pairs` on its sets of equations; pairs without runs are left out.
 
     A line has `set`, `depths`, `records` and their `unit`, `seeds`, the labels `first` and `second`, the points between the
-    paper's means (`paper`, None if it does not print both), and what `differences` has of them. answers_on: as from
+    paper's means (`paper`, None if it does not print both), and what `differences.tested` has of them. answers_on: as from
     `collect_answers`.
     """
     printed = {row.label: row.paper for row in protocol.rows}
     lines = []
     for compared, answers_of in answers_on.items():
         pairs = [pair for pair in protocol.pairs if set(pair) <= answers_of.keys()]
-        for line, (first, second) in zip(_tested(pairs, answers_of), pairs, strict=True):
+        for line, (first, second) in zip(tested(pairs, answers_of), pairs, strict=True):
             numbers = {name: value for name, value in line.items() if name != "model"}
             of_set = {
                 "set": compared.set,
@@ -106,25 +86,3 @@ def compare_pairs(protocol: Protocol, answers_on: Mapping[Compared, AnswersOf]) 
             paper = round(printed[first][title][0] - printed[second][title][0], 6) if title else None
             lines.append({**of_set, "first": first, "second": second, "paper": paper, **numbers})
     return lines
-
-
-def _tested(pairs: Sequence[tuple[str, str]], answers_of: AnswersOf) -> list[Line]:
-    """Return a line per pair of models: the points by which the first is ahead of the second, their interval and p-values.
-
-    answers_of: as from `collect_answers`.
-    """
-    lines: list[Line] = []
-    for first, second in pairs:
-        gap = difference(answers_of[first], answers_of[second], np.random.default_rng(0))
-        interval = "{:.1f} to {:.1f}".format(*gap.interval) if gap.interval else None
-        of_equations = {"p, equations": gap.equations, "permuted": f"{gap.groups:,} {gap.permuted}"}
-        of_seeds = {"points": round(gap.points, 6), "interval": interval, "p, seeds": gap.seeds}
-        lines.append({"model": second, **of_seeds, **of_equations})
-    for title in ("p, seeds", "p, equations"):
-        of_title = [line for line in lines if line[title] is not None]
-        for line, p_value in zip(of_title, holm([line[title] for line in of_title]), strict=True):
-            line[f"Holm, {title.split()[-1]}"] = p_value
-        for line in of_title:  # further digits depend on the order of summation
-            for name in (title, f"Holm, {title.split()[-1]}"):
-                line[name] = float(f"{line[name]:.6g}")
-    return [{title: line.get(title) for title in ("model", "points", *_TESTED, "permuted")} for line in lines]

@@ -7,9 +7,10 @@ from typing import Any
 from dgl_treestack.data.records import accuracy
 from dgl_treestack.experiments._models import DIFFERS
 from dgl_treestack.experiments._protocol import Compared, Protocol, train
-from dgl_treestack.experiments.comparison import AnswersOf, Line, Results, differences
+from dgl_treestack.experiments.comparison import Results
 from dgl_treestack.experiments.scales import Scale
 from dgl_treestack.results import archive, report
+from dgl_treestack.results.differences import AnswersOf, Line
 from dgl_treestack.runs.configuration import RunConfig
 
 _TRAIN = "train: accuracy during the epoch of the best validation accuracy, while weights change, with dropout if there is any."
@@ -18,14 +19,10 @@ _BASELINES = (
     "and the classifiers of counts of `treestack audit`, which cannot do mathematics, fitted to the training set. What they "
     "reach above the majority class on validation and test equations is a shortcut in the data."
 )
-_DIFFERENCES = (
-    "Points by which a model is behind {best}, the most accurate on {where}. For other seeds: 95 % interval and p-value of a "
-    "paired t-test. For other {unit}: p-value of a permutation test, whether {permuted} change sign, with accuracies averaged "
-    "over seeds; 9,999 draws, so that it is at least 0.0001. {families}Each p-value is for one source of chance only. Holm: "
-    "p-values corrected for the number of p-values in the column; intervals are not corrected. The most accurate model was "
-    "chosen on these {unit}, so that its p-values are too small; the pairs below do not depend on the results."
+_CHOSEN = (
+    "The most accurate model was chosen on these {unit}, so that its p-values are too small; the pairs below do not depend on "
+    "the results."
 )
-_FAMILIES = "A family is all equations of one root derivation. "
 _PAIRS = (
     "Points by which the first of a pair is ahead of the second; the pairs are the questions of the experiment. Paper: the "
     "points between its printed means. p-values as above, Holm's correction over the pairs of one set."
@@ -74,7 +71,7 @@ def markdown(
         parts.append(_BASELINES)
     parts += _behind_the_best(protocol, answers_on)
     if pairs:
-        parts += [_PAIRS, _table(pairs)]
+        parts += [_PAIRS, report.lines_table(pairs)]
     parts += _settings(protocol, results, scale)
     parts.append(" ".join(filter(None, (f"`{command}`.", _origins(results), _cost(results)))))
     return "\n\n".join(parts) + "\n"
@@ -105,17 +102,12 @@ def _behind_the_best(protocol: Protocol, answers_on: Mapping[Compared, AnswersOf
     """Return paragraphs and tables on how far models are behind the most accurate one, for every set. Others as `markdown`."""
     parts: list[str] = []
     for compared, answers_of in answers_on.items():
-        behind = differences(answers_of)
-        if behind:
-            equations = len(next(iter(answers_of[behind[0]["model"]].values())).id)
-            where = f"the set `{compared.set}`, depths {compared.low}-{compared.high} ({equations:,} {compared.unit})"
-            permuted = next(line["permuted"] for line in behind if line["permuted"])
-            words = {"best": behind[0]["model"], "where": where, "unit": compared.unit, "permuted": permuted}
-            words["families"] = _FAMILIES if "families" in permuted and compared.unit == "equations" else ""
+        where = f"the set `{compared.set}`, depths {compared.low}-{compared.high}"
+        if behind := report.comparison(answers_of, where, compared.unit):
             if len(answers_on) > 1 and compared == protocol.compared[0]:
                 depths = f"depths {compared.low}-{compared.high}"
                 parts.append(f"The comparisons on the set `{compared.set}`, {depths}, are the primary ones.")
-            parts += [_DIFFERENCES.format(**words), _table(behind)]
+            parts += [f"{behind[0]} {_CHOSEN.format(unit=compared.unit)}", behind[1]]
     return parts
 
 
@@ -219,12 +211,3 @@ def _cost(results: Results) -> str:
     if not seconds or not all(seconds):
         return ""
     return f"Training took {sum(seconds) / 3600:.2f} CPU hours, with reading the data and evaluating validation and test sets."
-
-
-def _table(lines: Sequence[Line]) -> str:
-    shown = [{title: value for title, value in line.items() if title not in ("permuted", "unit")} for line in lines]
-    return report.markdown_table([list(shown[0]), *([_cell(value) for value in line.values()] for line in shown)])
-
-
-def _cell(value: Any) -> str:
-    return "-" if value is None else f"{value:.3g}" if isinstance(value, float) else str(value)

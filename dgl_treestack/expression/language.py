@@ -21,13 +21,13 @@ Leaves are words: any text. A file in `expression/languages` has the name of its
 signature by an entry point of the group `dgl_treestack.languages`, a program by `register_language`.
 """
 
-import importlib.metadata
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import tomli_w
 
+from dgl_treestack import plugins
 from dgl_treestack.errors import ConfigurationError, unknown
 from dgl_treestack.expression import brackets
 from dgl_treestack.expression.operators import MATH, UNKNOWN, WITHOUT_OPERATORS, WORDS, Operator, Signature
@@ -35,15 +35,24 @@ from dgl_treestack.markup import read_toml
 
 GROUP = "dgl_treestack.languages"  # of entry points
 NOTATIONS = (*brackets.NOTATIONS, *WITHOUT_OPERATORS)
+_registered: dict[str, Signature] = {}
 _KEYS = ("name", "notation", "root", "classes", "operators")
 
 
-@cache
 def languages() -> dict[str, Signature]:
-    """Return the languages by name: `math`, the files of this package, and those of installed packages."""
+    """Return the languages by name: those of installed packages, `math`, the files of this package, the registered ones."""
+    return {**_languages_of_packages(), **_languages_of_files(), **_registered}
+
+
+@cache
+def _languages_of_files() -> dict[str, Signature]:
     files = sorted((Path(__file__).parent / "languages").glob("*.toml"))
-    of_packages = (entry_point.load() for entry_point in importlib.metadata.entry_points(group=GROUP))
-    return {language.name: language for language in (MATH, *map(read, files), *of_packages)}
+    return {language.name: language for language in (MATH, *map(read, files))}
+
+
+@cache
+def _languages_of_packages() -> dict[str, Signature]:
+    return {language.name: language for _, language in plugins.load(GROUP, _check_language)}
 
 
 def register_language(language: Signature) -> Signature:
@@ -51,6 +60,15 @@ def register_language(language: Signature) -> Signature:
 
     Raises ConfigurationError when another one has the name, and for a notation, root or number of children that cannot be.
     """
+    _check_language("", language)
+    if {**_languages_of_files(), **_registered}.get(language.name, language) != language:
+        raise ConfigurationError(f"There is another language {language.name!r}. Choose another name.")
+    _registered[language.name] = language
+    return language
+
+
+def _check_language(_: str, language: object) -> None:
+    """Raise ConfigurationError unless the object is a language whose notation, root and operators can be."""
     if not isinstance(language, Signature):
         raise ConfigurationError(f"The language is no dgl_treestack.Signature: {language!r}.")
     if language.notation not in (*NOTATIONS, "infix", "prefix"):
@@ -62,10 +80,6 @@ def register_language(language: Signature) -> Signature:
             raise ConfigurationError(
                 f"{operator.name!r} has {operator.arity!r} children; give a number from 1 on, or None for any."
             )
-    if languages().get(language.name, language) != language:
-        raise ConfigurationError(f"There is another language {language.name!r}. Choose another name.")
-    languages()[language.name] = language
-    return language
 
 
 def find(name: str) -> Signature:

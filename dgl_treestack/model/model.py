@@ -134,7 +134,7 @@ class Model(nn.Module):
 
     @torch.no_grad()
     def score(self, equations: str | Expression | Sequence[str | Expression], *, task: str | None = None) -> Tensor:
-        """Return the model's outputs (B,) for equations or their texts, in evaluation mode.
+        """Return the model's outputs, (B,) or (B, K), for trees or their texts, in evaluation mode.
 
         For verification, sigmoid(score) is the probability that an equation holds. A text is in the notation of the signature.
         task: the task of all equations, by default the first that accepts each.

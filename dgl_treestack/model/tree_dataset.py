@@ -29,13 +29,16 @@ from dgl_treestack.tasks import tasks as task_table
 
 logger = logging.getLogger(__name__)
 FORMAT = 2  # version of the cached file
+IGNORED = -100  # the default of torch's `ignore_index`
 Sample = tuple[DGLGraph, Tensor]
 
 
 class TreeDataset(DGLDataset):
     """Labelled trees. `dataset[i]` is (graph, target): a DGLGraph of one tree, and a number, NaN where the label is unknown.
 
-    For a task at nodes, such as `node_classification`, the target is (nodes,), in the order of the graph's nodes.
+    For a task at nodes, such as `node_classification`, the target is (nodes,), in the order of the graph's nodes. Targets are
+    torch.float32; for classification they are the indices of classes, as torch.int64, and -100 where the label is unknown, which
+    torch's cross entropy ignores.
 
     source: a file of equations, or several, by path or by a name such as `bundled:quickstart/train`; or examples.
     vocabulary: or the name of a preset; `Model.dataset` passes the model's. tasks: every example is prepared for the first of
@@ -168,10 +171,10 @@ class TreeDataset(DGLDataset):
 
     @staticmethod
     def collate(samples: "Sequence[Sample] | Samples") -> Sample:
-        """Return one batched graph, and the targets (B,), or (nodes,) for a task at nodes, as torch.float32."""
+        """Return one batched graph, and the targets (B,), or (nodes,) for a task at nodes."""
         if isinstance(samples, Samples) and samples.dataset._transform is None:
             dataset, indices = samples.dataset, samples.indices
-            return graph.build(dataset.forest, indices), torch.from_numpy(dataset.targets_of(indices)).float()
+            return graph.build(dataset.forest, indices), dataset.targets_of(indices)
         graphs, targets = zip(*samples, strict=True)
         return batch(list(graphs)), torch.cat([target.reshape(-1) for target in targets])
 
@@ -180,12 +183,16 @@ class TreeDataset(DGLDataset):
         """Whether targets are of nodes."""
         return task_table()[self.tasks[0]].at_nodes
 
-    def targets_of(self, trees: Sequence[int]) -> np.ndarray:
+    def targets_of(self, trees: Sequence[int]) -> Tensor:
         """Return the targets of the trees at these indices, or of all their nodes."""
-        if not self.at_nodes:
-            return self.targets[trees]
-        offsets = self.forest.offsets
-        return np.concatenate([self.targets[offsets[i % len(self)] : offsets[i % len(self) + 1]] for i in trees])
+        if self.at_nodes:
+            offsets = self.forest.offsets
+            targets = np.concatenate([self.targets[offsets[i % len(self)] : offsets[i % len(self) + 1]] for i in trees])
+        else:
+            targets = self.targets[trees]
+        if all(task_table()[task].has_classes for task in self.tasks):
+            return torch.from_numpy(np.nan_to_num(targets, nan=IGNORED).astype(np.int64))
+        return torch.from_numpy(targets).float()
 
     @property
     def depths(self) -> np.ndarray:
@@ -215,7 +222,7 @@ class Samples(Sequence[Sample]):
             return Samples(self.dataset, self.indices[i])
         index, transform = self.indices[i], self.dataset._transform
         tree = graph.build(self.dataset.forest, [index])
-        targets = torch.from_numpy(self.dataset.targets_of([index])).float()
+        targets = self.dataset.targets_of([index])
         target = targets if self.dataset.at_nodes else targets[0]
         return (tree if transform is None else transform(tree)), target
 

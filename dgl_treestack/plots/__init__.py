@@ -25,19 +25,24 @@ def figures() -> list[str]:
     return sorted(name for name in names if name not in _NOT_OF_RUNS)
 
 
-def plot(name: str, folders: Sequence[Path], output: Path) -> list[Path]:
+def plot(name: str, folders: Sequence[Path], output: Path, on: str = "") -> list[Path]:
     """Draw a figure from run folders, or from folders of generated data, and save it. Returns the paths written.
 
-    output: a path with suffix .svg, .png or none; both files are written.
-    Raises ConfigurationError for an unknown figure or suffix, DataError for a folder without records or manifest.
+    output: a path with suffix .svg, .png or none; both files are written. on: a data file that the runs were evaluated on, in
+    place of their test sets.
+    Raises ConfigurationError for an unknown figure or suffix, and for `on` with a figure without runs, DataError for a folder
+    without records or manifest.
     """
     from dgl_treestack.generate.production import read_manifest
     from dgl_treestack.results import run_result
 
     if name not in figures():
         raise ConfigurationError(unknown("figure", name, figures()))
-    read = read_manifest if name in _OF_MANIFESTS else run_result.read
-    return _draw_and_save(name, "draw", [read(folder) for folder in folders], output)
+    if name in _OF_MANIFESTS:
+        if on:
+            raise ConfigurationError(f"The figure {name!r} is not drawn from runs. Leave out --on.")
+        return _draw_and_save(name, "draw", [read_manifest(folder) for folder in folders], output)
+    return _draw_and_save(name, "draw", [run_result.read(folder, on) for folder in folders], output)
 
 
 def draw_groups(name: str, groups: Mapping[str, Sequence[Any]], output: Path) -> list[Path]:

@@ -49,7 +49,7 @@ def find_config(name: str, kind: Kind = "configuration") -> Path:
         return Path(name)
     paths, key = configs(kind), name.removeprefix("configs/").removesuffix(".toml")
     if key not in paths:
-        raise ConfigurationError(unknown(kind, name, paths))
+        raise ConfigurationError(f"{name} is no file, nor a name of the package's. {unknown(kind, name, paths)}")
     return paths[key]
 
 

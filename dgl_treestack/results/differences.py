@@ -1,7 +1,9 @@
-"""The difference between the accuracies of two models, with its interval and p-values."""
+"""Differences between the accuracies of models, with their intervals and p-values."""
 
+import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -10,6 +12,7 @@ from dgl_treestack.errors import DataError
 from dgl_treestack.results.columns import UTF_8
 
 DRAWS = 9_999  # of signs, so that no p-value is below 0.0001
+TESTED = ("interval", "p, seeds", "Holm, seeds", "p, equations", "Holm, equations")
 _GROUPS = {"family": "families", "pair": "pairs", "id": "records"}
 
 
@@ -40,6 +43,10 @@ def answers(rows: Iterable[Record]) -> Answers:
     order = np.argsort(ids, kind="stable")
     correct = np.array([row["correct"] for row in judged], dtype=bool)
     return Answers(ids[order], groups[order], correct[order], _GROUPS[name])
+
+
+AnswersOf = Mapping[str, Mapping[int, Answers]]  # label of a model -> seed -> answers to the same equations
+Line = dict[str, Any]  # of a table
 
 
 @dataclass(frozen=True)
@@ -78,6 +85,41 @@ def difference(first: Mapping[int, Answers], second: Mapping[int, Answers], gene
     result = Difference(points, p_of_equations, expected.permuted, len(gaps), None, None)
     test = paired_t_test(*([model[seed].accuracy for seed in common] for model in (first, second)))
     return result if test is None else replace(result, seeds=test[0], interval=test[1])
+
+
+def behind_best(answers_of: AnswersOf) -> list[Line]:
+    """Compare the most accurate model on some equations with each of the others, see `tested`.
+
+    The first line is the most accurate model. No lines with fewer than two models.
+    """
+    if len(answers_of) < 2:
+        return []
+    accuracy = {label: statistics.fmean(run.accuracy for run in by_seed.values()) for label, by_seed in answers_of.items()}
+    best = max(accuracy, key=lambda label: accuracy[label])
+    lines = tested([(best, label) for label in answers_of if label != best], answers_of)
+    return [{"model": best, "points": 0.0, **dict.fromkeys((*TESTED, "permuted"))}, *lines]
+
+
+def tested(pairs: Sequence[tuple[str, str]], answers_of: AnswersOf) -> list[Line]:
+    """Return a line per pair of models: the points by which the first is ahead of the second, their interval and p-values.
+
+    A line has the label of the second (`model`), `points`, the columns `TESTED`, and what was permuted (`permuted`).
+    """
+    lines: list[Line] = []
+    for first, second in pairs:
+        gap = difference(answers_of[first], answers_of[second], np.random.default_rng(0))
+        interval = "{:.1f} to {:.1f}".format(*gap.interval) if gap.interval else None
+        of_equations = {"p, equations": gap.equations, "permuted": f"{gap.groups:,} {gap.permuted}"}
+        of_seeds = {"points": round(gap.points, 6), "interval": interval, "p, seeds": gap.seeds}
+        lines.append({"model": second, **of_seeds, **of_equations})
+    for title in ("p, seeds", "p, equations"):
+        of_title = [line for line in lines if line[title] is not None]
+        for line, p_value in zip(of_title, holm([line[title] for line in of_title]), strict=True):
+            line[f"Holm, {title.split()[-1]}"] = p_value
+        for line in of_title:  # further digits depend on the order of summation
+            for name in (title, f"Holm, {title.split()[-1]}"):
+                line[name] = float(f"{line[name]:.6g}")
+    return [{title: line.get(title) for title in ("model", "points", *TESTED, "permuted")} for line in lines]
 
 
 def paired_t_test(first: Sequence[float], second: Sequence[float]) -> tuple[float, tuple[float, float]] | None:

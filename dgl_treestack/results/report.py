@@ -11,18 +11,32 @@ from typing import Any
 
 from dgl_treestack.data.records import without_cuts
 from dgl_treestack.errors import ConfigurationError, unknown
+from dgl_treestack.results.differences import AnswersOf, Line, answers, behind_best
 from dgl_treestack.results.metrics import METRICS
 from dgl_treestack.results.run_result import RunResult, by_config, read
 
 Row = dict[str, Any]
 
+_DIFFERENCES = (
+    "Points by which a model is behind {best}, the most accurate on {where} ({count:,} {unit}). For other seeds: 95 % interval "
+    "and p-value of a paired t-test. For other {unit}: p-value of a permutation test, whether {permuted} change sign, with "
+    "accuracies averaged over seeds; 9,999 draws, so that it is at least 0.0001. {families}Each p-value is for one source of "
+    "chance only. Holm: p-values corrected for the number of p-values in the column; intervals are not corrected."
+)
+_FAMILIES = "A family is all equations of one root derivation. "
+
+
+def read_runs(folders: Sequence[Path], *, on: str = "", cuts: bool = True) -> list[RunResult]:
+    """Read run folders. on: as of `run_result.read`. cuts: whether equations with a value on a branch cut count."""
+    runs = [read(folder, on) for folder in folders]
+    if cuts:
+        return runs
+    return [replace(run, validation=without_cuts(run.validation), test=without_cuts(run.test)) for run in runs]
+
 
 def tabulate(folders: Sequence[Path], metric: str = "accuracy", *, depths: bool = False, cuts: bool = True) -> list[Row]:
-    """Return the table of run folders, see `rows_of`. cuts: whether equations with a value on a branch cut count."""
-    runs = [read(folder) for folder in folders]
-    if not cuts:
-        runs = [replace(run, validation=without_cuts(run.validation), test=without_cuts(run.test)) for run in runs]
-    return rows_of(runs, metric, depths=depths)
+    """Return the table of run folders, see `rows_of` and `read_runs`."""
+    return rows_of(read_runs(folders, cuts=cuts), metric, depths=depths)
 
 
 def rows_of(runs: Sequence[RunResult], metric: str = "accuracy", *, depths: bool = False) -> list[Row]:
@@ -84,6 +98,43 @@ def markdown_table(rows: Sequence[Sequence[str]]) -> str:
     """Return rows of cells as a Markdown table; the first row has the titles."""
     lines = [rows[0], ["---"] * len(rows[0]), *rows[1:]]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def comparison(answers_of: AnswersOf, where: str, unit: str) -> list[str]:
+    """Return a paragraph and a table on how far models are behind the most accurate one; nothing with fewer than two models.
+
+    where: the equations, in words. unit: what is counted, such as `equations`.
+    """
+    lines = behind_best(answers_of)
+    if not lines:
+        return []
+    best = lines[0]["model"]
+    permuted = next(line["permuted"] for line in lines if line["permuted"])
+    words = {"best": best, "where": where, "unit": unit, "permuted": permuted}
+    words["families"] = _FAMILIES if "families" in permuted and unit == "equations" else ""
+    count = len(next(iter(answers_of[best].values())).id)
+    return [_DIFFERENCES.format(count=count, **words), lines_table(lines)]
+
+
+def test_answers(runs: Sequence[RunResult]) -> AnswersOf:
+    """Return the answers of runs on their test records, by configuration and seed.
+
+    Raises ConfigurationError for a single configuration, which has nothing to be compared with.
+    """
+    answers_of = {name: {run.seed: answers(run.test) for run in group} for name, group in by_config(runs).items()}
+    if len(answers_of) < 2:
+        raise ConfigurationError("There is one configuration only. Name runs of at least two, to compare them.")
+    return answers_of
+
+
+def lines_table(lines: Sequence[Line]) -> str:
+    """Return lines of comparisons as a Markdown table."""
+    shown = [{title: value for title, value in line.items() if title not in ("permuted", "unit")} for line in lines]
+    rows = [
+        ["-" if value is None else f"{value:.3g}" if isinstance(value, float) else str(value) for value in line.values()]
+        for line in shown
+    ]
+    return markdown_table([list(shown[0]), *rows])
 
 
 def csv(rows: Sequence[Row]) -> str:

@@ -63,15 +63,16 @@ def range_of(measured: Any) -> tuple[int, int] | None:
     return round(measured[0]), round(measured[1])
 
 
-def read(folder: Path) -> RunResult:
+def read(folder: Path, on: str = "") -> RunResult:
     """Read a run folder.
 
+    on: a data file that the run was evaluated on; its records are then `test`, in place of those of the test sets.
     Raises CheckpointError for a folder that holds no complete run, DataError for a run without test records.
     """
     run = Run.open(folder)
     data = run.config.data
     validation = [record for name in data.validation for record in run.read_records(name)]
-    test = [record for name in data.test for record in run.read_records(name)]
+    test = [record for name in ([on] if on else data.test) for record in run.read_records(name)]
     if not test:
         raise DataError("The run has no test records. Give its configuration a test set.", folder)
     within = [record for record in validation if record.get("depth of the tree", record["depth"]) in data.depths]

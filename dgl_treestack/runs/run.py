@@ -226,7 +226,10 @@ class Run:
             if source["data"] == data and source.get("kind", "") == kind
         }
         if not names:
-            raise DataError(f"The run has no records of {data}. Finish it with `treestack train ... --resume`.", self.folder)
+            raise DataError(
+                f"The run has no records of {data}. Finish it with `treestack train ... --resume`, or evaluate it on the file.",
+                self.folder,
+            )
         path = find_data(data)
         name = names.get(sha256(path) if path.is_file() else "", list(names.values())[-1])
         return records.read(self.folder / "records" / f"{name}.jsonl")

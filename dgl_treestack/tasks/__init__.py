@@ -6,7 +6,6 @@ entry point of the group `dgl_treestack.tasks` in their package, which names the
 
 import abc
 import importlib
-import importlib.metadata
 import inspect
 import pkgutil
 from collections.abc import Callable, Mapping
@@ -17,6 +16,7 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor, nn
 
+from dgl_treestack import plugins
 from dgl_treestack.cells import draw_linear
 from dgl_treestack.data.formats import Example
 from dgl_treestack.errors import ConfigurationError, unknown
@@ -24,6 +24,7 @@ from dgl_treestack.expression import Expression
 from dgl_treestack.expression.operators import Signature
 
 GROUP = "dgl_treestack.tasks"  # of entry points
+_registered: dict[str, type["Task"]] = {}
 
 # The states h of nodes, by their indices in the batch: (...) -> (..., H).
 NodeStates = Callable[[Tensor], Tensor]
@@ -45,7 +46,8 @@ class Task(nn.Module, abc.ABC):
 
     `name` is the task's name in configurations. In a model with several tasks, an example belongs to the first that accepts it.
     `compares_sides`: whether trees must be equations, because `forward` reads the two sides of the root. `at_nodes`: whether
-    items have targets at nodes, and a graph has an output for each of its nodes.
+    items have targets at nodes, and a graph has an output for each of its nodes. `has_classes`: whether targets are indices of
+    classes.
     Outputs are one number per tree (B,), or a row of them (B, K); for a task at nodes, B is the number of these nodes.
     `selects_by_loss`: whether the best epoch is that of the smallest validation loss, not of the highest accuracy.
     A subclass defines `accepts`, `forward`, `loss` and `correct`, and the other methods where the defaults do not fit.
@@ -54,6 +56,7 @@ class Task(nn.Module, abc.ABC):
     name: ClassVar[str]
     compares_sides: ClassVar[bool] = False
     at_nodes: ClassVar[bool] = False
+    has_classes: ClassVar[bool] = False
     selects_by_loss: ClassVar[bool] = False
 
     @classmethod
@@ -122,25 +125,37 @@ class Task(nn.Module, abc.ABC):
                 draw_linear(module.weight, module.bias, generator)
 
 
-@cache
 def tasks() -> dict[str, type[Task]]:
-    """Return the table of tasks by name: those of the files of this folder, of installed packages, and the registered ones."""
+    """Return the table of tasks by name: those of installed packages, of the files of this folder, and the registered ones."""
+    return {**_tasks_of_packages(), **_tasks_of_files(), **_registered}
+
+
+@cache
+def _tasks_of_files() -> dict[str, type[Task]]:
     modules = (importlib.import_module(f"{__name__}.{info.name}") for info in pkgutil.iter_modules(__path__))
-    tasks_of_files = (module.TASK for module in modules)
-    tasks_of_packages = (entry_point.load() for entry_point in importlib.metadata.entry_points(group=GROUP))
-    return {task.name: task for task in (*tasks_of_files, *tasks_of_packages)}
+    return {module.TASK.name: module.TASK for module in modules}
+
+
+@cache
+def _tasks_of_packages() -> dict[str, type[Task]]:
+    return {task.name: task for _, task in plugins.load(GROUP, _check_task)}
 
 
 def register_task(task: type[Task]) -> type[Task]:
     """Decorate a task's class, so that models and configurations know it by its `name`.
 
-    Raises ConfigurationError when another task has the name.
+    Raises ConfigurationError when another task has the name; a name that an installed package adds may be used anew.
     """
-    if not (isinstance(task, type) and issubclass(task, Task) and isinstance(getattr(task, "name", None), str)):
-        raise ConfigurationError(f"The task is no class derived from dgl_treestack.Task with a name: {task!r}.")
-    namesake = tasks().get(task.name)
+    _check_task("", task)
+    namesake = {**_tasks_of_files(), **_registered}.get(task.name)
     # A class may be registered again under its name: a notebook may run the definition more than once.
     if namesake is not None and (namesake.__module__, namesake.__qualname__) != (task.__module__, task.__qualname__):
         raise ConfigurationError(f"The task name {task.name!r} is that of {namesake.__name__}. Choose another one.")
-    tasks()[task.name] = task
+    _registered[task.name] = task
     return task
+
+
+def _check_task(_: str, task: object) -> None:
+    """Raise ConfigurationError unless the object is a class of tasks with a name."""
+    if not (isinstance(task, type) and issubclass(task, Task) and isinstance(getattr(task, "name", None), str)):
+        raise ConfigurationError(f"The task is no class derived from dgl_treestack.Task with a name: {task!r}.")

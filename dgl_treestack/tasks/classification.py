@@ -27,6 +27,7 @@ class Classification(Task):
     class_weights: Tensor | None
 
     name = "classification"
+    has_classes = True
 
     def __init__(self, hidden: int, classes: tuple[str, ...]):
         super().__init__()

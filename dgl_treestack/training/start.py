@@ -70,7 +70,7 @@ def start(
             "data": {name: sha256(find_data(name)) for name in files} | fingerprints,
             "equations": {"train": len(training.train_set), "validation": len(training.validation_set)},
         }
-        if config.data.group_by != "depth" or training.train_set.nodes.any():
+        if config.data.group_by != "depth" or not config.data.max_depth or training.train_set.nodes.any():
             origin["measured"] = training.train_set.measured(config.data.group_by)
         model = training.model
         together = {"processes": world.size, "torchrun": os.environ.get("TORCHELASTIC_RUN_ID")} if world.size > 1 else {}

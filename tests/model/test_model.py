@@ -6,10 +6,12 @@ import pytest
 import torch
 from small_runs import small_config
 
-from dgl_treestack import Cell, Equation, Model, Operator, Signature, Task, cells, load, pretrained, tasks
+from dgl_treestack import Cell, Equation, Model, Operator, Signature, Task, cells, load, plugins, pretrained, tasks
 from dgl_treestack.cells.tree_rnn import TreeRNN
+from dgl_treestack.cli.doctor import examine
 from dgl_treestack.data import graph
 from dgl_treestack.errors import CheckpointError, ConfigurationError, ExpressionError, VocabularyError
+from dgl_treestack.expression import language
 from dgl_treestack.propagate import propagate
 from dgl_treestack.tasks.verification import Verification
 from dgl_treestack.training.start import start
@@ -71,7 +73,7 @@ class Summed(TreeRNN):
 
 @pytest.fixture
 def clean_registries():
-    registries = [cells._registered, tasks.tasks()]
+    registries = [cells._registered, tasks._registered, language._registered]
     before = [dict(registry) for registry in registries]
     yield
     for registry, content in zip(registries, before, strict=True):
@@ -118,31 +120,47 @@ def test_a_registered_task_has_a_name_for_models(clean_registries):
         tasks.register_task(dict)
 
 
-def test_entry_points_of_other_packages(tmp_path, monkeypatch):
-    """A package that is installed adds cells and tasks without a line here."""
+def test_entry_points_of_other_packages(tmp_path, monkeypatch, caplog, clean_registries):
+    """A package that is installed adds cells and tasks without a line here, registered by a decorator or not; what is wrong
+    with one of its entry points is a warning, a problem of `doctor`, and no obstacle for the others."""
     (tmp_path / "somebodys.py").write_text(
         "from dgl_treestack.cells import CellSpec\n"
         "from dgl_treestack.cells.tree_rnn import TreeRNN\n"
         "from dgl_treestack.tasks.verification import Verification\n"
+        "from dgl_treestack import MATH, register_cell, register_language, register_task\n"
+        "from dataclasses import replace\n"
         "class Own(TreeRNN): pass\n"
-        "class Judge(Verification): name = 'judge'\n"
+        "@register_cell('decorated')\nclass Decorated(TreeRNN): pass\n"
+        "@register_task\nclass Judge(Verification): name = 'judge'\n"
+        "SOUP = register_language(replace(MATH, name='soup'))\n"
         "MODELS = {'somebodys_tanh': CellSpec(Own, 'nobody 2026', '1', 'tanh', {'activation': 'tanh'})}\n"
     )
     described = tmp_path / "somebodys-1.0.dist-info"
     described.mkdir()
     (described / "METADATA").write_text("Metadata-Version: 2.1\nName: somebodys\nVersion: 1.0\n")
     (described / "entry_points.txt").write_text(
-        "[dgl_treestack.cells]\nsomebodys = somebodys:Own\nmore = somebodys:MODELS\n"
-        "[dgl_treestack.tasks]\njudge = somebodys:Judge\n"
+        "[dgl_treestack.cells]\nsomebodys = somebodys:Own\nmore = somebodys:MODELS\ndecorated = somebodys:Decorated\n"
+        "gone = somebodys:Gone\nbroken = nowhere:Cell\nno_cell = somebodys:MATH\n"
+        "[dgl_treestack.tasks]\njudge = somebodys:Judge\nno_task = somebodys:Own\n"
+        "[dgl_treestack.languages]\nsoup = somebodys:SOUP\nno_language = somebodys:Own\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
-    cells._models_of_packages.cache_clear(), tasks.tasks.cache_clear()
+    tables = cells._models_of_packages, tasks._tasks_of_packages, language._languages_of_packages
+    for table in tables:
+        table.cache_clear()
     try:
-        assert {"somebodys", "somebodys_tanh"} <= set(cells.models()) and "judge" in tasks.tasks()
+        assert {"somebodys", "somebodys_tanh", "decorated"} <= set(cells.models())
+        assert "judge" in tasks.tasks() and "soup" in language.languages()
         assert Model.build("somebodys_tanh", 3, tasks=["judge"], seed=0).score("x = y").shape == (1,)
+        problems = "\n".join(examine()["problems"])
+        for wrong in ("gone", "broken", "no_cell", "no_task", "no_language"):
+            assert f"entry point {wrong} = " in problems and caplog.text.count(f"entry point {wrong} = ") == 1
+        assert problems.count("is left out") == 5
     finally:
-        cells._models_of_packages.cache_clear(), tasks.tasks.cache_clear()
+        for table in tables:
+            table.cache_clear()
         sys.modules.pop("somebodys")
+        plugins.faults.clear()
 
 
 def test_a_score_leaves_every_part_in_its_mode():

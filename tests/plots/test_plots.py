@@ -10,6 +10,7 @@ import pytest
 from small_runs import small_config
 
 from dgl_treestack import atomic, plain_data, plots
+from dgl_treestack.cli import main
 from dgl_treestack.data import records
 from dgl_treestack.errors import ConfigurationError, DataError, TreestackError
 from dgl_treestack.generate.presets.paper import COUNTS
@@ -227,6 +228,35 @@ def test_table(folders):
         "| run | model | equations | seeds | best epoch | train | validation | test, depth 1-3 |"
     )
     assert f"{inside[0]:.1f} ± {inside[1]:.1f}" in text
+
+
+def test_a_table_on_other_data_says_how_models_differ(folders, tmp_path, capsys):
+    def call(command, *options):
+        with pytest.raises(SystemExit) as left:
+            main([command, *map(str, folders), "--on", str(tmp_path / "other.jsonl"), *options])
+        return left.value.code or 0
+
+    (tmp_path / "other.jsonl").write_text("{}")
+    for folder in folders:
+        run = Run.open(folder)
+        run.write_records(str(tmp_path / "other.jsonl"), read(folder).test[::2])
+    assert call("report", "--compare", "--output", str(tmp_path / "table.md")) == 0
+    table, paragraph, behind = capsys.readouterr().out.strip().split("\n\n")
+    assert (tmp_path / "table.md").read_text() == f"{table}\n\n{paragraph}\n\n{behind}\n"
+    of_files = [read(folder, str(tmp_path / "other.jsonl")) for folder in folders]
+    means = [statistics.fmean(records.accuracy(run.test) for run in of_files[i : i + 3]) for i in (0, 3)]
+    assert f"behind small, the most accurate on these records ({len(of_files[0].test)} records)" in paragraph
+    cells = behind.splitlines()[-1].split(" | ")
+    assert cells[0] == "| other" and float(cells[1]) == pytest.approx(means[0] - means[1], rel=0.01) and " to " in cells[2]
+    assert call("report", "--compare", "--json") == 0
+    assert [line["model"] for line in json.loads(capsys.readouterr().out)["behind the best"]] == ["small", "other"]
+    del folders[3:]
+    assert call("report", "--compare") == 2
+    assert "one configuration only" in capsys.readouterr().err
+    (tmp_path / "other.jsonl").unlink()
+    with pytest.raises(DataError, match="evaluate it on the file"):
+        plots.plot("depth", folders, tmp_path / "a.svg", on="nowhere.jsonl")
+    assert plots.plot("depth", folders, tmp_path / "a.svg", on=str(tmp_path / "other.jsonl"))
 
 
 def test_errors(tmp_path, folders):

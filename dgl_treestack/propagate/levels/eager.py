@@ -76,9 +76,10 @@ class EagerStepper:
                 arena.reset_to(mark)
 
     def take_gradients(self) -> list[Tensor | None]:
-        gradients, others = self.maps.take_gradients(), self.other_gradients
+        by_key, other_gradients = self.maps.take_gradients(), self.other_gradients
         self.other_gradients = [None] * len(self.others)
-        return [*(gradients.pop(key, None) for key in self.maps.parameters), *others]  # no second reference: autograd would copy
+        of_maps = [by_key.pop(key, None) for key in self.maps.parameters]  # no second reference: autograd would copy
+        return of_maps + other_gradients
 
     def _step(self, frontier: Frontier, buffers: Buffers, recording: bool) -> Record:
         work, count = self.work, frontier.stop - frontier.start
