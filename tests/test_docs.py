@@ -45,7 +45,7 @@ EXPECTED = {
     "docs/own-data.md": ({"more.jsonl", "logic.jsonl", "scores.jsonl"}, "torch.Size([4])"),
     "docs/own-trees.md": (
         {"answers.jsonl", "tree.svg", "confusion.svg", "film.html", "more.jsonl"},
-        "torch.Size([3, 2]) tensor([0., 1., 0.])",
+        "torch.Size([3, 2]) tensor([0, 1, 0])",
     ),
     "docs/own-cell.md": (set(), "levels and topo differ by at most "),
     "docs/own-figure.md": ({"curves.png", "epochs.svg"}, "grad_fn"),
@@ -140,7 +140,7 @@ def test_the_released_weights(authors, tmp_path, monkeypatch, capsys):
 def test_blocks_that_are_not_run_say_why():
     skipped = [(name(page), block) for page in PAGES for block in blocks(page) if block.mark == "skip"]
     assert all(len(block.argument) > 20 for _, block in skipped)
-    assert len(skipped) <= 7
+    assert len(skipped) <= 8
     marks = {block.mark for page in PAGES for block in blocks(page)}
     assert marks <= {"", "skip", "file", "authors"}
     other_shell = re.compile(r"^ *```(sh|shell|console)?\n\s*(treestack|python|make|\$) ", re.MULTILINE)

@@ -148,6 +148,8 @@ def build(
             raise ConfigurationError(f"Model {label!r}: " + unknown("setting", key, allowed))
     common: dict[str, Any] = {"dropout": dropout, "input_size": input_size, "share": share}
     cell = spec.cell(operators, tokens, hidden, **common, **{**spec.settings, **settings})
+    if cell.fields.get("h") != (hidden,):
+        raise ConfigurationError(f"The fields of {label!r} are {cell.fields}; tasks read 'h', which must be ({hidden},).")
     cell.settings = {**spec.settings, **settings}  # for `repr`
     if whole(vector_size, "vector_size", 0):
         cell.leaves = LeafEncoder(tokens, hidden, leaf_encoder(cell).activation, vector_size)

@@ -35,6 +35,15 @@ def dropped(x: Tensor, noise: Noise, name: str) -> Tensor:
     return x * noise[name] if name in noise else x
 
 
+class Products(nn.ModuleDict):
+    """The products of a cell by name; an unknown name is an error that lists the known ones."""
+
+    def __getitem__(self, name: str) -> nn.Module:
+        if name not in self:
+            raise KeyError(unknown("product", name, self))
+        return super().__getitem__(name)
+
+
 class Cell(nn.Module, abc.ABC):
     """Base of all recursive cells. A cell never sees a graph, a loss or a file; `propagate` runs any cell over a graph.
 
@@ -91,7 +100,7 @@ class Cell(nn.Module, abc.ABC):
         self.operators, self.settings, self.tokens = tuple(operators), dict[str, object](), tokens
         self.hidden, self.dropout, self.input_size, self.share, self.form = hidden, dropout, input_size, share, form
         self.leaves = LeafEncoder(tokens, hidden)
-        self.products = nn.ModuleDict()
+        self.products = Products()
         self.fields: dict[str, Shape] = {"h": (hidden,)}
         self.signals: dict[str, Shape] = {}
         self.noise: dict[str, Shape] = {}
@@ -200,14 +209,26 @@ class Cell(nn.Module, abc.ABC):
         - The operations do not depend on the values of tensors: no `if` and no loop over them.
         """
 
-    def check_state(self, state: State, count: int) -> None:
-        """Raise RuntimeError unless the state of `count` nodes has the shapes of `fields`."""
+    def checked(self, result: tuple[State, Signals], count: int) -> tuple[State, Signals]:
+        """Return what `node` returned for `count` nodes. Raises RuntimeError unless it is what fields and signals promise."""
+        name_of_class = type(self).__name__
+        if not (isinstance(result, tuple) and len(result) == 2):
+            returned = type(result).__name__
+            raise RuntimeError(
+                f"{name_of_class} returned a {returned}, not two dictionaries: state, and signals ({{}} for none)."
+            )
+        state, signals = result
+        if state.keys() != self.fields.keys():
+            raise RuntimeError(f"{name_of_class} returned the fields {[*state]}; it has declared {[*self.fields]}.")
+        if not signals.keys() <= self.signals.keys():
+            raise RuntimeError(f"{name_of_class} returned the signals {[*signals]}; it has declared {[*self.signals]}.")
         for name, shape in self.fields.items():
             if state[name].shape != (count, *shape):
                 raise RuntimeError(
-                    f"{type(self).__name__} returned {name!r} of shape {tuple(state[name].shape)}; "
+                    f"{name_of_class} returned {name!r} of shape {tuple(state[name].shape)}; "
                     f"its fields promise {(count, *shape)} = (nodes, {', '.join(map(str, shape))})."
                 )
+        return state, signals
 
     def other_modules(self) -> list[nn.Module]:
         """Return the modules of a subclass, besides the leaf encoder and the products."""

@@ -184,7 +184,8 @@ def _inspect_graphs(
 ) -> None:
     """Print counts over the first trees of a file of graphs and the table of the chosen tree; draw or write that tree.
 
-    chosen: the number of a tree, counted by roots; the first for ''. vocabulary: names the leaves of graphs without texts.
+    chosen: the number of a tree, counted by roots; the first for ''. vocabulary: names the leaves of graphs of mathematics
+    without texts.
     """
     import torch
 
@@ -197,7 +198,7 @@ def _inspect_graphs(
     from dgl_treestack.inspection import drawing, graph_file, network, summary, table
 
     signature = find(language)
-    leaves = Vocabulary.of_words(()) if signature.words else Vocabulary.preset(vocabulary)
+    leaves = None if signature.words else Vocabulary.preset(vocabulary)
     graph = graph_file.read(file)
     try:
         checked, tops = check(graph, signature), roots(graph).tolist()

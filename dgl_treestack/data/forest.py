@@ -17,7 +17,7 @@ from torch import Tensor
 from dgl_treestack._dgl import DGLGraph
 from dgl_treestack.data.vocabulary import NO_TOKEN, Vocabulary
 from dgl_treestack.data.wellformed import NO_OPERATOR, Checked, check, numbered_subtrees
-from dgl_treestack.errors import ConfigurationError
+from dgl_treestack.errors import ConfigurationError, ExpressionError, unknown
 from dgl_treestack.expression import Expression
 from dgl_treestack.expression.operators import MATH, Signature
 
@@ -58,11 +58,13 @@ class Forest:
     subtree = property(lambda forest: forest.nodes["subtree"])
 
     @classmethod
-    def build(cls, trees: Sequence[Expression], vocabulary: Vocabulary, signature: Signature = MATH) -> "Forest":
+    def build(cls, trees: Sequence[Expression], vocabulary: Vocabulary, signature: Signature | None = None) -> "Forest":
         """Build the columns of trees. Equal subtrees are found by hash-consing.
 
-        Raises VocabularyError for a leaf that the vocabulary has no row for.
+        signature: of all trees; by default that of the first one, or mathematics. Raises VocabularyError for a leaf that the
+        vocabulary has no row for, ExpressionError for an operator that the signature does not have.
         """
+        signature = signature or (trees[0].signature if trees else MATH)
         codes: dict[tuple[str, str], tuple[int, int, float]] = {}  # leaf -> its index, token and number
         ids: dict[tuple, int] = {}  # operator and subtrees of the children, or token and number of a leaf -> subtree
         kinds: list[tuple[int, int, int, int]] = []  # per subtree: 0 leaf, 1 operator or 2 equation; height; arity; operator
@@ -77,6 +79,8 @@ class Forest:
             for node in range(tree.size - 1, -1, -1):  # pre-order reversed: children before parents
                 name, text, children = tree.names[node], tree.texts[node], tree.children(node)
                 if text is None:
+                    if name not in signature.index:
+                        raise ExpressionError(f"{unknown('operator', name, signature.index)} They are of {signature.name!r}.")
                     op, token, number, leaf = signature.index[name], NO_TOKEN, 0.0, -1
                     key: tuple = (op, *(subtrees[child] for child in children))
                 else:

@@ -56,8 +56,11 @@ def from_columns(nodes: Mapping[str, np.ndarray], edges: tuple[np.ndarray, np.nd
     return graph
 
 
-def from_expressions(trees: Sequence[Expression], vocabulary: Vocabulary, signature: Signature = MATH) -> DGLGraph:
-    """One batched graph of a few expressions. For a data set, build a `Forest` once and graphs of its trees."""
+def from_expressions(trees: Sequence[Expression], vocabulary: Vocabulary, signature: Signature | None = None) -> DGLGraph:
+    """One batched graph of a few expressions. For a data set, build a `Forest` once and graphs of its trees.
+
+    signature: of all trees, by default that of the first one.
+    """
     return build(Forest.build(trees, vocabulary, signature))
 
 

@@ -170,10 +170,12 @@ def _check_nodes(
         )
     is_leaf = op == NO_OPERATOR
     highest = np.iinfo(np.int64).max if tokens is None else tokens
-    wrong = np.flatnonzero(is_leaf & ((token < NO_TOKEN) | (token >= highest)))
+    lowest = 0 if signature.words else NO_TOKEN  # words have no numbers
+    wrong = np.flatnonzero(is_leaf & ((token < lowest) | (token >= highest)))
     if len(wrong):
         rows = "row from 0 on" if tokens is None else f"row of the vocabulary: 0 to {tokens - 1}"
-        raise GraphError(f"Node {wrong[0]} has token = {token[wrong[0]]}, which is no {rows}, or -1 where `number` is read.")
+        or_number = "" if signature.words else ", or -1 where `number` is read"
+        raise GraphError(f"Node {wrong[0]} has token = {token[wrong[0]]}, which is no {rows}{or_number}.")
     root = signature.root_index
     for nodes, fault in (
         (np.flatnonzero(is_leaf & (arity > 0)), "is a leaf (op = -1) and has children. Give it an operator."),

@@ -37,8 +37,8 @@ class TreeDataset(DGLDataset):
     """Labelled trees. `dataset[i]` is (graph, target): a DGLGraph of one tree, and a number, NaN where the label is unknown.
 
     For a task at nodes, such as `node_classification`, the target is (nodes,), in the order of the graph's nodes. Targets are
-    torch.float32; for classification they are the indices of classes, as torch.int64, and -100 where the label is unknown, which
-    torch's cross entropy ignores.
+    torch.float32; for classification they are indices of classes, torch.int64, and -100 where the label is unknown, which the
+    cross entropy of torch ignores.
 
     source: a file of equations, or several, by path or by a name such as `bundled:quickstart/train`; or examples.
     vocabulary: or the name of a preset; `Model.dataset` passes the model's. tasks: every example is prepared for the first of

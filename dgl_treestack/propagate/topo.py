@@ -88,14 +88,15 @@ class _Step:
         """States and signals of nodes that share operator and arity."""
         count = len(data["op"])
         if operator == NO_OPERATOR:
-            return self._pack(self.cell.leaf(data["token"], data["number"]), {}, count)
+            leaves = self.cell.leaf(data["token"], data["number"])
+            return self._pack(*self.cell.checked((leaves, {}), count), count)
         name = self.signature.names[operator]
         if name == self.signature.root:
             return self._pack({}, {}, count)
         children = unpack(data["children"][:, :arity], self.cell.fields)
         noise = {field: data[f"noise/{field}"] for field in self.noise}
-        state, signals = self.cell.node(OneOperator(self.cell, name), children, data.get("input"), noise)
-        return self._pack(state, signals, count)
+        result = self.cell.node(OneOperator(self.cell, name), children, data.get("input"), noise)
+        return self._pack(*self.cell.checked(result, count), count)
 
     def _signal_shape(self, name: str) -> tuple[int, ...]:
         return tuple(self.max_arity if size == PER_CHILD else size for size in self.cell.signals[name])
@@ -104,7 +105,6 @@ class _Step:
         like = next(self.cell.parameters())
         packed = {"state": like.new_zeros(count, self.state_width)}
         if state:
-            self.cell.check_state(state, count)
             packed["state"] = torch.cat([state[name].flatten(1) for name in self.cell.fields], dim=1)
         for name in self.signals:
             value = like.new_zeros(count, *self._signal_shape(name))

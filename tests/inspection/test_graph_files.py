@@ -8,11 +8,12 @@ import pytest
 import torch
 from inspection.looked_into import TEXTS, VOCABULARY, batch_of, equations, printed, shared
 
-from dgl_treestack import _dgl, cli, dgl
+from dgl_treestack import Expression, Vocabulary, _dgl, cli, dgl
 from dgl_treestack.data import formats, graph
 from dgl_treestack.data.formats import Example
 from dgl_treestack.data.wellformed import check
 from dgl_treestack.expression import networkx
+from dgl_treestack.expression.language import find
 from dgl_treestack.expression.operators import MATH
 from dgl_treestack.inspection import graph_file
 from dgl_treestack.inspection.network import to_networkx
@@ -50,6 +51,13 @@ def test_command_counts_and_describes_a_file_of_graphs(file, tmp_path, capsys):
     assert sorted(back) == [row["node"] for row in answer["rows"]]
     assert inspect(capsys, file, "--output", tmp_path / "t.svg")[0] == 0
     assert "<svg" in (tmp_path / "t.svg").read_text()
+
+
+def test_a_file_of_graphs_of_another_language(tmp_path, capsys):
+    trees = [Expression.parse("[MAX 2 9 [MIN 4 7 ] ]", find("listops"))]
+    _dgl.save_graphs(str(tmp_path / "a.bin"), [graph.from_expressions(trees, Vocabulary.of_words("2479"))])
+    code, out, err = inspect(capsys, tmp_path / "a.bin", "--language", "listops")
+    assert (code, err) == (0, "") and "graphs 1, nodes 6" in out and "MIN" in out
 
 
 def nodes_of(batch, tree):

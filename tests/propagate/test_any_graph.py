@@ -20,11 +20,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from trees import LEAVES, random_equation, random_tree
 
-from dgl_treestack import GraphDataLoader, cells, dgl, encoders
+from dgl_treestack import GraphDataLoader, Vocabulary, cells, dgl, encoders
 from dgl_treestack.data import graph
 from dgl_treestack.data.forest import Forest, columns
 from dgl_treestack.data.wellformed import check_one_root
-from dgl_treestack.errors import ConfigurationError, GraphError
+from dgl_treestack.errors import ConfigurationError, ExpressionError, GraphError
 from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.expression.operators import MATH, Operator, Signature
 from dgl_treestack.model.model import Model
@@ -504,6 +504,20 @@ MALFORMED = {
     "complex number": (replaced("ndata", "number", lambda values: values.to(torch.complex64)), "it holds real numbers"),
     "two types of nodes": (heterogeneous, "one type of node"),
 }
+
+
+def test_words_have_tokens_and_expressions_their_language():
+    words = Signature("words", (Operator("pair", 2),), words=True, notation="brackets")
+    tree, vocabulary = Expression.parse("(pair a b)", words), Vocabulary.of_words("ab")
+    batch = graph.from_expressions([tree], vocabulary)  # of the language of the tree
+    cell = cells.build("tree_rnn", words.inner, len(vocabulary), 3)
+    cell.reset_parameters(torch.Generator())
+    assert propagate(batch, cell, signature=words).shape == (3, 3)
+    batch.ndata["token"][1] = -1
+    with pytest.raises(GraphError, match=r"Node 1 has token = -1, which is no row of the vocabulary: 0 to 2\.$"):
+        propagate(batch, cell, signature=words)
+    with pytest.raises(ExpressionError, match=r"Unknown operator 'pair'.*They are of 'math'"):
+        graph.from_expressions([tree], vocabulary, MATH)
 
 
 @pytest.mark.parametrize("engine", ["topo", *ENGINES])

@@ -45,17 +45,46 @@ def test_states_stay_on_the_graph_and_nothing_else_does(engine):
 
 
 @every_engine
-def test_a_cell_that_breaks_its_promise_is_named(engine):
+@pytest.mark.parametrize(
+    ("returned", "message"),
+    [
+        (lambda h: ({"h": h[:, :2]}, {}), r"Broken returned 'h' of shape \(\d, 2\); its fields promise \(\d, 3\)"),
+        (lambda h: ({}, {}), r"Broken returned the fields \[\]; it has declared \['h'\]"),
+        (lambda h: ({"h": h, "c": h}, {}), r"the fields \['h', 'c'\]; it has declared \['h'\]"),
+        (lambda h: ({"h": h}, {"gate": h}), r"Broken returned the signals \['gate'\]; it has declared \[\]"),
+        (lambda h: {"h": h}, r"Broken returned a dict, not two dictionaries: state, and signals \(\{\} for none\)"),
+    ],
+)
+def test_a_cell_that_breaks_its_promise_is_named(engine, returned, message):
     class Broken(cells.Cell):
         def node(self, ops, children, inputs, noise):
-            return {"h": children["h"][:, 0, :2]}, {}
+            return returned(children["h"][:, 0])
 
     signature = Signature("s", (Operator("f", 1),))
     cell = Broken(signature.operators, 34, 3)
     cell.reset_parameters(torch.Generator())
-    batch = graph.from_expressions([Expression.from_prefix("f Symbol:x", signature)], PRESETS["released"], signature)
-    with pytest.raises(RuntimeError, match=r"Broken returned 'h' of shape \(\d, 2\); its fields promise \(\d, 3\)"):
+    batch = graph.from_expressions([Expression.from_prefix("f Symbol:x", signature)], PRESETS["released"])
+    with pytest.raises(RuntimeError, match=message):
         propagate(batch, cell, engine=engine, signature=signature)
+
+
+@every_engine
+def test_a_cell_without_what_it_asks_for_is_named(engine):
+    class Misspelt(TreeRNN):
+        def node(self, ops, children, inputs, noise):
+            return {"h": ops.linear("stat", self.join(children["h"]))}, {}
+
+    batch = graph.from_expressions([Expression.parse("sin(x)")], VOCABULARY)
+    with pytest.raises(KeyError, match=r"Unknown product 'stat'\. Did you mean 'state'"):
+        propagate(batch, make(Misspelt), engine=engine)
+
+    class WithoutH(TreeRNN):
+        def __init__(self, *sizes, **common):
+            super().__init__(*sizes, **common)
+            self.fields = {"c": (self.hidden,)}
+
+    with pytest.raises(ConfigurationError, match=r"The fields of 'WithoutH' are .*; tasks read 'h', which must be"):
+        make(WithoutH)
 
 
 def test_unknown_engine():

@@ -97,7 +97,7 @@ class TracedStep:
         self.node_shapes: list[Shape] = [*external, *(cell.noise[name] for name in form.noise)]
         with _torch.fake_tensors():
             ops, nodes = _ForwardOps(cell, form.arity), 3
-            cell.check_state(self._step(ops, *self._read(self._inputs(nodes, 2 * nodes))), nodes)
+            cell.checked((self._step(ops, *self._read(self._inputs(nodes, 2 * nodes))), {}), nodes)
             self.layout = Layout(tuple(ops.products), tuple(tuple(y.shape[1:]) for y in ops.y))
             gradients, pairs = self._gradients(self.examples(backward=True)[0])
         self.layout = Layout(self.layout.products, self.layout.y_shapes, tuple(gradients), tuple(sorted(pairs)))

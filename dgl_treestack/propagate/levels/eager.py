@@ -95,8 +95,8 @@ class EagerStepper:
         if inputs is not None and recording:
             inputs = inputs.detach().requires_grad_()
         with torch.set_grad_enabled(recording), stack.few_operations(self.is_grouped):
-            state, signals = work.cell.node(_Ops(self, frontier), children, inputs, noise)
-        work.cell.check_state(state, count)
+            result = work.cell.node(_Ops(self, frontier), children, inputs, noise)
+        state, signals = work.cell.checked(result, count)
         outputs = {**state, **{name: signals[name] for name in work.signals if name in signals}}
         return Record([*children.values(), *([] if inputs is None else [inputs])], outputs)
 
