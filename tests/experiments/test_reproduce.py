@@ -289,6 +289,8 @@ def test_records_that_do_not_belong_together_are_refused(tiny):
     archive.write(other, [dataclasses.replace(run, commit="another") for run in runs])
     with pytest.raises(DataError, match=r"other.zip: Its run .* is not that of .*localism/records.zip"):
         collection.read_records([localism, other])
+    archive.write(other, [dataclasses.replace(run, commit="another") for run in runs if not run.rows])
+    assert collection.read_records([localism, other]).keys() == collection.read_records([localism]).keys()
     renamed = [dict(row, id=f"new {row['id']}") for row in runs[0].test]
     archive.write(other, [dataclasses.replace(runs[0], test=renamed), *runs[1:]])
     with pytest.raises(DataError, match=r"'test' are of other equations"):
