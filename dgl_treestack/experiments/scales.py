@@ -137,9 +137,9 @@ SCALES = {
         },
         left_out=("beyond", "values", "more_data"),  # they have scales of their own
         other_data=_LABELS,
-        differs="a searched learning rate (2019 and 2020: 1e-3; Mali: 0.1, halved when validation does not improve), weight "
-        "decay 1e-5 (Mali: 2e-5), no dropout (2020 and Mali search it), hidden 50 (2020 and Mali search it), batches of 32 "
-        "(Mali: 50), at most 60 epochs and a stop after 15 without a better validation accuracy (Mali: at most 500 epochs)",
+        differs="a searched learning rate (2019, and the tree models of 2020: 1e-3; Mali: 0.1, halved when validation does not "
+        "improve), weight decay 1e-5 (Mali: 2e-5), no dropout (2020 and Mali search it), hidden 50 (2020 and Mali search it), "
+        "batches of 32 (Mali: 50), at most 60 epochs (Mali: 500) and a stop after 15 without a better validation accuracy",
     ),
     "paper": Scale(
         "the sets `paper` and `deep`, the papers' settings and epochs",

@@ -5,7 +5,7 @@ from dgl_treestack.experiments._protocol import BEYOND, BY_DEPTH, Protocol, Row
 
 PROTOCOL = Protocol(
     "Capacity",
-    "Arabshahi 2020 says that Tree-SMU and Tree-LSTM of one hidden size have about as many parameters, and prints none",
+    "Arabshahi 2020 calls the numbers of parameters of Tree-SMU and Tree-LSTM with one hidden size similar, and prints none",
     (
         Row("Tree-SMU, hidden 50", "tree_smu"),
         Row("Tree-LSTM, hidden 50", "tree_lstm"),
@@ -26,5 +26,7 @@ PROTOCOL = Protocol(
     ),
     seeds=3,
     baselines=True,
-    note="The numbers of parameters are below, among the settings. " + SAME,
+    note="The numbers of parameters are below, among the settings; they count the weights of all operators, and computation is "
+    "not matched: the LSTM uses all of its weights at every token. Rows with other hidden sizes than 50 have the learning rate "
+    "that was searched with 50. " + SAME,
 )
