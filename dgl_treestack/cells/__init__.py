@@ -51,10 +51,10 @@ def find(name: str) -> CellSpec | None:
 
     Files whose name is a prefix of the model name are searched first, so that usually one cell is imported, not all of them.
     """
-    return _of_this_process(name) or models().get(name)
+    return _registered_or_of_file(name) or models().get(name)
 
 
-def _of_this_process(name: str) -> CellSpec | None:
+def _registered_or_of_file(name: str) -> CellSpec | None:
     """Return the registered model of a name, or that of a file of this folder."""
     if name in _registered:
         return _registered[name]
@@ -79,7 +79,7 @@ def register_cell(
 
     def add(cell: type[Cell]) -> type[Cell]:
         _check_cell(cell, name)
-        spec = _of_this_process(name)
+        spec = _registered_or_of_file(name)
         # A class may be registered again under its name: a notebook may run the definition more than once.
         if spec is not None and (spec.cell.__module__, spec.cell.__qualname__) != (cell.__module__, cell.__qualname__):
             raise ConfigurationError(f"The model name {name!r} is that of {spec.cell.__name__}. Choose another one.")
