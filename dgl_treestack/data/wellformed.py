@@ -148,7 +148,7 @@ def _feature(graph: DGLGraph, home: str, name: str, *, integer: bool = False) ->
         raise GraphError(f"graph.{home}[{name!r}] is of type {values.dtype}; it holds real numbers.")
     array: np.ndarray = (values.double() if values.is_floating_point() else values).cpu().numpy()
     if integer and array.dtype.kind not in "iu":
-        raise GraphError(f"graph.{home}[{name!r}] is of type {array.dtype}; it holds whole numbers, torch.int64.")
+        raise GraphError(f"graph.{home}[{name!r}] is of type {values.dtype}; it holds whole numbers, torch.int64.")
     return array.astype(np.int64, copy=False) if integer else array
 
 
@@ -178,7 +178,7 @@ def _check_nodes(
         raise GraphError(f"Node {wrong[0]} has token = {token[wrong[0]]}, which is no {rows}{or_number}.")
     root = signature.root_index
     for nodes, fault in (
-        (np.flatnonzero(is_leaf & (arity > 0)), "is a leaf (op = -1) and has children. Give it an operator."),
+        (np.flatnonzero(is_leaf & (arity > 0)), "is a leaf (op = -1) and has children: edges run from child to parent. Give it an operator."),
         (
             np.flatnonzero(is_leaf & (token == NO_TOKEN) & ~np.isfinite(number)),
             "is a leaf with token = -1, whose number is not finite. Give it a finite number, or the token of a symbol.",
