@@ -178,7 +178,10 @@ def _check_nodes(
         raise GraphError(f"Node {wrong[0]} has token = {token[wrong[0]]}, which is no {rows}{or_number}.")
     root = signature.root_index
     for nodes, fault in (
-        (np.flatnonzero(is_leaf & (arity > 0)), "is a leaf (op = -1) and has children: edges run from child to parent. Give it an operator."),
+        (
+            np.flatnonzero(is_leaf & (arity > 0)),
+            "is a leaf (op = -1) and has children: edges run from child to parent. Give it an operator.",
+        ),
         (
             np.flatnonzero(is_leaf & (token == NO_TOKEN) & ~np.isfinite(number)),
             "is a leaf with token = -1, whose number is not finite. Give it a finite number, or the token of a symbol.",
