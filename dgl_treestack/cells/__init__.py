@@ -150,6 +150,8 @@ def build(
     cell = spec.cell(operators, tokens, hidden, **common, **{**spec.settings, **settings})
     if cell.fields.get("h") != (hidden,):
         raise ConfigurationError(f"The fields of {label!r} are {cell.fields}; tasks read 'h', which must be ({hidden},).")
+    if dropout and not cell.noise:
+        raise ConfigurationError(f"{label!r} declares no noise, so that dropout = {dropout} has no effect. Set it to 0.")
     cell.settings = {**spec.settings, **settings}  # for `repr`
     if whole(vector_size, "vector_size", 0):
         cell.leaves = LeafEncoder(tokens, hidden, leaf_encoder(cell).activation, vector_size)

@@ -228,6 +228,14 @@ class Cell(nn.Module, abc.ABC):
                     f"{name_of_class} returned {name!r} of shape {tuple(state[name].shape)}; "
                     f"its fields promise {(count, *shape)} = (nodes, {', '.join(map(str, shape))})."
                 )
+        for name, signal in signals.items():
+            shape = self.signals[name]
+            if len(signal.shape) != 1 + len(shape) or any(
+                size not in (PER_CHILD, own) for size, own in zip(shape, signal.shape[1:], strict=True)
+            ):
+                raise RuntimeError(
+                    f"{name_of_class} returned the signal {name!r} of shape {tuple(signal.shape)}; declared is {shape}."
+                )
         return state, signals
 
     def other_modules(self) -> list[nn.Module]:

@@ -107,6 +107,9 @@ def node_names(graph: DGLGraph, signature: Signature = MATH, vocabulary: Vocabul
     vocabulary: names the leaves of a graph without feature `text`. Raises GraphError for a graph that is not well formed, and
     where a name is missing, cut, or contradicts `op`.
     """
+    if vocabulary is not None and (vocabulary.unify == "words") != signature.words:
+        of_words = "a language of words" if signature.words else "mathematics"
+        raise GraphError(f"The vocabulary does not fit {signature.name!r}, {of_words}. Pass the signature of the graph.")
     checked = check(graph, signature, None if vocabulary is None else len(vocabulary))
     if "text" not in graph.ndata:
         if vocabulary is None:

@@ -214,7 +214,9 @@ def _check_edges(
     if len(wrong):
         node = wrong[0]
         takes = "at least 1" if expected[node] < 0 else str(expected[node])
-        raise GraphError(f"Node {node} has {arity[node]} children; {signature.names[op[node]]!r} takes {takes}.")
+        raise GraphError(
+            f"Node {node} has {arity[node]} children; {signature.names[op[node]]!r} of {signature.name!r} takes {takes}."
+        )
 
 
 def _node_of_cycle(children: np.ndarray) -> int:

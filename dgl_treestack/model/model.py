@@ -15,6 +15,7 @@ from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.encoders import Encoder
 from dgl_treestack.errors import ConfigurationError, unknown
 from dgl_treestack.expression import Equation, Expression
+from dgl_treestack.expression.language import find
 from dgl_treestack.expression.operators import MATH, Signature
 from dgl_treestack.model.batch import Batch
 from dgl_treestack.model.dataset import ExampleSet, prepare
@@ -63,7 +64,7 @@ class Model(nn.Module):
         hidden: int = 50,
         vocabulary: Vocabulary | str = "canonical",
         tasks: str | Sequence[str] = ("verification",),
-        signature: Signature = MATH,
+        signature: Signature | str = MATH,
         *,
         masks: str = "node",
         class_weights: Mapping[str, float] | None = None,
@@ -74,10 +75,10 @@ class Model(nn.Module):
     ) -> "Model":
         """Return a model by the name or the class of its cell, or the name of an encoder, and the names of its tasks.
 
-        vocabulary: or the name of a preset. class_weights: of the loss, for classification. head_settings: arguments of the
-        class of a task, by task. signals: settings of `NodeSignals`, None for none. seed: of the initial values; without it
-        parameters are uninitialised until `reset_parameters` or `load_state_dict`. cell: dropout, share, input_size,
-        vector_size, and the settings of the cell.
+        vocabulary: or the name of a preset. signature: or the name or file of a language. class_weights: of the loss, for
+        classification. head_settings: arguments of the class of a task, by task. signals: settings of `NodeSignals`, None for
+        none. seed: of the initial values; without it parameters are uninitialised until `reset_parameters` or
+        `load_state_dict`. cell: dropout, share, input_size, vector_size, and the settings of the cell.
         Raises ConfigurationError, VocabularyError.
 
         >>> Model.build("tree_smu", hidden=20, stack_size=3, seed=0)  # doctest: +SKIP
@@ -87,6 +88,7 @@ class Model(nn.Module):
             if task not in task_table():
                 raise ConfigurationError(unknown("task", task, task_table()))
         vocabulary = Vocabulary.preset(vocabulary) if isinstance(vocabulary, str) else vocabulary
+        signature = find(signature) if isinstance(signature, str) else signature
         module = _cell_or_encoder(name, len(vocabulary), signature, hidden, cell)
         head_settings, slots = head_settings or {}, getattr(module, "slots", 1)
         for task in head_settings:
@@ -230,12 +232,12 @@ class Model(nn.Module):
     def losses(self, output: Tensor, batch: Batch) -> Tensor:
         """Return the loss (B,) of every output under the task of its tree."""
         targets = batch.targets.to(output)
-        return self._by_task(batch, lambda head, trees: head.loss(output[trees], targets[trees]).to(output))
+        return self._by_task(batch, lambda head, trees: _one_each(head, "loss", output[trees], targets[trees]))
 
     def correct(self, output: Tensor, batch: Batch) -> Tensor:
         """Return 1 for a correct output, else 0 (B,)."""
         targets = batch.targets.to(output)
-        return self._by_task(batch, lambda head, trees: head.correct(output[trees], targets[trees]).to(output))
+        return self._by_task(batch, lambda head, trees: _one_each(head, "correct", output[trees], targets[trees]))
 
     def _by_task(self, batch: Batch, function: Callable[[Task, Any], Tensor]) -> Tensor:
         """Call a function once per head, with the indices of its trees, and return the values of all trees (B, ...)."""
@@ -258,6 +260,17 @@ class Model(nn.Module):
         return {"task": head.name, **head.record(example, item, output)}
 
 
+def _one_each(head: Task, method: str, output: Tensor, target: Tensor) -> Tensor:
+    """Return what `loss` or `correct` of a head returns, in the type of the outputs. Raises RuntimeError unless it is (B,)."""
+    values: Tensor = getattr(head, method)(output, target)
+    if values.shape != target.shape:
+        raise RuntimeError(
+            f"{type(head).__name__}.{method} returned the shape {tuple(values.shape)} for outputs {tuple(output.shape)} and "
+            f"targets {tuple(target.shape)}; it must return a number for each target."
+        )
+    return values.to(output)
+
+
 def _cell_or_encoder(
     name: str | type[cells.Cell], leaves: int, signature: Signature, hidden: int, settings: dict[str, Any]
 ) -> cells.Cell | Encoder:
@@ -276,5 +289,6 @@ def _cell_or_encoder(
             raise ConfigurationError(f"'vector_size' is {vector_size}; {name} has no leaf encoder. Use a tree model.")
         return encoders.build(name, leaves, len(signature.operators), hidden, **settings)
     if spec is None:
-        raise ConfigurationError(unknown("model", str(name), [*cells.models(), *encoders.encoders()]))
+        known = unknown("model", str(name), [*cells.models(), *encoders.encoders()])
+        raise ConfigurationError(f"{known} A cell of your own is registered in this process, or installed with its package.")
     return cells.build(name, signature.inner, leaves, hidden, **settings)

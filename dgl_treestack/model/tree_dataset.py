@@ -23,6 +23,7 @@ from dgl_treestack.data.forest import COLUMNS, NODE, Forest
 from dgl_treestack.data.formats import Example
 from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.errors import ConfigurationError, DataError, OutputError, unknown
+from dgl_treestack.expression.language import find
 from dgl_treestack.expression.operators import MATH, Signature
 from dgl_treestack.model.dataset import prepare, settings_of_columns
 from dgl_treestack.tasks import tasks as task_table
@@ -41,8 +42,8 @@ class TreeDataset(DGLDataset):
     cross entropy of torch ignores.
 
     source: a file of equations, or several, by path or by a name such as `bundled:quickstart/train`; or examples.
-    vocabulary: or the name of a preset; `Model.dataset` passes the model's. tasks: every example is prepared for the first of
-    them that accepts it; the examples of a batch must have one task.
+    vocabulary: or the name of a preset; `Model.dataset` passes the model's. signature: or the name or file of a language.
+    tasks: every example is prepared for the first of them that accepts it; the examples of a batch must have one task.
     save_dir: folder of the cache, by default DGL's (`~/.dgl`, or DGL_DOWNLOAD_DIR); a cached file is replaced when files,
     vocabulary, tasks or signature change. transform: applied to the graph of every sample.
 
@@ -64,7 +65,7 @@ class TreeDataset(DGLDataset):
         *,
         vocabulary: Vocabulary | str = "canonical",
         tasks: str | Sequence[str] = ("verification",),
-        signature: Signature = MATH,
+        signature: Signature | str = MATH,
         save_dir: str | Path | None = None,
         force_reload: bool = False,
         verbose: bool = False,
@@ -76,6 +77,7 @@ class TreeDataset(DGLDataset):
                 raise ConfigurationError(unknown("task", task, task_table()))
         if len(tasks) > 1 and any(task_table()[task].at_nodes for task in tasks):
             raise ConfigurationError("A task at nodes cannot be in a TreeDataset with other tasks. Make one of its own.")
+        signature = find(signature) if isinstance(signature, str) else signature
         self.signature, self.tasks = signature, tuple(tasks)
         self.vocabulary = Vocabulary.preset(vocabulary) if isinstance(vocabulary, str) else vocabulary
         entries = list(source) if isinstance(source, Iterable) and not isinstance(source, str) else [source]

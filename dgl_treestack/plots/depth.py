@@ -3,6 +3,7 @@
 If the configurations group by another measure, size or number of operators, that is the axis.
 """
 
+import logging
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -12,6 +13,7 @@ from matplotlib.figure import Figure
 
 from dgl_treestack.data import records
 from dgl_treestack.errors import DataError
+from dgl_treestack.expression.operators import MATH
 from dgl_treestack.plots import _style
 from dgl_treestack.results.run_result import RunResult, by_config
 
@@ -19,6 +21,7 @@ MIN_EQUATIONS = 30  # per drawn depth; with fewer the standard error is above 9 
 MAX_TICKS = 25
 DEEP = re.compile(r"deep( \d+-\d+)?")
 AXES = {"depth": "depth of the equation", "size": "nodes of the tree", "operators": "operators of the tree"}
+logger = logging.getLogger(__name__)
 
 
 def draw(runs: Sequence[RunResult]) -> Figure:
@@ -30,6 +33,9 @@ def draw(runs: Sequence[RunResult]) -> Figure:
     measures = sorted({run.config.data.group_by for run in runs})
     if len(measures) > 1:
         raise DataError(f"The runs group by {' and '.join(measures)} (data.group_by). Draw them one at a time.")
+    sizes = [{value: len(rows) for value, rows in records.grouped(run.test, measures[0]).items()} for run in runs]
+    if few := sorted({value for of_run in sizes for value, count in of_run.items() if count < MIN_EQUATIONS}):
+        logger.warning("not drawn, with fewer than %d trees: %s %s", MIN_EQUATIONS, measures[0], ", ".join(map(str, few)))
     # Labels omit a prefix of all names, as in quickstart-tree_smu and quickstart-tree_lstm.
     shorten = len(groups) > 1 and len({name.split("-")[0] for name in groups}) == 1
     return draw_groups({name.split("-", 1)[-1] if shorten else name: group for name, group in groups.items()})
@@ -90,4 +96,5 @@ def _draw_panel(axes: Axes, groups: Mapping[str, Sequence[RunResult]]) -> None:
         axes.axvspan(start, stop, color="0.92", zorder=0)
         title = "training depths" if group_by == "depth" else "training set"
         axes.text(stop - 0.1, axes.get_ylim()[1], title, ha="right", va="top", fontsize=8, color="0.35")
-    axes.set_xlabel(AXES[group_by])
+    is_of_equations = runs[0].config.data.language == MATH.name
+    axes.set_xlabel(AXES[group_by] if is_of_equations else AXES[group_by].replace("equation", "tree"))

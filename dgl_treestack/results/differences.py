@@ -13,7 +13,7 @@ from dgl_treestack.results.columns import UTF_8
 
 DRAWS = 9_999  # of signs, so that no p-value is below 0.0001
 TESTED = ("interval", "p, seeds", "Holm, seeds", "p, equations", "Holm, equations")
-_GROUPS = {"family": "families", "pair": "pairs", "id": "records"}
+_GROUPS = {"family": "families", "pair": "pairs", "": "records"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,9 +37,11 @@ class Answers:
 def answers(rows: Iterable[Record]) -> Answers:
     """Return the answers in records; those that are neither correct nor wrong are left out."""
     judged = [row for row in rows if row["correct"] is not None]
-    name = next((name for name in ("family", "pair") if any(row.get(name) for row in judged)), "id")
-    ids = np.array([row["id"].encode(*UTF_8) for row in judged], dtype=np.bytes_)
-    groups = np.array([(row.get(name) or row["id"]).encode(*UTF_8) for row in judged], dtype=np.bytes_)
+    name = next((name for name in ("family", "pair") if any(row.get(name) for row in judged)), "")
+    id_of_row = [f"{row['file']}:{row['id']}" if row.get("file") else str(row["id"]) for row in judged]
+    ids = np.array([text.encode(*UTF_8) for text in id_of_row], dtype=np.bytes_)
+    group_of_row = [row.get(name) or text for row, text in zip(judged, id_of_row, strict=True)]
+    groups = np.array([text.encode(*UTF_8) for text in group_of_row], dtype=np.bytes_)
     order = np.argsort(ids, kind="stable")
     correct = np.array([row["correct"] for row in judged], dtype=bool)
     return Answers(ids[order], groups[order], correct[order], _GROUPS[name])

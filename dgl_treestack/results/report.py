@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dgl_treestack.data.records import without_cuts
-from dgl_treestack.errors import ConfigurationError, unknown
+from dgl_treestack.errors import ConfigurationError, DataError, unknown
 from dgl_treestack.results.differences import AnswersOf, Line, answers, behind_best
 from dgl_treestack.results.metrics import METRICS
 from dgl_treestack.results.run_result import RunResult, by_config, read
@@ -119,8 +119,14 @@ def comparison(answers_of: AnswersOf, where: str, unit: str) -> list[str]:
 def test_answers(runs: Sequence[RunResult]) -> AnswersOf:
     """Return the answers of runs on their test records, by configuration and seed.
 
-    Raises ConfigurationError for a single configuration, which has nothing to be compared with.
+    Raises ConfigurationError for a single configuration, which has nothing to be compared with, DataError for records of
+    different files.
     """
+    for run in runs:
+        if run.checksums != runs[0].checksums:
+            raise DataError(
+                f"Its records are of other files than those of {runs[0].folder}. Evaluate all runs on one file.", run.folder
+            )
     answers_of = {name: {run.seed: answers(run.test) for run in group} for name, group in by_config(runs).items()}
     if len(answers_of) < 2:
         raise ConfigurationError("There is one configuration only. Name runs of at least two, to compare them.")

@@ -21,7 +21,7 @@ class RunResult:
     set of the measure that the configuration groups by, unless it is the depth of whole trees. best_epoch: whose weights were
     evaluated, 0 if unknown. classes: of the language. more: records of other kinds by name, such as `blanks` of completion.
     values: numbers that were measured on records which are not here, by title of a table's column. cpu_seconds: of training, 0
-    if unknown. parameters: of the model, 0 if unknown.
+    if unknown. parameters: of the model, 0 if unknown. checksums: SHA-256 of the files of the test records, empty if unknown.
     """
 
     folder: Path
@@ -40,6 +40,7 @@ class RunResult:
     values: Mapping[str, float] = field(default_factory=dict)
     cpu_seconds: float = 0.0
     parameters: int = 0
+    checksums: tuple[str, ...] = ()
 
     @property
     def trained(self) -> range:
@@ -66,13 +67,15 @@ def range_of(measured: Any) -> tuple[int, int] | None:
 def read(folder: Path, on: str = "") -> RunResult:
     """Read a run folder.
 
-    on: a data file that the run was evaluated on; its records are then `test`, in place of those of the test sets.
+    on: a data file that the run was evaluated on; its records are then `test`, in place of those of the test sets. Records of
+    several test sets have the column `file`, since their ids may be equal.
     Raises CheckpointError for a folder that holds no complete run, DataError for a run without test records.
     """
     run = Run.open(folder)
     data = run.config.data
     validation = [record for name in data.validation for record in run.read_records(name)]
-    test = [record for name in ([on] if on else data.test) for record in run.read_records(name)]
+    files = [on] if on else data.test
+    test = [record if len(files) == 1 else {**record, "file": name} for name in files for record in run.read_records(name)]
     if not test:
         raise DataError("The run has no test records. Give its configuration a test set.", folder)
     within = [record for record in validation if record.get("depth of the tree", record["depth"]) in data.depths]
@@ -97,6 +100,7 @@ def read(folder: Path, on: str = "") -> RunResult:
         classes=run.language.classes,
         cpu_seconds=sum(row["cpu_seconds"] for row in run.read_times()),
         parameters=run.count_parameters(),
+        checksums=tuple(run.checksum_of_records(name) for name in files),
     )
 
 

@@ -216,23 +216,32 @@ class Run:
         return path
 
     def read_records(self, data: str, kind: str = "") -> list[Record]:
-        """Return the records of a data file, by its name in the configuration.
+        """Return the records of a data file, by its name in the configuration, or of a file with the same content.
 
         If several files had that name: the records of the current file, else the newest. Raises DataError if there are none.
         """
-        names = {
-            source["sha256"]: name
-            for name, source in self._read_sources().items()
-            if source["data"] == data and source.get("kind", "") == kind
+        return records.read(self.folder / "records" / f"{self._find_records(data, kind)[0]}.jsonl")
+
+    def checksum_of_records(self, data: str) -> str:
+        """Return the SHA-256 of the file that the result of `read_records` is of. Raises DataError if there is none."""
+        return self._find_records(data, "")[1]
+
+    def _find_records(self, data: str, kind: str) -> tuple[str, str]:
+        """Return name and checksum of the records of a data file, see `read_records`."""
+        sources = {name: source for name, source in self._read_sources().items() if source.get("kind", "") == kind}
+        path = find_data(data)
+        current = sha256(path) if path.is_file() else ""
+        of_name = {source["sha256"]: name for name, source in sources.items() if source["data"] == data}
+        name_of_checksum = of_name or {
+            source["sha256"]: name for name, source in sources.items() if source["sha256"] == current
         }
-        if not names:
+        if not name_of_checksum:
             raise DataError(
                 f"The run has no records of {data}. Finish it with `treestack train ... --resume`, or evaluate it on the file.",
                 self.folder,
             )
-        path = find_data(data)
-        name = names.get(sha256(path) if path.is_file() else "", list(names.values())[-1])
-        return records.read(self.folder / "records" / f"{name}.jsonl")
+        checksum = current if current in name_of_checksum else list(name_of_checksum)[-1]
+        return name_of_checksum[checksum], checksum
 
     def has_records(self, data: str, kind: str = "") -> bool:
         """Return whether there are records of the current content of a data file."""

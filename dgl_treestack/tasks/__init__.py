@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from dgl_treestack import plugins
 from dgl_treestack.cells import draw_linear
 from dgl_treestack.data.formats import Example
-from dgl_treestack.errors import ConfigurationError, unknown
+from dgl_treestack.errors import ConfigurationError, DataError, unknown
 from dgl_treestack.expression import Expression
 from dgl_treestack.expression.operators import Signature
 
@@ -95,7 +95,12 @@ class Task(nn.Module, abc.ABC):
 
     def prepare(self, example: Example) -> Item:
         """Return the tree to propagate and the target: by default the whole tree and its label."""
-        assert not isinstance(example.label, str)  # a task for classes defines its own targets
+        if isinstance(example.label, str):
+            raise DataError(
+                f"The label {example.label!r} is the name of a class, and the task {self.name!r} needs numbers. Define its "
+                '`prepare`, or give the language classes = "numbers".',
+                example.source or None,
+            )
         return Item(example.equation, float("nan") if example.label is None else float(example.label))
 
     @abc.abstractmethod

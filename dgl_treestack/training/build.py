@@ -62,7 +62,7 @@ class LabelledExamples(Iterable[Example]):
     def __iter__(self) -> Iterator[Example]:
         config, empty = self.config.data, True
         names, percent = (config.train, config.percent) if self.kind == "train" else (config.validation, 100.0)
-        stream = formats.stream_examples(names, percent, self.signature, unique_ids=self.unique_ids)
+        stream = formats.stream_examples(names, percent=percent, signature=self.signature, unique_ids=self.unique_ids)
         for example in self.data[self.kind].examples if self.kind in self.data else stream:
             labels = (example.label, *example.labels)
             if example.equation.depth in config.depths and any(label is not None for label in labels):

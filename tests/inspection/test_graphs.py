@@ -11,11 +11,12 @@ from every_cell import some_trees
 from inspection.looked_into import VOCABULARY, batch_of, equations, printed, shared
 from trees import random_tree
 
-from dgl_treestack import _dgl, dgl
+from dgl_treestack import Vocabulary, _dgl, dgl
 from dgl_treestack.data import graph
 from dgl_treestack.data.wellformed import check
 from dgl_treestack.errors import ConfigurationError, DataError, GraphError
 from dgl_treestack.expression import Expression, networkx
+from dgl_treestack.expression.language import find
 from dgl_treestack.expression.operators import MATH
 from dgl_treestack.inspection import drawing
 from dgl_treestack.inspection.network import to_networkx, write_graphml
@@ -94,6 +95,14 @@ def test_names_that_cannot_be_read(text, message):
     batch.ndata["text"] = text
     with pytest.raises(GraphError, match=message):
         rows(batch)
+
+
+def test_a_vocabulary_of_another_language():
+    batch = graph.from_expressions([Expression.parse("[MAX 1 2 ]", find("listops"))], Vocabulary.of_words("12"))
+    del batch.ndata["text"]
+    with pytest.raises(GraphError, match=r"The vocabulary does not fit 'math', mathematics\. Pass the signature of the graph"):
+        describe(batch, vocabulary=Vocabulary.of_words("12"))
+    assert [row["name"] for row in describe(batch, find("listops"), Vocabulary.of_words("12"))] == ["MAX", "1", "2"]
 
 
 def test_a_token_outside_the_vocabulary():

@@ -5,6 +5,7 @@ import json
 import math
 import random
 import statistics
+from pathlib import Path
 
 import pytest
 from small_runs import small_config
@@ -253,10 +254,34 @@ def test_a_table_on_other_data_says_how_models_differ(folders, tmp_path, capsys)
     del folders[3:]
     assert call("report", "--compare") == 2
     assert "one configuration only" in capsys.readouterr().err
+    (tmp_path / "same.jsonl").write_text("{}")
+    assert read(folders[0], str(tmp_path / "same.jsonl")).checksums == read(folders[0], str(tmp_path / "other.jsonl")).checksums
     (tmp_path / "other.jsonl").unlink()
     with pytest.raises(DataError, match="evaluate it on the file"):
         plots.plot("depth", folders, tmp_path / "a.svg", on="nowhere.jsonl")
     assert plots.plot("depth", folders, tmp_path / "a.svg", on=str(tmp_path / "other.jsonl"))
+
+
+def test_only_answers_to_the_same_trees_are_compared(folders, tmp_path):
+    for folder, text in zip(folders, "aabbab", strict=True):
+        (tmp_path / "changed.jsonl").write_text(text)
+        Run.open(folder).write_records(str(tmp_path / "changed.jsonl"), read(folder).test)
+    runs = [read(folder, str(tmp_path / "changed.jsonl")) for folder in folders]
+    with pytest.raises(DataError, match="small-2: Its records are of other files than those of"):
+        report.test_answers(runs)
+    names = [str(tmp_path / name) for name in ("a.jsonl", "b.jsonl")]
+    for name in names:
+        Path(name).write_text(name)
+    config = plain_data.override(runs[0].config, [f"data.test={json.dumps(names)}"])
+    folder = fake_run(tmp_path / "both", config, 0, 0.9)
+    Run(folder).write_records(names[1], read(folder, names[0]).test)
+    result = read(folder)
+    assert {row["file"] for row in result.test} == set(names) and len(set(result.checksums)) == 2
+
+
+def test_few_trees_are_named(folders, tmp_path, caplog):
+    plots.plot("depth", folders, tmp_path / "a.svg")
+    assert "not drawn, with fewer than 30 trees: depth 6" in caplog.text
 
 
 def test_errors(tmp_path, folders):

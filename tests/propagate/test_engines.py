@@ -51,12 +51,17 @@ def test_states_stay_on_the_graph_and_nothing_else_does(engine):
         (lambda h: ({"h": h[:, :2]}, {}), r"Broken returned 'h' of shape \(\d, 2\); its fields promise \(\d, 3\)"),
         (lambda h: ({}, {}), r"Broken returned the fields \[\]; it has declared \['h'\]"),
         (lambda h: ({"h": h, "c": h}, {}), r"the fields \['h', 'c'\]; it has declared \['h'\]"),
-        (lambda h: ({"h": h}, {"gate": h}), r"Broken returned the signals \['gate'\]; it has declared \[\]"),
+        (lambda h: ({"h": h}, {"gate": h}), r"Broken returned the signals \['gate'\]; it has declared \['share'\]"),
+        (lambda h: ({"h": h}, {"share": h}), r"Broken returned the signal 'share' of shape \(\d, 3\); declared is \(2,\)"),
         (lambda h: {"h": h}, r"Broken returned a dict, not two dictionaries: state, and signals \(\{\} for none\)"),
     ],
 )
 def test_a_cell_that_breaks_its_promise_is_named(engine, returned, message):
     class Broken(cells.Cell):
+        def __init__(self, *sizes, **common):
+            super().__init__(*sizes, **common)
+            self.signals = {"share": (2,)}
+
         def node(self, ops, children, inputs, noise):
             return returned(children["h"][:, 0])
 
@@ -83,6 +88,14 @@ def test_a_cell_without_what_it_asks_for_is_named(engine):
             super().__init__(*sizes, **common)
             self.fields = {"c": (self.hidden,)}
 
+    class WithoutNoise(TreeRNN):
+        def __init__(self, *sizes, **common):
+            super().__init__(*sizes, **common)
+            self.noise = {}
+
+    make(WithoutNoise)
+    with pytest.raises(ConfigurationError, match=r"'WithoutNoise' declares no noise, so that dropout = 0\.3 has no effect"):
+        make(WithoutNoise, dropout=0.3)
     with pytest.raises(ConfigurationError, match=r"The fields of 'WithoutH' are .*; tasks read 'h', which must be"):
         make(WithoutH)
 

@@ -60,6 +60,12 @@ def test_records_without_an_answer_and_their_order_do_not_matter():
     assert (gap.points, gap.equations, gap.groups) == (0, 1.0, 30)
 
 
+def test_equal_ids_of_several_files_are_different_records():
+    rows = [{"id": str(i), "correct": i % 3 > 0, "file": name} for name in ("a.tsv", "b.tsv") for i in range(30)]
+    gap = difference({0: answers(rows)}, {0: answers(rows[::-1])}, np.random.default_rng(0))
+    assert (gap.points, gap.groups) == (0, 60)
+
+
 def test_the_interval_is_that_of_the_paired_test():
     right = {"first": (90, 88, 91), "second": (80, 81, 79)}
     first, second = (model({i: [True] * n + [False] * (100 - n) for i, n in enumerate(right[name])}) for name in right)

@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -7,13 +8,14 @@ from torch.nn import functional
 
 from dgl_treestack.data import graph
 from dgl_treestack.data.formats import Example
-from dgl_treestack.data.vocabulary import PRESETS
+from dgl_treestack.data.vocabulary import PRESETS, Vocabulary
 from dgl_treestack.data.wellformed import check
 from dgl_treestack.errors import ConfigurationError, DataError
 from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.expression import language as languages
 from dgl_treestack.model.model import Model
-from dgl_treestack.tasks import tasks
+from dgl_treestack.model.tree_dataset import TreeDataset
+from dgl_treestack.tasks import Task, tasks
 from dgl_treestack.tasks.verification import Verification
 
 
@@ -143,6 +145,52 @@ def test_examples_go_to_the_first_task_that_accepts_them():
     assert [model.record(*row)["task"] for row in rows] == ["function_evaluation", *["verification"] * 3]
     with pytest.raises(DataError, match="fits none of the model's tasks"):
         make("function_evaluation").prepare([example("x = x")])
+
+
+@pytest.mark.parametrize("method", ["loss", "correct"])
+def test_a_task_that_does_not_answer_for_each_output_is_named(method):
+    class Wide(Verification):
+        name = "wide"
+
+        def forward(self, h, roots, sides):
+            return super().forward(h, roots, sides).unsqueeze(1)
+
+        def loss(self, output, target):
+            return (output - target) ** 2
+
+        def correct(self, output, target):
+            return (output > 0) == (target > 0)
+
+    model = make()
+    model.heads["verification"] = Wide(5).double()
+    _, batch, output = everything(model, [example("x = x"), example("x = y")])
+    with pytest.raises(
+        RuntimeError, match=rf"Wide\.{method} returned the shape \(2, 2\) for outputs \(2, 1\) and targets \(2,\)"
+    ):
+        (model.losses if method == "loss" else model.correct)(output, batch)
+
+
+def test_classes_where_numbers_are_needed():
+    listops = languages.find("listops")
+    model = Model.build(
+        "tree_lstm", 5, Vocabulary.of_words("12"), ("regression",), replace(listops, classes=(), numeric=True), form="child_sum"
+    )
+    for task in model.heads.values():
+        with pytest.raises(
+            DataError, match=r"file:3: The label 'good' is the name of a class, and the task 'regression' needs numbers"
+        ):
+            Task.prepare(task, Example(Expression.parse("[MAX 1 2 ]", listops), "good", source="file:3"))
+
+
+def test_a_language_by_name():
+    by_name, by_object = (
+        Model.build("tree_lstm", 4, "canonical", "classification", language, form="child_sum", seed=0).signature
+        for language in ("listops", languages.find("listops"))
+    )
+    assert by_name == by_object
+    tree = Expression.parse("[MAX 1 2 ]", by_name)
+    data = TreeDataset([Example(tree, "2")], vocabulary=Vocabulary.of_words("12"), tasks="classification", signature="listops")
+    assert data[0][1].dtype == torch.int64 and data[0][1] == 2
 
 
 def test_unknown_task():

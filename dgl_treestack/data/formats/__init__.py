@@ -59,18 +59,19 @@ def read(path: Path | str, signature: Signature = MATH, *, unique_ids: bool = Tr
     return _read_json_lines(path, signature, unique_ids=unique_ids)
 
 
-def read_examples(names: Sequence[str], percent: float = 100.0, signature: Signature = MATH) -> list[Example]:
-    """The examples of files, by path or bundled name, in file order. percent: see `stream_examples`."""
-    return list(stream_examples(names, percent, signature))
+def read_examples(names: str | Sequence[str], *, percent: float = 100.0, signature: Signature = MATH) -> list[Example]:
+    """The examples of a file, or of several, by path or bundled name, in file order. Other arguments: see `stream_examples`."""
+    return list(stream_examples([names] if isinstance(names, str) else names, percent=percent, signature=signature))
 
 
 def stream_examples(
-    names: Sequence[str], percent: float = 100.0, signature: Signature = MATH, *, unique_ids: bool = True
+    names: Sequence[str], *, percent: float = 100.0, signature: Signature = MATH, unique_ids: bool = True
 ) -> Iterator[Example]:
     """The examples of files, by path or bundled name, in file order, one at a time.
 
-    percent: the approximate share to keep. A hash of the pair's name selects them, so that pairs stay together, every run keeps
-    the same examples, and a larger share contains every smaller one. unique_ids: see `read`.
+    signature: the language of the trees. percent: the approximate share to keep. A hash of the pair's name selects them, so
+    that pairs stay together, every run keeps the same examples, and a larger share contains every smaller one. unique_ids: see
+    `read`.
     """
     for name in names:
         for example in read(find_data(name), signature, unique_ids=unique_ids):
