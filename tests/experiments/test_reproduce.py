@@ -366,7 +366,7 @@ def test_unknown_names_and_missing_data(tmp_path, monkeypatch):
 
 
 def test_shares_of_the_training_data_are_nested_and_keep_pairs():
-    half, most = (read_examples(["bundled:smoke/train"], percent) for percent in (50, 80))
+    half, most = (read_examples(["bundled:smoke/train"], percent=percent) for percent in (50, 80))
     ids = [{example.id for example in share} for share in (half, most)]
     assert ids[0] < ids[1] and 0.45 < len(half) / 1482 < 0.55 and 0.75 < len(most) / 1482 < 0.85
     pairs = [example.pair for example in half if example.pair]
