@@ -15,13 +15,14 @@ ROOT = Path(__file__).parent.parent
 COPIES = (
     "CHANGELOG.md",
     "LICENSE",
+    "SECURITY.md",
     "benchmarks/README.md",
     "data/*.md",
     "dgl_treestack/resources/models/*/MODEL_CARD.md",
     "examples/*.py",
     "examples/*.ipynb",
     "figures/*.*",
-    "figures/day/*/*.*",
+    "figures/*/*/*.*",
 )
 LINK = re.compile(r"\]\((?!\w+:|#|/)([^)#\s]+)(#[^)\s]*)?\)")
 

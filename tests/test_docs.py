@@ -9,6 +9,7 @@ A comment before a block says what else becomes of it:
     <!-- test: authors -->       the block is run where the authors' files are at hand
 """
 
+import ast
 import itertools
 import re
 import shlex
@@ -163,6 +164,20 @@ def test_links_lead_somewhere(page):
         assert target.is_relative_to(ROOT), path
         if anchor and target.suffix == ".md":
             assert anchor in anchors(target), f"{path}#{anchor}"
+
+
+def test_files_that_pages_link_to_are_copied_to_the_site():
+    """Those of the patterns in docs/hooks.py; MkDocs, which the tests do not install, reports others as broken links."""
+    names = ast.parse((ROOT / "docs" / "hooks.py").read_text()).body
+    (patterns,) = (
+        ast.literal_eval(node.value) for node in names if isinstance(node, ast.Assign) and node.targets[0].id == "COPIES"
+    )
+    copied = {path for pattern in patterns for path in ROOT.glob(pattern)}
+    for page in PAGES[1:]:
+        text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+        targets = {(page.parent / path).resolve() for path in re.findall(r"\]\((?!\w+:|#|/)([^)#\s]+)", text)}
+        outside = {path for path in targets if not path.is_relative_to(ROOT / "docs")}
+        assert outside <= copied, (name(page), outside - copied)
 
 
 def test_every_page_is_in_the_navigation():
