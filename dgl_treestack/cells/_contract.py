@@ -231,7 +231,7 @@ class Cell(nn.Module, abc.ABC):
         for name, signal in signals.items():
             shape = self.signals[name]
             if len(signal.shape) != 1 + len(shape) or any(
-                size not in (PER_CHILD, own) for size, own in zip(shape, signal.shape[1:], strict=True)
+                size not in (PER_CHILD, actual) for size, actual in zip(shape, signal.shape[1:], strict=True)
             ):
                 raise RuntimeError(
                     f"{name_of_class} returned the signal {name!r} of shape {tuple(signal.shape)}; declared is {shape}."

@@ -47,7 +47,7 @@ def report(
     rows = tables.rows_of(results, metric, depths=depths)
     if not any(title == "validation" or title.startswith("test") for row in rows for title in row):
         raise ConfigurationError(f"The records of these runs have nothing that the metric {metric!r} measures.")
-    answers_of = tables.test_answers(results) if compare else {}
+    answers_of = tables.answers_of_runs(results) if compare else {}
     text = "\n\n".join([tables.markdown(rows), *tables.comparison(answers_of, "these records", "records")])
     if output:
         atomic.write_text(output.with_suffix(".md"), text + "\n")

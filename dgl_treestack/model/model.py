@@ -289,6 +289,6 @@ def _cell_or_encoder(
             raise ConfigurationError(f"'vector_size' is {vector_size}; {name} has no leaf encoder. Use a tree model.")
         return encoders.build(name, leaves, len(signature.operators), hidden, **settings)
     if spec is None:
-        known = unknown("model", str(name), [*cells.models(), *encoders.encoders()])
-        raise ConfigurationError(f"{known} A cell of your own is registered in this process, or installed with its package.")
+        message = unknown("model", str(name), [*cells.models(), *encoders.encoders()])
+        raise ConfigurationError(f"{message} A cell of your own is registered in this process, or installed with its package.")
     return cells.build(name, signature.inner, leaves, hidden, **settings)

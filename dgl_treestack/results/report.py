@@ -116,7 +116,7 @@ def comparison(answers_of: AnswersOf, where: str, unit: str) -> list[str]:
     return [_DIFFERENCES.format(count=count, **words), lines_table(lines)]
 
 
-def test_answers(runs: Sequence[RunResult]) -> AnswersOf:
+def answers_of_runs(runs: Sequence[RunResult]) -> AnswersOf:
     """Return the answers of runs on their test records, by configuration and seed.
 
     Raises ConfigurationError for a single configuration, which has nothing to be compared with, DataError for records of

@@ -268,7 +268,7 @@ def test_only_answers_to_the_same_trees_are_compared(folders, tmp_path):
         Run.open(folder).write_records(str(tmp_path / "changed.jsonl"), read(folder).test)
     runs = [read(folder, str(tmp_path / "changed.jsonl")) for folder in folders]
     with pytest.raises(DataError, match="small-2: Its records are of other files than those of"):
-        report.test_answers(runs)
+        report.answers_of_runs(runs)
     names = [str(tmp_path / name) for name in ("a.jsonl", "b.jsonl")]
     for name in names:
         Path(name).write_text(name)

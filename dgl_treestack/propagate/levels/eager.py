@@ -60,8 +60,10 @@ class EagerStepper:
             record = self.records[i] if self.records else self._step(frontier, buffers, recording=True)
             outputs = {name: value for name, value in record.outputs.items() if value.requires_grad}
             output_gradients = [gradients[name][frontier.start : frontier.stop, : v.shape[1]] for name, v in outputs.items()]
-            wanted = [*record.inputs, *self.others]
-            computed = torch.autograd.grad([*outputs.values()], wanted, output_gradients, allow_unused=True, retain_graph=True)
+            inputs_and_parameters = [*record.inputs, *self.others]
+            computed = torch.autograd.grad(
+                [*outputs.values()], inputs_and_parameters, output_gradients, allow_unused=True, retain_graph=True
+            )
             input_gradients = computed[: len(record.inputs)]
             for j, gradient in enumerate(computed[len(record.inputs) :]):
                 total = self.other_gradients[j]
