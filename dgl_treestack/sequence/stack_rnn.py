@@ -9,9 +9,11 @@ from dgl_treestack.cells.memory import stack
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.sequence._acting import EMPTY, ActingCell
 from dgl_treestack.sequence._contract import Signals, State
+from dgl_treestack.sequence._stack_unroll import StackUnroll, Unrolling
 from dgl_treestack.settings import one_of, switch, whole
 
 RECURRENCES = ("none", "stacks", "full")
+PIECE = 64  # without gradients, sequences are computed in pieces of so many tokens, since all stacks of a piece are kept
 
 
 class StackRNN(ActingCell):
@@ -81,3 +83,39 @@ class StackRNN(ActingCell):
         moved = stack.update(rows.flatten(0, -3), value.flatten(0, -2), *gates, empty=self.empty["stack"])
         signals = dict(zip(self.actions, actions, strict=True))
         return {"h": h, "stack": moved.unflatten(0, rows.shape[:-2])}, signals
+
+    def unroll(self, x: Tensor, state: State | None = None) -> tuple[Tensor, State]:
+        if self.hard or stack.is_limited():
+            return super().unroll(x, state)
+        driven = self.drive(x)
+        before = self.start(driven.shape[-2]) if state is None else state
+        filled = 0 if state is None else before["stack"].shape[-2]
+        outputs = []
+        for piece in [driven] if torch.is_grad_enabled() else driven.split(PIECE):
+            h, before = self._unroll(piece, before, filled, None)
+            filled += len(piece)
+            outputs.append(h)
+        return torch.cat(outputs), before
+
+    def window(self, driven: Tensor, state: State, clip: float) -> Tensor:
+        if self.hard or stack.is_limited():
+            return super().window(driven, state, clip)
+        return self._unroll(driven, state, state["stack"].shape[-2], clip)[0]
+
+    def _unroll(self, driven: Tensor, before: State, filled: int, clip: float | None) -> tuple[Tensor, State]:
+        """Run over the results of `drive` with `StackUnroll`: h after every token, and the last state."""
+        rows = before["stack"].shape[-2]
+        weights_read = {"none": (), "stacks": ("P",), "full": ("P", "R")}[self.recurrence]
+        read = torch.cat([self.U.new_empty(*self.U.shape[:-1], 0), *map(self.get_parameter, weights_read)], -1).mT
+        write = torch.cat([self.D, self.A], -2).mT
+        constants = Unrolling(
+            capacity=rows if self.capacity else rows + len(driven),
+            depth=self.depth if weights_read else 0,
+            actions=len(self.actions),
+            empty=self.empty["stack"],
+            beta=self.beta,
+            filled=min(filled, rows),
+            clip=clip,
+        )
+        h, last = StackUnroll.apply(driven, read, write, before["h"], before["stack"], constants)
+        return h, {"h": h[-1], "stack": last}

@@ -6,6 +6,7 @@ import pytest
 import torch
 from stack_rnn_golden import GOLDEN, of_the_program
 
+from dgl_treestack.cells.memory import stack
 from dgl_treestack.data import graph
 from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.errors import ConfigurationError
@@ -52,7 +53,7 @@ def test_stack_rnn_is_the_authors_program(case):
 
 @pytest.mark.parametrize("restarts", [None, 3])
 @pytest.mark.parametrize("clip", [1e30, 0.3])
-@pytest.mark.parametrize("name", ["rnn", "rnn_sigmoid", "lstm", "lstm_three_layers"])
+@pytest.mark.parametrize("name", [name for name in CELLS if name != "list_rnn"])
 def test_windows_by_hand_are_what_autograd_finds(name, clip, restarts):
     cell = built(name, restarts=restarts)
     generator = torch.Generator().manual_seed(2)
@@ -63,14 +64,52 @@ def test_windows_by_hand_are_what_autograd_finds(name, clip, restarts):
     for window in (cell.window, lambda *arguments: SequenceCell.window(cell, *arguments)):
         driven = cell.drive(x).detach().requires_grad_()
         h = window(driven, state, clip)
-        results.append(
-            [h, *torch.autograd.grad((h * factors).sum(), [driven, *(p for n, p in cell.named_parameters() if n != "U")])]
-        )
+        inputs = [driven, *(parameter for name, parameter in cell.named_parameters() if name != "U")]
+        results.append([h, *torch.autograd.grad((h * factors).sum(), inputs, materialize_grads=True)])
     for by_hand, recorded in zip(*results, strict=True):
         torch.testing.assert_close(by_hand, recorded, rtol=1e-12, atol=1e-12)
     if clip < 1:
         free = torch.autograd.grad((cell.window(driven, state, 1e30) * factors).sum(), driven)[0]
         assert not torch.allclose(results[0][1], free, rtol=1e-3)
+
+
+@pytest.mark.parametrize("from_start", [True, False])
+@pytest.mark.parametrize("restarts", [None, 2])
+@pytest.mark.parametrize("capacity", [0, 3, 30])
+@pytest.mark.parametrize("name", [name for name in CELLS if name.startswith("stack_rnn")])
+def test_stacks_over_many_tokens_are_step_by_step_what_autograd_finds(name, capacity, restarts, from_start, monkeypatch):
+    cell = built(name, restarts=restarts)
+    cell.resize(capacity)
+    cell.beta = 1.5
+    generator = torch.Generator().manual_seed(2)
+    x = torch.randn(9, *cell.prefix, 2, 3, generator=generator).double().requires_grad_()
+    start = {field: torch.rand(value.shape, generator=generator).double() for field, value in cell.start(2).items()}
+    state = None if from_start else {field: value.requires_grad_() for field, value in start.items()}
+    inputs = [x, *cell.parameters(), *(start.values() if state else ())]
+    results = []
+    for unroll in (cell.unroll, lambda *arguments: SequenceCell.unroll(cell, *arguments)):
+        h, last = unroll(x, state)
+        outputs = [h, last["stack"], last["h"]]
+        factors = [torch.randn(output.shape, generator=torch.Generator().manual_seed(3)) for output in outputs]
+        total = sum((output * factor).sum() for output, factor in zip(outputs, factors, strict=True))
+        results.append([*outputs, *torch.autograd.grad(total, inputs, materialize_grads=True)])
+    for by_hand, recorded in zip(*results, strict=True):
+        torch.testing.assert_close(by_hand, recorded, rtol=1e-12, atol=1e-12)
+    monkeypatch.setattr("dgl_treestack.sequence.stack_rnn.PIECE", 4)
+    with torch.no_grad():
+        h, last = cell.unroll(x, state)
+    torch.testing.assert_close([h, last["stack"]], results[0][:2])
+
+
+def test_hard_actions_and_taken_rows_hold_over_many_tokens():
+    cell = built("stack_rnn")
+    x = torch.randn(9, 2, 3, generator=torch.Generator().manual_seed(2)).double()
+    soft, _ = cell.unroll(x)
+    with stack.limited(rows=1):
+        one_row, last = cell.unroll(x)
+    assert (last["stack"][:, :, 1:] == cell.empty["stack"]).all() and not torch.allclose(one_row, soft)
+    cell.hard = True
+    assert torch.equal(cell.unroll(x)[0], SequenceCell.unroll(cell, x)[0]) and not torch.allclose(cell.unroll(x)[0], soft)
 
 
 def test_growing_stacks_lose_nothing():

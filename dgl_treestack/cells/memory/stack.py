@@ -46,6 +46,11 @@ def limited(rows: int | None = None, without: str = "") -> Iterator[None]:
         _limits.reset(token)
 
 
+def is_limited() -> bool:
+    """Return whether this is within a block of `limited`."""
+    return _limits.get() != (None, "")
+
+
 @contextmanager
 def few_operations(on: bool = True) -> Iterator[None]:
     """Within the block, `update` dispatches a third of the operations, forward and backward, and copies more.
