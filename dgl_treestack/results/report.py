@@ -23,6 +23,7 @@ _DIFFERENCES = (
     "accuracies averaged over seeds; 9,999 draws, so that it is at least 0.0001. {families}Each p-value is for one source of "
     "chance only. Holm: p-values corrected for the number of p-values in the column; intervals are not corrected."
 )
+_SINGLE_SEED = " A row without an interval has one seed in common with {best}, on which alone the two are compared."
 _FAMILIES = "A family is all equations of one root derivation. "
 
 
@@ -113,7 +114,9 @@ def comparison(answers_of: AnswersOf, where: str, unit: str) -> list[str]:
     words = {"best": best, "where": where, "unit": unit, "permuted": permuted}
     words["families"] = _FAMILIES if "families" in permuted and unit == "equations" else ""
     count = len(next(iter(answers_of[best].values())).id)
-    return [_DIFFERENCES.format(count=count, **words), lines_table(lines)]
+    has_single_seeds = any(line["interval"] is None for line in lines[1:])
+    caption = _DIFFERENCES + (_SINGLE_SEED if has_single_seeds else "")
+    return [caption.format(count=count, **words), lines_table(lines)]
 
 
 def answers_of_runs(runs: Sequence[RunResult]) -> AnswersOf:
@@ -167,9 +170,9 @@ def csv_table(rows: Sequence[Row]) -> str:
     return file.getvalue()
 
 
-def spread(mean: float, deviation: float | None) -> str:
+def spread(mean: float, deviation: float | None, digits: int = 1) -> str:
     """Return mean ± standard deviation as text, the mean alone when there is no deviation."""
-    return f"{mean:.1f}" if deviation is None else f"{mean:.1f} ± {deviation:.1f}"
+    return f"{mean:.{digits}f}" if deviation is None else f"{mean:.{digits}f} ± {deviation:.{digits}f}"
 
 
 def _cell(value: Any) -> str:

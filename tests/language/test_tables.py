@@ -1,6 +1,8 @@
 """The table of language models: every model of the paper, its numbers from the runs, unfinished runs left out."""
 
+import csv
 import json
+import math
 
 import pytest
 from scipy import stats
@@ -30,20 +32,26 @@ def test_the_table_has_mean_and_spread_of_the_runs(tmp_path):
         folders = [run for run in runs if run.name.startswith(f"language-{name}-")]
         results = [json.loads((run / "result.json").read_text()) for run in folders]
         means = [sum(result[part] for result in results) / 2 for part in ("valid", "test")]
-        assert [float(cell.split(" ± ")[0]) for cell in cells_of[label][1::2]] == pytest.approx(means, abs=0.06)
-        assert cells_of[label][0::2][:2] == [f"{value:g}" for value in PAPER[label]] and cells_of[label][-1] == "5 6"
-    perplexities = {
+        assert [float(cell.split(" ± ")[0]) for cell in cells_of[label][2:4]] == pytest.approx(means, abs=0.006)
+        assert cells_of[label][:2] == [f"{value:g}" for value in PAPER[label]] and cells_of[label][-1] == "5 6"
+    logarithms = {
         label: [
-            json.loads((run / "result.json").read_text())["test"] for run in runs if run.name.startswith(f"language-{name}-")
+            math.log(json.loads((run / "result.json").read_text())["test"])
+            for run in runs
+            if run.name.startswith(f"language-{name}-")
         ]
         for label, name in CONFIGS.items()
     }
-    p_values = [stats.ttest_rel(*(perplexities[label] for label in pair)).pvalue for pair in PAIRS]
-    for (first, second), p_value in zip(PAIRS, p_values, strict=True):
+    pairs_csv = list(csv.DictReader((tmp_path / "pairs.csv").read_text().splitlines()))
+    for (first, second), pair in zip(PAIRS, pairs_csv, strict=True):
         cells = next(row[2:] for row in rows if row[:2] == [first, second])
-        assert float(cells[0]) == PAPER[first][1] - PAPER[second][1]
-        assert float(cells[1]) == pytest.approx(sum(perplexities[first]) / 2 - sum(perplexities[second]) / 2, abs=0.051)
-        assert float(cells[3]) == pytest.approx(p_value, rel=0.01) and float(cells[4]) >= p_value * 0.99
+        test = stats.ttest_rel(logarithms[first], logarithms[second])
+        ratio = math.exp(sum(logarithms[first]) / 2 - sum(logarithms[second]) / 2)
+        assert float(cells[0]) == pytest.approx(100 * PAPER[first][1] / PAPER[second][1] - 100, abs=0.051)
+        assert float(cells[1]) == pytest.approx(100 * ratio - 100, abs=0.051)
+        bounds = [100 * math.expm1(bound) for bound in test.confidence_interval()]
+        assert [float(pair["low"]), float(pair["high"])] == pytest.approx(bounds)
+        assert float(cells[3]) == pytest.approx(test.pvalue, rel=0.01) and float(cells[4]) >= test.pvalue * 0.99
     settings = {row[0]: row[1:] for row in rows[-4:]}
     for label, name in CONFIGS.items():
         weights, _ = read_weights(next(run for run in runs if run.name.startswith(f"language-{name}-")) / "best.safetensors")
@@ -81,4 +89,4 @@ def test_a_run_that_diverges_is_left_out_and_a_stop_is_passed_on(tmp_path, monke
         tables.reproduce(tmp_path, "tiny", 5)
     monkeypatch.setattr(tables.Run, "train", train)
     text = tables.reproduce(tmp_path, "tiny", 5, training=False)
-    assert "The entropy is nan" in caplog.text and "| RNN" in text and "| LSTM | 120" not in text
+    assert "The entropy is nan" in caplog.text and "| RNN" in text and "| LSTM | " not in text

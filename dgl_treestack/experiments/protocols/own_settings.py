@@ -2,6 +2,7 @@
 
 from dgl_treestack.experiments._models import ALL_MODELS
 from dgl_treestack.experiments._protocol import BEYOND, BY_DEPTH, Column, Protocol, Row, best_epoch
+from dgl_treestack.experiments.protocols import ablation_2021, convergence
 
 MODELS = ("2nd order Tree-RNN", "MTree-LSTM", "M-Tree-LSTM+stack")
 OWN = {
@@ -11,18 +12,23 @@ OWN = {
     "schedule.plateau": 5,
     "schedule.early_stopping": 15,  # or training would stop when the learning rate is first halved
 }
+# Mali 2021, Table 3 for the test set, Table 4 (printed under the caption of Table 5) for epochs and validation.
+PAPER = {label: {"best epoch": (epoch, None), "validation": accuracy} for label, _, epoch, accuracy in convergence.PAPER}
+for label, *_, (accuracy, _, _) in ablation_2021.PAPER:
+    if label in MODELS:
+        PAPER[label]["test 8-13"] = accuracy
 # Early stopping could end training before the rate is low enough.
 OWN_RATE = {**OWN, "optimizer.learning_rate": 0.1, "schedule.early_stopping": 0}
 
 PROTOCOL = Protocol(
     "Mali's own settings",
-    "Mali 2021, implementation details",
+    "Mali 2021, implementation details and Tables 2 to 4",
     tuple(
         row
         for label in MODELS
         for row in (
             Row(label, ALL_MODELS[label]),
-            Row(f"{label}, own", ALL_MODELS[label], changes=OWN),
+            Row(f"{label}, own", ALL_MODELS[label], PAPER[label], changes=OWN),
             Row(f"{label}, own, from 0.1", ALL_MODELS[label], changes=OWN_RATE, seeds=1),
         )
     ),
@@ -34,7 +40,8 @@ PROTOCOL = Protocol(
     baselines=True,
     unit="Epochs and per cent",
     note="Rows named own have dropout 0.1, batches of 50, weight decay 2e-5, a learning rate that is halved after five epochs "
-    "without progress, and stop after fifteen. The paper does not say how many epochs it waits, and searches dropout and "
-    "hidden size, which these rows do not. Its learning rate starts at 0.1, as in the rows from 0.1, which have one seed and "
-    "all 60 epochs; the other rows have the rate that was chosen with the common settings",
+    "without a better validation accuracy, and stop after fifteen. The paper trains all of its models so, with ten seeds and "
+    "at most 500 epochs; it does not say how many epochs it waits, and searches dropout and hidden size, which these rows do "
+    "not. Its learning rate starts at 0.1, as in the rows from 0.1, which have one seed and all 60 epochs; the other rows have "
+    "the rate that was chosen with the common settings. The paper's equations are others, 56 % of them correct",
 )
