@@ -107,13 +107,13 @@ class StackRNN(ActingCell):
         rows = before["stack"].shape[-2]
         weights_read = {"none": (), "stacks": ("P",), "full": ("P", "R")}[self.recurrence]
         read = torch.cat([self.U.new_empty(*self.U.shape[:-1], 0), *map(self.get_parameter, weights_read)], -1).mT
-        write = torch.cat([self.D, self.A], -2).mT
+        logits = self.beta * self.A.unflatten(-2, (self.stacks, -1)).transpose(-3, -2)  # (R, a, M, H)
+        push, pop, *noop = logits.unbind(-3)
+        write = torch.cat([self.D, push, *noop, pop], -2).mT
         constants = Unrolling(
             capacity=rows if self.capacity else rows + len(driven),
             depth=self.depth if weights_read else 0,
-            actions=len(self.actions),
             empty=self.empty["stack"],
-            beta=self.beta,
             filled=min(filled, rows),
             clip=clip,
         )

@@ -13,10 +13,11 @@ OWN = {
     "schedule.early_stopping": 15,  # or training would stop when the learning rate is first halved
 }
 # Mali 2021, Table 3 for the test set, Table 4 (printed under the caption of Table 5) for epochs and validation.
-PAPER = {label: {"best epoch": (epoch, None), "validation": accuracy} for label, _, epoch, accuracy in convergence.PAPER}
-for label, *_, (accuracy, _, _) in ablation_2021.PAPER:
-    if label in MODELS:
-        PAPER[label]["test 8-13"] = accuracy
+_TEST = {label: test[0] for label, _, _, _, test in ablation_2021.PAPER}
+PAPER: dict[str, dict[str, tuple[float, float | None]]] = {
+    label: {"best epoch": (epoch, None), "validation": validation, "test 8-13": _TEST[label]}
+    for label, _, epoch, validation in convergence.PAPER
+}
 # Early stopping could end training before the rate is low enough.
 OWN_RATE = {**OWN, "optimizer.learning_rate": 0.1, "schedule.early_stopping": 0}
 
