@@ -148,6 +148,21 @@ def test_evaluate_writes_one_record_per_equation_in_file_order(folder, call):
     assert shown["accuracy"] == pytest.approx(records.accuracy(rows))
 
 
+def test_evaluate_scores_several_files_one_by_one(folder, call):
+    (folder / "few.jsonl").write_text("".join((folder / "test.jsonl").read_text().splitlines(keepends=True)[:40]))
+    both = json.loads(call("evaluate", "runs/small-0", "few.jsonl", "test.jsonl", "--json", folder=folder))
+    alone = [
+        json.loads(call("evaluate", "runs/small-0", name, "--json", folder=folder)) for name in ("few.jsonl", "test.jsonl")
+    ]
+    assert both == alone and [score["equations"] for score in both] == [40, 160]
+    text = call("evaluate", "runs/small-0", "few.jsonl", "test.jsonl", folder=folder)
+    assert "few.jsonl: 40 equations" in text and "test.jsonl: 160 equations" in text
+    assert "in turn" in call(
+        "evaluate", "runs/small-0", "few.jsonl", "test.jsonl", "--output", "a.jsonl", folder=folder, code=2
+    )
+    assert "Name at least one" in call("evaluate", "runs/small-0", folder=folder, code=2)
+
+
 def test_evaluate_reads_the_authors_format(folder, call):
     examples = list(formats.read(folder / "test.jsonl"))
     formats.write(folder / "theirs.json.gz", examples)

@@ -1,24 +1,30 @@
 """`treestack evaluate`."""
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Positional, arg
 
 from dgl_treestack.cli._arguments import Cpus, Engine, Json, OnCluster, Precision, print_json, where
+from dgl_treestack.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from dgl_treestack.data.records import Record
 
 
 def evaluate(
     run: Annotated[Positional[Path], arg(help="A run folder.")],
     data: Annotated[
-        Positional[str], arg(help="A file of trees (.jsonl, .tsv, .txt or the authors' .json, may be .gz), or bundled:...")
+        Positional[tuple[str, ...]],
+        arg(help="Files of trees (.jsonl, .tsv, .txt or the authors' .json, may be .gz), or bundled:..."),
     ],
     *,
-    output: Annotated[Path | None, arg(help="Also write the records to this file.")] = None,
+    output: Annotated[Path | None, arg(help="Also write the records to this file; of a single file.")] = None,
     engine: Engine = "levels",
     precision: Precision = "float32",
-    jobs: Annotated[int, arg(help="Processes that share the file out; the records are the same.")] = 1,
+    jobs: Annotated[int, arg(help="Processes that share a file out; the records are the same.")] = 1,
     cluster: OnCluster = "",
     cpus_per_task: Cpus = 1.0,
     no_cuts: Annotated[
@@ -26,7 +32,7 @@ def evaluate(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Score a data file with a run. Writes one record per equation, in file order, into the run folder."""
+    """Score data files with a run. Writes one record per equation, in file order, into the run folder."""
     import torch
 
     from dgl_treestack.data import records
@@ -34,32 +40,41 @@ def evaluate(
     from dgl_treestack.runs import evaluation
     from dgl_treestack.runs.run import Run
 
-    opened = Run.open(run)
-    rows = evaluation.evaluate(
-        opened,
-        data,
-        output=output,
-        engine=engine,
-        dtype=getattr(torch, precision),
-        jobs=where(jobs, cluster, cpus_per_task),
-    )
-    if no_cuts:
-        rows = records.without_cuts(rows)
+    if not data:
+        raise ConfigurationError("There is no file to evaluate. Name at least one.")
+    if output is not None and len(data) > 1:
+        raise ConfigurationError("--output is for the records of a single file. Leave it out, or evaluate the files in turn.")
+    opened, workers = Run.open(run), where(jobs, cluster, cpus_per_task)
     group_by = opened.config.data.group_by
-    judged = [row for row in rows if row["correct"] is not None]
-    overall = classification(judged) if judged else {}
+    scores = []
+    for file in data:
+        rows = evaluation.evaluate(opened, file, output=output, engine=engine, dtype=getattr(torch, precision), jobs=workers)
+        if no_cuts:
+            rows = records.without_cuts(rows)
+        judged = [row for row in rows if row["correct"] is not None]
+        overall, by_group = classification(judged) if judged else {}, _by_group(judged, group_by)
+        scores.append({"data": file, "equations": len(rows), "judged": len(judged), **overall, f"by_{group_by}": by_group})
+        if json:
+            continue
+        noun = "nodes" if any("node" in row for row in rows) else "trees" if opened.language.words else "equations"
+        name = f"{file}: " if len(data) > 1 else ""
+        print(f"{name}{len(rows)} {noun}, {len(judged)} that can be judged")
+        units = {MEAN_ERROR: ""}  # all others are in per cent
+        print(", ".join(f"{title} {value:.1f}{units.get(title, ' %')}" for title, value in overall.items()))
+        for value, line in by_group.items():
+            baseline = "" if line["majority"] is None else f" (majority {line['majority']:.1f})"
+            print(f"  {group_by} {value:>3}: {line['count']:>6} {noun}, {line['accuracy']:5.1f} %{baseline}")
+    if json:
+        print_json(scores[0] if len(data) == 1 else scores)
+
+
+def _by_group(judged: "Sequence[Record]", group_by: str) -> dict[int, dict[str, Any]]:
+    """Return the number of records, their accuracy and the share of the majority, by a property of the trees."""
+    from dgl_treestack.data import records
+
     by_group = {}
     for value, group in records.grouped(judged, group_by).items():
         share = records.majority(group)
         majority = None if math.isnan(share) else share
         by_group[value] = {"count": len(group), "accuracy": records.accuracy(group), "majority": majority}
-    if json:
-        print_json({"equations": len(rows), **overall, f"by_{group_by}": by_group})
-        return
-    noun = "nodes" if any("node" in row for row in rows) else "trees" if opened.language.words else "equations"
-    print(f"{len(rows)} {noun}, {len(judged)} that can be judged")
-    units = {MEAN_ERROR: ""}  # all others are in per cent
-    print(", ".join(f"{name} {value:.1f}{units.get(name, ' %')}" for name, value in overall.items()))
-    for value, line in by_group.items():
-        baseline = "" if line["majority"] is None else f" (majority {line['majority']:.1f})"
-        print(f"  {group_by} {value:>3}: {line['count']:>6} {noun}, {line['accuracy']:5.1f} %{baseline}")
+    return by_group
