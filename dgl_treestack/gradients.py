@@ -42,6 +42,6 @@ class _FirstOrder(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor | None) -> Gradients:
         raise RuntimeError(
-            "Second derivatives are not available here: this gradient is computed by a formula of its own. "
-            "The engine 'topo' computes tree models by torch's own operations, which can be differentiated twice."
+            "Second derivatives are not available here: this gradient is computed by a formula of its own. The engine 'topo' "
+            "and the method `step` of a sequence cell consist of torch's own operations, which can be differentiated twice."
         )

@@ -30,7 +30,7 @@ class StackLearner:
         cell = net.cell
         if not isinstance(cell, StackRNN) or cell.recurrence != "stacks" or cell.width != 1 or not cell.capacity:
             raise ConfigurationError(
-                "A backward by hand exists only for Stack RNNs with recurrence through stacks, width 1 and a capacity. "
+                "New tokens alone are computed only for Stack RNNs with recurrence through stacks, width 1 and a capacity. "
                 "Train other cells with AutogradLearner."
             )
         if cell.restarts is None:

@@ -51,8 +51,8 @@ _FIRST_BETA, _LAST_RATE = 1.2, 0.01
 def train(task: Task, net: Net, recipe: Recipe, seed: int, *, quiet: bool = True) -> None:
     """Train restarts in place. The same seed draws the same sequences."""
     cell, restarts = net.cell, net.cell.restarts or 1
-    by_hand = isinstance(cell, StackRNN) and cell.recurrence == "stacks" and cell.width == 1 and cell.capacity
-    learner = StackLearner(net) if by_hand else AutogradLearner(net)
+    can_skip_old_tokens = isinstance(cell, StackRNN) and cell.recurrence == "stacks" and cell.width == 1 and cell.capacity
+    learner = StackLearner(net) if can_skip_old_tokens else AutogradLearner(net)
     generator = numpy_generator(seed, f"{task.name}, {recipe.beta}")
     streams = Streams(task, restarts, generator)
     growing = recipe.curriculum * recipe.updates

@@ -9,6 +9,7 @@ from tyro.conf import Positional, arg
 
 from dgl_treestack.cli._arguments import Cpus, Engine, Json, OnCluster, Precision, print_json, where
 from dgl_treestack.errors import ConfigurationError
+from dgl_treestack.resources import find_data, sha256
 
 if TYPE_CHECKING:
     from dgl_treestack.data.records import Record
@@ -44,15 +45,19 @@ def evaluate(
         raise ConfigurationError("There is no file to evaluate. Name at least one.")
     if output is not None and len(data) > 1:
         raise ConfigurationError("--output is for the records of a single file. Leave it out, or evaluate the files in turn.")
-    opened, workers = Run.open(run), where(jobs, cluster, cpus_per_task)
+    opened = Run.open(run)
+    workers = where(jobs, cluster, cpus_per_task)
     group_by = opened.config.data.group_by
+    for file in data:
+        sha256(find_data(file))  # all can be read, before the first is scored
     scores = []
     for file in data:
         rows = evaluation.evaluate(opened, file, output=output, engine=engine, dtype=getattr(torch, precision), jobs=workers)
         if no_cuts:
             rows = records.without_cuts(rows)
         judged = [row for row in rows if row["correct"] is not None]
-        overall, by_group = classification(judged) if judged else {}, _by_group(judged, group_by)
+        overall = classification(judged) if judged else {}
+        by_group = _by_group(judged, group_by)
         scores.append({"data": file, "equations": len(rows), "judged": len(judged), **overall, f"by_{group_by}": by_group})
         if json:
             continue

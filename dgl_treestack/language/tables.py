@@ -114,11 +114,12 @@ def reproduce(folder: Path, scale_name: str, seed: int, *, jobs: Jobs = 1, train
         f"`treestack reproduce language_model --scale {scale_name}`, seeds from {seed} on. Trained at {'; '.join(origins)}."
     )
     pairs = _pairs(by_label)
-    atomic.write_text(folder / "pairs.csv", report.csv_table(pairs))
+    if pairs:
+        atomic.write_text(folder / "pairs.csv", report.csv_table(pairs))
     settings = [
         *_settings(finished, corpus),
         "What differs from the paper, or is not in it:",
-        "\n".join(f"- {text}" for text in _DIFFERENCES),
+        "\n".join(f"- {difference}" for difference in _DIFFERS),
     ]
     parts = [f"# {TITLE}", f"{SOURCE}.", *_results(lines, notes), *_pair_table(pairs), *settings, origin]
     table = "\n\n".join(parts) + "\n"
@@ -183,12 +184,12 @@ _OF_PAIRS = (
     "seeds, p-values also corrected by Holm's method for the number of pairs; equal seeds of two models have nothing in "
     "common but the text. Whether a difference would hold on another text is not tested."
 )
-_DIFFERENCES = (
+_DIFFERS = (
     "The text. That of this table is generated, with agreement over nested clauses, which may favour stacks.",
-    "RNN, LSTM and SCRN have the Stack RNN's learning rate, clipping, windows and number of hidden units; for baselines"
-    " the paper selects hyper-parameters on validation sets. The SCRN's `hidden` counts 100 sigmoid units and the "
-    "context units. All nets read word vectors of the size `hidden` through a matrix U; in the paper U has a column per"
-    " word.",
+    "RNN, LSTM and SCRN have the Stack RNN's learning rate, clipping, windows and number of hidden units; for baselines "
+    "the paper selects hyper-parameters on validation sets. The SCRN's `hidden` is the number of its sigmoid units and "
+    "its context units together. All nets read word vectors of the size `hidden` through a matrix U; in the paper U has a "
+    "column per word.",
     "The Stack RNN has the no-op, which the paper leaves open for this table, reads the two top rows of its stacks, and"
     " has stacks of 50 rows, where the paper's are unbounded.",
     "`streams` pieces of the text are read in parallel. Gradients go back to the start of a window and no further; "

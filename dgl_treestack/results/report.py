@@ -23,7 +23,7 @@ _DIFFERENCES = (
     "accuracies averaged over seeds; 9,999 draws, so that it is at least 0.0001. {families}Each p-value is for one source of "
     "chance only. Holm: p-values corrected for the number of p-values in the column; intervals are not corrected."
 )
-_SINGLE_SEED = " A row without an interval has one seed in common with {best}, on which alone the two are compared."
+_SINGLE_SEED = " A row that shares one seed with {best} is compared with it on that seed alone."
 _FAMILIES = "A family is all equations of one root derivation. "
 
 
@@ -114,7 +114,8 @@ def comparison(answers_of: AnswersOf, where: str, unit: str) -> list[str]:
     words = {"best": best, "where": where, "unit": unit, "permuted": permuted}
     words["families"] = _FAMILIES if "families" in permuted and unit == "equations" else ""
     count = len(next(iter(answers_of[best].values())).id)
-    has_single_seeds = any(line["interval"] is None for line in lines[1:])
+    seeds_of_best = answers_of[best].keys()
+    has_single_seeds = any(len(seeds_of_best & by_seed.keys()) == 1 < len(seeds_of_best) for by_seed in answers_of.values())
     caption = _DIFFERENCES + (_SINGLE_SEED if has_single_seeds else "")
     return [caption.format(count=count, **words), lines_table(lines)]
 

@@ -42,33 +42,35 @@ class StackUnroll(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         capacity, depth, empty, filled, _ = constants
         memories, initial_rows, width = stacks.shape[-3:]
-        sizes, values = driven.shape[:-1], memories * width
+        leading, value_count = driven.shape[:-1], memories * width  # (T, R, B), numbers that a token writes
         product = torch.addmm if driven.dim() == 3 else torch.baddbmm
-        rows = driven.new_empty(len(driven) + 1, capacity + 2, *sizes[1:], memories, width)
+        rows = driven.new_empty(len(driven) + 1, capacity + 2, *leading[1:], memories, width)
         rows[0, 1 : 1 + initial_rows] = stacks.movedim(-2, 0)
-        inputs = driven.new_empty(*sizes, read.shape[-2])
-        shares = driven.new_empty(*sizes, (write.shape[-1] - values) // memories, memories)
+        inputs = driven.new_empty(*leading, read.shape[-2])
+        shares = driven.new_empty(*leading, (write.shape[-1] - value_count) // memories, memories)
         all_h = torch.empty_like(driven, memory_format=torch.contiguous_format)
-        input_rows, input_h = inputs.split([values * depth, inputs.shape[-1] - values * depth], -1)
+        input_rows, input_h = inputs.split([value_count * depth, inputs.shape[-1] - value_count * depth], -1)
         input_rows = input_rows.unflatten(-1, (memories, depth, width)).movedim(-2, 1)
         previous_h, reads_h = h, input_h.shape[-1] > 0
         per_token = (driven, inputs, input_rows, input_h, all_h, shares, rows[:-1], rows[1:])
         for t, (drive, input_t, input_rows_t, input_h_t, h_t, shares_t, rows_t, rows_after) in enumerate(
             zip(*(values_of_tokens.unbind(0) for values_of_tokens in per_token), strict=True)
         ):
-            first_empty, used = min(filled + t, capacity) + 1, min(filled + t + 1, capacity)
+            first_empty, rows_used = min(filled + t, capacity) + 1, min(filled + t + 1, capacity)
             rows_t[first_empty : max(first_empty + 2, depth + 1)] = empty
             input_rows_t.copy_(rows_t[1 : 1 + depth])
             if reads_h:
                 input_h_t.copy_(previous_h)
             previous_h = product(drive, input_t, read, out=h_t).sigmoid_()
             written = h_t @ write
-            torch.sigmoid(written[..., :values].unflatten(-1, (memories, width)), out=rows_t[0])
-            torch.softmax(written[..., values:].unflatten(-1, (-1, memories)), -2, out=shares_t)
+            torch.sigmoid(written[..., :value_count].unflatten(-1, (memories, width)), out=rows_t[0])
+            torch.softmax(written[..., value_count:].unflatten(-1, (-1, memories)), -2, out=shares_t)
             push, *noop, pop = shares_t.unsqueeze(-1).unbind(-3)
-            after = torch.mul(rows_t[:used], push, out=rows_after[1 : used + 1]).addcmul_(rows_t[2 : used + 2], pop)
+            after = torch.mul(rows_t[:rows_used], push, out=rows_after[1 : rows_used + 1]).addcmul_(
+                rows_t[2 : rows_used + 2], pop
+            )
             for share in noop:
-                after.addcmul_(rows_t[1 : used + 1], share)
+                after.addcmul_(rows_t[1 : rows_used + 1], share)
         rows[-1, min(filled + len(driven), capacity) + 1 :] = empty
         ctx.save_for_backward(read, write, h, stacks, inputs, all_h, shares, rows)
         ctx.constants = constants
@@ -80,7 +82,7 @@ class StackUnroll(torch.autograd.Function):
         read, write, h, stacks, inputs, all_h, shares, rows = ctx.saved_tensors
         capacity, depth, _, filled, clip = ctx.constants
         memories, initial_rows, width = stacks.shape[-3:]
-        values, actions = memories * width, shares.shape[-2]
+        value_count, actions = memories * width, shares.shape[-2]
         product = torch.addmm if all_h.dim() == 3 else torch.baddbmm
         read_back, write_back = read.mT.contiguous(), write.mT.contiguous()
         slopes_of_h, pushed = all_h * (1 - all_h), rows[:-1, 0]
@@ -88,22 +90,22 @@ class StackUnroll(torch.autograd.Function):
         slopes_of_values = pushed * (1 - pushed) * shares[..., 0, :].unsqueeze(-1)
         grad_totals = torch.empty_like(all_h)
         grad_written = all_h.new_empty(*all_h.shape[:-1], write.shape[-1])
-        grad_values = grad_written[..., :values].unflatten(-1, (memories, width))
-        grad_logits = grad_written[..., values:].unflatten(-1, (actions, memories))
+        grad_values = grad_written[..., :value_count].unflatten(-1, (memories, width))
+        grad_logits = grad_written[..., value_count:].unflatten(-1, (actions, memories))
         # Gradients of the stacks after and before a token, with a row of zeros above and below
         grad_after, grad_before = rows.new_zeros(2, *rows.shape[1:])
         grad_after[1:-1] = grad_last.movedim(-2, 0)
-        grad_h, reads_h = torch.zeros_like(h), inputs.shape[-1] > values * depth
+        grad_h, reads_h = torch.zeros_like(h), inputs.shape[-1] > value_count * depth
         per_token = (grad_all_h, rows[:-1], shares, slopes_of_h, slopes_of_values, grad_totals, grad_written)
         unbound = [values_of_tokens.unbind(0) for values_of_tokens in (*per_token, grad_values, grad_logits)]
         for t in reversed(range(len(all_h))):
-            grad_output, rows_t, shares_t, slope_of_h, slope_of_value, grad_total, *written = (tokens[t] for tokens in unbound)
-            grad_written_t, grad_values_t, grad_logits_t = written
-            used, used_before = min(filled + t + 1, capacity), min(filled + t, capacity)
+            grad_output, rows_t, shares_t, slope_of_h, slope_of_value, *outputs = (tokens[t] for tokens in unbound)
+            grad_total, grad_written_t, grad_values_t, grad_logits_t = outputs
+            rows_used, rows_before = min(filled + t + 1, capacity), min(filled + t, capacity)
             if clip is not None:
                 grad_after.clamp_(-clip, clip)
-            gradient = grad_after[1 : used + 1]
-            outcomes = rows_t.unfold(0, used, 1 if actions > 2 else 2)[:actions]  # (a, R, B, M, W, rows)
+            gradient = grad_after[1 : rows_used + 1]
+            outcomes = rows_t.unfold(0, rows_used, 1 if actions > 2 else 2)[:actions]  # (a, R, B, M, W, rows)
             weighted = (outcomes * gradient.movedim(0, -1)).sum((-2, -1)).movedim(0, -2) * shares_t
             torch.addcmul(weighted, shares_t, weighted.sum(-2, keepdim=True), value=-1, out=grad_logits_t)
             torch.mul(gradient[0], slope_of_value, out=grad_values_t)
@@ -112,12 +114,12 @@ class StackUnroll(torch.autograd.Function):
                 grad_h.clamp_(-clip, clip)
             torch.mul(grad_h, slope_of_h, out=grad_total)
             grad_inputs = grad_total @ read_back
-            grad_rows, grad_h = grad_inputs.split([values * depth, grad_inputs.shape[-1] - values * depth], -1)
+            grad_rows, grad_h = grad_inputs.split([value_count * depth, grad_inputs.shape[-1] - value_count * depth], -1)
             push, *noop, pop = shares_t.unsqueeze(-1).unbind(-3)
-            before = torch.mul(grad_after[2 : used_before + 2], push, out=grad_before[1 : used_before + 1])
-            before.addcmul_(grad_after[:used_before], pop)
+            before = torch.mul(grad_after[2 : rows_before + 2], push, out=grad_before[1 : rows_before + 1])
+            before.addcmul_(grad_after[:rows_before], pop)
             for share in noop:
-                before.addcmul_(grad_after[1 : used_before + 1], share)
+                before.addcmul_(grad_after[1 : rows_before + 1], share)
             before[:depth] += grad_rows.unflatten(-1, (memories, depth, width)).movedim(-2, 0)[: len(before)]
             if not reads_h:
                 grad_h = torch.zeros_like(h)

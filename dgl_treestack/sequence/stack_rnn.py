@@ -85,7 +85,7 @@ class StackRNN(ActingCell):
         return {"h": h, "stack": moved.unflatten(0, rows.shape[:-2])}, signals
 
     def unroll(self, x: Tensor, state: State | None = None) -> tuple[Tensor, State]:
-        if self.hard or stack.is_limited():
+        if not self._goes_by_hand(x):
             return super().unroll(x, state)
         driven = self.drive(x)
         before = self.start(driven.shape[-2]) if state is None else state
@@ -98,13 +98,21 @@ class StackRNN(ActingCell):
         return torch.cat(outputs), before
 
     def window(self, driven: Tensor, state: State, clip: float) -> Tensor:
-        if self.hard or stack.is_limited():
+        if not self._goes_by_hand(driven):
             return super().window(driven, state, clip)
         return self._unroll(driven, state, state["stack"].shape[-2], clip)[0]
+
+    def _goes_by_hand(self, x: Tensor) -> bool:
+        """Return whether `StackUnroll` computes what `step` does. A subclass may have another step or start."""
+        return type(self) is StackRNN and not (self.hard or stack.is_limited() or torch.is_autocast_enabled(x.device.type))
 
     def _unroll(self, driven: Tensor, before: State, filled: int, clip: float | None) -> tuple[Tensor, State]:
         """Run over the results of `drive` with `StackUnroll`: h after every token, and the last state."""
         rows = before["stack"].shape[-2]
+        if rows < self.depth:
+            raise ConfigurationError(
+                f"The stacks of the state have {rows} rows; h reads {self.depth}. Take the state of `start`."
+            )
         weights_read = {"none": (), "stacks": ("P",), "full": ("P", "R")}[self.recurrence]
         read = torch.cat([self.U.new_empty(*self.U.shape[:-1], 0), *map(self.get_parameter, weights_read)], -1).mT
         logits = self.beta * self.A.unflatten(-2, (self.stacks, -1)).transpose(-3, -2)  # (R, a, M, H)

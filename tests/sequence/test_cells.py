@@ -112,6 +112,31 @@ def test_hard_actions_and_taken_rows_hold_over_many_tokens():
     assert torch.equal(cell.unroll(x)[0], SequenceCell.unroll(cell, x)[0]) and not torch.allclose(cell.unroll(x)[0], soft)
 
 
+def test_what_is_not_computed_by_hand_goes_step_by_step():
+    class Doubled(StackRNN):
+        def step(self, drive, state):
+            return super().step(2 * drive, state)
+
+    cell, doubled = built("stack_rnn"), Doubled(3, 4, stacks=2, width=2, capacity=5, noop=True, recurrence="full").double()
+    doubled.load_state_dict(cell.state_dict())
+    x = torch.randn(9, 2, 3, generator=torch.Generator().manual_seed(2)).double()
+    torch.testing.assert_close(doubled.unroll(x)[0], cell.unroll(2 * x)[0])
+    with torch.autocast("cpu", torch.bfloat16):
+        h, _ = cell.float().unroll(x.float())
+    torch.testing.assert_close(h.float(), cell.unroll(x.float())[0], atol=0.05, rtol=0)
+
+
+def test_a_state_with_too_few_rows_and_second_derivatives_are_errors():
+    cell = built("stack_rnn")
+    x = torch.randn(9, 2, 3, generator=torch.Generator().manual_seed(2)).double().requires_grad_()
+    state = cell.start(2)
+    with pytest.raises(ConfigurationError, match="have 1 rows; h reads 2"):
+        cell.unroll(x, {**state, "stack": state["stack"][:, :, :1]})
+    (gradient,) = torch.autograd.grad(cell.unroll(x)[0].sum(), x, create_graph=True)
+    with pytest.raises(RuntimeError, match="method `step` of a sequence cell"):
+        gradient.sum().backward()
+
+
 def test_growing_stacks_lose_nothing():
     small, large = (StackRNN(3, 4, stacks=2, capacity=capacity).double() for capacity in (0, 40))
     small.reset_parameters(torch.Generator().manual_seed(0))
