@@ -73,6 +73,10 @@ class Planned:
     def is_done(self) -> bool:
         return (self.folder / "DONE").exists()
 
+    def read_metrics(self) -> list[dict[str, Any]]:
+        """Return a row per epoch."""
+        return [json.loads(line) for line in (self.folder / "metrics.jsonl").read_text().splitlines()]
+
 
 EXTENTS = {
     "smoke": Extent(300, 1, {"streams": 8, "epochs": 1, "hidden": 48, "window": 20}),
@@ -113,6 +117,9 @@ def reproduce(folder: Path, scale_name: str, seed: int, *, jobs: Jobs = 1, train
     origin = (
         f"`treestack reproduce language_model --scale {scale_name}`, seeds from {seed} on. Trained at {'; '.join(origins)}."
     )
+    seconds = [row.get("cpu_seconds") for run in finished for row in run.read_metrics()]
+    if all(seconds):
+        origin += f" Training took {sum(seconds) / 3600:.2f} CPU hours, with validation."
     pairs = _pairs(by_label)
     if pairs:
         atomic.write_text(folder / "pairs.csv", report.csv_table(pairs))
@@ -254,7 +261,7 @@ def _settings(finished: Sequence[Planned], corpus: Corpus) -> list[str]:
     rows = [["model", "parameters", *keys, "epochs, trained", "further"]]
     for label, config in {run.label: run.config for run in finished}.items():
         parameters = sum(parameter.numel() for parameter in LanguageModel(config.cell(), len(corpus.words)).parameters())
-        epochs = [len((run.folder / "metrics.jsonl").read_text().splitlines()) for run in finished if run.label == label]
+        epochs = [len(run.read_metrics()) for run in finished if run.label == label]
         trained = " to ".join(map(str, dict.fromkeys((min(epochs), max(epochs)))))
         further = ", ".join(f"{key} {value}" for key, value in config.settings.items()) or "-"
         rows.append([label, f"{parameters:,}", *(str(getattr(config, key)) for key in keys), trained, further])

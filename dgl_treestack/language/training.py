@@ -4,6 +4,7 @@ import dataclasses
 import json
 import logging
 import math
+import time
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,7 @@ class Run:
 
     def _epoch(self, watch: Watch) -> None:
         """Train one epoch, then close it."""
+        started = time.process_time()
         config, text = self.config, streams(self.corpus.parts["train"], self.config.streams)
         optimizer_class = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}[config.optimizer]
         optimizer = optimizer_class(self.model.parameters(), lr=self.rate)
@@ -101,17 +103,19 @@ class Run:
             total, count = total + losses.sum().item(), count + targets.numel()
             self._check_finite(total / count)
             bar.set_postfix_str(f"perplexity {math.exp(total / count):.1f}", refresh=False)
-        self._close(math.exp(total / count))
+        self._close(math.exp(total / count), started)
 
     def _check_finite(self, entropy: float) -> None:
         if not entropy < _MOST_ENTROPY:
             raise DivergenceError(f"The entropy is {entropy} in epoch {len(self.rows) + 1}. Lower learning_rate.")
 
-    def _close(self, train: float) -> None:
-        """Validate; save the best weights, or restore them with a lower rate; save the state."""
+    def _close(self, train: float, started: float) -> None:
+        """Validate; save the best weights, or restore them with a lower rate; save the state. started: CPU time of the process
+        at the start of the epoch."""
         valid = self.model.perplexity(self.corpus.parts["valid"])
         self._check_finite(math.log(valid))
-        self.rows.append({"epoch": len(self.rows) + 1, "rate": self.rate, "train": train, "valid": valid})
+        row = {"epoch": len(self.rows) + 1, "rate": self.rate, "train": train, "valid": valid}
+        self.rows.append({**row, "cpu_seconds": round(time.process_time() - started, 3)})
         logger.info("%s epoch %d: perplexity train %.2f, valid %.2f", self.folder.name, len(self.rows), train, valid)
         best = self.folder / "best.safetensors"
         if math.isinf(self.best) or math.log(valid) < ENOUGH * math.log(self.best):

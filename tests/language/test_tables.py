@@ -56,6 +56,8 @@ def test_the_table_has_mean_and_spread_of_the_runs(tmp_path):
     for label, name in CONFIGS.items():
         weights, _ = read_weights(next(run for run in runs if run.name.startswith(f"language-{name}-")) / "best.safetensors")
         assert settings[label][0] == f"{sum(tensor.numel() for tensor in weights.values()):,}" and settings[label][-2] == "1"
+    seconds = sum(json.loads((run / "metrics.jsonl").read_text())["cpu_seconds"] for run in runs)
+    assert f"Training took {seconds / 3600:.2f} CPU hours" in text
     words = len((tmp_path / "text-60/text.train.txt").read_text().split())
     assert f"train {words:,}, valid" in text
     run_files.write(tmp_path / "records.zip", "language_model", runs, tables.KEPT)
