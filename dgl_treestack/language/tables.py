@@ -117,7 +117,7 @@ def reproduce(folder: Path, scale_name: str, seed: int, *, jobs: Jobs = 1, train
     origin = (
         f"`treestack reproduce language_model --scale {scale_name}`, seeds from {seed} on. Trained at {'; '.join(origins)}."
     )
-    seconds = [row.get("cpu_seconds") for run in finished for row in run.read_metrics()]
+    seconds = [row.get("cpu_seconds", 0.0) for run in finished for row in run.read_metrics()]
     if all(seconds):
         origin += f" Training took {sum(seconds) / 3600:.2f} CPU hours, with validation."
     pairs = _pairs(by_label)
