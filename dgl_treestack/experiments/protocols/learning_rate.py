@@ -10,6 +10,7 @@ FURTHER: Mapping[str, Sequence[float]] = {  # rates beyond an end of the list, w
     **dict.fromkeys(
         (
             "LSTM",
+            "Stack-RNN",
             "Tree-RNN",
             "Tree-RNN+stack",
             "Tree-RNN+stack+no-op",
