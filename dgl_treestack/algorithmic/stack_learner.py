@@ -9,6 +9,8 @@ A stack is stored in a padded buffer (restarts, stacks, capacity + 2): index 0 h
 of an empty cell. The stack after a push is then buffer[: capacity], and after a pop buffer[2 :].
 """
 
+from typing import TypeGuard
+
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -16,7 +18,7 @@ from torch.nn import functional
 from dgl_treestack.algorithmic.learner import CLIP, WINDOW, Net
 from dgl_treestack.algorithmic.stream import Chunk
 from dgl_treestack.errors import ConfigurationError
-from dgl_treestack.sequence import LARGEST, StackRNN
+from dgl_treestack.sequence import LARGEST, SequenceCell, StackRNN
 
 
 class StackLearner:
@@ -28,7 +30,7 @@ class StackLearner:
 
     def __init__(self, net: Net, window: int = WINDOW):
         cell = net.cell
-        if not isinstance(cell, StackRNN) or cell.recurrence != "stacks" or cell.width != 1 or not cell.capacity:
+        if not self.supports(cell):
             raise ConfigurationError(
                 "New tokens alone are computed only for Stack RNNs with recurrence through stacks, width 1 and a capacity. "
                 "Train other cells with AutogradLearner."
@@ -43,6 +45,11 @@ class StackLearner:
         self.values = cell.U.new_empty(shape)
         self.inputs = torch.zeros(window + 1, cell.restarts, dtype=torch.int64)
         self.begin()
+
+    @staticmethod
+    def supports(cell: SequenceCell) -> TypeGuard[StackRNN]:
+        """Return whether the gradients of a cell's nets are computed here."""
+        return isinstance(cell, StackRNN) and cell.recurrence == "stacks" and cell.width == 1 and bool(cell.capacity)
 
     def begin(self) -> None:
         """Empty the stacks and the window."""

@@ -15,7 +15,7 @@ from dgl_treestack.algorithmic.learner import AutogradLearner, Net
 from dgl_treestack.algorithmic.stack_learner import StackLearner
 from dgl_treestack.algorithmic.stream import Curriculum, Streams
 from dgl_treestack.generators import numpy_generator
-from dgl_treestack.sequence import ActingCell, StackRNN
+from dgl_treestack.sequence import ActingCell
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,7 @@ _FIRST_BETA, _LAST_RATE = 1.2, 0.01
 def train(task: Task, net: Net, recipe: Recipe, seed: int, *, quiet: bool = True) -> None:
     """Train restarts in place. The same seed draws the same sequences."""
     cell, restarts = net.cell, net.cell.restarts or 1
-    can_skip_old_tokens = isinstance(cell, StackRNN) and cell.recurrence == "stacks" and cell.width == 1 and cell.capacity
-    learner = StackLearner(net) if can_skip_old_tokens else AutogradLearner(net)
+    learner = StackLearner(net) if StackLearner.supports(cell) else AutogradLearner(net)
     generator = numpy_generator(seed, f"{task.name}, {recipe.beta}")
     streams = Streams(task, restarts, generator)
     growing = recipe.curriculum * recipe.updates

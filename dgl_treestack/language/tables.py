@@ -1,36 +1,24 @@
 """Joulin & Mikolov's table of language models, on a generated text."""
 
-import hashlib
 import json
-import logging
 import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import tomli_w
-import torch
-
 from dgl_treestack import atomic
-from dgl_treestack.cluster import Command
-from dgl_treestack.errors import DivergenceError
 from dgl_treestack.generate.presets import Options, text
 from dgl_treestack.generate.production import produce
-from dgl_treestack.language import configuration
-from dgl_treestack.language.configuration import LanguageConfig
 from dgl_treestack.language.corpus import Corpus
+from dgl_treestack.language.experiment import EXTENTS, Planned, plan_runs, train_runs
 from dgl_treestack.language.model import LanguageModel
-from dgl_treestack.language.training import Run, ngram_perplexities
-from dgl_treestack.plain_data import replaced
-from dgl_treestack.processes import Interrupted, Jobs, start_many
-from dgl_treestack.resources import find_config
+from dgl_treestack.language.ngram import CACHE, DISCOUNT, ORDER, SHARE
+from dgl_treestack.language.training import ENOUGH, ngram_perplexities
+from dgl_treestack.processes import Jobs
 from dgl_treestack.results import report
 from dgl_treestack.results.differences import holm, paired_t_test
 from dgl_treestack.results.run_result import origin_of
-
-logger = logging.getLogger("dgl_treestack")
 
 TITLE = "Language models"
 SOURCE = "Joulin & Mikolov 2015, Table 4"
@@ -45,49 +33,14 @@ PAPER: Mapping[str, tuple[float | None, float]] = {
     "SCRN": (120, 115),
     "Stack RNN": (124, 118),
 }
-CONFIGS = {"RNN": "rnn", "LSTM": "lstm", "SCRN": "scrn", "Stack RNN": "stack_rnn"}
 GRAMS = ("5-gram", "5-gram with cache")
 PAIRS = (("Stack RNN", "RNN"), ("Stack RNN", "LSTM"), ("Stack RNN", "SCRN"))  # what the paper says of its table
 Line = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Extent:
-    """The scale of the experiment. sentences: of the text. seeds: how many. changes: values replaced in all configurations."""
-
-    sentences: int = text.SENTENCES
-    seeds: int = 3
-    changes: Mapping[str, Any] = field(default_factory=lambda: {"streams": 8})
-
-
-@dataclass(frozen=True)
-class Planned:
-    """A run: label of its model in the table, configuration, seed, folder."""
-
-    label: str
-    config: LanguageConfig
-    seed: int
-    folder: Path
-
-    @property
-    def is_done(self) -> bool:
-        return (self.folder / "DONE").exists()
-
-    def read_metrics(self) -> list[dict[str, Any]]:
-        """Return a row per epoch."""
-        return [json.loads(line) for line in (self.folder / "metrics.jsonl").read_text().splitlines()]
-
-
-EXTENTS = {
-    "smoke": Extent(300, 1, {"streams": 8, "epochs": 1, "hidden": 48, "window": 20}),
-    "day": Extent(),
-    "paper": Extent(),
-}
-
-
 def runs(folder: Path, scale_name: str, seed: int) -> list[Path]:
     """Return the folders of all runs."""
-    return [planned.folder for planned in _plan(folder, EXTENTS[scale_name], seed)]
+    return [planned.folder for planned in plan_runs(folder, EXTENTS[scale_name], seed)]
 
 
 def reproduce(folder: Path, scale_name: str, seed: int, *, jobs: Jobs = 1, training: bool = True) -> str:
@@ -97,14 +50,14 @@ def reproduce(folder: Path, scale_name: str, seed: int, *, jobs: Jobs = 1, train
     Interrupted after Ctrl-C or SIGTERM; runs resume after their last epoch.
     """
     extent = EXTENTS[scale_name]
-    plan = _plan(folder, extent, seed)
+    plan = plan_runs(folder, extent, seed)
     if not training and not any(planned.is_done for planned in plan):
         return ""  # without making the text
     data = folder / f"text-{extent.sentences}"
     notes = produce("text", Options(text.PRESET.seed, equations=extent.sentences), data)["notes"]
     corpus = Corpus.read(data)
     if training:
-        _train([planned for planned in plan if not planned.is_done], corpus, data, jobs)
+        train_runs([planned for planned in plan if not planned.is_done], corpus, data, jobs)
     finished = [planned for planned in plan if planned.is_done]
     if not finished:
         return ""
@@ -132,40 +85,6 @@ def reproduce(folder: Path, scale_name: str, seed: int, *, jobs: Jobs = 1, train
     table = "\n\n".join(parts) + "\n"
     atomic.write_text(folder / "table.md", table)
     return table
-
-
-def _plan(folder: Path, extent: Extent, seed: int) -> list[Planned]:
-    """Return all runs. The name of a configuration has a hash of it and of the text's size."""
-    plan = []
-    for label, name in CONFIGS.items():
-        config = replaced(configuration.load(find_config(f"language_model/{name}")), extent.changes.items())
-        key = json.dumps([asdict(config), extent.sentences], sort_keys=True)
-        config = replace(config, name=f"{config.name}-{hashlib.sha256(key.encode()).hexdigest()[:12]}")
-        numbers = range(seed, seed + extent.seeds)
-        plan += [Planned(label, config, number, folder / "runs" / f"{config.name}-{number}") for number in numbers]
-    return plan
-
-
-def _train(plan: Sequence[Planned], corpus: Corpus, data: Path, jobs: Jobs) -> None:
-    """Train runs, in this process or, with several jobs or on a cluster, in processes of their own. Raises Interrupted."""
-    if jobs != 1:
-        commands = []
-        for planned in plan:
-            output_dir = planned.folder.parent
-            file = output_dir.parent / "configs" / f"{planned.config.name}.toml"
-            atomic.write_text(file, tomli_w.dumps(asdict(planned.config)))
-            options = ("--data", str(data), "--seed", str(planned.seed), "--output-dir", str(output_dir), "--resume", "--quiet")
-            commands.append(Command(("train", str(file), *options), output_dir, (file,)))
-        code = start_many(commands, jobs)
-        if code > 128:
-            raise Interrupted(code - 128)
-        return
-    torch.set_num_threads(1)
-    for planned in plan:
-        try:
-            Run(planned.folder, planned.config, corpus, planned.seed, resume=True, quiet=False).train()
-        except DivergenceError as error:
-            logger.error("%s: %s", planned.folder.name, error)
 
 
 def _lines(by_label: Mapping[str, Mapping[int, Mapping[str, float]]]) -> Iterator[Line]:
@@ -202,14 +121,14 @@ _DIFFERS = (
     "`streams` pieces of the text are read in parallel. Gradients go back to the start of a window and no further; "
     "states go on from window to window. Losses are summed over a window and averaged over streams, and every entry of "
     "a gradient is clipped. Validation and test text are each read as one stream from an empty state.",
-    "Only a validation entropy below 0.9999 times the best so far is progress. After any other epoch the rate is "
+    f"Only a validation entropy below {ENOUGH:g} times the best so far is progress. After any other epoch the rate is "
     "multiplied by `factor` and training goes on from the best weights; after `patience` such epochs in a row it ends, "
     "and the best weights are evaluated. The paper halves the rate when the entropy does not decrease, and does not say"
     " when it ends.",
     "Initial values: weights of a cell from U(-1/sqrt(H), 1/sqrt(H)) for H hidden units, those of the Stack RNN as in "
     "the authors' program, sums of three draws from U(-0.1, 0.1); word vectors normal with deviation 0.1; output weights 0.",
-    "The 5-gram has interpolated Kneser-Ney smoothing with a discount of 0.75; its cache has 500 words and a tenth of "
-    "the probability.",
+    f"The {ORDER}-gram has interpolated Kneser-Ney smoothing with a discount of {DISCOUNT:g}; its cache has {CACHE} words and "
+    f"the share {SHARE:g} of the probability.",
 )
 
 

@@ -104,3 +104,12 @@ class SequenceCell(nn.Module, abc.ABC):
 
     def extra_repr(self) -> str:
         return f"inputs={self.inputs}, hidden={self.hidden}, fields={self.fields}, restarts={self.restarts}"
+
+
+def weight_gradient(gradients: Tensor, inputs: Tensor) -> Tensor:
+    """Return the gradient (R, m, n) of a weight that all tokens share, as one product.
+
+    gradients: those of its outputs (T, R, B, m). inputs: (T, R, B, n).
+    """
+    of_outputs, of_inputs = (values.movedim(0, -3).flatten(-3, -2) for values in (gradients, inputs))  # (R, T B, m or n)
+    return of_outputs.mT @ of_inputs

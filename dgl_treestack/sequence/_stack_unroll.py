@@ -1,4 +1,4 @@
-"""A Stack RNN over many tokens, with a backward pass written by hand: autograd's gradients, several times as fast on a CPU.
+"""A Stack RNN over many tokens, with a backward pass written by hand: autograd's gradients in a third of the time on a CPU.
 
 Tensor `rows` (T + 1, C + 2, R, B, M, W) has the stacks before every token and after the last. Index 0 of the second dimension
 is for the pushed value, and the last index has the content of an empty row, so that rows[t, : C], rows[t, 1 : C + 1] and
@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from dgl_treestack.gradients import once_differentiable
+from dgl_treestack.sequence._contract import weight_gradient
 
 
 class Unrolling(NamedTuple):
@@ -124,13 +125,7 @@ class StackUnroll(torch.autograd.Function):
             if not reads_h:
                 grad_h = torch.zeros_like(h)
             grad_after, grad_before = grad_before, grad_after
-        grad_read, grad_write = _product(inputs, grad_totals), _product(all_h, grad_written)
+        grad_read, grad_write = weight_gradient(grad_totals, inputs).mT, weight_gradient(grad_written, all_h).mT
         if clip is not None:
             return grad_totals, grad_read, grad_write, None, None, None
         return grad_totals, grad_read, grad_write, grad_h, grad_after[1 : 1 + initial_rows].movedim(0, -2), None
-
-
-def _product(inputs: Tensor, gradients: Tensor) -> Tensor:
-    """Return the gradient (R, n, m) of weights. inputs: theirs (T, R, B, n). gradients: those of their outputs (T, R, B, m)."""
-    inputs, gradients = (values.movedim(0, -3).flatten(-3, -2) for values in (inputs, gradients))
-    return inputs.mT @ gradients

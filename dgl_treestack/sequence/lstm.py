@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from dgl_treestack.gradients import once_differentiable
-from dgl_treestack.sequence._contract import SequenceCell, Signals, State
+from dgl_treestack.sequence._contract import SequenceCell, Signals, State, weight_gradient
 from dgl_treestack.settings import whole
 
 
@@ -125,6 +125,4 @@ class _Window(torch.autograd.Function):
             torch.mul(grad_h, slopes_t[..., 3, :], out=grad_driven_t[..., 3, :])
             grad_h, grad_c = grad_driven_t.flatten(-2) @ R, grad_c * f_t
         grad_driven = grad_driven.flatten(-2)
-        # One product for all tokens: (R, 4 H, T B) times (R, T B, H)
-        grad_R = grad_driven.movedim(0, -3).flatten(-3, -2).mT @ h[:-1].movedim(0, -3).flatten(-3, -2)
-        return grad_driven, grad_R, None, None, None
+        return grad_driven, weight_gradient(grad_driven, h[:-1]), None, None, None

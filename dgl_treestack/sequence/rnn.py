@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from dgl_treestack.gradients import once_differentiable
-from dgl_treestack.sequence._contract import SequenceCell, Signals, State
+from dgl_treestack.sequence._contract import SequenceCell, Signals, State, weight_gradient
 from dgl_treestack.settings import one_of
 
 ACTIVATIONS = {"tanh": torch.tanh, "sigmoid": torch.sigmoid}
@@ -79,6 +79,4 @@ class _Window(torch.autograd.Function):
             grad_h = (grad_output_t + grad_h).clamp_(-ctx.clip, ctx.clip)
             torch.mul(grad_h, slope_t, out=grad_driven_t)
             grad_h = grad_driven_t @ R
-        # One product for all tokens: (R, H, T B) times (R, T B, H)
-        grad_R = grad_driven.movedim(0, -3).flatten(-3, -2).mT @ h[:-1].movedim(0, -3).flatten(-3, -2)
-        return grad_driven, grad_R, None, None, None
+        return grad_driven, weight_gradient(grad_driven, h[:-1]), None, None, None

@@ -8,8 +8,9 @@ import pytest
 from scipy import stats
 
 from dgl_treestack.errors import DivergenceError
-from dgl_treestack.language import tables
-from dgl_treestack.language.tables import CONFIGS, GRAMS, PAIRS, PAPER, Extent
+from dgl_treestack.language import experiment, tables
+from dgl_treestack.language.experiment import CONFIGS, Extent
+from dgl_treestack.language.tables import GRAMS, PAIRS, PAPER
 from dgl_treestack.processes import Interrupted
 from dgl_treestack.results import run_files
 from dgl_treestack.runs.weights import read_weights
@@ -77,7 +78,7 @@ def test_without_training_finished_runs_alone_are_used(tmp_path):
 
 
 def test_a_run_that_diverges_is_left_out_and_a_stop_is_passed_on(tmp_path, monkeypatch, caplog):
-    train = tables.Run.train
+    train = experiment.Run.train
 
     def stop_or_diverge(run):
         if "-lstm-" in run.folder.name:
@@ -86,9 +87,9 @@ def test_a_run_that_diverges_is_left_out_and_a_stop_is_passed_on(tmp_path, monke
             raise Interrupted(2)
         train(run)
 
-    monkeypatch.setattr(tables.Run, "train", stop_or_diverge)
+    monkeypatch.setattr(experiment.Run, "train", stop_or_diverge)
     with pytest.raises(Interrupted):
         tables.reproduce(tmp_path, "tiny", 5)
-    monkeypatch.setattr(tables.Run, "train", train)
+    monkeypatch.setattr(experiment.Run, "train", train)
     text = tables.reproduce(tmp_path, "tiny", 5, training=False)
     assert "The entropy is nan" in caplog.text and "| RNN" in text and "| LSTM | " not in text
