@@ -32,6 +32,7 @@ FURTHER: Mapping[str, Sequence[float]] = {  # rates beyond an end of the list, w
         (1e-2, 3e-2),
     ),
     "2nd order Tree-RNN": (1e-5, 3e-5, 1e-4),
+    "Transformer": (1e-4,),
 }
 
 PROTOCOL = Protocol(
