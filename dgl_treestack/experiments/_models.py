@@ -37,7 +37,7 @@ FIRST_ORDER = {  # Mali's cells without the second-order terms
 }
 
 _TANH = "tanh; the paper of 2019 says 'such as Sigmoid', with which it does not learn here"
-_SIZES = "the paper gives no sizes: two layers, four heads, feed-forward 256"
+_SIZES = "the paper gives no sizes: hidden 128, two layers, four heads, feed-forward 256"
 _SEARCHED_SIZES = "the papers give the searched hidden sizes, 50 to 120 (2020) and 8 to 100 (Mali), not the chosen ones"
 _RATE = (
     "learning rate: that of Mali 2021 starts at 0.1 and is halved; with 0.1 all along, five epochs, one seed, it does not "

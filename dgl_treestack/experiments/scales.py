@@ -73,6 +73,8 @@ _RATES = {
     "rnn": 1e-3,
     "lstm": 3e-3,
     "stack_rnn": 3e-3,
+    "transformer": 3e-4,
+    "tree_transformer": 1e-3,
     "tree_rnn_tanh": 3e-3,
     "tree_rnn_two_layers-tanh": 1e-3,
     "tree_rnn_stack-tanh": 3e-3,

@@ -105,10 +105,11 @@ def read(folder: Path, on: str = "") -> RunResult:
 
 
 def machine_of(environment: Mapping[str, Any]) -> str:
-    """Return device and torch of a run's environment as text; the device is the processor unless it is a GPU."""
+    """Return processor or GPU and torch of a run's environment as text, and those with which it was resumed, if others."""
     device = environment.get("device", "cpu")
     device = environment.get("processor", "a processor of unknown model") if device == "cpu" else device
-    return f"{device}, torch {environment.get('versions', {}).get('torch', 'of unknown version')}"
+    resumptions = (f", after epoch {entry['epochs']} {origin_of(entry)}" for entry in environment.get("resumed", []))
+    return f"{device}, torch {environment.get('versions', {}).get('torch', 'of unknown version')}" + "".join(resumptions)
 
 
 def origin_of(environment: Mapping[str, Any]) -> str:

@@ -1,7 +1,7 @@
 """A run: its folder, model, records, weights and environment.
 
 config.toml         fully resolved; runs that differ only in their seed share its hash
-environment.json    versions, device, commit, seed, checksums and sizes of the data
+environment.json    versions, device, commit, seed, checksums and sizes of the data, where it was resumed
 language.toml       the language, unless it is `math`
 vocabulary.json     rows of the embedding table
 metrics.jsonl       one row per epoch
@@ -86,13 +86,18 @@ class Run:
         Raises OutputError.
         """
         vocabulary = Vocabulary.preset(config.model.vocabulary) if vocabulary is None else vocabulary
-        content = {"seed": seed, "config": config.hash, **environment}
         atomic.write_text(folder / "config.toml", configuration.dump(config))
         atomic.write_text(folder / "vocabulary.json", json.dumps(vocabulary.to_dict(), indent=1) + "\n")
         if signature.words:
             atomic.write_text(folder / "language.toml", language.to_toml(signature))
-        atomic.write_text(folder / "environment.json", json.dumps(content, indent=1) + "\n")
-        return cls(folder)
+        run = cls(folder)
+        run.write_environment({"seed": seed, "config": config.hash, **environment})
+        return run
+
+    def write_environment(self, environment: Mapping[str, Any]) -> None:
+        """Write the environment. Raises OutputError."""
+        atomic.write_text(self.folder / "environment.json", json.dumps(environment, indent=1) + "\n")
+        self.__dict__.pop("environment", None)  # the cached one
 
     def has_description(self) -> bool:
         """Return whether the description of the run exists; it is written before all other files."""
@@ -119,12 +124,19 @@ class Run:
     @cached_property
     def environment(self) -> dict[str, Any]:
         """The environment of the run, see `describe_environment`, with its seed and data."""
-        environment = self.read_json("environment.json")
-        kinds = {"seed": int, **dict.fromkeys(("versions", "equations", "data"), dict), "measured": list, "device": str}
+        environment, path = self.read_json("environment.json"), self.folder / "environment.json"
+        kinds: dict[str, type] = {
+            "seed": int,
+            "device": str,
+            **dict.fromkeys(("versions", "equations", "data"), dict),
+            **dict.fromkeys(("measured", "resumed"), list),
+        }
         for key, kind in kinds.items():
             if (key in environment or key == "seed") and type(environment.get(key)) is not kind:
-                path = self.folder / "environment.json"
                 raise CheckpointError(f"{path}: {key!r} is {environment.get(key)!r}. The run is damaged; train again.")
+        for entry in environment.get("resumed", []):
+            if not (type(entry) is dict and type(entry.get("epochs")) is int and type(entry.get("versions")) is dict):
+                raise CheckpointError(f"{path}: a resumption is {entry!r:.200}. The run is damaged; train again.")
         return environment
 
     @property

@@ -86,6 +86,8 @@ def start(
             training = prepare()
         if world.is_first:
             stack.enter_context(_logged(run))
+            if is_begun:
+                _record_resumption(run, training.progress.epoch, device)
         training.train()
     return run
 
@@ -168,25 +170,31 @@ def _check_same(run: Run, config: RunConfig, seed: int) -> None:
 def _check_resumable(run: Run, fingerprints: Mapping[str, str]) -> None:
     """Raise ConfigurationError unless the data of a run are the same as now.
 
-    Warns if commit or versions have changed since an unfinished run was started: its results may then differ in rounding.
-
     fingerprints: of the data sets that were passed, by their names in environment.json.
     """
     check_unchanged(run)
     recorded = {name: value for name, value in run.environment.get("data", {}).items() if name.startswith("given ")}
     if recorded != fingerprints:
         raise ConfigurationError(f"{run.folder} was begun with other data sets. Pass the same ones, or choose another folder.")
-    if run.done.exists():
-        return
+
+
+def _record_resumption(run: Run, epochs: int, device: str) -> None:
+    """Write into a run's environment that it goes on with another commit, device or version than before, and warn.
+
+    Its results may then differ in rounding from those of an uninterrupted run. epochs: those that are complete.
+    """
+    resumptions = run.environment.get("resumed", [])
+    environment = describe_environment(device)
     now, before = (
-        {"commit": origin.get("commit"), **origin.get("versions", {})}
-        for origin in (describe_environment("cpu"), run.environment)
+        {**{key: origin[key] for key in ("commit", "device", "processor") if key in origin}, **origin.get("versions", {})}
+        for origin in (environment, (resumptions or [run.environment])[-1])
     )
     changes = [f"{name} {before[name]}, now {now[name]}" for name in now if name in before and before[name] != now[name]]
     if changes:
-        logger.warning(
-            "%s was begun with %s: results may differ from those of an uninterrupted run", run.folder, "; ".join(changes)
-        )
+        message = "%s goes on with another environment (%s): results may differ from those of an uninterrupted run"
+        logger.warning(message, run.folder, "; ".join(changes))
+        kept = {key: environment[key] for key in ("commit", "device", "processor", "versions")}
+        run.write_environment({**run.environment, "resumed": [*resumptions, {"epochs": epochs, **kept}]})
 
 
 def check_unchanged(run: Run) -> None:

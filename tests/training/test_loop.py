@@ -158,17 +158,31 @@ def test_interrupted_anywhere_and_resumed_equals_never_stopped(tmp_path, monkeyp
         assert outcome(start(config, 0, folder, resume=True, quiet=True)) == whole
 
 
-def test_going_on_with_other_versions_is_said(tmp_path, caplog):
+def test_going_on_with_other_versions_is_recorded(tmp_path, caplog):
     config = small_config(tmp_path)
     run = start(config, 0, tmp_path / "runs", quiet=True)
     run.done.unlink()
     start(config, 0, tmp_path / "runs", resume=True, quiet=True)
-    assert "was begun with" not in caplog.text
+    assert "goes on with another environment" not in caplog.text
     run.done.unlink()
-    before = {**run.environment, "commit": "f" * 12}
-    (run.folder / "environment.json").write_text(json.dumps(before))
-    start(config, 0, tmp_path / "runs", resume=True, quiet=True)
-    assert f"was begun with commit {'f' * 12}, now " in caplog.text and "torch" not in caplog.text
+    begun = {**run.environment, "commit": "f" * 12}
+    (run.folder / "environment.json").write_text(json.dumps(begun))
+    for _ in range(2):  # the second time with the same environment as the first
+        again = start(config, 0, tmp_path / "runs", resume=True, quiet=True)
+        again.done.unlink()
+    assert caplog.text.count(f"(commit {'f' * 12}, now ") == 1 and "torch" not in caplog.text
+    (resumption,) = again.environment["resumed"]
+    now = {key: run.environment[key] for key in ("commit", "device", "processor", "versions")}
+    assert resumption == {"epochs": config.schedule.epochs, **now}
+    assert {**again.environment, "resumed": None} == {**begun, "resumed": None}
+    described = run_result.origin_of(again.environment)
+    assert described.startswith(f"commit {'f' * 12}, ")
+    assert f", after epoch {config.schedule.epochs} {run_result.origin_of(run.environment)}" in described
+
+    damaged = {**again.environment, "resumed": [{"epochs": "three"}]}
+    (run.folder / "environment.json").write_text(json.dumps(damaged))
+    with pytest.raises(CheckpointError, match=r"a resumption is .*three.* The run is damaged"):
+        run_result.read(run.folder)
 
 
 @pytest.mark.slow
