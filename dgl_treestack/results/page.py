@@ -4,7 +4,6 @@ What stands between `<!-- begin NAME -->` and `<!-- end NAME -->` is replaced by
 """
 
 import csv
-import itertools
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -39,8 +38,10 @@ def _paragraph(file: Path) -> str:
     """Return the comparisons of a file of pairs: a list of sentences for every set of examples and number of seeds."""
     try:
         with file.open(newline="") as lines:
-            groups = itertools.groupby(csv.DictReader(lines), _heading)
-            return "\n".join("\n- ".join([f"{heading}\n", *map(_sentence, group)]) + "\n" for heading, group in groups)
+            sentences_of: dict[str, list[str]] = {}
+            for line in csv.DictReader(lines):
+                sentences_of.setdefault(_heading(line), []).append(_sentence(line))
+            return "\n".join("\n- ".join([f"{heading}\n", *sentences]) + "\n" for heading, sentences in sentences_of.items())
     except OSError as error:
         remedy = f"Make it with `treestack reproduce {file.parent.name}`."
         raise DataError(f"Cannot be read: {error.strerror}. {remedy}", file) from None
