@@ -37,7 +37,10 @@ FIRST_ORDER = {  # Mali's cells without the second-order terms
 }
 
 _TANH = "tanh; the paper of 2019 says 'such as Sigmoid', with which it does not learn here"
-_SIZES = "the paper gives no sizes: hidden 128, two layers, four heads, feed-forward 256"
+_ATTENTION = (
+    "hidden 128, where the paper searched 50 to 120, and no dropout, where it searched 0 to 0.25; it gives no layers, heads "
+    "and feed-forward, here two, four and 256; a layer normalizes its input, and the output is the mean over "
+)
 _SEARCHED_SIZES = "the papers give the searched hidden sizes, 50 to 120 (2020) and 8 to 100 (Mali), not the chosen ones"
 _RATE = (
     "learning rate: that of Mali 2021 starts at 0.1 and is halved; with 0.1 all along, five epochs, one seed, it does not "
@@ -48,11 +51,13 @@ _GENERAL = "; gates have the general form of multiplicative integration (Wu et a
 _ROWS = "; five rows of stack with a no-op: the paper gives no number, its eq. 18 has a no-op, its eq. 16 and 19 have none"
 # What differs from the papers in a row, by configuration, besides what is the same for all models at scale `day`.
 DIFFERS = {
-    "transformer": _SIZES,
-    "tree_transformer": _SIZES,
+    "transformer": _ATTENTION + "tokens in prefix form, whose positions (sines) reach farther at depths 8-19 than in training",
+    "tree_transformer": _ATTENTION + "nodes, with the positions of Shiv & Quirk 2019, made of the last 32 steps to a node",
     "lstm": _SEARCHED_SIZES,
     "rnn": _SEARCHED_SIZES,
-    "stack_rnn": _SEARCHED_SIZES,
+    "stack_rnn": _SEARCHED_SIZES
+    + "; ten stacks of width 1, of 64 rows, of which two are read, with push, pop and no-op, and a full recurrence (Mali gives "
+    "none of these); Adam without clipping and one start, where Joulin & Mikolov 2015 have SGD with clipping and restarts",
     **{name: _TANH for name in TREE_MODELS.values() if name.startswith("tree_rnn") and "tanh" in name},
     **{name: _RATE for name in (*TREE_MODELS.values(), *FIRST_ORDER.values()) if name.endswith("-searched")},
     "mi_tree_lstm-searched": _RATE + _GENERAL,

@@ -64,7 +64,7 @@ def _sentence(line: Mapping[str, str]) -> str:
     size = f"less than 0.05 points {direction}" if abs(points) < 0.05 else f"{abs(points):.1f} points {direction}"
     difference = f"{line['first']} is {size} {line['second']}"
     if line["paper"]:
-        difference += f", in the paper {abs(float(line['paper'])):.1f} {'ahead' if float(line['paper']) >= 0 else 'behind'}"
+        difference += f", in the paper {abs(float(line['paper'])):.2f} {'ahead' if float(line['paper']) >= 0 else 'behind'}"
     of_equations = float(line["Holm, equations"])
     p_values = f"p {of_equations:.2g} over {line['unit']}"
     is_noise = of_equations > NOISE

@@ -138,13 +138,15 @@ def answers_of_runs(runs: Sequence[RunResult]) -> AnswersOf:
 
 
 def lines_table(lines: Sequence[Line]) -> str:
-    """Return lines of comparisons as a Markdown table."""
-    shown = [{title: value for title, value in line.items() if title not in ("permuted", "unit")} for line in lines]
-    rows = [
-        ["-" if value is None else f"{value:.3g}" if isinstance(value, float) else str(value) for value in line.values()]
-        for line in shown
-    ]
-    return markdown_table([list(shown[0]), *rows])
+    """Return lines of comparisons as a Markdown table; the paper's numbers with all of their digits, others with three."""
+    titles = [title for title in lines[0] if title not in ("permuted", "unit")]
+
+    def cell(title: str, value: Any) -> str:
+        if value is None:
+            return "-"
+        return f"{value:.3g}" if isinstance(value, float) and title != "paper" else str(value)
+
+    return markdown_table([titles, *([cell(title, line[title]) for title in titles] for line in lines)])
 
 
 def csv(rows: Sequence[Row]) -> str:

@@ -307,15 +307,9 @@ def build_model(
     """Return the model of a configuration, its parameters uninitialised. Raises ConfigurationError, VocabularyError.
 
     vocabulary: by default the preset of the configuration. signals: losses at nodes; none without.
-
-    From the first call on, this thread's processor takes subnormal numbers (below 1.2e-38 in float32) as zero. Weight decay
-    leaves such numbers in weights that have no gradient, and with many of them a Transformer takes ten times as long.
     """
-    import torch
-
     from dgl_treestack.model.model import Model
 
-    torch.set_flush_denormal(True)
     vocabulary = Vocabulary.preset(config.vocabulary) if vocabulary is None else vocabulary
     common: dict[str, Any] = {
         "masks": config.masks,

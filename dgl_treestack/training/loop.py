@@ -112,7 +112,7 @@ class Training:
             self.log.info("%d of %d words of the vocabulary have a vector in %s", *counts, config.model.vectors)
         if self.world.is_first:
             atomic.write_json_lines(self.run.metrics, progress.rows)
-        with watch_signals() as watch, ExitStack() as stack:
+        with watch_signals() as watch, evaluation.subnormals_as_zero(), ExitStack() as stack:
             gc.collect()
             gc.freeze()  # or the collector would repeatedly traverse a data set of millions of objects
             stack.callback(gc.unfreeze)

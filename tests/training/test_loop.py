@@ -158,6 +158,20 @@ def test_interrupted_anywhere_and_resumed_equals_never_stopped(tmp_path, monkeyp
         assert outcome(start(config, 0, folder, resume=True, quiet=True)) == whole
 
 
+def test_subnormal_numbers_are_zero_while_training_and_only_then(tmp_path, monkeypatch):
+    small, during = torch.tensor(1e-38), []
+    step = Training._step
+
+    def watched(self, *arguments):
+        during.append(float(small * 0.1))
+        return step(self, *arguments)
+
+    monkeypatch.setattr(Training, "_step", watched)
+    start(small_config(tmp_path, schedule={"epochs": 1}), 0, tmp_path / "runs", quiet=True)
+    assert during and set(during) == {0.0}
+    assert float(small * 0.1) > 0
+
+
 def test_going_on_with_other_versions_is_recorded(tmp_path, caplog):
     config = small_config(tmp_path)
     run = start(config, 0, tmp_path / "runs", quiet=True)

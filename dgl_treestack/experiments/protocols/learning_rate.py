@@ -37,7 +37,7 @@ FURTHER: Mapping[str, Sequence[float]] = {  # rates beyond an end of the list, w
 
 PROTOCOL = Protocol(
     "Choice of learning rates",
-    "settings of the other experiments",
+    "Settings of the other experiments",
     tuple(
         Row(f"{label}, {rate:g}", config, changes={"optimizer.learning_rate": rate})
         for label, config in {**ALL_MODELS, **FIRST_ORDER}.items()

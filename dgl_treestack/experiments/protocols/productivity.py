@@ -58,8 +58,8 @@ PROTOCOL = Protocol(
     "proportions of depths, variables and constants. Test 8-13 is made as the training set is; pairs: per cent of its "
     "pairs of a correct and an incorrect equation of which the correct one has the higher score. The Transformers' "
     "validation is that of the paper's Table 4; its Table 1 has 74.24 ± 0.02 and 74.90 ± 0.02. Training equations are "
-    "judged by the weights of the best epoch, without dropout. The paper searched hidden size and dropout for every "
-    "model. " + SAME,
+    "judged by the weights of the best epoch, without dropout. The paper has three seeds, and searched hidden size and "
+    "dropout for every model. " + SAME,
     paper_majority={"train 1-7 accuracy": 58.12, "validation accuracy": 56.67, "deep 8-19 accuracy": 51.71},
     compared=BEYOND,
     pairs=PAIRS,

@@ -31,7 +31,7 @@ PROTOCOL = Protocol(
     "depths, variables and constants. Test 1-7 is made as the training set is; pairs: per cent of its pairs of a correct "
     "and an incorrect equation of which the correct one has the higher score. For the Transformers the paper's Table 4 "
     "gives as validation, 76.45 ± 0.42 and 77.80 ± 0.46, what its Table 1 gives as this test. Training equations are "
-    "judged by the weights of the best epoch, without dropout. " + SAME,
+    "judged by the weights of the best epoch, without dropout. The paper has three seeds. " + SAME,
     compared=(Compared(1, 7, "deep 1-7"), Compared(1, 7)),
     pairs=PAIRS,
     paper_majority={"train 1-7": 58.12, "validation": 56.67, "deep 1-7 accuracy": 60.40},
