@@ -38,8 +38,8 @@ FIRST_ORDER = {  # Mali's cells without the second-order terms
 
 _TANH = "tanh; the paper of 2019 says 'such as Sigmoid', with which it does not learn here"
 _ATTENTION = (
-    "hidden 128, where the paper searched 50 to 120, and no dropout, where it searched 0 to 0.25; it gives no layers, heads "
-    "and feed-forward, here two, four and 256; a layer normalizes its input, and the output is the mean over "
+    "hidden 128, where the paper searched 50 to 120, and no dropout, where it searched 0 to 0.25; two layers, four heads and a "
+    "feed-forward net of 256 units, none of which it gives; normalization comes first in a layer; the output is the mean over "
 )
 _SEARCHED_SIZES = "the papers give the searched hidden sizes, 50 to 120 (2020) and 8 to 100 (Mali), not the chosen ones"
 _RATE = (
@@ -51,7 +51,8 @@ _GENERAL = "; gates have the general form of multiplicative integration (Wu et a
 _ROWS = "; five rows of stack with a no-op: the paper gives no number, its eq. 18 has a no-op, its eq. 16 and 19 have none"
 # What differs from the papers in a row, by configuration, besides what is the same for all models at scale `day`.
 DIFFERS = {
-    "transformer": _ATTENTION + "tokens in prefix form, whose positions (sines) reach farther at depths 8-19 than in training",
+    "transformer": _ATTENTION
+    + "tokens in prefix form, whose positions (sines) reach farther in deeper equations than in training",
     "tree_transformer": _ATTENTION + "nodes, with the positions of Shiv & Quirk 2019, made of the last 32 steps to a node",
     "lstm": _SEARCHED_SIZES,
     "rnn": _SEARCHED_SIZES,

@@ -121,7 +121,7 @@ SCALES = {
             **{f"beyond/{name}": {"model.hidden": 16} for name in ("tree_slots", "tree_lstm", "tree_smu")},
             "beyond/tree_slots-1m": {"model.hidden": 32},
         },
-        left_out=("learning_rate",),  # sixty runs, of models that all run in other experiments
+        left_out=("learning_rate",),  # a hundred runs, of models that all run in other experiments
         other_data={"paper-labels": _SMOKE},
     ),
     "day": Scale(

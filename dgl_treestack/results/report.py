@@ -138,7 +138,7 @@ def answers_of_runs(runs: Sequence[RunResult]) -> AnswersOf:
 
 
 def lines_table(lines: Sequence[Line]) -> str:
-    """Return lines of comparisons as a Markdown table; the paper's numbers with all of their digits, others with three."""
+    """Return lines of comparisons as a Markdown table; the paper's numbers with all digits, other fractions with three."""
     titles = [title for title in lines[0] if title not in ("permuted", "unit")]
 
     def cell(title: str, value: Any) -> str:

@@ -17,11 +17,12 @@ class RunResult:
 
     rows: metrics, one row per epoch. validation: records of the validation sets within the training depths, by which the best
     epoch was selected. test: records of the test sets. equations: number of training equations, 0 if unknown. commit: of the
-    program that trained it. machine: device and torch that trained it. measured: smallest and largest value in the training
-    set of the measure that the configuration groups by, unless it is the depth of whole trees. best_epoch: whose weights were
-    evaluated, 0 if unknown. classes: of the language. more: records of other kinds by name, such as `blanks` of completion.
-    values: numbers that were measured on records which are not here, by title of a table's column. cpu_seconds: of training, 0
-    if unknown. parameters: of the model, 0 if unknown. checksums: SHA-256 of the files of the test records, empty if unknown.
+    program that began it. machine: device and torch that began it, then those of resumptions, with their commits. measured:
+    smallest and largest value in the training set of the measure that the configuration groups by, unless it is the depth of
+    whole trees. best_epoch: whose weights were evaluated, 0 if unknown. classes: of the language. more: records of other kinds
+    by name, such as `blanks` of completion. values: numbers that were measured on records which are not here, by title of a
+    table's column. cpu_seconds: of training, 0 if unknown. parameters: of the model, 0 if unknown. checksums: SHA-256 of the
+    files of the test records, empty if unknown.
     """
 
     folder: Path
@@ -105,7 +106,7 @@ def read(folder: Path, on: str = "") -> RunResult:
 
 
 def machine_of(environment: Mapping[str, Any]) -> str:
-    """Return processor or GPU and torch of a run's environment as text, and those with which it was resumed, if others."""
+    """Return processor or GPU, and torch, of a run's environment as text; then epoch and origin of every resumption."""
     device = environment.get("device", "cpu")
     device = environment.get("processor", "a processor of unknown model") if device == "cpu" else device
     resumptions = (f", after epoch {entry['epochs']} {origin_of(entry)}" for entry in environment.get("resumed", []))
@@ -113,7 +114,7 @@ def machine_of(environment: Mapping[str, Any]) -> str:
 
 
 def origin_of(environment: Mapping[str, Any]) -> str:
-    """Return commit, device and torch of a run's environment as text."""
+    """Return commit and machine of a run's environment as text."""
     return f"commit {environment.get('commit') or 'unknown'}, {machine_of(environment)}"
 
 

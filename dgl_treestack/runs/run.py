@@ -1,7 +1,7 @@
 """A run: its folder, model, records, weights and environment.
 
 config.toml         fully resolved; runs that differ only in their seed share its hash
-environment.json    versions, device, commit, seed, checksums and sizes of the data, where it was resumed
+environment.json    versions, device, commit, seed, checksums and sizes of the data; resumptions with others of the first three
 language.toml       the language, unless it is `math`
 vocabulary.json     rows of the embedding table
 metrics.jsonl       one row per epoch
@@ -95,9 +95,9 @@ class Run:
         return run
 
     def write_environment(self, environment: Mapping[str, Any]) -> None:
-        """Write the environment. Raises OutputError."""
+        """Write the environment, and forget what was read before. Raises OutputError."""
         atomic.write_text(self.folder / "environment.json", json.dumps(environment, indent=1) + "\n")
-        self.__dict__.pop("environment", None)  # the cached one
+        vars(self).pop("environment", None)
 
     def has_description(self) -> bool:
         """Return whether the description of the run exists; it is written before all other files."""
@@ -123,7 +123,10 @@ class Run:
 
     @cached_property
     def environment(self) -> dict[str, Any]:
-        """The environment of the run, see `describe_environment`, with its seed and data."""
+        """The environment of the run, see `describe_environment`, with its seed and data. Raises CheckpointError.
+
+        resumed: a dictionary for every resumption with another commit, device or version, with the number of complete epochs.
+        """
         environment, path = self.read_json("environment.json"), self.folder / "environment.json"
         kinds: dict[str, type] = {
             "seed": int,

@@ -112,7 +112,7 @@ class Training:
             self.log.info("%d of %d words of the vocabulary have a vector in %s", *counts, config.model.vectors)
         if self.world.is_first:
             atomic.write_json_lines(self.run.metrics, progress.rows)
-        with watch_signals() as watch, evaluation.subnormals_as_zero(), ExitStack() as stack:
+        with watch_signals() as watch, ExitStack() as stack:
             gc.collect()
             gc.freeze()  # or the collector would repeatedly traverse a data set of millions of objects
             stack.callback(gc.unfreeze)
@@ -143,7 +143,8 @@ class Training:
         chosen = [order[start : start + size] for start in range(progress.step * size, len(order), size)]
         shares = [Share.of(self.train_set, positions, self.world) for positions in chosen]
         self.model.train()
-        with tqdm(total=total, initial=progress.step, desc=title, leave=False, disable=disable) as bar:
+        bar_of_steps = tqdm(total=total, initial=progress.step, desc=title, leave=False, disable=disable)
+        with bar_of_steps as bar, evaluation.subnormals_as_zero():
             batches = self.train_set.batches_of([share.positions for share in shares], self.device)
             for batch, positions, share in zip(batches, chosen, shares, strict=True):
                 stopped = self._step(batch, positions, share, watch)

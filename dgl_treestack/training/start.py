@@ -44,7 +44,8 @@ def start(
     columns: where the prepared training set is: in memory; on the disk beside its file, for more equations than fit into
     memory; or as the size of the files says. The results are the same.
 
-    The folder is created when data and model are ready. While another process trains in it, this one waits. Raises
+    The folder is created when data and model are ready. While another process trains in it, this one waits. A run that goes on
+    with another commit, device or version than before says so in its environment, under `resumed`. Raises
     ConfigurationError if the folder exists and `resume` is off, or if it holds a run of another configuration or of data that
     has changed since.
 
@@ -86,8 +87,8 @@ def start(
             training = prepare()
         if world.is_first:
             stack.enter_context(_logged(run))
-            if is_begun:
-                _record_resumption(run, training.progress.epoch, device)
+        if is_begun or not is_new:
+            world.first(partial(_record_resumption, run, training.progress.epoch, device))
         training.train()
     return run
 
@@ -179,22 +180,27 @@ def _check_resumable(run: Run, fingerprints: Mapping[str, str]) -> None:
 
 
 def _record_resumption(run: Run, epochs: int, device: str) -> None:
-    """Write into a run's environment that it goes on with another commit, device or version than before, and warn.
+    """Warn if a run goes on with another commit, device or version than before, and add them to its environment.
 
-    Its results may then differ in rounding from those of an uninterrupted run. epochs: those that are complete.
+    Its results may then differ in rounding from those of an uninterrupted run. epochs: those that are complete. Raises
+    CheckpointError for a damaged environment, OutputError.
     """
-    resumptions = run.environment.get("resumed", [])
-    environment = describe_environment(device)
-    now, before = (
-        {**{key: origin[key] for key in ("commit", "device", "processor") if key in origin}, **origin.get("versions", {})}
-        for origin in (environment, (resumptions or [run.environment])[-1])
-    )
+    begun = Run(run.folder).environment  # another process may have trained the run since `run` has read it
+    resumptions, environment = begun.get("resumed", []), describe_environment(device)
+    before, now = _origin((resumptions or [begun])[-1]), _origin(environment)
     changes = [f"{name} {before[name]}, now {now[name]}" for name in now if name in before and before[name] != now[name]]
     if changes:
         message = "%s goes on with another environment (%s): results may differ from those of an uninterrupted run"
         logger.warning(message, run.folder, "; ".join(changes))
-        kept = {key: environment[key] for key in ("commit", "device", "processor", "versions")}
-        run.write_environment({**run.environment, "resumed": [*resumptions, {"epochs": epochs, **kept}]})
+        resumption = {key: environment[key] for key in ("commit", "device", "processor", "versions")}
+        run.write_environment({**begun, "resumed": [*resumptions, {"epochs": epochs, **resumption}]})
+
+
+def _origin(environment: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what of an environment the last digits of results may depend on: commit, processor or GPU, versions."""
+    device = environment.get("processor") if environment.get("device", "cpu") == "cpu" else environment["device"]
+    known = {"device": device} if device else {}  # older runs do not have their processor
+    return {"commit": environment.get("commit"), **known, **environment.get("versions", {})}
 
 
 def check_unchanged(run: Run) -> None:

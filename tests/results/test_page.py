@@ -4,6 +4,7 @@ import pytest
 
 from dgl_treestack.errors import DataError
 from dgl_treestack.results import page
+from dgl_treestack.results.report import lines_table
 
 COLUMNS = (
     "set,depths,records,unit,seeds,first,second,paper,points,interval,"
@@ -72,3 +73,8 @@ def test_what_cannot_be_written_is_refused(tmp_path):
         with pytest.raises(DataError, match="Not a file of pairs"):
             page.update(file, tmp_path)
     assert file.read_text() == PAGE
+
+
+def test_a_table_of_pairs_has_the_papers_numbers_with_all_digits():
+    line = {"first": "Tree-SMU", "paper": 17.45, "points": 7.398056, "Holm, seeds": None, "unit": "equations", "permuted": ""}
+    assert lines_table([line]).splitlines()[-1] == "| Tree-SMU | 17.45 | 7.4 | - |"

@@ -19,6 +19,7 @@ from dgl_treestack import plain_data
 from dgl_treestack.data import formats, records
 from dgl_treestack.errors import CheckpointError, ConfigurationError, DivergenceError, TreestackError
 from dgl_treestack.generators import numpy_generator, torch_generator
+from dgl_treestack.model.model import Model
 from dgl_treestack.processes import Interrupted
 from dgl_treestack.results import run_result
 from dgl_treestack.runs import configuration, evaluation
@@ -158,43 +159,63 @@ def test_interrupted_anywhere_and_resumed_equals_never_stopped(tmp_path, monkeyp
         assert outcome(start(config, 0, folder, resume=True, quiet=True)) == whole
 
 
-def test_subnormal_numbers_are_zero_while_training_and_only_then(tmp_path, monkeypatch):
+def test_subnormal_numbers_are_zero_while_training_and_evaluating_and_only_then(tmp_path, monkeypatch):
     small, during = torch.tensor(1e-38), []
-    step = Training._step
 
-    def watched(self, *arguments):
-        during.append(float(small * 0.1))
-        return step(self, *arguments)
+    def watch(owner, name):
+        method = getattr(owner, name)
 
-    monkeypatch.setattr(Training, "_step", watched)
-    start(small_config(tmp_path, schedule={"epochs": 1}), 0, tmp_path / "runs", quiet=True)
-    assert during and set(during) == {0.0}
-    assert float(small * 0.1) > 0
+        def watched(*arguments, **settings):
+            during.append((name, float(small * 0.1)))
+            return method(*arguments, **settings)
 
+        monkeypatch.setattr(owner, name, watched)
 
-def test_going_on_with_other_versions_is_recorded(tmp_path, caplog):
-    config = small_config(tmp_path)
+    watch(Training, "_step")
+    watch(Model, "forward")
+    config = small_config(tmp_path, schedule={"epochs": 1})
     run = start(config, 0, tmp_path / "runs", quiet=True)
-    run.done.unlink()
-    start(config, 0, tmp_path / "runs", resume=True, quiet=True)
-    assert "goes on with another environment" not in caplog.text
-    run.done.unlink()
-    begun = {**run.environment, "commit": "f" * 12}
-    (run.folder / "environment.json").write_text(json.dumps(begun))
-    for _ in range(2):  # the second time with the same environment as the first
-        again = start(config, 0, tmp_path / "runs", resume=True, quiet=True)
-        again.done.unlink()
-    assert caplog.text.count(f"(commit {'f' * 12}, now ") == 1 and "torch" not in caplog.text
-    (resumption,) = again.environment["resumed"]
-    now = {key: run.environment[key] for key in ("commit", "device", "processor", "versions")}
-    assert resumption == {"epochs": config.schedule.epochs, **now}
-    assert {**again.environment, "resumed": None} == {**begun, "resumed": None}
-    described = run_result.origin_of(again.environment)
-    assert described.startswith(f"commit {'f' * 12}, ")
-    assert f", after epoch {config.schedule.epochs} {run_result.origin_of(run.environment)}" in described
+    assert set(during) == {("_step", 0.0), ("forward", 0.0)}
+    during.clear()
+    records_of_file = evaluation.make_records(
+        run.load_model(), run.load_model().prepare(formats.read_examples(config.data.test[0]))
+    )
+    next(records_of_file)
+    assert during == [("forward", 0.0)] and float(small * 0.1) > 0, "not between two records"
 
-    damaged = {**again.environment, "resumed": [{"epochs": "three"}]}
-    (run.folder / "environment.json").write_text(json.dumps(damaged))
+    with pytest.raises(ZeroDivisionError), evaluation.subnormals_as_zero():
+        with evaluation.subnormals_as_zero():
+            assert small * 0.1 == 0
+        assert small * 0.1 == 0
+        raise ZeroDivisionError
+    assert small * 0.1 > 0
+
+
+@pytest.mark.parametrize("change", [{"commit": "f" * 12}, {"device": "NVIDIA H200"}, {"processor": "another"}])
+def test_going_on_elsewhere_is_recorded(tmp_path, caplog, change):
+    config = small_config(tmp_path, schedule={"epochs": 1})
+    run = start(config, 0, tmp_path / "runs", quiet=True)
+    now = {key: run.environment[key] for key in ("commit", "device", "processor", "versions")}
+
+    def go_on():
+        run.done.unlink()
+        return start(config, 0, tmp_path / "runs", resume=True, quiet=True)
+
+    go_on()
+    assert "goes on with another environment" not in caplog.text
+    begun = {**run.environment, **change}
+    run.write_environment(begun)
+    again = [go_on(), go_on()][-1]  # the second time with the same environment as the first
+    assert caplog.text.count("goes on with another environment") == 1 and "torch" not in caplog.text
+    assert again.environment == {**begun, "resumed": [{"epochs": 1, **now}]}
+    described = run_result.origin_of(again.environment)
+    assert described == f"{run_result.origin_of(begun)}, after epoch 1 {run_result.origin_of(now)}"
+
+    run.write_environment(begun)
+    run.last.unlink()  # killed before the first checkpoint
+    assert go_on().environment["resumed"] == [{"epochs": 0, **now}]
+
+    run.write_environment({**begun, "resumed": [{"epochs": "three"}]})
     with pytest.raises(CheckpointError, match=r"a resumption is .*three.* The run is damaged"):
         run_result.read(run.folder)
 
