@@ -85,8 +85,8 @@ def pack(run: Run, name: str, folder: Path | None = None) -> None:
     }
     for file in ("config.toml", "vocabulary.json"):
         atomic.write_bytes(folder / file, (run.folder / file).read_bytes())
-    kept = {key: environment[key] for key in (*KEPT, *({"resumed"} & environment.keys()))}
-    atomic.write_text(folder / "environment.json", json.dumps(kept, indent=1) + "\n")
+    kept_environment = {key: environment[key] for key in (*KEPT, *({"resumed"} & environment.keys()))}
+    atomic.write_text(folder / "environment.json", json.dumps(kept_environment, indent=1) + "\n")
     atomic.write_bytes(folder / content["weights"]["file"], weights)
     atomic.write_text(folder / "card.json", json.dumps(content, indent=1) + "\n")
     text = MODEL_CARD.format(

@@ -8,6 +8,7 @@ from typing import Any
 from dgl_treestack.data.records import Record
 from dgl_treestack.errors import CheckpointError, DataError
 from dgl_treestack.runs.configuration import RunConfig
+from dgl_treestack.runs.environment import device_of
 from dgl_treestack.runs.run import Run
 
 
@@ -107,8 +108,7 @@ def read(folder: Path, on: str = "") -> RunResult:
 
 def machine_of(environment: Mapping[str, Any]) -> str:
     """Return processor or GPU, and torch, of a run's environment as text; then epoch and origin of every resumption."""
-    device = environment.get("device", "cpu")
-    device = environment.get("processor", "a processor of unknown model") if device == "cpu" else device
+    device = device_of(environment) or "a processor of unknown model"
     resumptions = (f", after epoch {entry['epochs']} {origin_of(entry)}" for entry in environment.get("resumed", []))
     return f"{device}, torch {environment.get('versions', {}).get('torch', 'of unknown version')}" + "".join(resumptions)
 

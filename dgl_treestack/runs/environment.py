@@ -3,6 +3,7 @@
 import platform
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,12 @@ def describe_environment(device: str) -> dict[str, Any]:
         "commit": commit,
         "arguments": sys.argv[1:],
     }
+
+
+def device_of(environment: Mapping[str, Any]) -> str | None:
+    """Return the GPU of an environment, or its processor if it has none; None for an older one, without its processor."""
+    device = environment.get("device", "cpu")
+    return environment.get("processor") if device == "cpu" else device
 
 
 def _processor() -> str:

@@ -17,7 +17,7 @@ from dgl_treestack.model.tree_dataset import TreeDataset
 from dgl_treestack.processes import locked
 from dgl_treestack.resources import find_data, sha256
 from dgl_treestack.runs.configuration import RunConfig
-from dgl_treestack.runs.environment import describe_environment
+from dgl_treestack.runs.environment import describe_environment, device_of
 from dgl_treestack.runs.run import Run
 from dgl_treestack.training.build import DataSets, Place
 from dgl_treestack.training.loop import Training
@@ -198,9 +198,10 @@ def _record_resumption(run: Run, epochs: int, device: str) -> None:
 
 def _origin(environment: Mapping[str, Any]) -> dict[str, Any]:
     """Return what of an environment the last digits of results may depend on: commit, processor or GPU, versions."""
-    device = environment.get("processor") if environment.get("device", "cpu") == "cpu" else environment["device"]
-    known = {"device": device} if device else {}  # older runs do not have their processor
-    return {"commit": environment.get("commit"), **known, **environment.get("versions", {})}
+    origin = {"commit": environment.get("commit"), **environment.get("versions", {})}
+    if device := device_of(environment):
+        origin["device"] = device
+    return origin
 
 
 def check_unchanged(run: Run) -> None:
