@@ -31,9 +31,10 @@ FURTHER: Mapping[str, Sequence[float]] = {  # rates beyond an end of the list, w
         ),
         (1e-2, 3e-2),
     ),
-    "2nd order Tree-RNN": (1e-5, 3e-5, 1e-4),
+    "2nd order Tree-RNN": (3e-6, 1e-5, 3e-5, 1e-4),
     "Transformer": (1e-4,),
 }
+WITH_DROPOUT = {"Transformer": 3e-4, "Tree Transformer": 1e-3}  # models that are trained with dropout, too, and their rate
 
 PROTOCOL = Protocol(
     "Choice of learning rates",
@@ -42,6 +43,10 @@ PROTOCOL = Protocol(
         Row(f"{label}, {rate:g}", config, changes={"optimizer.learning_rate": rate})
         for label, config in {**ALL_MODELS, **FIRST_ORDER}.items()
         for rate in sorted({*RATES, *FURTHER.get(label, ())})
+    )
+    + tuple(
+        Row(f"{label}, {rate:g}, dropout 0.1", ALL_MODELS[label], changes={"optimizer.learning_rate": rate, "model.dropout": 0.1})
+        for label, rate in WITH_DROPOUT.items()
     ),
     (Column("best epoch", best_epoch), Column("validation", validation)),
     note="The rate of the best validation accuracy is that of all rows of the other experiments with this configuration, "

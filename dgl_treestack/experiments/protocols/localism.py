@@ -1,7 +1,7 @@
 """Localism: trained on deep equations, tested on shallow ones."""
 
 from dgl_treestack.experiments._models import SAME, TREE_MODELS, model_rows
-from dgl_treestack.experiments._protocol import Column, Compared, Protocol, tested, validation
+from dgl_treestack.experiments._protocol import Column, Compared, Protocol, Row, tested, validation
 
 PAPER = {
     "Tree-RNN, two layers": {"train": (99.07, None), "validation": (88.33, 0.37), "deep 1-4 accuracy": (85.36, 0.35)},
@@ -12,7 +12,11 @@ PAPER = {
 PROTOCOL = Protocol(
     "Localism",
     "Arabshahi 2020, Table 2",
-    model_rows({label: TREE_MODELS[label] for label in (*PAPER, "MTree-LSTM")}, PAPER),
+    (
+        *model_rows({label: TREE_MODELS[label] for label in (*PAPER, "Tree-SMU - no-op", "MTree-LSTM")}, PAPER),
+        Row("Tree-SMU, one row of stack", "tree_smu", {}, {"model.settings.stack_size": 1}),
+        Row("Tree-LSTM, hidden 60", "tree_lstm", {}, {"model.hidden": 60}),  # as many parameters as Tree-SMU
+    ),
     (
         Column("train", tested(5, 13, extra="train")),
         Column("validation", validation),
@@ -33,6 +37,9 @@ PROTOCOL = Protocol(
         ("Tree-SMU", "Tree-RNN, two layers"),
         ("Tree-LSTM", "Tree-RNN, two layers"),
         ("MTree-LSTM", "Tree-LSTM"),
+        ("Tree-SMU", "Tree-SMU - no-op"),
+        ("Tree-SMU", "Tree-SMU, one row of stack"),
+        ("Tree-SMU", "Tree-LSTM, hidden 60"),
     ),
     paper_majority={"train": 55.08, "validation": 56.45, "deep 1-4 accuracy": 60.88},
     baselines=True,
