@@ -16,6 +16,7 @@ from dgl_treestack.data.forest import columns
 from dgl_treestack.data.formats import Example, read_examples
 from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.encoders import _tokens as tokens
+from dgl_treestack.encoders.sequence import WIDE
 from dgl_treestack.encoders.transformer import sinusoidal
 from dgl_treestack.encoders.tree_transformer import BranchCode
 from dgl_treestack.errors import ConfigurationError, DataError
@@ -30,6 +31,7 @@ from dgl_treestack.training.start import start
 CANONICAL = Vocabulary.preset("canonical")
 SIGNS = len(CANONICAL) + len(MATH.operators)
 SIZES = {"tree_transformer": 64, "transformer": 8}
+SIZED = [*((name, SIZES.get(name, 6)) for name in encoders.encoders()), ("lstm", WIDE)]
 
 
 def some(count=40, seed=0):
@@ -103,9 +105,9 @@ def test_sinusoidal_codes():
     assert codes[7, 5] == pytest.approx(np.cos(7 / 10_000 ** (4 / 6)), abs=1e-6)
 
 
-@pytest.mark.parametrize("name", encoders.encoders())
-def test_sides_do_not_see_each_other_nor_padding(name):
-    model = Model.build(name, SIZES.get(name, 6), CANONICAL, ["verification"], dropout=0.3)
+@pytest.mark.parametrize("name, hidden", SIZED)
+def test_sides_do_not_see_each_other_nor_padding(name, hidden):
+    model = Model.build(name, hidden, CANONICAL, ["verification"], dropout=0.3)
     model.reset_parameters(torch.Generator().manual_seed(0))
     examples = [Example(tree, 1, str(i)) for i, tree in enumerate(some(12))]
     dataset = model.eval().prepare(examples)
@@ -122,10 +124,10 @@ def test_sides_do_not_see_each_other_nor_padding(name):
     assert all(parameter.grad is not None and parameter.grad.isfinite().all() for parameter in model.parameters())
 
 
-@pytest.mark.parametrize("name", encoders.encoders())
-def test_all_subtrees_are_read_in_groups_of_similar_size(name, monkeypatch):
+@pytest.mark.parametrize("name, hidden", SIZED)
+def test_all_subtrees_are_read_in_groups_of_similar_size(name, hidden, monkeypatch):
     trees = some()
-    encoder = encoders.build(name, len(CANONICAL), len(MATH.operators), SIZES.get(name, 6)).double().eval()
+    encoder = encoders.build(name, len(CANONICAL), len(MATH.operators), hidden).double().eval()
     encoder.reset_parameters(torch.Generator().manual_seed(0))
     batch = graph.from_expressions(trees, CANONICAL)
     padded, encode = [], encoder.encode

@@ -34,7 +34,14 @@ FURTHER: Mapping[str, Sequence[float]] = {  # rates beyond an end of the list, w
     "2nd order Tree-RNN": (3e-6, 1e-5, 3e-5, 1e-4),
     "Transformer": (1e-4,),
 }
-WITH_DROPOUT = {"Transformer": 3e-4, "Tree Transformer": 1e-3}  # models that are trained with dropout, too, and their rate
+# Models that are searched further: with a size, and with dropout at the best rate.
+WIDER = tuple(
+    Row(f"LSTM, hidden 208, {rate:g}", "lstm", changes={"model.hidden": 208, "optimizer.learning_rate": rate}) for rate in RATES
+)
+WITH_DROPOUT = tuple(
+    Row(f"{label}, {rate:g}, dropout 0.1", ALL_MODELS[label], changes={"optimizer.learning_rate": rate, "model.dropout": 0.1})
+    for label, rate in (("Transformer", 3e-4), ("Tree Transformer", 1e-3))
+)
 
 PROTOCOL = Protocol(
     "Choice of learning rates",
@@ -44,10 +51,8 @@ PROTOCOL = Protocol(
         for label, config in {**ALL_MODELS, **FIRST_ORDER}.items()
         for rate in sorted({*RATES, *FURTHER.get(label, ())})
     )
-    + tuple(
-        Row(f"{label}, {rate:g}, dropout 0.1", ALL_MODELS[label], changes={"optimizer.learning_rate": rate, "model.dropout": 0.1})
-        for label, rate in WITH_DROPOUT.items()
-    ),
+    + WIDER
+    + WITH_DROPOUT,
     (Column("best epoch", best_epoch), Column("validation", validation)),
     note="The rate of the best validation accuracy is that of all rows of the other experiments with this configuration, "
     "whatever their stack size, share of the data or training depths. Where the best is at an end of the list, the next "
