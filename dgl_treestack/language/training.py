@@ -20,7 +20,7 @@ from dgl_treestack.language.corpus import Corpus
 from dgl_treestack.language.model import LanguageModel, streams, windows
 from dgl_treestack.language.ngram import KneserNey
 from dgl_treestack.processes import Watch, watch_signals
-from dgl_treestack.runs.environment import describe_environment
+from dgl_treestack.runs.environment import GOES_ON_ELSEWHERE, describe_environment, with_resumption
 from dgl_treestack.runs.weights import load_into, read_weights, write_weights
 
 logger = logging.getLogger("dgl_treestack")
@@ -42,23 +42,37 @@ class Run:
         self.model.reset_parameters(torch_generator(seed, "initial values"))
         self.rate, self.stale, self.rows = config.learning_rate, 0, list[dict[str, Any]]()
         self.best = math.inf  # validation perplexity of best.safetensors
-        config_text, last = tomli_w.dumps(dataclasses.asdict(config)), folder / "last.safetensors"
-        if not (folder / "config.toml").exists():
+        config_text = tomli_w.dumps(dataclasses.asdict(config))
+        if (folder / "config.toml").exists():
+            if not resume:
+                raise ConfigurationError(f"{folder} exists. Give --resume to continue it, or another --output-dir.")
+            self._resume(config_text)
+        else:
             origin = {"seed": seed, "text": corpus.checksums, **describe_environment("cpu")}
             atomic.write_text(folder / "words.json", json.dumps(corpus.words) + "\n")
-            atomic.write_text(folder / "environment.json", json.dumps(origin, indent=1) + "\n")
+            self._write_origin(origin)
             atomic.write_text(folder / "config.toml", config_text)
-            return
-        if not resume:
-            raise ConfigurationError(f"{folder} exists. Give --resume to continue it, or another --output-dir.")
-        if (folder / "config.toml").read_text() != config_text:
-            raise ConfigurationError(f"{folder} is a run of another configuration. Give another --output-dir.")
-        if json.loads((folder / "environment.json").read_text())["text"] != corpus.checksums:
-            raise ConfigurationError(f"{folder} is a run on another text. Give another --output-dir.")
+
+    def _resume(self, config_text: str) -> None:
+        """Continue after the last epoch that was saved, unless configuration or text have changed."""
+        if (self.folder / "config.toml").read_text() != config_text:
+            raise ConfigurationError(f"{self.folder} is a run of another configuration. Give another --output-dir.")
+        origin = json.loads((self.folder / "environment.json").read_text())
+        if origin["text"] != self.corpus.checksums:
+            raise ConfigurationError(f"{self.folder} is a run on another text. Give another --output-dir.")
+        last = self.folder / "last.safetensors"
         if last.exists():
             tensors, state = read_weights(last)
             load_into(self.model, tensors, last)
             self.rate, self.stale, self.best, self.rows = state["rate"], state["stale"], state["best"], state["rows"]
+        if not self.done.exists():
+            origin, changes = with_resumption(origin, len(self.rows), "cpu")
+            if changes:
+                logger.warning(GOES_ON_ELSEWHERE, self.folder, changes)
+                self._write_origin(origin)
+
+    def _write_origin(self, origin: dict[str, Any]) -> None:
+        atomic.write_text(self.folder / "environment.json", json.dumps(origin, indent=1) + "\n")
 
     @property
     def done(self) -> Path:

@@ -9,6 +9,8 @@ from typing import Any
 
 from dgl_treestack.resources import versions
 
+GOES_ON_ELSEWHERE = "%s goes on with another environment (%s): results may differ from those of an uninterrupted run"
+
 
 def describe_environment(device: str) -> dict[str, Any]:
     """Return the content of `environment.json`: versions, platform, processor, device, commit, command line.
@@ -40,6 +42,30 @@ def device_of(environment: Mapping[str, Any]) -> str | None:
     """Return the GPU of an environment, or its processor if it has none; None for an older one, without its processor."""
     device = environment.get("device", "cpu")
     return environment.get("processor") if device == "cpu" else device
+
+
+def with_resumption(begun: Mapping[str, Any], epochs: int, device: str) -> tuple[dict[str, Any], str]:
+    """Return the environment of a run that goes on in this process, and what differs from before, as text.
+
+    A difference is another commit, device or version: results may then differ in rounding from those of an uninterrupted run.
+    It is added to the environment, under `resumed`; without one the environment is as before, and the text is empty.
+    begun: the environment so far. epochs: those that are complete.
+    """
+    resumptions, environment = begun.get("resumed", []), describe_environment(device)
+    before, now = _origin((resumptions or [begun])[-1]), _origin(environment)
+    changes = [f"{name} {before[name]}, now {now[name]}" for name in now if name in before and before[name] != now[name]]
+    if not changes:
+        return dict(begun), ""
+    resumption = {key: environment[key] for key in ("commit", "device", "processor", "versions")}
+    return {**begun, "resumed": [*resumptions, {"epochs": epochs, **resumption}]}, "; ".join(changes)
+
+
+def _origin(environment: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what of an environment the last digits of results may depend on: commit, processor or GPU, versions."""
+    origin = {"commit": environment.get("commit"), **environment.get("versions", {})}
+    if device := device_of(environment):
+        origin["device"] = device
+    return origin
 
 
 def _processor() -> str:

@@ -17,7 +17,7 @@ from dgl_treestack.model.tree_dataset import TreeDataset
 from dgl_treestack.processes import locked
 from dgl_treestack.resources import find_data, sha256
 from dgl_treestack.runs.configuration import RunConfig
-from dgl_treestack.runs.environment import describe_environment, device_of
+from dgl_treestack.runs.environment import GOES_ON_ELSEWHERE, describe_environment, with_resumption
 from dgl_treestack.runs.run import Run
 from dgl_treestack.training.build import DataSets, Place
 from dgl_treestack.training.loop import Training
@@ -182,26 +182,13 @@ def _check_resumable(run: Run, fingerprints: Mapping[str, str]) -> None:
 def _record_resumption(run: Run, epochs: int, device: str) -> None:
     """Warn if a run goes on with another commit, device or version than before, and add them to its environment.
 
-    Its results may then differ in rounding from those of an uninterrupted run. epochs: those that are complete. Raises
-    CheckpointError for a damaged environment, OutputError.
+    epochs: those that are complete. Raises CheckpointError for a damaged environment, OutputError.
     """
     begun = Run(run.folder).environment  # another process may have trained the run since `run` has read it
-    resumptions, environment = begun.get("resumed", []), describe_environment(device)
-    before, now = _origin((resumptions or [begun])[-1]), _origin(environment)
-    changes = [f"{name} {before[name]}, now {now[name]}" for name in now if name in before and before[name] != now[name]]
+    environment, changes = with_resumption(begun, epochs, device)
     if changes:
-        message = "%s goes on with another environment (%s): results may differ from those of an uninterrupted run"
-        logger.warning(message, run.folder, "; ".join(changes))
-        resumption = {key: environment[key] for key in ("commit", "device", "processor", "versions")}
-        run.write_environment({**begun, "resumed": [*resumptions, {"epochs": epochs, **resumption}]})
-
-
-def _origin(environment: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what of an environment the last digits of results may depend on: commit, processor or GPU, versions."""
-    origin = {"commit": environment.get("commit"), **environment.get("versions", {})}
-    if device := device_of(environment):
-        origin["device"] = device
-    return origin
+        logger.warning(GOES_ON_ELSEWHERE, run.folder, changes)
+        run.write_environment(environment)
 
 
 def check_unchanged(run: Run) -> None:

@@ -188,8 +188,13 @@ def test_a_stopped_run_goes_on_to_the_same_numbers(tmp_path, monkeypatch):
         patched.setattr(training.Run, "_close", stop_after_two)
         with pytest.raises(KeyboardInterrupt):
             training.train([config], folder, tmp_path / "stopped", [1], resume=False, quiet=True)
-    training.train([config], folder, tmp_path / "stopped", [1], resume=True, quiet=True)
     whole, stopped = (tmp_path / kind / "small-stack_rnn-1" for kind in ("whole", "stopped"))
+    begun = json.loads((stopped / "environment.json").read_text())
+    (stopped / "environment.json").write_text(json.dumps({**begun, "processor": "another"}))
+    training.train([config], folder, tmp_path / "stopped", [1], resume=True, quiet=True)
+    [resumption] = json.loads((stopped / "environment.json").read_text())["resumed"]
+    assert resumption["epochs"] == 2 and resumption["processor"] == begun["processor"]
+    assert "resumed" not in json.loads((whole / "environment.json").read_text())
     assert (stopped / "result.json").read_text() == (whole / "result.json").read_text()
     of_whole, of_stopped = (
         [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()] for run in (whole, stopped)
