@@ -57,7 +57,8 @@ PROTOCOL = Protocol(
     (Column("best epoch", best_epoch), Column("validation", validation)),
     note="The rate of the best validation accuracy is that of all rows of the other experiments with this configuration, "
     "whatever their stack size, share of the data or training depths. Where the best is at an end of the list, the next "
-    "beyond it is tried. One seed, so that neighbouring rates are often within noise",
+    "beyond it is tried. One seed, so that neighbouring rates are often within noise. The last rows are about other settings: "
+    "the rate of the larger LSTM of `capacity`, and dropout for the Transformers, which have none in the other experiments",
     figures={},
     compared=(),
     unit="Epochs and per cent",
