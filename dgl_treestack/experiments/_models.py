@@ -38,8 +38,9 @@ FIRST_ORDER = {  # Mali's cells without the second-order terms
 
 _TANH = "tanh; the paper of 2019 says 'such as Sigmoid', with which it does not learn here"
 _ATTENTION = (
-    "hidden 128, where the paper searched 50 to 120, and no dropout, where it searched 0 to 0.25; two layers, four heads and a "
-    "feed-forward net of 256 units, none of which it gives; normalization comes first in a layer; the output is the mean over "
+    "hidden 128, where the paper searched 50 to 120, and no dropout unless the row says so, where it searched 0 to 0.25; two "
+    "layers, four heads and a feed-forward net of 256 units, none of which it gives; normalization comes first in a layer; the "
+    "output is the mean over "
 )
 _SEARCHED_SIZES = "the papers give the searched hidden sizes, 50 to 120 (2020) and 8 to 100 (Mali), not the chosen ones"
 _RATE = (

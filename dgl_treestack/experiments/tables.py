@@ -143,7 +143,7 @@ def _settings(protocol: Protocol, results: Results, scale: Scale) -> list[str]:
     if not lines:
         return []
     table = report.markdown_table([["row", "parameters", *_SETTINGS, "epochs, trained", "further"], *lines])
-    differences = [f"- {', '.join(labels)}: {text}." for text, labels in rows_by_difference.items()]
+    differences = [f"- {'; '.join(labels)}: {text}." for text, labels in rows_by_difference.items()]
     if scale.differs:
         differences.insert(0, f"- all rows, unless the table of settings says otherwise: {scale.differs}.")
     return ["Settings.", table, *(["What differs from the papers:", "\n".join(differences)] if differences else [])]
