@@ -11,7 +11,7 @@ from dgl_treestack.encoders._tokens import Trees, prefix
 from dgl_treestack.errors import ConfigurationError, unknown
 from dgl_treestack.sequence import LSTM, RNN, StackRNN
 
-WIDE, GROUPS = 100, 4  # on a CPU, an LSTM of this width reads groups of similar length: padding costs more than calls
+WIDE, GROUPS = 100, 4  # on a CPU, an LSTM of this width or more reads groups of similar length: padding costs more
 SIGMOID_GAIN = 4.0  # a sigmoid's slope is a quarter of tanh's
 CELLS = {"rnn": RNN, "lstm": LSTM, "stack_rnn": StackRNN}
 

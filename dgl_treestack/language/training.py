@@ -54,7 +54,7 @@ class Run:
             atomic.write_text(folder / "config.toml", config_text)
 
     def _resume(self, config_text: str) -> None:
-        """Continue after the last epoch that was saved, unless configuration or text have changed."""
+        """Continue after the last epoch that was saved. Raises ConfigurationError if configuration or text have changed."""
         if (self.folder / "config.toml").read_text() != config_text:
             raise ConfigurationError(f"{self.folder} is a run of another configuration. Give another --output-dir.")
         origin = json.loads((self.folder / "environment.json").read_text())

@@ -15,7 +15,7 @@ PROTOCOL = Protocol(
     (
         *model_rows({label: TREE_MODELS[label] for label in (*PAPER, "Tree-SMU - no-op", "MTree-LSTM")}, PAPER),
         Row("Tree-SMU, one row of stack", "tree_smu", {}, {"model.settings.stack_size": 1}),
-        Row("Tree-LSTM, hidden 60", "tree_lstm", {}, {"model.hidden": 60}),  # as many parameters as Tree-SMU
+        Row("Tree-LSTM, hidden 60", "tree_lstm", {}, {"model.hidden": 60}),  # nearly as many parameters as Tree-SMU
     ),
     (
         Column("train", tested(5, 13, extra="train")),
