@@ -4,7 +4,7 @@
 # make check        style and types, then the suite
 # make docs         the documentation as a site, in build/site; a broken link is an error
 # make fuzz         INPUTS damaged inputs of every kind, counted, resumable (fuzz/); 2,000 graphs against topo
-PYTHON ?= $(shell command -v python3.11 || command -v python3)
+PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3)
 VENV ?= .venv
 CONSTRAINTS ?= constraints.txt
 BIN = $(VENV)/bin

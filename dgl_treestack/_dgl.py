@@ -1,8 +1,8 @@
 """The only module that imports DGL.
 
-DGL is a frozen binary: 1.1.3 on Python 3.11, 2.1.0 on Python 3.12. Versions 2.0 to 2.3 import `dgl.graphbolt`, which is
-built for one torch version only; if that build is missing, a stand-in replaces it and raises when it is used. This project
-does not use graphbolt.
+DGL is a frozen binary: 1.1.3 on Python 3.11, 2.1.0 on 3.12, none on later ones. Versions 2.0 to 2.3 import `dgl.graphbolt`,
+which is built for one torch version only; if that build is missing, a stand-in replaces it and raises when it is used. This
+project does not use graphbolt.
 """
 
 import importlib.metadata
@@ -65,7 +65,8 @@ try:
         import dgl.dataloading
         import dgl.function
 except (ImportError, OSError) as error:  # not installed, or a library that it needs is not there
-    REASON = str(error)
+    no_build = sys.version_info >= (3, 13) and VERSION == "missing"
+    REASON = f"it has no build for Python {sys.version_info.major}.{sys.version_info.minor}" if no_build else str(error)
 
 if TYPE_CHECKING or not REASON:
     DGLGraph = dgl.DGLGraph
@@ -80,7 +81,8 @@ if TYPE_CHECKING or not REASON:
     save_graphs = dgl.save_graphs
     batch = dgl.batch
 else:
-    dgl = None
+    dgl = types.ModuleType("dgl")
+    dgl.__getattr__ = _Missing  # type: ignore[method-assign]
     DGLError = type("DGLError", (Exception,), {})
     DGLGraph = DGLDataset = GraphDataLoader = _Missing
     graph = function = prop_nodes_topo = topological_nodes_generator = load_graphs = save_graphs = batch = _Missing

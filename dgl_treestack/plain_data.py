@@ -1,25 +1,92 @@
-"""Frozen dataclasses from plain data, as TOML files have it: every key and every type is checked."""
+"""Plain data that people hand in, as TOML and JSON, and frozen dataclasses from it: every key and every type is checked."""
 
+import codecs
+import json
+import re
 import sys
+import tomllib
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import MISSING, asdict, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
 
-from dgl_treestack import markup
-from dgl_treestack.errors import ConfigurationError, unknown
+from dgl_treestack.errors import ConfigurationError, DataError, unknown
 
 Built = TypeVar("Built")
+_UTF16 = {0: "UTF-16BE", 1: "UTF-16LE"}  # by the place of a zero byte, without a byte order mark
+
+
+def text_of(content: bytes | bytearray, path: object = None, line: int = 1) -> str:
+    """Return the text of bytes in UTF-8, without a byte order mark. path, line: where they begin.
+
+    Raises DataError that says how to convert other bytes.
+    """
+    first = bytes(content[:2]) if line == 1 else b""
+    encoding = "UTF-16" if first in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else _UTF16.get(first.find(0), "")
+    try:
+        if not encoding:
+            return content.decode("utf-8-sig")
+        message = f"The text is {encoding}, not UTF-8. Convert it"
+    except UnicodeDecodeError as error:
+        line += error.object.count(b"\n", 0, error.start)
+        where = f"byte {error.object[error.start]:#04x} at position {error.start}"
+        message = f"The text is not UTF-8 ({where}): damaged, or perhaps Latin-1. Copy it again, or convert it"
+    raise DataError(f"{message}: iconv -f {encoding or 'LATIN1'} -t UTF-8.", path, line)
+
+
+def tables_of(text: str) -> dict[str, Any]:
+    """Return the tables of a TOML text. Raises ValueError."""
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise ValueError("brackets are nested too deeply") from None
 
 
 def read_toml(path: Path, build: Callable[[dict[str, Any]], Built]) -> Built:
     """Read a TOML file and return what `build` returns for its content. Raises ConfigurationError that names the file."""
     try:
-        return build(markup.read_toml(path.read_text()))
+        return build(tables_of(text_of(path.read_bytes())))
     except OSError as error:
         raise ConfigurationError(f"{path}: cannot be read: {error.strerror}.") from None
     except ValueError as error:
         raise ConfigurationError(f"{path}: {error}") from None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    data = dict(pairs)
+    if len(data) < len(pairs):
+        [(key, _)] = Counter(key for key, _ in pairs).most_common(1)
+        raise DataError(f"The key {key!a} is twice in one object. Take one of them out.")
+    return data
+
+
+def _refuse(word: str) -> None:
+    raise DataError(f"{word} is not allowed in JSON. Write a finite number.")
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_refuse)
+_HALF = re.compile(r"\\u[dD][89a-fA-F]")  # perhaps: two halves are a character
+
+
+def read_json(text: str, remedy: str = "", start: int | None = None) -> tuple[Any, int]:
+    """Return the value of a JSON text, or the one that begins at `start`, and the index of its end.
+
+    remedy: ends the message about a text that is not JSON. Raises DataError, without file and line, also for what Python
+    accepts: a key that is there twice, half of a character, and numbers that are not finite.
+    """
+    try:
+        value, end = (_DECODER.decode(text), len(text)) if start is None else _DECODER.raw_decode(text, start)
+        if _HALF.search(text, start or 0, end):
+            json.dumps(value, ensure_ascii=False).encode()
+    except DataError:
+        raise
+    except UnicodeEncodeError as error:
+        raise DataError(f"{error.object[error.start]!a} is half of a character. Write the whole one.") from None
+    except (ValueError, RecursionError) as error:
+        reason = "nested too deeply" if isinstance(error, RecursionError) else "a number has too many digits"
+        raise DataError(f"Not a complete JSON object ({getattr(error, 'msg', reason)}). {remedy}") from None
+    return value, end
 
 
 def build(cls: type[Built], data: dict[str, Any], prefix: str = "") -> Built:
@@ -87,7 +154,7 @@ def override(config: Built, assignments: Iterable[str]) -> Built:
         if not equals:
             raise ConfigurationError(f"{assignment!r} is not KEY=VALUE, such as schedule.epochs=3.")
         try:
-            values.append((key, markup.read_toml(f"value = {text}")["value"]))
+            values.append((key, tables_of(f"value = {text}")["value"]))
         except (ValueError, KeyError):
             values.append((key, text))
     return replaced(config, values)

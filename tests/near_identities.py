@@ -23,6 +23,8 @@ def vanishing(variable: str) -> str:
 
 SCALED = ("x", "sin(x)", "exp(x) + y", "log(x)*y", "sqrt(x)", "tanh(x) - y")  # times 1 + 10**-k
 HOLDS = (
+    *("acsch(x) = asinh(1/x)", "sqrt(x**2/(x**2 + 1)) = sqrt(x**2)/sqrt(x**2 + 1)", "asinh(x) = log(x + sqrt(x**2 + 1))"),
+    *("acoth(x) = (log(1 + 1/x) - log(1 - 1/x))/2", "acot(x) = atan(1/x)", "log(1/x**2) = log((1/x)**2)"),
     *("sin(x)**2 + cos(x)**2 = 1", "cosh(x)**2 - sinh(x)**2 = 1", "sin(2*x) = 2*sin(x)*cos(x)", "exp(x)*exp(y) = exp(x + y)"),
     *("exp(log(x)) = x", "sin(asin(x)) = x", "tan(atan(x)) = x", "tanh(atanh(x)) = x", "cosh(acosh(x)) = x", "sqrt(x)**2 = x"),
     *(
@@ -74,10 +76,31 @@ CONDITIONAL = (
     *(f"atanh(tanh(x/{k})) = x/{k}" for k in (2, 3, 4)),
     *(f"({k} - x)**3 = (({k} - x)**9)**(1/3)" for k in (2, 5, 8)),
 )
+# True but on the cuts of their functions, which are lines, or but for small values.
+ON_LINES = (
+    *("sqrt(1/x**2) = 1/sqrt(x**2)", "sqrt(1/(x**2 + 1)) = 1/sqrt(x**2 + 1)", "sqrt(1/(x**2 + 3)) = 1/sqrt(x**2 + 3)"),
+    *("sqrt(sech(x)) = 1/sqrt(cosh(x))", "log(sech(x)) = -log(cosh(x))", "sqrt(csch(x)**2) = 1/sqrt(sinh(x)**2)"),
+    *("log(1 + 1/x**2) = log(x**2 + 1) - log(x**2)", "log(1/(sqrt(-1)*x)) = -log(sqrt(-1)*x)"),
+    *(f"sqrt(1/x**{k}) = 1/sqrt(x**{k})" for k in (4, 6, 8, 10)),  # the diagonals, and lines between
+    *("log(1/(x**2 + 2*sqrt(-1))) = -log(x**2 + 2*sqrt(-1))", "sqrt(1/(x + sqrt(-1))) = 1/sqrt(x + sqrt(-1))"),
+    *("log(1/cos(x)**2) = -log(cos(x)**2)", "log(1/exp(x)) = -log(exp(x))", "sqrt(1/(x**2 + y**2)) = 1/sqrt(x**2 + y**2)"),
+    *("log(1/(x + y)**2) = -log((x + y)**2)", "sqrt(1/(exp(x) + exp(y))) = 1/sqrt(exp(x) + exp(y))"),
+)
+NEAR_ZERO = (
+    *("exp(acosh(5*x + 1/(20*x))) = 10*x", "exp(acosh((20*x + 1/(20*x))/2)) = 20*x"),
+    *("log((x + 1/10)/(x - 1/10)) = log(x + 1/10) - log(x - 1/10)", "2*acoth(8*x) = acoth((64*x**2 + 1)/(16*x))"),
+    *("sqrt(1 - 1/(100*x**2)) = sqrt(x - 1/10)*sqrt(x + 1/10)/x", "atanh(16*x/(1 + 64*x**2)) = 2*acoth(8*x)"),
+    *(f"exp(acosh((10**{k}*x + 1/(10**{k}*x))/2)) = 10**{k}*x" for k in (2, 3, 4, 5)),
+    *(f"log((x + 10**(-{k}))*(x - y)) = log(x + 10**(-{k})) + log(x - y)" for k in (2, 4)),
+)
 REFUTED = (
     *(f"(1 + 1e-{k})*({text}) = {text}" for text in SCALED for k in range(5, 20)),
     *(f"{newton(root, '3*half', steps)} = sqrt({root})" for root in ("2", "3") for steps in range(2, 9)),  # to 1e-392
     *(f"{newton('x', '1', steps)} = sqrt(x)" for steps in range(3, 7)),
+    *(  # to some 80 digits
+        f"({text} + {d})*({text} - {d})*({text} + sqrt(-1)*{d})*({text} - sqrt(-1)*{d}) = {result}"
+        for text, d, result in (("x", "5e-20", "x**4"), ("x**4", "1e-19", "x**16"), ("x + y", "1e-19", "(x + y)**4"))
+    ),
     *(f"cos({text}*x) = 1" for text in ("1e-5", "1e-9", "1e-17", "1e-19")),
     *("exp(pi*sqrt(163)) = 262537412640768744", "exp(pi*sqrt(67)) = 147197952744", "exp(pi*sqrt(43)) = 884736744"),
     *(
@@ -104,6 +127,6 @@ REFUTED = (
 )
 EQUATIONS = [
     *((text, "holds") for text in HOLDS),
-    *((text, "conditional") for text in CONDITIONAL),
+    *((text, "conditional") for text in (*CONDITIONAL, *ON_LINES, *NEAR_ZERO)),
     *((text, "refuted") for text in REFUTED),
 ]

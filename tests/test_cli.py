@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-import time
 
 import programs
 import pytest
@@ -68,12 +67,33 @@ def folder(tmp_path_factory):
 
 
 def test_help_explains_and_is_quick():
-    start = time.perf_counter()
-    text = subprocess.run([sys.executable, "-m", "dgl_treestack", "--help"], capture_output=True, text=True, check=True).stdout
-    assert time.perf_counter() - start < 1
+    command = [sys.executable, "-X", "importtime", "-m", "dgl_treestack", "--help"]
+    finished = subprocess.run(command, capture_output=True, text=True, check=True)
+    text, imported = finished.stdout, finished.stderr.split()
+    assert "tyro" in imported and not {"torch", "dgl", "sympy", "sklearn", "matplotlib"} & {*imported}  # which take seconds
     for command in COMMANDS:
         assert command in text
     assert "--resume" in treestack("train", "--help")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_says_nothing_needless(command, call, tmp_path):
+    text = call(command, "--help", folder=tmp_path)
+    for needless in ("{None}", "--no-no-", "--no-json", "default: )", "default: '')", "default: None", "default: False"):
+        assert needless not in text
+
+
+def test_an_unknown_command_gets_a_suggestion(call, tmp_path):
+    assert "Did you mean 'verify'?" in call("verfy", "x = x", folder=tmp_path, code=2)
+
+
+def test_predict_shows_probability_and_answer(folder, call):
+    text = call("predict", "-x = x - 2*x", "--run", "runs/small-0", folder=folder)
+    header, line = text.splitlines()
+    assert header.split() == ["P(correct)", "answer", "equation"]
+    probability, answer, equation = line.split(maxsplit=2)
+    assert 0 < float(probability) < 1 and answer == ("correct" if float(probability) > 0.5 else "incorrect")
+    assert equation == "-x = x - 2*x"
 
 
 def test_the_packages_model_answers_without_training(tmp_path, call):
@@ -109,8 +129,8 @@ def test_version():
 def test_doctor(call, tmp_path):
     report = json.loads(treestack("doctor", "--json"))
     assert report["problems"] == []
-    assert report["dgl"]["works"] is True
-    assert "all is well" in call("doctor", folder=tmp_path)
+    assert report["dgl"]["works"] is (sys.version_info < (3, 13))  # there is none for later ones
+    assert call("doctor", folder=tmp_path).startswith("all is well\n")
 
 
 def test_cells(call, tmp_path):
@@ -183,10 +203,8 @@ def test_verify(folder, call):
 
 
 def test_a_tower_of_powers_is_answered_not_computed(folder):
-    start = time.perf_counter()
     text = treestack("verify", "9**9**9**9 = x", "--run", "runs/small-0", folder=folder)
-    assert "undefined" in text
-    assert time.perf_counter() - start < 20
+    assert "undefined" in text  # to compute it takes more than the five minutes after which `programs.run` stops a command
 
 
 def test_plot(folder):
@@ -242,7 +260,6 @@ def test_audit_explains_an_equation(folder, call):
         (("verify", "sin(x) = ", "--run", "runs/small-0"), "column 10"),
         (("verify", "x + 1", "--run", "runs/small-0"), "Put '='"),
         (("verify", "x + _ = 1", "--run", "runs/small-0"), "blank"),
-        (("verify", "theta = 1", "--run", "runs/small-0"), "no row for Symbol 'theta'"),
         (("verify", "x = x", "--run", "runs/nothing"), "not a run folder"),
         (("train", "smal.toml"), "Unknown configuration"),
         (("train", "small.toml", "--set", "model.name=tree_smw", "name=n1"), "Did you mean 'tree_smu'"),

@@ -14,7 +14,6 @@ ROOT = Path(dgl_treestack.__file__).parent
 ROOMS = [
     "errors",
     "settings",
-    "markup",
     "plain_data",
     "_torch",
     "generators",

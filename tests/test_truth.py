@@ -4,15 +4,16 @@ import mpmath
 import numpy as np
 import pytest
 from each_case import assert_each
-from near_identities import EQUATIONS, newton, vanishing
+from near_identities import EQUATIONS, ON_LINES, newton, vanishing
 
 from dgl_treestack.data import formats
 from dgl_treestack.errors import ExpressionError
 from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.generate.pieces import UNARY
 from dgl_treestack.truth import POINTS, Value, certificates, judge, judge_at_fixed_points, judge_rounded, judgement, value_of
+from dgl_treestack.truth.cuts import MOST_ON_CUTS
 from dgl_treestack.truth.exact import BUDGET, ExactEvaluation
-from dgl_treestack.truth.points import FRESH_POINTS, SPREAD_POINTS, fresh, spread
+from dgl_treestack.truth.points import FAR_SPREAD, FRESH_POINTS, SPREAD_POINTS, fresh, spread
 
 VERDICTS = [
     ("sin(x)**2 + cos(x)**2 = 1", "holds"),
@@ -85,6 +86,27 @@ def test_near_identities(names):
     assert judge(Equation.parse(f"{vanishing(names[0])} = 0")).verdict == "refuted"
 
 
+@pytest.mark.parametrize("text", ON_LINES)
+def test_a_witness_on_a_cut_is_on_it(text):
+    witness = judge(Equation.parse(text)).witness
+    assert abs(witness.left - witness.right) > 0.1 * abs(witness.left)
+    if text.startswith(("sqrt(1/x**2) ", "sqrt(1/(x**2 + ", "sqrt(sech", "log(1 + ")) and "y" not in text:
+        assert witness.variables["x"].real == 0 != witness.variables["x"].imag
+
+
+def test_leaves_of_equal_value_are_judged_alike():
+    text = "sin(x)**2 + sqrt(sin(x)**2 + cos(x)**2 - sin(x**(sin(x)**2 + cos(x)**2))**(-2 + 4))**2 + {0} = {0} + {0}"
+    verdicts = [judge(Equation.parse(text.format(leaf))) for leaf in ("one", "1", "1.0", "Rational(2/2)")]
+    assert verdicts[0].verdict == "holds" and verdicts == 4 * verdicts[:1]
+    verdicts = [judge(Equation.parse(f"x + {leaf}*y = x**2")) for leaf in ("half", "0.5", "Rational(1/2)")]
+    assert verdicts[0].verdict == "refuted" and verdicts == 3 * verdicts[:1]
+
+
+def test_points_that_agree_in_float64_do_not_count_as_agreeing():
+    verdict = judge(Equation.parse("x + 1e-3/x**4 = x"))
+    assert (verdict.verdict, verdict.agreeing) == ("refuted", 0)
+
+
 def test_the_limits_of_the_digits():
     assert judge(Equation.parse(f"{newton('2', '3*half', 9)} = sqrt(2)")).verdict == "holds"  # differs by 1e-784
     assert judge(Equation.parse("sin(x) = cos(x)"), budget=0).verdict == "undecided"
@@ -103,11 +125,11 @@ def test_fresh_points_depend_on_the_text_alone():
 
 def test_more_points_are_far_in_every_direction():
     points, others = (spread(Equation.parse(text)) for text in ("x + sin(y) = 2", "b + sin(a) = 2"))
-    x, y = points.of("x"), points.of("y")
-    assert (x == others.of("b")).all() and (y == others.of("a")).all()
+    x, y = (points.of(name)[:FAR_SPREAD] for name in "xy")
+    assert (points.of("x") == others.of("b")).all() and (points.of("y") == others.of("a")).all()
     is_far = np.abs(x) >= 3  # points near the origin have at most this real part
     assert (is_far | (np.abs(y) >= 3)).all() and 20 < is_far.sum() < 44
-    alone = spread(Equation.parse("sin(x) = 2")).of("x")
+    alone = spread(Equation.parse("sin(x) = 2")).of("x")[:FAR_SPREAD]
     for part in (alone.real, alone.imag):
         for low in (3, 30, 50):
             assert (part > low).any() and (part < -low).any()
@@ -134,7 +156,7 @@ def test_every_verdict_but_undefined_rests_on_ten_points():
     for text, _ in VERDICTS:
         judgement = judge(Equation.parse(text))
         assert judgement.points >= 10 or judgement.verdict == "undefined"
-        assert judgement.agreeing <= judgement.points <= FRESH_POINTS + SPREAD_POINTS
+        assert judgement.agreeing <= judgement.points <= FRESH_POINTS + SPREAD_POINTS + MOST_ON_CUTS
 
 
 def test_a_variable_has_the_same_fixed_values_in_every_equation():

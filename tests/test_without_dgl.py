@@ -68,4 +68,14 @@ def test_a_saved_graph_is_not_called_damaged(tmp_path):
 @pytest.mark.slow
 def test_the_doctor_says_so():
     process = treestack("doctor")
-    assert process.returncode == 1 and "DGL cannot be imported" in process.stdout
+    if sys.version_info < (3, 13):
+        assert process.returncode == 1 and "DGL cannot be imported" in process.stdout
+    else:
+        assert process.returncode == 0 and "There is no DGL for this Python" in process.stdout
+
+
+def test_the_stand_in_says_so():
+    script = "import sys; sys.modules['dgl'] = None; from dgl_treestack import dgl; dgl.batch"
+    process = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    reason = "halted" if sys.version_info < (3, 13) else "it has no build for Python 3."
+    assert process.returncode == 1 and "DGL is needed here" in process.stderr and reason in process.stderr

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dgl_treestack.audit.examination import Examination, digest
+from dgl_treestack.audit.examination import ROUNDED, Examination, digest
 from dgl_treestack.data.formats import Example
 from dgl_treestack.generate import features
 
 VERDICTS = ("holds", "refuted", "conditional", "undefined", "undecided")
+OUTCOMES = (*VERDICTS, ROUNDED)
 UNKNOWN = -1  # label of an unlabelled equation, verdict of one that was not judged
 ROOT = -1  # the parent token of a root
 
@@ -27,7 +28,7 @@ class Corpus:
 
     files: names of the files. ids: per equation, `path:line` if the file gives none. tokens: names of operators and leaves;
     token columns hold positions in it.
-    columns: name -> (n,): `file`, `label` (1, 0, -1 unknown), `verdict` (position in VERDICTS, or -1), `pair` (a number that
+    columns: name -> (n,): `file`, `label` (1, 0, -1 unknown), `verdict` (position in OUTCOMES, or -1), `pair` (a number that
     the members of a pair share; an equation without a pair has its own), the digests `text`, `shape`, `key`, `left`, `right`
     of 64 bits, `size`, `depth`, `left_size`, `left_depth`, `right_depth`, and the numbers of subtrees that are `distinct` and
     that are `common` to both sides, leaves not counted.
@@ -92,7 +93,7 @@ class CorpusBuilder:
             "file": file,
             "pair": pair,
             "label": example.label if isinstance(example.label, int) else UNKNOWN,
-            "verdict": VERDICTS.index(examination.verdict) if examination.verdict else UNKNOWN,
+            "verdict": OUTCOMES.index(examination.verdict) if examination.verdict else UNKNOWN,
             "shape": digest(arities),
             "text": digest(arities + tokens.tobytes()),
             "key": examination.key,

@@ -1,8 +1,10 @@
 """Examination of single equations, in this process or in a process pool."""
 
+import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from hashlib import blake2b
 from itertools import islice
 from typing import Any, NamedTuple
@@ -17,6 +19,9 @@ from dgl_treestack.truth import Verdict, judge, judge_rounded
 SIDE_DEPTH = 2  # shallower sides, such as `sin(x)`, are shared by chance
 NO_SIDE = 0
 MOST_DECIMALS = 20
+ROUNDED = "equal when rounded"  # verdict where the sides differ, by half of the last decimal that is written at most
+# a side such as 0.83, -0.83 or 1.2e-5 in prefix form: the digits after the point, and the exponent
+_DECIMAL = re.compile(r"(?:Mul )?(?:NegativeOne )?(?:Float|Number):[+-]?\d*\.(\d+)(?:[eE]([+-]?\d+))?(?: NegativeOne)?")
 _CHUNK = 64
 _CHUNKS_AHEAD = 4  # per process: enough to keep it busy, few enough not to hold a large file in memory
 
@@ -37,7 +42,7 @@ ALL_PARTS = Parts()
 class Examination(NamedTuple):
     """The result of an examination.
 
-    verdict: as in `truth`, "" if not judged.
+    verdict: of `judge_equation`, "" if not judged.
     key, left, right: digests of 64 bits of the equation and its sides, up to the order of terms and the names of variables
     (`folds.canonical_key`); `NO_SIDE` for a side of depth below `SIDE_DEPTH`; 0 if not computed.
     """
@@ -66,12 +71,17 @@ def examine(equation: Expression, parts: Parts = ALL_PARTS, decimals: Any = None
 
 
 def judge_equation(equation: Expression, decimals: Any) -> Verdict:
-    """Return the verdict on an equation.
+    """Return the verdict on an equation: as in `truth`, or `ROUNDED` in place of refuted.
 
     decimals: those of a rounded number in it, from `rounded` of its certificate; any other value means not rounded.
     """
-    is_rounded = type(decimals) is int and 0 <= decimals <= MOST_DECIMALS
-    return judge_rounded(equation, decimals) if is_rounded else judge(equation)
+    if type(decimals) is int and 0 <= decimals <= MOST_DECIMALS:
+        return judge_rounded(equation, decimals)
+    verdict = judge(equation)
+    sides = (_DECIMAL.fullmatch(equation.subtree(side).prefix()) for side in equation.children(0))
+    written = [len(side[1]) - int(side[2] or 0) for side in sides if side and verdict.verdict == "refuted"]
+    is_rounded = len(written) == 1 and written[0] > 0 and judge_rounded(equation, written[0]).verdict == "holds"
+    return replace(verdict, verdict=ROUNDED) if is_rounded else verdict
 
 
 def digest(content: bytes) -> int:

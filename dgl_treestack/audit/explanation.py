@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from dgl_treestack.audit.examination import judge_equation
+from dgl_treestack.audit.examination import ROUNDED, judge_equation
 from dgl_treestack.audit.verdicts import EXPECTED, LABELS
 from dgl_treestack.data import formats
 from dgl_treestack.data.formats import Example
@@ -99,6 +99,8 @@ def describe(explanation: dict[str, Any]) -> str:
         agreement = "there is no label to compare with"
     elif e["verdict"] in EXPECTED.values():
         agreement = "the verdict agrees with the label"
+    elif e["verdict"] == ROUNDED:
+        agreement = "the sides differ, by half of the last decimal that is written at most"
     else:
         agreement = "the verdict decides nothing about the label"
     lines = [

@@ -6,7 +6,7 @@ from typing import Any
 from dgl_treestack.audit.baselines import BASELINES
 from dgl_treestack.audit.corpus import VERDICTS
 from dgl_treestack.audit.entries import KINDS
-from dgl_treestack.audit.examination import SIDE_DEPTH
+from dgl_treestack.audit.examination import ROUNDED, SIDE_DEPTH
 from dgl_treestack.audit.leakage import PARTS
 from dgl_treestack.audit.verdicts import LABELS
 
@@ -53,15 +53,17 @@ def _verdicts(audited: dict[str, Any]) -> str:
     table.append(["all", "", *(f"{sum(row[name] for row in rows):,}" for name in columns)])
     title = "Verdicts by depth and label" if judged else "Equations by depth and label (not judged)"
     lines = [title, align(table, left=2)]
-    if wrong:
-        subject = "1 label is" if len(wrong) == 1 else f"{len(wrong):,} labels are"
-        lines.append(f"{subject} contradicted: {', '.join(wrong[:SHOWN])}{', ...' if len(wrong) > SHOWN else ''}")
-    elif judged:
+    if judged and not wrong:
         lines.append("No label is contradicted.")
+    rounded = sum(row[ROUNDED] for row in rows if row["label"] == 1)
     others = sum(row[name] for row in rows for name in VERDICTS[2:] if row["label"] is not None)
-    if others:
-        subject = "1 label is" if others == 1 else f"{others:,} labels are"
-        lines.append(f"{subject} neither confirmed nor contradicted: the verdict is conditional, undefined or undecided.")
+    for count, statement in (
+        (len(wrong), f"contradicted: {', '.join(wrong[:SHOWN])}{', ...' if len(wrong) > SHOWN else ''}"),
+        (rounded, "right when rounded: the sides differ, by half of the last decimal that is written at most."),
+        (others, "neither confirmed nor contradicted: the verdict is conditional, undefined or undecided."),
+    ):
+        if count:
+            lines.append(f"{'1 label is' if count == 1 else f'{count:,} labels are'} {statement}")
     return "\n".join(lines)
 
 

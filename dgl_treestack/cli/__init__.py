@@ -5,9 +5,10 @@ Heavy imports are inside the commands, so that `--help` is fast.
 
 import errno
 import logging
+import re
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any, get_type_hints
 
 import tyro
 
@@ -28,19 +29,36 @@ from dgl_treestack.cli.reproduce import reproduce
 from dgl_treestack.cli.sweep import sweep
 from dgl_treestack.cli.train import train
 from dgl_treestack.cli.verify import verify
-from dgl_treestack.errors import TreestackError
+from dgl_treestack.errors import ConfigurationError, TreestackError, unknown
 from dgl_treestack.processes import processes_of_run
 
 DESCRIPTION = "Recursive neural networks with differentiable stacks, on batched DGL graphs of equations and other trees."
-COMMANDS: tuple[Callable[..., Any], ...] = (
-    *(doctor, cells, languages, generate, audit, inspect, train, sweep, reproduce),
-    *(evaluate, predict, verify, complete, import_authors, plot, report),
-)
+_HELP = (tyro.conf.FlagCreatePairsOff, tyro.conf.DisallowNone)  # no `--no-json`, no `{None}|PATH`
+_NO_DEFAULTS = ("", "''", "None", "False")  # of which help says nothing
+_EQUATION = re.compile(r"-(?!-|[\d.]+(?:[eE][+-]?\d+)?$)(?=.*[=(*/+^_ ]).+")  # begins with a minus, and is no option or number
+
+
+def _with_defaults(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Let the help of a command show the defaults of its options that say something."""
+    default = tyro.conf.arg(help_behavior_hint=lambda text: "" if text in _NO_DEFAULTS else f"(default: {text})")
+    types = get_type_hints(command, include_extras=True)
+    command.__annotations__ = {name: Annotated[hint, default] for name, hint in types.items() if name != "return"}
+    return command
+
+
+COMMANDS: dict[str, Callable[..., Any]] = {
+    command.__name__.replace("_", "-"): _with_defaults(command)
+    for command in (
+        *(doctor, cells, languages, generate, audit, inspect, train, sweep, reproduce),
+        *(evaluate, predict, verify, complete, import_authors, plot, report),
+    )
+}
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Entry point. Exit codes: 0 done, 1 a check found a problem, 2 bad input, 130 and 143 stopped and saved."""
-    arguments = sys.argv[1:] if arguments is None else arguments
+    # an argument that begins with a space is no option
+    arguments = [f" {text}" if _EQUATION.match(text) else text for text in (sys.argv[1:] if arguments is None else arguments)]
     if arguments == ["--version"]:
         print(__version__)
         sys.exit(0)
@@ -49,10 +67,15 @@ def main(arguments: list[str] | None = None) -> None:
         print("error: torchrun trains a run over several processes: ... -m dgl_treestack train CONFIG.", file=sys.stderr)
         sys.exit(2)
     try:
-        app = tyro.extras.SubcommandApp()
-        for command in COMMANDS:
-            app.command(name=command.__name__.replace("_", "-"))(command)
-        sys.exit(app.cli(prog="treestack", description=DESCRIPTION, args=arguments))
+        if not arguments or arguments[0].startswith("-"):
+            app = tyro.extras.SubcommandApp()
+            for name, command in COMMANDS.items():
+                app.command(name=name)(command)
+            sys.exit(app.cli(prog="treestack", description=DESCRIPTION, args=arguments, config=_HELP))
+        name, *rest = arguments
+        if name not in COMMANDS:
+            raise ConfigurationError(unknown("command", name, COMMANDS))
+        sys.exit(tyro.cli(COMMANDS[name], prog=f"treestack {name}", args=rest, config=_HELP))
     except TreestackError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)

@@ -36,7 +36,7 @@ def complete(
     from dgl_treestack.errors import ConfigurationError
     from dgl_treestack.expression import Equation, Expression
     from dgl_treestack.resources import BUNDLED
-    from dgl_treestack.runs.pretrained import known_names, open_run, trust
+    from dgl_treestack.runs.pretrained import open_run, trust
 
     if top < 1:
         raise ConfigurationError(f"--top {top} shows nothing. Give a number from 1 on.")
@@ -49,9 +49,9 @@ def complete(
         shares = list(table(rows))
         print_json(shares) if json else print(_columns(shares))
         return
-    equation = Equation.parse(question)
-    names = {} if candidates else known_names(equation, opened)
-    answers = fill(opened.load_model(dtype), equation.with_variables(names), candidates, top)
+    equation, model = Equation.parse(question), opened.load_model(dtype)
+    names = {} if candidates else model.known_names(equation)
+    answers = fill(model, equation.with_variables(names), candidates, top)
     for answer in answers:
         filler = Expression.parse(answer["filler"]).with_variables({new: old for old, new in names.items()})
         answer["filler"] = str(filler)
@@ -64,7 +64,7 @@ def complete(
         print(f"{number:>4}  {answer['filler']:<{width}}  {answer['probability']:>10.3f}  {answer['verdict']}")
     first = next((number for number, answer in enumerate(answers, 1) if answer["verdict"] == "holds"), None)
     print(f"The first that holds is number {first}." if first else "None of these holds. Ask for more with --top.")
-    print(trust(opened, equation.depth))
+    print(trust(opened, equation))
 
 
 def _columns(rows: list[dict[str, Any]]) -> str:

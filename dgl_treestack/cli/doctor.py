@@ -3,6 +3,7 @@
 import os
 import re
 import sys
+from collections import Counter
 from json import dumps as dump
 from pathlib import Path
 from typing import Annotated, Any
@@ -31,17 +32,21 @@ def doctor(
     if json:
         print_json(report)
         return int(bool(report["problems"]))
-    dgl = ", ".join(f"{key} {value}" for key, value in report["dgl"].items())
-    for name, version in report["versions"].items():
-        print(f"{name:<16}{version}")
-    print(f"{'DGL':<16}{dgl}\n{'device':<16}{report['device']}\n{'OMP_NUM_THREADS':<16}{report['threads']}")
-    print(f"{'configurations':<16}{', '.join(report['configurations'])}\n{'data':<16}{', '.join(report['data'])}")
-    if device:
-        print(_tables(report))
     for problem in report["problems"]:
         print(f"problem: {problem}")
     if not report["problems"]:
         print("all is well")
+    if report["note"]:
+        print(report["note"])
+    dgl = ", ".join(f"{key} {value}" for key, value in report["dgl"].items())
+    for name, version in report["versions"].items():
+        print(f"{name:<16}{version}")
+    print(f"{'DGL':<16}{dgl}\n{'device':<16}{report['device']}\n{'OMP_NUM_THREADS':<16}{report['threads']}")
+    folders = Counter(name.partition("/")[0] for name in report["configurations"])
+    print(f"{'configurations':<16}{', '.join(f'{folder} {count}' for folder, count in folders.items())}")
+    print(f"{'data':<16}{', '.join(report['data'])}")
+    if device:
+        print(_tables(report))
     return int(bool(report["problems"]))
 
 
@@ -90,11 +95,12 @@ def _tables(report: dict[str, Any]) -> str:
 
 
 def examine() -> dict[str, Any]:
-    """Return versions, DGL, device, threads, bundled resources, and a list of problems (empty when all is well)."""
+    """Return versions, DGL, device, threads, bundled resources, a note, and a list of problems (empty when all is well)."""
     from dgl_treestack.resources import bundled, configs, versions
 
     installed, names = versions(), {"configurations": sorted(configs()), "data": sorted(bundled())}
-    problems = [f"{name} is not installed" for name, version in installed.items() if version == "missing"]
+    problems = [f"{name} is not installed" for name, version in installed.items() if version == "missing" and name != "dgl"]
+    note = ""
     try:
         from dgl_treestack import _dgl
 
@@ -103,7 +109,9 @@ def examine() -> dict[str, Any]:
         reason = _dgl.REASON
     except Exception as error:  # a broken DGL can raise anything; the report has the message
         dgl, reason = {"works": False}, str(error)
-    if reason:
+    if reason and sys.version_info >= (3, 13):  # no DGL is built for them
+        note = "There is no DGL for this Python: everything works but graphs and the engine topo."
+    elif reason:
         problems.append(f"DGL cannot be imported: {reason}")
     try:
         import torch
@@ -122,5 +130,5 @@ def examine() -> dict[str, Any]:
         pass
     if not all(names.values()):
         problems.append("configurations or bundled data are missing from the package; install it again")
-    threads = os.environ.get("OMP_NUM_THREADS", "not set")
-    return {"versions": installed, "problems": problems, "dgl": dgl, "device": device, "threads": threads, **names}
+    machine = {"device": device, "threads": os.environ.get("OMP_NUM_THREADS", "not set")}
+    return {"versions": installed, "problems": problems, "note": note, "dgl": dgl, **machine, **names}

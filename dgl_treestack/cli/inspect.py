@@ -210,7 +210,8 @@ def _inspect_graphs(
         first_trees = torch.from_numpy(table.nodes_below(checked, tops[: limit or None])).to(graph.idtype)
         counts = summary.summarise(graph.subgraph(first_trees, store_ids=False), signature, leaves)
         nodes = table.nodes_below(checked, [tops[tree]])
-        rows, tree_network = table.rows(graph, signature, leaves, nodes), network.to_networkx(graph, signature, leaves, nodes)
+        rows, is_drawn = table.rows(graph, signature, leaves, nodes), output is None or output.suffix != network.SUFFIX
+        tree_network = network.to_networkx(graph, signature, leaves, nodes, shorten=is_drawn)
     except GraphError as error:
         raise DataError(str(error), file) from None
     if as_json:

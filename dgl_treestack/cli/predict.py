@@ -1,5 +1,7 @@
 """`treestack predict`."""
 
+import math
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,6 +15,9 @@ if TYPE_CHECKING:
     from dgl_treestack.data.records import Record
     from dgl_treestack.expression import Expression
     from dgl_treestack.expression.operators import Signature
+
+VERIFICATION = "verification"
+PHRASE = "A phrase is (lovely film), a bracket around its parts, or with unknown labels (- (- lovely) (- film))."
 
 
 def predict(
@@ -50,6 +55,8 @@ def predict(
         print_json(rows)
     else:
         remaining = iter(rows)
+        if rows and all(row["task"] == VERIFICATION for row in rows):
+            print("P(correct)  answer     equation")
         for example, count in zip(examples, np.diff(dataset.offsets).tolist(), strict=True):
             print(_line(example.equation, list(islice(remaining, count))))
 
@@ -57,13 +64,22 @@ def predict(
 def _example(text: str, language: "Signature") -> "Example":
     """Return the example of a text: a tree, or a pair with a tab between its trees. Raises DataError for the name of a file."""
     from dgl_treestack.data import formats
-    from dgl_treestack.errors import DataError
+    from dgl_treestack.errors import DataError, ExpressionError, TreestackError
     from dgl_treestack.expression import Equation, Expression
 
     sides = text.split("\t")
     if language.root is not None and len(sides) == 2:
         return formats.Example(Equation.of(*(Expression.parse(side, language) for side in sides)))
-    example = formats.from_dict({"text": text, "signature": language.name}, "", language)
+    try:
+        example = formats.from_dict({"text": text, "signature": language.name}, "", language)
+    except TreestackError as error:
+        if language.notation != "labelled":
+            raise
+        try:  # a phrase without labels
+            tree = Expression.parse(text, replace(language, notation="plain"))
+        except ExpressionError:
+            raise DataError(f"{error}\n{PHRASE}") from None
+        example = formats.Example(Expression(tree.names, tree.texts, tree.arities, language))
     if example.equation.size == 1 and Path(text).suffix[1:].isalnum():
         raise DataError(f"{text} is no tree with an operator, and no file that ends in {', '.join(formats.SUFFIXES)}.")
     return example
@@ -78,4 +94,7 @@ def _line(tree: "Expression", rows: "list[Record]") -> str:
     if "node" in rows[0]:
         labels = [str(answers.get(node, UNKNOWN)) for node in range(tree.size)]
         return f"{labels[0]}\t{constituents.write(tree.texts, tree.arities, 'labelled', labels)}"
+    if rows[0]["task"] == VERIFICATION and rows[0]["score"] is not None:
+        probability = 1 / (1 + math.exp(-max(-700.0, rows[0]["score"])))
+        return f"{probability:>10.3f}  {'correct' if rows[0]['score'] > 0 else 'incorrect':<9}  {tree}"
     return f"{answers[0]:.4g}\t{tree}" if isinstance(answers[0], float) else f"{answers[0]}\t{tree}"

@@ -1,6 +1,8 @@
 """`treestack train`."""
 
 import logging
+import os
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,9 +10,8 @@ from typing import Annotated, Literal
 
 from tyro.conf import Positional, arg
 
-from dgl_treestack import plain_data
 from dgl_treestack.cli._arguments import Cpus, Device, Gpus, Jobs, OnCluster, where
-from dgl_treestack.cluster import Cluster, Command
+from dgl_treestack.cluster import CHILD_OF, Cluster, Command
 
 Compile = Literal["auto", "on", "off"]
 Place = Literal["auto", "memory", "disk"]
@@ -64,10 +65,14 @@ def train(
             return 0
         assignments = (*set, *([f"compile={compile}"] if compile else []))
         tasks = where(jobs, cluster, cpus_per_task, gpus_per_task)
-        return _train_trees(configs, output_dir, seeds, assignments, device, columns, tasks, resume=resume, quiet=quiet)
+        code = _train_trees(configs, output_dir, seeds, assignments, device, columns, tasks, resume=resume, quiet=quiet)
     except Interrupted as stop:
         print(stop, file=sys.stderr)
-        return stop.exit_code
+        code = stop.exit_code
+    if code in (130, 143) and CHILD_OF not in os.environ:  # another command continues its children itself
+        command = shlex.join(["treestack", *sys.argv[1:], *([] if resume else ["--resume"])])
+        print(f"To continue: {command if processes_of_run() == 1 else 'the same command, with --resume'}", file=sys.stderr)
+    return code
 
 
 def _train_trees(
@@ -91,7 +96,7 @@ def _train_trees(
     from dgl_treestack.training.start import start
 
     follow_parent()
-    configs = {name: plain_data.override(configuration.load(find_config(name)), assignments) for name in names}
+    configs = {name: configuration.override(configuration.load(find_config(name)), assignments) for name in names}
     runs = [(name, seed) for name in names for seed in seeds]
     if isinstance(jobs, Cluster) or (jobs > 1 and len(runs) > 1):
         flags = ["--output-dir", str(output_dir), "--device", device, "--columns", columns]

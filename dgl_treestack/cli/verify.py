@@ -1,43 +1,128 @@
 """`treestack verify`."""
 
-from typing import Annotated
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Positional, arg
 
 from dgl_treestack.cli._arguments import Json, OptionalRun, print_json
+from dgl_treestack.errors import DataError, ExpressionError, TreestackError
+from dgl_treestack.plain_data import text_of
+
+if TYPE_CHECKING:
+    from dgl_treestack.expression import Equation
+    from dgl_treestack.model.model import Model
+    from dgl_treestack.truth import Verdict
+
+DIGITS = range(4, 18)  # of a number; a float has no more
 
 
 def verify(
-    equation: Annotated[Positional[str], arg(help='Such as "sin(x)**2 + cos(x)**2 = 1"; after -- if it begins with a minus.')],
+    equations: Annotated[
+        Positional[tuple[str, ...]],
+        arg(help='Such as "sin(x)**2 + cos(x)**2 = 1"; - reads standard input, an equation in every line.'),
+    ] = (),
     *,
+    file: Annotated[Path | None, arg(help="A text file with an equation in every line.")] = None,
     run: OptionalRun = None,
+    no_model: Annotated[bool, arg(help="Check numerically only.")] = False,
     json: Json = False,
 ) -> None:
-    """Ask a model whether an equation holds, and check it numerically."""
+    """Check numerically whether equations hold, and ask a model."""
     from dgl_treestack.expression import Equation
-    from dgl_treestack.runs.pretrained import known_names, open_run, trust
-    from dgl_treestack.truth import judge
 
-    tree, opened = Equation.parse(equation), open_run(run)
-    verdict = judge(tree)
-    score = opened.load_model().score(tree.with_variables(known_names(tree, opened)), task="verification")[0]
+    asked = _asked(equations, file)
+    answers: list[dict[str, Any]] = []
+    model = None
+    for place, text in asked:
+        if answers and not json:
+            print()
+        try:
+            tree = Equation.parse(text)
+            from dgl_treestack.truth import judge  # a syntax error need not wait for it
+
+            verdict = judge(tree)
+        except ExpressionError as error:
+            answers.append({"equation": text, "error": f"{place}{error}"})
+            if not json:
+                print(f"error: {place}{error}", file=sys.stderr)
+            continue
+        answers.append(_numeric(tree, verdict, quiet=json))
+        if not no_model:
+            from dgl_treestack.runs.pretrained import open_run, trust  # which loads torch
+
+            opened = open_run(run)
+            model = model or opened.load_model()
+            answers[-1] |= _of_model(tree, verdict, model, quiet=json)
+            if len(asked) == 1 and not json:
+                print(trust(opened, tree))
+    if json:
+        print_json(answers[0] if len(asked) == 1 else answers)
+    if any("error" in answer for answer in answers):
+        sys.exit(2)
+
+
+def _asked(equations: tuple[str, ...], file: Path | None) -> list[tuple[str, str]]:
+    """Return the texts of equations, each after the file and line that it is from. Raises DataError."""
+    asked = [("", text) for text in equations if text != "-"]
+    for source in (*(["-"] if "-" in equations else []), *([str(file)] if file else [])):
+        try:
+            content = sys.stdin.read() if source == "-" else text_of(Path(source).read_bytes(), source)
+        except OSError as error:
+            raise DataError(f"Cannot be read: {error.strerror}.", source) from None
+        asked += [(f"{source}:{number}: ", line) for number, line in enumerate(content.splitlines(), 1) if line.strip()]
+    if not asked:
+        raise DataError('There is no equation. Write one, such as treestack verify "x + y = y + x", or name a --file of them.')
+    return asked
+
+
+def _numeric(tree: "Equation", verdict: "Verdict", *, quiet: bool) -> dict[str, Any]:
+    """Return the numeric verdict on an equation, and print it unless `quiet`."""
+    from dgl_treestack.expression.hints import remark_on_names
+    from dgl_treestack.truth import why_undefined
+
+    numeric = f"{verdict.verdict}: {verdict.agreeing} of {verdict.points} defined points agree ({verdict.precision})"
+    if verdict.verdict == "undefined":
+        numeric = f"undefined: {why_undefined(tree)}"
+    elif verdict.witness:
+        numeric += f"; {_sides(verdict)}"
+    remark = remark_on_names(text for _, kind, text in tree.leaves() if kind == "Symbol")
+    if not quiet:
+        print(f"{tree}   (depth {tree.depth})", *([remark] if remark else []), f"numeric  {numeric}", sep="\n", flush=True)
+    return {"equation": str(tree), "verdict": verdict.verdict, "numeric": numeric, **({"remark": remark} if remark else {})}
+
+
+def _sides(verdict: "Verdict") -> str:
+    """Return the witness of a verdict in words, in as many digits as tell the sides apart."""
+    witness = verdict.witness
+    assert witness is not None
+    place = ", ".join(f"{name} = {_number(value, DIGITS[0])}" for name, value in witness.variables.items())
+    sides = f"at {place} the sides are" if place else "the sides are"
+    for digits in DIGITS:
+        left, right = (_number(side, digits) for side in (witness.left, witness.right))
+        if left != right:
+            return f"{sides} {left} and {right}"
+    return f"{sides} {left} and {right}, and differ by {verdict.gap * abs(witness.left):.2g}"
+
+
+def _number(value: complex, digits: int) -> str:
+    return f"{value.real:.{digits}g}" if value.imag == 0 else f"{value:.{digits}g}"
+
+
+def _of_model(tree: "Equation", verdict: "Verdict", model: "Model", *, quiet: bool) -> dict[str, Any]:
+    """Return what a model answers to an equation, and print it unless `quiet`."""
+    try:
+        score = model.score(tree, task="verification")[0]
+    except TreestackError as error:
+        if not quiet:
+            print(f"model    no answer: {error}")
+        return {"score": None, "probability": None, "agree": None, "refused": str(error)}
     probability = float(score.sigmoid())
     holds = {"holds": True, "refuted": False}.get(verdict.verdict)
     agree = None if holds is None else holds == (probability > 0.5)
-    if json:
-        answer = {"equation": str(tree), "score": score.item(), "probability": probability}
-        print_json({**answer, "verdict": verdict.verdict, "agree": agree})
-        return
-    numeric = f"{verdict.verdict}: {verdict.agreeing} of {verdict.points} defined points agree ({verdict.precision})"
-    if witness := verdict.witness:
-        values = [*witness.variables.values(), witness.left, witness.right]
-        *point, left, right = [f"{value.real:.4g}" if value.imag == 0 else f"{value:.4g}" for value in values]
-        assignments = [f"{name} = {value}" for name, value in zip(witness.variables, point, strict=True)]
-        at_point = f"at {', '.join(assignments)} " if assignments else ""
-        numeric += f"; {at_point}the sides are {left} and {right}"
-    print(f"{tree}   (depth {tree.depth})")
-    print(f"model    P(correct) = {probability:.3f}")
-    print(f"numeric  {numeric}")
-    if agree is False:
-        print("The model and the numeric check disagree; believe the check.")
-    print(trust(opened, tree.depth))
+    if not quiet:
+        print(f"model    P(correct) = {probability:.3f}")
+        if agree is False:
+            print("The model and the numeric check disagree; believe the check.")
+    return {"score": score.item(), "probability": probability, "agree": agree}

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from dgl_treestack._dgl import DGLGraph
 from dgl_treestack.data.vocabulary import NO_TOKEN, Vocabulary
-from dgl_treestack.data.wellformed import NO_OPERATOR, Checked, check, numbered_subtrees
+from dgl_treestack.data.wellformed import NO_OPERATOR, Checked, check, numbered_subtrees, uncompiled
 from dgl_treestack.errors import ConfigurationError, ExpressionError, unknown
 from dgl_treestack.expression import Expression
 from dgl_treestack.expression.operators import MATH, Signature
@@ -154,6 +154,7 @@ class Columns(NamedTuple):
     subtree: np.ndarray
 
 
+@uncompiled
 def columns(source: Source, signature: Signature, tokens: int | None = None, *, checked: Checked | None = None) -> Columns:
     """The columns of a forest, or of a graph, which is checked first.
 

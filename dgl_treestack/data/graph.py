@@ -22,7 +22,7 @@ from dgl_treestack import _dgl
 from dgl_treestack._dgl import DGLGraph
 from dgl_treestack.data.forest import Forest
 from dgl_treestack.data.vocabulary import NO_TOKEN, Vocabulary
-from dgl_treestack.data.wellformed import NO_OPERATOR, Checked, check, written_out_sizes
+from dgl_treestack.data.wellformed import NO_OPERATOR, Checked, answer, check, written_out_sizes
 from dgl_treestack.errors import GraphError
 from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.expression.operators import MATH, Signature
@@ -67,8 +67,8 @@ def from_expressions(trees: Sequence[Expression], vocabulary: Vocabulary, signat
 def to_expressions(graph: DGLGraph, signature: Signature = MATH, vocabulary: Vocabulary | None = None) -> list[Expression]:
     """The trees of a batched graph, in the order of their roots, for any order of nodes and edges.
 
-    vocabulary: names the leaves of a graph without feature `text`. Raises GraphError for a graph that is not well formed, and
-    where texts are missing, cut, or contradict `op`.
+    vocabulary: names the leaves of a graph without feature `text`, and those whose text is cut. Raises GraphError for a graph
+    that is not well formed, and where texts are missing, cut, or contradict `op`.
     """
     checked, names = node_names(graph, signature, vocabulary)
     written_out_sizes(checked.children, checked.heights, roots(graph).cpu().numpy())
@@ -101,26 +101,29 @@ def encode_texts(texts: Sequence[str]) -> Tensor:
     return torch.from_numpy(rows)
 
 
-def node_names(graph: DGLGraph, signature: Signature = MATH, vocabulary: Vocabulary | None = None) -> tuple[Checked, list[str]]:
+def node_names(
+    graph: DGLGraph, signature: Signature = MATH, vocabulary: Vocabulary | None = None, *, shorten: bool = False
+) -> tuple[Checked, list[str]]:
     """The checked graph, and (N,) the name of an operator, or `class:text` of a leaf: `sin`, `Symbol:x`, `Number:1.29`.
 
-    vocabulary: names the leaves of a graph without feature `text`. Raises GraphError for a graph that is not well formed, and
-    where a name is missing, cut, or contradicts `op`.
+    vocabulary: names the leaves of a graph without feature `text`, and those whose text is cut. shorten: whether a text that
+    is cut and in no vocabulary ends in an ellipsis. Raises GraphError for a graph that is not well formed, and where a name is
+    missing, cut, or contradicts `op`.
     """
     if vocabulary is not None and (vocabulary.unify == "words") != signature.words:
         of_words = "a language of words" if signature.words else "mathematics"
         raise GraphError(f"The vocabulary does not fit {signature.name!r}, {of_words}. Pass the signature of the graph.")
     checked = check(graph, signature, None if vocabulary is None else len(vocabulary))
+    leaves = [] if vocabulary is None else [f"{kind}:{text}" for kind, text in vocabulary.leaves]
+    columns = zip(checked.op.tolist(), checked.token.tolist(), checked.number.tolist(), strict=True)
+    by_row = [
+        signature.names[op] if op >= 0 else f"Number:{number!r}" if token == NO_TOKEN else leaves[token] if leaves else ""
+        for op, token, number in columns
+    ]
     if "text" not in graph.ndata:
         if vocabulary is None:
             raise GraphError("Nodes have no feature 'text'. Pass the vocabulary that `token` was made with.")
-        leaves = [f"{kind}:{text}" for kind, text in vocabulary.leaves]
-        columns = zip(checked.op.tolist(), checked.token.tolist(), checked.number.tolist(), strict=True)
-        names = [
-            signature.names[op] if op >= 0 else f"Number:{number!r}" if token == NO_TOKEN else leaves[token]
-            for op, token, number in columns
-        ]
-        return checked, names
+        return checked, by_row
     values = graph.ndata["text"].cpu()
     if values.dtype != torch.uint8 or values.shape[1:] != (TEXT_BYTES,):
         raise GraphError(
@@ -130,11 +133,15 @@ def node_names(graph: DGLGraph, signature: Signature = MATH, vocabulary: Vocabul
     rows, index = torch.unique(values, dim=0, return_inverse=True)
     texts = [bytes(row.tolist()).rstrip(b"\0") for row in rows]
     names = []
-    for node, (op, text) in enumerate(zip(checked.op.tolist(), (texts[i] for i in index.tolist()), strict=True)):
+    columns = zip(checked.op.tolist(), (texts[i] for i in index.tolist()), by_row, strict=True)
+    for node, (op, text, whole) in enumerate(columns):
         if text[-1:] == bytes([CUT]):
-            raise GraphError(
-                f"The text of node {node} is cut: it had more than {TEXT_BYTES} bytes. Shorten the name of the leaf."
-            )
+            is_of_row = whole.encode()[: TEXT_BYTES - 1] == text[:-1]
+            if not (is_of_row or shorten):
+                raise GraphError(
+                    f"The text of node {node} is cut: it had more than {TEXT_BYTES} bytes. Pass a vocabulary with it."
+                )
+            text = (whole if is_of_row else text[:-1].decode(errors="ignore") + "…").encode()
         try:
             name = text.decode()
         except UnicodeDecodeError:
@@ -151,7 +158,7 @@ def node_names(graph: DGLGraph, signature: Signature = MATH, vocabulary: Vocabul
 
 def roots(graph: DGLGraph) -> Tensor:
     """(B,) nodes without parents, in order: one per tree."""
-    return torch.nonzero(graph.out_degrees() == 0).squeeze(1)
+    return torch.nonzero(answer(DGLGraph.out_degrees, graph) == 0).squeeze(1)
 
 
 def tree_of_node(checked: Checked) -> np.ndarray:
@@ -172,7 +179,7 @@ def restore_batch(graph: DGLGraph, signature: Signature = MATH) -> DGLGraph:
     """
     checked = check(graph, signature)
     tree = tree_of_node(checked)
-    edge_tree = tree[graph.edges(order="eid")[0].cpu().numpy()]
+    edge_tree = tree[answer(lambda graph: graph.edges(order="eid"), graph)[0].cpu().numpy()]
     for trees, elements in ((tree, "nodes"), (edge_tree, "edges")):
         if (np.diff(trees) < 0).any():
             raise GraphError(f"The {elements} of a tree are not contiguous. Sort them by tree with `dgl.reorder_graph`.")

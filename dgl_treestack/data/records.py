@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from dgl_treestack.data.formats import Example
+from dgl_treestack.data.formats import Example, read_lines
 from dgl_treestack.errors import ConfigurationError, DataError
 from dgl_treestack.expression import Expression
-from dgl_treestack.markup import read_json
+from dgl_treestack.plain_data import read_json
 
 SCHEMA = 1
 REQUIRED = ("schema", "id", "split", "depth", "label", "score", "correct")
@@ -51,19 +51,13 @@ def measure(name: str, tree: Expression, node: int = 0) -> int:
 
 def read(path: Path | str) -> list[Record]:
     """All records of a file. Raises DataError with file and line."""
-    try:
-        lines = Path(path).read_text().splitlines()
-    except OSError as error:
-        raise DataError(f"Cannot be read: {error.strerror}.", path) from None
-    except UnicodeDecodeError:
-        raise DataError("Not text. Evaluate the run again.", path) from None
     records: list[Record] = []
     has_classes: bool | None = None
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(read_lines(Path(path)), 1):
         try:
-            record = read_json(line)
-        except ValueError as error:
-            raise DataError(f"Not a complete JSON object ({error}). Evaluate the run again.", path, number) from None
+            record, _ = read_json(line, "Evaluate the run again.")
+        except DataError as error:
+            raise DataError(str(error), path, number) from None
         if not isinstance(record, dict) or not set(REQUIRED) <= record.keys() or record["schema"] != SCHEMA:
             raise DataError(f"Not a record of schema {SCHEMA}. Evaluate the run again.", path, number)
         for column, (is_valid, rule) in _RULES.items():

@@ -5,9 +5,12 @@ Nodes have the features `op`, `token` and `number`, edges run from child to pare
 several parents: a shared subexpression. Nothing else on the graph is read.
 """
 
-from typing import NamedTuple
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from dgl_treestack import _dgl
@@ -19,8 +22,11 @@ from dgl_treestack.expression.operators import Signature
 NO_OPERATOR = -1  # `op` of a leaf
 MOST_WRITTEN_OUT = 10_000_000  # maximum nodes of the trees of a graph, where a shared node counts once per use
 LARGEST_KEY = 2**62  # several keys packed into one integer
+FORMATS = ["coo", "csr", "csc"]  # of DGL, which answers some questions about a graph in one of them only
 
 RESTORE = "If a file or `dgl.node_subgraph` lost the batch information, call `dgl_treestack.data.graph.restore_batch`."
+
+Function = TypeVar("Function", bound=Callable)
 
 
 class Checked(NamedTuple):
@@ -49,17 +55,15 @@ def check(graph: DGLGraph, signature: Signature, tokens: int | None = None) -> C
     number, slot = _feature(graph, "ndata", "number"), _feature(graph, "edata", "slot", integer=True)
     if graph.ndata["number"].requires_grad:
         raise GraphError("graph.ndata['number'] requires a gradient; numbers are data. What is learned is external `input`.")
-    try:
-        child, parent = (nodes.cpu().numpy().astype(np.int64, copy=False) for nodes in graph.edges(order="eid"))
-    except _dgl.DGLError:
-        raise GraphError("The graph does not know the order of its edges. Take graph.formats(['coo', 'csr', 'csc']).") from None
+    edges = answer(lambda graph: graph.edges(order="eid"), graph)
+    child, parent = (nodes.cpu().numpy().astype(np.int64, copy=False) for nodes in edges)
     arity = np.bincount(parent, minlength=len(op))
     _check_nodes(op, token, number, arity, child, signature, tokens)
     _check_edges(op, arity, child, parent, slot, signature)
     children = np.full((len(op), int(arity.max(initial=1))), -1, dtype=np.int64)
     children[parent, slot] = child
     try:
-        levels = [nodes.numpy() for nodes in _dgl.topological_nodes_generator(graph)] if len(op) else []
+        levels = [nodes.numpy() for nodes in answer(_dgl.topological_nodes_generator, graph)] if len(op) else []
     except _dgl.DGLError:
         node = _node_of_cycle(children)
         raise GraphError(f"Node {node} is below itself: the graph has a cycle through it. Remove one of its edges.") from None
@@ -69,12 +73,20 @@ def check(graph: DGLGraph, signature: Signature, tokens: int | None = None) -> C
     return Checked(op, token, number.astype(np.float64, copy=False), children, heights, levels)
 
 
+def answer(question: Callable[[DGLGraph], Any], graph: DGLGraph) -> Any:
+    """What DGL answers about a graph, asked again in all formats if those that the graph is restricted to have no answer."""
+    try:
+        return question(graph)
+    except _dgl.DGLError:
+        return question(graph.formats(FORMATS))
+
+
 def check_one_root(graph: DGLGraph) -> None:
     """Raise GraphError unless every tree of a batch, by its batch information, has one node without parents."""
     sizes = graph.batch_num_nodes().cpu().numpy()
     if sizes.sum() != graph.num_nodes() or (sizes < 0).any():
         raise GraphError(f"Its batch information counts {sizes.sum()} nodes of {graph.num_nodes()}. {RESTORE}")
-    roots = np.flatnonzero(graph.out_degrees().cpu().numpy() == 0)
+    roots = np.flatnonzero(answer(DGLGraph.out_degrees, graph).cpu().numpy() == 0)
     tree_of_root = np.searchsorted(np.cumsum(sizes), roots, side="right")
     count = np.bincount(tree_of_root, minlength=len(sizes))
     if (count == 1).all() or (not graph.num_nodes() and len(sizes) < 2):
@@ -118,6 +130,18 @@ def numbered_subtrees(nodes: Checked, signature: Signature) -> np.ndarray:
     arity = (children[node] >= 0).sum(1)
     renumbered[np.lexsort((op[node], arity, nodes.heights[node], rank))] = np.arange(count)
     return renumbered[subtree]
+
+
+def uncompiled(function: Function) -> Function:
+    """Decorate a function that `torch.compile` shall call and not trace: it would run NumPy's operations as those of torch."""
+
+    @wraps(function)
+    def call(*arguments: Any, **settings: Any) -> Any:
+        if torch.compiler.is_dynamo_compiling():
+            return torch.compiler.disable(function)(*arguments, **settings)  # as a decorator it would import Dynamo: 3 s
+        return function(*arguments, **settings)
+
+    return cast(Function, call)
 
 
 def written_out_sizes(children: np.ndarray, level: np.ndarray, tops: np.ndarray) -> np.ndarray:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from dgl_treestack.data.forest import Columns, Forest, Source, columns
-from dgl_treestack.data.wellformed import NO_OPERATOR, NO_TOKEN, written_out_sizes
+from dgl_treestack.data.wellformed import NO_OPERATOR, NO_TOKEN, uncompiled, written_out_sizes
 from dgl_treestack.encoders._tokens import SIGNS, Trees
 from dgl_treestack.errors import ConfigurationError, DataError, GraphError
 from dgl_treestack.expression.operators import MATH, Signature
@@ -40,6 +40,7 @@ class Encoder(nn.Module, abc.ABC):
     def encode(self, trees: Trees) -> Tensor:
         """Return the vectors (K, H) of K trees."""
 
+    @uncompiled
     def forward(
         self, source: Source, nodes: Tensor, signature: Signature = MATH, generator: torch.Generator | None = None
     ) -> Tensor:

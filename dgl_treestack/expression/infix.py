@@ -7,9 +7,9 @@ Reading is `ast.parse` with a whitelist: nothing of the text is ever evaluated. 
     sqrt(a)  Pow(a, Half)                ln(a)    log(a, E), the same as log(a)
     a ^ b    a ** b                      a == b   a = b
 
-`1` is an Integer, `1.29` a Number, `pi E oo nan one half _` are the constants and the blank. A leaf that has no short form
-is written with its class: `Rational(2/5)`, `Integer(-2)`, `Float(0.7)`, `Symbol(pi)`. `write` chooses parentheses so that
-reading what it wrote gives the same tree again.
+`1` is an Integer, `1.29` a Number, `pi E oo nan one half _` are the constants and the blank, `I` is `sqrt(-1)`. A leaf with
+no short form is written with its class: `Rational(2/5)`, `Integer(-2)`, `Float(0.7)`, `Symbol(pi)`. `write` chooses parentheses
+so that reading what it wrote gives the same tree again.
 """
 
 import ast
@@ -18,7 +18,8 @@ import warnings
 from collections.abc import Sequence
 
 from dgl_treestack.errors import ExpressionError, unknown
-from dgl_treestack.expression.operators import LEAF_CLASSES, MATH, Node, check_leaf
+from dgl_treestack.expression.hints import FUNCTIONS, hint
+from dgl_treestack.expression.operators import GREEK, LEAF_CLASSES, MATH, Node, check_leaf
 
 MAX_CHARACTERS = 20_000
 
@@ -35,10 +36,11 @@ CONSTANTS = {
 _FUNCTIONS = [operator.name for operator in MATH.operators if not operator.symbol]
 _ALIASES = {"arc" + name[1:]: name for name in _FUNCTIONS if name.startswith("a")}
 _CALLABLE = [*_FUNCTIONS, *_ALIASES, "Add", "Mul", "Pow", "sqrt", "ln"]
-RESERVED = {*CONSTANTS, *_CALLABLE}
+RESERVED = {*CONSTANTS, *_CALLABLE, "I"}
 
 _MINUS_ONE: Node = ("NegativeOne", "-1", 0)
-_REFUSED = re.compile(r"[^\s!-~]|#")
+_HALF: Node = ("Half", "1/2", 0)
+_REFUSED = re.compile(rf"[^\s!-~{GREEK}]|#|\\")
 _REPLACED = re.compile(r"\s|\^|(?<![=<>!:])=(?!=)")
 _REPLACEMENTS = {"^": "**", "=": "=="}  # white space becomes a space
 _BINARY = {ast.Add: "Add", ast.Mult: "Mul", ast.Pow: "Pow"}
@@ -47,6 +49,7 @@ _BINARY = {ast.Add: "Add", ast.Mult: "Mul", ast.Pow: "Pow"}
 def read(text: str) -> list[Node]:
     """The nodes of an infix text, in pre-order. Raises ExpressionError that points at the column."""
     syntax, source = _parse(text)
+    encoded = source.encode()  # positions of `ast` count bytes
     nodes: list[Node] = []
     pending: list[Node | ast.expr] = [syntax]
     if isinstance(syntax, ast.Compare):
@@ -60,9 +63,10 @@ def read(text: str) -> list[Node]:
             nodes.append(item)
             continue
         try:
-            pending.extend(reversed(_expand(item, source)))
+            pending.extend(reversed(_expand(item, encoded)))
         except ExpressionError as error:
-            raise ExpressionError(str(error), text, _column(text, item.col_offset)) from None
+            remedy = "" if isinstance(item, ast.Constant) else hint(text)
+            raise ExpressionError(f"{error}{remedy}", text, _column(text, item.col_offset)) from None
     return nodes
 
 
@@ -75,7 +79,8 @@ def _parse(text: str) -> tuple[ast.expr, str]:
     if refused := _REFUSED.search(text):
         if refused[0] == "#":  # Python would drop the rest as a comment
             raise ExpressionError("'#' is not part of an expression. Take it and the remark out.", text, refused.start() + 1)
-        raise ExpressionError(f"Unexpected character {refused[0]!r}; use plain ASCII.", text, refused.start() + 1)
+        remedy = hint(text) or " Use letters of the Latin and Greek alphabets, digits, and + - * / **."
+        raise ExpressionError(f"Unexpected character {refused[0]!r}.{remedy}", text, refused.start() + 1)
     source = _REPLACED.sub(lambda found: _REPLACEMENTS.get(found[0], " "), text).strip()
     if not source:
         raise ExpressionError("The text is empty. Write an equation such as sin(x)**2 + cos(x)**2 = 1.")
@@ -84,24 +89,25 @@ def _parse(text: str) -> tuple[ast.expr, str]:
             warnings.simplefilter("ignore")  # "1if" and the like; the whitelist refuses them anyway
             return ast.parse(source, mode="eval").body, source
     except SyntaxError as error:
-        column = _column(text, (error.offset or 0) - 1)  # Python reports an unexpected end with offset 0
-        raise ExpressionError(f"Not an expression: {error.msg}.", text, column) from None
+        offset = (error.offset or 0) - 1  # in characters; Python reports an unexpected end with offset 0
+        column = _column(text, offset if offset < 0 else len(source[:offset].encode()))
+        raise ExpressionError(f"Not an expression: {error.msg}.{hint(text)}", text, column) from None
     except (RecursionError, MemoryError):
         raise ExpressionError("The text nests too deeply for the infix form. Give it in prefix form.") from None
 
 
 def _column(text: str, offset: int) -> int:
-    """Return the column, counted from 1, of the character of a text that is at an offset of its Python source.
+    """Return the column, counted from 1, of the character of a text that is at an offset, in bytes, of its Python source.
 
     For -1, or an offset beyond the source, it is the column after the last character.
     """
     doubled = {found.start() for found in _REPLACED.finditer(text) if found[0] in _REPLACEMENTS}
     start = len(text) - len(text.lstrip())
-    columns = [i + 1 for i in range(start, len(text)) for _ in range(1 + (i in doubled))]
+    columns = [i + 1 for i in range(start, len(text)) for _ in range(len(text[i].encode()) + (i in doubled))]
     return [*columns, len(text) + 1][min(offset, len(columns))]
 
 
-def _expand(node: ast.expr, source: str) -> Sequence[Node | ast.expr]:
+def _expand(node: ast.expr, source: bytes) -> Sequence[Node | ast.expr]:
     """Replace a syntax node by nodes and syntax nodes, in pre-order. Raises ExpressionError for one outside the whitelist."""
     match node:
         case ast.BinOp(left, ast.Add() | ast.Mult() | ast.Pow() as sign, right):
@@ -126,6 +132,8 @@ def _expand(node: ast.expr, source: str) -> Sequence[Node | ast.expr]:
             return [(kind, text, 0)]
         case ast.Name(name) if name in CONSTANTS:
             return [(CONSTANTS[name], LEAF_CLASSES[CONSTANTS[name]], 0)]
+        case ast.Name("I"):
+            return [("Pow", None, 2), _MINUS_ONE, _HALF]
         case ast.Name(name):
             if name in _CALLABLE:
                 raise ExpressionError(f"The function {name!r} needs its argument in parentheses.")
@@ -137,7 +145,7 @@ def _expand(node: ast.expr, source: str) -> Sequence[Node | ast.expr]:
     raise ExpressionError(f"{type(node).__name__} is not part of an expression. Use + - * / ** and functions.")
 
 
-def _expand_call(name: str, arguments: list[ast.expr], source: str) -> Sequence[Node | ast.expr]:
+def _expand_call(name: str, arguments: list[ast.expr], source: bytes) -> Sequence[Node | ast.expr]:
     """As `_expand`, for the call of a function or of a leaf class."""
     if name in LEAF_CLASSES:
         if len(arguments) != 1:
@@ -146,19 +154,20 @@ def _expand_call(name: str, arguments: list[ast.expr], source: str) -> Sequence[
         check_leaf(name, text)
         return [(name, text, 0)]
     if name == "sqrt" and len(arguments) == 1:
-        return [("Pow", None, 2), *arguments, ("Half", "1/2", 0)]
+        return [("Pow", None, 2), *arguments, _HALF]
     if name in ("ln", "log") and len(arguments) == 1:
         return [("log", None, 2), *arguments, ("Exp1", "E", 0)]
     if name not in MATH.index or name == MATH.root:
-        raise ExpressionError(unknown("function", name, _CALLABLE))
+        product = f"Unknown function {name!r}." if len(name) == 1 else ""
+        raise ExpressionError(product or FUNCTIONS.get(name) or unknown("function", name, _CALLABLE))
     if len(arguments) != MATH[name].arity:
         raise ExpressionError(f"{name!r} takes {MATH[name].arity} operand(s), found {len(arguments)}.")
     return [(name, None, len(arguments)), *arguments]
 
 
-def _source_of(node: ast.expr, source: str) -> str:
+def _source_of(node: ast.expr, source: bytes) -> str:
     """The source of a syntax node without spaces."""
-    return source[node.col_offset : node.end_col_offset].replace(" ", "")
+    return source[node.col_offset : node.end_col_offset].decode().replace(" ", "")
 
 
 _SHORT = {

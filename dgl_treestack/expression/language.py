@@ -31,7 +31,7 @@ from dgl_treestack import plugins
 from dgl_treestack.errors import ConfigurationError, unknown
 from dgl_treestack.expression import brackets
 from dgl_treestack.expression.operators import MATH, UNKNOWN, WITHOUT_OPERATORS, WORDS, Operator, Signature
-from dgl_treestack.markup import read_toml
+from dgl_treestack.plain_data import read_toml
 
 GROUP = "dgl_treestack.languages"  # of entry points
 NOTATIONS = (*brackets.NOTATIONS, *WITHOUT_OPERATORS)
@@ -95,12 +95,7 @@ def find(name: str) -> Signature:
 
 def read(path: Path) -> Signature:
     """Return the language of a TOML file. Raises ConfigurationError that names file, key and remedy."""
-    try:
-        return from_dict({"name": path.stem, **read_toml(path.read_text())})
-    except OSError as error:
-        raise ConfigurationError(f"{path}: cannot be read: {error.strerror}.") from None
-    except ValueError as error:
-        raise ConfigurationError(f"{path}: {error}") from None
+    return read_toml(path, lambda data: from_dict({"name": path.stem, **data}))
 
 
 def from_dict(data: dict[str, Any]) -> Signature:

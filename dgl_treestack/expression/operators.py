@@ -10,7 +10,8 @@ ASCII without leading zeros, so that it has the same meaning here, in Python and
     Integer   3, -2                Rational        2/5, -1/2, 0
     Float     0.7, -2.5, 3.        Number          the same as Float: 1.29, 2, 1e-5
 
-It has at most `MAX_CHARACTERS` characters: `truth` treats values within 1e-33 as equal; longer numbers could differ by less.
+It has at most `MAX_CHARACTERS` characters: `judge` tells values apart that differ by 1e-347. `certify`, which treats values
+within 1e-33 as equal, is for equations that are generated, whose numbers are short.
 """
 
 import keyword
@@ -204,7 +205,8 @@ MATH = Signature(
     notation="infix",
 )
 
-MAX_CHARACTERS = 30
+MAX_CHARACTERS = 300
+GREEK = "Α-Ωα-ορ-ωϑϕϱϵ"  # letters that name variables, besides ASCII; pi is a constant
 
 # Leaf class -> its fixed text, or None for a class whose leaves differ in their text.
 LEAF_CLASSES: dict[str, str | None] = {
@@ -237,12 +239,18 @@ _NUMBERS: dict[str, tuple[re.Pattern[str], str]] = {
 }
 
 
+_NAME = re.compile(rf"[A-Za-z_{GREEK}][A-Za-z0-9_{GREEK}]*")
+_SHOWN = 30  # characters of a text in a message
+
+
 @lru_cache(maxsize=4096)  # few distinct leaves are read many times
 def check_leaf(kind: str, text: str | None) -> None:
     """Raise ExpressionError unless `text` can be the text of a leaf of class `kind`."""
     if kind in WORDS:
         if not text:
             raise ExpressionError("A leaf needs a text, found none.")
+        if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
+            raise ExpressionError(f"The text {text!a} has half of a character, which no file can hold. Write the whole one.")
         return
     if not text or any(character.isspace() for character in text):
         raise ExpressionError(f"A leaf of class {kind!r} needs a text without spaces, found {_shortened(text)}.")
@@ -251,7 +259,7 @@ def check_leaf(kind: str, text: str | None) -> None:
         if text != fixed:
             raise ExpressionError(f"A leaf of class {kind!r} has the text {fixed!r}, found {_shortened(text)}. Leave it out.")
     elif kind == "Symbol":
-        if not (text.isascii() and text.isidentifier()) or keyword.iskeyword(text):
+        if not _NAME.fullmatch(text) or keyword.iskeyword(text):
             raise ExpressionError(
                 f"{_shortened(text)} cannot name a variable. Use letters, digits and '_', not a Python keyword."
             )
@@ -286,5 +294,5 @@ def leaf_value(kind: str, text: str) -> Fraction | None:
 
 
 def _shortened(text: str | None) -> str:
-    """The text in quotes, cut to the length of the longest leaf."""
-    return repr(text) if text is None or len(text) <= MAX_CHARACTERS else f"{text[:MAX_CHARACTERS]!r}..."
+    """The text in quotes, cut to what a message shows."""
+    return repr(text) if text is None or len(text) <= _SHOWN else f"{text[:_SHOWN]!r}..."

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from dgl_treestack import _dgl
 from dgl_treestack._dgl import DGLGraph
+from dgl_treestack.data.wellformed import answer
 from dgl_treestack.errors import DataError
 
 TIME_LIMIT = 300  # seconds for the child
@@ -80,11 +81,10 @@ def _unpack(path: Path, target: Path) -> None:
     for i, graph in enumerate(_dgl.load_graphs(str(path))[0]):
         if len(graph.ntypes) != 1 or len(graph.etypes) != 1:
             sys.exit(MIXED)
-        source, parent, edge = graph.formats("coo").edges(form="all")  # other formats cannot list edges by id
-        order = edge.argsort()
+        source, parent = answer(lambda graph: graph.edges(order="eid"), graph)
         features = {f"nodes/{name}": values for name, values in graph.ndata.items()}
         features |= {f"edges/{name}": values for name, values in graph.edata.items()}
-        features |= {"source": source[order], "target": parent[order], "count": torch.tensor(graph.num_nodes())}
+        features |= {"source": source, "target": parent, "count": torch.tensor(graph.num_nodes())}
         tensors |= {f"{i}/{name}": values.clone(memory_format=torch.contiguous_format) for name, values in features.items()}
     save_file(tensors, target)
 

@@ -27,20 +27,21 @@ def to_networkx(
     signature: Signature = MATH,
     vocabulary: Vocabulary | None = None,
     nodes: Sequence[int] | np.ndarray | None = None,
+    shorten: bool = False,
 ) -> "nx.DiGraph[int]":
     """Return the graph as a NetworkX graph on its node numbers, with edges child -> parent.
 
     signature: names the operators. vocabulary: names the leaves of a graph without feature `text`. nodes: only these, and the
-    edges between them.
+    edges between them. shorten: see `data.graph.node_names`.
 
     Attributes of a node: `name`, an operator or a leaf class, and `text`, a leaf's text or None, from which
     `expression.networkx.read` reads a tree back; `tree` and `depth`; every feature of the DGL graph but the bytes of
     `text`, as numbers and lists; `mean/<signal>`, `norm/h` and `norm/stack` as in the table of `describe`, None for a node
     without them. Attribute of an edge: `slot`, or a list of slots if a node is several children of the same parent.
 
-    Raises GraphError for a graph that is not well formed.
+    Raises GraphError for a graph that is not well formed, or has a text that is cut.
     """
-    table = rows(graph, signature, vocabulary, nodes)
+    table = rows(graph, signature, vocabulary, nodes, shorten=shorten)
     indices = torch.tensor([row["node"] for row in table], dtype=torch.int64, device=graph.device)
     features = {name: values.detach()[indices].cpu().tolist() for name, values in sorted(graph.ndata.items()) if name != "text"}
     network: nx.DiGraph[int] = nx.DiGraph()

@@ -9,6 +9,7 @@ from dgl_treestack.data.graph import node_names, roots
 from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.data.wellformed import NO_OPERATOR
 from dgl_treestack.expression.operators import MATH, Signature
+from dgl_treestack.inspection.table import cell
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ def summarise(graph: DGLGraph, signature: Signature = MATH, vocabulary: Vocabula
     signature: names the operators. vocabulary: names the leaves of a graph without feature `text`.
     Raises GraphError for a graph that is not well formed.
     """
-    checked, names = node_names(graph, signature, vocabulary)
+    checked, names = node_names(graph, signature, vocabulary, shorten=True)
     is_leaf = checked.op == NO_OPERATOR
     depths = checked.heights[roots(graph).cpu().numpy()]
     return Summary(
@@ -75,4 +76,4 @@ def text(summary: Summary) -> str:
 def _bars(counts: Mapping[str, int], width: int = 40) -> list[str]:
     """Return a line per count, the longest bar `width` characters wide."""
     largest = max(counts.values(), default=1)
-    return [f"  {name:<16}{count:>8} {'#' * round(width * count / largest)}" for name, count in counts.items()]
+    return [f"  {cell(name):<16}{count:>8} {'#' * round(width * count / largest)}" for name, count in counts.items()]

@@ -18,6 +18,7 @@ from dgl_treestack.expression.operators import MATH, Signature
 OPERATOR = "operator"  # the kind of a node that is no leaf
 SIGNAL = "signal/"  # prefix of the features that `propagate` writes for signals
 LINES = 60
+WIDEST = 60  # characters of a name
 
 Row = dict[str, Any]
 
@@ -63,13 +64,14 @@ def rows(
     signature: Signature = MATH,
     vocabulary: Vocabulary | None = None,
     nodes: Sequence[int] | np.ndarray | None = None,
+    shorten: bool = True,
 ) -> list[Row]:
-    """Return the table of `describe` without printing it. nodes: only these, in this order.
+    """Return the table of `describe` without printing it. nodes: only these, in this order. shorten: see `node_names`.
 
     Keys of a row:
     - tree: the index of the node's tree, counted by roots; the last one for a node that several trees share.
     - node: its number in the graph.
-    - name: the operator's name, or the leaf's text.
+    - name: the operator's name, or the leaf's text; a text over 64 bytes that is in no vocabulary ends in an ellipsis.
     - kind: `operator`, or the leaf's class.
     - children: node numbers in the order of slots.
     - depth: of the subtree below the node, 0 at a leaf.
@@ -81,7 +83,7 @@ def rows(
 
     Raises GraphError for a graph that is not well formed, or whose nodes have no readable names.
     """
-    checked, names = node_names(graph, signature, vocabulary)
+    checked, names = node_names(graph, signature, vocabulary, shorten=shorten)
     indices = np.arange(len(names)) if nodes is None else np.asarray(nodes, dtype=np.int64)
     computes_nothing = (checked.op == NO_OPERATOR) | (checked.op == signature.root_index)
     features = {
@@ -113,7 +115,7 @@ def text(rows: Sequence[Row], limit: int = LINES) -> str:
     lines = [["tree", "node", "name", "kind", "children", "depth", *signals, *norms]]
     for row in shown:
         fixed = [row[name] for name in ("tree", "node", "name", "kind", "children", "depth")]
-        lines.append([_cell(value) for value in (*fixed, *row["signals"].values(), *(row[name] for name in norms))])
+        lines.append([cell(value) for value in (*fixed, *row["signals"].values(), *(row[name] for name in norms))])
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     table = ["  ".join(f"{cell:<{width}}" for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
     more = len(rows) - len(shown)
@@ -152,10 +154,11 @@ def _norms(features: Mapping[str, Tensor]) -> dict[str, list]:
     return norms
 
 
-def _cell(value: Any) -> str:
-    """Return a value as text: numbers to four digits, lists separated by blanks, `-` for None and for an empty list."""
+def cell(value: Any) -> str:
+    """Return a value as text: numbers to four digits, names shortened, lists with blanks, `-` for None and an empty list."""
     if isinstance(value, list):
-        return " ".join(map(_cell, value)) or "-"
+        return " ".join(map(cell, value)) or "-"
     if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False)[1:-1]  # escapes line breaks
+        name = value if len(value) <= WIDEST else f"{value[: WIDEST - 1]}…"
+        return json.dumps(name, ensure_ascii=False)[1:-1]  # escapes line breaks
     return "-" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -10,7 +10,7 @@ from torch import Tensor
 from dgl_treestack._dgl import DGLGraph
 from dgl_treestack.data import graph
 from dgl_treestack.data.forest import Forest, Source
-from dgl_treestack.data.wellformed import check, check_one_root
+from dgl_treestack.data.wellformed import check, check_one_root, uncompiled
 from dgl_treestack.errors import ConfigurationError, GraphError, unknown
 from dgl_treestack.expression.operators import Signature
 from dgl_treestack.propagate import Plans
@@ -34,6 +34,7 @@ class Batch:
     plans: Plans
 
     @classmethod
+    @uncompiled
     def of_graph(
         cls, batch: DGLGraph, heads: Sequence[Task], task: str | None, signature: Signature, tokens: int | None = None
     ) -> "Batch":

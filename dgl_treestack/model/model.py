@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+import dgl_treestack  # for the public name `Run`: runs are a layer above models
 from dgl_treestack import cells, encoders
 from dgl_treestack._dgl import DGLGraph
 from dgl_treestack.data.formats import Example
@@ -36,6 +38,7 @@ class Model(nn.Module):
 
     masks: dropout is drawn per `node`, or per distinct `subtree` of a batch, so that equal subtrees are computed once.
     signals: losses at nodes, for training only.
+    Attribute `arguments`: those of `build` but for vocabulary, signature and seed, for `save`.
     """
 
     def __init__(
@@ -56,6 +59,8 @@ class Model(nn.Module):
         self.heads: Mapping[str, Task] = nn.ModuleDict({head.name: head for head in heads})  # type: ignore[assignment]
         self.signals = signals
         self.vocabulary, self.signature = vocabulary, signature
+        self.arguments: dict[str, Any] = {}
+        self.variables: tuple[str, ...] = ()
 
     @classmethod
     def build(
@@ -83,7 +88,9 @@ class Model(nn.Module):
 
         >>> Model.build("tree_smu", hidden=20, stack_size=3, seed=0)  # doctest: +SKIP
         """
-        tasks = (tasks,) if isinstance(tasks, str) else tasks
+        tasks = (tasks,) if isinstance(tasks, str) else tuple(tasks)
+        of_heads = {"tasks": tasks, "class_weights": class_weights, "head_settings": head_settings}
+        arguments = {"name": name, "hidden": hidden, "masks": masks, "signals": signals, **of_heads, **cell}
         for task in tasks:
             if task not in task_table():
                 raise ConfigurationError(unknown("task", task, task_table()))
@@ -101,6 +108,7 @@ class Model(nn.Module):
 
             losses = NodeSignals(hidden, **{"slots": slots, **signals})
         model = cls(module, built, vocabulary, signature, masks=masks, signals=losses)
+        model.arguments = arguments
         if class_weights:
             for head in model.heads.values():
                 head.set_class_weights(class_weights)
@@ -122,6 +130,15 @@ class Model(nn.Module):
             head.reset_parameters(generator)
         if self.signals is not None:
             self.signals.reset_parameters(generator)
+
+    def save(self, folder: Path | str, **data: Any) -> "dgl_treestack.Run":
+        """Write the model as the folder of a run, NAME or NAME-SEED, which `load` and all commands read. Returns the run.
+
+        data: keys of `[data]` of a configuration, for tables and figures, such as `train` and `max_depth`. A cell, task or
+        language of your own must be registered, also where it is loaded. Raises ConfigurationError if the folder is not empty,
+        CheckpointError for weights that are not finite, or not those that `build` has made.
+        """
+        return dgl_treestack.Run.of_model(Path(folder), self, data)
 
     def prepare(self, examples: Sequence[Example], task_name: str | None = None) -> ExampleSet:
         """Prepare examples for this model. task_name: the task of all of them, by default the first that accepts an example.
@@ -147,6 +164,7 @@ class Model(nn.Module):
         trees: list[Expression] = []
         for equation in [equations] if isinstance(equations, str | Expression) else equations:
             tree = Expression.parse(equation, self.signature) if isinstance(equation, str) else equation
+            tree = tree.with_variables(self.known_names(tree))
             is_equation = tree.names[0] == self.signature.root
             trees.append(Equation(tree.names, tree.texts, tree.arities, self.signature) if is_equation else tree)
         dataset = self.prepare([Example(tree) for tree in trees], task)
@@ -159,6 +177,16 @@ class Model(nn.Module):
             for module, training in modes.items():
                 module.training = training
         return torch.cat(outputs) if outputs else next(self.parameters()).new_zeros(0)
+
+    def known_names(self, tree: Expression) -> dict[str, str]:
+        """Return new names for the variables of a tree, from `variables`: whether an equation holds does not depend on names.
+
+        Empty if they are known, and for more variables.
+        """
+        names = dict.fromkeys(text for _, kind, text in tree.leaves() if kind == "Symbol")
+        if len(names) > len(self.variables) or set(names) <= set(self.variables):
+            return {}
+        return dict(zip(names, self.variables, strict=False))
 
     def states(self, graph: DGLGraph, *, signals: Sequence[str] | None = None, engine: str = "levels") -> Tensor:
         """Return the states h (N, H) of all nodes, and write them to the graph with the cell's other fields and its signals.

@@ -12,7 +12,7 @@ from dgl_treestack.cells import Cell
 from dgl_treestack.data import graph as graphs
 from dgl_treestack.data.forest import Forest, columns, feature, in_order_of_appearance, size
 from dgl_treestack.data.forest import Source as Source
-from dgl_treestack.data.wellformed import Checked, check
+from dgl_treestack.data.wellformed import Checked, check, uncompiled
 from dgl_treestack.errors import ConfigurationError, GraphError, unknown
 from dgl_treestack.expression.operators import MATH, Signature
 from dgl_treestack.propagate import topo
@@ -105,6 +105,7 @@ def propagate(
     return graph.ndata["h"]
 
 
+@uncompiled
 def compute(
     source: Source,
     cell: Cell,

@@ -14,7 +14,7 @@ from torch.nn import functional
 from dgl_treestack import _dgl
 from dgl_treestack._dgl import DGLGraph
 from dgl_treestack.cells import PER_CHILD, Cell, Shape, State
-from dgl_treestack.data.wellformed import NO_OPERATOR
+from dgl_treestack.data.wellformed import FORMATS, NO_OPERATOR
 from dgl_treestack.expression.operators import Signature
 
 
@@ -32,7 +32,7 @@ def run(
     graph: DGLGraph, cell: Cell, signature: Signature, signals: Sequence[str], noise: Mapping[str, Tensor]
 ) -> dict[str, Tensor]:
     """Run a cell, see `propagate.compute`. Returns fields and signals of all nodes."""
-    graph = graph.to(next(cell.parameters()).device).local_var()  # other threads may use the graph
+    graph = graph.formats(FORMATS).to(next(cell.parameters()).device).local_var()  # other threads may use the graph
     step = _Step(graph, cell, signature, signals, noise)
     step.prepare()
     _dgl.prop_nodes_topo(

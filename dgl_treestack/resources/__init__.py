@@ -2,7 +2,6 @@
 
 import hashlib
 import platform
-from importlib import metadata
 from pathlib import Path
 from typing import Literal
 
@@ -25,6 +24,8 @@ _CHECKSUMS: dict[tuple[Path, int, int], str] = {}  # by path, size and time of t
 
 def versions() -> dict[str, str]:
     """Return the installed versions of this package, Python and the packages it builds on; `missing` for an absent one."""
+    from importlib import metadata  # which reads mail headers: it doubles the time of this module
+
     version_of = {"dgl-treestack": __version__, "python": platform.python_version()}
     for package in PACKAGES:
         try:

@@ -26,7 +26,7 @@ import numpy as np
 from dgl_treestack import atomic, plain_data
 from dgl_treestack.data.records import Record
 from dgl_treestack.errors import ConfigurationError, DataError
-from dgl_treestack.markup import read_json, read_toml
+from dgl_treestack.plain_data import tables_of
 from dgl_treestack.results.columns import UTF_8, ColumnRecords, entries, smallest
 from dgl_treestack.results.run_result import RunResult, range_of
 from dgl_treestack.runs import configuration
@@ -85,7 +85,7 @@ def read(path: Path) -> list[RunResult]:
     """Read the runs of a file that `write` has written. Raises DataError for any other file."""
     try:
         with zipfile.ZipFile(path) as file:
-            description = read_json(file.read(DESCRIPTION))
+            description = json.loads(file.read(DESCRIPTION))
             if description["schema"] != SCHEMA:
                 raise DataError(f"Its schema is {description['schema']!r}, not {SCHEMA}. Make it again with `reproduce`.", path)
             array_by_digest = {
@@ -117,7 +117,7 @@ def _run(entry: Mapping[str, Any], array_by_digest: Mapping[str, np.ndarray], pa
             raise ValueError(f"the records {name!r} have no column 'depth'")
     return RunResult(
         path,
-        plain_data.build(RunConfig, read_toml(entry["config"])),
+        plain_data.build(RunConfig, tables_of(entry["config"])),
         entry["seed"],
         checked_metrics(entry["rows"]),
         sets["validation"],

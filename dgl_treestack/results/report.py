@@ -41,12 +41,12 @@ def tabulate(folders: Sequence[Path], metric: str = "accuracy", *, depths: bool 
 
 
 def rows_of(runs: Sequence[RunResult], metric: str = "accuracy", *, depths: bool = False) -> list[Row]:
-    """Return one row per configuration: its name, model, training equations and seeds, then statistics over seeds.
+    """Return one row per configuration: its name, model, training equations, seeds and the metric, then statistics over seeds.
 
-    A statistic is a tuple of mean and sample standard deviation, None for a single seed: of the best epoch, the training
-    accuracy, and a metric of `metrics.METRICS` in per cent on the validation set and on the test set below, within and beyond
-    the training depths, or values of another measure that the configuration groups by. depths: also on every depth, or other
-    value, of the test set. A value that is NaN for all seeds is left out.
+    A statistic is a tuple of mean and sample standard deviation, None for a single seed: of the best epoch, and a metric of
+    `metrics.METRICS` in per cent in training (accuracy alone, of which a run keeps it), on the validation set and on the test
+    set below, within and beyond the training depths, or values of another measure that the configuration groups by. depths:
+    also on every depth, or other value, of the test set. A value that is NaN for all seeds is left out.
 
     Raises ConfigurationError for an unknown metric.
     """
@@ -55,11 +55,12 @@ def rows_of(runs: Sequence[RunResult], metric: str = "accuracy", *, depths: bool
     rows = []
     for name, group in by_config(runs).items():
         row: Row = {"run": name, "model": group[0].config.model.name, "equations": group[0].equations or None}
-        row["seeds"] = sorted(run.seed for run in group)
+        row |= {"seeds": sorted(run.seed for run in group), "metric": metric}
         for title, values_with_nan in _values_by_column(group, metric, depths=depths).items():
             values = [value for value in values_with_nan if not math.isnan(value)]
             if values:
-                row[title] = (statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None)
+                single = len(values) == 1
+                row[title] = (values[0], None) if single else (statistics.fmean(values), statistics.stdev(values))
         rows.append(row)
     return rows
 
@@ -70,7 +71,7 @@ def _values_by_column(group: Sequence[RunResult], metric: str, *, depths: bool) 
     best_epochs = [row for run in group if (row := run.best_row())]
     columns: dict[str, list[float]] = {
         "best epoch": [row["epoch"] for row in best_epochs],
-        "train": [row["train_accuracy"] for row in best_epochs],
+        "train": [row["train_accuracy"] for row in best_epochs if metric == "accuracy"],
         "validation": [measure(run.validation) for run in group if run.validation],
     }
     group_by, trained = group[0].config.data.group_by, group[0].trained
@@ -174,8 +175,14 @@ def csv_table(rows: Sequence[Row]) -> str:
 
 
 def spread(mean: float, deviation: float | None, digits: int = 1) -> str:
-    """Return mean ± standard deviation as text, the mean alone when there is no deviation."""
-    return f"{mean:.{digits}f}" if deviation is None else f"{mean:.{digits}f} ± {deviation:.{digits}f}"
+    """Return mean ± standard deviation as text; without a deviation the number alone, an epoch without decimals."""
+    return (
+        str(mean)
+        if isinstance(mean, int)
+        else f"{mean:.{digits}f}"
+        if deviation is None
+        else f"{mean:.{digits}f} ± {deviation:.{digits}f}"
+    )
 
 
 def _cell(value: Any) -> str:

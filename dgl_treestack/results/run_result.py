@@ -76,10 +76,10 @@ def read(folder: Path, on: str = "") -> RunResult:
     run = Run.open(folder)
     data = run.config.data
     validation = [record for name in data.validation for record in run.read_records(name)]
-    files = [on] if on else data.test
+    files = [on] if on else data.test or [name for name in run.evaluated_data() if name not in data.validation]
     test = [record if len(files) == 1 else {**record, "file": name} for name in files for record in run.read_records(name)]
     if not test:
-        raise DataError("The run has no test records. Give its configuration a test set.", folder)
+        raise DataError(f"The run has no test records. Evaluate it: treestack evaluate {folder} FILE.", folder)
     within = [record for record in validation if record.get("depth of the tree", record["depth"]) in data.depths]
     equations = run.environment.get("equations", {}).get("train", 0)
     commit = run.environment.get("commit") or "unknown"

@@ -1,18 +1,26 @@
 """The configuration of a run: one TOML file, read into frozen dataclasses. Unknown keys and wrong types are errors."""
 
+import difflib
 import hashlib
 import json
 import math
 import re
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import tomli_w
 
 from dgl_treestack import plain_data
+from dgl_treestack.data.vocabulary import PRESETS, Vocabulary
 from dgl_treestack.errors import ConfigurationError
+from dgl_treestack.expression import language
+from dgl_treestack.expression.operators import MATH, Signature
+
+if TYPE_CHECKING:
+    from dgl_treestack.model.model import Model
 
 # key, minimum, exclusive maximum
 _RANGES: tuple[tuple[str, float, float], ...] = (
@@ -38,8 +46,9 @@ _RANGES: tuple[tuple[str, float, float], ...] = (
 )
 
 NAME = r"[A-Za-z0-9_][A-Za-z0-9._-]*"  # of a run: it names a folder
-_COMMON = ("name", "hidden", "dropout", "masks", "share", "vocabulary", "vectors", "vector_size", "freeze_vectors")
-_NOT_SETTINGS = (*_COMMON, "tasks", "class_weights", "operators", "tokens", "input_size")
+# Keys of [model] that are arguments of `Model.build`; its other arguments are those of the cell, [model.settings].
+ARGUMENTS = ("name", "hidden", "dropout", "masks", "share", "vector_size", "tasks", "class_weights", "head_settings")
+_NOT_SETTINGS = (*ARGUMENTS, "vocabulary", "vectors", "freeze_vectors", "operators", "tokens")
 
 
 @dataclass(frozen=True)
@@ -51,7 +60,8 @@ class ModelConfig:
     values of the table; empty for none. vector_size: numbers per row of the table, 0 for as many as `hidden`. freeze_vectors:
     whether the table keeps its first values. tasks: an equation belongs to the first that accepts it. class_weights: of the
     loss by class, 1 for those not named. settings: arguments of the model's class besides the common ones, such as stack_size.
-    head_settings: arguments of a task's class, by task.
+    head_settings: arguments of a task's class, by task. start: the run, or model of the package, with whose weights the
+    training starts; empty for none.
     """
 
     name: str
@@ -67,6 +77,7 @@ class ModelConfig:
     class_weights: dict[str, float] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
     head_settings: dict[str, dict[str, Any]] = field(default_factory=dict)
+    start: str = ""
 
 
 @dataclass(frozen=True)
@@ -189,13 +200,23 @@ class RunConfig:
                 value = getattr(value, part)
             if not low <= value < high:
                 raise ConfigurationError(f"{key!r} is {value}; it must be at least {low:g} and below {high:g}.")
+        if self.model.start and self.model.vectors:
+            raise ConfigurationError("'model.vectors' and 'model.start' both give vectors of leaves. Leave one of them out.")
         if self.model.freeze_vectors and not self.model.vectors:
             raise ConfigurationError("'model.freeze_vectors' is true, but there are none. Name their file in 'model.vectors'.")
 
     @property
     def hash(self) -> str:
         """A hash of all values, the same for runs that differ only in their seed."""
-        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:12]
+        return hashlib.sha256(json.dumps(_values(self), sort_keys=True).encode()).hexdigest()[:12]
+
+
+def _values(config: RunConfig) -> dict[str, Any]:
+    """Return all values as plain data; no empty start, which earlier versions lack: hashes name runs, also committed ones."""
+    values = asdict(config)
+    if not config.model.start:
+        del values["model"]["start"]
+    return values
 
 
 def load(path: Path) -> RunConfig:
@@ -210,6 +231,68 @@ def _build(data: dict[str, Any]) -> RunConfig:
     return plain_data.build(RunConfig, data)
 
 
+def override(config: RunConfig, assignments: Sequence[str]) -> RunConfig:
+    """Return what `plain_data.override` does. Raises ConfigurationError; for a key without its table it names the whole key."""
+    whole = {key.rpartition(".")[2]: key for key in plain_data.flat(config)} | {name: name for name in vars(config)}
+    whole |= {"lr": "optimizer.learning_rate", "stack_size": "model.settings.stack_size"}
+    for key in (assignment.partition("=")[0] for assignment in assignments):
+        nearest = difflib.get_close_matches(key, whole, n=1)
+        if nearest and "." not in key and key not in vars(config):
+            raise ConfigurationError(f"Unknown key {key!r}. Did you mean {whole[nearest[0]]!r}?")
+    return plain_data.override(config, assignments)
+
+
 def dump(config: RunConfig) -> str:
-    """Return the configuration as TOML, fully resolved; `load` reads it back."""
-    return tomli_w.dumps(asdict(config))
+    """Return the configuration as TOML, fully resolved; `load` reads it back. Raises ConfigurationError."""
+    try:
+        return tomli_w.dumps(_values(config))
+    except TypeError as error:  # a setting of a model that was built in Python
+        raise ConfigurationError(f"A value of {config.name!r} cannot be written: {error}.") from None
+
+
+def build_model(
+    config: ModelConfig,
+    vocabulary: Vocabulary | None = None,
+    signature: Signature = MATH,
+    signals: SignalsConfig | None = None,
+) -> "Model":
+    """Return the model of a configuration, its parameters uninitialised. Raises ConfigurationError, VocabularyError.
+
+    vocabulary: by default the preset of the configuration. signals: losses at nodes; none without.
+    """
+    from dgl_treestack.model.model import Model
+
+    vocabulary = Vocabulary.preset(config.vocabulary) if vocabulary is None else vocabulary
+    common = {name: getattr(config, name) for name in ARGUMENTS}
+    if signals and (signals.value or signals.equivalence):
+        common["signals"] = {name: value for name, value in vars(signals).items() if name != "slots" or value}
+    return Model.build(vocabulary=vocabulary, signature=signature, **common, **config.settings)
+
+
+def of_model(model: "Model", folder: str, data: Mapping[str, Any]) -> tuple[RunConfig, int]:
+    """Return the configuration from which `build_model` makes a model, and its seed. Raises ConfigurationError.
+
+    folder: NAME or NAME-SEED. data: keys of [data].
+    """
+    from dgl_treestack import cells
+
+    arguments, signature = model.arguments, model.signature
+    if not arguments:
+        raise ConfigurationError("The model was made without `Model.build`, which knows its configuration. Build it by that.")
+    of_class = {name: spec for name, spec in cells.models().items() if spec.cell is arguments["name"]}
+    names = [name for name, spec in of_class.items() if spec.settings.items() <= arguments.items()]
+    if not names and isinstance(arguments["name"], type):
+        raise ConfigurationError(f"{arguments['name'].__name__} has no name. Write @register_cell(NAME) above the class.")
+    if signature.words:
+        language.from_dict(plain_data.tables_of(language.to_toml(signature)))  # raises for what its file cannot describe
+    elif language.languages().get(signature.name) != signature:
+        raise ConfigurationError(f"The language {signature.name!r} is not registered. Call register_language for it.")
+    presets = [name for name, preset in PRESETS.items() if preset == model.vocabulary]
+    described = {name: arguments[name] for name in ARGUMENTS if arguments.get(name) is not None}
+    described["name"] = [*names, arguments["name"]][0]
+    described["vocabulary"] = "train" if signature.words else [*presets, "vocabulary.json"][0]
+    described["settings"] = {name: value for name, value in arguments.items() if name not in (*ARGUMENTS, "signals")}
+    tables = {"model": described, "data": {"language": signature.name, **data}, "signals": dict(arguments["signals"] or {})}
+    name_and_seed = re.fullmatch("(.+)-([0-9]+)", folder)
+    name, seed = name_and_seed.groups() if name_and_seed else (folder, "0")
+    return plain_data.build(RunConfig, {"name": name, **tables}), int(seed)

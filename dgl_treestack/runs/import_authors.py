@@ -16,13 +16,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dgl_treestack import atomic
 from dgl_treestack.errors import CheckpointError, ConfigurationError, unknown
 from dgl_treestack.expression.operators import MATH
-from dgl_treestack.runs.configuration import ModelConfig, RunConfig
-from dgl_treestack.runs.environment import describe_environment
-from dgl_treestack.runs.run import Run, build_model
-from dgl_treestack.runs.weights import load_into, write_weights
+from dgl_treestack.model.model import Model
+from dgl_treestack.runs.run import Run
+from dgl_treestack.runs.weights import load_into
 
 MAX_EXPANSION, HARMLESS = 10, 100_000_000  # of an archive: largest ratio of its contents to its size, beyond so many bytes
 LEAF_AND_HEADS = {
@@ -124,8 +122,6 @@ def import_checkpoint(checkpoint: Path, folder: Path, preset: str = "scripts", s
     """
     if preset not in PRESETS:
         raise ConfigurationError(unknown("preset", preset, PRESETS))
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ConfigurationError(f"{folder} exists and is not empty. Choose another --output-dir.")
     released = read_checkpoint(checkpoint)
     family = next((family for family in FAMILIES if family.mark in released and "Symbol.weight" in released), None)
     if family is None:
@@ -135,25 +131,10 @@ def import_checkpoint(checkpoint: Path, folder: Path, preset: str = "scripts", s
     settings = dict(PRESETS[preset][family.model])
     if stack_size is not None and "stack_size" in settings:
         settings["stack_size"] = stack_size
-    model = ModelConfig(
-        family.model,
-        hidden,
-        vocabulary="released",
-        tasks=("function_evaluation", "verification"),
-        settings=settings,
-    )
-    origin = {
-        "imported_from": checkpoint.name,
-        "sha256": hashlib.sha256(checkpoint.read_bytes()).hexdigest(),
-        "preset": preset,
-    }
-    tensors = translate(released, family)
-    load_into(build_model(model), tensors, checkpoint)  # raises when a tensor does not fit
-    config = RunConfig(f"released-{family.model}", model)
-    run = Run.create(folder, config, 0, {**describe_environment("cpu"), **origin})
-    write_weights(run.best, tensors, {"epoch": None, **origin})
-    atomic.write_text(run.done, "imported\n")
-    return run
+    model = Model.build(family.model, hidden, "released", ("function_evaluation", "verification"), **settings)
+    load_into(model, translate(released, family), checkpoint)  # raises when a tensor does not fit
+    checksum = hashlib.sha256(checkpoint.read_bytes()).hexdigest()
+    return Run.of_model(folder, model, {}, imported_from=checkpoint.name, sha256=checksum, preset=preset)
 
 
 def read_checkpoint(path: Path) -> dict[str, Tensor]:

@@ -1,16 +1,18 @@
 """The pretrained models of the package: run folders like any other, without records, each with a description of the model.
 
 `card.json`: what the model was trained on, its accuracy by depth on test sets, its calibration, the leaves that it knows, and
-the checksum of its weights. `MODEL_CARD.md`: the same for people. `results.pack` writes both.
+the checksum of its weights. `MODEL_CARD.md`: the same for people. `tools/pack.py` writes both.
 """
 
 import hashlib
 import json
+import os
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
 from dgl_treestack import resources
 from dgl_treestack.errors import CheckpointError, ConfigurationError, unknown
@@ -20,6 +22,7 @@ from dgl_treestack.runs.run import Run
 
 FOLDER = resources.FOLDER / "models"
 DEFAULT = "tree_slots"
+STATE_DICT = "Build the model as it was, give it the weights with model.load_state_dict, and write it with model.save(FOLDER)."
 
 
 def open_run(folder: Path | None) -> Run:
@@ -45,18 +48,31 @@ def pretrained() -> dict[str, str]:
     return {path.parent.name: card(path.parent.name)["summary"] for path in sorted(FOLDER.glob("*/card.json"))}
 
 
-def load(run: Path | str, dtype: torch.dtype = torch.float32) -> Model:
+def load(run: Path | str, dtype: torch.dtype | None = None) -> Model:
     """Return the model of a run folder with its best weights, or a model of the package by name, in evaluation mode.
 
-    Raises CheckpointError for a folder that is no run, and for an unknown name.
+    dtype: of the parameters, by default as saved. Raises CheckpointError for anything but these, with the remedy.
 
     >>> model = load("tree_slots")  # doctest: +SKIP
     """
-    if str(run) in pretrained() and not Path(run).is_dir():
-        return open_run(FOLDER / str(run)).load_model(dtype)
-    if not Path(run).is_dir():
+    return find(run).load_model(dtype)
+
+
+def find(run: Path | str) -> Run:
+    """Return a run by its folder, or a model of the package by its name. Raises CheckpointError, as `load`."""
+    if not isinstance(run, str | os.PathLike):
+        remedy = "Use the model as it is, or write it with model.save(FOLDER)." if isinstance(run, nn.Module) else STATE_DICT
+        raise CheckpointError(f"`load` reads the folder of a run, or a model of the package by name, not {type(run)}. {remedy}")
+    path = Path(run)
+    if str(run) in pretrained() and not path.is_dir():
+        return open_run(FOLDER / str(run))
+    if path.is_file():
+        of_run = path.parent.name == Run(path).best.parent.name
+        remedy = f"Give the folder of the run, {path.parent.parent}." if of_run else STATE_DICT
+        raise CheckpointError(f"{run} is a file, and no folder of a run; pickled weights are not read. {remedy}")
+    if not path.is_dir():
         raise CheckpointError(f"{run} is no folder of a run. " + unknown("pretrained model", str(run), pretrained()))
-    return Run.open(run).load_model(dtype)
+    return Run.open(path)
 
 
 @cache
@@ -70,25 +86,20 @@ def is_packaged(run: Run) -> bool:
     return run.folder.parent == FOLDER
 
 
-def known_names(equation: Equation, run: Run) -> dict[str, str]:
-    """Return new names for the variables of an equation: those that a model of the package was trained on.
-
-    Whether an equation holds does not depend on the names. Empty if they are known, for more variables, and for other runs.
-    """
-    known = card(run.folder.name)["variables"] if is_packaged(run) else []
-    names = dict.fromkeys(text for _, kind, text in equation.leaves() if kind == "Symbol")
-    return {} if len(names) > len(known) or set(names) <= set(known) else dict(zip(names, known, strict=False))
-
-
-def trust(run: Run, depth: int) -> str:
-    """Return one line on the training data of a model and, for a model of the package, its accuracy at a depth."""
+def trust(run: Run, equation: Equation) -> str:
+    """Return one line on the training data of a model and, for a model of the package, its accuracy on such equations."""
     if not is_packaged(run):
-        names = ", ".join(run.config.data.train)
+        names = ", ".join(run.config.data.train) or "data that its folder does not name"
         limit = f" up to depth {run.config.data.max_depth}" if run.config.data.max_depth else ""
         return f"The model was trained on {names}{limit}; `treestack report {run.folder}` shows how often it is right."
-    summary, accuracies = card(run.folder.name)["summary"], card(run.folder.name)["accuracy"]
-    if measured := accuracies.get(str(depth)):
+    content, depth = card(run.folder.name), str(equation.depth)
+    if not any(kind == "Symbol" for _, kind, _ in equation.leaves()):
+        said = "right about {right} of 100 equations without variables, {identities} of the 50 true ones"
+        often = said.format(**content["constants"])
+    elif depth in content["accuracy"]:
+        measured = content["accuracy"][depth]
         often = f"right for {measured['percent']:.0f} % of {measured['equations']:,} test equations of depth {depth}"
     else:
-        often = f"not measured at depth {depth} (from {min(map(int, accuracies))} to {max(map(int, accuracies))} it was)"
-    return f"The package's model: {summary}; {often}. A guess, no proof."
+        depths = [*map(int, content["accuracy"])]
+        often = f"not measured at depth {depth} (from {min(depths)} to {max(depths)} it was)"
+    return f"The package's model: {content['summary']}; {often}. A guess, no proof."

@@ -17,7 +17,6 @@ Figures and tables read runs, so this module imports torch and the model only in
 import json
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
 from types import NoneType
@@ -27,14 +26,16 @@ from dgl_treestack import atomic
 from dgl_treestack.data import records
 from dgl_treestack.data.records import Record
 from dgl_treestack.data.vocabulary import Vocabulary
-from dgl_treestack.errors import CheckpointError, DataError
+from dgl_treestack.errors import CheckpointError, ConfigurationError, DataError
 from dgl_treestack.expression import language
 from dgl_treestack.expression.operators import MATH, Signature
-from dgl_treestack.markup import read_json
+from dgl_treestack.plain_data import read_json
 from dgl_treestack.resources import BUNDLED, find_data, sha256
 from dgl_treestack.runs import configuration
-from dgl_treestack.runs.configuration import ModelConfig, RunConfig, SignalsConfig
-from dgl_treestack.runs.weights import load_into, opened, read_weights
+from dgl_treestack.runs.configuration import RunConfig
+from dgl_treestack.runs.configuration import build_model as build_model
+from dgl_treestack.runs.environment import describe_environment
+from dgl_treestack.runs.weights import load_into, opened, read_weights, write_weights
 
 if TYPE_CHECKING:
     import torch
@@ -67,7 +68,7 @@ class Run:
         for name in DESCRIPTION:
             if not (run.folder / name).is_file():
                 inner = sorted(path.parent for path in run.folder.glob(f"*/{name}"))
-                remedy = f"Give a folder in it, such as {inner[0]}." if inner else "Give the folder that `train` made."
+                remedy = f"Give a folder in it, such as {inner[0]}." if inner else "Give one that `train` or `Model.save` made."
                 raise CheckpointError(f"{run.folder} is not a run folder: it has no {name}. {remedy}")
         return run
 
@@ -78,20 +79,30 @@ class Run:
         config: RunConfig,
         seed: int,
         environment: Mapping[str, Any],
-        vocabulary: Vocabulary | None = None,
-        signature: Signature = MATH,
+        vocabulary: Vocabulary,
+        signature: Signature,
     ) -> Self:
-        """Create a folder with the description of a run. vocabulary: by default the preset of the configuration.
-
-        Raises OutputError.
-        """
-        vocabulary = Vocabulary.preset(config.model.vocabulary) if vocabulary is None else vocabulary
+        """Create a folder with the description of a run. Raises OutputError."""
         atomic.write_text(folder / "config.toml", configuration.dump(config))
         atomic.write_text(folder / "vocabulary.json", json.dumps(vocabulary.to_dict(), indent=1) + "\n")
         if signature.words:
             atomic.write_text(folder / "language.toml", language.to_toml(signature))
         run = cls(folder)
         run.write_environment({"seed": seed, "config": config.hash, **environment})
+        return run
+
+    @classmethod
+    def of_model(cls, folder: Path, model: "Model", data: Mapping[str, Any], **origin: Any) -> Self:
+        """Write a model as a folder without metrics and records, see `Model.save`. origin: where it is from."""
+        tensors = model.state_dict()
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise ConfigurationError(f"{folder} exists and is not empty. Choose another folder, or delete it.")
+        config, seed = configuration.of_model(model, folder.resolve().name, data)
+        load_into(build_model(config.model, model.vocabulary, model.signature, config.signals), tensors, folder)
+        environment = {**describe_environment(str(next(model.parameters()).device)), **origin}
+        run = cls.create(folder, config, seed, environment, model.vocabulary, model.signature)
+        write_weights(run.best, tensors, {"epoch": None, **origin})
+        atomic.write_text(run.done, "best epoch 0\n")
         return run
 
     def write_environment(self, environment: Mapping[str, Any]) -> None:
@@ -150,14 +161,15 @@ class Run:
     def load_model(self, dtype: "torch.dtype | None" = None) -> "Model":
         """Return the model with the best weights, in evaluation mode. Raises CheckpointError.
 
-        dtype: of the parameters, float32 unless given.
+        dtype: of the parameters, by default that of the file.
         """
-        import torch
-
         tensors, _ = read_weights(self.best)
         model = build_model(self.config.model, self.vocabulary, self.language, self.config.signals)
+        model.to(dtype or next(tensor.dtype for tensor in tensors.values() if tensor.is_floating_point()))
         load_into(model, tensors, self.best)
-        return model.to(dtype or torch.float32).eval()
+        if (self.folder / "card.json").is_file():  # a model of the package
+            model.variables = tuple(json.loads((self.folder / "card.json").read_text())["variables"])
+        return model.eval()
 
     def count_parameters(self) -> int:
         """Return the number of parameters in the file of the best weights, 0 without such a file. Raises CheckpointError."""
@@ -178,7 +190,7 @@ class Run:
     def read_json(self, name: str) -> dict[str, Any]:
         """Return the JSON object in a file of the folder."""
         try:
-            data = read_json((self.folder / name).read_text())
+            data, _ = read_json((self.folder / name).read_text())
         except (OSError, ValueError) as error:
             raise CheckpointError(f"{self.folder / name} cannot be read: {error}. The run is damaged; train again.") from None
         if not isinstance(data, dict):
@@ -190,7 +202,7 @@ class Run:
         if not self.metrics.exists():
             return []
         try:
-            rows = checked_metrics([read_json(line) for line in self.metrics.read_text().splitlines()])
+            rows = checked_metrics([read_json(line)[0] for line in self.metrics.read_text().splitlines()])
             return [row for row in rows if row["epoch"] and row["validation_accuracy"] is not None]
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise CheckpointError(f"{self.metrics} is damaged ({error!r}). Resume the run to write it again.") from None
@@ -200,7 +212,7 @@ class Run:
         if not self.times.exists():
             return []
         try:
-            rows = [read_json(line) for line in self.times.read_text().splitlines()]
+            rows = [read_json(line)[0] for line in self.times.read_text().splitlines()]
             times = [{"epoch": int(row["epoch"]), "cpu_seconds": float(row["cpu_seconds"])} for row in rows]
             if not all(math.isfinite(row["cpu_seconds"]) for row in times):
                 raise ValueError("a time is not finite")
@@ -299,29 +311,3 @@ def checked_metrics(rows: Any) -> list[dict[str, Any]]:
         ):
             raise ValueError(f"a row is {row!r:.200}")
     return list(rows)
-
-
-def build_model(
-    config: ModelConfig,
-    vocabulary: Vocabulary | None = None,
-    signature: Signature = MATH,
-    signals: SignalsConfig | None = None,
-) -> "Model":
-    """Return the model of a configuration, its parameters uninitialised. Raises ConfigurationError, VocabularyError.
-
-    vocabulary: by default the preset of the configuration. signals: losses at nodes; none without.
-    """
-    from dgl_treestack.model.model import Model
-
-    vocabulary = Vocabulary.preset(config.vocabulary) if vocabulary is None else vocabulary
-    common: dict[str, Any] = {
-        "masks": config.masks,
-        "dropout": config.dropout,
-        "share": config.share,
-        "vector_size": config.vector_size,
-        "class_weights": config.class_weights,
-        "head_settings": config.head_settings,
-    }
-    if signals and (signals.value or signals.equivalence):
-        common["signals"] = {name: value for name, value in asdict(signals).items() if name != "slots" or value}
-    return Model.build(config.name, config.hidden, vocabulary, config.tasks, signature, **common, **config.settings)

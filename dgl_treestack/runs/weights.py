@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from dgl_treestack import atomic
 from dgl_treestack.errors import CheckpointError
-from dgl_treestack.markup import read_json
+from dgl_treestack.plain_data import read_json
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -23,7 +23,7 @@ def read_weights(path: Path) -> "tuple[dict[str, Tensor], dict[str, Any]]":
     Raises CheckpointError for a damaged file: one whose checksum, which files of earlier versions lack, is another.
     """
     with opened(path, "pt") as file:
-        description = read_json((file.metadata() or {}).get("description", "{}"))
+        description, _ = read_json((file.metadata() or {}).get("description", "{}"))
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     if isinstance(description, dict) and CHECKSUM in description:
         checksum = description.pop(CHECKSUM)

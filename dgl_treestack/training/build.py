@@ -1,22 +1,26 @@
 """What a training is made of, from its configuration: examples, vocabulary, optimizer, targets of signals."""
 
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
+from dgl_treestack import plain_data
 from dgl_treestack.data import formats
 from dgl_treestack.data.formats import Example
 from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.distributed import World
-from dgl_treestack.errors import ConfigurationError
+from dgl_treestack.errors import ConfigurationError, DataError
 from dgl_treestack.expression.operators import Signature
+from dgl_treestack.generate import presets
 from dgl_treestack.model.dataset import Dataset
 from dgl_treestack.model.model import Model
 from dgl_treestack.model.stored_set import StoredSet
 from dgl_treestack.model.tree_dataset import TreeDataset
 from dgl_treestack.resources import find_data
-from dgl_treestack.runs.configuration import RunConfig
+from dgl_treestack.runs.configuration import DataConfig, RunConfig
+from dgl_treestack.runs.run import Run
 from dgl_treestack.tasks import tasks
 from dgl_treestack.training import words
 from dgl_treestack.training.adam import NamedAdam
@@ -26,7 +30,20 @@ from dgl_treestack.truth.subtrees import Targets, targets_of
 Kind = Literal["train", "validation"]
 DataSets = Mapping[Kind, TreeDataset]
 Place = Literal["auto", "memory", "disk"]  # of the columns of the training set
+_FREE = ("dropout", "masks", "tasks", "class_weights", "head_settings", "start")  # may differ from a run's start
 LARGE = 100_000_000  # bytes of training files from which on `auto` means the disk: in memory they would take some 15 GB
+
+
+def check_files(data: DataConfig) -> None:
+    """Raise DataError for a file that does not exist, with the command that generates it."""
+    missing = [name for name in (*data.train, *data.validation, *data.test) if not find_data(name).exists()]
+    if missing:
+        folder = find_data(missing[0]).parent
+        preset = re.sub(r"-[0-9]+[km]$", "", folder.name)  # of a folder such as paper-200k
+        size = folder.name.removeprefix(preset)[1:].replace("k", "000").replace("m", "000000")
+        command = f"treestack generate {preset}{size and f' --train-size {size}'} --output-dir {folder}"
+        remedy = f"Generate it: {command}" if preset in presets.names() else "Write its path from the folder where you work."
+        raise DataError(f"Cannot be read: No such file. {remedy}", missing[0])
 
 
 def is_on_disk(config: RunConfig, columns: Place, data: DataSets) -> bool:
@@ -101,9 +118,11 @@ def optimizer(config: RunConfig, model: Model) -> NamedAdam:
     return NamedAdam(model, config.optimizer, undecayed)
 
 
-def vocabulary(config: RunConfig, signature: Signature, examples: Iterable[Example]) -> Vocabulary:
-    """Return the vocabulary of a new run: a preset, or one of words. Raises ConfigurationError, DataError."""
+def vocabulary(config: RunConfig, signature: Signature, examples: Iterable[Example], start: Run | None) -> Vocabulary:
+    """Return the vocabulary of a new run: a preset, words, or that of its start. Raises ConfigurationError, DataError."""
     name = config.model.vocabulary
+    if start and name in ("train", start.config.model.vocabulary):
+        return start.vocabulary
     if signature.words:
         return words.build_vocabulary(config, signature, examples)
     if name == "train" or name.endswith(".txt"):
@@ -112,3 +131,35 @@ def vocabulary(config: RunConfig, signature: Signature, examples: Iterable[Examp
             "Set a preset, such as 'canonical'."
         )
     return Vocabulary.preset(name)
+
+
+def load_start(model: Model, config: RunConfig, start: Run) -> str:
+    """Give a model the weights of the run that it starts from. Returns what it has taken, in words.
+
+    The whole cell must be the same there. A head, or the networks of the signals, keeps its values if it is another one there.
+    Raises ConfigurationError for another cell, CheckpointError.
+    """
+    origin, kept = start.load_model(), []
+    for part in ["cell", *(f"heads.{name}" for name in model.heads), *(["signals"] if model.signals else [])]:
+        if _kind(model, part) == _kind(origin, part):
+            model.get_submodule(part).load_state_dict(origin.get_submodule(part).state_dict())
+        elif part == "cell":
+            here, there = (plain_data.flat(settings) for settings in (config.model, start.config.model))
+            keys = [key for key in here | there if key.partition(".")[0] not in _FREE and here.get(key) != there.get(key)]
+            values = (
+                "; ".join(f"model.{key} is {here.get(key)}, there {there.get(key)}" for key in keys) or "its vocabulary differs"
+            )
+            file = start.folder / "config.toml"
+            raise ConfigurationError(f"The weights of 'model.start' are of another model: {values}. Set the values of {file}.")
+        else:
+            kept.append(part)
+    return f"starts with the weights of {start.folder}" + (f", but for new {', '.join(kept)}" if kept else "")
+
+
+def _kind(model: Model, part: str) -> tuple[Any, ...]:
+    """Return what two models have in common if the weights of a part of one fit the other."""
+    module = dict(model.named_modules()).get(part)
+    shapes = {} if module is None else {name: tensor.shape for name, tensor in module.state_dict().items()}
+    vocabulary, settings = model.vocabulary, model.arguments["head_settings"] or {}
+    others = (vocabulary.leaves, vocabulary.unify) if part == "cell" else settings.get(part.removeprefix("heads."))
+    return shapes, re.sub(r"\b(dropout|p)=[^,)]*", "", repr(module)), others

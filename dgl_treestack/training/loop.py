@@ -10,9 +10,10 @@ import logging
 import math
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -28,8 +29,9 @@ from dgl_treestack.expression import language
 from dgl_treestack.generators import numpy_generator, torch_generator
 from dgl_treestack.model.batch import Batch
 from dgl_treestack.model.dataset import Dataset
+from dgl_treestack.model.model import Model
 from dgl_treestack.processes import Interrupted, Watch, watch_signals
-from dgl_treestack.runs import evaluation
+from dgl_treestack.runs import evaluation, pretrained
 from dgl_treestack.runs.configuration import RunConfig
 from dgl_treestack.runs.run import Run, build_model
 from dgl_treestack.runs.weights import load_into, read_weights, write_weights
@@ -39,6 +41,7 @@ from dgl_treestack.training.engine import choose_engine
 from dgl_treestack.training.share import Share
 from dgl_treestack.training.state import Progress, SavedRun
 
+OnEpoch = Callable[[dict[str, Any], Model], object]  # called with a row of metrics.jsonl and the model after that epoch
 logger = logging.getLogger(__name__)
 _SILENT = logging.Logger("other processes of a run", logging.CRITICAL + 1)
 
@@ -46,7 +49,7 @@ _SILENT = logging.Logger("other processes of a run", logging.CRITICAL + 1)
 class Training:
     """Training of one run folder: `train` finishes it, or raises Interrupted.
 
-    data: training and validation set in place of the configuration's files. columns: see `start`.
+    data: training and validation set in place of the configuration's files. columns, on_epoch: see `start`.
     world: the processes that train it together, of which the first alone reads and writes the run folder.
     """
 
@@ -60,26 +63,35 @@ class Training:
         quiet: bool = False,
         data: DataSets | None = None,
         columns: Place = "auto",
+        on_epoch: OnEpoch | None = None,
         world: World = ALONE,
     ):
+        self.on_epoch = on_epoch if world.is_first else None
         self.run, self.config, self.seed, self.started, self.world = run, config, seed, time.process_time(), world
         self.log = logging.LoggerAdapter(logger if world.is_first else _SILENT, {"run": run.folder.name})
         self.device, self.quiet = torch.device(device), quiet or not world.is_first
+        build.check_files(config.data)
         saved: SavedRun = world.first(lambda: SavedRun.read(run))
         self.language = saved.language or language.find(config.data.language)
         on_disk = build.is_on_disk(config, columns, data or {})
         labelled = build.LabelledExamples(config, self.language, "train", data or {}, unique_ids=not on_disk)
         train_examples = labelled if on_disk else list(labelled)
         validation_examples = list(build.LabelledExamples(config, self.language, "validation", data or {}))
-        vocabulary = saved.vocabulary or build.vocabulary(config, self.language, train_examples)
+        start = pretrained.find(config.model.start) if config.model.start and not saved.checkpoint else None
+        vocabulary = saved.vocabulary or build.vocabulary(config, self.language, train_examples, start)
         vector_of_word: Mapping[str, np.ndarray] = {}
         if config.model.vectors and not saved.checkpoint:  # a checkpoint has the table
             vocabulary, vector_of_word = words.read_vectors(config, self.language, vocabulary, validation_examples)
-        self.words_with_vector = len(vector_of_word)
         self.model = build_model(config.model, vocabulary, self.language, config.signals)
         self.model.reset_parameters(torch_generator(seed, "initial values"))
+        self.notes: list[str] = []  # on the initial values, for the log
         if config.model.vectors:
             words.set_vectors(self.model, vector_of_word, freeze=config.model.freeze_vectors)
+        if vector_of_word:
+            counts = len(vector_of_word), len(vocabulary) - 1, config.model.vectors
+            self.notes.append("{} of {} words of the vocabulary have a vector in {}".format(*counts))
+        if start:
+            self.notes.append(build.load_start(self.model, config, start))
         self.model.to(self.device)
         self.train_set = build.train_set(config, self.model, train_examples, on_disk=on_disk)
         self.validation_set: Dataset = self.model.prepare(validation_examples).with_targets()
@@ -107,9 +119,8 @@ class Training:
         config, progress = self.config, self.progress
         message = "%s: %d training, %d validation equations"
         self.log.info(message, self.run.folder.name, len(self.train_set), len(self.validation_set))
-        if self.words_with_vector:
-            counts = self.words_with_vector, len(self.model.vocabulary) - 1
-            self.log.info("%d of %d words of the vocabulary have a vector in %s", *counts, config.model.vectors)
+        for note in self.notes:
+            self.log.info("%s", note)
         if self.world.is_first:
             atomic.write_json_lines(self.run.metrics, progress.rows)
         with watch_signals() as watch, ExitStack() as stack:
@@ -267,6 +278,8 @@ class Training:
             atomic.write_json_lines(self.run.metrics, progress.rows)
         message = "%s epoch %d: train loss %.4f, accuracy %.1f %%; validation %.1f %%"
         self.log.info(message, name, progress.epoch, row["train_loss"], row["train_accuracy"], validation.accuracy)
+        if self.on_epoch:
+            self.on_epoch(dict(row), self.model)
 
     def _finish(self, watch: Watch) -> None:
         """Evaluate validation and test sets with the best weights, then write DONE."""

@@ -16,11 +16,12 @@ from dgl_treestack.errors import ConfigurationError, OutputError
 from dgl_treestack.model.tree_dataset import TreeDataset
 from dgl_treestack.processes import locked
 from dgl_treestack.resources import find_data, sha256
+from dgl_treestack.runs import pretrained
 from dgl_treestack.runs.configuration import RunConfig
 from dgl_treestack.runs.environment import GOES_ON_ELSEWHERE, describe_environment, with_resumption
 from dgl_treestack.runs.run import Run
 from dgl_treestack.training.build import DataSets, Place
-from dgl_treestack.training.loop import Training
+from dgl_treestack.training.loop import OnEpoch, Training
 
 logger = logging.getLogger("dgl_treestack")
 
@@ -35,6 +36,7 @@ def start(
     quiet: bool = False,
     data: DataSets | None = None,
     columns: Place = "auto",
+    on_epoch: OnEpoch | None = None,
 ) -> Run:
     """Train one run in `output_dir/<name>-<seed>`, or resume it where it stopped.
 
@@ -43,6 +45,8 @@ def start(
 
     columns: where the prepared training set is: in memory; on the disk beside its file, for more equations than fit into
     memory; or as the size of the files says. The results are the same.
+
+    on_epoch: called after every epoch, in the first process, with its row of metrics.jsonl and the model; it changes neither.
 
     The folder is created when data and model are ready. While another process trains in it, this one waits. A run that goes on
     with another commit, device or version than before says so in its environment, under `resumed`. Raises
@@ -59,13 +63,15 @@ def start(
     if world.size > 1 and run.has_description() and os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") != "0":
         resume = resume or run.environment.get("torchrun") == os.environ["TORCHELASTIC_RUN_ID"]  # which has begun it, too
     is_new = world.first(lambda: _is_new(run, config, seed, fingerprints, resume=resume))
-    prepare = partial(Training, run, config, seed, device=device, quiet=quiet, data=data, columns=columns, world=world)
+    settings: dict[str, Any] = {"device": device, "quiet": quiet, "data": data, "columns": columns, "on_epoch": on_epoch}
+    prepare = partial(Training, run, config, seed, **settings, world=world)
     training = prepare() if is_new else None
     if training is not None and world.is_first:
         data_config, model_config = config.data, config.model
         described = [name for name in (data_config.language, model_config.vocabulary) if name.endswith((".toml", ".txt"))]
-        vectors = [model_config.vectors] if model_config.vectors else []
-        files = dict.fromkeys((*described, *vectors, *data_config.train, *data_config.validation, *data_config.test))
+        described += [model_config.vectors] if model_config.vectors else []
+        described += [str(pretrained.find(model_config.start).best)] if model_config.start else []
+        files = dict.fromkeys((*described, *data_config.train, *data_config.validation, *data_config.test))
         origin: dict[str, Any] = {
             "kernels": "compiled" if training.engine == "levels/compiled" else "none",
             "data": {name: sha256(find_data(name)) for name in files} | fingerprints,

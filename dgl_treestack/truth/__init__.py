@@ -11,14 +11,16 @@ Semantics
 Two judges
     `judge`, for any equation (`verify`, `audit`, completion). Its 42 points are drawn from the text of the equation, whatever
     its variables are called: 24 near the origin, 16 with real part, imaginary part or both between 3 and 50, two beyond.
-    Four times as many are drawn for an equation that has values at a few of them only. One that seems to hold is judged at 64
-    more, with one variable far in every direction; those that the digits cannot decide do not count there. complex128 decides
-    clear points. The others, and all points of an equation that seems to hold, are decided by balls (complex intervals), whose
-    digits are doubled, up to 430, until the balls of the two sides are apart or agree in 60 digits.
+    Four times as many are drawn for an equation that has values at a few of them only. One that seems to hold is judged at more
+    points: 64 with one variable far in every direction; 120 on the axes, on the diagonals and between them, in every decade
+    from 1e-6 to 1e4; and up to 32 at which an argument of one of its functions lies on the function's cut, computed by Newton's
+    method. Of these, those that the digits cannot decide do not count. complex128 decides clear points. The others, and all
+    points of an equation that seems to hold, are decided by balls (complex intervals), whose digits are doubled, up to 430,
+    until the balls of the two sides are apart or agree in 60 digits.
 
         holds         no point where the sides differ, and balls of 80 digits agree at all points and of 430 at three
         refuted       the sides differ at three quarters of the points or more; balls are apart at two of them
-        conditional   the sides differ at fewer points: true in a region, or on a branch
+        conditional   the sides differ at fewer points: true in a region, on a branch, or but for the cuts
         undefined     fewer than 10 points with values
         undecided     fewer than 10 points with values that the digits or the budget can decide
 
@@ -46,5 +48,6 @@ from dgl_treestack.truth.cuts import is_on_cut as is_on_cut
 from dgl_treestack.truth.evaluation import Value as Value
 from dgl_treestack.truth.judgement import judge as judge
 from dgl_treestack.truth.judgement import judge_rounded as judge_rounded
+from dgl_treestack.truth.judgement import why_undefined as why_undefined
 from dgl_treestack.truth.points import POINTS as POINTS
 from dgl_treestack.truth.points import value_of as value_of

@@ -5,7 +5,7 @@ noise in the given precision, because otherwise no function could be evaluated o
 separates from it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,11 +35,23 @@ class Balls:
 
     def value(self, root: Value, point: int, bits: int) -> Ball:
         """Return the ball of a subtree at a point; UNRESOLVED beyond the budget."""
+        return self._evaluated(root, self._values.setdefault((point, bits), {}), point, bits)
+
+    def at(self, root: Value, variables: Mapping[str, Any], bits: int) -> Ball:
+        """As `value`, at other values of the variables."""
+        symbols = [value for value in self._order(root) if value.name == "Symbol"]
+        return self._evaluated(root, {symbol: variables[symbol.text or ""] for symbol in symbols}, 0, bits)
+
+    def _order(self, root: Value) -> list[Value]:
         if root not in self._orders:
             self._orders[root] = children_first(root)
-        at_point, constant = (self._values.setdefault((place, bits), {}) for place in (point, -1))
+        return self._orders[root]
+
+    def _evaluated(self, root: Value, at_point: dict[Value, Ball], point: int, bits: int) -> Ball:
+        """Return the ball of a subtree, given those at the point that are already there, to which it adds."""
+        constant = self._values.setdefault((-1, bits), {})
         with ctx.workprec(bits):
-            for value in self._orders[root]:
+            for value in self._order(root):
                 balls = constant if value.constant else at_point
                 if value in balls:
                     continue

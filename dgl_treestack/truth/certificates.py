@@ -186,7 +186,16 @@ def certify(left: Value, right: Value, variables: Sequence[str], expected: str) 
 
 
 def evaluate_sides(equation: Expression, points: Points = FIXED) -> list[Value]:
-    """Return the values of the two sides of an equation, equal subtrees evaluated once. Raises ExpressionError."""
+    """Return the values of the two sides of an equation. Raises ExpressionError as `evaluate_nodes` does."""
+    values = evaluate_nodes(equation, points)
+    return [values[side] for side in equation.children(0)]
+
+
+def evaluate_nodes(equation: Expression, points: Points = FIXED) -> dict[int, Value]:
+    """Return the values of the nodes of an equation below its root, the last node first; equal subtrees are evaluated once.
+
+    Raises ExpressionError for what is no equation, or has no value.
+    """
     if equation.names[0] != "Equality":
         raise ExpressionError(
             f"Only an equation holds or does not; the root here is {equation.names[0]!r}. Put '=' between two sides."
@@ -195,14 +204,12 @@ def evaluate_sides(equation: Expression, points: Points = FIXED) -> list[Value]:
         raise ExpressionError("An equation inside an equation has no value. Judge them one by one.")
     if "Blank" in equation.names:
         raise ExpressionError(f"Node {equation.names.index('Blank')} is a blank `_`, which has no value. Fill it in first.")
-    values: dict[tuple, Value] = {}
-    stack: list[Value] = []
+    distinct: dict[tuple, Value] = {}
+    values: dict[int, Value] = {}
     for i in range(equation.size - 1, 0, -1):
-        arity = equation.arities[i]
-        children = tuple(reversed(stack[len(stack) - arity :])) if arity else ()
-        del stack[len(stack) - arity :]
+        children = tuple(values[child] for child in equation.children(i))
         key = (equation.names[i], equation.texts[i], *map(id, children))
-        if key not in values:
-            values[key] = Value(equation.names[i], equation.texts[i], children, points)
-        stack.append(values[key])
-    return stack[::-1]
+        if key not in distinct:
+            distinct[key] = Value(equation.names[i], equation.texts[i], children, points)
+        values[i] = distinct[key]
+    return values

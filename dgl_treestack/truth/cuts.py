@@ -1,4 +1,4 @@
-"""Whether a function of an equation is evaluated exactly on its branch cut, or at a branch point.
+"""Branch cuts: whether a function of an equation is evaluated exactly on its cut or at a branch point, and points where it is.
 
 There the value is a convention: `log(-1)` is `pi*I`, and a rounding error below the axis makes it `-pi*I`. Our labels follow
 the convention of FLINT, which is that of Mathematica and of SymPy; arithmetic with rounding may come out on the other side.
@@ -9,16 +9,22 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from flint import acb, arb, ctx
 
+from dgl_treestack.truth.balls import Balls
 from dgl_treestack.truth.evaluation import Value
 from dgl_treestack.truth.exact import BUDGET, ExactEvaluation, at_branch_point, children_first
 from dgl_treestack.truth.functions import BRANCHES, RECIPROCAL_ARGUMENT
-from dgl_treestack.truth.points import REAL_POINTS
+from dgl_treestack.truth.points import POINTS, REAL_POINTS, WIDE_POINT, Points
 
 Cut = tuple[str, float, float]  # axis, and the open interval of the axis that is not on the cut
 NEGATIVE: Cut = ("real", 0.0, math.inf)  # of logarithms and powers
 NEAR = 1e-9  # in complex128, relative to the argument
 TRIED = 3  # points
+ON_CUT = (-0.3, 1.3, -3.0, 30.0, 0.3, -1.3, 3.0, -30.0)  # places along the axis of a cut
+MOST_ON_CUTS = 32  # points of an equation
+STEPS = (*[270] * 12, *[540] * 2, *[1440] * 2)  # bits of the steps of Newton's method
+ROOT = arb(2) ** -1300  # relative radius of a root: more digits than `NOISE` of the highest precision asks for
 
 
 def is_on_cut(left: Value, right: Value) -> bool:
@@ -42,6 +48,54 @@ def is_on_cut(left: Value, right: Value) -> bool:
     return False
 
 
+def points_on_cuts(left: Value, right: Value, budget: int) -> Points:
+    """Return points at which an argument in one of the sides lies on the cut of its function, wherever the cut runs.
+
+    For every argument with variables and for some places on its cut, one variable is computed such that the argument is there;
+    the others keep their values at a complex point of those of the sides. budget: operations allowed in 80 digits.
+    """
+    balls = Balls(budget)
+    order = dict.fromkeys([*children_first(left), *children_first(right)])
+    variables = [value for value in order if value.name == "Symbol"]
+    points: list[dict[str, Any]] = []
+    for argument, cut, is_inverted in dict.fromkeys(place for value in order for place in _arguments(value)):
+        names = [value.text or "" for value in children_first(argument) if value.name == "Symbol"]
+        for number, along in enumerate(along for along in ON_CUT if names and not cut[1] < along < cut[2]):
+            start = WIDE_POINT + number % (POINTS - WIDE_POINT)
+            values = {value.text or "": acb(complex(value.number[start])) for value in variables}
+            name, place = names[number % len(names)], acb(along) if cut[0] == "real" else acb(0, along)
+            root = _root(argument, name, 1 / place if is_inverted else place, values, balls)
+            if root is not None and len(points) < MOST_ON_CUTS:
+                points.append({**values, name: root})
+    columns = {value.text or "": [point[value.text or ""] for point in points] for value in variables}
+    return Points(len(points), lambda name: np.array([complex(ball) for ball in columns[name]], complex), columns)
+
+
+def _root(argument: Value, name: str, place: Any, values: dict[str, Any], balls: Balls) -> Any:
+    """Return a ball around the value of a variable at which an argument is at a place, None if Newton's method fails.
+
+    values: of all variables; that of `name` is where the method begins.
+    """
+
+    def argument_at(x: Any, bits: int) -> Any:
+        return balls.at(argument, {**values, name: x}, bits)
+
+    x = values[name]
+    for bits in STEPS:
+        with ctx.workprec(bits):
+            step = x * arb(2) ** (-bits // 2)
+            here, beside = argument_at(x, bits), argument_at(x + step, bits)
+            if not isinstance(here, acb) or not isinstance(beside, acb) or (here - beside).contains(0):
+                return None
+            x = (x - (here - place) * step / (beside - here)).mid()
+    with ctx.workprec(STEPS[-1]):
+        radius = abs(x) * ROOT
+        parts = [arb(0) if abs(part) < radius else arb(part.mid(), radius.mid()) for part in (x.real, x.imag)]
+        root = acb(*parts)
+        there = argument_at(root, STEPS[-1])
+        return root if isinstance(there, acb) and (there - place).contains(0) else None
+
+
 def _arguments(value: Value) -> Iterator[tuple[Value, Cut, bool]]:
     """Yield the arguments of an operator that have a cut, the cut, and whether it is that of the argument's reciprocal."""
     if value.name in BRANCHES:
@@ -50,7 +104,7 @@ def _arguments(value: Value) -> Iterator[tuple[Value, Cut, bool]]:
         yield value.children[0], BRANCHES[RECIPROCAL_ARGUMENT[value.name]], True
     elif value.name == "log":
         yield from ((child, NEGATIVE, False) for child in value.children)
-    elif value.name == "Pow":
+    elif value.name == "Pow" and value.children[1].name != "NegativeOne":
         yield value.children[0], NEGATIVE, False
 
 

@@ -38,7 +38,8 @@ class Value:
             self.number, self.doubt = apply(name, [c.number for c in children], [c.doubt for c in children])
         elif name == "Symbol":
             self.number = points.of(text)
-            self.doubt = np.zeros(points.count, bool)
+            self.exact.update(enumerate(points.balls.get(text, ())))
+            self.doubt = np.full(points.count, bool(self.exact))
         else:
             self.number, self.doubt = drop_noise(
                 np.full(points.count, constant_of(name, text), complex), np.zeros(points.count, bool)

@@ -83,8 +83,8 @@ _ZERO, _ONE = acb(0), acb(1)
 def ball_of_leaf(leaf: "Value", point: int) -> Any:
     """Return the ball of a leaf at a point in the current precision, None for a leaf without value."""
     if leaf.name == "Symbol":
-        number = complex(leaf.number[point])
-        return acb(number.real, number.imag)
+        number = leaf.exact.get(point)
+        return acb(complex(leaf.number[point])) if number is None else number
     if leaf.name in ("Pi", "Exp1"):
         return acb.pi() if leaf.name == "Pi" else acb(arb.const_e())
     if leaf.name in ("NaN", "Infinity"):

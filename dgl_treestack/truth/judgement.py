@@ -7,6 +7,7 @@ say whether the sides differ.
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -20,18 +21,23 @@ from dgl_treestack.truth.certificates import (
     Comparison,
     Verdict,
     Witness,
+    evaluate_nodes,
     evaluate_sides,
     relative_gap,
 )
+from dgl_treestack.truth.cuts import points_on_cuts
 from dgl_treestack.truth.evaluation import Value
-from dgl_treestack.truth.exact import BUDGET, magnitude
-from dgl_treestack.truth.points import Points, fresh, spread
+from dgl_treestack.truth.exact import BUDGET, exceeds_limits, magnitude
+from dgl_treestack.truth.functions import CONSTANTS, LARGEST, SATURATING
+from dgl_treestack.truth.points import SPREAD_POINTS, Points, fresh, spread
 
 CLOSE, APART = 1e-9, 1e-4  # relative gaps in complex128 that say, without doubt, that the sides agree or differ
 MORE_SETS = 4  # of points, for an equation that has values at a few points only
 CONFIRMED = 3  # points where sides that agree are compared in the highest precision
 ORDER = (8, 36, 4, 28, 16, 32, 24)  # points to confirm first, of different kinds
 DIGITS_THAT_AGREE = 60
+
+OUT_OF_RANGE = f"is beyond {LARGEST:.0e} in size, or below {1 / LARGEST:.0e}"
 
 OPEN, AGREE, DIFFER, NO_VALUE, TOO_FEW_DIGITS = range(5)  # states of a point
 
@@ -92,34 +98,33 @@ class Judgement:
             self._decide(witnesses)
             if (self.state[witnesses] == DIFFER).all():
                 self.state[self.state == OPEN] = NO_VALUE  # the others suffice
+                self._decide(np.flatnonzero(self.state == AGREE))
+                self._confirm()
                 return
             self._decide(differing)
         self._decide(np.flatnonzero(self.state == OPEN), PRECISIONS[:1])
         self._decide(np.flatnonzero(self.state == TOO_FEW_DIGITS), PRECISIONS[1:])
-        if (self.state == DIFFER).any():
-            self._decide(np.flatnonzero((self.precision == 53) & np.isin(self.state, (AGREE, DIFFER))))
-        else:
-            self._confirm()
+        differ = bool((self.state == DIFFER).any())
+        in_float64 = (self.precision == 53) & np.isin(self.state, (AGREE, DIFFER))
+        self._decide(np.flatnonzero(in_float64), PRECISIONS if differ else PRECISIONS[:1])
+        self._confirm()
 
     def _is_refuted(self) -> bool:
         """Return whether the sides differ at three quarters of all points."""
         return bool((self.state == DIFFER).sum() >= REFUTED_SHARE * len(self.state))
 
     def _confirm(self) -> None:
-        """Compare sides that seem to agree by balls: at all points, and in the highest precision at some of them."""
-        self._decide(np.flatnonzero((self.state == AGREE) & (self.precision == 53)), PRECISIONS[:1])
-        if (self.state == DIFFER).any():
-            return
+        """Compare some points that agree in the highest precision, and all of them if one of these differs there."""
         confirmed = 0
         for point in (*ORDER, *range(self.points.count)):
-            if self.state[point] != AGREE or self.precision[point] == PRECISIONS[-1]:
+            if point >= self.points.count or self.state[point] != AGREE or self.precision[point] == PRECISIONS[-1]:
                 continue
             self._decide([point], PRECISIONS[-1:])
             confirmed += self.state[point] == AGREE
-            if self.state[point] in (DIFFER, TOO_FEW_DIGITS) or confirmed == CONFIRMED:
+            if self.state[point] == DIFFER:
+                self._decide(np.flatnonzero((self.state == AGREE) & (self.precision < PRECISIONS[-1])), PRECISIONS[-1:])
+            if self.state[point] != AGREE or confirmed == CONFIRMED:
                 break
-        if (self.state == DIFFER).any():
-            self._decide(np.flatnonzero((self.state == AGREE) & (self.precision < PRECISIONS[-1])), PRECISIONS[-1:])
 
     def verdict(self) -> Verdict:
         """Return the verdict that follows from the states."""
@@ -163,24 +168,28 @@ def judge(equation: Expression, budget: int = BUDGET) -> Verdict:
     """
     variables = sorted({text for _, kind, text in equation.leaves() if kind == "Symbol"})
 
-    def verdict_at(points: Points) -> Verdict:
+    def judged_at(points: Points) -> Judgement:
         left, right = evaluate_sides(equation, points)
         judgement = Judgement(left, right, variables, points, budget)
         judgement.decide()
-        return judgement.verdict()
+        return judgement
 
-    points = fresh(equation)
-    verdict = verdict_at(points)
+    judgement = judged_at(fresh(equation))
+    verdict = judgement.verdict()
     if verdict.verdict == "undefined" and verdict.points and variables:
-        points = fresh(equation, MORE_SETS)
-        verdict = verdict_at(points)
+        judgement = judged_at(fresh(equation, MORE_SETS))
+        verdict = judgement.verdict()
+    count = judgement.points.count
     if verdict.verdict == "holds" and variables:
-        verdict = _joined(verdict, verdict_at(spread(equation)), points.count)
+        verdict = _joined(verdict, judged_at(spread(equation)).verdict(), count)
+    on_cuts = points_on_cuts(judgement.left, judgement.right, budget // 4) if verdict.verdict == "holds" else None
+    if on_cuts and on_cuts.count:
+        verdict = _joined(verdict, judged_at(on_cuts).verdict(), count + SPREAD_POINTS)
     return verdict
 
 
 def _joined(first: Verdict, second: Verdict, count: int) -> Verdict:
-    """Return the verdict at both sets of points, of an equation that holds at the first, which has `count` points."""
+    """Return the verdict at two sets of points, of an equation that holds at the first, which has `count` points."""
     witness = second.witness
     return replace(
         first,
@@ -190,6 +199,30 @@ def _joined(first: Verdict, second: Verdict, count: int) -> Verdict:
         gap=max(first.gap, second.gap),
         witness=witness and replace(witness, point=count + witness.point),
     )
+
+
+def why_undefined(equation: Expression) -> str:
+    """Return in words which subtree of an equation has no value at one of its points, and why; '' if all have one."""
+    points = fresh(equation)
+    values, balls = evaluate_nodes(equation, points), Balls(BUDGET)
+    for point in range(points.count):
+        for node, value in values.items():
+            if balls.value(value, point, PRECISIONS[0]) is UNDEFINED:
+                arguments = [balls.value(child, point, PRECISIONS[0]) for child in value.children]
+                return f"{equation.subtree(node)} {_reason(value.name, arguments)}"
+    return ""
+
+
+def _reason(name: str, arguments: Sequence[Any]) -> str:
+    """Return why an operator has no value, or a leaf for no arguments."""
+    if not arguments:
+        return "is no number" if name in CONSTANTS else OUT_OF_RANGE
+    x = arguments[0]
+    if name in SATURATING and exceeds_limits(name, x):
+        return "is too close to its limit for its value there"
+    if name == "Pow" and x == 0:
+        return "divides by zero" if complex(arguments[1]).real < 0 else "is a power of zero without value"
+    return OUT_OF_RANGE if name in ("Add", "Mul", "Pow") or exceeds_limits(name, x) else "is at a pole"
 
 
 def judge_rounded(equation: Expression, decimals: int) -> Verdict:

@@ -1,29 +1,38 @@
 """The points at which equations are evaluated: fixed ones, by which data are certified, and fresh ones for every equation."""
 
 import hashlib
-from collections.abc import Callable
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
 from dgl_treestack.expression import Expression
+from dgl_treestack.expression.operators import leaf_value
 
 REAL_POINTS, WIDE_POINT = 8, 16
 POINTS = 24
 FRESH_POINTS = 42
 FAR, VERY_FAR = (3.0, 50.0), (50.0, 1e4)  # sizes
 FAR_PARTS, VERY_FAR_PARTS = 6, 2
-SPREAD_POINTS = 8 * (FAR_PARTS + VERY_FAR_PARTS)
 FAR_IMAGINARY = 2  # the kind of a far point whose imaginary part alone is far
+SMALLEST, DECADES, DIRECTIONS = -6, 10, 12  # points on lines: sizes from 1e-6 to 1e4
+FAR_SPREAD = 8 * (FAR_PARTS + VERY_FAR_PARTS)
+SPREAD_POINTS = FAR_SPREAD + DECADES * DIRECTIONS
 
 
 @dataclass(frozen=True)
 class Points:
-    """A value of every variable at `count` points. of: name -> (count,) complex128."""
+    """A value of every variable at `count` points. of: name -> (count,) complex128.
+
+    balls: name -> the value in many digits at every point, of points that complex128 cannot express; empty for others.
+    """
 
     count: int
     of: Callable[[str], np.ndarray]
+    balls: Mapping[str, Sequence[Any]] = field(default_factory=dict)
 
 
 @lru_cache(maxsize=4096)
@@ -57,14 +66,22 @@ def fresh(equation: Expression, sets: int = 1) -> Points:
 
 
 def spread(equation: Expression) -> Points:
-    """Return `SPREAD_POINTS` more points for one equation, drawn as `fresh`: one variable is far, the others are near.
+    """Return `SPREAD_POINTS` more points for one equation, drawn as `fresh`: far ones, and on lines through the origin.
 
-    Every kind of far point (real, with a far real part, a far imaginary part, or both) has both signs and a size in each of
-    six parts of `FAR` and two of `VERY_FAR`. Which variable is far is drawn, another one for the other sign.
+    One variable is far, the others are near. Every kind of far point (real, with a far real part, a far imaginary part, or
+    both) has both signs and a size in each of six parts of `FAR` and two of `VERY_FAR`. Which variable is far is drawn, another
+    one for the other sign.
+
+    On the half lines of the real and the imaginary axis and of the two diagonals, and in the four quadrants, there is a point
+    in every decade. Other variables are on the same line in every second decade, near in the others.
     """
 
     def value(key: str, variable: int, variables: int, number: int) -> complex:
         first, second, third, _ = _uniform(f"{key}:{variable}:spread:{number}")
+        if number >= FAR_SPREAD:
+            decade, direction = divmod(number - FAR_SPREAD, DIRECTIONS)
+            is_near = decade % 2 and variable != int(variables * _uniform(f"{key}:line:{number}")[0])
+            return _near(first, second, number % POINTS) if is_near else _on_line(direction, decade, first, second)
         kind, sign, part = number % 4, bool(number // 4 % 2), number // 8
         if variable != (int(variables * _uniform(f"{key}:far:{kind}:{part}")[0]) + sign) % variables:
             return _near(first, second, number % POINTS)
@@ -87,7 +104,8 @@ def _drawn(equation: Expression, count: int, value: Callable[[str, int, int, int
     for name, leaf in zip(equation.names, equation.texts, strict=True):
         if name == "Symbol" and leaf is not None:
             leaf = str(number_of_name.setdefault(leaf, len(number_of_name)))
-        text.append(f"{name} {leaf}" if leaf is not None else name)
+        number = None if leaf is None else leaf_value(name, leaf)  # leaves of equal value are the same leaf here
+        text.append(str(number) if number is not None else name if leaf is None else f"{name} {leaf}")
     key = hashlib.sha256("\n".join(text).encode()).hexdigest()
 
     def of(variable: str) -> np.ndarray:
@@ -104,6 +122,15 @@ def _far(kind: int, sizes: tuple[float, float], shares: tuple[float, float], neg
     real, imaginary = ((far, 0.0), (far, other_near), (near, other_far), (far, other_far))[kind]
     real, imaginary = (-real if negative[0] else real), (-imaginary if imaginary and negative[1] else imaginary)
     return complex(round(real, 4), round(imaginary, 4))
+
+
+def _on_line(direction: int, decade: int, first: float, second: float) -> complex:
+    """Return a value in one of twelve directions: four half axes, four half diagonals, four quadrants."""
+    size = float(f"{10 ** (SMALLEST + decade + first):.4g}")
+    if direction < 4:
+        return (complex(size, 0), complex(0, size), complex(-size, 0), complex(0, -size))[direction]
+    other_size = size if direction < 8 else float(f"{size * math.tan(0.2 + 1.1 * second):.4g}")
+    return complex(size if direction & 1 else -size, other_size if direction & 2 else -other_size)
 
 
 def _near(first: float, second: float, point: int) -> complex:

@@ -40,6 +40,7 @@ def test_a_negative_names_its_style():
         ("x = y", 1, "the verdict CONTRADICTS the label"),
         ("sqrt(x**2) = x", 1, "decides nothing"),
         ("x = y", None, "there is no label"),
+        ("cos(0.6) = 0.83", 1, "the sides differ, by half of the last decimal that is written at most"),
     ],
 )
 def test_what_verdict_and_label_are_together(text, label, statement):

@@ -41,11 +41,62 @@ def test_a_rounded_number_is_judged_as_one(tmp_path):
         Example(Equation.parse("sin(0.5) = 0.48"), 1, "right", certificate=certificate),
         Example(Equation.parse("sin(0.5) = 0.6"), 0, "wrong", certificate=certificate),
         Example(Equation.parse("sin(0.5) = 0.49"), 1, "off", certificate=certificate),
-        Example(Equation.parse("sin(0.5) = 0.48"), 1, "not said to be rounded"),
     ]
     formats.write(tmp_path / "n.jsonl", examples)
     name = str(tmp_path / "n.jsonl")
-    assert audit([name])["sets"][name]["contradicted"] == ["off", "not said to be rounded"]
+    assert audit([name])["sets"][name]["contradicted"] == ["off"]
+
+
+ROUNDED = [
+    "cos(0.6) = 0.83",
+    "0.83 = cos(0.6)",
+    "tan(0.03) = 0.03",
+    "cos(2.1) = -0.50",
+    "cos(2.1) = 0.505*(-1)",
+    "-0.5 = cos(2.1)",
+    "cos(2.1) = -0.50484610459985745",
+    "1/3 = 0.3333333333333333333333333333",
+    "pi = 3.14",
+    "sin(0.00012) = 1.2e-4",
+    "cos(0.6) = .8",
+    "0.5*cos(0.6) + 1.2 = 1.61",
+]
+NOT_ROUNDED = [
+    "cos(0.6) = 0.82",  # cut off, not rounded
+    "tan(0.03) = 0",
+    "exp(1.1) = 3.",
+    "0.5 = 0.51",
+    "0.5 = -0.51",
+    "(-1)**10*5 = 0.5",
+    "0.5 + 1 = 0.7*2",
+    "exp(9) = 8.1e3",
+    "cos(x) = 0.83",
+    "cos(0.6) + x = 0.83 + x",
+]
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_an_equation_that_holds_when_rounded_is_counted_apart(tmp_path, jobs, capsys):
+    examples = [Example(Equation.parse(text), 1, text) for text in (*ROUNDED, *NOT_ROUNDED)]
+    examples += [Example(Equation.parse(ROUNDED[0]), label, str(label)) for label in (0, None)]
+    name = str(tmp_path / "n.jsonl")
+    formats.write(name, examples)
+    report = audit([name], Options(leakage=False, duplicates=False, jobs=jobs))
+    audited = report["sets"][name]
+    assert audited["contradicted"] == NOT_ROUNDED
+    counts = {
+        label: sum(row["equal when rounded"] for row in audited["verdicts"] if row["label"] == label) for label in (1, 0, None)
+    }
+    assert counts == {1: len(ROUNDED), 0: 1, None: 1}
+    assert sum(row["refuted"] for row in audited["verdicts"]) == len(examples)
+    text = tables.describe(report)
+    assert f"\n{len(NOT_ROUNDED)} labels are contradicted: {NOT_ROUNDED[0]}, " in text
+    assert f"\n{len(ROUNDED)} labels are right when rounded: the sides differ, by half of the last decimal" in text
+    assert "neither confirmed" not in text
+    formats.write(name, [examples[0], examples[-2]])
+    assert cli.audit((name,), leakage=False) == 0
+    shown = capsys.readouterr().out
+    assert "No label is contradicted.\n1 label is right when rounded: " in shown
 
 
 def test_verdicts_by_depth_and_label(file):

@@ -1,3 +1,4 @@
+import codecs
 import dataclasses
 import gzip
 import json
@@ -9,8 +10,8 @@ from trees import random_equation
 
 from dgl_treestack.data import formats
 from dgl_treestack.data.formats import Example, authors
-from dgl_treestack.errors import DataError, OutputError
-from dgl_treestack.expression import Equation, Expression
+from dgl_treestack.errors import ConfigurationError, DataError, OutputError
+from dgl_treestack.expression import Equation, Expression, language
 from dgl_treestack.expression.operators import Operator, Signature
 
 GOOD = {"id": "a", "label": 1, "depth": 2, "text": "x + 0 = x", "certificate": {"verdict": "holds", "points": 16}}
@@ -93,8 +94,16 @@ def line(**changes):
         (line(blank=99), "node 99 of a tree with 5"),
         (line(id="first"), "is already in line 1"),
         (line(certificate={"gap": float("nan")}), "NaN is not allowed"),
+        (line()[:-1] + ', "label": 0}', "The key 'label' is twice in one object. Take one of them out"),
+        (line()[:-1] + ', "l\\u0061bel": 1}', "The key 'label' is twice in one object"),
+        (line(certificate={"a": [{"b": {"c": 1}}]}).replace('"c": 1', '"c": 1, "c": 1'), "The key 'c' is twice"),
+        (line(id="a\ud800"), r"'\\ud800' is half of a character\. Write the whole one"),
+        (line(text="x + \udfff = x"), "half of a character"),
+        (line(pair="\ude00\ud83d"), "half of a character"),
+        (line(certificate={"a": [{"\ud800": 1}]}), "half of a character"),
+        (line(**{"\ud800": 1}), "half of a character"),
         ("[1, 2]", "Expected a JSON object"),
-        ("[" * 5000, "nested too deeply"),
+        ("[" * 100_000, "nested too deeply"),
         ('{"depth": ' + "9" * 5000 + "}", "a number has too many digits"),
     ],
 )
@@ -112,8 +121,12 @@ def test_damaged_files(tmp_path):
     (tmp_path / "cut.jsonl.gz").write_bytes(whole[: len(whole) // 2])
     (tmp_path / "no.jsonl.gz").write_bytes(b"not gzip")
     (tmp_path / "latin.jsonl").write_bytes(b'{"text": "\xe9"}\n')
-    for name in ("cut.jsonl.gz", "no.jsonl.gz", "latin.jsonl"):
-        with pytest.raises(DataError, match="Damaged or cut short"):
+    for name, message in (
+        ("cut.jsonl.gz", "Damaged or cut short"),
+        ("no.jsonl.gz", "Damaged or cut short"),
+        ("latin.jsonl", r"latin.jsonl:1: The text is not UTF-8 \(byte 0xe9 at position 10\): .* iconv -f LATIN1 -t UTF-8\.$"),
+    ):
+        with pytest.raises(DataError, match=message):
             list(formats.read(tmp_path / name))
     with pytest.raises(DataError, match="No such file"):
         list(formats.read(tmp_path / "absent.jsonl"))
@@ -135,6 +148,9 @@ def test_damaged_files(tmp_path):
         ),
         (lambda text: "{" + text, "list of lists"),
         (lambda text: text.replace('"label": "1"', '"label": ' + "9" * 5000, 1), "a number has too many digits"),
+        (lambda text: text.replace('"label": "1"', '"label": "1", "label": "0"', 1), "The key 'label' is twice in one object"),
+        (lambda text: text.replace('"numNodes"', '"func": "", "numNodes"', 1), "The key 'func' is twice in one object"),
+        (lambda text: text.replace("var_0,#", "\\ud800,#", 1), "half of a character"),
         (lambda text: text.rstrip() + text, "text after the end of the list"),
         (lambda text: text.rstrip()[:-1] + " {}]", "Expected ',' or ']', found '{'"),
     ],
@@ -269,3 +285,54 @@ def test_files_of_another_signature_are_read_back(tmp_path):
         list(formats.read(tmp_path / "b.jsonl", logic))
     with pytest.raises(DataError, match="The authors' format has the operators of 'math', not of 'logic'"):
         formats.write(tmp_path / "a.json", examples)
+
+
+def test_whole_characters_and_equal_keys_of_different_objects_are_read(tmp_path):
+    written = {
+        **GOOD,
+        "id": "\N{VIOLIN} \\ud800",
+        "pair": "\N{VIOLIN}",
+        "certificate": {"verdict": "holds", "id": {"id": ["id"]}},
+    }
+    (tmp_path / "a.jsonl").write_text(
+        json.dumps(written) + "\n" + json.dumps({**written, "id": "b"}, ensure_ascii=False) + "\n"
+    )
+    first, second = formats.read(tmp_path / "a.jsonl")
+    assert (first.id, first.pair, first.certificate) == (written["id"], "\N{VIOLIN}", written["certificate"])
+    assert dataclasses.replace(first, id="b") == second
+
+
+ENCODED = {
+    ".jsonl": '{"label": 1, "text": "x = x", "id": "\u00e9"}\n',
+    ".tsv": "=\ta\t\u00e9\n",
+    ".json": '[[], [\n{"equation": {"func": "Equality,Pi,#,#,Pi,#,#", "vars": ",,#,#,,#,#"}, "label": "1", "\u00e9": 1}]]',
+    ".toml": 'classes = ["a", "\u00e9"]\n[operators]\nor = 2\n',
+}
+ENCODED[".txt"] = ENCODED[".tsv"].removeprefix("=\t")
+ENCODINGS = {
+    "utf-16": (b"", "UTF-16"),
+    "utf-16-be": (codecs.BOM_UTF16_BE, "UTF-16"),
+    "utf_16_le": (b"", "UTF-16LE"),
+    "utf_16_be": (b"", "UTF-16BE"),
+    "latin1": (b"", "LATIN1"),
+}
+
+
+@pytest.mark.parametrize("packed", ["", ".gz"])
+@pytest.mark.parametrize("suffix", ENCODED)
+def test_another_encoding_than_utf8_is_named_with_the_command_that_converts_it(tmp_path, suffix, packed):
+    path = tmp_path / f"a{suffix}{'' if suffix == '.toml' else packed}"
+
+    def read(content):
+        path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+        if suffix == ".toml":
+            return language.read(path)
+        return list(formats.read(path, language.find("math" if suffix.startswith(".json") else "logic")))
+
+    assert read(ENCODED[suffix].encode("utf-8-sig")) and read(ENCODED[suffix].encode())
+    for encoding, (mark, name) in ENCODINGS.items():
+        with pytest.raises((DataError, ConfigurationError), match=rf"not UTF-8.*iconv -f {name} -t UTF-8\.$") as caught:
+            read(mark + ENCODED[suffix].encode(encoding))
+        assert str(caught.value).startswith(
+            f"{path}: " if suffix == ".toml" else f"{path}:{1 + (name == 'LATIN1') * (suffix == '.json')}: "
+        )

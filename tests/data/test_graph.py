@@ -14,9 +14,12 @@ from dgl_treestack.data.vocabulary import PRESETS, Vocabulary
 from dgl_treestack.data.wellformed import check
 from dgl_treestack.errors import GraphError, VocabularyError
 from dgl_treestack.expression import Equation, Expression
-from dgl_treestack.expression.operators import MATH
+from dgl_treestack.expression.language import find
+from dgl_treestack.expression.operators import MATH, Operator, Signature
 
 VOCABULARY = PRESETS["released"]
+SENTIMENT = find("sentiment")
+LONG = "http://www.example.org/a/very/long/address/of/a/film/review/page"
 
 
 def some_trees(seed=0, count=12):
@@ -119,3 +122,26 @@ def test_batch_information_is_restored_where_trees_stand_together():
     mixed.edata["slot"] = batch.edata["slot"][order]
     with pytest.raises(GraphError, match="The edges of a tree are not contiguous"):
         graph.restore_batch(mixed)
+
+
+@pytest.mark.parametrize("word", [LONG, "字" * 30, "ab" + "字" * 30, "🎻" * 20, "wait…" * 20, "é" * 29 + "x" * 9])
+def test_a_word_that_is_cut_is_shortened_for_people_and_read_back_from_the_vocabulary_alone(word):
+    tree = Expression.parse(f"(3 (2 {word}.html) (2 {word}.xml))", SENTIMENT)
+    vocabulary = Vocabulary.of_words(tree.texts[1:])
+    batch = graph.from_expressions([tree], vocabulary)
+    assert batch.ndata["token"].tolist() == [-1, 1, 2], "words with an equal beginning"
+    _, (_, *names) = graph.node_names(batch, SENTIMENT, shorten=True)
+    shown = names[0].removeprefix("Word:")
+    assert names[0] == names[1] and shown.endswith("…") and word.startswith(shown[:-1]) and 54 < len(shown.encode()) < 63
+    with pytest.raises(GraphError, match="The text of node 1 is cut"):
+        graph.to_expressions(batch, SENTIMENT)
+    with pytest.raises(GraphError, match="The text of node 1 is cut"):
+        graph.to_expressions(batch, SENTIMENT, Vocabulary.of_words([f"x{word}", f"y{word}"]))
+    assert graph.node_names(batch, SENTIMENT, vocabulary, shorten=True)[1][1:] == [f"Word:{text}" for text in tree.texts[1:]]
+    assert graph.to_expressions(batch, SENTIMENT, vocabulary) == [tree]
+
+
+def test_an_operator_with_a_long_name_is_read_back():
+    signature = Signature("long", (Operator("operator" * 9, 1),), words=True)
+    tree = Expression.node("operator" * 9, Expression.leaf("Word", "a", signature))
+    assert graph.to_expressions(graph.from_expressions([tree], Vocabulary.of_words("a")), signature) == [tree]

@@ -40,7 +40,13 @@ def test_classification_counts_correct_equations_as_positive():
 
 @pytest.mark.parametrize(
     ("line", "message"),
-    [('{"schema": 1', "Not a complete JSON"), ('{"schema": 2, "id": ""}', "Not a record"), ('{"schema": 1}', "Not a record")],
+    [
+        ('{"schema": 1', "Not a complete JSON"),
+        ('{"schema": 1, "schema": 1}', "The key 'schema' is twice"),
+        ('{"id": "\\ud800"}', "half of a character"),
+        ('{"schema": 2, "id": ""}', "Not a record"),
+        ('{"schema": 1}', "Not a record"),
+    ],
 )
 def test_errors_name_file_and_line(tmp_path, line, message):
     path = tmp_path / "a.jsonl"

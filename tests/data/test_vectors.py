@@ -72,7 +72,7 @@ BROKEN = {
     "NaN": (b"the 1 nan 3\n", "a.txt:1: 'nan' is no finite number"),
     "infinity": (b"the 1 2 -inf\n", "a.txt:1: '-inf' is no finite number"),
     "too large for float32": (b"the 1e39 2 3\n", "a.txt:1: '1e39' is no finite number"),
-    "bytes that are no text": (b"the 1 2 3\n\xff\xfe 1 2 3\n", "a.txt:2: Damaged or cut short"),
+    "bytes that are no text": (b"the 1 2 3\n\xff\xfe 1 2 3\n", "a.txt:2: The text is not UTF-8 (byte 0xff at position 0)"),
     "no gzip": (b"the 1 2 3\n", "a.txt.gz:1: Damaged or cut short"),
     "a gzip cut short": (zipped(GOOD)[:-12], "Damaged or cut short"),
     "a gzip with other bytes": (zipped(GOOD)[:-8] + b"12345678", "Damaged or cut short"),

@@ -66,7 +66,7 @@ def test_prefix_parses_back(tree):
         ("sin(x = y)", "not part of an expression", 5),
         ("x <= y", "exactly one '='", 6),
         ("sin", "argument in parentheses", 1),
-        ("x + é", "plain ASCII", 5),
+        ("x + é", "Latin and Greek", 5),
         ("log(1, 2, 3)", "takes 2 operand", 1),
         ("__import__('os').system('true')", "Only calls such as sin", 1),
         ("__import__('os')", "Unknown function '__import__'", 1),
@@ -87,7 +87,7 @@ def test_prefix_parses_back(tree):
         ("x + 00", "'00' is not a number", 5),
         ("x + 1e1000", "not a number", 5),
         ("x + 1e300", "too large", 5),
-        ("x + 0." + "3" * 29, "too long: 31 characters", 5),
+        ("x + 0." + "3" * 299, "too long: 301 characters", 5),
         ("x*Half(7)", "'Half' has the text '1/2', found '7'", 3),
         ("x + Integer(1.5)", "not a number of class 'Integer'", 5),
         ("x + Integer(1_0)", "not a number of class 'Integer'", 5),
@@ -119,9 +119,9 @@ def test_caps_give_one_error(text, message):
 
 
 def test_towers_are_parsed_not_computed():
-    start = time.perf_counter()
+    start = time.process_time()
     assert Equation.parse("9**9**9**9 = x").depth == 4
-    assert time.perf_counter() - start < 1
+    assert time.process_time() - start < 10
 
 
 def test_deep_trees_print_without_recursion():

@@ -44,7 +44,7 @@ def test_sides_of_an_equation():
         (("Symbol",), ("1x",), (0,), "cannot name a variable"),
         (("Symbol",), ("lambda",), (0,), "keyword"),
         (("Integer",), ("abc",), (0,), "not a number"),
-        (("Number",), ("9" * 100,), (0,), "too long"),
+        (("Number",), ("9" * 301,), (0,), "too long"),
         (("Number",), ("1e400",), (0,), "too large"),
         (("Integer",), (None,), (0,), "needs a text"),
         (("Symbol",), ("x",), (1,), "takes no operands"),
@@ -69,16 +69,16 @@ def test_numbers_are_exact():
 
 # What a careless number pattern would let through, and what the authors' files contain.
 REFUSED = {
-    "Integer": ["007", "00", "-01", "1.5", "1_0", "٣", "²", "+3", "1e3", "0x1", "--1", "3\u0660", "nan", "1" * 31],
+    "Integer": ["007", "00", "-01", "1.5", "1_0", "٣", "²", "+3", "1e3", "0x1", "--1", "3\u0660", "nan", "1" * 301],
     "Rational": ["1/0", "1/02", "01/2", "1/-2", "1.5", "1/2/3", "٣/2", "1_0/3", "2/", "+1/2", "1e3", "inf"],
     "Float": ["1_0.5", "٣.5", ".", "1e", "1e1234", "1e+-3", "1.5.2", "inf", "nan", "007", "1/2", "1e300", "1e", "1.5j"],
-    "Number": ["1_0", "0." + "3" * 29, "1e1000", "-1e999", "00.5", "1,5", "1e٣", "e5", "Infinity", "0x1p3"],
+    "Number": ["1_0", "0." + "3" * 299, "1e1000", "-1e999", "00.5", "1,5", "1e٣", "e5", "Infinity", "0x1p3"],
 }
 ACCEPTED = {
-    "Integer": ["0", "-0", "-2", "-3", "10", "9" * 30],
+    "Integer": ["0", "-0", "-2", "-3", "10", "9" * 300],
     "Rational": ["2/5", "-1/2", "0", "-3", "2/4", "0/7"],
     "Float": ["0.7", "3.", "-2.5", "2", "+2", "1e299"],
-    "Number": ["-0.3", "2.5", "0.25", ".5", "-.5", "1e5", "1E-5", "2.5e+07", "0." + "3" * 28, "1e-999", "0e999"],
+    "Number": ["-0.3", "2.5", "0.25", ".5", "-.5", "1e5", "1E-5", "2.5e+07", "0." + "3" * 298, "1e-999", "0e999"],
 }
 
 
@@ -122,7 +122,7 @@ def test_whatever_is_accepted_comes_back_as_written(kind, text):
     assert number_value(text).denominator > 0
 
 
-@pytest.mark.parametrize("text", ["1_0", "٣", "1" * 31, "1e300", "1/0", "007", "", "0.5\n"])
+@pytest.mark.parametrize("text", ["1_0", "٣", "1" * 301, "1e300", "1/0", "007", "", "0.5\n"])
 def test_number_value_is_as_strict(text):
     with pytest.raises(ExpressionError):
         number_value(text)

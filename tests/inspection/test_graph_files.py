@@ -75,7 +75,8 @@ def test_command_draws_shared_nodes_and_needs_a_vocabulary_then(tmp_path, capsys
 def test_a_data_file_is_written_as_graphml_too(tmp_path, capsys):
     formats.write(tmp_path / "a.jsonl", [Example(tree, 1, f"e{i}") for i, tree in enumerate(equations())])
     arguments = (tmp_path / "a.jsonl", "--equation", "e1", "--output", tmp_path / "t.graphml")
-    assert inspect(capsys, *arguments)[0] == 0
+    code, _, err = inspect(capsys, *arguments)
+    assert code == 0, err
     assert nx.read_graphml(tmp_path / "t.graphml").number_of_nodes() == 5
     code, _, err = inspect(capsys, *arguments, "--run", tmp_path)
     assert code == 2 and "leave --run out" in err
@@ -144,3 +145,15 @@ def test_a_file_of_graphs_is_read_as_it_was_written(tmp_path, sparse, number):
         for name, values in getattr(written, frame).items():
             assert values.dtype == getattr(read, frame)[name].dtype and torch.equal(values, getattr(read, frame)[name])
     assert all(torch.equal(a, b) for a, b in zip(read.edges(order="eid"), written.edges(order="eid"), strict=True))
+
+
+def test_saved_words_of_many_bytes_are_shortened_and_not_written_as_the_truth(tmp_path, capfd, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    sentiment = find("sentiment")
+    tree = Expression.parse(f"(3 (2 see) (3 a{'é' * 30}))", sentiment)
+    batch = graph.from_expressions([tree], Vocabulary.of_words(tree.texts[1:]))
+    _dgl.save_graphs("a.bin", [batch.formats("coo")])
+    code, out, _ = inspect(capfd, "a.bin", "--language", "sentiment", "--output", "a.png")
+    assert code == 0 and out.count("a" + "é" * 28 + "…") == 2
+    code, _, err = inspect(capfd, "a.bin", "--language", "sentiment", "--output", "a.graphml")
+    assert code == 2 and "a.bin: The text of node 2 is cut: it had more than 64 bytes" in err

@@ -107,3 +107,18 @@ def test_text_is_never_read_as_mathematics(tmp_path):
     tree = Expression.from_prefix("$\\frac$ $ Symbol:x Pi", signature)
     drawing.draw(tree).savefig(tmp_path / "t.svg")
     drawing.draw(tree, title="$\\frac$").savefig(tmp_path / "t.png")
+
+
+def test_words_of_many_bytes_are_shortened_on_the_screen_alone(tmp_path, capsys):
+    words = [f"http://www.example.org/a/very/long/address/of/a/film/review/page{i}.html" for i in range(2)] + ["字" * 90]
+    path = tmp_path / "a.txt"
+    path.write_text("".join(f"(3 (2 see) (3 {word}))\n" for word in words))
+    inspect(str(path), language="sentiment")
+    lines = capsys.readouterr().out.splitlines()
+    shown = [line.split()[1] for line in lines if line.startswith("  Word ")]
+    assert shown == ["see", *[words[0][:54] + "…"] * 2, "字" * 54 + "…"]
+    inspect(str(path), language="sentiment", json=True)
+    counts = json.loads(capsys.readouterr().out)["leaf_texts"]
+    assert counts == {"Word see": 3, **{f"Word {word}": 1 for word in words}}
+    inspect(str(path), language="sentiment", output=tmp_path / "a.graphml")
+    assert words[0] in (tmp_path / "a.graphml").read_text()

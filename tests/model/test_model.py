@@ -1,5 +1,6 @@
 """What a person asks of a model in Python: scores, states, models by name or folder, cells and tasks of one's own."""
 
+import subprocess
 import sys
 
 import pytest
@@ -185,3 +186,25 @@ def test_an_encoder_has_no_signals_and_no_unknown_engine():
         model(batch, signals=["push"])
     with pytest.raises(ConfigurationError, match="Unknown engine 'fast'"):
         model(batch, "fast")
+
+
+# Dynamo hides this warning, but not where warnings are errors
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
+@pytest.mark.parametrize(("name", "number"), [("tree_smu", "1.29"), ("lstm", "2"), ("transformer", "2")])
+def test_a_compiled_model_has_the_scores_and_gradients_of_the_model(name, number):
+    model = Model.build(name, 8, seed=0)
+    compiled = torch.compile(model, backend="eager")
+    for texts in (["sin(x + y)*x = cos(y)", "x = y"], ["x*y = y*x", "sin(y) = x", f"x = 2*x*(y + {number})"]):
+        batch = graph.from_expressions([Equation.parse(text) for text in texts], model.vocabulary)
+        results = []
+        for callee in (model, compiled):
+            scores = callee(batch)
+            used = [parameter for parameter in model.parameters() if parameter.requires_grad]
+            results.append([scores, *torch.autograd.grad(scores.square().sum(), used, materialize_grads=True)])
+        for plain, other in zip(*results, strict=True):
+            torch.testing.assert_close(other, plain)
+
+
+def test_scores_need_no_compiler():
+    code = "import dgl_treestack, sys; dgl_treestack.load('tree_smu').score('x = x'); print('torch._dynamo' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"

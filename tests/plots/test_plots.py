@@ -226,9 +226,12 @@ def test_table(folders):
     assert inside[0] > beyond[0] and inside[1] > 0
     text = report.markdown(rows)
     assert text.splitlines()[0].startswith(
-        "| run | model | equations | seeds | best epoch | train | validation | test, depth 1-3 |"
+        "| run | model | equations | seeds | metric | best epoch | train | validation | test, depth 1-3 |"
     )
     assert f"{inside[0]:.1f} ± {inside[1]:.1f}" in text
+    single = report.tabulate(folders[:1], "f1")  # training keeps its accuracy alone
+    assert single[0]["metric"] == "f1" and "train" in rows[0] and "train" not in single[0]
+    assert "| f1 | 2 |" in report.markdown(single)
 
 
 def test_a_table_on_other_data_says_how_models_differ(folders, tmp_path, capsys):

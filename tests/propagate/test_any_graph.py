@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from trees import LEAVES, random_equation, random_tree
 
-from dgl_treestack import GraphDataLoader, Vocabulary, cells, dgl, encoders
+from dgl_treestack import Example, GraphDataLoader, TreeDataset, Vocabulary, cells, dgl, encoders
 from dgl_treestack.data import graph
 from dgl_treestack.data.forest import Forest, columns
 from dgl_treestack.data.wellformed import check_one_root
@@ -490,7 +490,7 @@ MALFORMED = {
         "Node 1 is 'Equality' and has a parent",
     ),
     "no op": (without("ndata", "op"), r"There is no graph.ndata\['op'\]"),
-    "order of edges unknown": (lambda batch: batch.formats("csr"), "does not know the order of its edges"),
+    "a cycle, without rows": (lambda batch: cyclic(batch).formats("coo"), r"Node \d is below itself: the graph has a cycle"),
     "no slot": (without("edata", "slot"), r"There is no graph.edata\['slot'\]"),
     "op of numbers with a point": (replaced("ndata", "op", torch.Tensor.float), "whole numbers, torch.int64"),
     "token of two columns": (
@@ -518,6 +518,40 @@ def test_words_have_tokens_and_expressions_their_language():
         propagate(batch, cell, signature=words)
     with pytest.raises(ExpressionError, match=r"Unknown operator 'pair'.*They are of 'math'"):
         graph.from_expressions([tree], vocabulary, MATH)
+
+
+@pytest.mark.parametrize("number", [torch.int64, torch.int32])
+@pytest.mark.parametrize("sparse", ["coo", "csr", "csc", ["csr", "csc"], ["coo", "csc"]])
+def test_a_graph_in_any_format_is_read_as_the_unrestricted_one(sparse, number):
+    model = Model.build("tree_smu", 6, VOCABULARY, seed=0).double().eval()
+    rng = random.Random(0)
+    plain = graph.from_expressions([random_equation(rng, 4) for _ in range(3)], VOCABULARY)
+    plain = plain if number is torch.int64 else plain.int()
+    permutation = {"edges_perm": np.array(rng.sample(range(plain.num_edges()), plain.num_edges()))}
+    shuffled = dgl.reorder_graph(plain, edge_permute_algo="custom", permute_config=permutation, store_ids=False)
+    shuffled.set_batch_num_nodes(plain.batch_num_nodes())
+    shuffled.set_batch_num_edges(plain.batch_num_edges())
+    restricted = shuffled.formats(sparse)
+    for batch, wanted in ((restricted, plain), (dgl.batch([restricted, restricted]), dgl.batch([plain, plain]))):
+        for engine in ("topo", *ENGINES):
+            torch.testing.assert_close(model(batch, engine=engine), model(wanted), **EXACT)
+            states = propagate(wanted.clone(), model.tree_cell, engine="topo")
+            torch.testing.assert_close(propagate(batch, model.tree_cell, engine=engine), states, **EXACT)
+        assert "h" in batch.ndata and set(batch.formats()["created"]) <= {*np.atleast_1d(sparse).tolist()}
+        assert graph.to_expressions(batch) == graph.to_expressions(wanted)
+    kept = graph.restore_batch(plain.formats(sparse)).batch_num_nodes()
+    assert kept.tolist() == plain.batch_num_nodes().tolist()
+
+
+def test_a_data_set_whose_transform_restricts_graphs_to_a_format():
+    examples = [Example(random_equation(random.Random(seed), 4), 1) for seed in range(4)]
+    plain, restricted = (
+        TreeDataset(examples, vocabulary=VOCABULARY, transform=transform)
+        for transform in (None, lambda tree: tree.formats("coo"))
+    )
+    model = Model.build("tree_smu", 6, VOCABULARY, seed=0).double().eval()
+    scores = [model(data.collate([data[i] for i in range(4)])[0]) for data in (plain, restricted)]
+    torch.testing.assert_close(*scores, **EXACT)
 
 
 @pytest.mark.parametrize("engine", ["topo", *ENGINES])

@@ -72,6 +72,38 @@ def test_wrong_values_are_one_error(tmp_path, assignment, message):
         plain_data.override(small_config(tmp_path), [assignment])
 
 
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [
+        ("epochs", "schedule.epochs"),
+        ("epoch", "schedule.epochs"),
+        ("hidden", "model.hidden"),
+        ("lr", "optimizer.learning_rate"),
+        ("learning_rate", "optimizer.learning_rate"),
+        ("stack_size", "model.settings.stack_size"),
+        ("train", "data.train"),
+    ],
+)
+def test_a_key_without_its_table_is_named_as_a_whole(tmp_path, key, meant):
+    message = f"Unknown key '{key}'. Did you mean '{meant}'"
+    with pytest.raises(ConfigurationError, match=message):
+        configuration.override(small_config(tmp_path), ["schedule.epochs=3", f"{key}=3"])
+    with pytest.raises(ConfigurationError, match=r"Unknown key 'zzz'\. Known"):
+        configuration.override(small_config(tmp_path), ["zzz=3"])
+
+
+def test_the_hash_of_a_configuration_without_a_start_is_that_of_earlier_versions():
+    """Names of runs, also in committed records, have it."""
+    config = configuration.RunConfig("x", configuration.ModelConfig("tree_rnn"))
+    assert config.hash == "32f61be84c3c"
+    assert plain_data.replaced(config, [("model.start", "tree_smu")]).hash != config.hash
+
+
+def test_a_start_has_its_vectors(tmp_path):
+    with pytest.raises(ConfigurationError, match="both give vectors of leaves"):
+        configuration.override(small_config(tmp_path), ["model.start=tree_smu", "model.vectors=words.txt"])
+
+
 def test_errors_name_the_file(tmp_path):
     path = tmp_path / "bad.toml"
     for text, message in (("name = ", "bad.toml"), ('name = "x"', "'model' is missing"), ("nam = 1", "Did you mean 'name'")):

@@ -78,7 +78,7 @@ def test_verify_asks_the_verification_head_even_about_numbers(tmp_path, capsys):
     equation = Equation.parse("sin(1.5) = 0.99")
     dataset = run.load_model().prepare([Example(equation, 1, "a")])
     assert dataset.task.tolist() == [0]  # function evaluation comes first
-    verify(str(equation), run=run.folder, json=True)
+    verify((str(equation),), run=run.folder, json=True)
     answer = json.loads(capsys.readouterr().out)
     assert answer["probability"] == pytest.approx(1 / (1 + math.exp(-answer["score"])))
 

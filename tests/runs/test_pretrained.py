@@ -6,15 +6,15 @@ import pytest
 from small_runs import small_config
 
 from dgl_treestack.data import formats, records
-from dgl_treestack.errors import CheckpointError
+from dgl_treestack.errors import CheckpointError, DataError
 from dgl_treestack.expression import Equation
 from dgl_treestack.resources import find_data
-from dgl_treestack.results import pack
 from dgl_treestack.runs import pretrained
 from dgl_treestack.runs.evaluation import score
 from dgl_treestack.runs.run import Run
 from dgl_treestack.training.start import start
 from dgl_treestack.truth import judge
+from tools import pack
 
 
 def test_the_packages_model_is_as_good_as_its_card_says():
@@ -43,7 +43,11 @@ def test_changed_weights_are_refused(monkeypatch, tmp_path):
         of_test = [row for row in run.read_records(run.config.data.test[0]) if 3 <= row["depth"] <= 7]
         (percent,) = (of_depths["3-7"] for of_depths in pretrained.card(pretrained.DEFAULT)["sets"].values() if of_depths)
         assert percent == round(records.accuracy(of_test), 1) and f"| 3-7 | {percent} |" in card
-        assert "right for" in pretrained.trust(packed, 4) and "not measured at depth 30" in pretrained.trust(packed, 30)
+        said = [
+            pretrained.trust(packed, Equation.parse(text)) for text in ("sin(sin(x)) = x", "x" + "+ x" * 29 + "= y", "1 = 2")
+        ]
+        for line, words in zip(said, ("right for", "not measured at depth 30", "without variables"), strict=True):
+            assert words in line
         packed.best.write_bytes(packed.best.read_bytes() + b"0")
         with pytest.raises(CheckpointError, match="has changed since it was packed"):
             pretrained.open_run(None)
@@ -53,29 +57,38 @@ def test_changed_weights_are_refused(monkeypatch, tmp_path):
 
 def test_what_is_said_of_other_runs(tmp_path):
     run = start(small_config(tmp_path), 0, tmp_path, quiet=True)
-    assert "trained on" in pretrained.trust(run, 4) and "up to depth 3" in pretrained.trust(run, 4)
+    said = pretrained.trust(run, Equation.parse("x = y"))
+    assert "trained on" in said and "up to depth 3" in said
 
 
 def test_variables_are_renamed_to_known_ones():
-    run = pretrained.open_run(None)
-    names = pretrained.known_names(Equation.parse("(q + b)**2 + pi = x*q"), run)
+    model = pretrained.load(pretrained.DEFAULT)
+    names = model.known_names(Equation.parse("(q + b)**2 + pi = x*q"))
     assert names == {"q": "x", "b": "y", "x": "z"}
     assert str(Equation.parse("q + b = x*q").with_variables(names)) == "x + y = z*x"
-    assert not pretrained.known_names(Equation.parse("x + u = y"), run)
-    assert not pretrained.known_names(Equation.parse("a + b + c + d = t + v"), run)
+    assert not model.known_names(Equation.parse("x + u = y"))
+    assert not model.known_names(Equation.parse("a + b + c + d = t + v"))
+    assert model.score("θ + 1 = first") == model.score("x + 1 = y")  # as `verify` does
+    with pytest.raises(DataError, match="Symbol 'd'"):
+        model.score("a + b + c + d = t + v")
 
 
-def test_the_textbook_list_is_what_it_says_and_how_many_a_model_gets_right(record_property):
-    examples = list(formats.read(pack.TEXTBOOK))
+def test_the_lists_are_what_they_say_and_how_many_a_model_gets_right(record_property):
+    check_list(pack.TEXTBOOK, "textbook", record_property)
+    check_list(pack.CONSTANTS, "constants", record_property)
+    assert not any(kind == "Symbol" for example in formats.read(pack.CONSTANTS) for _, kind, _ in example.equation.leaves())
+
+
+def check_list(file, name_of_list, record_property):
+    examples = list(formats.read(file))
     assert [example.label for example in examples] == [1, 0] * 50 and len({str(e.equation) for e in examples}) == 100
     for example in examples:
         assert judge(example.equation).verdict == ("holds" if example.label else "refuted"), example.equation
     for name in pretrained.pretrained():
-        right = pack.textbook(pretrained.load(name))
-        record_property(
-            "note", f"{name}: {right['right']} of 100 textbook equations, {right['identities']} of the 50 true ones"
-        )
-        assert right == pretrained.card(name)["textbook"]
+        right = pack.right_about(pretrained.load(name), file)
+        note = f"{name}: {right['right']} of 100 equations of {file.name}, {right['identities']} of the 50 true ones"
+        record_property("note", note)
+        assert right == pretrained.card(name)[name_of_list]
 
 
 def test_nothing_of_a_machine_is_packed():

@@ -17,7 +17,9 @@ from small_runs import small_config, write_data
 
 from dgl_treestack import plain_data
 from dgl_treestack.data import formats, records
+from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.errors import CheckpointError, ConfigurationError, DivergenceError, TreestackError
+from dgl_treestack.expression.operators import MATH
 from dgl_treestack.generators import numpy_generator, torch_generator
 from dgl_treestack.model.model import Model
 from dgl_treestack.processes import Interrupted
@@ -262,7 +264,7 @@ def test_ctrl_c_on_the_command_line_saves_and_exits_130(tmp_path):
 def poisoned(tmp_path, **changes):
     """Return a training whose embeddings are NaN."""
     config = small_config(tmp_path, **changes)
-    run = Run.create(tmp_path / "small-0", config, 0, {})
+    run = Run.create(tmp_path / "small-0", config, 0, {}, Vocabulary.preset("canonical"), MATH)
     training = Training(run, config, 0, quiet=True)
     with torch.no_grad():
         training.model.cell.leaves.table.fill_(float("nan"))

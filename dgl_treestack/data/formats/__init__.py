@@ -5,7 +5,6 @@ All are read as a stream of `Example`; every error names the file and the line. 
 `data/README.md` has its schema.
 """
 
-import codecs
 import gzip
 import io
 import json
@@ -20,6 +19,7 @@ from dgl_treestack.data.formats.example import Example as Example
 from dgl_treestack.errors import DataError, ExpressionError, unknown
 from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.expression.operators import MATH, WITHOUT_OPERATORS, Label, Signature
+from dgl_treestack.plain_data import read_json, text_of
 from dgl_treestack.resources import find_data
 
 SUFFIXES = tuple(f"{suffix}{packed}" for packed in ("", ".gz") for suffix in (".jsonl", ".json", ".tsv", ".txt"))
@@ -142,9 +142,9 @@ def read_lines(path: Path) -> Iterator[str]:
                 if len(line) == MAX_LINE:
                     message = f"The line is longer than {MAX_LINE} bytes. One line holds one tree, or one word."
                     raise DataError(message, path, number + 1)
-                yield (line if number else line.removeprefix(codecs.BOM_UTF8)).decode()
+                yield text_of(line, path, number + 1)
                 number += 1
-    except (gzip.BadGzipFile, EOFError, zlib.error, UnicodeDecodeError) as error:
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise DataError(f"Damaged or cut short ({error}). Copy or generate the file again.", path, number + 1) from None
     except OSError as error:
         raise DataError(f"Cannot be read: {error.strerror}.", path) from None
@@ -152,18 +152,7 @@ def read_lines(path: Path) -> Iterator[str]:
 
 def _decode(line: str) -> dict[str, Any]:
     """The JSON object of a line, with checked keys and types. Raises DataError."""
-
-    def refuse(word: str) -> None:
-        raise DataError(f"{word} is not allowed in JSON. Write a finite number.")
-
-    try:
-        data = json.loads(line, parse_constant=refuse)
-    except DataError:
-        raise
-    except (ValueError, RecursionError) as error:
-        too_deep = isinstance(error, RecursionError)
-        reason = "nested too deeply" if too_deep else getattr(error, "msg", "a number has too many digits")
-        raise DataError(f"Not a complete JSON object ({reason}). One line holds one equation.") from None
+    data, _ = read_json(line, "One line holds one equation.")
     if not isinstance(data, dict):
         raise DataError(f"Expected a JSON object, found {type(data).__name__}. One line holds one equation.")
     for key, value in data.items():

@@ -18,6 +18,7 @@ from dgl_treestack.data.vocabulary import LETTERS
 from dgl_treestack.errors import DataError, ExpressionError
 from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.expression.operators import LEAF_CLASSES, MATH
+from dgl_treestack.plain_data import read_json, text_of
 
 MAX_TEXT = 500_000_000  # bytes after decompression
 ABSENT = "#"
@@ -45,8 +46,8 @@ def _read_text(path: Path) -> str:
                 content += block
                 if len(content) > MAX_TEXT:
                     raise DataError(f"The file has more than {MAX_TEXT} bytes, decompressed. Split it, or use .jsonl.", path)
-        return content.decode("utf-8-sig")
-    except (gzip.BadGzipFile, EOFError, zlib.error, UnicodeDecodeError) as error:
+        return text_of(content, path)
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise DataError(f"Damaged or cut short ({error}). Copy or generate the file again.", path) from None
     except OSError as error:
         raise DataError(f"Cannot be read: {error.strerror}.", path) from None
@@ -57,7 +58,6 @@ def _entries(path: Path, text: str) -> Iterator[tuple[int, int, int, Any]]:
 
     `json.loads` of the text would hold all entries in memory, without line numbers.
     """
-    decoder = json.JSONDecoder()
     position, line = 0, 1
     group = index = open_lists = 0
     comma_needed = False
@@ -88,11 +88,9 @@ def _entries(path: Path, text: str) -> Iterator[tuple[int, int, int, Any]]:
             open_lists, position = open_lists + 1, position + 1
         else:
             try:
-                value, end = decoder.raw_decode(text, position)
-            except (ValueError, RecursionError) as error:
-                too_deep = isinstance(error, RecursionError)
-                reason = "nested too deeply" if too_deep else getattr(error, "msg", "a number has too many digits")
-                raise DataError(f"Not JSON: {reason}. The file is cut short or damaged.", path, line) from None
+                value, end = read_json(text, "The file is cut short or damaged.", position)
+            except DataError as error:
+                raise DataError(str(error), path, line) from None
             yield group, index, line, value
             line += text.count("\n", position, end)
             position, index, comma_needed = end, index + 1, True

@@ -31,6 +31,7 @@ def read(path: Path, lines: Iterable[str], language: Signature, *, has_label: bo
                     f"In {language.name!r}, a line of a {'.tsv' if has_label else '.txt'} file has {what}: {columns} column(s) "
                     f"separated by tabs, found {len(texts)}."
                 )
+            texts = [_unquoted(text, None if has_label and not i else language) for i, text in enumerate(texts)]
             trees, labels = zip(*(read_tree(text, language) for text in texts[has_label:]), strict=True)
             if len(trees) > 1 and any(labels):
                 raise DataError(f"The trees of a pair have no labels at their nodes. Write {UNKNOWN!r} for each.")
@@ -39,6 +40,19 @@ def read(path: Path, lines: Iterable[str], language: Signature, *, has_label: bo
         except (DataError, ExpressionError) as error:
             raise DataError(str(error), path, number) from None
         yield Example(tree, label, str(number), labels=labels[0], source=f"{path}:{number}")
+
+
+def _unquoted(field: str, language: Signature | None) -> str:
+    """A field without the quotation marks of csv writers; a leaf keeps those of JSON. language: of a tree, None for a label."""
+    quoted = field.strip()
+    content = quoted[1:-1]
+    is_tree = content.lstrip().startswith(("(", "[") if language and language.notation == "lists" else "(")
+    is_word = language is not None and language.words and not is_tree and '""' not in content
+    if is_word or len(quoted) < 3 or quoted[0] != '"' or quoted[-1] != '"':
+        return field
+    if '"' in content.replace('""', ""):
+        raise DataError('A quotation mark in a quoted field is not doubled. Write "" for it, or no marks around the field.')
+    return content.replace('""', '"')
 
 
 def root_label(label: Label, labels: tuple[Label, ...]) -> Label:
@@ -81,6 +95,7 @@ def write(examples: Iterable[Example], *, has_label: bool) -> str:
             texts = [constituents.write(tree.texts, tree.arities, "labelled", [_text(label) for label in labels])]
         elif example.labels or not (has_label or example.label is None):
             raise DataError("Labels of nodes, and in a .txt file of trees, need the notation 'labelled'. Write .jsonl.")
+        texts = [text.replace("(", r"\u0028").replace("[", r"\u005b") if text[0] == '"' else text for text in texts]
         lines.append("\t".join([*([_text(example.label)] if has_label else []), *texts]))
     return "".join(f"{line}\n" for line in lines)
 

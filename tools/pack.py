@@ -1,4 +1,4 @@
-"""Make a finished run a model of the package: `python -m dgl_treestack.results.pack RUN NAME`."""
+"""Make a finished run a model of the package: `python -m tools.pack RUN NAME`."""
 
 import hashlib
 import json
@@ -21,7 +21,7 @@ from dgl_treestack.runs.run import Run
 KEPT = ("seed", "config", "versions", "commit", "kernels", "data", "equations")  # of a run's environment
 FEWEST = 100  # minimum equations of a depth, or a range of depths, for an accuracy in the card
 RANGES = ((3, 7), (8, 13), (8, 19))
-TEXTBOOK = resources.FOLDER / "textbook.tsv"
+TEXTBOOK, CONSTANTS = resources.FOLDER / "textbook.tsv", resources.FOLDER / "constants.tsv"
 
 MODEL_CARD = """# {name}
 
@@ -46,6 +46,9 @@ Expected calibration error of the probabilities, per cent: {calibration}.
 Of fifty textbook identities and fifty near misses (`textbook.tsv`, not used in training) it is right about {textbook[right]}:
 {textbook[identities]} identities and {textbook[near_misses]} near misses.
 
+Of fifty true and fifty false equations without variables, such as `2**10 = 1024` (`constants.tsv`), it is right about
+{constants[right]}: {constants[identities]} true and {constants[near_misses]} false ones.
+
 ## Limits
 
 - It was trained on pairs of a true and a false equation made from axioms, not on mathematics as people write it.
@@ -54,7 +57,7 @@ Of fifty textbook identities and fifty near misses (`textbook.tsv`, not used in 
 - {of_two_variables:.0f} % of the training equations have two variables or more.
 
 Weights: `{weights[file]}`, SHA-256 `{weights[sha256]}`. Data: `environment.json` has checksums.
-Made by `python -m dgl_treestack.results.pack RUN {name}`.
+Made by `python -m tools.pack RUN {name}`.
 """
 
 
@@ -78,7 +81,8 @@ def pack(run: Run, name: str, folder: Path | None = None) -> None:
         "accuracy": accuracy,
         "sets": {name: accuracy_of_depths(rows) for name, rows in rows_of_set.items()},
         "calibration": {name: round(metrics.calibration_error(rows), 2) for name, rows in rows_of_set.items()},
-        "textbook": textbook(model),
+        "textbook": right_about(model, TEXTBOOK),
+        "constants": right_about(model, CONSTANTS),
         "variables": [text for kind, text in leaves if kind == "Symbol"],
         "leaves": [text for _, text in leaves],
         "weights": {"file": "checkpoints/best.safetensors", "sha256": hashlib.sha256(weights).hexdigest()},
@@ -105,6 +109,7 @@ def pack(run: Run, name: str, folder: Path | None = None) -> None:
         calibration=", ".join(f"{error} (`{data}`)" for data, error in content["calibration"].items()),
         hold=100 * labels.count(1) / len(labels),
         textbook=content["textbook"],
+        constants=content["constants"],
         of_two_variables=100 * sum(len(names) > 1 for names in variables) / len(variables),
         leaves=", ".join(content["leaves"]),
         variables=len(content["variables"]),
@@ -134,9 +139,9 @@ def accuracy_by_depth(rows: Sequence[Record]) -> dict[str, dict[str, float]]:
     }
 
 
-def textbook(model: Model) -> dict[str, int]:
-    """Return how many textbook identities, and how many near misses, a model is right about."""
-    examples = list(formats.read(TEXTBOOK))
+def right_about(model: Model, file: Path) -> dict[str, int]:
+    """Return how many of the true and of the false equations of a file a model is right about."""
+    examples = list(formats.read(file))
     scores = model.score([example.equation for example in examples], task="verification")
     labels = torch.tensor([example.label == 1 for example in examples])
     right = (scores > 0) == labels

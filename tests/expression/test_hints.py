@@ -1,0 +1,106 @@
+"""What is refused names the spelling that works, or says that there is none."""
+
+import pytest
+
+from dgl_treestack.errors import ExpressionError
+from dgl_treestack.expression import Equation
+from dgl_treestack.expression.hints import remark_on_names
+
+SPELLINGS = [
+    ("2x = x", "2x", "2*x"),
+    ("2 x = x", "2 x", "2*x"),
+    ("3.5y = 1", "3.5y", "3.5*y"),
+    ("x^2y = 1", "2y", "2*y"),
+    ("1e5 + 2x = 1", "2x", "2*x"),
+    ("x y = 1", "x y", "x*y"),
+    ("(x-y)(x+y) = 1", "(x-y)(x+y)", "(x-y)*(x+y)"),
+    ("(x + 1) y = 1", "(x + 1) y", "(x + 1)*y"),
+    ("2(x+1) = 1", "2(x+1)", "2*(x+1)"),
+    ("x(y+1) = 1", "x(y+1)", "x*(y+1)"),
+    ("sin(x)cos(x) = 1", "sin(x)cos(x)", "sin(x)*cos(x)"),
+    ("sin x = 1", "sin x", "sin(x)"),
+    ("1 = ln 2x", "ln 2x", "ln(2*x)"),
+    ("sin^2 x = 1", "sin^2 x", "sin(x)**2"),
+    ("cos**2(x + y) = 1", "cos**2(x + y)", "cos(x + y)**2"),
+    ("tan^-1(x) = 1", "tan^-1(x)", "atan(x)"),
+    ("sin²(x) = 1", "sin²(x)", "sin(x)**2"),
+    ("sinh³ x = 1", "sinh³ x", "sinh(x)**3"),
+    ("x² = 1", "x²", "x**2"),
+    ("(x + 1)¹⁰ = 1", "(x + 1)¹⁰", "(x + 1)**10"),
+    ("√x = 1", "√x", "sqrt(x)"),
+    ("√(x + 1) = 1", "√(x + 1)", "sqrt(x + 1)"),
+    ("2*π = x", "π", "pi"),
+    ("∞ = x", "∞", "oo"),
+    ("x·y = 1", "·", "*"),
+    ("x × y = 1", "×", "*"),
+    ("x − y = 1", "−", "-"),
+    (r"\frac{x}{2} = 1", r"\frac{x}{2}", "(x)/(2)"),
+    (r"\sqrt{x} = 1", r"\sqrt{x}", "sqrt(x)"),
+    (r"x \cdot y = 1", r"\cdot", "*"),
+    (r"\pi = x", r"\pi", "pi"),
+]
+FUNCTIONS = {"log10": "log(x, 10)", "log2": "log(x, 2)", "cbrt": "x**(1/3)", "tg": "tan(x)", "arsinh": "asinh(x)"}
+WITHOUT = [
+    *(("|x| = x", "no absolute value"), ("abs(x) = x", "no absolute value"), ("3! = 6", "no factorial")),
+    *(
+        ("diff(x) = 1", "derivatives"),
+        ("∑x = 1", "Sums"),
+        ("x ≠ y", "one '='"),
+        ("x < y", "one '='"),
+        ("floor(x) = 1", "no such"),
+    ),
+    *(("lambda = 1", "word of Python"), ("[x + 1]*2 = 1", "parentheses"), ("sin(x) = ", "side of the equation is missing")),
+    *(("é = 1", "Latin and Greek"), (r"\left(x\right) = 1", "parentheses")),
+]
+
+
+@pytest.mark.parametrize(("text", "refused", "spelling"), SPELLINGS)
+def test_the_spelling_that_works(text, refused, spelling):
+    with pytest.raises(ExpressionError) as error:
+        Equation.parse(text)
+    assert f"Write {spelling} for {refused}." in str(error.value) and "column" in str(error.value)
+    Equation.parse(text.replace(refused, spelling))
+
+
+@pytest.mark.parametrize(("name", "spelling"), FUNCTIONS.items())
+def test_the_spelling_of_a_function(name, spelling):
+    with pytest.raises(ExpressionError) as error:
+        Equation.parse(f"{name}(x) = 1")
+    assert f"Write {spelling}." in str(error.value) and "Known" not in str(error.value)
+    Equation.parse(f"{spelling} = 1")
+
+
+@pytest.mark.parametrize(("text", "message"), WITHOUT)
+def test_what_has_no_spelling(text, message):
+    with pytest.raises(ExpressionError, match=message):
+        Equation.parse(text)
+
+
+def test_an_error_elsewhere_gets_no_hint():
+    for text in ("1e5 + foo(x) = sin(x)**2", "sin(x, y) = 2*x", "1.5e-3*(x = 2"):
+        with pytest.raises(ExpressionError) as error:
+            Equation.parse(text)
+        assert "Write" not in str(error.value)
+
+
+def test_greek_letters_are_variables():
+    equation = Equation.parse("sin(α + 2*β_1)**2 = 1 - cos(α + 2*β_1)**2 + 0*Ω")
+    assert {text for _, kind, text in equation.leaves() if kind == "Symbol"} == {"α", "β_1", "Ω"}
+    assert Equation.parse(str(equation)) == equation == Equation.from_prefix(equation.prefix())
+    assert Equation.parse("ϕ = 1/2") == Equation.parse("φ = 1/2")  # as Python reads them
+    with pytest.raises(ExpressionError) as error:
+        Equation.parse("α + sin(θ, 2) = 1")
+    assert "column 5" in str(error.value)
+
+
+def test_the_imaginary_unit():
+    assert Equation.parse("I**2 = -1") == Equation.parse("sqrt(-1)**2 = -1")
+    assert str(Equation.from_prefix("Equality Symbol:I Symbol:x")) == "Symbol(I) = x"
+
+
+def test_names_that_look_like_constants_or_products():
+    assert remark_on_names(["x", "i"]) == "Read as variables: i, x; I is the imaginary unit."
+    assert "oo is infinity" in remark_on_names(["infinity"]) and "a product a*b" in remark_on_names(["ab", "x"])
+    assert "sin(x)" in remark_on_names(["sinx"]) and "pi is the number" in remark_on_names(["Pi"])
+    for names in (["x", "y"], ["x1", "x_2"], ["alpha", "theta"], ["α"], []):
+        assert remark_on_names(names) == ""

@@ -1,0 +1,235 @@
+"""A model of a user's own loop becomes the folder of a run, from which the same model is built again."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+import torch
+from small_runs import write_data
+from torch.nn.functional import binary_cross_entropy_with_logits
+
+from dgl_treestack import cells, load
+from dgl_treestack.cells.tree_rnn import TreeRNN
+from dgl_treestack.cli import main
+from dgl_treestack.data import formats
+from dgl_treestack.data.vocabulary import Vocabulary
+from dgl_treestack.errors import CheckpointError, ConfigurationError
+from dgl_treestack.expression import Expression, language
+from dgl_treestack.expression.operators import Operator, Signature
+from dgl_treestack.model.model import Model
+from dgl_treestack.results import run_result
+from dgl_treestack.runs import configuration
+from dgl_treestack.runs.evaluation import evaluate
+from dgl_treestack.runs.run import Run
+
+EQUATIONS = ["x + y = y + x", "sin(x)**2 = 1.29", "x = 2*x"]
+WORDS = Vocabulary.of_words(["good", "bad"])
+REVIEWS = Signature(
+    "reviews", (Operator("Join", 2), Operator("Not", 1)), words=True, notation="brackets", classes=("bad", "good")
+)
+REVIEW = "(Join good (Not bad))"
+PAIRS = Signature("prefixed pairs", (Operator("Not", 1), Operator("And", 2), Operator("Iff", 2)), root="Iff")
+
+
+class Summed(TreeRNN):
+    """A cell of a user's."""
+
+
+@pytest.fixture
+def registered():
+    registries = [cells._registered, language._registered]
+    before = [dict(registry) for registry in registries]
+    cells.register_cell("summed")(Summed)
+    language.register_language(PAIRS)
+    yield
+    for registry, content in zip(registries, before, strict=True):
+        registry.clear()
+        registry.update(content)
+
+
+MODELS = {
+    "a stack": ("tree_smu", {"stack_size": 3, "dropout": 0.2, "masks": "subtree"}, EQUATIONS),
+    "shared weights": ("tree_lstm", {"share": "all", "form": "child_sum", "vocabulary": "released"}, EQUATIONS),
+    "a class": (Summed, {"activation": "tanh"}, EQUATIONS),
+    "an encoder": ("transformer", {"heads": 2}, ["x + y = y + x", "x = 2*x"]),
+    "heads and signals": (
+        "tree_slots",
+        {
+            "slots": 2,
+            "inner": 4,
+            "tasks": ["function_evaluation", "verification"],
+            "head_settings": {"verification": {"compare": "slots"}},
+            "signals": {"value": 1.0, "points": 4},
+        },
+        EQUATIONS,
+    ),
+    "a vocabulary": ("tree_rnn", {"vocabulary": Vocabulary("canonical", (("Symbol", "q"), ("Integer", "2")))}, ["q = 2*q"]),
+    "a language of words": (
+        "tree_lstm",
+        {
+            "signature": REVIEWS,
+            "vocabulary": WORDS,
+            "tasks": "classification",
+            "class_weights": {"good": 2},
+            "vector_size": 3,
+        },
+        [REVIEW],
+    ),
+    "a language of the package": (
+        "tree_rnn",
+        {"signature": "listops", "form": "child_sum", "vocabulary": WORDS, "tasks": "classification"},
+        ["[MAX 2 good ]"],
+    ),
+    "a registered language": (
+        "tree_rnn",
+        {"signature": PAIRS},
+        [Expression.from_prefix("Iff Symbol:x Not Symbol:y", PAIRS)],
+    ),
+    "external input": ("tree_rnn", {"input_size": 2}, []),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_saved_model_is_the_same(tmp_path, registered, name, dtype):
+    cell, settings, trees = MODELS[name]
+    model = Model.build(cell, hidden=4, seed=0, **settings).to(dtype)
+    run = model.save(tmp_path / "mine-3")
+    again = load(run.folder)
+    assert again.state_dict().keys() == model.state_dict().keys()
+    assert all(torch.equal(tensor, model.state_dict()[key]) for key, tensor in again.state_dict().items())
+    assert (again.vocabulary, again.signature, again.masks) == (model.vocabulary, model.signature, model.masks)
+    if trees:
+        assert torch.equal(again.score(trees), model.score(trees)) and again.score(trees).dtype == dtype
+    assert (run.config.name, run.seed, run.best_epoch()) == ("mine", 3, 0)
+    assert again.save(tmp_path / "mine-4").config == run.config
+    (tmp_path / "config.toml").write_text(configuration.dump(run.config))
+    assert configuration.load(tmp_path / "config.toml") == run.config
+    assert {path.suffix for path in run.folder.rglob("*") if path.is_file()} <= {".toml", ".json", ".safetensors", ""}
+
+
+def test_class_weights_dropout_and_signals_are_kept(tmp_path, registered):
+    _, settings, _ = MODELS["a language of words"]
+    again = Model.build("tree_lstm", hidden=4, seed=0, dropout=0.3, **settings).save(tmp_path / "a").load_model()
+    assert again.heads["classification"].class_weights.tolist() == [1.0, 2.0] and again.tree_cell.dropout == 0.3
+    cell, settings, _ = MODELS["heads and signals"]
+    again = Model.build(cell, hidden=4, seed=0, **settings).save(tmp_path / "b").load_model()
+    assert again.signals is not None and (again.signals.points, again.signals.slots) == (4, 2)
+
+
+def test_what_cannot_be_saved(tmp_path):
+    model = Model.build("tree_rnn", hidden=4, seed=0)
+    model.save(tmp_path / "run")
+
+    def refused(message, model=model, folder="other", kind=ConfigurationError, **data):
+        with pytest.raises(kind, match=message):
+            model.save(tmp_path / folder, **data)
+        assert not (tmp_path / "other").exists()
+
+    refused("run exists and is not empty. Choose another folder, or delete it", folder="run")
+    refused(r"Did you mean 'data\.train'", trian=["a.jsonl"])
+    refused("made without `Model.build`", Model(model.cell, [*model.heads.values()], model.vocabulary))
+    refused("Summed has no name. Write @register_cell", Model.build(Summed, hidden=4, seed=0))
+    refused(
+        "'prefixed pairs' is not registered. Call register_language", Model.build("tree_rnn", hidden=4, signature=PAIRS, seed=0)
+    )
+    changed = Model.build("tree_rnn", hidden=4, seed=0)
+    changed.heads["verification"].more = torch.nn.Linear(2, 2)
+    refused("does not fit the model of its configuration: heads.verification.more", changed, kind=CheckpointError)
+    with torch.no_grad():
+        model.heads["verification"].bias.fill_(float("nan"))
+    refused("not finite", model, kind=CheckpointError)
+
+
+def test_a_setting_that_no_file_can_hold(tmp_path, registered):
+    class Odd(TreeRNN):
+        def __init__(self, *sizes, odd=None, **common):
+            super().__init__(*sizes, **common)
+
+    cells.register_cell("odd")(Odd)
+    with pytest.raises(ConfigurationError, match=r"A value of 'odd' cannot be written: .*builtin_function"):
+        Model.build("odd", hidden=4, seed=0, odd=len).save(tmp_path / "odd")
+    assert not (tmp_path / "odd").exists()
+
+
+def test_names_of_folders_are_names_and_seeds(tmp_path):
+    model = Model.build("tree_rnn", hidden=4)
+    model.reset_parameters(torch.Generator().manual_seed(0))
+    for folder, name, seed in (("mine", "mine", 0), ("lr-0.01-12", "lr-0.01", 12), ("deep/mine-3", "mine", 3)):
+        run = model.save(tmp_path / folder)
+        assert (run.config.name, run.seed) == (name, seed)
+    with pytest.raises(ConfigurationError, match="'name' is 'my model'; it names a folder"):
+        model.save(tmp_path / "my model")
+
+
+def call(capsys, *arguments, code=0):
+    """Run a command, and return what it prints."""
+    with pytest.raises(SystemExit) as left:
+        main([*map(str, arguments)])
+    printed = capsys.readouterr()
+    assert (left.value.code or 0) == code, printed.err
+    return printed.out if code == 0 else printed.err
+
+
+def test_every_command_reads_a_model_of_a_loop_of_ones_own(tmp_path, capsys):
+    data = write_data(tmp_path / "train.jsonl", 60)
+    test = write_data(tmp_path / "test.jsonl", 160, 2, "test")
+    model = Model.build("tree_smu", hidden=4, seed=0, stack_size=2)
+    dataset = model.dataset(data)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    for _ in range(3):
+        trees, label = dataset.collate([dataset[i] for i in range(60)])
+        optimizer.zero_grad()
+        binary_cross_entropy_with_logits(model(trees), label).backward()
+        optimizer.step()
+    folder = model.save(tmp_path / "mine-0", train=[data], max_depth=3).folder
+
+    for command in (["report", folder], ["plot", "depth", folder, "--output", tmp_path / "depth.svg"]):
+        assert f"no test records. Evaluate it: treestack evaluate {folder} FILE" in call(capsys, *command, code=2)
+    assert "160 equations" in call(capsys, "evaluate", folder, test)
+    table = call(capsys, "report", folder)
+    assert "| mine | tree_smu |" in table and "depth 1-3 | test, depth 4-" in table and "best epoch" not in table
+    call(capsys, "plot", "depth", folder, "--output", tmp_path / "depth.svg")
+    assert (tmp_path / "depth.svg").exists()
+    assert f"trained on {data} up to depth 3" in call(capsys, "verify", "x = x", "--run", folder)
+    assert "x = y" in call(capsys, "predict", "x = y", "--run", folder)
+    assert "by who is right (tree_smu)" in call(capsys, "inspect", test, "--run", folder)
+    scores = model.score([example.equation for example in formats.read(test)]).tolist()
+    assert scores == pytest.approx([row["score"] for row in Run(folder).read_records(test)], abs=1e-6)
+
+    other = model.save(tmp_path / "mine-1", train=[data], max_depth=3)
+    evaluate(other, test)
+    assert "0 1" in call(capsys, "report", folder, other.folder)  # seeds of one row
+    assert run_result.read(other.folder).best_row() is None
+
+
+def test_a_registered_cell_in_a_process_without_it(tmp_path, registered):
+    folder = Model.build(Summed, hidden=4, seed=0).save(tmp_path / "summed").folder
+    code = f"import dgl_treestack; dgl_treestack.load({str(folder)!r})"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert "Unknown model 'summed'" in result.stderr and "registered in this process" in result.stderr
+
+
+def test_files_and_objects_that_are_no_run_have_a_remedy(tmp_path):
+    model = Model.build("tree_rnn", hidden=4, seed=0)
+    run = model.save(tmp_path / "run")
+    torch.save(model.state_dict(), tmp_path / "model.pt")
+    for wrong, message in (
+        (tmp_path / "model.pt", r"model\.pt is a file, .* not read\. .* model\.load_state_dict, .* model\.save\(FOLDER\)"),
+        (run.best, f"Give the folder of the run, {run.folder}"),
+        (model, r"Use the model as it is, or write it with model\.save"),
+        (torch.nn.Linear(2, 2), "Use the model as it is"),
+        (model.state_dict(), r"model\.load_state_dict"),
+        (None, "by name, not <class 'NoneType'>"),
+        (tmp_path / "absent.pt", "no folder of a run. Unknown pretrained model"),
+        (tmp_path, f"Give a folder in it, such as {run.folder}"),
+    ):
+        with pytest.raises(CheckpointError, match=message):
+            load(wrong)
+
+
+def test_a_model_of_the_package_is_saved_again(tmp_path):
+    run = load("tree_smu").save(tmp_path / "copy")
+    assert torch.equal(load(run.folder).score(EQUATIONS), load("tree_smu").score(EQUATIONS))
+    assert json.loads((run.folder / "environment.json").read_text())["seed"] == 0

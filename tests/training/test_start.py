@@ -1,0 +1,265 @@
+"""What a training begins with: weights of another run, files that may be missing; what it calls; what it says when stopped."""
+
+import json
+import re
+import shutil
+import signal
+import sys
+import types
+from pathlib import Path
+
+import pytest
+import torch
+from small_runs import small_config
+
+from dgl_treestack import load, plain_data
+from dgl_treestack.cli import main
+from dgl_treestack.data.vocabulary import Vocabulary
+from dgl_treestack.errors import CheckpointError, ConfigurationError, DataError
+from dgl_treestack.experiments import grid
+from dgl_treestack.experiments.runs import train_missing
+from dgl_treestack.expression.language import find
+from dgl_treestack.model.model import Model
+from dgl_treestack.processes import Interrupted
+from dgl_treestack.runs import configuration
+from dgl_treestack.runs.run import Run
+from dgl_treestack.runs.weights import read_weights
+from dgl_treestack.training.loop import Training
+from dgl_treestack.training.start import start
+
+DOCS = Path(__file__).parent.parent.parent / "docs"
+SMU = {"name": "tree_smu", "hidden": 4, "settings": {"stack_size": 2}}
+
+
+def begun(folder, start_from, **changes):
+    """Return the model of a run before its first step, and what it says in its log."""
+    model = {**SMU, "start": str(start_from), **changes}
+    config = small_config(folder, model=model, name="tuned")
+    training = Training(Run(folder / "tuned-0"), config, 0, quiet=True)
+    return training.model, training.notes
+
+
+def same(module, other):
+    ours, theirs = module.state_dict(), other.state_dict()
+    return ours.keys() == theirs.keys() and all(torch.equal(ours[name], theirs[name]) for name in ours)
+
+
+def test_a_run_starts_with_the_weights_of_another_run(tmp_path, caplog):
+    first = start(small_config(tmp_path), 0, tmp_path, quiet=True)
+    model, notes = begun(tmp_path, first.folder)
+    assert same(model, first.load_model()) and notes == [f"starts with the weights of {first.folder}"]
+    config = small_config(tmp_path, model={**SMU, "start": str(first.folder)}, name="tuned")
+    with caplog.at_level("INFO", logger="dgl_treestack"):
+        tuned = start(config, 1, tmp_path, quiet=True)
+    assert "starts with the weights of" in caplog.text and "starts with the weights of" in tuned.log.read_text()
+    assert tuned.config.model.start == str(first.folder) and str(first.best) in tuned.environment["data"]
+    assert tuned.read_metrics()[0]["train_loss"] < first.read_metrics()[0]["train_loss"]
+
+
+def test_a_run_starts_with_a_model_of_the_package(tmp_path):
+    model, _ = begun(tmp_path, "tree_smu", hidden=50, settings={})
+    assert same(model, load("tree_smu"))
+    settings, head = {"slots": 8, "inner": 144}, {"verification": {"compare": "slots"}}
+    model, notes = begun(tmp_path, "tree_slots", name="tree_slots", hidden=288, settings=settings, head_settings=head)
+    assert same(model.heads, load("tree_slots").heads) and "but for" not in notes[0]
+
+
+def test_a_run_starts_with_a_saved_model(tmp_path):
+    leaves = Vocabulary("canonical", (*(("Symbol", f"var_{i}") for i in range(3)), ("Integer", "7")))
+    model = Model.build("tree_smu", hidden=4, stack_size=2, vocabulary=leaves, seed=5)
+    folder = model.double().save(tmp_path / "saved").folder
+    again, _ = begun(tmp_path, folder, vocabulary="vocabulary.json")
+    assert same(again, model.float()) and again.vocabulary == leaves
+
+
+def test_heads_that_are_new_or_others_are_drawn_from_the_seed(tmp_path):
+    saved = Model.build("tree_smu", hidden=4, stack_size=2, seed=5)
+    folder = saved.save(tmp_path / "saved").folder
+    model, notes = begun(tmp_path, folder)
+    assert same(model.cell, saved.cell) and same(model.heads["verification"], saved.heads["verification"])
+    changes = {"tasks": ["verification", "function_evaluation"], "head_settings": {"verification": {"compare": "slots"}}}
+    model, notes = begun(tmp_path, folder, **changes)
+    drawn, _ = begun(tmp_path, "", **changes)
+    assert same(model.cell, saved.cell) and same(model.heads, drawn.heads)
+    assert notes == [f"starts with the weights of {folder}, but for new heads.verification, heads.function_evaluation"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"hidden": 5}, "model.hidden is 5, there 4"),
+        ({"settings": {"stack_size": 3}}, "model.settings.stack_size is 3, there 2"),
+        ({"settings": {}}, "model.settings.stack_size is None, there 2"),
+        ({"share": "all"}, "model.share is all, there operator"),
+        ({"name": "tree_lstm", "settings": {}}, "model.name is tree_lstm, there tree_smu"),
+        ({"vocabulary": "released"}, "model.vocabulary is released, there canonical"),
+    ],
+)
+def test_another_model_is_one_error_that_says_what_differs(tmp_path, changes, message):
+    folder = Model.build("tree_smu", hidden=4, stack_size=2, seed=5).save(tmp_path / "saved").folder
+    with pytest.raises(
+        ConfigurationError, match=rf"weights of 'model\.start' are of another model: .*{message}.* Set the values of {folder}"
+    ):
+        begun(tmp_path, folder, **changes)
+    with pytest.raises(CheckpointError, match="no folder of a run"):
+        begun(tmp_path, "absent")
+
+
+def test_a_stopped_run_with_a_start_goes_on_from_its_checkpoint_alone(tmp_path, monkeypatch):
+    first = start(small_config(tmp_path), 0, tmp_path, quiet=True)
+    config = small_config(tmp_path, model={**SMU, "dropout": 0.2, "start": str(first.folder)}, name="tuned")
+    whole = start(config, 0, tmp_path / "whole", quiet=True)
+    step, seen = Training._step, []
+
+    def stopping(self, *arguments):
+        seen.append(step(self, *arguments))
+        return signal.SIGTERM if len(seen) == 9 else 0
+
+    monkeypatch.setattr(Training, "_step", stopping)
+    with pytest.raises(Interrupted):
+        start(config, 0, tmp_path / "stopped", quiet=True)
+    monkeypatch.setattr(Training, "_step", step)
+    kept = first.best.read_bytes()
+    first.best.write_bytes(kept + b"0")
+    with pytest.raises(ConfigurationError, match=r"best\.safetensors has changed since"):
+        start(config, 0, tmp_path / "stopped", resume=True, quiet=True)
+    first.best.unlink()
+    again = start(config, 0, tmp_path / "stopped", resume=True, quiet=True)
+    assert again.metrics.read_text() == whole.metrics.read_text()
+    for path in (whole.last, whole.best):
+        tensors, _ = read_weights(path)
+        resumed, _ = read_weights(again.folder / path.relative_to(whole.folder))
+        assert all(torch.equal(tensor, resumed[name]) for name, tensor in tensors.items())
+
+
+def test_a_sweep_over_starts(tmp_path):
+    folder = Model.build("tree_smu", hidden=4, stack_size=2, seed=5).save(tmp_path / "saved").folder
+    (tmp_path / "base.toml").write_text(configuration.dump(small_config(tmp_path, model=SMU, schedule={"epochs": 1})))
+    file = tmp_path / "sweep.toml"
+    file.write_text(f'base = "{tmp_path}/base.toml"\n[grid]\n"model.start" = ["", "{folder}"]\n')
+    sweep = grid.load(file)
+    assert train_missing([(config, 0) for _, config in sweep.configs], tmp_path / "runs", tmp_path / "files", jobs=1) == 0
+    rows = grid.tabulate(sweep, tmp_path / "runs")
+    assert [row["start"] for row in rows] == ["", str(folder)] and rows[0]["run"] != rows[1]["run"]
+
+
+def test_the_words_of_a_start_are_taken(tmp_path):
+    words = Vocabulary.of_words(["1", "2"])
+    settings = {"form": "child_sum", "signature": find("listops"), "vocabulary": words, "tasks": "classification"}
+    saved = Model.build("tree_rnn", hidden=4, seed=5, **settings)
+    folder = saved.save(tmp_path / "saved").folder
+    (tmp_path / "lists.tsv").write_text("2\t[MAX 2 1 ]\n9\t[MAX 2 9 ]\n")
+    data = {"language": "listops", "train": [f"{tmp_path}/lists.tsv"], "validation": [f"{tmp_path}/lists.tsv"]}
+    model, _ = begun_with(tmp_path, folder, data)
+    assert model.vocabulary == words and same(model, saved)
+
+
+def begun_with(folder, start_from, data):
+    model = {"name": "tree_rnn", "hidden": 4, "vocabulary": "train", "tasks": ["classification"], "start": str(start_from)}
+    described = {"name": "lists", "model": {**model, "settings": {"form": "child_sum"}}, "data": data}
+    config = plain_data.build(configuration.RunConfig, described)
+    training = Training(Run(folder / "lists-0"), config, 0, quiet=True)
+    return training.model, training.notes
+
+
+def test_a_callback_gets_every_epoch_once(tmp_path, monkeypatch):
+    config, calls = small_config(tmp_path), []
+
+    def log(row, model):
+        calls.append(dict(row))
+        row.clear()  # which changes nothing
+        assert isinstance(model, Model)
+
+    whole = start(config, 0, tmp_path / "whole", quiet=True, on_epoch=log)
+    rows = [json.loads(line) for line in whole.metrics.read_text().splitlines()]
+    assert calls == rows and [row["epoch"] for row in calls] == [1, 2, 3]
+    step, seen = Training._step, []
+
+    def stopping(self, *arguments):
+        seen.append(step(self, *arguments))
+        return signal.SIGTERM if len(seen) == 9 else 0  # in the second epoch
+
+    monkeypatch.setattr(Training, "_step", stopping)
+    calls.clear()
+    with pytest.raises(Interrupted):
+        start(config, 0, tmp_path / "stopped", quiet=True, on_epoch=log)
+    assert [row["epoch"] for row in calls] == [1]
+    monkeypatch.setattr(Training, "_step", step)
+    start(config, 0, tmp_path / "stopped", quiet=True, resume=True, on_epoch=log)
+    assert calls == rows
+
+
+def test_only_the_first_of_several_processes_calls_back(tmp_path):
+    class Second:
+        size, rank, is_first = 1, 1, False
+
+        def first(self, function):
+            return function()
+
+    assert Training(Run(tmp_path / "a"), small_config(tmp_path), 0, on_epoch=print, world=Second()).on_epoch is None
+    assert Training(Run(tmp_path / "a"), small_config(tmp_path), 0, on_epoch=print).on_epoch is print
+
+
+def test_the_documented_log_to_tensorboard(tmp_path, monkeypatch):
+    """The block of docs/own-data.md, with a writer that keeps what it gets."""
+    text = (DOCS / "own-data.md").read_text()
+    (block,) = re.findall(r"```python\n((?:(?!```).)*SummaryWriter.*?)```", text, re.DOTALL)
+    scalars = []
+
+    class SummaryWriter:
+        def __init__(self, folder):
+            assert folder == "board"
+
+        def add_scalar(self, name, value, step):
+            scalars.append((name, value, step))
+
+    writers = types.ModuleType("torch.utils.tensorboard")
+    writers.SummaryWriter = SummaryWriter
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", writers)
+    monkeypatch.chdir(tmp_path)
+    Path("mine.toml").write_text(configuration.dump(small_config(tmp_path)))
+    program = types.ModuleType("program")
+    exec(block, vars(program))
+    rows = [json.loads(line) for line in Path("runs/small-1/metrics.jsonl").read_text().splitlines()]
+    assert scalars == [(name, value, row["epoch"]) for row in rows for name, value in row.items()]
+
+
+@pytest.mark.parametrize(
+    ("folder", "command"),
+    [
+        ("data/paper", "treestack generate paper --output-dir data/paper"),
+        ("data/paper-deeper", "treestack generate paper-deeper --output-dir data/paper-deeper"),
+        ("elsewhere/paper-200k", "treestack generate paper --train-size 200000 --output-dir elsewhere/paper-200k"),
+        ("data/paper-1m", "treestack generate paper --train-size 1000000 --output-dir data/paper-1m"),
+        ("data/own", "Write its path from the folder where you work"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["train", "validation", "test"])
+def test_a_missing_set_names_the_command_that_generates_it(tmp_path, folder, command, kind):
+    config = plain_data.replaced(small_config(tmp_path), [(f"data.{kind}", [f"{folder}/x.jsonl.gz"])])
+    with pytest.raises(DataError, match=rf"^{folder}/x.jsonl.gz: Cannot be read: No such file. .*{command}"):
+        start(config, 0, tmp_path / "runs", quiet=True)
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize("arguments", [["--seed", "3"], ["--resume", "--set", "schedule.epochs=9"]])
+def test_a_stopped_command_says_how_to_go_on(tmp_path, monkeypatch, capsys, arguments):
+    monkeypatch.chdir(tmp_path)
+    Path("my small.toml").write_text(configuration.dump(small_config(tmp_path)))
+    step = Training._step
+    monkeypatch.setattr(Training, "_step", lambda *arguments: step(*arguments) or signal.SIGINT)
+    monkeypatch.setattr(sys, "argv", ["treestack", "train", "my small.toml", *arguments])
+
+    def stopped():
+        shutil.rmtree("runs", ignore_errors=True)
+        with pytest.raises(SystemExit) as left:
+            main(sys.argv[1:])
+        assert left.value.code == 130
+        return capsys.readouterr().err
+
+    resume = "" if "--resume" in arguments else " --resume"
+    line = f"To continue: treestack train 'my small.toml' {' '.join(arguments)}{resume}\n"
+    assert stopped().endswith(f"Stopped by SIGINT; saved.\n{line}")
+    monkeypatch.setenv("TREESTACK_PARENT", "1")  # a child of another command, which is continued by that
+    monkeypatch.setattr("dgl_treestack.processes.follow_parent", lambda: None)
+    assert "To continue" not in stopped()
