@@ -86,3 +86,13 @@ def pytest_terminal_summary(terminalreporter) -> None:
     reports = [report for outcome in ("passed", "failed") for report in terminalreporter.stats.get(outcome, [])]
     for note in sorted(value for report in reports for name, value in report.user_properties if name == "note"):
         terminalreporter.write_line(note)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """A whole suite fails in which most tests are skipped for want of DGL: something else needs it that should not."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    is_whole = session.config.args_source is pytest.Config.ArgsSource.TESTPATHS
+    counts = [len(reporter.stats.get(outcome, [])) for outcome in ("passed", "skipped")] if reporter else [0, 0]
+    if NO_DGL and is_whole and counts[0] < counts[1]:
+        reporter.write_line("More tests were skipped, for want of DGL, than passed.", red=True)
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from flint import acb, arb, ctx
 
-from dgl_treestack.truth.balls import Balls
+from dgl_treestack.truth.balls import PRECISIONS, Balls
 from dgl_treestack.truth.evaluation import Value
 from dgl_treestack.truth.exact import BUDGET, ExactEvaluation, at_branch_point, children_first
 from dgl_treestack.truth.functions import BRANCHES, RECIPROCAL_ARGUMENT
@@ -23,7 +23,8 @@ NEAR = 1e-9  # in complex128, relative to the argument
 TRIED = 3  # points
 ON_CUT = (-0.3, 1.3, -3.0, 30.0, 0.3, -1.3, 3.0, -30.0)  # places along the axis of a cut
 MOST_ON_CUTS = 32  # points of an equation
-STEPS = (*[270] * 12, *[540] * 2, *[1440] * 2)  # bits of the steps of Newton's method
+STEPS = 12  # of Newton's method in each precision
+CONVERGED = dict(zip(PRECISIONS, (90, 200, 700), strict=True))  # bits that a step leaves as they were; it doubles them
 ROOT = arb(2) ** -1300  # relative radius of a root: more digits than `NOISE` of the highest precision asks for
 
 
@@ -64,8 +65,10 @@ def points_on_cuts(left: Value, right: Value, budget: int) -> Points:
             start = WIDE_POINT + number % (POINTS - WIDE_POINT)
             values = {value.text or "": acb(complex(value.number[start])) for value in variables}
             name, place = names[number % len(names)], acb(along) if cut[0] == "real" else acb(0, along)
-            root = _root(argument, name, 1 / place if is_inverted else place, values, balls)
-            if root is not None and len(points) < MOST_ON_CUTS:
+            with ctx.workprec(PRECISIONS[-1]):
+                place = 1 / place if is_inverted else place
+            root = _root(argument, name, place, values, balls) if len(points) < MOST_ON_CUTS else None
+            if root is not None:
                 points.append({**values, name: root})
     columns = {value.text or "": [point[value.text or ""] for point in points] for value in variables}
     return Points(len(points), lambda name: np.array([complex(ball) for ball in columns[name]], complex), columns)
@@ -81,18 +84,24 @@ def _root(argument: Value, name: str, place: Any, values: dict[str, Any], balls:
         return balls.at(argument, {**values, name: x}, bits)
 
     x = values[name]
-    for bits in STEPS:
-        with ctx.workprec(bits):
-            step = x * arb(2) ** (-bits // 2)
-            here, beside = argument_at(x, bits), argument_at(x + step, bits)
-            if not isinstance(here, acb) or not isinstance(beside, acb) or (here - beside).contains(0):
-                return None
-            x = (x - (here - place) * step / (beside - here)).mid()
-    with ctx.workprec(STEPS[-1]):
+    for bits, sufficient in CONVERGED.items():
+        for _ in range(STEPS):
+            with ctx.workprec(bits):
+                small = arb(2) ** (-bits // 2)
+                here, beside = argument_at(x, bits), argument_at(x * (1 + small), bits)
+                if not isinstance(here, acb) or not isinstance(beside, acb) or (here - beside).contains(0):
+                    return None
+                step = (here - place) * x * small / (beside - here)
+                x, is_converged = (x - step).mid(), abs(step) < abs(x) * arb(2) ** -sufficient
+            if is_converged:
+                break
+        else:
+            return None
+    with ctx.workprec(PRECISIONS[-1]):
         radius = abs(x) * ROOT
         parts = [arb(0) if abs(part) < radius else arb(part.mid(), radius.mid()) for part in (x.real, x.imag)]
         root = acb(*parts)
-        there = argument_at(root, STEPS[-1])
+        there = argument_at(root, PRECISIONS[-1])
         return root if isinstance(there, acb) and (there - place).contains(0) else None
 
 
