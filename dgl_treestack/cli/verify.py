@@ -13,7 +13,7 @@ from dgl_treestack.plain_data import text_of
 if TYPE_CHECKING:
     from dgl_treestack.expression import Equation
     from dgl_treestack.model.model import Model
-    from dgl_treestack.truth import Verdict
+    from dgl_treestack.truth import Verdict, Witness
 
 DIGITS = range(4, 18)  # of a number; a float has no more
 
@@ -86,24 +86,22 @@ def _numeric(tree: "Equation", verdict: "Verdict", *, quiet: bool) -> dict[str, 
     if verdict.verdict == "undefined":
         numeric = f"undefined: {why_undefined(tree)}"
     elif verdict.witness:
-        numeric += f"; {_sides(verdict)}"
+        numeric += f"; {_sides(verdict.witness, verdict.gap)}"
     remark = remark_on_names(text for _, kind, text in tree.leaves() if kind == "Symbol")
     if not quiet:
         print(f"{tree}   (depth {tree.depth})", *([remark] if remark else []), f"numeric  {numeric}", sep="\n", flush=True)
     return {"equation": str(tree), "verdict": verdict.verdict, "numeric": numeric, **({"remark": remark} if remark else {})}
 
 
-def _sides(verdict: "Verdict") -> str:
-    """Return the witness of a verdict in words, in as many digits as tell the sides apart."""
-    witness = verdict.witness
-    assert witness is not None
+def _sides(witness: "Witness", gap: float) -> str:
+    """Return a point at which the sides differ in words, in as many digits as tell them apart. gap: between them, relative."""
     place = ", ".join(f"{name} = {_number(value, DIGITS[0])}" for name, value in witness.variables.items())
     sides = f"at {place} the sides are" if place else "the sides are"
     for digits in DIGITS:
         left, right = (_number(side, digits) for side in (witness.left, witness.right))
         if left != right:
             return f"{sides} {left} and {right}"
-    return f"{sides} {left} and {right}, and differ by {verdict.gap * abs(witness.left):.2g}"
+    return f"{sides} {left} and {right}, and differ by {gap * abs(witness.left):.2g}"
 
 
 def _number(value: complex, digits: int) -> str:

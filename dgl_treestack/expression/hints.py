@@ -34,7 +34,6 @@ _PATTERNS = (
     ("[·×∙⋅∗]", "*"),
     ("[÷∕]", "/"),
     ("[−–—]", "-"),
-    ("½", "half"),
     ("[≠≤≥≈≡]|!=", "An equation has one '='; there is no other relation."),
     ("[∑∏∫∂]", _CALCULUS),
     (r"[][{}]", "parentheses"),
@@ -52,13 +51,11 @@ FUNCTIONS = {
     **dict.fromkeys(("log2", "lb", "ld"), "Write log(x, 2)."),
     **dict.fromkeys(("cbrt", "root"), "Write x**(1/3)."),
     **dict.fromkeys(("pow", "power"), "Write x**y."),
-    **dict.fromkeys(("expm1", "log1p", "exp2"), "Write it out, such as exp(x) - 1, log(1 + x), 2**x."),
     **{name: f"Write {ours}(x)." for name, ours in (("tg", "tan"), ("ctg", "cot"), ("cotan", "cot"), ("cosec", "csc"))},
     **{f"ar{name}": f"Write a{name}(x)." for name in ("sinh", "cosh", "tanh", "coth", "sech", "csch")},
     **dict.fromkeys(("factorial", "gamma"), _FACTORIAL),
     **dict.fromkeys(("diff", "Derivative", "integrate", "Integral", "sum", "Sum", "prod", "lim", "limit"), _CALCULUS),
-    **dict.fromkeys(("floor", "ceil", "ceiling", "round", "mod", "min", "max", "sign"), "There is no such function."),
-    **dict.fromkeys(("re", "im", "arg", "conjugate"), "There is no such function; values are complex."),
+    **dict.fromkeys(("floor", "ceil", "round", "mod", "min", "max", "sign", "re", "im", "arg"), "There is no such function."),
 }
 
 _LIKE_CONSTANTS = {
