@@ -529,8 +529,10 @@ def test_a_graph_in_any_format_is_read_as_the_unrestricted_one(sparse, number):
     plain = plain if number is torch.int64 else plain.int()
     permutation = {"edges_perm": np.array(rng.sample(range(plain.num_edges()), plain.num_edges()))}
     shuffled = dgl.reorder_graph(plain, edge_permute_algo="custom", permute_config=permutation, store_ids=False)
-    shuffled.set_batch_num_nodes(plain.batch_num_nodes())
-    shuffled.set_batch_num_edges(plain.batch_num_edges())
+    counts = [count.to(plain.idtype) for count in (plain.batch_num_nodes(), plain.batch_num_edges())]
+    for batch in (plain, shuffled):  # DGL 2.1 demands counts of the type of the graph, and `int` keeps theirs
+        batch.set_batch_num_nodes(counts[0])
+        batch.set_batch_num_edges(counts[1])
     restricted = shuffled.formats(sparse)
     for batch, wanted in ((restricted, plain), (dgl.batch([restricted, restricted]), dgl.batch([plain, plain]))):
         for engine in ("topo", *ENGINES):
