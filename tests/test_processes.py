@@ -49,7 +49,7 @@ def test_a_folder_is_for_one_process_at_a_time(tmp_path):
         other.start()
         time.sleep(0.2)
         order.append("first")
-    other.join(timeout=10)
+    other.join(timeout=120)
     assert order == ["first", "second"]
 
 

@@ -47,7 +47,7 @@ def test_a_killed_sweep_ends_with_the_same_results_and_repeats_none(tmp_path):
         time.sleep(0.05)  # the core is wanted
     process.send_signal(signal.SIGKILL)
     process.communicate()
-    listed, _ = sweep(stopped, "--dry-run").communicate(timeout=60)
+    listed, _ = sweep(stopped, "--dry-run").communicate(timeout=300)
     before, missing = times(stopped), set(listed.split())
     assert len(before) + len(missing) >= 12 and len(missing) <= 7
     output, errors = sweep(stopped, "--json").communicate(timeout=300)

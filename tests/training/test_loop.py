@@ -255,7 +255,7 @@ def test_ctrl_c_on_the_command_line_saves_and_exits_130(tmp_path):
     process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
     _wait_for_step(tmp_path / "runs" / "small-0" / "checkpoints" / "last.safetensors", process)
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=300)
     assert process.returncode == 130
     assert "Stopped by SIGINT; saved." in errors
     assert not (tmp_path / "runs" / "small-0" / "DONE").exists()
@@ -581,7 +581,7 @@ def test_a_signal_to_several_runs_saves_all_of_them(tmp_path, number, code):
         os.killpg(process.pid, number)  # as a terminal does
     else:
         process.send_signal(number)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=300)
     assert process.returncode == code
     assert errors.count("; saved.") == 2
     assert not (tmp_path / "runs" / "small-2").exists()
