@@ -10,7 +10,7 @@ import pytest
 
 from dgl_treestack.cli import main
 
-NEEDLESS = ("torch", "dgl", "flint", "sympy", "sklearn", "scipy", "matplotlib", "tqdm")  # for a syntax error
+NEEDLESS = ("torch", "dgl", "numpy", "flint", "sympy", "sklearn", "scipy", "matplotlib", "tqdm")  # for a syntax error
 
 
 @pytest.fixture

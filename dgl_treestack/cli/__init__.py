@@ -1,9 +1,10 @@
 """`treestack`: one file per command. Only these and `inspection.table.describe` print.
 
-Heavy imports are inside the commands, so that `--help` is fast.
+A command is imported when it is called, and its heavy imports are inside it.
 """
 
 import errno
+import importlib
 import logging
 import re
 import sys
@@ -13,22 +14,6 @@ from typing import Annotated, Any, get_type_hints
 import tyro
 
 from dgl_treestack import __version__
-from dgl_treestack.cli.audit import audit
-from dgl_treestack.cli.cells import cells
-from dgl_treestack.cli.complete import complete
-from dgl_treestack.cli.doctor import doctor
-from dgl_treestack.cli.evaluate import evaluate
-from dgl_treestack.cli.generate import generate
-from dgl_treestack.cli.import_authors import import_authors
-from dgl_treestack.cli.inspect import inspect
-from dgl_treestack.cli.languages import languages
-from dgl_treestack.cli.plot import plot
-from dgl_treestack.cli.predict import predict
-from dgl_treestack.cli.report import report
-from dgl_treestack.cli.reproduce import reproduce
-from dgl_treestack.cli.sweep import sweep
-from dgl_treestack.cli.train import train
-from dgl_treestack.cli.verify import verify
 from dgl_treestack.errors import ConfigurationError, TreestackError, unknown
 from dgl_treestack.processes import processes_of_run
 
@@ -38,21 +23,20 @@ _NO_DEFAULTS = ("", "''", "None", "False")  # of which help says nothing
 _EQUATION = re.compile(r"-(?!-|[\d.]+(?:[eE][+-]?\d+)?$)(?=.*[=(*/+^_ ]).+")  # begins with a minus, and is no option or number
 
 
-def _with_defaults(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Let the help of a command show the defaults of its options that say something."""
+COMMANDS = (
+    *("doctor", "cells", "languages", "generate", "audit", "inspect", "train", "sweep", "reproduce"),
+    *("evaluate", "predict", "verify", "complete", "import-authors", "plot", "report"),
+)
+
+
+def _command(name: str) -> Callable[..., Any]:
+    """Return the function of a command, whose help shows the defaults of its options that say something."""
+    name = name.replace("-", "_")
+    command = getattr(importlib.import_module(f"dgl_treestack.cli.{name}"), name)
     default = tyro.conf.arg(help_behavior_hint=lambda text: "" if text in _NO_DEFAULTS else f"(default: {text})")
     types = get_type_hints(command, include_extras=True)
     command.__annotations__ = {name: Annotated[hint, default] for name, hint in types.items() if name != "return"}
     return command
-
-
-COMMANDS: dict[str, Callable[..., Any]] = {
-    command.__name__.replace("_", "-"): _with_defaults(command)
-    for command in (
-        *(doctor, cells, languages, generate, audit, inspect, train, sweep, reproduce),
-        *(evaluate, predict, verify, complete, import_authors, plot, report),
-    )
-}
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -69,13 +53,13 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         if not arguments or arguments[0].startswith("-"):
             app = tyro.extras.SubcommandApp()
-            for name, command in COMMANDS.items():
-                app.command(name=name)(command)
+            for name in COMMANDS:
+                app.command(name=name)(_command(name))
             sys.exit(app.cli(prog="treestack", description=DESCRIPTION, args=arguments, config=_HELP))
         name, *rest = arguments
         if name not in COMMANDS:
             raise ConfigurationError(unknown("command", name, COMMANDS))
-        sys.exit(tyro.cli(COMMANDS[name], prog=f"treestack {name}", args=rest, config=_HELP))
+        sys.exit(tyro.cli(_command(name), prog=f"treestack {name}", args=rest, config=_HELP))
     except TreestackError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)

@@ -21,8 +21,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property, lru_cache, partial
-
-import numpy as np
+from typing import Any
 
 from dgl_treestack.errors import DataError, ExpressionError, unknown
 
@@ -46,7 +45,7 @@ class Operator:
     name: str
     arity: int | None
     symbol: str = ""
-    value: Callable[..., np.ndarray] | None = field(default=None, compare=False, repr=False)
+    value: Callable[..., Any] | None = field(default=None, compare=False, repr=False)
 
     @property
     def word(self) -> str:
@@ -151,53 +150,59 @@ class Signature:
 # Module-level functions, unlike lambdas, can be pickled, so that processes can send each other objects with a signature.
 
 
-def _reciprocal(function: Callable, x: np.ndarray) -> np.ndarray:
-    return 1 / function(x)
+def _numpy(function: str, *arguments: Any) -> Any:
+    import numpy as np  # not above: to read a text, nobody should wait for it
+
+    return getattr(np, function)(*arguments)
 
 
-def _of_reciprocal(function: Callable, x: np.ndarray) -> np.ndarray:
-    return function(1 / x)
+def _reciprocal(function: str, x: Any) -> Any:
+    return 1 / _numpy(function, x)
 
 
-def _log(x: np.ndarray, base: np.ndarray) -> np.ndarray:
-    return np.log(x) / np.log(base)
+def _of_reciprocal(function: str, x: Any) -> Any:
+    return _numpy(function, 1 / x)
+
+
+def _log(x: Any, base: Any) -> Any:
+    return _numpy("log", x) / _numpy("log", base)
 
 
 _CIRCULAR_AND_HYPERBOLIC: dict[str, Callable] = {
-    "sin": np.sin,
-    "cos": np.cos,
-    "csc": partial(_reciprocal, np.sin),
-    "sec": partial(_reciprocal, np.cos),
-    "tan": np.tan,
-    "cot": partial(_reciprocal, np.tan),
-    "asin": np.arcsin,
-    "acos": np.arccos,
-    "acsc": partial(_of_reciprocal, np.arcsin),
-    "asec": partial(_of_reciprocal, np.arccos),
-    "atan": np.arctan,
-    "acot": partial(_of_reciprocal, np.arctan),
-    "sinh": np.sinh,
-    "cosh": np.cosh,
-    "csch": partial(_reciprocal, np.sinh),
-    "sech": partial(_reciprocal, np.cosh),
-    "tanh": np.tanh,
-    "coth": partial(_reciprocal, np.tanh),
-    "asinh": np.arcsinh,
-    "acosh": np.arccosh,
-    "acsch": partial(_of_reciprocal, np.arcsinh),
-    "asech": partial(_of_reciprocal, np.arccosh),
-    "atanh": np.arctanh,
-    "acoth": partial(_of_reciprocal, np.arctanh),
-    "exp": np.exp,
+    "sin": partial(_numpy, "sin"),
+    "cos": partial(_numpy, "cos"),
+    "csc": partial(_reciprocal, "sin"),
+    "sec": partial(_reciprocal, "cos"),
+    "tan": partial(_numpy, "tan"),
+    "cot": partial(_reciprocal, "tan"),
+    "asin": partial(_numpy, "arcsin"),
+    "acos": partial(_numpy, "arccos"),
+    "acsc": partial(_of_reciprocal, "arcsin"),
+    "asec": partial(_of_reciprocal, "arccos"),
+    "atan": partial(_numpy, "arctan"),
+    "acot": partial(_of_reciprocal, "arctan"),
+    "sinh": partial(_numpy, "sinh"),
+    "cosh": partial(_numpy, "cosh"),
+    "csch": partial(_reciprocal, "sinh"),
+    "sech": partial(_reciprocal, "cosh"),
+    "tanh": partial(_numpy, "tanh"),
+    "coth": partial(_reciprocal, "tanh"),
+    "asinh": partial(_numpy, "arcsinh"),
+    "acosh": partial(_numpy, "arccosh"),
+    "acsch": partial(_of_reciprocal, "arcsinh"),
+    "asech": partial(_of_reciprocal, "arccosh"),
+    "atanh": partial(_numpy, "arctanh"),
+    "acoth": partial(_of_reciprocal, "arctanh"),
+    "exp": partial(_numpy, "exp"),
 }
 
 MATH = Signature(
     name="math",
     operators=(
         *(Operator(name, 1, value=value) for name, value in _CIRCULAR_AND_HYPERBOLIC.items()),
-        Operator("Add", 2, "+", np.add),
-        Operator("Mul", 2, "*", np.multiply),
-        Operator("Pow", 2, "**", np.power),
+        Operator("Add", 2, "+", partial(_numpy, "add")),
+        Operator("Mul", 2, "*", partial(_numpy, "multiply")),
+        Operator("Pow", 2, "**", partial(_numpy, "power")),
         Operator("log", 2, value=_log),
         Operator("Equality", 2, "="),
     ),

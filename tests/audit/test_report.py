@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from dgl_treestack import cli
 from dgl_treestack.audit import tables
 from dgl_treestack.audit.corpus import CorpusBuilder
 from dgl_treestack.audit.leakage import Fit
 from dgl_treestack.audit.report import TOGETHER, Options, audit, fill, load
+from dgl_treestack.cli import audit as command
 from dgl_treestack.data import formats
 from dgl_treestack.data.formats import Example
 from dgl_treestack.errors import ConfigurationError, DataError
@@ -94,7 +94,7 @@ def test_an_equation_that_holds_when_rounded_is_counted_apart(tmp_path, jobs, ca
     assert f"\n{len(ROUNDED)} labels are right when rounded: the sides differ, by half of the last decimal" in text
     assert "neither confirmed" not in text
     formats.write(name, [examples[0], examples[-2]])
-    assert cli.audit((name,), leakage=False) == 0
+    assert command.audit((name,), leakage=False) == 0
     shown = capsys.readouterr().out
     assert "No label is contradicted.\n1 label is right when rounded: " in shown
 
@@ -109,7 +109,7 @@ def test_verdicts_by_depth_and_label(file):
 
 
 def test_screen_and_json(file, pairs, capsys):
-    assert cli.audit((file, pairs), leakage=False, json=True) == 1, "a label is contradicted"
+    assert command.audit((file, pairs), leakage=False, json=True) == 1, "a label is contradicted"
     assert json.loads(capsys.readouterr().out) == audit([file, pairs], Options(leakage=False))
     report = audit([file, pairs], Options(fit=Fit(baselines=("tokens",))))
     text = tables.describe(report)
