@@ -34,7 +34,7 @@ def verify(
 
     asked = _asked(equations, file)
     answers: list[dict[str, Any]] = []
-    model = None
+    opened = model = None
     for place, text in asked:
         if answers and not json:
             print()
@@ -52,7 +52,7 @@ def verify(
         if not no_model:
             from dgl_treestack.runs.pretrained import open_run, trust  # which loads torch
 
-            opened = open_run(run)
+            opened = opened or open_run(run)
             model = model or opened.load_model()
             answers[-1] |= _of_model(tree, verdict, model, quiet=json)
             if len(asked) == 1 and not json:
