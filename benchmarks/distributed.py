@@ -70,7 +70,7 @@ def measure(settings: Settings) -> None:
     examples = [example for example in formats.read(Path(settings.data)) if example.label is not None]
     examples = [examples[i % len(examples)] for i in range(settings.batch * (WARM + settings.steps))]
     assignments = [f"model.hidden={settings.hidden}", f"batch_size={batch}", f"compile={settings.compile!r}"]
-    assignments += ["data.max_depth=99", "checkpoint_steps=1000000"]
+    assignments += ["data.max_depth=99", "data.test=[]", "checkpoint_steps=1000000"]
     config = plain_data.override(configuration.load(find_config(f"models/{settings.cell}")), assignments)
     data = TreeDataset(examples)
     with tempfile.TemporaryDirectory() as folder:

@@ -34,9 +34,10 @@ _FREE = ("dropout", "masks", "tasks", "class_weights", "head_settings", "start")
 LARGE = 100_000_000  # bytes of training files from which on `auto` means the disk: in memory they would take some 15 GB
 
 
-def check_files(data: DataConfig) -> None:
-    """Raise DataError for a file that does not exist, with the command that generates it."""
-    missing = [name for name in (*data.train, *data.validation, *data.test) if not find_data(name).exists()]
+def check_files(data: DataConfig, passed: DataSets) -> None:
+    """Raise DataError for a file that does not exist, with the command that generates it. passed: sets in place of files."""
+    names = {"train": data.train, "validation": data.validation, "test": data.test}
+    missing = [name for kind in names if kind not in passed for name in names[kind] if not find_data(name).exists()]
     if missing:
         folder = find_data(missing[0]).parent
         preset = re.sub(r"-[0-9]+[km]$", "", folder.name)  # of a folder such as paper-200k

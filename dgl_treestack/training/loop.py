@@ -70,7 +70,7 @@ class Training:
         self.run, self.config, self.seed, self.started, self.world = run, config, seed, time.process_time(), world
         self.log = logging.LoggerAdapter(logger if world.is_first else _SILENT, {"run": run.folder.name})
         self.device, self.quiet = torch.device(device), quiet or not world.is_first
-        build.check_files(config.data)
+        build.check_files(config.data, data or {})
         saved: SavedRun = world.first(lambda: SavedRun.read(run))
         self.language = saved.language or language.find(config.data.language)
         on_disk = build.is_on_disk(config, columns, data or {})
