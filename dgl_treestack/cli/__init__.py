@@ -6,6 +6,7 @@ A command is imported when it is called, and its heavy imports are inside it.
 import errno
 import importlib
 import logging
+import os
 import re
 import sys
 from collections.abc import Callable
@@ -15,7 +16,6 @@ import tyro
 
 from dgl_treestack import __version__
 from dgl_treestack.errors import ConfigurationError, TreestackError, unknown
-from dgl_treestack.processes import processes_of_run
 
 DESCRIPTION = "Recursive neural networks with differentiable stacks, on batched DGL graphs of equations and other trees."
 _HELP = (tyro.conf.FlagCreatePairsOff, tyro.conf.DisallowNone)  # no `--no-json`, no `{None}|PATH`
@@ -47,7 +47,7 @@ def main(arguments: list[str] | None = None) -> None:
         print(__version__)
         sys.exit(0)
     logging.basicConfig(format="%(message)s", level=logging.INFO, stream=sys.stderr)
-    if processes_of_run() > 1 and arguments[:1] != ["train"]:
+    if int(os.environ.get("WORLD_SIZE", 1)) > 1 and arguments[:1] != ["train"]:
         print("error: torchrun trains a run over several processes: ... -m dgl_treestack train CONFIG.", file=sys.stderr)
         sys.exit(2)
     try:

@@ -2,12 +2,14 @@
 
 import json
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tyro.conf import arg
 
-from dgl_treestack.cluster import Cluster
 from dgl_treestack.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from dgl_treestack.cluster import Cluster
 
 Json = Annotated[bool, arg(name="json", help="Print JSON for programs instead of text for people.")]
 Device = Annotated[str, arg(help="cpu or cuda; on cuda, the engine topo needs a DGL that is built for it.")]
@@ -20,10 +22,12 @@ Cpus = Annotated[float, arg(help="Processors of the cluster that a task takes.")
 Gpus = Annotated[float, arg(help="GPUs of the cluster that a task takes.")]
 
 
-def where(jobs: int, cluster: str, cpus_per_task: float, gpus_per_task: float = 0.0) -> int | Cluster:
+def where(jobs: int, cluster: str, cpus_per_task: float, gpus_per_task: float = 0.0) -> "int | Cluster":
     """Return where independent tasks run: in `jobs` processes of this machine, or on a cluster. Raises ConfigurationError."""
     if jobs < 1:
         raise ConfigurationError(f"The number of jobs is {jobs}; at least one is needed.")
+    from dgl_treestack.cluster import Cluster
+
     return Cluster(cluster, cpus_per_task, gpus_per_task) if cluster else jobs
 
 

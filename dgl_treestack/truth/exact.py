@@ -95,8 +95,9 @@ def ball_of_leaf(leaf: "Value", point: int) -> Any:
 
 def exceeds_limits(name: str, x: Any) -> bool:
     """Return whether an operator saturates, or grows out of range, at its argument."""
-    limits = ((SATURATING, SATURATED), (GROWING, LOG_LARGEST))
-    return any(name in part_of and abs(getattr(complex(x), part_of[name])) > limit for part_of, limit in limits)
+    if name in SATURATING:
+        return bool(abs(getattr(complex(x), SATURATING[name])) > SATURATED)
+    return name in GROWING and bool(abs(getattr(complex(x), GROWING[name])) > LOG_LARGEST)
 
 
 def _apply_exact(name: str, arguments: list) -> Any:
