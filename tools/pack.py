@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import torch
 
 from dgl_treestack import atomic, resources
 from dgl_treestack.data import formats, records
 from dgl_treestack.data.formats import Example
-from dgl_treestack.data.records import Record
+from dgl_treestack.data.records import Table
 from dgl_treestack.model.model import Model
 from dgl_treestack.results import metrics
 from dgl_treestack.runs import pretrained
@@ -65,22 +66,22 @@ def pack(run: Run, name: str, folder: Path | None = None) -> None:
     """Write a run, and its description, into the folder of the package's models."""
     folder = pretrained.FOLDER / name if folder is None else folder
     config, environment, model = run.config, run.environment, run.load_model()
-    rows_of_set = {
-        data.removeprefix("data/").partition(".jsonl")[0]: rows
+    table_of_set = {
+        data.removeprefix("data/").partition(".jsonl")[0]: table
         for data in run.evaluated_data()
-        if (rows := without_validation(run.read_records(data)))
+        if len(table := without_validation(run.read_records(data)))
     }
-    accuracy = accuracy_by_depth([row for rows in rows_of_set.values() for row in rows])
+    answers = records.joined(table_of_set.values())
+    accuracy = accuracy_by_depth(answers)
     weights, examples = run.best.read_bytes(), formats.read_examples(config.data.train)
     leaves = leaves_of(examples)
     variables = [{text for _, kind, text in example.equation.leaves() if kind == "Symbol"} for example in examples]
-    labels = [row["label"] for rows in rows_of_set.values() for row in rows]
     content: dict[str, Any] = {
         "summary": f"{config.model.name}, trained on {environment['equations']['train']:,} certified equations of depth "
         f"1-{config.data.max_depth}",
         "accuracy": accuracy,
-        "sets": {name: accuracy_of_depths(rows) for name, rows in rows_of_set.items()},
-        "calibration": {name: round(metrics.calibration_error(rows), 2) for name, rows in rows_of_set.items()},
+        "sets": {name: accuracy_of_depths(table) for name, table in table_of_set.items()},
+        "calibration": {name: round(metrics.calibration_error(table), 2) for name, table in table_of_set.items()},
         "textbook": right_about(model, TEXTBOOK),
         "constants": right_about(model, CONSTANTS),
         "variables": [text for kind, text in leaves if kind == "Symbol"],
@@ -107,7 +108,7 @@ def pack(run: Run, name: str, folder: Path | None = None) -> None:
             for depths, percent in of_depths.items()
         ),
         calibration=", ".join(f"{error} (`{data}`)" for data, error in content["calibration"].items()),
-        hold=100 * labels.count(1) / len(labels),
+        hold=records.share(answers["label"]),
         textbook=content["textbook"],
         constants=content["constants"],
         of_two_variables=100 * sum(len(names) > 1 for names in variables) / len(variables),
@@ -118,23 +119,22 @@ def pack(run: Run, name: str, folder: Path | None = None) -> None:
     atomic.write_text(folder / "MODEL_CARD.md", text)
 
 
-def without_validation(rows: Sequence[Record]) -> list[Record]:
+def without_validation(table: Table) -> Table:
     """Return the records of equations that are not of a validation set, by which settings were chosen."""
-    return [row for row in rows if row["split"] != "validation"]
+    return table.filter(pl.col("split") != "validation")
 
 
-def accuracy_of_depths(rows: Sequence[Record]) -> dict[str, float]:
+def accuracy_of_depths(table: Table) -> dict[str, float]:
     """Return the accuracy in per cent over the ranges of depths that results are reported for."""
-    groups = {f"{low}-{high}": [row for row in rows if low <= row["depth"] <= high] for low, high in RANGES}
+    groups = {f"{low}-{high}": table.filter(pl.col("depth").is_between(low, high)) for low, high in RANGES}
     return {name: round(records.accuracy(group), 1) for name, group in groups.items() if len(group) >= FEWEST}
 
 
-def accuracy_by_depth(rows: Sequence[Record]) -> dict[str, dict[str, float]]:
+def accuracy_by_depth(table: Table) -> dict[str, dict[str, float]]:
     """Return the number of equations and the accuracy in per cent of every depth with `FEWEST` equations or more."""
-    groups = records.grouped(rows)
     return {
         str(depth): {"equations": len(group), "percent": round(records.accuracy(group), 1)}
-        for depth, group in sorted(groups.items())
+        for depth, group in records.by(table).items()
         if len(group) >= FEWEST
     }
 

@@ -1,7 +1,7 @@
 """One model on one task: train restarts, test, round, remove unused stacks, test again, and save everything in a folder.
 
 size-0.safetensors  and so on, until the run is done: the weights of all restarts of a size of the model, after training
-records.jsonl       one row per restart, test and size
+records.parquet     one row per restart, test and size
 trace.jsonl         of the chosen Stack RNN after rounding: its actions in a sequence
 nets.safetensors    the weights of all restarts, after training and, if there is rounding, after rounding and pruning
 summary.json        the recipe, entropies, remaining stacks, times
@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 from torch import Tensor
 
 from dgl_treestack import atomic
@@ -59,7 +60,7 @@ def run(task: Task, model: NetModel, extent: Extent, seed: int, folder: Path) ->
     """Return the records of all restarts, from the folder if the run is done."""
     done = folder / "DONE"
     if done.exists():
-        return records.read(folder / "records.jsonl")
+        return records.read(folder / "records.parquet").rows(named=True)
     for index in range(len(model.sizes)):
         train_size(task, model, index, extent, seed, folder)
     started = time.process_time()
@@ -76,7 +77,7 @@ def run(task: Task, model: NetModel, extent: Extent, seed: int, folder: Path) ->
     summary["trained at"] = list(dict.fromkeys([*(of_size["trained at"] for of_size in descriptions), _origin()]))
     seconds = time.process_time() - started + sum(of_size["seconds of one core"] for of_size in descriptions)
     summary["seconds of one core"] = round(seconds, 1)
-    atomic.write_json_lines(folder / "records.jsonl", rows)
+    records.write(folder / "records.parquet", records.joined([pl.DataFrame(rows)]))
     write_weights(folder / "nets.safetensors", tensors, {"task": task.name, "model": model.label})
     atomic.write_text(folder / "summary.json", json.dumps(summary, indent=1) + "\n")
     atomic.write_text(done, "")
@@ -167,7 +168,6 @@ def _tested(task: Task, net: Net, extent: Extent, seed: int, *, rounded: bool) -
             for restart, (column, size) in itertools.product(range(len(shares)), enumerate(sizes)):
                 share = shares[restart][column]
                 yield {
-                    "schema": records.SCHEMA,
                     "id": f"{restart}-{protocol}-{'hard' if hard else 'soft'}-{'rounded' if rounded else 'trained'}-{size}",
                     "split": "test",
                     "depth": size,

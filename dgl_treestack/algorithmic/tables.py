@@ -18,14 +18,13 @@ from dgl_treestack.algorithmic.experiment import Extent, fingerprint, run, train
 from dgl_treestack.algorithmic.models import NetModel, models
 from dgl_treestack.algorithmic.tasks import tasks
 from dgl_treestack.algorithmic.testing import PROTOCOLS
-from dgl_treestack.data import records
 from dgl_treestack.data.records import Record
 from dgl_treestack.processes import Jobs, workers
 from dgl_treestack.results import report
 
 TITLE = "Counting, memorization, addition"
 SOURCE = "Joulin & Mikolov 2015, Tables 2 and 3, Figures 2 and 3"
-KEPT = ("records.jsonl", "summary.json", "trace.jsonl", "DONE")
+KEPT = ("records.parquet", "summary.json", "trace.jsonl", "DONE")
 EXTENTS = {
     "smoke": Extent(restarts=2, share=0.004, largest=6, far=(9,), repeats=1, streamed=1),
     "day": Extent(),
@@ -150,7 +149,8 @@ def _lines(task: str, label: str, rows: Sequence[Record], extent: Extent) -> Ite
         for protocol, hard in itertools.product(PROTOCOLS, modes):
             tests = [row for row in rows if (row["rounded"], row["protocol"], row["hard"]) == (rounded, protocol, hard)]
             near = [row for row in tests if row["depth"] <= extent.largest]
-            shares = [records.accuracy(row for row in near if row["restart"] == restart) for restart in restarts]
+            right = [[row["correct"] for row in near if row["restart"] == restart] for restart in restarts]
+            shares = [100 * sum(of_restart) / len(of_restart) for of_restart in right]
             best = min(tests, key=itemgetter("entropy"))
             column = f"{protocol}, {'hard' if hard else 'soft'}"
             line[column] = shares[best["restart"]]
@@ -159,8 +159,8 @@ def _lines(task: str, label: str, rows: Sequence[Record], extent: Extent) -> Ite
                 line |= {f"{column}: {rank} restart": statistic(shares) for rank, statistic in _SPREAD.items()}
                 line[f"entropy, {column}"] = best["entropy"]
                 by_size = sorted((row for row in tests if row["restart"] == best["restart"]), key=itemgetter("depth"))
-                right = itertools.takewhile(itemgetter("correct"), by_size)
-                line[f"{column}: holds to"] = max((row["depth"] for row in right), default=0)
+                held = itertools.takewhile(itemgetter("correct"), by_size)
+                line[f"{column}: holds to"] = max((row["depth"] for row in held), default=0)
         yield line
 
 

@@ -31,8 +31,8 @@ def complete(
 
     from dgl_treestack import atomic
     from dgl_treestack.completion.answers import fill
-    from dgl_treestack.completion.records import evaluate, table
-    from dgl_treestack.data import formats
+    from dgl_treestack.completion.records import evaluate, shares
+    from dgl_treestack.data import formats, records
     from dgl_treestack.errors import ConfigurationError
     from dgl_treestack.expression import Equation, Expression
     from dgl_treestack.resources import BUNDLED
@@ -43,11 +43,11 @@ def complete(
     opened, dtype = open_run(run), getattr(torch, precision)
     if question.startswith(BUNDLED) or question.endswith(formats.SUFFIXES):
         tasks = where(jobs, cluster, cpus_per_task)
-        rows = evaluate(opened, question, candidates, dtype=dtype, quiet=False, jobs=tasks)
+        table = evaluate(opened, question, candidates, dtype=dtype, quiet=False, jobs=tasks)
         if output:
-            atomic.write_json_lines(output, rows)
-        shares = list(table(rows))
-        print_json(shares) if json else print(_columns(shares))
+            atomic.write_json_lines(output, records.rows_of(table))
+        rows = list(shares(table))
+        print_json(rows) if json else print(_columns(rows))
         return
     equation, model = Equation.parse(question), opened.load_model(dtype)
     names = {} if candidates else model.known_names(equation)

@@ -1,7 +1,6 @@
 """`treestack evaluate`."""
 
 import math
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,7 +11,7 @@ from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.resources import find_data, sha256
 
 if TYPE_CHECKING:
-    from dgl_treestack.data.records import Record
+    from dgl_treestack.data.records import Table
 
 
 def evaluate(
@@ -52,18 +51,18 @@ def evaluate(
         sha256(find_data(file))  # all can be read, before the first is scored
     scores = []
     for file in data:
-        rows = evaluation.evaluate(opened, file, output=output, engine=engine, dtype=getattr(torch, precision), jobs=workers)
+        table = evaluation.evaluate(opened, file, output=output, engine=engine, dtype=getattr(torch, precision), jobs=workers)
         if no_cuts:
-            rows = records.without_cuts(rows)
-        judged = [row for row in rows if row["correct"] is not None]
-        overall = classification(judged) if judged else {}
+            table = records.without_cuts(table)
+        judged = table.filter(table["correct"].is_not_null())
+        overall = classification(judged) if len(judged) else {}
         by_group = _by_group(judged, group_by)
-        scores.append({"data": file, "equations": len(rows), "judged": len(judged), **overall, f"by_{group_by}": by_group})
+        scores.append({"data": file, "equations": len(table), "judged": len(judged), **overall, f"by_{group_by}": by_group})
         if json:
             continue
-        noun = "nodes" if any("node" in row for row in rows) else "trees" if opened.language.words else "equations"
+        noun = "nodes" if "node" in table.columns else "trees" if opened.language.words else "equations"
         name = f"{file}: " if len(data) > 1 else ""
-        print(f"{name}{len(rows)} {noun}, {len(judged)} that can be judged")
+        print(f"{name}{len(table)} {noun}, {len(judged)} that can be judged")
         units = {MEAN_ERROR: ""}  # all others are in per cent
         print(", ".join(f"{title} {value:.1f}{units.get(title, ' %')}" for title, value in overall.items()))
         for value, line in by_group.items():
@@ -73,12 +72,12 @@ def evaluate(
         print_json(scores[0] if len(data) == 1 else scores)
 
 
-def _by_group(judged: "Sequence[Record]", group_by: str) -> dict[int, dict[str, Any]]:
+def _by_group(judged: "Table", group_by: str) -> dict[int, dict[str, Any]]:
     """Return the number of records, their accuracy and the share of the majority, by a property of the trees."""
     from dgl_treestack.data import records
 
     by_group = {}
-    for value, group in records.grouped(judged, group_by).items():
+    for value, group in records.by(judged, group_by).items():
         share = records.majority(group)
         majority = None if math.isnan(share) else share
         by_group[value] = {"count": len(group), "accuracy": records.accuracy(group), "majority": majority}

@@ -36,7 +36,7 @@ def predict(
     import torch
 
     from dgl_treestack import atomic
-    from dgl_treestack.data import formats
+    from dgl_treestack.data import formats, records
     from dgl_treestack.resources import BUNDLED
     from dgl_treestack.runs import evaluation
     from dgl_treestack.runs.run import Run
@@ -48,11 +48,12 @@ def predict(
         examples = [_example(trees, opened.language)]
     model = opened.load_model(getattr(torch, precision))
     dataset = model.prepare(examples)
-    rows = list(evaluation.make_records(model, dataset, group_by=opened.config.data.group_by))
+    table = evaluation.answers(model, dataset, group_by=opened.config.data.group_by)
+    rows = table.rows(named=True)
     if output is not None:
-        atomic.write_json_lines(output, rows)
+        atomic.write_json_lines(output, records.rows_of(table))
     elif json:
-        print_json(rows)
+        print_json(records.rows_of(table))
     else:
         remaining = iter(rows)
         if rows and all(row["task"] == VERIFICATION for row in rows):
@@ -90,7 +91,7 @@ def _line(tree: "Expression", rows: "list[Record]") -> str:
     from dgl_treestack.expression import constituents
     from dgl_treestack.expression.operators import UNKNOWN
 
-    answers = {row.get("node", 0): row.get("predicted", row["score"]) for row in rows}
+    answers = {row.get("node") or 0: row.get("predicted", row["score"]) for row in rows}
     if "node" in rows[0]:
         labels = [str(answers.get(node, UNKNOWN)) for node in range(tree.size)]
         return f"{labels[0]}\t{constituents.write(tree.texts, tree.arities, 'labelled', labels)}"

@@ -1,4 +1,4 @@
-"""Records of completion, one per blank, and the shares of blanks within a rank."""
+"""Records of completion, a row per blank, and the shares of blanks within a rank."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,15 +17,16 @@ from dgl_treestack.completion.questions import Candidates, Question
 from dgl_treestack.completion.ranking import rank
 from dgl_treestack.completion.scoring import scores
 from dgl_treestack.data import records
-from dgl_treestack.data.records import Record
+from dgl_treestack.data.formats import Example
+from dgl_treestack.data.records import Table
 from dgl_treestack.model.model import Model
 from dgl_treestack.processes import Jobs, workers
 from dgl_treestack.resources import find_data, sha256
-from dgl_treestack.results.metrics import within
 from dgl_treestack.runs import packed, pretrained
 from dgl_treestack.runs.run import Run
 
 Group = tuple[Candidates, list[Question]]
+Row = tuple[int, Example, dict[str, Any]]  # of a blank: its index, its example, its columns
 KINDS = ("raw", "class", "collapse")
 PART = 64  # blanks that are scored together
 COMPLETION = "completion"  # the kind of these records in a run
@@ -48,29 +49,29 @@ def evaluate(
     dtype: torch.dtype = torch.float32,
     quiet: bool = True,
     jobs: Jobs = 1,
-) -> list[Record]:
-    """Evaluate the best weights of a run on a file of blanks; return a record per blank, in file order.
+) -> Table:
+    """Evaluate the best weights of a run on a file of blanks; return a row per blank, in file order.
 
     The records are also written into the run, unless it is the pretrained one of the package. jobs: processes, or a cluster,
     that share the blanks out. Raises DataError.
     """
     groups = questions.read(find_data(data), candidates)
     if jobs == 1:
-        rows = fill(run.load_model(dtype), groups, quiet=quiet)
+        table = fill(run.load_model(dtype), groups, quiet=quiet)
     else:
         content = packed.pack(run)
         with workers(jobs) as pool:
             tasks = [pool.submit(_fill_packed, content, part, dtype) for part in _parts(groups)]
             bar = tqdm(tasks, desc="blanks", unit="part", disable=quiet or None, leave=False)
-            rows = _in_order(chain.from_iterable(task.result() for task in bar))
+            table = _in_order(chain.from_iterable(task.result() for task in bar))
     if not pretrained.is_packaged(run):
         suffix = f"-{sha256(candidates)[:8]}" if candidates else ""
-        run.write_records(data, rows, f"{COMPLETION}{suffix}")
-    return rows
+        run.write_records(data, table, f"{COMPLETION}{suffix}")
+    return table
 
 
-def fill(model: Model, groups: Sequence[Group], *, engine: str = "levels", quiet: bool = True) -> list[Record]:
-    """Return a record per blank of groups that `questions.read` has read, in file order."""
+def fill(model: Model, groups: Sequence[Group], *, engine: str = "levels", quiet: bool = True) -> Table:
+    """Return a row per blank of groups that `questions.read` has read, in file order."""
     total = sum(len(group) for _, group in groups)
     rows = chain.from_iterable(_fill_part(model, part, engine) for part in _parts(groups))
     return _in_order(tqdm(rows, total=total, desc="blanks", disable=quiet or None, leave=False))
@@ -84,27 +85,28 @@ def _parts(groups: Sequence[Group]) -> Iterator[Part]:
             yield Part(candidates, group[start : start + PART], frequent)
 
 
-def _fill_packed(content: bytes, part: Part, dtype: torch.dtype) -> list[tuple[int, Record]]:
-    """Return the records of a part, from the model of a packed run."""
+def _fill_packed(content: bytes, part: Part, dtype: torch.dtype) -> list[Row]:
+    """Return the rows of a part, from the model of a packed run."""
     torch.set_num_threads(1)
     return list(_fill_part(packed.unpack(content, dtype)[0], part, "levels"))
 
 
-def _fill_part(model: Model, part: Part, engine: str) -> Iterator[tuple[int, Record]]:
-    """Yield the index and the record of every blank of a part."""
+def _fill_part(model: Model, part: Part, engine: str) -> Iterator[Row]:
+    """Yield the index, the example and the columns of every blank of a part."""
     blanks = [question.blank for question in part.questions]
     rows = scores(model, blanks, part.candidates.expressions, engine=engine)
     for question, row in zip(part.questions, rows, strict=True):
-        yield question.index, _record(question, part.candidates, row, part.frequent)
+        yield question.index, question.example, _columns(question, part.candidates, row, part.frequent)
 
 
-def _in_order(rows: Iterable[tuple[int, Record]]) -> list[Record]:
-    """Return records in the order of their indices."""
-    return [record for _, record in sorted(rows, key=itemgetter(0))]
+def _in_order(rows: Iterable[Row]) -> Table:
+    """Return the table of rows in the order of their indices."""
+    _, examples, columns = zip(*sorted(rows, key=itemgetter(0)), strict=True)
+    return records.of_examples(examples, {name: [row[name] for row in columns] for name in columns[0]})
 
 
-def _record(question: Question, candidates: Candidates, candidate_scores: np.ndarray, frequent: str) -> Record:
-    """Return the record of a blank.
+def _columns(question: Question, candidates: Candidates, candidate_scores: np.ndarray, frequent: str) -> dict[str, Any]:
+    """Return the columns of a blank.
 
     `correct`: whether the best candidate is right. `blank_depth`: of the truth. Without a model: `chance`, the share of
     candidates that are right, and `constant`, whether `frequent` fills it, the value class that fills most blanks of
@@ -112,7 +114,7 @@ def _record(question: Question, candidates: Candidates, candidate_scores: np.nda
     """
     ranks = rank(candidate_scores, candidates.classes, question.truth, question.right, question.doubtful)
     blanked = candidates.expressions[question.truth]
-    columns: dict[str, Any] = {
+    return {
         "label": None,
         "score": float(candidate_scores[question.truth]),
         "correct": ranks.class_ == 1,
@@ -127,11 +129,10 @@ def _record(question: Question, candidates: Candidates, candidate_scores: np.nda
         "answer": str(blanked),
         "best": str(candidates.expressions[ranks.best]),
     }
-    return records.of_example(question.example, **columns)
 
 
-def table(rows: Sequence[Record]) -> Iterator[dict[str, Any]]:
+def shares(blanks: Table) -> Iterator[dict[str, Any]]:
     """Yield a row per depth of the equation, and one for all: blanks, top-1 and top-5 of every kind of rank, in per cent."""
-    for depth, group in [*records.grouped(rows).items(), ("all", list(rows))]:
-        shares = {f"{kind} top-{limit}": within(group, kind, limit) for kind in KINDS for limit in (1, 5)}
-        yield {"depth": depth, "blanks": len(group), **shares}
+    for depth, group in [*records.by(blanks).items(), ("all", blanks)]:
+        of_kinds = {f"{kind} top-{limit}": records.share(group[kind] <= limit) for kind in KINDS for limit in (1, 5)}
+        yield {"depth": depth, "blanks": len(group), **of_kinds}

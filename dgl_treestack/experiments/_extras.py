@@ -2,14 +2,16 @@
 
 import json
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+
+import polars as pl
 
 from dgl_treestack.completion import questions
 from dgl_treestack.completion.records import COMPLETION, fill
 from dgl_treestack.data import formats
-from dgl_treestack.data.records import Record
+from dgl_treestack.data.records import Table
 from dgl_treestack.encoders import Encoder
 from dgl_treestack.experiments.scales import Scale
 from dgl_treestack.generators import torch_generator
@@ -37,9 +39,9 @@ class Extra:
     make: (run, data file, engine) -> records. kind: the kind of these records in a run. select: what a table needs of them.
     """
 
-    make: Callable[[Run, str, str], Iterable[Record]]
+    make: Callable[[Run, str, str], Table]
     kind: str = ""
-    select: Callable[[list[Record]], list[Record]] = list
+    select: Callable[[Table], Table] = lambda table: table
 
 
 def make_missing(runs: Sequence[Run], names: Sequence[str], scale: Scale) -> None:
@@ -59,9 +61,11 @@ def make_missing(runs: Sequence[Run], names: Sequence[str], scale: Scale) -> Non
 
 def measured(run: Run, names: Sequence[str], scale: Scale) -> RunResult:
     """Return a finished run with the extras of these names."""
-    extras = {name: (EXTRAS[name], scale.extras[name]) for name in names}
-    more = {name: extra.select(run.read_records(data, extra.kind)) for name, (extra, data) in extras.items()}
-    return replace(run_result.read(run.folder), more=more)
+    result = run_result.read(run.folder)
+    for name in names:
+        extra = EXTRAS[name]
+        result = result.with_set(name, extra.select(run.read_records(scale.extras[name], extra.kind)))
+    return result
 
 
 def _prepare(model: Model, data: str) -> ExampleSet:
@@ -80,27 +84,23 @@ def _untrained(run: Run) -> Model:
     return model
 
 
-def _prepared_for(make: Callable[[Model, ExampleSet, str], Iterable[Record]], kind: str = "") -> Extra:
+def _prepared_for(make: Callable[[Model, ExampleSet, str], Table], kind: str = "") -> Extra:
     """Return the extra that is made from a model and a data set. make: (model, data set, engine) -> records."""
 
-    def make_from_run(run: Run, data: str, engine: str) -> Iterable[Record]:
+    def make_from_run(run: Run, data: str, engine: str) -> Table:
         model = run.load_model()
         return make(model, _prepare(model, data), engine)
 
     return Extra(make_from_run, kind)
 
 
-def _answers(low: int = 1, high: int = 99) -> Callable[[list[Record]], list[Record]]:
+def _answers(low: int = 1, high: int = 99) -> Callable[[Table], Table]:
     """Select the equations of some depths, without scores and pairs, so that a file of records is smaller."""
-
-    def select(rows: list[Record]) -> list[Record]:
-        of_depths = [row for row in rows if low <= row["depth"] <= high]
-        return [{**row, "score": None, "pair": ""} for row in of_depths]
-
-    return select
+    without = {"score": pl.lit(None, pl.Float64), "pair": pl.lit(None, pl.String)}
+    return lambda table: table.filter(pl.col("depth").is_between(low, high)).with_columns(**without)
 
 
-_EVALUATED = _prepared_for(evaluation.make_records)
+_EVALUATED = _prepared_for(evaluation.answers)
 _COMPLETION = Extra(
     lambda run, data, engine: fill(run.load_model(), _questions(find_data(data)), engine=engine, quiet=False), COMPLETION
 )

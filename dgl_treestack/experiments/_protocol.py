@@ -1,30 +1,38 @@
 """A protocol: rows of models, columns of measurements, and the paper's numbers to compare with."""
 
-import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from dgl_treestack.data.records import Record
-from dgl_treestack.results import metrics
-from dgl_treestack.results.run_result import RunResult
+from dgl_treestack.data.records import Table
+from dgl_treestack.results.metrics import METRICS, Metric, at_best_epoch
+from dgl_treestack.results.run_result import EPOCHS, RunResult
 
 OURS = "docs/beyond.md"  # the source of experiments that are in none of the papers
-Measure = Callable[[RunResult], float]
 Paper = tuple[float, float | None]  # mean, standard deviation
+Depths = tuple[int, int]  # lowest, highest
 
 
 @dataclass(frozen=True)
 class Column:
-    """A measurement of a run, in per cent unless the title says otherwise; NaN where a run has none."""
+    """A measurement of a run: a metric, or the name of one of `METRICS`, over a set of its answers, see `RunResult.of`.
+
+    In per cent unless the title says otherwise; NaN where a run has none.
+    """
 
     title: str
-    measure: Measure
+    metric: Metric | str = "accuracy"
+    set: str = "test"
+    depths: Depths | None = None
 
     def of(self, run: RunResult) -> float:
         """Return the measurement of a run, the stored one if the run's records are not here."""
-        return run.values[self.title] if self.title in run.values else self.measure(run)
+        stored = run.about.get("values", {})
+        if self.title in stored:
+            return float(stored[self.title])
+        metric = METRICS[self.metric] if isinstance(self.metric, str) else self.metric
+        return metric(run.of(self.set, self.depths))
 
 
 @dataclass(frozen=True)
@@ -45,19 +53,16 @@ class Row:
 
 @dataclass(frozen=True)
 class Compared:
-    """Records on which models are compared: depths from `low` to `high` of the test set, or of the extra `extra`.
-
-    unit: what a record is of.
-    """
+    """Answers on which models are compared: those of some depths of a set. unit: what a row is of."""
 
     low: int
     high: int
     extra: str = ""
     unit: str = "equations"
 
-    def of(self, run: RunResult) -> list[Record]:
-        """Return a run's records of these equations."""
-        return [row for row in (run.more[self.extra] if self.extra else run.test) if self.low <= row["depth"] <= self.high]
+    def of(self, run: RunResult) -> Table:
+        """Return a run's answers to these equations."""
+        return run.of(self.extra or "test", (self.low, self.high))
 
     @property
     def titles(self) -> tuple[str, str]:
@@ -105,111 +110,18 @@ class Protocol:
         return seeds[: self.seeds][: row.seeds]
 
 
-def at_best_epoch(name: str) -> Measure:
-    """Measure a field of metrics.jsonl in the epoch whose weights were evaluated; NaN for what has no epochs."""
-    return lambda run: float((run.best_row() or {name: math.nan})[name])
-
-
-def validated(metric: str) -> Measure:
-    """Measure a metric of `metrics.METRICS` on validation equations of the training depths."""
-    return lambda run: metrics.METRICS[metric](run.validation)
-
-
-def tested(low: int, high: int, metric: str = "accuracy", *, extra: str = "") -> Measure:
-    """Measure a metric of `metrics.METRICS` on test equations of some depths, or on those of an extra; NaN without any."""
-    equations = Compared(low, high, extra)
-    return lambda run: metrics.METRICS[metric](equations.of(run))
-
-
-def filled(kind: str, limit: int, blanks: str = "blanks", *, low: int = 0) -> Measure:
-    """Measure the per cent of blanks whose rank of a kind (`completion.ranking`) is at most `limit`; NaN without any.
-
-    blanks: the extra. low: smallest depth of the blanked expression.
-    """
-    return lambda run: metrics.within([row for row in run.more[blanks] if row["blank_depth"] >= low], kind, limit)
-
-
-def guessed(name: str, extra: str = "blanks") -> Measure:
-    """Measure the per cent of blanks that are filled without a model; NaN without any.
-
-    name: the field, see `completion.records`. extra: the blanks, of `_extras.EXTRAS`.
-    """
-
-    def measure(run: RunResult) -> float:
-        blanks = run.more[extra]
-        return 100 * sum(row.get(name, math.nan) for row in blanks) / len(blanks) if blanks else math.nan
-
-    return measure
-
-
-def epochs_to(points: float) -> Measure:
-    """Measure the first epoch whose validation accuracy is at most some points below the best; NaN for what has no epochs."""
-
-    def measure(run: RunResult) -> float:
-        accuracies = [row["validation_accuracy"] for row in run.rows]
-        near = (row["epoch"] for row in run.rows if row["validation_accuracy"] >= max(accuracies) - points)
-        return float(next(near, math.nan))
-
-    return measure
-
-
-def clustered(name: str, factor: float = 1.0, extra: str = "expressions") -> Measure:
-    """Measure a field of `metrics.Clusters` for the representations of expressions in an extra, times a factor."""
-    return lambda run: factor * getattr(metrics.clusters(run.more[extra]), name)
-
-
-def used(depth: int, name: str) -> Measure:
-    """Measure the rows of the stack in use in equations of a depth; NaN without any. name: see `inspection.usage`."""
-
-    def measure(run: RunResult) -> float:
-        rows = [row.get(name, math.nan) for row in run.more["usage"] if row["depth"] == depth]
-        return sum(rows) / len(rows) if rows else float("nan")
-
-    return measure
-
-
-def with_less(name: str, low: int, high: int) -> Measure:
-    """Measure the accuracy at some depths with rows or an action of the stack taken away, see `inspection.ablation`.
-
-    name: the field; NaN for a model without it.
-    """
-
-    def measure(run: RunResult) -> float:
-        answers = [row[name] for row in run.more["less stack"] if low <= row["depth"] <= high and name in row]
-        return 100 * sum(answers) / len(answers) if answers else float("nan")
-
-    return measure
-
-
-def lost(name: str, low: int, high: int) -> Measure:
-    """Measure the points of accuracy that a model loses at some depths when rows or an action are taken away.
-
-    name: the field, see `with_less`. The stack's size is among the settings of the run.
-    """
-
-    def measure(run: RunResult) -> float:
-        rows = run.config.model.settings["stack_size"]
-        return with_less(f"rows {rows}", low, high)(run) - with_less(name, low, high)(run)
-
-    return measure
-
-
-def read_out(height: int, field: int) -> Measure:
-    """Measure a field of `metrics.readouts_by_height` for the subtrees of a height, times 100; NaN with too few of them."""
-
-    def measure(run: RunResult) -> float:
-        return 100 * metrics.readouts_by_height(run.more["values"]).get(height, (float("nan"),) * 2)[field]
-
-    return measure
-
-
-train = at_best_epoch("train_accuracy")  # measured during the epoch, with dropout
-best_epoch = at_best_epoch("epoch")
-validation = validated("accuracy")
+TRAIN = Column("train", at_best_epoch("train_accuracy"), EPOCHS)  # measured during the epoch, with dropout
+BEST_EPOCH = Column("best epoch", at_best_epoch("epoch"), EPOCHS)
+VALIDATION = Column("validation", set="validation")
 BY_DEPTH = (  # columns of experiments without numbers of a paper, and what they compare
-    Column("validation", validation),
-    Column("test 1-7", tested(1, 7)),
-    Column("test 8-13", tested(8, 13)),
-    Column("deep 8-19", tested(8, 19, extra="deep 8-19")),
+    VALIDATION,
+    Column("test 1-7", depths=(1, 7)),
+    Column("test 8-13", depths=(8, 13)),
+    Column("deep 8-19", set="deep 8-19", depths=(8, 19)),
 )
 BEYOND = (Compared(8, 19, "deep 8-19"), Compared(8, 13))
+
+
+def by_metric(title: str, metrics: Sequence[str], set_: str = "test", depths: Depths | None = None) -> list[Column]:
+    """Return a column for each of several metrics over the same answers, titled `<title> <metric>`."""
+    return [Column(f"{title} {metric}", metric, set_, depths) for metric in metrics]

@@ -8,12 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 from threadpoolctl import threadpool_limits
 
 from dgl_treestack import __version__
 from dgl_treestack.data import formats, records
 from dgl_treestack.data.formats import Example
-from dgl_treestack.data.records import Record
+from dgl_treestack.data.records import Table
 from dgl_treestack.experiments._extras import EXTRAS
 from dgl_treestack.experiments.scales import Scale
 from dgl_treestack.resources import find_data, sha256
@@ -46,8 +47,8 @@ def results(config: RunConfig, extras: Sequence[str], scale: Scale, folder: Path
     files = _files(config, extras, scale)
     checksums = [sha256(find_data(name)) for paths in files.values() for name in paths]
     name_of_label = names(config, extras, scale)
-    key = json.dumps([archive.SCHEMA, __version__, checksums, name_of_label])
-    path = folder / f"{hashlib.sha256(key.encode()).hexdigest()[:12]}.zip"
+    key = json.dumps([__version__, checksums, name_of_label])
+    path = folder / f"{hashlib.sha256(key.encode()).hexdigest()[:12]}.parquet"
     if not path.exists():
         logger.info("fitting classifiers of counts, %s", path.name)
         archive.write(path, _fit(config, files, name_of_label))
@@ -71,16 +72,22 @@ def _fit(config: RunConfig, files: Mapping[str, Sequence[str]], name_of_label: M
         examples_of_set[kind] = examples
     fitted = np.array([example.equation.depth in config.data.depths for example in examples_of_set["train"]])
     environment = describe_environment("cpu")
-    commit, machine = environment["commit"] or "unknown", run_result.machine_of(environment)
+    about = {
+        "equations": int(fitted.sum()),
+        "commit": environment["commit"] or "unknown",
+        "machine": run_result.machine_of(environment),
+    }
     without_network = []
     for title, predicted_of_set in _predict(examples_of_set, fitted).items():
-        sets = {kind: _records(examples, predicted_of_set[kind]) for kind, examples in examples_of_set.items()}
-        validation, test = sets.pop("validation"), sets.pop("test")
-        described = replace(config, name=name_of_label[title])
-        sets = {kind: EXTRAS[kind].select(rows) for kind, rows in sets.items()}
-        without_network.append(
-            RunResult(Path(title), described, 0, [], validation, test, int(fitted.sum()), commit, machine, more=sets)
-        )
+        result = RunResult(Path(title), replace(config, name=name_of_label[title]), 0, [], records.joined([]), about)
+        for kind, examples in examples_of_set.items():
+            table = _records(examples, predicted_of_set[kind])
+            if kind in ("validation", "test"):
+                answers = records.joined([result.answers, table.with_columns(set=pl.lit(kind))])
+                result = replace(result, answers=answers)
+            else:
+                result = result.with_set(kind, EXTRAS[kind].select(table))
+        without_network.append(result)
     return without_network
 
 
@@ -109,10 +116,7 @@ def _predict(examples_of_set: Mapping[str, Sequence[Example]], fitted: np.ndarra
     return predicted
 
 
-def _records(examples: Sequence[Example], predicted: np.ndarray) -> list[Record]:
-    """Return a record per example, with a score of -1 or 1."""
-    rows = []
-    for example, answer in zip(examples, predicted.tolist(), strict=True):
-        origin = {"pair": example.pair or "", "family": example.family or ""}
-        rows.append(records.of_example(example, score=2.0 * answer - 1.0, correct=answer == example.label, **origin))
-    return rows
+def _records(examples: Sequence[Example], predicted: np.ndarray) -> Table:
+    """Return a row per example, with a score of -1 or 1."""
+    correct = [answer == example.label for example, answer in zip(examples, predicted.tolist(), strict=True)]
+    return records.of_examples(examples, {"score": (2.0 * predicted - 1.0).tolist(), "correct": correct})

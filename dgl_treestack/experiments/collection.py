@@ -4,9 +4,12 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+
+import polars as pl
 
 from dgl_treestack import plain_data
+from dgl_treestack.data import records
+from dgl_treestack.data.records import Table
 from dgl_treestack.errors import DataError
 from dgl_treestack.experiments import baselines, runs
 from dgl_treestack.experiments._extras import make_missing, measured
@@ -14,7 +17,6 @@ from dgl_treestack.experiments._protocol import Protocol, Row
 from dgl_treestack.experiments.scales import Scale
 from dgl_treestack.resources import find_config
 from dgl_treestack.results import archive
-from dgl_treestack.results.columns import ColumnRecords, compact
 from dgl_treestack.results.run_result import RunResult
 from dgl_treestack.runs import configuration
 from dgl_treestack.runs.configuration import RunConfig
@@ -23,7 +25,6 @@ from dgl_treestack.runs.run import Run
 logger = logging.getLogger(__name__)
 
 Results = dict[str, list[RunResult]]  # label of a row -> its runs, one per seed
-IDENTITY = ("id", "depth", "label")  # columns in which records of the same equations agree
 
 
 def configure(row: Row, protocol: Protocol, scale: Scale) -> RunConfig:
@@ -47,14 +48,18 @@ def read_records(files: Sequence[Path]) -> dict[str, RunResult]:
             name = f"{run.config.name}-{run.seed}"
             other = run_by_name.get(name, run)
             is_trained = bool(run.rows)  # rows without a network are the same from any commit on any machine
-            if is_trained and (other.commit, other.machine, other.rows) != (run.commit, run.machine, run.rows):
+            origins = [(each.about["commit"], each.about["machine"], each.rows) for each in (run, other)]
+            if is_trained and origins[0] != origins[1]:
                 raise DataError(f"Its run {name} is not that of {other.folder}. Leave one of the files out.", path)
             run_by_name[name] = replace(
                 run,
-                more={**other.more, **run.more},
-                values={**other.values, **run.values},
-                cpu_seconds=max(other.cpu_seconds, run.cpu_seconds),
-                parameters=max(other.parameters, run.parameters),
+                answers=_answers_of(run, other),
+                about={
+                    **{**other.about, **run.about},
+                    "sets": list(dict.fromkeys((*other.sets, *run.sets))),
+                    "values": {**other.about.get("values", {}), **run.about.get("values", {})},
+                    **{name: max(each.about.get(name, 0) for each in (run, other)) for name in ("cpu_seconds", "parameters")},
+                },
             )
     return run_by_name
 
@@ -93,15 +98,15 @@ def _find(
     finished = runs.finished(config, [seed], folder)
     if finished:
         run = measured(Run.open(finished[0]), protocol.extras, scale)
-        if any(archive.has_vectors(rows) for rows in run.more.values()):
-            run = replace(run, values={column.title: column.of(run) for column in protocol.columns})
-        more = {name: compact(rows) for name, rows in run.more.items()}
-        return replace(run, validation=compact(run.validation), test=compact(run.test), more=more)
+        if archive.with_vectors(run.answers):
+            values = {column.title: column.of(run) for column in protocol.columns}
+            run = replace(run, about={**run.about, "values": values})
+        return run
     if f"{config.name}-{seed}" not in given:
         return None
     run = _reduced(given[f"{config.name}-{seed}"], protocol)
-    lacking = [name for name in protocol.extras if name not in run.more]
-    if lacking and not {column.title for column in protocol.columns} <= run.values.keys():
+    lacking = [name for name in protocol.extras if name not in run.sets]
+    if lacking and not {column.title for column in protocol.columns} <= run.about.get("values", {}).keys():
         raise DataError(
             f"Its run {config.name}-{seed} has no records {lacking[0]!r}, which this experiment needs. Give the file that this "
             "version has made for the experiment, or train again.",
@@ -112,21 +117,33 @@ def _find(
 
 def _reduced(run: RunResult, protocol: Protocol) -> RunResult:
     """Return a run without what other experiments need of it."""
-    more = {name: run.more[name] for name in protocol.extras if name in run.more}
-    titles = {column.title for column in protocol.columns}
-    values = {title: value for title, value in run.values.items() if title in titles}
-    return replace(run, more=more, values=values if len(more) < len(protocol.extras) else {})
+    sets = [name for name in protocol.extras if name in run.sets]
+    titles = {column.title for column in protocol.columns} if len(sets) < len(protocol.extras) else set()
+    values = {title: value for title, value in run.about.get("values", {}).items() if title in titles}
+    answers = run.answers.filter(pl.col("set").cast(pl.String).is_in(["validation", "test", *sets]))
+    return replace(run, answers=answers, about={**run.about, "sets": sets, "values": values})
+
+
+def _answers_of(run: RunResult, other: RunResult) -> Table:
+    """Return the answers of two results of one run: those of the first, and the sets that only the second has."""
+    if run is other:
+        return run.answers
+    only = [name for name in other.sets if name not in run.sets]
+    return records.joined([run.answers, other.answers.filter(pl.col("set").cast(pl.String).is_in(only))])
+
+
+def _identity(table: Table) -> int:
+    """Return a number that tables of the same equations have in common."""
+    columns = table.select(pl.col("id").cast(pl.String), pl.col("depth").cast(pl.Int64), pl.col("label").cast(pl.String))
+    return hash((len(table), *columns.hash_rows()))
 
 
 def _check_sets(all_runs: Sequence[RunResult]) -> None:
     """Raise DataError when runs have records of different equations in a set of one name."""
-    first_of_set: dict[str, tuple[RunResult, list[list[Any]]]] = {}
+    first_of_set: dict[str, tuple[RunResult, int]] = {}
     for run in all_runs:
-        for name_of_set, rows in {"validation": run.validation, "test": run.test, **run.more}.items():
-            if isinstance(rows, ColumnRecords):
-                identity = [rows.values(name) for name in IDENTITY]
-            else:
-                identity = [[row.get(name) for row in rows] for name in IDENTITY]
+        for name_of_set in ("validation", "test", *run.sets):
+            identity = _identity(run.of(name_of_set))
             other, expected = first_of_set.setdefault(name_of_set, (run, identity))
             if identity != expected:
                 raise DataError(

@@ -3,7 +3,6 @@
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from dgl_treestack.experiments._protocol import Compared, Protocol
 from dgl_treestack.results.differences import Answers, AnswersOf, Line, answers, tested
@@ -17,9 +16,8 @@ def compare(protocol: Protocol, results: Results) -> list[Line]:
     lines = []
     for row in protocol.rows:
         runs = results[row.label]
-        values_of_runs = [_measured(protocol, run) for run in runs]
         for column in protocol.columns:
-            values_or_nan = [values_of_run[column.title] for values_of_run in values_of_runs]
+            values_or_nan = [column.of(run) for run in runs]
             values = [value for value in values_or_nan if not math.isnan(value)]
             mean = statistics.fmean(values) if values else None
             paper = row.paper.get(column.title)
@@ -33,21 +31,10 @@ def compare(protocol: Protocol, results: Results) -> list[Line]:
                     "ours sd": statistics.stdev(values) if len(values) > 1 else None,
                     "difference": mean - paper[0] if paper and mean is not None else None,
                     "seeds": " ".join(str(run.seed) for run in runs),
-                    "commits": " ".join(sorted({run.commit for run in runs})),
+                    "commits": " ".join(sorted({run.about["commit"] for run in runs})),
                 }
             )
     return lines
-
-
-def _measured(protocol: Protocol, run: RunResult) -> dict[str, float]:
-    """Return the values of all columns for a run, by title."""
-    listed = replace(  # every column reads the records again
-        run,
-        validation=list(run.validation),
-        test=list(run.test),
-        more={name: list(rows) for name, rows in run.more.items()},
-    )
-    return {column.title: column.of(listed) for column in protocol.columns}
 
 
 def collect_answers(compared: Compared, results: Results) -> AnswersOf:

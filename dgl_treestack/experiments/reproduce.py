@@ -21,7 +21,7 @@ from dgl_treestack.training.start import check_seeds
 
 logger = logging.getLogger(__name__)
 ALL = "all"
-RECORDS = "records.zip"
+RECORDS = "records.parquet"
 # Experiments without runs on equations: each defines TITLE, SOURCE, EXTENTS by scale, KEPT (the files of a run that are
 # stored), `runs` and `reproduce`.
 SEPARATE = {"algorithmic": algorithmic, "language_model": language_model}
@@ -38,11 +38,11 @@ def reproduce(
     from_records: Sequence[Path] = (),
     show: Callable[[str], None] = lambda text: None,
 ) -> int:
-    """Train the missing runs of protocols, then write `<protocol>/table.md`, `.csv`, `records.zip` and figures (.svg, .png).
+    """Train the missing runs of protocols, then write `<protocol>/table.md`, `.csv`, `records.parquet` and figures.
 
     names: of protocols, or `all`. seeds: override the scale's; experiments in SEPARATE use the first. train: if false, only
-    finished runs are used. from_records: files `records.zip` of earlier tables; their runs are not trained again. show: called
-    with the text of every table.
+    finished runs are used. from_records: files `records.parquet` of earlier tables; their runs are not trained again. show:
+    called with the text of every table.
 
     Returns the exit code. Raises ConfigurationError for an unknown protocol or scale, DataError for missing data.
     """
@@ -169,7 +169,8 @@ def _write_results(folder: Path, protocol: Protocol, scale: Scale, command: str,
     archive.write(folder / RECORDS, [run for group in (results | without_network).values() for run in group])
     for figure, labels in protocol.figures.items():
         drawn = {label: group for label, group in results.items() if group and label in (labels or results)}
-        if not all(name in run.more for group in drawn.values() for run in group for name in protocol.extras):
+        drawn_runs = [run for group in drawn.values() for run in group]
+        if not all({*protocol.extras} <= {*run.sets} for run in drawn_runs):
             logger.warning("%s: no figure %s, because the files of records have not all that it shows", folder.name, figure)
         elif drawn:
             plots.draw_groups(figure, drawn, folder / figure)

@@ -4,9 +4,11 @@ from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
+import polars as pl
+
 from dgl_treestack.data.records import accuracy
 from dgl_treestack.experiments._models import DIFFERS
-from dgl_treestack.experiments._protocol import Compared, Protocol, train
+from dgl_treestack.experiments._protocol import TRAIN, Compared, Protocol
 from dgl_treestack.experiments.comparison import Results
 from dgl_treestack.experiments.scales import Scale
 from dgl_treestack.results import archive, report
@@ -65,7 +67,7 @@ def markdown(
     parts += [text for text in (_cuts(compared, results) for compared in protocol.compared) if text]
     if untrained:
         parts.append(f"Not trained yet: {', '.join(untrained)}.")
-    if any(column.measure is train for column in protocol.columns):
+    if TRAIN in protocol.columns:
         parts.append(_TRAIN)
     if protocol.baselines:
         parts.append(_BASELINES)
@@ -136,7 +138,7 @@ def _settings(protocol: Protocol, results: Results, scale: Scale) -> list[str]:
                 trained += f" ({at_limit} of {len(epochs)} runs at the limit)"
             further = {**{f"model.settings.{key}": value for key, value in config.model.settings.items()}, **row.changes}
             changes = ", ".join(f"{key.removeprefix('model.settings.')} {value}" for key, value in further.items()) or "-"
-            parameters = f"{runs[0].parameters:,}" if runs[0].parameters else "-"
+            parameters = f"{count:,}" if (count := runs[0].about.get("parameters")) else "-"
             lines.append([row.label, parameters, *(str(value(config)) for value in _SETTINGS.values()), trained, changes])
             if row.config in DIFFERS:
                 rows_by_difference.setdefault(DIFFERS[row.config], []).append(row.label)
@@ -152,11 +154,14 @@ def _settings(protocol: Protocol, results: Results, scale: Scale) -> list[str]:
 def _equations(results: Results) -> str:
     """Return a sentence on the sizes of the sets that travel in files of records; sizes that differ are given as a range."""
     runs = [run for group in results.values() for run in group]
-    sizes = {"training": [run.equations for run in runs], "validation": [len(run.validation) for run in runs]}
-    sizes["of all depths: test"] = [len(run.test) for run in runs]
-    for name in dict.fromkeys(name for run in runs for name in run.more):
-        if not any(archive.has_vectors(run.more[name]) for run in runs if name in run.more):
-            sizes[f"`{name}`"] = [len(run.more[name]) for run in runs if name in run.more]
+    sizes = {
+        "training": [run.about.get("equations", 0) for run in runs],
+        "validation": [len(run.of("validation")) for run in runs],
+    }
+    sizes["of all depths: test"] = [len(run.of("test")) for run in runs]
+    left_out = {name for run in runs for name in archive.with_vectors(run.answers)}
+    for name in dict.fromkeys(name for run in runs for name in run.sets if name not in left_out):
+        sizes[f"`{name}`"] = [len(run.of(name)) for run in runs if name in run.sets]
     texts = [
         f"{name} {min(counts):,}" + (f" to {max(counts):,}" if min(counts) < max(counts) else "")
         for name, counts in sizes.items()
@@ -170,7 +175,7 @@ def _cuts(compared: Compared, results: Results) -> str:
     changes, shares = [], []
     for runs in filter(None, results.values()):
         sets = [compared.of(run) for run in runs]
-        rest = [[row for row in rows if not row.get("cut")] for rows in sets]
+        rest = [table.filter(~pl.col("cut").fill_null(value=False)) for table in sets]
         if not all(0 < len(some) < len(rows) for some, rows in zip(rest, sets, strict=True)):
             return ""
         changes.append(fmean(accuracy(some) - accuracy(rows) for some, rows in zip(rest, sets, strict=True)))
@@ -189,7 +194,9 @@ def _origins(results: Results) -> str:
     rows_of: dict[str, dict[str, list[int]]] = {}
     for label, runs in results.items():
         for run in runs:
-            rows_of.setdefault(f"commit {run.commit}, {run.machine}", {}).setdefault(label, []).append(run.seed)
+            rows_of.setdefault(f"commit {run.about['commit']}, {run.about['machine']}", {}).setdefault(label, []).append(
+                run.seed
+            )
     if not rows_of:
         return "There are no runs."
     usual = max(rows_of, key=lambda origin: sum(map(len, rows_of[origin].values())))
@@ -207,7 +214,7 @@ def _origins(results: Results) -> str:
 
 def _cost(results: Results) -> str:
     """Return a sentence on the CPU time of training; '' where it is not known of all runs."""
-    seconds = [run.cpu_seconds for runs in results.values() for run in runs if run.rows]
+    seconds = [run.about.get("cpu_seconds", 0.0) for runs in results.values() for run in runs if run.rows]
     if not seconds or not all(seconds):
         return ""
     return f"Training took {sum(seconds) / 3600:.2f} CPU hours, with reading the data and evaluating validation and test sets."

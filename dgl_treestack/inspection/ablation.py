@@ -1,12 +1,12 @@
 """What a trained model uses its stack for: its answers when rows, or an action, are taken away."""
 
-from collections.abc import Iterator
+from collections import defaultdict
 
 import torch
 
 from dgl_treestack.cells.memory import stack
 from dgl_treestack.data import records
-from dgl_treestack.data.records import Record
+from dgl_treestack.data.records import Table
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.model.dataset import ExampleSet
 from dgl_treestack.model.model import Model
@@ -15,8 +15,8 @@ BATCH = 256
 
 
 @torch.no_grad()
-def make_records(model: Model, dataset: ExampleSet) -> Iterator[Record]:
-    """Yield a record per labelled equation, in order, with columns that say whether the model is right, 1 or 0.
+def make_records(model: Model, dataset: ExampleSet) -> Table:
+    """Return a row per labelled equation, in order, with columns that say whether the model is right, 1 or 0.
 
     `rows 0`, `rows 1`, ...: with so many rows of every stack, the others emptied after every update; the last column is the
     model itself. `without push`, ...: with this action switched off, see `memory.stack.limited`.
@@ -31,13 +31,9 @@ def make_records(model: Model, dataset: ExampleSet) -> Iterator[Record]:
     size = model.tree_cell.fields["stack"][0]
     limits: dict[str, tuple[int | None, str]] = {f"rows {rows}": (rows, "") for rows in range(size + 1)}
     limits |= {f"without {action}": (None, action) for action in stack.ACTIONS if action in model.tree_cell.signals}
-    i = 0
+    right: dict[str, list[int]] = defaultdict(list)
     for batch in dataset.batches(BATCH):
-        right: dict[str, list[bool]] = {}
         for name, (rows, action) in limits.items():
             with stack.limited(rows, action):
-                right[name] = model.correct(model(batch), batch).tolist()
-        for answers in zip(*right.values(), strict=True):
-            columns = {name: int(answer) for name, answer in zip(right, answers, strict=True)}
-            yield records.of_example(dataset.examples[i], **columns)
-            i += 1
+                right[name] += model.correct(model(batch), batch).int().tolist()
+    return records.of_examples(dataset.examples, right)

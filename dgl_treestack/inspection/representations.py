@@ -7,7 +7,7 @@ import torch
 
 from dgl_treestack.data import formats, records
 from dgl_treestack.data.forest import Forest
-from dgl_treestack.data.records import Record
+from dgl_treestack.data.records import Table
 from dgl_treestack.errors import DataError
 from dgl_treestack.model.model import Model
 from dgl_treestack.propagate import compute
@@ -16,8 +16,8 @@ DEPTHS = range(1, 4)  # the paper's
 
 
 @torch.no_grad()
-def make_records(model: Model, file: Path, depths: range = DEPTHS) -> list[Record]:
-    """Return a record per expression of some depths: its `text`, its value `class`, and the hidden state `h` of its root.
+def make_records(model: Model, file: Path, depths: range = DEPTHS) -> Table:
+    """Return a row per expression of some depths: its `text`, its value `class`, and the hidden state `h` of its root.
 
     file: expressions with value classes.
     Raises DataError for a file without expressions of these depths and an expression without a class, ConfigurationError for a
@@ -32,7 +32,6 @@ def make_records(model: Model, file: Path, depths: range = DEPTHS) -> list[Recor
     forest = Forest.build([example.equation for example in examples], model.vocabulary, model.signature)
     states = compute(forest, model.eval().tree_cell, signature=model.signature)
     vectors = states.of("h", torch.from_numpy(forest.offsets[:-1])).numpy().astype(np.float64).round(6)
-    return [
-        records.of_example(example, **{"text": str(example.equation), "class": example.value_class, "h": h.tolist()})
-        for example, h in zip(examples, vectors, strict=True)
-    ]
+    classes = [example.value_class for example in examples]
+    texts = [str(example.equation) for example in examples]
+    return records.of_examples(examples, {"text": texts, "class": classes, "h": vectors.tolist()})

@@ -9,16 +9,16 @@ import numpy as np
 import torch
 
 from dgl_treestack.cells.memory.stack import ACTIONS
-from dgl_treestack.data import formats
+from dgl_treestack.data import formats, records
 from dgl_treestack.data.formats import Example
-from dgl_treestack.data.records import Record, of_example
+from dgl_treestack.data.records import Record
 from dgl_treestack.data.wellformed import NO_OPERATOR
 from dgl_treestack.expression import Expression
 from dgl_treestack.expression.operators import Label
 from dgl_treestack.model.dataset import ExampleSet
 from dgl_treestack.model.model import Model
 from dgl_treestack.resources import sha256
-from dgl_treestack.runs.evaluation import make_records
+from dgl_treestack.runs import evaluation
 from dgl_treestack.runs.run import Run
 
 BATCH = 64
@@ -68,13 +68,14 @@ def make(run: Run, examples: Sequence[Example]) -> list[Trace]:
     model = run.load_model()
     dataset = model.prepare(examples)
     saved = _saved_records(run, examples)
-    computed = make_records(model, dataset)
+    computed = evaluation.answers(model, dataset).iter_rows(named=True)
     traces = []
     counts = np.diff(dataset.offsets).tolist()
     for example, count, (tree, h, stack, gates) in zip(examples, counts, _propagate(model, dataset), strict=True):
-        record_of_node = {row.get("node", 0): row for row in itertools.islice(computed, count)}
+        record_of_node = {row.get("node") or 0: row for row in itertools.islice(computed, count)}
         task = next(iter(record_of_node.values()))["task"]
-        record = saved.get(example.source) or record_of_node.get(0) or of_example(example, task=task)
+        blank = records.of_examples([example], {"task": [task]}).row(0, named=True)
+        record = saved.get(example.source) or record_of_node.get(0) or blank
         answers = {node: row for node, row in record_of_node.items() if isinstance(row.get("predicted"), str)}
         traces.append(Trace(tree, record, h, stack, gates, answers, example.labels))
     return traces
@@ -87,8 +88,9 @@ def _saved_records(run: Run, examples: Sequence[Example]) -> dict[str, Record]:
     """
     records_by_source: dict[str, Record] = {}
     for file in {example.source.rsplit(":", 1)[0] for example in examples if example.source}:
-        rows = run.read_records_by_checksum(sha256(Path(file)))
-        if rows and not any("node" in row for row in rows):
+        table = run.read_records_by_checksum(sha256(Path(file)))
+        if table is not None and "node" not in table.columns:
+            rows = table.iter_rows(named=True)
             records_by_source |= {
                 example.source: row for example, row in zip(formats.read(file, run.language), rows, strict=True)
             }

@@ -1,12 +1,10 @@
 """The number of stack rows that a model uses (Arabshahi 2020, appendix, Table 5)."""
 
-from collections.abc import Iterator
-
 import numpy as np
 import torch
 
 from dgl_treestack.data import records
-from dgl_treestack.data.records import Record
+from dgl_treestack.data.records import Table
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.model.dataset import ExampleSet
 from dgl_treestack.model.model import Model
@@ -16,8 +14,8 @@ BATCH = 256
 
 
 @torch.no_grad()
-def make_records(model: Model, dataset: ExampleSet, threshold: float = USED) -> Iterator[Record]:
-    """Yield a record per equation, in order, with the number of stack rows in use.
+def make_records(model: Model, dataset: ExampleSet, threshold: float = USED) -> Table:
+    """Return a row per equation, in order, with the number of stack rows in use.
 
     `usage` is averaged over the operators of both sides, `top` over the two topmost nodes of the sides, which verification
     compares. The paper does not say over which nodes it averages. `full`, from the trees alone, is the average of
@@ -33,7 +31,7 @@ def make_records(model: Model, dataset: ExampleSet, threshold: float = USED) -> 
             )
     model.eval()
     rows = model.tree_cell.fields["stack"][0]
-    i = 0
+    columns: dict[str, list[float]] = {"usage": [], "top": [], "full": []}
     for batch in dataset.batches(BATCH):
         model(batch, keep=True)
         stacks = batch.graph.ndata["stack"].unflatten(1, (rows, -1))
@@ -43,10 +41,10 @@ def make_records(model: Model, dataset: ExampleSet, threshold: float = USED) -> 
         tree = np.repeat(np.arange(len(batch.roots)), batch.graph.batch_num_nodes().numpy())
         count = np.bincount(tree[is_inner], minlength=len(batch.roots))
         usage = np.bincount(tree[is_inner], used[is_inner], len(batch.roots)) / np.maximum(count, 1)
-        top = used[batch.sides.numpy()].mean(1)
-        for usage_of_tree, top_of_tree in zip(usage.tolist(), top.tolist(), strict=True):
-            heights = np.array(dataset.examples[i].equation.heights[1:])
-            full = np.minimum(heights[heights > 0], rows)
-            full_of_tree = float(full.mean()) if len(full) else 0.0
-            yield records.of_example(dataset.examples[i], usage=usage_of_tree, top=top_of_tree, full=full_of_tree)
-            i += 1
+        columns["usage"] += usage.tolist()
+        columns["top"] += used[batch.sides.numpy()].mean(1).tolist()
+    for example in dataset.examples:
+        heights = np.array(example.equation.heights[1:])
+        full = np.minimum(heights[heights > 0], rows)
+        columns["full"].append(float(full.mean()) if len(full) else 0.0)
+    return records.of_examples(dataset.examples, columns)

@@ -1,12 +1,10 @@
 """How well the states of subtrees tell their values: the read-outs of the value signal beside the values."""
 
-from collections.abc import Iterator
-
 import numpy as np
 import torch
 
 from dgl_treestack.data import records
-from dgl_treestack.data.records import Record
+from dgl_treestack.data.records import Table
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.model.dataset import ExampleSet
 from dgl_treestack.model.model import Model
@@ -17,8 +15,8 @@ MOST = 400  # subtrees of a height, drawn at random
 
 
 @torch.no_grad()
-def make_records(model: Model, dataset: ExampleSet, engine: str = "levels") -> Iterator[Record]:
-    """Yield a record per subtree, by height: `depth` is that of the subtree, `values` and `readouts` have an entry per point.
+def make_records(model: Model, dataset: ExampleSet, engine: str = "levels") -> Table:
+    """Return a row per subtree, by height: `depth` is that of the subtree, `values` and `readouts` have an entry per point.
 
     A value is [asinh of real part, asinh of imaginary part] as in `truth.subtrees`, None where it is undefined or unknown.
     Raises ConfigurationError for a model that was trained without the value signal.
@@ -33,21 +31,26 @@ def make_records(model: Model, dataset: ExampleSet, engine: str = "levels") -> I
     height = dataset.forest.height[first]
     chosen = np.concatenate([generator.permutation(np.flatnonzero(height == level))[:MOST] for level in np.unique(height)])
     tree_of_node = np.repeat(np.arange(len(dataset)), dataset.forest.sizes)
+    readouts: list[list[list[float]]] = []
     for start in range(0, len(chosen), BATCH):
         rows = chosen[start : start + BATCH]
         trees, place = np.unique(tree_of_node[first[rows]], return_inverse=True)
         batch = dataset.batch(trees)
         offsets = np.concatenate([[0], np.cumsum(dataset.forest.sizes[trees])])
         nodes = offsets[place] + first[rows] - dataset.forest.offsets[trees[place]]
-        readouts = model.signals.predict_values(model.node_states(batch, engine)(torch.from_numpy(nodes)))
-        for row, readout in zip(rows, readouts.tolist(), strict=True):
-            status, value = targets.status[subtree[row]].tolist(), targets.value[subtree[row]].tolist()
-            tree = tree_of_node[first[row]]
-            yield records.of_example(
-                dataset.examples[tree],
-                id=f"{dataset.examples[tree].id}/{first[row] - dataset.forest.offsets[tree]}",
-                depth=int(height[row]),
-                label=None,
-                values=[pair if known == DEFINED else None for pair, known in zip(value, status, strict=True)],
-                readouts=[numbers[:2] for numbers in readout],
-            )
+        readouts += model.signals.predict_values(model.node_states(batch, engine)(torch.from_numpy(nodes)))[..., :2].tolist()
+    trees = tree_of_node[first[chosen]]
+    examples = [dataset.examples[tree] for tree in trees.tolist()]
+    place = (first[chosen] - dataset.forest.offsets[trees]).tolist()
+    is_defined, value = targets.status[subtree[chosen]] == DEFINED, targets.value[subtree[chosen]]
+    columns = {
+        "id": [f"{example.id}/{node}" for example, node in zip(examples, place, strict=True)],
+        "depth": height[chosen].tolist(),
+        "label": [None] * len(examples),
+        "values": [
+            [pair if is_known else None for pair, is_known in zip(*row, strict=True)]
+            for row in zip(value.tolist(), is_defined.tolist(), strict=True)
+        ],
+        "readouts": readouts,
+    }
+    return records.of_examples(examples, columns)

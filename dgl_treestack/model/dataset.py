@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from dgl_treestack.data import records
 from dgl_treestack.data.forest import Forest
 from dgl_treestack.data.formats import Example
 from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.distributed import ALONE, World
 from dgl_treestack.errors import ConfigurationError, DataError, VocabularyError, unknown
-from dgl_treestack.expression import Equation
+from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.expression.operators import MATH, Signature
 from dgl_treestack.model.batch import Batch
 from dgl_treestack.propagate import Plans
@@ -23,6 +22,18 @@ from dgl_treestack.tasks import Item, Task
 
 MOST_KEPT = 500_000  # maximum nodes of a data set whose batches are cached: some 60 MB
 AT_ONCE = 8  # batches of a group that is built before its first batch is used
+
+
+def measure(name: str, tree: Expression, node: int = 0) -> int:
+    """The depth of a node's subtree, its size in nodes, or its number of operators; for a pair, size and number are those of
+    the larger tree."""
+    if name == "depth":
+        return tree.heights[node]
+    is_pair = tree.names[node] == tree.signature.root
+    spans = [(top, tree.ends[top]) for top in (tree.children(node) if is_pair else (node,))]
+    if name == "size":
+        return max(end - start for start, end in spans)
+    return max(tree.operators_before[end] - tree.operators_before[start] for start, end in spans)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -59,7 +70,7 @@ class Dataset(abc.ABC):
 
     @abc.abstractmethod
     def measured(self, group_by: str) -> tuple[float, float] | None:
-        """Return the smallest and the largest measure (`records.measure`) of the outputs, None without any."""
+        """Return the smallest and the largest measure (`measure`) of the outputs, None without any."""
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -148,7 +159,7 @@ class ExampleSet(Dataset):
     def measured(self, group_by: str) -> tuple[float, float] | None:
         examples = np.repeat(np.arange(len(self)), np.diff(self.offsets)).tolist()
         outputs = zip((self.examples[i].equation for i in examples), self.nodes.tolist(), strict=True)
-        measures = [records.measure(group_by, tree, node) for tree, node in outputs]
+        measures = [measure(group_by, tree, node) for tree, node in outputs]
         return (min(measures), max(measures)) if measures else None
 
     def with_targets(self) -> "ExampleSet":

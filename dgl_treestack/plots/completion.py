@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 
 from dgl_treestack.data import records
 from dgl_treestack.plots import _style
-from dgl_treestack.results.metrics import within
+from dgl_treestack.results.metrics import top
 from dgl_treestack.results.run_result import RunResult
 
 PANELS = (("class", 1, "top-1"), ("collapse", 5, "top-5"))  # kind of rank, largest rank that counts, title
@@ -18,15 +18,15 @@ def draw_groups(groups: Mapping[str, Sequence[RunResult]]) -> Figure:
 
     Top-1 is whether the best candidate is right; top-5 ranks value classes, each by its best candidate.
     """
-    sets = [name for name in SETS if all(name in run.more for runs in groups.values() for run in runs)]
+    sets = [name for name in SETS if all(name in run.sets for runs in groups.values() for run in runs)]
     figure = Figure(figsize=(9.0, 3.6 * len(sets)), layout="constrained")
     panels = figure.subplots(len(sets), len(PANELS), sharey="row", squeeze=False)
     for row, name in zip(panels, sets, strict=True):
-        blanks_by_depth = {label: [records.grouped(run.more[name]) for run in runs] for label, runs in groups.items()}
+        blanks_by_depth = {label: [records.by(run.of(name)) for run in runs] for label, runs in groups.items()}
         depths = sorted({depth for by_depths in blanks_by_depth.values() for by_depth in by_depths for depth in by_depth})
         for axes, (kind, limit, title) in zip(row, PANELS, strict=True):
             for i, (label, by_depths) in enumerate(blanks_by_depth.items()):
-                curves = [{depth: within(blanks, kind, limit) for depth, blanks in by_depth.items()} for by_depth in by_depths]
+                curves = [{depth: top(kind, limit)(blanks) for depth, blanks in by_depth.items()} for by_depth in by_depths]
                 _style.draw_seeds(axes, curves, label, i)
             axes.set_xticks(depths)
             axes.set_title(title + SETS[name])

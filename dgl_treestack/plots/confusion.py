@@ -3,8 +3,10 @@
 from collections.abc import Sequence
 
 import numpy as np
+import polars as pl
 from matplotlib.figure import Figure
 
+from dgl_treestack.data import records
 from dgl_treestack.errors import DataError
 from dgl_treestack.results.metrics import confusion
 from dgl_treestack.results.run_result import RunResult, by_config
@@ -21,11 +23,14 @@ def draw(runs: Sequence[RunResult]) -> Figure:
     figure = Figure(figsize=(0.6 + 4.2 * len(groups), 4.2), layout="constrained")
     panels = figure.subplots(1, len(groups), squeeze=False)[0]
     for axes, (name, group) in zip(panels, groups.items(), strict=True):
-        classes = group[0].classes
-        rows = [row for run in group for row in run.test if row["label"] is not None and "predicted" in row]
-        if not rows or not classes:
+        classes = tuple(group[0].about["classes"])
+        tables = [
+            table for run in group if "predicted" in (table := run.of("test").filter(pl.col("label").is_not_null())).columns
+        ]
+        answers = records.joined(tables)
+        if not len(answers) or not classes:
             raise DataError("Its test records have no labels and answers that are classes.", group[0].folder)
-        matrix = confusion(rows, classes)
+        matrix = confusion(answers, classes)
         axes.imshow(matrix, cmap="Blues", vmin=0, vmax=100)
         if len(classes) <= MAX_NUMBERS:
             for (label, answer), share in np.ndenumerate(matrix):

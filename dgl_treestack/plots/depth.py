@@ -6,12 +6,12 @@ If the configurations group by another measure, size or number of operators, tha
 import logging
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from dgl_treestack.data import records
+from dgl_treestack.data.records import Table
 from dgl_treestack.errors import DataError
 from dgl_treestack.expression.operators import MATH
 from dgl_treestack.plots import _style
@@ -33,7 +33,7 @@ def draw(runs: Sequence[RunResult]) -> Figure:
     measures = sorted({run.config.data.group_by for run in runs})
     if len(measures) > 1:
         raise DataError(f"The runs group by {' and '.join(measures)} (data.group_by). Draw them one at a time.")
-    sizes = [{value: len(rows) for value, rows in records.grouped(run.test, measures[0]).items()} for run in runs]
+    sizes = [{value: len(group) for value, group in records.by(run.of("test"), measures[0]).items()} for run in runs]
     if few := sorted({value for of_run in sizes for value, count in of_run.items() if count < MIN_EQUATIONS}):
         logger.warning("not drawn, with fewer than %d trees: %s %s", MIN_EQUATIONS, measures[0], ", ".join(map(str, few)))
     # Labels omit a prefix of all names, as in quickstart-tree_smu and quickstart-tree_lstm.
@@ -47,29 +47,28 @@ def draw_groups(groups: Mapping[str, Sequence[RunResult]]) -> Figure:
     A second panel has the test set `deep`, or those of its depths that the experiment reads, when all runs have records of it.
     """
     all_runs = [run for group in groups.values() for run in group]
-    names_of_deep = [name for name, rows in all_runs[0].more.items() if DEEP.fullmatch(name) and len(rows)]
-    has_deep = bool(names_of_deep) and all(names_of_deep[0] in run.more for run in all_runs)
+    names_of_deep = [name for name in all_runs[0].sets if DEEP.fullmatch(name) and len(all_runs[0].of(name))]
+    has_deep = bool(names_of_deep) and all(names_of_deep[0] in run.sets for run in all_runs)
     figure = Figure(figsize=(11.0 if has_deep else 7.2, 4.2), layout="constrained")
     panels = figure.subplots(1, 1 + has_deep, sharey=True, squeeze=False)[0]
-    _draw_panel(panels[0], groups)
+    _draw_panel(panels[0], groups, "test")
     panels[0].set_ylabel("accuracy (%)")
     panels[0].legend(fontsize=8)
     if has_deep:
-        deep = {name: [replace(run, test=run.more[names_of_deep[0]]) for run in group] for name, group in groups.items()}
-        _draw_panel(panels[1], deep)
+        _draw_panel(panels[1], groups, names_of_deep[0])
         panels[1].set_title("another test set: deep")
     return figure
 
 
-def accuracy_by_depth(run: RunResult) -> dict[int, float]:
-    """Return depth, or other measure, -> accuracy in per cent on the test records, without depths of too few equations."""
-    return {depth: records.accuracy(rows) for depth, rows in _large_depths(run).items()}
+def accuracy_by_depth(run: RunResult, set_: str = "test") -> dict[int, float]:
+    """Return depth, or other measure, -> accuracy in per cent on a set, without depths of too few equations."""
+    return {depth: records.accuracy(group) for depth, group in _large_depths(run, set_).items()}
 
 
-def _large_depths(run: RunResult) -> dict[int, list[records.Record]]:
-    """Return the test records of every depth with at least MIN_EQUATIONS. Raises DataError when there is none."""
-    by_depth = records.grouped(run.test, run.config.data.group_by)
-    groups = {depth: rows for depth, rows in by_depth.items() if len(rows) >= MIN_EQUATIONS}
+def _large_depths(run: RunResult, set_: str) -> dict[int, Table]:
+    """Return the answers of every depth with at least MIN_EQUATIONS. Raises DataError when there is none."""
+    by_depth = records.by(run.of(set_), run.config.data.group_by)
+    groups = {depth: group for depth, group in by_depth.items() if len(group) >= MIN_EQUATIONS}
     if not groups:
         group_by = run.config.data.group_by
         message = f"No value of {group_by!r} in its test set has the {MIN_EQUATIONS} trees that a point needs. Evaluate more."
@@ -77,14 +76,14 @@ def _large_depths(run: RunResult) -> dict[int, list[records.Record]]:
     return groups
 
 
-def _draw_panel(axes: Axes, groups: Mapping[str, Sequence[RunResult]]) -> None:
-    """Draw the curves of all groups, the share of the more frequent label, and a shade over the training depths."""
+def _draw_panel(axes: Axes, groups: Mapping[str, Sequence[RunResult]], set_: str) -> None:
+    """Draw the curves of all groups on a set, the share of the more frequent label, and a shade over the training depths."""
     for i, (name, group) in enumerate(groups.items()):
-        _style.draw_seeds(axes, [accuracy_by_depth(run) for run in group], name, i)
+        _style.draw_seeds(axes, [accuracy_by_depth(run, set_) for run in group], name, i)
     runs = [run for group in groups.values() for run in group]
     group_by = runs[0].config.data.group_by
     # If test sets differ, the majority of a depth is that of the first run with this depth.
-    majority = {depth: records.majority(rows) for run in reversed(runs) for depth, rows in _large_depths(run).items()}
+    majority = {depth: records.majority(table) for run in reversed(runs) for depth, table in _large_depths(run, set_).items()}
     depths = sorted(majority)
     shares = [majority[depth] for depth in depths]
     axes.plot(depths, shares, color="0.45", linewidth=1.2, linestyle=(0, (1, 1)), label="majority class")

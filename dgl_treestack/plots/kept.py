@@ -1,12 +1,15 @@
 """Accuracy beyond the training depths when only the top rows of stacks are kept, or an action is switched off."""
 
+import math
 from collections.abc import Mapping, Sequence
 from statistics import fmean, stdev
 
+import polars as pl
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from dgl_treestack.plots import _style
+from dgl_treestack.results.metrics import percent
 from dgl_treestack.results.run_result import RunResult
 
 ACTIONS = ("without push", "without pop", "without noop")
@@ -16,7 +19,7 @@ WIDTH = 0.8  # of the bars of an action together, where the distance of two acti
 def draw_groups(groups: Mapping[str, Sequence[RunResult]]) -> Figure:
     """Draw lines against the number of rows kept, and bars by action: mean over seeds, with one sample standard deviation.
 
-    The runs have records of `inspection.ablation` as `more["less stack"]`. If none is deeper than the training set, all count.
+    The runs have the set `less stack`, of `inspection.ablation`. If none is deeper than the training set, all count.
     """
     figure = Figure(figsize=(11.0, 4.0), layout="constrained")
     by_rows, by_action = figure.subplots(1, 2)
@@ -41,7 +44,11 @@ def draw_groups(groups: Mapping[str, Sequence[RunResult]]) -> Figure:
 
 def _accuracies(run: RunResult) -> dict[str, float]:
     """Return the accuracy in per cent beyond the training depths for every column of its records."""
-    records = run.more["less stack"]
-    rows = [row for row in records if row["depth"] >= run.trained.stop] or records
-    names = [name for name in rows[0] if name.startswith("rows ") or name in ACTIONS]
-    return {name: 100 * fmean(row[name] for row in rows) for name in names}
+    table = run.of("less stack")
+    beyond = table.filter(pl.col("depth") >= run.trained.stop)
+    shares = {
+        name: percent(name)(beyond if len(beyond) else table)
+        for name in table.columns
+        if name.startswith("rows ") or name in ACTIONS
+    }
+    return {name: value for name, value in shares.items() if not math.isnan(value)}

@@ -45,7 +45,7 @@ def draw_groups(groups: Mapping[str, Sequence[RunResult]]) -> Figure:
 def _draw(runs: Sequence[RunResult], label_of_model: Mapping[str, str]) -> Figure:
     """Draw the figure. label_of_model: labels in the legend, the models' names by default."""
     for run in runs:
-        if not run.equations:
+        if not run.about.get("equations"):
             raise DataError("The run does not say how many equations it was trained on. Train it again.", run.folder)
     rows = sorted(_rows_with_deep(runs), key=lambda row: row["equations"])
     models = list(dict.fromkeys(row["model"] for row in rows))
@@ -62,7 +62,9 @@ def _draw(runs: Sequence[RunResult], label_of_model: Mapping[str, str]) -> Figur
             style: dict[str, Any] = {**_style.line(i), "markersize": 4.5, "capsize": 2}
             axes.errorbar(sizes, means, bars, **style, label=label_of_model.get(model, model) if len(models) > 1 else part)
         set_of_panel = parts_of_panel[0] if len(models) > 1 else ""  # with one model the panel has all parts
-        majority = statistics.fmean(records.majority(run.more.get(set_of_panel, run.test)) for run in runs)
+        majority = statistics.fmean(
+            records.majority(run.of(set_of_panel if set_of_panel in run.sets else "test")) for run in runs
+        )
         if not math.isnan(majority):
             axes.axhline(majority, color="0.45", linewidth=1.2, linestyle=(0, (1, 1)), label="majority class")
         axes.set_title(parts_of_panel[0] if len(models) > 1 else "")
@@ -76,10 +78,10 @@ def _rows_with_deep(runs: Sequence[RunResult]) -> list[Row]:
     """Return the rows of `rows_of`, with the accuracy on the set `deep`, if all runs have records of it."""
     groups = by_config(runs)
     rows = rows_of(runs)
-    for name in filter(DEEP.fullmatch, runs[0].more):
-        if all(len(run.more.get(name, ())) for run in runs):
+    for name in filter(DEEP.fullmatch, runs[0].sets):
+        if all(len(run.of(name)) for run in runs):
             for row in rows:
-                values = [records.accuracy(run.more[name]) for run in groups[row["run"]]]
+                values = [records.accuracy(run.of(name)) for run in groups[row["run"]]]
                 row[name] = (statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None)
     return rows
 

@@ -5,10 +5,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from dgl_treestack.data.records import Record
+from dgl_treestack.data.records import Table
 from dgl_treestack.errors import DataError
 from dgl_treestack.plots import _style
 from dgl_treestack.results import metrics
@@ -21,7 +22,7 @@ PERPLEXITY, SEED, COLUMNS = 30.0, 0, 3
 def draw_groups(groups: Mapping[str, Sequence[RunResult]]) -> Figure:
     """Draw a panel per model, of the first of its runs, all with the same t-SNE settings.
 
-    The runs have records of `inspection.representations` as `more["expressions"]`.
+    The runs have the set `expressions`, of `inspection.representations`.
     Raises DataError with fewer than two value classes of five expressions.
     """
     rows = math.ceil(len(groups) / COLUMNS)
@@ -29,8 +30,8 @@ def draw_groups(groups: Mapping[str, Sequence[RunResult]]) -> Figure:
     figure = Figure(figsize=(3.3 * columns, 3.2 * rows + 0.5), layout="constrained")
     panels = figure.subplots(rows, columns, squeeze=False).flatten()
     for axes, (label, runs) in zip(panels, groups.items(), strict=False):
-        expressions = metrics.in_large_classes(runs[0].more["expressions"])
-        if len({row["class"] for row in expressions}) < 2:
+        expressions = metrics.in_large_classes(runs[0].of("expressions"))
+        if expressions["class"].n_unique() < 2:
             raise DataError("There are no two value classes of five expressions to show.", runs[0].folder)
         _draw_panel(axes, expressions)
         clusters = metrics.clusters(expressions)
@@ -42,15 +43,15 @@ def draw_groups(groups: Mapping[str, Sequence[RunResult]]) -> Figure:
     return figure
 
 
-def _draw_panel(axes: Axes, rows: Sequence[Record]) -> None:
+def _draw_panel(axes: Axes, table: Table) -> None:
     """Draw the points of one model. A class is named after its simplest expression: fewest minus signs, then shortest."""
-    points = embed(rows)
-    classes = np.array([row["class"] for row in rows])
+    points = embed(table)
+    classes = np.array(table["class"].to_list())
     largest = [name for name, _ in Counter(classes.tolist()).most_common(SHOWN)]
     grey = points[~np.isin(classes, largest)]
     axes.scatter(grey[:, 0], grey[:, 1], s=6, color="0.8", label="other values", linewidths=0)
     for i, name in enumerate(largest):
-        texts = [row["text"] for row in rows if row["class"] == name]
+        texts = table.filter(pl.col("class") == name)["text"]
         simplest = min(texts, key=lambda text: (text.count("-"), len(text), text))
         style, (x, y) = _style.line(i), points[classes == name].T
         axes.scatter(x, y, s=14, color=style["color"], marker=style["marker"], label=f"value of {simplest}")
@@ -58,10 +59,10 @@ def _draw_panel(axes: Axes, rows: Sequence[Record]) -> None:
     axes.set_yticks([])
 
 
-def embed(rows: Sequence[Record]) -> np.ndarray:
+def embed(table: Table) -> np.ndarray:
     """Return (rows, 2) t-SNE coordinates, perplexity 30 or a third of the rows if that is less. Deterministic."""
     from sklearn.manifold import TSNE
 
-    vectors = np.array([row["h"] for row in rows])
-    perplexity = min(PERPLEXITY, (len(rows) - 1) / 3)
+    vectors = np.array(table["h"].to_list())
+    perplexity = min(PERPLEXITY, (len(table) - 1) / 3)
     return TSNE(init="pca", learning_rate="auto", perplexity=perplexity, random_state=SEED).fit_transform(vectors)

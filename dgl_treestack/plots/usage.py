@@ -1,7 +1,6 @@
 """Rows of the stack in use against depth (Arabshahi 2020, Table 5)."""
 
 from collections.abc import Mapping, Sequence
-from statistics import fmean
 
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
@@ -9,6 +8,7 @@ from matplotlib.ticker import MaxNLocator
 from dgl_treestack.data import records
 from dgl_treestack.plots import _style
 from dgl_treestack.plots.depth import MIN_EQUATIONS
+from dgl_treestack.results.metrics import mean
 from dgl_treestack.results.run_result import RunResult
 
 PANELS = (("usage", "mean over operators"), ("top", "at the two sides"))  # key of a record, title
@@ -17,7 +17,7 @@ PANELS = (("usage", "mean over operators"), ("top", "at the two sides"))  # key 
 def draw_groups(groups: Mapping[str, Sequence[RunResult]]) -> Figure:
     """Draw a line per model: mean over seeds, a band of one sample standard deviation; depths with too few equations left out.
 
-    The runs have records of `inspection.usage` as `more["usage"]`.
+    The runs have the set `usage`, of `inspection.usage`.
     """
     figure = Figure(figsize=(9.0, 3.8), layout="constrained")
     panels = figure.subplots(1, len(PANELS), sharey=True)
@@ -25,9 +25,9 @@ def draw_groups(groups: Mapping[str, Sequence[RunResult]]) -> Figure:
         for i, (label, runs) in enumerate(groups.items()):
             curves = []
             for run in runs:
-                by_depth = records.grouped(run.more["usage"])
-                large = {depth: rows for depth, rows in by_depth.items() if len(rows) >= MIN_EQUATIONS}
-                curves.append({depth: fmean(row[key] for row in rows) for depth, rows in large.items()})
+                by_depth = records.by(run.of("usage"))
+                large = {depth: table for depth, table in by_depth.items() if len(table) >= MIN_EQUATIONS}
+                curves.append({depth: mean(key)(table) for depth, table in large.items()})
             _style.draw_seeds(axes, curves, label, i)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.set_title(title)

@@ -17,12 +17,13 @@ def draw_groups(groups: Mapping[str, Sequence[RunResult]]) -> Figure:
 
     Error: the median over subtrees, points, real and imaginary parts. Correlation: of the real parts, the mean over points.
     A line per model: mean over seeds, a band of one sample standard deviation.
-    The runs have records of `inspection.values` as `more["values"]`.
+    The runs have the set `values`, of `inspection.values`.
     """
     figure = Figure(figsize=(11.5, 3.8), layout="constrained")
     points, errors, correlations = figure.subplots(1, 3)
     label, runs = next(iter(groups.items()))
-    shown = [row for row in runs[0].more["values"] if LOWEST <= row["depth"] <= HIGHEST and row["values"][0] is not None]
+    rows = runs[0].of("values").rows(named=True)
+    shown = [row for row in rows if LOWEST <= row["depth"] <= HIGHEST and row["values"][0] is not None]
     values, readouts = ([row[key][0][0] for row in shown] for key in ("values", "readouts"))
     drawn = points.scatter(values, readouts, s=3, c=[row["depth"] for row in shown], cmap="viridis", linewidths=0)
     figure.colorbar(drawn, ax=points, label="height of the subtree")
@@ -30,7 +31,7 @@ def draw_groups(groups: Mapping[str, Sequence[RunResult]]) -> Figure:
     points.set_xlabel("asinh of the real part")
     points.set_ylabel("read-out")
     for i, (name, group) in enumerate(groups.items()):
-        by_height = [metrics.readouts_by_height(run.more["values"]) for run in group]
+        by_height = [metrics.readouts_by_height(run.of("values")) for run in group]
         _style.draw_seeds(errors, [{height: pair[0] for height, pair in curve.items()} for curve in by_height], name, i)
         _style.draw_seeds(correlations, [{height: pair[1] for height, pair in curve.items()} for curve in by_height], name, i)
     for axes, title in ((errors, "median error"), (correlations, "correlation")):

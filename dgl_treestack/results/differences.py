@@ -1,15 +1,15 @@
 """Differences between the accuracies of models, with their intervals and p-values."""
 
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import polars as pl
 
-from dgl_treestack.data.records import Record
+from dgl_treestack.data.records import Table
 from dgl_treestack.errors import DataError
-from dgl_treestack.results.columns import UTF_8
 
 DRAWS = 9_999  # of signs, so that no p-value is below 0.0001
 TESTED = ("interval", "p, seeds", "Holm, seeds", "p, equations", "Holm, equations")
@@ -20,7 +20,7 @@ _GROUPS = {"family": "families", "pair": "pairs", "": "records"}
 class Answers:
     """Which equations a run judges correctly, in the order of their ids: all arrays are (equations,).
 
-    group: the family of an equation, its pair where records name no family, or itself; `permuted` says which.
+    group: a number for the family of an equation, its pair where records name no family, or itself; `permuted` says which.
     """
 
     id: np.ndarray
@@ -34,17 +34,15 @@ class Answers:
         return 100 * float(self.correct.mean())
 
 
-def answers(rows: Iterable[Record]) -> Answers:
-    """Return the answers in records; those that are neither correct nor wrong are left out."""
-    judged = [row for row in rows if row["correct"] is not None]
-    name = next((name for name in ("family", "pair") if any(row.get(name) for row in judged)), "")
-    id_of_row = [f"{row['file']}:{row['id']}" if row.get("file") else str(row["id"]) for row in judged]
-    ids = np.array([text.encode(*UTF_8) for text in id_of_row], dtype=np.bytes_)
-    group_of_row = [row.get(name) or text for row, text in zip(judged, id_of_row, strict=True)]
-    groups = np.array([text.encode(*UTF_8) for text in group_of_row], dtype=np.bytes_)
-    order = np.argsort(ids, kind="stable")
-    correct = np.array([row["correct"] for row in judged], dtype=bool)
-    return Answers(ids[order], groups[order], correct[order], _GROUPS[name])
+def answers(table: Table) -> Answers:
+    """Return the answers of a table; those that are neither right nor wrong are left out."""
+    judged = table.filter(pl.col("correct").is_not_null()).with_columns(pl.col("id", "pair", "family").cast(pl.String))
+    if "file" in judged.columns:
+        judged = judged.with_columns(id=pl.concat_str(pl.col("file"), pl.lit(":"), pl.col("id")))
+    name = next((name for name in ("family", "pair") if judged[name].fill_null("").ne("").any()), "")
+    group = pl.when(pl.col(name or "id").fill_null("") != "").then(pl.col(name or "id")).otherwise(pl.col("id"))
+    judged = judged.select("id", "correct", group=group.rank("dense")).sort("id", maintain_order=True)
+    return Answers(judged["id"].to_numpy(), judged["group"].to_numpy(), judged["correct"].to_numpy(), _GROUPS[name])
 
 
 AnswersOf = Mapping[str, Mapping[int, Answers]]  # label of a model -> seed -> answers to the same equations

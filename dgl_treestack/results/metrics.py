@@ -1,88 +1,96 @@
-"""Metrics over records: classification, pairs, calibration, clusters. Accuracy is in `data.records`."""
+"""Metrics over the table of answers: classification, pairs, calibration, clusters. Accuracy is in `data.records`.
+
+A metric is a function of a table, which returns NaN if the table lacks what it needs. `METRICS` has those that `report` shows;
+the makers at the end return others, which experiments measure.
+"""
 
 import math
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+import polars as pl
 
 from dgl_treestack.data import records
-from dgl_treestack.data.records import Record
+from dgl_treestack.data.records import Table, accuracy, share
 from dgl_treestack.errors import DataError
 
+Metric = Callable[[Table], float]
 MEAN_ERROR = "mean absolute error"  # the one entry of `classification` that is not in per cent
 SMALLEST_CLASS = 5  # value classes with fewer expressions are left out of `clusters`
 FEWEST_SUBTREES = 50  # heights with fewer are left out of `readouts_by_height`
 
 
-def classification(rows: Sequence[Record]) -> dict[str, float]:
+def classification(table: Table) -> dict[str, float]:
     """Return accuracy, precision, recall and F1 in per cent; the positive class is a correct equation, as in the papers.
 
-    Rows whose labels are names of classes have accuracy and macro F1: the mean of F1 over the classes that occur as label or as
-    answer; if they are of nodes, also the accuracy at roots. Rows whose labels are numbers have R2 and the mean absolute error
-    (in units of the labels). Rows without labels, as of numeric tasks of equations, have an accuracy only.
+    Answers whose labels are names of classes have accuracy and macro F1: the mean of F1 over the classes that occur as label or
+    as answer; if they are of nodes, also the accuracy at roots. Those whose labels are numbers have R2 and the mean absolute
+    error (in units of the labels). Those without labels, as of numeric tasks of equations, have an accuracy only.
     """
-    from sklearn.metrics import f1_score, mean_absolute_error, precision_recall_fscore_support, r2_score
+    result = {"accuracy": accuracy(table)}
+    judged = table.filter(pl.col("label").is_not_null() & pl.col("correct").is_not_null())
+    if not len(judged):
+        return result
+    label = judged["label"]
+    if not label.dtype.is_numeric():
+        from sklearn.metrics import f1_score
 
-    labelled = [record for record in rows if record["label"] is not None and record["correct"] is not None]
-    if not labelled:
-        return {"accuracy": records.accuracy(rows)}
-    labels = [record["label"] for record in labelled]
-    if all("predicted" in record and isinstance(record["label"], str) for record in labelled):
-        macro = f1_score(labels, [record["predicted"] for record in labelled], average="macro", zero_division=0.0)
-        result = {"accuracy": records.accuracy(rows), "macro F1": 100 * float(macro)}
-        at_roots = root_accuracy(rows) if any("node" in row for row in rows) else math.nan
-        return result if math.isnan(at_roots) else {**result, "accuracy at roots": at_roots}
-    if any(isinstance(label, float) or label not in (0, 1) for label in labels):
-        scores = [math.nan if record["score"] is None else record["score"] for record in labelled]
-        if not np.isfinite(scores).all():
-            return {"accuracy": records.accuracy(rows)}
-        r2 = {"R2": 100 * float(r2_score(labels, scores))} if len(set(labels)) > 1 else {}
-        return {"accuracy": records.accuracy(rows), **r2, MEAN_ERROR: float(mean_absolute_error(labels, scores))}
-    predictions = [record["label"] if record["correct"] else 1 - record["label"] for record in labelled]
-    precision, recall, f1, _ = precision_recall_fscore_support(labels, predictions, average="binary", zero_division=0.0)
-    return {"accuracy": records.accuracy(rows), "precision": 100 * precision, "recall": 100 * recall, "f1": 100 * f1}
+        macro = f1_score(label.to_list(), judged["predicted"].to_list(), average="macro", zero_division=0.0)
+        at_roots = root_accuracy(table) if "node" in table.columns else math.nan
+        return {**result, "macro F1": 100 * float(macro)} | ({} if math.isnan(at_roots) else {"accuracy at roots": at_roots})
+    if label.dtype.is_float() or not label.is_in([0, 1]).all():
+        from sklearn.metrics import mean_absolute_error, r2_score
+
+        if judged["score"].null_count():
+            return result
+        labels, scores = label.to_numpy(), judged["score"].to_numpy()
+        r2 = {"R2": 100 * float(r2_score(labels, scores))} if len(np.unique(labels)) > 1 else {}
+        return {**result, **r2, MEAN_ERROR: float(mean_absolute_error(labels, scores))}
+    holds = label == 1
+    answered = holds == judged["correct"]  # that it holds
+    right, positive, predicted = (int(column.sum()) for column in (holds & answered, holds, answered))
+    precision, recall, f1 = (
+        100 * (count / total) if total else 0.0
+        for count, total in ((right, predicted), (right, positive), (2 * right, positive + predicted))
+    )
+    return {**result, "precision": precision, "recall": recall, "f1": f1}
 
 
-def confusion(rows: Sequence[Record], classes: Sequence[str]) -> np.ndarray:
-    """Return (K, K) how often label i is answered by class j, in per cent of the records of label i; 0 where there are none."""
+def confusion(table: Table, classes: tuple[str, ...]) -> np.ndarray:
+    """Return (K, K) how often label i is answered by class j, in per cent of the answers to label i; 0 where there are none."""
     from sklearn.metrics import confusion_matrix
 
-    labels, answers = ([row[name] for row in rows] for name in ("label", "predicted"))
+    labels, answers = (table[name].cast(pl.String).to_list() for name in ("label", "predicted"))
     return np.asarray(100 * confusion_matrix(labels, answers, labels=list(classes), normalize="true"))
 
 
-def root_accuracy(rows: Iterable[Record]) -> float:
-    """Return the accuracy in per cent of the records of whole trees, without those of inner nodes and leaves."""
-    return records.accuracy(row for row in rows if not row.get("node"))
+def root_accuracy(table: Table) -> float:
+    """Return the accuracy in per cent at whole trees, without inner nodes and leaves."""
+    return accuracy(table.filter(pl.col("node").fill_null(0) == 0) if "node" in table.columns else table)
 
 
-def pair_accuracy(rows: Iterable[Record]) -> float:
+def pair_accuracy(table: Table) -> float:
     """Return the per cent of matched pairs whose correct member has the higher score; ties count half.
 
     A model can rank the members of a pair correctly without placing its decision threshold correctly. NaN without a complete
     pair.
     """
-    scores_of_pair: defaultdict[str, dict[int, float]] = defaultdict(dict)
-    for row in rows:
-        if row.get("pair") and _is_verdict(row["label"]) and row["score"] is not None:
-            scores_of_pair[row["pair"]][row["label"]] = row["score"]
-    complete = [scores for scores in scores_of_pair.values() if len(scores) == 2]
-    if not complete:
+    members = _verdicts(table).filter(pl.col("pair").is_not_null())
+    correct, incorrect = (members.filter(pl.col("label") == label).select("pair", "score") for label in (1, 0))
+    pairs = correct.join(incorrect, on="pair")
+    if not len(pairs):
         return math.nan
-    points = [1.0 if scores[1] > scores[0] else 0.5 if scores[1] == scores[0] else 0.0 for scores in complete]
-    return 100 * sum(points) / len(complete)
+    higher, equal = (
+        int(column.sum()) for column in (pairs["score"] > pairs["score_right"], pairs["score"] == pairs["score_right"])
+    )
+    return 100 * (higher + 0.5 * equal) / len(pairs)
 
 
-def _is_verdict(label: object) -> bool:
-    """Return whether a label is 0 or 1, and no number of a regression."""
-    return type(label) is int and label in (0, 1)
-
-
-def within(rows: Sequence[Record], kind: str, limit: int) -> float:
-    """Return the per cent of blanks whose rank of a kind (raw, class, collapse) is at most `limit`; NaN without blanks."""
-    return 100 * sum(row[kind] <= limit for row in rows) / len(rows) if rows else math.nan
+def _verdicts(table: Table) -> Table:
+    """Return the answers with a score to labels that are 0 or 1, and no numbers of a regression."""
+    is_verdict = pl.col("label").is_in([0, 1]) if table.schema["label"].is_integer() else pl.lit(value=False)
+    return table.filter(is_verdict & pl.col("score").is_not_null())
 
 
 @dataclass(frozen=True)
@@ -99,13 +107,13 @@ class Calibration:
     error: float
 
 
-def calibration(rows: Sequence[Record], bins: int = 10) -> Calibration:
+def calibration(table: Table, bins: int = 10) -> Calibration:
     """Compare the probabilities sigmoid(score) with labels. Raises DataError without labelled scores."""
-    labelled = [row for row in rows if _is_verdict(row["label"]) and row["score"] is not None]
-    if not labelled:
+    labelled = _verdicts(table)
+    if not len(labelled):
         raise DataError("There are no labelled scores to calibrate.")
-    probability = 1 / (1 + np.exp(-np.clip([row["score"] for row in labelled], -700, 700)))
-    label = np.array([row["label"] for row in labelled], dtype=float)
+    probability = 1 / (1 + np.exp(-np.clip(labelled["score"].to_numpy(), -700, 700)))
+    label = labelled["label"].to_numpy().astype(float)
     bin_of_row = np.minimum((probability * bins).astype(int), bins - 1)
     count = np.bincount(bin_of_row, minlength=bins)
     filled = count > 0
@@ -115,22 +123,24 @@ def calibration(rows: Sequence[Record], bins: int = 10) -> Calibration:
     return Calibration(tuple(predicted.tolist()), tuple(observed.tolist()), tuple(count[filled].tolist()), error)
 
 
-def calibration_error(rows: Sequence[Record]) -> float:
+def calibration_error(table: Table) -> float:
     """Return the expected calibration error in per cent; NaN without labelled scores."""
     # whole numbers are not scores, but what a file of records has in their place
-    has_labelled_score = any(_is_verdict(row["label"]) and type(row["score"]) is float for row in rows)
-    return 100 * calibration(rows).error if has_labelled_score else math.nan
+    has_scores = table.schema["score"].is_float() and len(_verdicts(table))
+    return 100 * calibration(table).error if has_scores else math.nan
 
 
-# Metrics that a table can show, by name; all in per cent, NaN if records lack what a metric needs.
-METRICS: dict[str, Callable[[Sequence[Record]], float]] = {
-    "accuracy": records.accuracy,
-    "precision": lambda rows: classification(rows).get("precision", math.nan),
-    "recall": lambda rows: classification(rows).get("recall", math.nan),
-    "f1": lambda rows: classification(rows).get("f1", math.nan),
-    "macro_f1": lambda rows: classification(rows).get("macro F1", math.nan),
+def _of_classification(name: str) -> Metric:
+    return lambda table: classification(table).get(name, math.nan)
+
+
+# Metrics that a table can show, by name; all in per cent.
+METRICS: dict[str, Metric] = {
+    "accuracy": accuracy,
+    **{name: _of_classification(name) for name in ("precision", "recall", "f1")},
+    "macro_f1": _of_classification("macro F1"),
     "roots": root_accuracy,
-    "r2": lambda rows: classification(rows).get("R2", math.nan),
+    "r2": _of_classification("R2"),
     "pairs": pair_accuracy,
     "calibration": calibration_error,
 }
@@ -151,61 +161,56 @@ class Clusters:
     classes: int
 
 
-def clusters(rows: Sequence[Record]) -> Clusters:
-    """Measure how records with `class` and `h` cluster. The measures are NaN with fewer than two classes of five members."""
+def clusters(table: Table) -> Clusters:
+    """Measure how rows with `class` and `h` cluster. The measures are NaN with fewer than two classes of five members."""
     from sklearn.metrics import silhouette_score
 
-    agreement = records.accuracy(neighbours(rows))
-    rows = in_large_classes(rows)
-    names, sizes = np.unique([row["class"] for row in rows], return_counts=True)
+    agreement = accuracy(neighbours(table))
+    table = in_large_classes(table)
+    names, sizes = np.unique(table["class"].to_list(), return_counts=True)
     if len(names) < 2:
-        return Clusters(math.nan, math.nan, math.nan, len(rows), len(names))
-    vectors, classes = np.array([row["h"] for row in rows]), np.array([row["class"] for row in rows])
-    chance = float((sizes * (sizes - 1)).sum() / (len(rows) * (len(rows) - 1)))
+        return Clusters(math.nan, math.nan, math.nan, len(table), len(names))
+    chance = float((sizes * (sizes - 1)).sum() / (len(table) * (len(table) - 1)))
+    vectors, classes = np.array(table["h"].to_list()), np.array(table["class"].to_list())
     silhouette = float(silhouette_score(vectors, classes, metric="cosine"))
-    return Clusters(agreement, 100 * chance, silhouette, len(rows), len(names))
+    return Clusters(agreement, 100 * chance, silhouette, len(table), len(names))
 
 
-def neighbours(rows: Sequence[Record]) -> list[Record]:
-    """Return the records, without `h`, of classes with at least five members. rows: have `class` and `h`.
+def neighbours(table: Table) -> Table:
+    """Return the rows, without `h`, of classes with at least five members. table: has `class` and `h`.
 
     `correct` says whether the nearest other expression, by cosine, is of the same class. `family` is the class.
     """
     from sklearn.metrics.pairwise import cosine_similarity
 
-    rows = in_large_classes(rows)
-    if len(rows) < 2:
-        return []
-    classes = np.array([row["class"] for row in rows])
-    similarity = cosine_similarity(np.array([row["h"] for row in rows]))
+    table = in_large_classes(table)
+    without_vectors = table.with_columns(family=pl.col("class")).drop("h", "text", "class")
+    if len(table) < 2:
+        return without_vectors.clear()
+    classes = np.array(table["class"].to_list())
+    similarity = cosine_similarity(np.array(table["h"].to_list()))
     np.fill_diagonal(similarity, -np.inf)
-    agrees = (classes[similarity.argmax(1)] == classes).tolist()
-    without_vectors = [{name: entry for name, entry in row.items() if name not in ("h", "text", "class")} for row in rows]
-    return [
-        {**row, "correct": correct, "family": name}
-        for row, correct, name in zip(without_vectors, agrees, classes.tolist(), strict=True)
-    ]
+    return without_vectors.with_columns(correct=pl.Series(classes[similarity.argmax(1)] == classes))
 
 
-def in_large_classes(rows: Sequence[Record]) -> list[Record]:
-    """Return the records whose class has at least five members."""
-    count = Counter(row["class"] for row in rows)
-    return [row for row in rows if count[row["class"]] >= SMALLEST_CLASS]
+def in_large_classes(table: Table) -> Table:
+    """Return the rows whose class has at least five members."""
+    return table.filter(pl.len().over("class") >= SMALLEST_CLASS)
 
 
-def readouts_by_height(rows: Sequence[Record]) -> dict[int, tuple[float, float]]:
+def readouts_by_height(table: Table) -> dict[int, tuple[float, float]]:
     """Return how well states tell values, by the height of the subtree, from records of `inspection.values`.
 
     Median absolute error over subtrees, points, real and imaginary parts; correlation of the real parts, the mean over points.
     """
     curve: dict[int, tuple[float, float]] = {}
-    for height in sorted({row["depth"] for row in rows}):
-        group = [row for row in rows if row["depth"] == height]
+    for height, group in records.by(table).items():
         if len(group) < FEWEST_SUBTREES:
             continue
+        values, readouts = group["values"].to_list(), group["readouts"].to_list()
         pairs = [
-            [(row["values"][point], row["readouts"][point]) for row in group if row["values"][point] is not None]
-            for point in range(len(group[0]["values"]))
+            [(row[point], readout[point]) for row, readout in zip(values, readouts, strict=True) if row[point] is not None]
+            for point in range(len(values[0]))
         ]
         tables = [np.array(of_point) for of_point in pairs if len(of_point) > 1]  # (subtrees, value or read-out, part)
         error = float(np.median(np.abs(np.concatenate([table[:, 0] - table[:, 1] for table in tables]))))
@@ -213,3 +218,57 @@ def readouts_by_height(rows: Sequence[Record]) -> dict[int, tuple[float, float]]
         correlation = float(np.mean([np.corrcoef(table[:, 0, 0], table[:, 1, 0])[0, 1] for table in varying]))
         curve[height] = error, correlation
     return curve
+
+
+def percent(column: str) -> Metric:
+    """The per cent of rows with 1 or true in a column, or 100 times the mean; NaN for a model without it."""
+    return lambda table: share(table[column]) if column in table.columns else math.nan
+
+
+def mean(column: str) -> Metric:
+    """The mean of a column; NaN for a model without it."""
+    return lambda table: share(table[column], 1) if column in table.columns else math.nan
+
+
+def top(kind: str, limit: int, *, depth: int = 0) -> Metric:
+    """The per cent of blanks whose rank of a kind (`completion.ranking`) is at most `limit`. depth: smallest of the truth."""
+    return lambda table: share(table.filter(pl.col("blank_depth") >= depth)[kind] <= limit)
+
+
+def lost(column: str) -> Metric:
+    """The points of accuracy that a model loses when rows or an action are taken away, see `inspection.ablation`."""
+
+    def metric(table: Table) -> float:
+        kept = [name for name in table.columns if name.startswith("rows ") and table[name].null_count() < len(table)]
+        if not kept or column not in table.columns:
+            return math.nan
+        return share(table[max(kept, key=lambda name: int(name.split()[1]))]) - share(table[column])
+
+    return metric
+
+
+def clustered(name: str, factor: float = 1.0) -> Metric:
+    """A field of `Clusters`, times a factor."""
+    return lambda table: factor * getattr(clusters(table), name)
+
+
+def read_out(height: int, field: int) -> Metric:
+    """A field of `readouts_by_height` for the subtrees of a height, times 100; NaN with too few of them."""
+    return lambda table: 100 * readouts_by_height(table).get(height, (math.nan, math.nan))[field]
+
+
+def at_best_epoch(name: str) -> Metric:
+    """A number of metrics.jsonl in the epoch whose weights were evaluated."""
+    return lambda epochs: float(epochs.filter("best")[name][0]) if len(epochs) else math.nan
+
+
+def epochs_to(points: float) -> Metric:
+    """The first epoch whose validation accuracy is at most some points below the best."""
+
+    def metric(epochs: Table) -> float:
+        if not len(epochs):
+            return math.nan
+        accuracy_of_epoch = pl.col("validation_accuracy")
+        return float(epochs.filter(accuracy_of_epoch >= accuracy_of_epoch.max() - points)["epoch"][0])
+
+    return metric

@@ -9,6 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+
 from dgl_treestack.data.records import without_cuts
 from dgl_treestack.errors import ConfigurationError, DataError, unknown
 from dgl_treestack.results.differences import AnswersOf, Line, answers, behind_best
@@ -32,7 +34,7 @@ def read_runs(folders: Sequence[Path], *, on: str = "", cuts: bool = True) -> li
     runs = [read(folder, on) for folder in folders]
     if cuts:
         return runs
-    return [replace(run, validation=without_cuts(run.validation), test=without_cuts(run.test)) for run in runs]
+    return [replace(run, answers=without_cuts(run.answers)) for run in runs]
 
 
 def tabulate(folders: Sequence[Path], metric: str = "accuracy", *, depths: bool = False, cuts: bool = True) -> list[Row]:
@@ -54,7 +56,7 @@ def rows_of(runs: Sequence[RunResult], metric: str = "accuracy", *, depths: bool
         raise ConfigurationError(unknown("metric", metric, METRICS))
     rows = []
     for name, group in by_config(runs).items():
-        row: Row = {"run": name, "model": group[0].config.model.name, "equations": group[0].equations or None}
+        row: Row = {"run": name, "model": group[0].config.model.name, "equations": group[0].about.get("equations") or None}
         row |= {"seeds": sorted(run.seed for run in group), "metric": metric}
         for title, values_with_nan in _values_by_column(group, metric, depths=depths).items():
             values = [value for value in values_with_nan if not math.isnan(value)]
@@ -72,10 +74,11 @@ def _values_by_column(group: Sequence[RunResult], metric: str, *, depths: bool) 
     columns: dict[str, list[float]] = {
         "best epoch": [row["epoch"] for row in best_epochs],
         "train": [row["train_accuracy"] for row in best_epochs if metric == "accuracy"],
-        "validation": [measure(run.validation) for run in group if run.validation],
+        "validation": [measure(table) for run in group if len(table := run.of("validation"))],
     }
     group_by, trained = group[0].config.data.group_by, group[0].trained
-    tested = sorted({record[group_by] for run in group for record in run.test})
+    tests = [run.of("test") for run in group]
+    tested = sorted({value for table in tests for value in table[group_by].unique()})
     lowest = min(1, tested[0])
     below = (lowest, trained.start - 1)
     inside = (max(lowest, trained.start), min(trained.stop - 1, tested[-1]))
@@ -85,8 +88,8 @@ def _values_by_column(group: Sequence[RunResult], metric: str, *, depths: bool) 
         ranges = {"test": (lowest, tested[-1]), **ranges}
     ranges |= {str(depth): (depth, depth) for depth in tested if depths}
     for title, (low, high) in ranges.items():
-        records_by_run = [[record for record in run.test if low <= record[group_by] <= high] for run in group]
-        columns[title] = [measure(records) for records in records_by_run if records]
+        selected = [table.filter(pl.col(group_by).is_between(low, high)) for table in tests]
+        columns[title] = [measure(table) for table in selected if len(table)]
     return columns
 
 
@@ -128,11 +131,11 @@ def answers_of_runs(runs: Sequence[RunResult]) -> AnswersOf:
     different files.
     """
     for run in runs:
-        if run.checksums != runs[0].checksums:
+        if run.about.get("checksums") != runs[0].about.get("checksums"):
             raise DataError(
                 f"Its records are of other files than those of {runs[0].folder}. Evaluate all runs on one file.", run.folder
             )
-    answers_of = {name: {run.seed: answers(run.test) for run in group} for name, group in by_config(runs).items()}
+    answers_of = {name: {run.seed: answers(run.of("test")) for run in group} for name, group in by_config(runs).items()}
     if len(answers_of) < 2:
         raise ConfigurationError("There is one configuration only. Name runs of at least two, to compare them.")
     return answers_of

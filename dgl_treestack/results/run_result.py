@@ -1,57 +1,71 @@
-"""Finished runs, as input of figures and tables: configuration, seed, metrics and records, grouped by configuration."""
+"""Finished runs, as input of figures and tables: configuration, metrics per epoch, and one table of answers."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
-from dgl_treestack.data.records import Record
+import polars as pl
+
+from dgl_treestack.data import records
+from dgl_treestack.data.records import Table
 from dgl_treestack.errors import CheckpointError, DataError
 from dgl_treestack.runs.configuration import RunConfig
 from dgl_treestack.runs.environment import device_of
 from dgl_treestack.runs.run import Run
+
+EPOCHS = "epochs"  # the set of the metrics per epoch
 
 
 @dataclass(frozen=True)
 class RunResult:
     """A finished run.
 
-    rows: metrics, one row per epoch. validation: records of the validation sets within the training depths, by which the best
-    epoch was selected. test: records of the test sets. equations: number of training equations, 0 if unknown. commit: of the
-    program that began it. machine: device and torch that began it, then those of resumptions, with their commits. measured:
+    rows: metrics, one row per epoch. answers: the table of records of all sets, with the column `set`: `validation` for
+    those of the training depths, by which the best epoch was selected; `test`; further sets of an experiment, such as `blanks`.
+
+    about: what else is known, as plain data. `commit` of the program that began it, and `machine`: device and torch that began
+    it, then those of resumptions with their commits. `equations` of training and `parameters` of the model; `measured`, the
     smallest and largest value in the training set of the measure that the configuration groups by, unless it is the depth of
-    whole trees. best_epoch: whose weights were evaluated, 0 if unknown. classes: of the language. more: records of other kinds
-    by name, such as `blanks` of completion. values: numbers that were measured on records which are not here, by title of a
-    table's column. cpu_seconds: of training, 0 if unknown. parameters: of the model, 0 if unknown. checksums: SHA-256 of the
-    files of the test records, empty if unknown.
+    whole trees; `best_epoch`, whose weights were evaluated; `classes` of the language; `cpu_seconds` of training; `checksums`
+    (SHA-256) of the files of the test records; `sets`, the names of the further sets. `values`: numbers that were measured on
+    records which are not here, by title of a table's column.
     """
 
     folder: Path
     config: RunConfig
     seed: int
     rows: Sequence[dict[str, Any]]
-    validation: Sequence[Record]
-    test: Sequence[Record]
-    equations: int = 0
-    commit: str = ""
-    machine: str = ""
-    measured: tuple[int, int] | None = None
-    best_epoch: int = 0
-    classes: tuple[str, ...] = ()
-    more: Mapping[str, Sequence[Record]] = field(default_factory=dict)
-    values: Mapping[str, float] = field(default_factory=dict)
-    cpu_seconds: float = 0.0
-    parameters: int = 0
-    checksums: tuple[str, ...] = ()
+    answers: Table
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+    def of(self, set_: str, depths: tuple[int, int] | None = None) -> Table:
+        """Return the answers of a set, of trees of some depths; of `epochs` the metrics, with `best` for the one evaluated."""
+        if set_ == EPOCHS:
+            best = self.best_row()
+            return pl.DataFrame([{**row, "best": row is best} for row in self.rows], infer_schema_length=None)
+        table = self.answers.filter(pl.col("set") == set_)
+        return table.filter(pl.col("depth").is_between(*depths)) if depths else table
+
+    def with_set(self, name: str, table: Table) -> Self:
+        """Return the run with a further set."""
+        answers = records.joined([self.answers, table.with_columns(set=pl.lit(name))])
+        return replace(self, answers=answers, about={**self.about, "sets": [*self.sets, name]})
+
+    @property
+    def sets(self) -> Sequence[str]:
+        """The names of the further sets."""
+        return self.about.get("sets", ())
 
     @property
     def trained(self) -> range:
         """The depths of the training set, or its values of the measure that the configuration groups by."""
-        return range(self.measured[0], self.measured[1] + 1) if self.measured else self.config.data.depths
+        measured = self.about.get("measured")
+        return range(measured[0], measured[1] + 1) if measured else self.config.data.depths
 
     def best_row(self) -> dict[str, Any] | None:
         """Return the metrics of the epoch whose weights were evaluated, by validation accuracy if unknown; None without any."""
-        of_best_epoch = (row for row in self.rows if row["epoch"] == self.best_epoch)
+        of_best_epoch = (row for row in self.rows if row["epoch"] == self.about.get("best_epoch"))
         most_accurate = max(self.rows, key=lambda row: row["validation_accuracy"], default=None)
         return next(of_best_epoch, most_accurate)
 
@@ -75,35 +89,36 @@ def read(folder: Path, on: str = "") -> RunResult:
     """
     run = Run.open(folder)
     data = run.config.data
-    validation = [record for name in data.validation for record in run.read_records(name)]
+    validation = records.joined(run.read_records(name) for name in data.validation)
     files = [on] if on else data.test or [name for name in run.evaluated_data() if name not in data.validation]
-    test = [record if len(files) == 1 else {**record, "file": name} for name in files for record in run.read_records(name)]
-    if not test:
+    tables = [run.read_records(name) for name in files]
+    test = records.joined(
+        tables
+        if len(files) == 1
+        else (table.with_columns(file=pl.lit(name)) for name, table in zip(files, tables, strict=True))
+    )
+    if not len(test):
         raise DataError(f"The run has no test records. Evaluate it: treestack evaluate {folder} FILE.", folder)
-    within = [record for record in validation if record.get("depth of the tree", record["depth"]) in data.depths]
-    equations = run.environment.get("equations", {}).get("train", 0)
-    commit = run.environment.get("commit") or "unknown"
+    of_tree = "depth of the tree" if "depth of the tree" in validation.columns else "depth"
+    depth = pl.coalesce(of_tree, "depth")
+    within = validation.filter(depth.is_between(data.depths.start, data.depths.stop - 1))
     try:
         measured = range_of(run.environment.get("measured"))
     except ValueError as error:
         raise CheckpointError(f"{folder / 'environment.json'}: {error}. The run is damaged; train again.") from None
-    return RunResult(
-        folder,
-        run.config,
-        run.seed,
-        run.read_metrics(),
-        within,
-        test,
-        equations=equations,
-        commit=commit,
-        machine=machine_of(run.environment),
-        measured=measured,
-        best_epoch=run.best_epoch(),
-        classes=run.language.classes,
-        cpu_seconds=sum(row["cpu_seconds"] for row in run.read_times()),
-        parameters=run.count_parameters(),
-        checksums=tuple(run.checksum_of_records(name) for name in files),
-    )
+    about = {
+        "equations": run.environment.get("equations", {}).get("train", 0),
+        "commit": run.environment.get("commit") or "unknown",
+        "machine": machine_of(run.environment),
+        "measured": measured,
+        "best_epoch": run.best_epoch(),
+        "classes": run.language.classes,
+        "cpu_seconds": sum(row["cpu_seconds"] for row in run.read_times()),
+        "parameters": run.count_parameters(),
+        "checksums": tuple(run.checksum_of_records(name) for name in files),
+    }
+    answers = records.joined([within.with_columns(set=pl.lit("validation")), test.with_columns(set=pl.lit("test"))])
+    return RunResult(folder, run.config, run.seed, run.read_metrics(), answers, about)
 
 
 def machine_of(environment: Mapping[str, Any]) -> str:

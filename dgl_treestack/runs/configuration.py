@@ -105,7 +105,8 @@ class DataConfig:
     train, validation, test: files for training, for selecting the best weights, and for evaluating them at the end.
     max_depth, min_depth: depths of the training and validation equations; a max_depth of 0 is no limit. percent: share of the
     training equations, selected by pair; a larger share contains every smaller one. group_by: the measure of a tree by which
-    curves and tables group, see `records.measure`. pairs_together: whether the members of a pair follow each other in training.
+    curves and tables group (`model.dataset.measure`). pairs_together: whether the members of a pair follow each
+    other in training.
     """
 
     language: str = "math"

@@ -1,6 +1,5 @@
-"""Evaluating a model on a data set: one record per tree, or per node with a target, in file order."""
+"""Evaluating a model on a data set: the table of its answers, in file order."""
 
-import math
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,15 +13,16 @@ import torch
 from dgl_treestack import atomic
 from dgl_treestack.data import formats, records
 from dgl_treestack.data.formats import Example
-from dgl_treestack.data.records import Record
+from dgl_treestack.data.records import Table
 from dgl_treestack.distributed import ALONE, World
 from dgl_treestack.errors import DataError
 from dgl_treestack.expression.operators import Signature
-from dgl_treestack.model.dataset import Dataset, ExampleSet
+from dgl_treestack.model.dataset import Dataset, ExampleSet, measure
 from dgl_treestack.model.model import Model
 from dgl_treestack.processes import Jobs, workers
 from dgl_treestack.runs import packed
 from dgl_treestack.runs.run import Run
+from dgl_treestack.tasks import Item
 
 BATCH = 256
 PART = (
@@ -70,42 +70,42 @@ def score(model: Model, dataset: Dataset, engine: str = "levels", world: World =
 
 
 @torch.no_grad()
-def make_records(model: Model, dataset: ExampleSet, engine: str = "levels", group_by: str = "depth") -> Iterator[Record]:
-    """Yield one record per output, in order of the examples, from the model in evaluation mode.
+def answers(model: Model, dataset: ExampleSet, engine: str = "levels", group_by: str = "depth") -> Table:
+    """Return the table of answers: a row per output, in order of the examples, from the model in evaluation mode.
 
-    If a task has outputs at nodes, a record has the columns `node` and `depth of the tree`; depth and label are those of the
-    node's subtree.
-    group_by: the measure that the records have as a column, see `records.measure`. JSON has no infinity and no NaN: a number
-    that is not finite becomes None.
+    If a task has outputs at nodes, there are the columns `node` and `depth of the tree`, null for outputs of whole trees; id,
+    depth and label are then those of the node's subtree. group_by: the measure that the table has as a column, see `measure`.
     """
     model.eval()
-    example_of_output = np.repeat(np.arange(len(dataset)), np.diff(dataset.offsets)).tolist()
-    i = 0
+    outputs: list[Any] = []
+    correct: list[bool] = []
     for batch in dataset.batches(BATCH, next(model.parameters()).device):
         with subnormals_as_zero():
             output = model(batch, engine)
-        for value, correct in zip(output.tolist(), model.correct(output, batch).tolist(), strict=True):
-            example, item = dataset.examples[example_of_output[i]], dataset.items[example_of_output[i]]
-            row: Record = {name: value for name, value in (("pair", example.pair), ("family", example.family)) if value}
-            if example.certificate is not None:
-                row["cut"] = bool(example.certificate.get("cut"))
-            node = int(dataset.nodes[i])
-            if isinstance(item.target, Mapping):
-                label = example.labels[node] if example.labels else (None if node else example.label)
-                depth = item.tree.heights[node]
-                of_node = {"id": f"{example.id}/{node}", "depth": depth, "label": label, "node": node}
-                row |= {**of_node, "depth of the tree": item.tree.depth}
-            if group_by != "depth":
-                row[group_by] = records.measure(group_by, example.equation, node)
-            for name, entry in model.record(example, item, dataset.task[i], value).items():
-                row[name] = [_finite(number) for number in entry] if isinstance(entry, list) else _finite(entry)
-            row["correct"] = None if np.isnan(dataset.targets[i]) else bool(correct)
-            yield records.of_example(example, **row)
-            i += 1
+        outputs += output.tolist()
+        correct += model.correct(output, batch).tolist()
+    place = np.repeat(np.arange(len(dataset)), np.diff(dataset.offsets)).tolist()
+    examples, items = [dataset.examples[i] for i in place], [dataset.items[i] for i in place]
+    nodes, is_judged = dataset.nodes.tolist(), (~np.isnan(dataset.targets)).tolist()
+    of_tasks = list(map(model.record, examples, items, dataset.task.tolist(), outputs))
+    columns: dict[str, Sequence[Any]] = {
+        name: [row.get(name) for row in of_tasks] for name in dict.fromkeys(name for row in of_tasks for name in row)
+    }
+    columns["correct"] = [bool(right) if judged else None for right, judged in zip(correct, is_judged, strict=True)]
+    if any(isinstance(item.target, Mapping) for item in items):
+        rows = [_of_node(*row) for row in zip(examples, items, nodes, strict=True)]
+        columns |= dict(zip(("id", "depth", "label", "node", "depth of the tree"), zip(*rows, strict=True), strict=True))
+    if group_by != "depth":
+        columns[group_by] = [measure(group_by, *row) for row in zip((e.equation for e in examples), nodes, strict=True)]
+    return records.of_examples(examples, columns)
 
 
-def _finite(entry: Any) -> Any:
-    return None if isinstance(entry, float) and not math.isfinite(entry) else entry
+def _of_node(example: Example, item: Item, node: int) -> tuple[str, int, Any, int | None, int | None]:
+    """Return id, depth and label of an output, the node, and the depth of its tree; the last two None for a whole tree."""
+    if not isinstance(item.target, Mapping):
+        return example.id, example.equation.depth, example.label, None, None
+    label = example.labels[node] if example.labels else (None if node else example.label)
+    return f"{example.id}/{node}", item.tree.heights[node], label, node, item.tree.depth
 
 
 def evaluate(
@@ -116,22 +116,22 @@ def evaluate(
     engine: str = "levels",
     dtype: torch.dtype = torch.float32,
     jobs: Jobs = 1,
-) -> list[Record]:
-    """Evaluate a run's best weights on a data file; the records go into the run, and to the file `output`.
+) -> Table:
+    """Evaluate a run's best weights on a data file; the answers go into the run, and to the file `output` as JSON Lines.
 
     jobs: processes, or a cluster, that share the file out. Raises DataError for a file without equations.
     """
     if jobs == 1:
-        rows = rows_of(run.load_model(dtype), data, engine, run.config.data.group_by)
+        table = answers_on(run.load_model(dtype), data, engine, run.config.data.group_by)
     else:
         content, examples = packed.pack(run), _examples(data, run.language)
         with workers(jobs) as pool:
-            tasks = [pool.submit(_rows_of_part, content, part, engine, dtype) for part in _parts(examples)]
-            rows = [row for task in tasks for row in task.result()]
+            tasks = [pool.submit(_answers_of_part, content, part, engine, dtype) for part in _parts(examples)]
+            table = records.joined(task.result() for task in tasks)
     if output is not None:
-        atomic.write_json_lines(output, rows)
-    run.write_records(data, rows)
-    return rows
+        atomic.write_json_lines(output, records.rows_of(table))
+    run.write_records(data, table)
+    return table
 
 
 def _examples(data: str, signature: Signature) -> list[Example]:
@@ -142,15 +142,15 @@ def _examples(data: str, signature: Signature) -> list[Example]:
     return examples
 
 
-def rows_of(model: Model, data: str, engine: str, group_by: str, world: World = ALONE) -> list[Record]:
-    """Return the records of a data file in file order. Several processes share it out: the first gets all records, the others
-    those of their own part.
+def answers_on(model: Model, data: str, engine: str, group_by: str, world: World = ALONE) -> Table:
+    """Return the answers to a data file in file order. Several processes share it out: the first gets all, the others their
+    own part.
 
     Raises DataError for a file without equations.
     """
     examples = _examples(data, model.signature)
     parts = _parts(examples[world.part(len(examples))])
-    return world.gathered([row for part in parts for row in make_records(model, model.prepare(part), engine, group_by)])
+    return records.joined(world.gathered([answers(model, model.prepare(part), engine, group_by) for part in parts]))
 
 
 def _parts(examples: Sequence[Example]) -> Iterator[Sequence[Example]]:
@@ -158,8 +158,8 @@ def _parts(examples: Sequence[Example]) -> Iterator[Sequence[Example]]:
     yield from (examples[start : start + PART] for start in range(0, len(examples), PART))
 
 
-def _rows_of_part(content: bytes, part: Sequence[Example], engine: str, dtype: torch.dtype) -> list[Record]:
-    """Return the records of a part, in another process. content: the packed run."""
+def _answers_of_part(content: bytes, part: Sequence[Example], engine: str, dtype: torch.dtype) -> Table:
+    """Return the answers to a part, in another process. content: the packed run."""
     torch.set_num_threads(1)
     model, group_by = packed.unpack(content, dtype)
-    return list(make_records(model, model.prepare(part), engine, group_by))
+    return answers(model, model.prepare(part), engine, group_by)

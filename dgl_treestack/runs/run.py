@@ -5,26 +5,24 @@ environment.json    versions, device, commit, seed, checksums and sizes of the d
 language.toml       the language, unless it is `math`
 vocabulary.json     rows of the embedding table
 metrics.jsonl       one row per epoch
-records/<data>.jsonl, records/sources.json
+records/<data>.parquet, records/sources.json
 checkpoints/best.safetensors, last.safetensors
 times.jsonl          the CPU time of every process that trained it
 train.log            log records of the training
 DONE                written last
 
-Figures and tables read runs, so this module imports torch and the model only inside the functions that need them.
+Figures and tables read runs, so this module imports torch, the model and polars only inside the functions that need them.
 """
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Self
 
 from dgl_treestack import atomic
-from dgl_treestack.data import records
-from dgl_treestack.data.records import Record
 from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.errors import CheckpointError, ConfigurationError, DataError
 from dgl_treestack.expression import language
@@ -40,6 +38,7 @@ from dgl_treestack.runs.weights import load_into, opened, read_weights, write_we
 if TYPE_CHECKING:
     import torch
 
+    from dgl_treestack.data.records import Table
     from dgl_treestack.model.model import Model
 
 DESCRIPTION = ("config.toml", "environment.json", "vocabulary.json")
@@ -220,13 +219,15 @@ class Run:
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise CheckpointError(f"{self.times} is damaged ({error!r}). Delete it: only the CPU time is lost.") from None
 
-    def write_records(self, data: str, rows: Iterable[Record], kind: str = "") -> Path:
+    def write_records(self, data: str, table: "Table", kind: str = "") -> Path:
         """Write the records of a data file, and its name and checksum into sources.json. Returns the path of the records.
 
         Records are named after their data file; for a second file of that name, its checksum is appended.
 
         kind: such as `blanks`; empty for the records of an evaluation.
         """
+        from dgl_treestack.data import records
+
         sources = self._read_sources()
         checksum = sha256(find_data(data))
         name = Path(data.removeprefix(BUNDLED)).name.removesuffix(".gz").removesuffix(".jsonl").removesuffix(".json")
@@ -235,19 +236,19 @@ class Run:
         name = f"{name}-{kind}" if kind else name
         if sources.get(name, {}).get("sha256", checksum) != checksum:
             name = f"{name}-{checksum[:8]}"
-        path = self.folder / "records" / f"{name}.jsonl"
-        atomic.write_json_lines(path, rows)
+        path = self.folder / "records" / f"{name}.parquet"
+        records.write(path, table)
         source = {"data": data, "sha256": checksum} | ({"kind": kind} if kind else {})
         sources.setdefault(name, source)  # keeps the first name of the data, as in the configuration
         atomic.write_text(self.sources, json.dumps(sources, indent=1) + "\n")
         return path
 
-    def read_records(self, data: str, kind: str = "") -> list[Record]:
+    def read_records(self, data: str, kind: str = "") -> "Table":
         """Return the records of a data file, by its name in the configuration, or of a file with the same content.
 
         If several files had that name: the records of the current file, else the newest. Raises DataError if there are none.
         """
-        return records.read(self.folder / "records" / f"{self._find_records(data, kind)[0]}.jsonl")
+        return self._read(self._find_records(data, kind)[0])
 
     def checksum_of_records(self, data: str) -> str:
         """Return the SHA-256 of the file that the result of `read_records` is of. Raises DataError if there is none."""
@@ -280,12 +281,17 @@ class Run:
         """Return the data files that a finished run was evaluated on, by training and by `treestack evaluate`."""
         return [source["data"] for source in self._read_sources().values() if "kind" not in source]
 
-    def read_records_by_checksum(self, checksum: str) -> list[Record]:
-        """Return the records of the data file with a SHA-256, under any name; empty if there are none."""
+    def read_records_by_checksum(self, checksum: str) -> "Table | None":
+        """Return the records of the data file with a SHA-256, under any name; None if there are none."""
         for name, source in self._read_sources().items():
             if source["sha256"] == checksum and "kind" not in source:
-                return records.read(self.folder / "records" / f"{name}.jsonl")
-        return []
+                return self._read(name)
+        return None
+
+    def _read(self, name: str) -> "Table":
+        from dgl_treestack.data import records
+
+        return records.read(self.folder / "records" / f"{name}.parquet")
 
     def _read_sources(self) -> dict[str, dict[str, str]]:
         """Return sources.json: name of records -> name, checksum and kind of their data."""

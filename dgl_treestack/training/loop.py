@@ -287,10 +287,10 @@ class Training:
         for name in dict.fromkeys((*self.config.data.validation, *self.config.data.test)):
             self._check(watch)
             # without native code, so that records do not depend on a compiler
-            rows = evaluation.rows_of(self.model, name, self.config.engine, self.config.data.group_by, self.world)
+            table = evaluation.answers_on(self.model, name, self.config.engine, self.config.data.group_by, self.world)
             if self.world.is_first:
-                self.run.write_records(name, rows)
-            self.log.info("%s on %s: accuracy %.1f %%", self.run.folder.name, name, records.accuracy(rows))
+                self.run.write_records(name, table)
+            self.log.info("%s on %s: accuracy %.1f %%", self.run.folder.name, name, records.accuracy(table))
         self._write_times()
         if self.world.is_first:
             atomic.write_text(self.run.done, f"best epoch {self.progress.best_epoch}\n")

@@ -47,8 +47,8 @@ class Judgement:
     """The states of the points of an equation.
 
     left, right: the evaluated sides. state: (P,) of every point. gap: (P,) relative, where both sides have a value.
-    precision: (P,) bits in which a point was decided, 53 for complex128. stride: 1 if all points are compared in 80 digits, else
-    every `stride`-th of those that agree without doubt in complex128.
+    precision: (P,) bits in which a point was decided, 53 for complex128. stride: of the points that agree without
+    doubt in complex128, every `stride`-th is compared in 80 digits, too.
     """
 
     def __init__(self, left: Value, right: Value, variables: Sequence[str], points: Points, budget: int, stride: int = 1):

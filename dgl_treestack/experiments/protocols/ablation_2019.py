@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from dgl_treestack.experiments._protocol import Column, Paper, Protocol, Row, tested, validated
+from dgl_treestack.experiments._protocol import Paper, Protocol, Row, by_metric
 
 METRICS = ("accuracy", "precision", "recall")
 SETS = ("train 1-7", "validation", "test 8-13")
@@ -66,9 +66,9 @@ PROTOCOL = Protocol(
         Row(label, config, printed(training, validation, test)) for label, (config, training, validation, test) in PAPER.items()
     ),
     (
-        *(Column(f"train 1-7 {name}", tested(1, 7, name, extra="train")) for name in METRICS),
-        *(Column(f"validation {name}", validated(name)) for name in METRICS),
-        *(Column(f"test 8-13 {name}", tested(8, 13, name)) for name in METRICS),
+        *by_metric("train 1-7", METRICS, "train", (1, 7)),
+        *by_metric("validation", METRICS, "validation"),
+        *by_metric("test 8-13", METRICS, "test", (8, 13)),
     ),
     extras=("train",),
     note="Training equations are judged by the weights of the best epoch, without dropout. All stacks have five rows. The "

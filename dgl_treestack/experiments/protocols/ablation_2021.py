@@ -1,7 +1,7 @@
 """The models of Mali 2021."""
 
 from dgl_treestack.experiments._models import SEEDS
-from dgl_treestack.experiments._protocol import Column, Protocol, Row, tested, validated
+from dgl_treestack.experiments._protocol import Protocol, Row, by_metric
 
 METRICS = ("accuracy", "precision", "recall")
 # Label, configuration, then accuracy, precision and recall on training, validation and test equations.
@@ -120,9 +120,9 @@ PROTOCOL = Protocol(
         for label, config, training, validation, test in PAPER
     ),
     (
-        *(Column(f"train 1-7 {name}", tested(1, 7, name, extra="train")) for name in METRICS),
-        *(Column(f"validation {name}", validated(name)) for name in METRICS),
-        *(Column(f"test 8-13 {name}", tested(8, 13, name)) for name in METRICS),
+        *by_metric("train 1-7", METRICS, "train", (1, 7)),
+        *by_metric("validation", METRICS, "validation"),
+        *by_metric("test 8-13", METRICS, "test", (8, 13)),
     ),
     extras=("train",),
     note="The paper prints the same test numbers for Stack-RNN and LSTM. It has ten seeds, batches of 50, weight decay 2e-5, "

@@ -1,6 +1,6 @@
 """Tree-Slots and the value signal: what each part brings, and the same signal for the papers' models (docs/beyond.md)."""
 
-from dgl_treestack.experiments._protocol import OURS, Column, Compared, Protocol, Row, tested, train, validation
+from dgl_treestack.experiments._protocol import OURS, TRAIN, VALIDATION, Column, Compared, Protocol, Row
 
 SLOTS, LSTM, SMU = "beyond/tree_slots", "beyond/tree_lstm", "beyond/tree_smu"
 SLOWER = {"optimizer.learning_rate": 5e-3}  # of rows for which validation prefers it to the common rate
@@ -32,10 +32,10 @@ PROTOCOL = Protocol(
         Row("Tree-SMU", SMU, changes=PLAIN),
     ),
     (
-        Column("train", train),
-        Column("validation", validation),
-        Column("test 8-13", tested(8, 13)),
-        Column("test 8-19", tested(8, 19, extra="deep")),
+        TRAIN,
+        VALIDATION,
+        Column("test 8-13", depths=(8, 13)),
+        Column("test 8-19", set="deep", depths=(8, 19)),
     ),
     extras=("deep",),
     compared=(Compared(8, 13), Compared(8, 19, "deep")),

@@ -1,7 +1,8 @@
 """Equation completion by models that were trained to verify: the rank of the expression that was blanked."""
 
 from dgl_treestack.experiments._models import MAIN, SAME, TREE_MODELS, model_rows
-from dgl_treestack.experiments._protocol import Column, Compared, Protocol, filled, guessed
+from dgl_treestack.experiments._protocol import Column, Compared, Protocol
+from dgl_treestack.results.metrics import percent, top
 
 MODELS = ("Tree-RNN", *MAIN, "MTree-LSTM")
 
@@ -10,15 +11,15 @@ PROTOCOL = Protocol(
     "Arabshahi 2020, Figure 4, and Mali 2021, Figure 3, which print no numbers",
     model_rows({label: TREE_MODELS[label] for label in MODELS}, {}),
     (
-        *(Column(f"{kind} top-{limit}", filled(kind, limit)) for kind in ("raw", "class") for limit in (1, 5)),
-        Column("collapse top-5", filled("collapse", 5)),  # its top-1 is that of the class
-        *(Column(f"blanks of depth 1-2, class top-{limit}", filled("class", limit, low=1)) for limit in (1, 5)),
-        Column("always the value that is most frequent", guessed("constant")),
-        Column("chance", guessed("chance")),
-        Column("deep, class top-1", filled("class", 1, "deep blanks")),
-        Column("deep, collapse top-5", filled("collapse", 5, "deep blanks")),
-        Column("deep, always the value that is most frequent", guessed("constant", "deep blanks")),
-        Column("deep, chance", guessed("chance", "deep blanks")),
+        *(Column(f"{kind} top-{limit}", top(kind, limit), "blanks") for kind in ("raw", "class") for limit in (1, 5)),
+        Column("collapse top-5", top("collapse", 5), "blanks"),  # its top-1 is that of the class
+        *(Column(f"blanks of depth 1-2, class top-{limit}", top("class", limit, depth=1), "blanks") for limit in (1, 5)),
+        Column("always the value that is most frequent", percent("constant"), "blanks"),
+        Column("chance", percent("chance"), "blanks"),
+        Column("deep, class top-1", top("class", 1), "deep blanks"),
+        Column("deep, collapse top-5", top("collapse", 5), "deep blanks"),
+        Column("deep, always the value that is most frequent", percent("constant"), "deep blanks"),
+        Column("deep, chance", percent("chance"), "deep blanks"),
     ),
     extras=("blanks", "deep blanks"),
     figures={"completion": MAIN},

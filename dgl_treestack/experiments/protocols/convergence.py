@@ -1,7 +1,9 @@
 """The number of epochs until the best validation accuracy."""
 
 from dgl_treestack.experiments._models import SEEDS
-from dgl_treestack.experiments._protocol import Column, Protocol, Row, best_epoch, epochs_to, validation
+from dgl_treestack.experiments._protocol import BEST_EPOCH, VALIDATION, Column, Protocol, Row
+from dgl_treestack.results.metrics import epochs_to
+from dgl_treestack.results.run_result import EPOCHS
 
 # Label, configuration, best epoch, validation accuracy.
 PAPER = (
@@ -21,9 +23,9 @@ PROTOCOL = Protocol(
         for label, config, epoch, accuracy in PAPER
     ),
     (
-        Column("best epoch", best_epoch),
-        Column("first epoch within half a point of it", epochs_to(0.5)),
-        Column("validation", validation),
+        BEST_EPOCH,
+        Column("first epoch within half a point of it", epochs_to(0.5), EPOCHS),
+        VALIDATION,
     ),
     figures={"epochs": ()},
     compared=(),

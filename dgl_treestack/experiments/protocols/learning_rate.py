@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from dgl_treestack.experiments._models import ALL_MODELS, FIRST_ORDER
-from dgl_treestack.experiments._protocol import Column, Protocol, Row, best_epoch, validation
+from dgl_treestack.experiments._protocol import BEST_EPOCH, VALIDATION, Protocol, Row
 
 RATES = (3e-4, 1e-3, 3e-3)
 FURTHER: Mapping[str, Sequence[float]] = {  # rates beyond an end of the list, while that end is the best
@@ -54,7 +54,7 @@ PROTOCOL = Protocol(
     )
     + WIDER
     + WITH_DROPOUT,
-    (Column("best epoch", best_epoch), Column("validation", validation)),
+    (BEST_EPOCH, VALIDATION),
     note="The rate of the best validation accuracy is that of all rows of the other experiments with this configuration, "
     "whatever their stack size, share of the data or training depths. Where the best is at an end of the list, the next "
     "beyond it is tried. One seed, so that neighbouring rates are often within noise. The last rows are about other settings: "

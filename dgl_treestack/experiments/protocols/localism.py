@@ -1,7 +1,7 @@
 """Localism: trained on deep equations, tested on shallow ones."""
 
 from dgl_treestack.experiments._models import SAME, TREE_MODELS, model_rows
-from dgl_treestack.experiments._protocol import Column, Compared, Protocol, Row, tested, validation
+from dgl_treestack.experiments._protocol import VALIDATION, Column, Compared, Protocol, Row, by_metric
 
 PAPER = {
     "Tree-RNN, two layers": {"train": (99.07, None), "validation": (88.33, 0.37), "deep 1-4 accuracy": (85.36, 0.35)},
@@ -18,11 +18,11 @@ PROTOCOL = Protocol(
         Row("Tree-LSTM, hidden 60", "tree_lstm", {}, {"model.hidden": 60}),  # nearly as many parameters as Tree-SMU
     ),
     (
-        Column("train", tested(5, 13, extra="train")),
-        Column("validation", validation),
-        *(Column(f"deep 1-4 {name}", tested(1, 4, name, extra="deep 1-4")) for name in ("accuracy", "precision", "recall")),
-        *(Column(f"deep, depth {depth}", tested(depth, depth, extra="deep 1-4")) for depth in (3, 4)),
-        *(Column(f"test 1-4 {name}", tested(1, 4, name)) for name in ("accuracy", "pairs")),
+        Column("train", set="train", depths=(5, 13)),
+        VALIDATION,
+        *by_metric("deep 1-4", ("accuracy", "precision", "recall"), "deep 1-4", (1, 4)),
+        *(Column(f"deep, depth {depth}", set="deep 1-4", depths=(depth, depth)) for depth in (3, 4)),
+        *by_metric("test 1-4", ("accuracy", "pairs"), "test", (1, 4)),
     ),
     depths=(5, 13),
     extras=("train", "deep 1-4"),

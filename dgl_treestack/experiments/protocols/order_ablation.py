@@ -1,7 +1,7 @@
 """Mali's cells with their second-order terms and without."""
 
 from dgl_treestack.experiments._models import ALL_MODELS, FIRST_ORDER
-from dgl_treestack.experiments._protocol import Column, Compared, Protocol, Row, tested, validation
+from dgl_treestack.experiments._protocol import VALIDATION, Column, Compared, Protocol, Row
 
 PAPER = {  # accuracy on test equations, without a standard deviation
     "MTree-LSTM": 87.25,
@@ -24,9 +24,9 @@ PROTOCOL = Protocol(
         Row("Tree-LSTM+stack", MODELS["Tree-LSTM+stack"]),
     ),
     (
-        Column("validation", validation),
-        Column("test 8-13", tested(8, 13)),
-        Column("deep 8-19", tested(8, 19, extra="deep 8-19")),
+        VALIDATION,
+        Column("test 8-13", depths=(8, 13)),
+        Column("deep 8-19", set="deep 8-19", depths=(8, 19)),
     ),
     extras=("deep 8-19",),
     compared=(Compared(8, 13), Compared(8, 19, "deep 8-19")),

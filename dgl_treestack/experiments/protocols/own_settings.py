@@ -1,7 +1,7 @@
 """Mali's own settings beside those that scale `day` gives to all models."""
 
 from dgl_treestack.experiments._models import ALL_MODELS
-from dgl_treestack.experiments._protocol import BEYOND, BY_DEPTH, Column, Protocol, Row, best_epoch
+from dgl_treestack.experiments._protocol import BEST_EPOCH, BEYOND, BY_DEPTH, Protocol, Row
 from dgl_treestack.experiments.protocols import ablation_2021, convergence
 
 MODELS = ("2nd order Tree-RNN", "MTree-LSTM", "M-Tree-LSTM+stack")
@@ -33,7 +33,7 @@ PROTOCOL = Protocol(
             Row(f"{label}, own, from 0.1", ALL_MODELS[label], changes=OWN_RATE, seeds=1),
         )
     ),
-    (Column("best epoch", best_epoch), *BY_DEPTH),
+    (BEST_EPOCH, *BY_DEPTH),
     extras=("deep 8-19",),
     compared=BEYOND,
     pairs=tuple((f"{label}, own", label) for label in MODELS),

@@ -1,7 +1,7 @@
 """Productivity: trained on depths 1-7, tested on 1-7 and beyond."""
 
 from dgl_treestack.experiments._models import ALL_MODELS, MAIN, PAIRS, SAME, model_rows
-from dgl_treestack.experiments._protocol import BEYOND, Column, Paper, Protocol, tested, validated
+from dgl_treestack.experiments._protocol import BEYOND, Paper, Protocol, by_metric
 
 METRICS = ("accuracy", "precision", "recall")
 # Table 4: accuracy, precision and recall on training, validation and test equations.
@@ -48,10 +48,10 @@ PROTOCOL = Protocol(
     "Arabshahi 2020, Tables 1 and 4",
     model_rows(ALL_MODELS, PAPER),
     (
-        *(Column(f"train 1-7 {name}", tested(1, 7, name, extra="train")) for name in METRICS),
-        *(Column(f"validation {name}", validated(name)) for name in METRICS),
-        *(Column(f"deep 8-19 {name}", tested(8, 19, name, extra="deep 8-19")) for name in METRICS),
-        *(Column(f"test 8-13 {name}", tested(8, 13, name)) for name in ("accuracy", "pairs")),
+        *by_metric("train 1-7", METRICS, "train", (1, 7)),
+        *by_metric("validation", METRICS, "validation"),
+        *by_metric("deep 8-19", METRICS, "deep 8-19", (8, 19)),
+        *by_metric("test 8-13", ("accuracy", "pairs"), "test", (8, 13)),
     ),
     extras=("train", "deep 8-19"),
     note="As in the paper, the test set of depths 8-19, `deep`, is made in another way than the training set: with other "

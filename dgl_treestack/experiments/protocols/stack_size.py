@@ -1,6 +1,7 @@
 """Tree-SMU with stacks of different sizes: accuracy, rows in use, and accuracy when rows or actions are taken away."""
 
-from dgl_treestack.experiments._protocol import Column, Protocol, Row, lost, tested, used, validation, with_less
+from dgl_treestack.experiments._protocol import VALIDATION, Column, Protocol, Row
+from dgl_treestack.results.metrics import lost, mean, percent
 
 DEPTHS = range(3, 14)
 SIZES = (1, 2, 3, 5, 7, 14)
@@ -29,19 +30,25 @@ PROTOCOL = Protocol(
         for size in SIZES
     ),
     (
-        Column("validation", validation),
-        Column("test 1-7", tested(1, 7)),
-        Column("test 8-13", tested(8, 13)),
-        *(Column(title, used(depth, "usage")) for title, depth in zip(ROWS_IN_USE, DEPTHS, strict=True)),
-        Column("min(height, rows), depth 7", used(7, "full")),
-        Column("min(height, rows), depth 13", used(13, "full")),
-        Column("rows at the sides, depth 3", used(3, "top")),
-        Column("rows at the sides, depth 7", used(7, "top")),
-        Column("rows at the sides, depth 13", used(13, "top")),
-        *(Column(f"8-13, rows kept: {rows}", with_less(f"rows {rows}", 8, 13)) for rows in range(6)),
-        *(Column(f"8-13 without {action}", with_less(f"without {action}", 8, 13)) for action in ("push", "pop", "noop")),
-        Column("points lost with the first row alone", lost("rows 1", 8, 13)),
-        *(Column(f"points lost without {action}", lost(f"without {action}", 8, 13)) for action in ("pop", "noop")),
+        VALIDATION,
+        Column("test 1-7", depths=(1, 7)),
+        Column("test 8-13", depths=(8, 13)),
+        *(Column(title, mean("usage"), "usage", (depth, depth)) for title, depth in zip(ROWS_IN_USE, DEPTHS, strict=True)),
+        Column("min(height, rows), depth 7", mean("full"), "usage", (7, 7)),
+        Column("min(height, rows), depth 13", mean("full"), "usage", (13, 13)),
+        Column("rows at the sides, depth 3", mean("top"), "usage", (3, 3)),
+        Column("rows at the sides, depth 7", mean("top"), "usage", (7, 7)),
+        Column("rows at the sides, depth 13", mean("top"), "usage", (13, 13)),
+        *(Column(f"8-13, rows kept: {rows}", percent(f"rows {rows}"), "less stack", (8, 13)) for rows in range(6)),
+        *(
+            Column(f"8-13 without {action}", percent(f"without {action}"), "less stack", (8, 13))
+            for action in ("push", "pop", "noop")
+        ),
+        Column("points lost with the first row alone", lost("rows 1"), "less stack", (8, 13)),
+        *(
+            Column(f"points lost without {action}", lost(f"without {action}"), "less stack", (8, 13))
+            for action in ("pop", "noop")
+        ),
     ),
     extras=("usage", "less stack"),
     pairs=(

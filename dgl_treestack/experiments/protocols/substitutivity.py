@@ -1,18 +1,19 @@
 """Substitutivity: whether expressions of equal value have similar representations."""
 
 from dgl_treestack.experiments._models import SAME, TREE_MODELS, model_rows
-from dgl_treestack.experiments._protocol import Column, Compared, Protocol, clustered, tested
+from dgl_treestack.experiments._protocol import Column, Compared, Protocol
+from dgl_treestack.results.metrics import clustered
 
 PROTOCOL = Protocol(
     "Substitutivity",
     "Arabshahi 2020, Figures 5 and 7, which print no numbers",
     model_rows(TREE_MODELS, {}),
     (
-        Column("neighbour", tested(1, 3, extra="neighbours")),
-        Column("neighbour, untrained", tested(1, 3, extra="untrained neighbours")),
-        Column("chance", clustered("chance")),
-        Column("silhouette", clustered("silhouette", 100)),
-        Column("silhouette, untrained", clustered("silhouette", 100, "untrained expressions")),
+        Column("neighbour", set="neighbours", depths=(1, 3)),
+        Column("neighbour, untrained", set="untrained neighbours", depths=(1, 3)),
+        Column("chance", clustered("chance"), "expressions"),
+        Column("silhouette", clustered("silhouette", 100), "expressions"),
+        Column("silhouette, untrained", clustered("silhouette", 100), "untrained expressions"),
     ),
     extras=("expressions", "untrained expressions", "neighbours", "untrained neighbours"),
     figures={"substitutivity": ("Tree-RNN, two layers", "Tree-LSTM", "Tree-SMU")},

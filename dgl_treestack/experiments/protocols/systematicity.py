@@ -1,7 +1,7 @@
 """Systematicity: trained on depths 1-7, tested on others of the same depths. Its runs are those of productivity."""
 
 from dgl_treestack.experiments._models import ALL_MODELS, MAIN, PAIRS, SAME, model_rows
-from dgl_treestack.experiments._protocol import Column, Compared, Paper, Protocol, tested, validation
+from dgl_treestack.experiments._protocol import VALIDATION, Column, Compared, Paper, Protocol, by_metric
 
 COLUMNS = ("train 1-7", "validation", "deep 1-7 accuracy")
 PRINTED: dict[str, tuple[Paper, Paper, Paper]] = {
@@ -18,13 +18,10 @@ PROTOCOL = Protocol(
     "Arabshahi 2020, Table 1",
     model_rows(ALL_MODELS, {label: dict(zip(COLUMNS, row, strict=True)) for label, row in PRINTED.items()}),
     (
-        Column("train 1-7", tested(1, 7, extra="train")),
-        Column("validation", validation),
-        *(
-            Column(f"deep 1-7 {name}", tested(1, 7, name, extra="deep 1-7"))
-            for name in ("accuracy", "precision", "recall", "f1")
-        ),
-        *(Column(f"test 1-7 {name}", tested(1, 7, name)) for name in ("accuracy", "pairs")),
+        Column("train 1-7", set="train", depths=(1, 7)),
+        VALIDATION,
+        *by_metric("deep 1-7", ("accuracy", "precision", "recall", "f1"), "deep 1-7", (1, 7)),
+        *by_metric("test 1-7", ("accuracy", "pairs"), "test", (1, 7)),
     ),
     extras=("train", "deep 1-7"),
     note="The paper's test set was made in another way than its training set, as `deep` is here: with other proportions of "

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from dgl_treestack.experiments._protocol import Column, Compared, Protocol, best_epoch, tested, validated
+from dgl_treestack.experiments._protocol import BEST_EPOCH, Column, Compared, Protocol, by_metric
 from dgl_treestack.experiments.protocols import ablation_2021
 
 METRICS = ("accuracy", "precision", "recall")
@@ -15,11 +15,11 @@ PROTOCOL = Protocol(
     "Labels made in the way of Arabshahi 2019, 2020 and Mali 2021. The numbers are those of Mali 2021, Tables 2 and 3",
     tuple(replace(row, paper={title: row.paper[title] for title in PRINTED if title in row.paper}) for row in ROWS),
     (
-        Column("best epoch", best_epoch),
-        *(Column(f"validation {name}", validated(name)) for name in METRICS),
-        *(Column(f"test 8-13 {name}", tested(8, 13, name)) for name in METRICS),
-        Column("certified, 1-7", tested(1, 7, extra="certified")),
-        Column("certified, 8-13", tested(8, 13, extra="certified")),
+        BEST_EPOCH,
+        *by_metric("validation", METRICS, "validation"),
+        *by_metric("test 8-13", METRICS, "test", (8, 13)),
+        Column("certified, 1-7", set="certified", depths=(1, 7)),
+        Column("certified, 8-13", set="certified", depths=(8, 13)),
     ),
     data="paper-labels",
     extras=("certified",),

@@ -1,7 +1,8 @@
 """How well the states of models that learned values tell them, by the height of the subtree (docs/beyond.md)."""
 
-from dgl_treestack.experiments._protocol import OURS, Column, Protocol, read_out, validation
+from dgl_treestack.experiments._protocol import OURS, VALIDATION, Column, Protocol
 from dgl_treestack.experiments.protocols import beyond
+from dgl_treestack.results.metrics import read_out
 
 LABELS = ("Tree-Slots", "one slot", "Tree-LSTM, values", "Tree-SMU, values")
 HEIGHTS = (1, 3, 5, 7, 9)
@@ -11,9 +12,9 @@ PROTOCOL = Protocol(
     OURS,
     tuple(row for row in beyond.PROTOCOL.rows if row.label in LABELS),
     (
-        Column("validation", validation),
-        *(Column(f"median error, height {height}", read_out(height, 0)) for height in HEIGHTS),
-        *(Column(f"correlation, height {height}", read_out(height, 1)) for height in HEIGHTS),
+        VALIDATION,
+        *(Column(f"median error, height {height}", read_out(height, 0), "values") for height in HEIGHTS),
+        *(Column(f"correlation, height {height}", read_out(height, 1), "values") for height in HEIGHTS),
     ),
     extras=("values",),
     figures={"values": ()},
