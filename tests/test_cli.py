@@ -42,6 +42,10 @@ def treestack(*arguments, folder="."):
     return result.stdout
 
 
+def json_lines(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
 @pytest.fixture
 def call(monkeypatch, capsys):
     """`treestack` without a process of its own, for what a test asks beyond its first."""
@@ -103,7 +107,7 @@ def test_the_packages_model_answers_without_training(tmp_path, call):
     assert "filler" in text and "certified equations of depth 1-7" in text and "certified equations" in verdict
     assert len(answers) == 10 and {answer["verdict"] for answer in answers} >= {"refuted"}
     call("complete", "bundled:quickstart/blanks", "--output", "ranks.jsonl", folder=tmp_path)
-    assert len(records.read(tmp_path / "ranks.jsonl")) == 72
+    assert len(json_lines(tmp_path / "ranks.jsonl")) == 72
     assert "one is asked for" in call("complete", "x = x", folder=tmp_path, code=2)
     assert "--top 0 shows nothing" in call("complete", "_ = x", "--top", 0, folder=tmp_path, code=2)
 
@@ -115,7 +119,7 @@ def test_a_file_of_blanks_is_ranked(folder, call):
     formats.write(folder / "blanks.jsonl", [Example(Equation.parse("x + x = 2*x"), 1, "b", "test", blank=5)])
     text = call("complete", "blanks.jsonl", "--run", "runs/small-0", folder=folder)
     assert text.split()[:2] == ["depth", "blanks"] and text.splitlines()[-1].split()[:2] == ["all", "1"]
-    (row,) = records.read(folder / "runs" / "small-0" / "records" / "blanks-completion.jsonl")
+    (row,) = records.read(folder / "runs" / "small-0" / "records" / "blanks-completion.parquet").rows(named=True)
     assert row["answer"] == "2" and row["candidates"] == 3
     assert "no candidates" not in call("complete", "nowhere.jsonl", "--run", "runs/small-0", folder=folder, code=2)
 
@@ -159,13 +163,14 @@ def test_override_and_no_overwriting(folder, call):
 
 def test_evaluate_writes_one_record_per_equation_in_file_order(folder, call):
     treestack("evaluate", "runs/small-0", "test.jsonl", "--output", "out.jsonl", "--precision", "float64", folder=folder)
-    rows = records.read(folder / "out.jsonl")
+    rows = json_lines(folder / "out.jsonl")
     assert [row["id"] for row in rows] == [example.id for example in formats.read(folder / "test.jsonl")]
-    assert rows == records.read(folder / "runs" / "small-0" / "records" / "test.jsonl")
+    table = records.read(folder / "runs" / "small-0" / "records" / "test.parquet")
+    assert rows == records.rows_of(table)
     assert all((row["score"] > 0) == (row["correct"] == bool(row["label"])) for row in rows)
     shown = json.loads(call("evaluate", "runs/small-0", "test.jsonl", "--json", folder=folder))
     assert shown["equations"] == 160
-    assert shown["accuracy"] == pytest.approx(records.accuracy(rows))
+    assert shown["accuracy"] == pytest.approx(records.accuracy(table))
 
 
 def test_evaluate_scores_several_files_one_by_one(folder, call):
@@ -188,8 +193,8 @@ def test_evaluate_reads_the_authors_format(folder, call):
     formats.write(folder / "theirs.json.gz", examples)
     call("evaluate", "runs/small-0", "test.jsonl", "--output", "a.jsonl", folder=folder)
     call("evaluate", "runs/small-0", "theirs.json.gz", "--output", "b.jsonl", folder=folder)
-    ours = sorted(row["score"] for row in records.read(folder / "a.jsonl"))
-    assert sorted(row["score"] for row in records.read(folder / "b.jsonl")) == pytest.approx(ours, abs=1e-5)
+    ours = sorted(row["score"] for row in json_lines(folder / "a.jsonl"))
+    assert sorted(row["score"] for row in json_lines(folder / "b.jsonl")) == pytest.approx(ours, abs=1e-5)
 
 
 def test_verify(folder, call):
@@ -312,5 +317,5 @@ def test_a_chain_of_depth_twenty_thousand_goes_all_the_way(folder):
     (folder / "thin.toml").write_text(configuration.dump(config))
     treestack("train", "thin.toml", "--set", "schedule.epochs=0", "--quiet", folder=folder)
     treestack("evaluate", "runs/thin-0", "chain.jsonl", "--output", "chain.out.jsonl", folder=folder)
-    (row,) = records.read(folder / "chain.out.jsonl")
+    (row,) = json_lines(folder / "chain.out.jsonl")
     assert row["depth"] == 20_001

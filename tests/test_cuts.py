@@ -6,6 +6,7 @@ import pytest
 
 from dgl_treestack.data import formats
 from dgl_treestack.data.formats import read
+from dgl_treestack.data.records import accuracy
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.expression import Expression
 from dgl_treestack.generate.presets import Options
@@ -81,13 +82,13 @@ def test_records_and_tables_without_them(tmp_path):
         formats.write(path, examples)
     run = start(config, 0, tmp_path / "runs")
     result = read_result(run.folder)
-    assert [row["cut"] for row in result.test] == [i % 3 == 0 for i in range(160)]
-    archive.write(tmp_path / "records.zip", [result])
-    (stored,) = archive.read(tmp_path / "records.zip")
-    assert [bool(row["cut"]) for row in stored.test] == [row["cut"] for row in result.test]
+    assert result.of("test")["cut"].to_list() == [i % 3 == 0 for i in range(160)]
+    archive.write(tmp_path / "records.parquet", [result])
+    (stored,) = archive.read(tmp_path / "records.parquet")
+    assert stored.of("test")["cut"].equals(result.of("test")["cut"])
     (row,) = report.tabulate([run.folder], cuts=False)
-    kept = [row["correct"] for row in result.validation if not row["cut"]]
-    assert row["validation"][0] == pytest.approx(100 * sum(kept) / len(kept))
+    validation = result.of("validation")
+    assert row["validation"][0] == pytest.approx(accuracy(validation.filter(~validation["cut"])))
 
 
 def test_records_that_do_not_say_it_are_refused(tmp_path):

@@ -112,12 +112,12 @@ def test_losses_weights_and_records_are_those_of_one_process(alone):
         assert tensors.keys() == others.keys(), f"{name}: the same parameters were ever updated"
         for key, tensor in tensors.items():
             assert torch.allclose(tensor, others[key], rtol=1e-5, atol=1e-8), (name, key)
-        for path in sorted((other.folder / "records").glob("*.jsonl")):
+        for path in sorted((other.folder / "records").glob("*.parquet")):
             rows, others_rows = records.read(run.folder / "records" / path.name), records.read(path)
-            assert [row["id"] for row in rows] == [row["id"] for row in others_rows], "file order"
-            scores = [[row["score"] for row in table] for table in (rows, others_rows)]
-            assert np.allclose(*np.array(scores, dtype=float), rtol=1e-4, atol=1e-6, equal_nan=True), name
-            assert [row["correct"] for row in rows] == [row["correct"] for row in others_rows], name
+            assert rows["id"].equals(others_rows["id"]), "file order"
+            scores = [table["score"].to_numpy() for table in (rows, others_rows)]
+            assert np.allclose(*scores, rtol=1e-4, atol=1e-6, equal_nan=True), name
+            assert rows["correct"].equals(others_rows["correct"]), name
 
 
 @pytest.mark.slow

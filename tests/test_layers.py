@@ -55,6 +55,7 @@ HOMES = {
     "networkx": ["expression/networkx.py", "inspection/"],
     "matplotlib": ["plots/", "inspection/"],
     "flint": ["truth/"],
+    "polars": ["data/records.py", "results/", "experiments/", "plots/", "algorithmic/experiment.py"],
     "sklearn": ["results/metrics.py", "audit/", "generate/balance.py", "plots/substitutivity.py"],
 }
 
@@ -124,7 +125,7 @@ def test_nothing_dangerous():
 
 def loaded(code):
     """Names of the heavy libraries that a fresh interpreter has loaded after some code."""
-    heavy = ("torch", "dgl", "sympy", "matplotlib", "sklearn")
+    heavy = ("torch", "dgl", "sympy", "matplotlib", "sklearn", "polars")
     script = f"import sys\n{code}\nprint(*[name for name in {heavy} if name in sys.modules])"
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     return set(result.stdout.split("\n")[-2].split())
@@ -139,9 +140,9 @@ HELP = "from dgl_treestack.cli import main\ntry:\n    main(['--help'])\nexcept S
         ("import dgl_treestack", set()),
         (HELP, set()),
         ("import dgl_treestack.expression, dgl_treestack.data.formats, dgl_treestack.data.vocabulary", set()),
-        ("import dgl_treestack.plots.depth, dgl_treestack.plots._style", {"matplotlib"}),
-        ("import dgl_treestack.data.records", set()),
-        ("import dgl_treestack.runs.run, dgl_treestack.results.report", set()),
+        ("import dgl_treestack.plots.depth, dgl_treestack.plots._style", {"matplotlib", "polars"}),
+        ("import dgl_treestack.data.records, dgl_treestack.results.report", {"polars"}),
+        ("import dgl_treestack.runs.run", set()),
         ("import dgl_treestack.cells.memory.stack, dgl_treestack.cells\ndgl_treestack.cells.models()", {"torch"}),
         ("import dgl_treestack.generate.presets.quickstart", {"sklearn"}),
         ("import dgl_treestack.audit.report", {"sklearn"}),

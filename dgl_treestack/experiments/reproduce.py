@@ -21,7 +21,7 @@ from dgl_treestack.training.start import check_seeds
 
 logger = logging.getLogger(__name__)
 ALL = "all"
-RECORDS = "records.parquet"
+RECORDS, FILES = "records.parquet", "records.zip"  # of equations; of experiments in SEPARATE
 # Experiments without runs on equations: each defines TITLE, SOURCE, EXTENTS by scale, KEPT (the files of a run that are
 # stored), `runs` and `reproduce`.
 SEPARATE = {"algorithmic": algorithmic, "language_model": language_model}
@@ -69,7 +69,7 @@ def reproduce(
             logger.info(stop)
             return stop.exit_code
         if text:
-            run_files.write(folder / RECORDS, name, experiment.runs(folder, scale_name, scale.seeds[0]), experiment.KEPT)
+            run_files.write(folder / FILES, name, experiment.runs(folder, scale_name, scale.seeds[0]), experiment.KEPT)
             show(text)
     return code
 

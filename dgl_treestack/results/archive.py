@@ -40,12 +40,12 @@ def write(path: Path, runs: Sequence[RunResult]) -> None:
     table = pl.DataFrame([column.shrink_dtype() if column.dtype.is_integer() else column for column in columns])
     # equal equations follow each other, so that what runs have in common takes no space
     order = ("set", pl.int_range(pl.len()).over("set", "run"), "run")
-    table = table.sort(*order).with_columns(pl.col(name).cast(pl.Categorical) for name in NAMES if table.schema.get(name) == pl.String)
+    table = table.sort(*order).select(sorted(table.columns))
     description = []
     for run in runs:
         about = {**run.about, "sets": [name for name in run.sets if name not in with_vectors(run.answers)]}
         description.append({"config": configuration.dump(run.config), "seed": run.seed, "about": about})
-    records.write(path, table, {DESCRIPTION: json.dumps(description)}, level=19)
+    records.write(path, table, {DESCRIPTION: json.dumps(description, sort_keys=True)}, level=19)
 
 
 def read(path: Path) -> list[RunResult]:
@@ -80,7 +80,7 @@ def _run(entry: Any, answers: Table, path: Path) -> RunResult:
 def with_vectors(answers: Table) -> set[str]:
     """Return the names of the sets whose records have entries of several numbers, so that they are left out."""
     vectors = answers.filter(pl.any_horizontal(pl.lit(value=False), pl.selectors.nested().is_not_null()))
-    return set(vectors["set"].cast(pl.String))
+    return set(vectors["set"])
 
 
 def _reduced(answers: Table) -> Table:

@@ -61,7 +61,7 @@ def confusion(table: Table, classes: tuple[str, ...]) -> np.ndarray:
     """Return (K, K) how often label i is answered by class j, in per cent of the answers to label i; 0 where there are none."""
     from sklearn.metrics import confusion_matrix
 
-    labels, answers = (table[name].cast(pl.String).to_list() for name in ("label", "predicted"))
+    labels, answers = (table[name].to_list() for name in ("label", "predicted"))
     return np.asarray(100 * confusion_matrix(labels, answers, labels=list(classes), normalize="true"))
 
 

@@ -86,7 +86,7 @@ def test_everything_is_kept_and_nothing_done_twice(tmp_path):
     model = next(model for model in models(task) if model.label == "Stack RNN 40+10")
     rows = experiment.run(task, model, extent, 0, tmp_path / "run")
     assert {path.name for path in (tmp_path / "run").iterdir()} == {
-        "records.jsonl",
+        "records.parquet",
         "nets.safetensors",
         "summary.json",
         "trace.jsonl",
@@ -102,7 +102,9 @@ def test_everything_is_kept_and_nothing_done_twice(tmp_path):
         raise AssertionError("trained again")
 
     again = NetModel(model.label, model.sizes, refuse, model.recipe, model.rounding)
-    assert experiment.run(task, again, extent, 0, tmp_path / "run") == rows == records.read(tmp_path / "run" / "records.jsonl")
+    table = records.read(tmp_path / "run" / "records.parquet")
+    assert experiment.run(task, again, extent, 0, tmp_path / "run") == table.rows(named=True)
+    assert table.select(rows[0].keys()).rows(named=True) == rows
 
 
 def test_a_stopped_run_goes_on_after_its_last_size(tmp_path, monkeypatch):
@@ -151,7 +153,7 @@ def test_table_and_figures(tmp_path, monkeypatch):
     assert text.count("\n| a^n b^2n |") == 6 + 4 and "treestack reproduce algorithmic --scale tiny" in text and text == shown
     line = next(line for line in text.splitlines() if line.startswith("| a^n b^2n | Stack RNN 40+10, rounded | 100 |"))
     (folder,) = (tmp_path / "runs").glob("anb2n-stack_rnn_40-10-*-0")
-    rows = records.read(folder / "records.jsonl")
+    rows = records.read(folder / "records.parquet").rows(named=True)
     rounded = [row for row in rows if row["rounded"] and row["protocol"] == "stream" and row["hard"] and row["depth"] <= 4]
     chosen = min(rounded, key=lambda row: row["entropy"])["restart"]
     share = 100 * sum(row["correct"] for row in rounded if row["restart"] == chosen) / 3

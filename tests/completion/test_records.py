@@ -10,14 +10,14 @@ from every_cell import VOCABULARY
 
 from dgl_treestack.completion import questions, records
 from dgl_treestack.completion.answers import fill
-from dgl_treestack.completion.records import KINDS, table, within
+from dgl_treestack.completion.records import KINDS, shares
 from dgl_treestack.data import formats
 from dgl_treestack.data.formats import Example
-from dgl_treestack.data.records import REQUIRED
 from dgl_treestack.errors import DataError, ExpressionError
 from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.model.model import Model
 from dgl_treestack.resources import find_data
+from dgl_treestack.results.metrics import top
 from dgl_treestack.runs import pretrained
 
 FILLERS = [("x", "c0"), ("-x", "c1"), ("2", "c2"), ("1 + 1", "c2"), ("sin(x)", "c3")]
@@ -43,8 +43,8 @@ def folder(tmp_path):
 
 
 def test_a_record_per_blank(folder, model):
-    rows = records.fill(model, questions.read(folder / "blanks.jsonl"))
-    assert [row["id"] for row in rows] == ["b0", "b1"] and all(set(REQUIRED) <= row.keys() for row in rows)
+    rows = records.fill(model, questions.read(folder / "blanks.jsonl")).rows(named=True)
+    assert [row["id"] for row in rows] == ["b0", "b1"]
     assert [row["answer"] for row in rows] == ["x", "2"]
     for row in rows:
         assert 1 <= row["collapse"] <= row["class"] <= row["raw"] <= 5 and row["correct"] == (row["class"] == 1)
@@ -65,16 +65,16 @@ def test_two_processes_give_the_records_of_one(monkeypatch, tmp_path):
     (tmp_path / "blanks.jsonl").write_bytes(b"".join(gzip.decompress(bundled.read_bytes()).splitlines(keepends=True)[:12]))
     run, blanks = pretrained.open_run(None), str(tmp_path / "blanks.jsonl")
     rows = records.evaluate(run, blanks, jobs=2)
-    assert len(rows) == 12 and rows == records.evaluate(run, blanks)
+    assert len(rows) == 12 and rows.equals(records.evaluate(run, blanks))
 
 
 def test_shares_by_depth(folder, model):
-    rows = records.fill(model, questions.read(folder / "blanks.jsonl"))
-    shares = list(table(rows))
-    assert [row["depth"] for row in shares] == [2, "all"] and shares[-1]["blanks"] == 2
+    blanks = records.fill(model, questions.read(folder / "blanks.jsonl"))
+    rows = list(shares(blanks))
+    assert [row["depth"] for row in rows] == [2, "all"] and rows[-1]["blanks"] == 2
     for kind in KINDS:
-        assert shares[-1][f"{kind} top-5"] == within(rows, kind, 5) == 100
-        assert shares[-1][f"{kind} top-1"] == 50 * sum(row[kind] == 1 for row in rows)
+        assert rows[-1][f"{kind} top-5"] == top(kind, 5)(blanks) == 100
+        assert rows[-1][f"{kind} top-1"] == 50 * (blanks[kind] == 1).sum()
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import shutil
 import statistics
 
 import numpy as np
+import polars as pl
 import pytest
 from small_runs import write_data
 
@@ -86,6 +87,10 @@ def shortened(protocol):
     )
 
 
+def changed(run, **about):
+    return dataclasses.replace(run, about={**run.about, **about})
+
+
 def rows_of(path):
     with path.open() as file:
         return list(csv.DictReader(file))
@@ -104,7 +109,7 @@ def test_a_protocol_ends_in_a_table_and_a_figure(tiny):
         assert {path.name for path in (output / name).iterdir()} - {"pairs.csv"} == {
             "table.md",
             "table.csv",
-            "records.zip",
+            "records.parquet",
             "depth.svg",
             "depth.png",
         }
@@ -116,15 +121,14 @@ def test_a_protocol_ends_in_a_table_and_a_figure(tiny):
     assert (smu["paper"], smu["paper sd"], smu["seeds"]) == ("93.52", "0.28", "0 1")
     folders = sorted((output / "runs").glob("tree_smu-*"))
     runs = [run for run in map(run_result.read, folders) if run.config.data.min_depth == 1]
-    mean = sum(records.accuracy(run.validation) for run in runs) / 2
+    mean = sum(records.accuracy(run.of("validation")) for run in runs) / 2
     assert float(smu["ours"]) == pytest.approx(mean) and float(smu["difference"]) == pytest.approx(mean - 93.52)
     assert lines["Tree-SMU", "deep 8-19 accuracy"]["ours"] == "", "no such depths here"
     text = (output / "localism" / "table.md").read_text()
     assert "Arabshahi 2020, Table 2" in text and "98.86 ± 0.07 / " in text
-    test = records.grouped(records.read(folders[0] / "records" / "deep.jsonl"))
-    tested = sum(len(rows) for depth, rows in test.items() if depth <= 4)
+    tested = (records.read(folders[0] / "records" / "deep.parquet")["depth"] <= 4).sum()
     assert f"the most accurate on the set `deep`, depths 1-4 ({tested} equations)" in text
-    parameters = run_result.read(folders[0]).parameters
+    parameters = run_result.read(folders[0]).about["parameters"]
     assert f"| Tree-SMU | {parameters:,} | tree_smu | 3 | 32 | 0.0 |" in text, "settings"
     assert parameters == sum(weight.numel() for weight in Run(folders[0]).load_model().parameters()) > 100
     pair, of_test_set = rows_of(output / "localism" / "pairs.csv")
@@ -134,7 +138,7 @@ def test_a_protocol_ends_in_a_table_and_a_figure(tiny):
     assert "treestack reproduce localism --scale tiny" in text and text in shown
     assert "What differs from the papers:\n\n- all rows, unless the table of settings says otherwise: few equations.\n" in text
     trained = [run_result.read(folder) for folder in (output / "runs").glob("*")]
-    hours = sum(run.cpu_seconds for run in trained if run.config.data.min_depth > 1) / 3600
+    hours = sum(run.about["cpu_seconds"] for run in trained if run.config.data.min_depth > 1) / 3600
     assert f"Training took {hours:.2f} CPU hours" in text
 
     assert reproduce(["localism"], "tiny", output, seeds=[0, 1, 7], train=False) == 0
@@ -164,7 +168,7 @@ def test_every_protocol_runs(tiny):
         assert files == {
             "table.md",
             "table.csv",
-            "records.zip",
+            "records.parquet",
             *(f"{figure}.{kind}" for figure in protocol.figures for kind in ("svg", "png")),
         }
         measured = {row["measured"] for row in rows_of(output / name / "table.csv") if row["ours"]}
@@ -174,22 +178,24 @@ def test_every_protocol_runs(tiny):
         path.unlink()
     for name, protocol in protocols().items():  # without data and runs, from the files of records alone
         again = tiny / "again" / name
-        assert reproduce([name], "tiny", again, seeds=[0], train=False, from_records=[output / name / "records.zip"]) == 0
+        assert reproduce([name], "tiny", again, seeds=[0], train=False, from_records=[output / name / "records.parquet"]) == 0
         drawn = [] if {"expressions", "values"} & set(protocol.extras) else [f"{figure}.svg" for figure in protocol.figures]
-        for file in ("table.md", "table.csv", "records.zip", *drawn):
+        for file in ("table.md", "table.csv", "records.parquet", *drawn):
             assert (again / name / file).read_bytes() == (output / name / file).read_bytes(), (name, file)
         assert bool(drawn) == any((again / name).glob("*.svg"))
 
     (lstm,) = (
-        folder for folder in (output / "runs").glob("tree_lstm-*") if (folder / "records" / "blanks-completion.jsonl").exists()
+        folder
+        for folder in (output / "runs").glob("tree_lstm-*")
+        if (folder / "records" / "blanks-completion.parquet").exists()
     )
-    rows = records.read(lstm / "records" / "blanks-completion.jsonl")
-    assert len(rows) == 72 and {row["depth"] for row in rows} == set(range(8, 14))
+    blanks = records.read(lstm / "records" / "blanks-completion.parquet")
+    assert len(blanks) == 72 and set(blanks["depth"]) == set(range(8, 14))
     ours = {(row["model"], row["measured"]): row["ours"] for row in rows_of(output / "completion" / "table.csv")}
-    assert float(ours["Tree-LSTM", "collapse top-5"]) == pytest.approx(100 * sum(row["collapse"] <= 5 for row in rows) / 72)
+    assert float(ours["Tree-LSTM", "collapse top-5"]) == pytest.approx(100 * (blanks["collapse"] <= 5).sum() / 72)
 
-    expressions = records.read(lstm / "records" / "candidates-expressions.jsonl")
-    assert {row["depth"] for row in expressions} == {1, 2} and {len(row["h"]) for row in expressions} == {3}
+    expressions = records.read(lstm / "records" / "candidates-expressions.parquet")
+    assert set(expressions["depth"]) == {1, 2} and set(expressions["h"].list.len()) == {3}
     ours = {(row["model"], row["measured"]): row["ours"] for row in rows_of(output / "substitutivity" / "table.csv")}
     assert float(ours["Tree-LSTM", "neighbour"]) == pytest.approx(metrics.clusters(expressions).agreement)
 
@@ -198,19 +204,19 @@ def test_every_protocol_runs(tiny):
     }
     (smu,) = (folder for folder in (output / "runs").glob("tree_smu-*")
               if "stack_size = 1\n" in (folder / "config.toml").read_text())  # fmt: skip
-    rows = [row["usage"] for row in records.read(smu / "records" / "validation-usage.jsonl") if row["depth"] == 3]
-    assert float(used["rows at depth 3"]) == pytest.approx(sum(rows) / len(rows)) and max(rows) <= 1
+    usage = records.by(records.read(smu / "records" / "validation-usage.parquet"))[3]["usage"]
+    assert float(used["rows at depth 3"]) == pytest.approx(usage.mean()) and usage.max() <= 1
 
 
 def test_runs_in_a_file_of_records_are_not_trained_again(tiny, caplog):
     first, second = tiny / "first", tiny / "second"
     assert reproduce(["localism"], "tiny", first, seeds=[0]) == 0
-    file = first / "localism" / "records.zip"
+    file = first / "localism" / "records.parquet"
     alone = tiny / "alone"
     shutil.copytree(first / "runs", alone / "runs")
     assert reproduce(["localism"], "tiny", alone) == 0
     assert [name[-1] for name in missing(["localism"], "tiny", second, from_records=[file])] == ["1", "1"]
-    elsewhere = [dataclasses.replace(run, machine="another processor") for run in archive.read(file)]
+    elsewhere = [changed(run, machine="another processor") for run in archive.read(file)]
     archive.write(file, elsewhere)
     assert reproduce(["localism"], "tiny", second, from_records=[file]) == 0
     assert sorted(path.name[-1] for path in (second / "runs").iterdir()) == ["1", "1"]
@@ -276,7 +282,9 @@ def test_a_protocol_may_have_a_set_of_its_own(tmp_path, monkeypatch):
 def test_records_that_do_not_belong_together_are_refused(tiny):
     output = tiny / "out"
     assert reproduce(["localism", "capacity", "systematicity"], "tiny", output, seeds=[0]) == 0
-    localism, capacity, systematicity = (output / name / "records.zip" for name in ("localism", "capacity", "systematicity"))
+    localism, capacity, systematicity = (
+        output / name / "records.parquet" for name in ("localism", "capacity", "systematicity")
+    )
     joined = collection.read_records([localism, capacity, systematicity])
     assert len(joined) == 2 + 2 + 3 * len(baselines.LABELS), "capacity and systematicity share runs, but not sets"
     with pytest.raises(DataError, match="has no records 'train', which this experiment needs"):
@@ -284,16 +292,16 @@ def test_records_that_do_not_belong_together_are_refused(tiny):
     assert reproduce(["systematicity"], "tiny", tiny / "b", seeds=[0], train=False, from_records=[capacity, systematicity]) == 0
     assert (tiny / "b" / "systematicity" / "table.md").read_text() == (output / "systematicity" / "table.md").read_text()
 
-    other = tiny / "other.zip"
+    other = tiny / "other.parquet"
     runs = archive.read(localism)
-    archive.write(other, [dataclasses.replace(run, commit="another") for run in runs])
-    with pytest.raises(DataError, match=r"other.zip: Its run .* is not that of .*localism/records.zip"):
+    archive.write(other, [changed(run, commit="another") for run in runs])
+    with pytest.raises(DataError, match=r"other.parquet: Its run .* is not that of .*localism/records.parquet"):
         collection.read_records([localism, other])
-    archive.write(other, [dataclasses.replace(run, commit="another") for run in runs if not run.rows])
+    archive.write(other, [changed(run, commit="another") for run in runs if not run.rows])
     assert collection.read_records([localism, other]).keys() == collection.read_records([localism]).keys()
-    renamed = [dict(row, id=f"new {row['id']}") for row in runs[0].test]
-    archive.write(other, [dataclasses.replace(runs[0], test=renamed), *runs[1:]])
-    with pytest.raises(DataError, match=r"'test' are of other equations"):
+    renamed = runs[0].answers.with_columns(id=pl.lit("new ") + pl.col("id").cast(pl.String))
+    archive.write(other, [dataclasses.replace(runs[0], answers=renamed), *runs[1:]])
+    with pytest.raises(DataError, match=r"'validation' are of other equations"):
         reproduce(["localism"], "tiny", tiny / "c", seeds=[0], train=False, from_records=[other])
 
 
@@ -326,7 +334,7 @@ def test_every_row_is_a_configuration_and_the_papers_numbers_have_a_column(name)
 
 def test_a_pair_has_the_papers_difference_beside_ours():
     protocol = protocols()["ablation_2019"]
-    run = Answers(np.array([b"a", b"b"]), np.array([b"a", b"b"]), np.array([True, False]), "records")
+    run = Answers(np.array(["a", "b"]), np.array([1, 2]), np.array([True, False]), "records")
     answers_of = {row.label: {0: run} for row in protocol.rows}
     lines = comparison.compare_pairs(protocol, {protocol.compared[0]: answers_of})
     paper = {(line["first"], line["second"]): line["paper"] for line in lines}

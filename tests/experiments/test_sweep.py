@@ -21,7 +21,7 @@ def sweep(folder, *arguments, **options):
 
 def results(folder):
     runs = sorted(path.parent for path in (folder / "runs").glob("*/DONE"))
-    return {run.name: (run / "metrics.jsonl").read_text() + (run / "records" / "test.jsonl").read_text() for run in runs}
+    return {run.name: (run / "metrics.jsonl").read_bytes() + (run / "records" / "test.parquet").read_bytes() for run in runs}
 
 
 def times(folder):

@@ -32,7 +32,7 @@ def test_stack_rows_in_use(tmp_path):
     model = Run.open(SMU).load_model()
     examples = list(formats.read(write_data(tmp_path / "a.jsonl", 30, 3)))
     # a threshold that some rows pass and others do not
-    rows = list(usage.make_records(model, model.prepare(examples), threshold=0.5))
+    rows = usage.make_records(model, model.prepare(examples), threshold=0.5).rows(named=True)
     assert len({row["usage"] for row in rows}) > 5
     for example, row in zip(examples, rows, strict=True):
         stack = states(model, example.equation)["stack"].unflatten(1, (model.cell.fields["stack"][0], -1))
@@ -46,13 +46,13 @@ def test_stack_rows_in_use(tmp_path):
         assert (row["id"], row["label"]) == (example.id, example.label)
     plain = build_model(small_config(tmp_path, model={"name": "tree_lstm", "hidden": 4}).model)
     with pytest.raises(ConfigurationError, match="no stack"):
-        list(usage.make_records(plain, plain.prepare(examples)))
+        usage.make_records(plain, plain.prepare(examples))
     phrases = Signature("phrases", (Operator("Phrase", 2),), words=True, classes=("good", "bad"))
     classifier = Model.build("tree_smu", 4, Vocabulary.of_words("abc"), "node_classification", phrases, seed=0)
     with pytest.raises(ConfigurationError, match="task 'node_classification' lacks"):
-        next(usage.make_records(classifier, model.prepare(examples)))
+        usage.make_records(classifier, model.prepare(examples))
     with pytest.raises(ConfigurationError, match="classifies nodes"):
-        next(ablation.make_records(classifier, model.prepare(examples)))
+        ablation.make_records(classifier, model.prepare(examples))
 
 
 def test_answers_with_less_of_a_stack(tmp_path):
@@ -64,7 +64,7 @@ def test_answers_with_less_of_a_stack(tmp_path):
         model = run.load_model()
         if change:
             model.cell.write = change(model.cell, model.cell.write)
-        return [int(row["correct"]) for row in evaluation.make_records(model, model.prepare(examples))]
+        return evaluation.answers(model, model.prepare(examples))["correct"].cast(int).to_list()
 
     def keeping(rows):
         def change(cell, write):
@@ -88,16 +88,16 @@ def test_answers_with_less_of_a_stack(tmp_path):
         return change
 
     model = run.load_model()
-    rows = list(ablation.make_records(model, model.prepare(examples)))
+    table = ablation.make_records(model, model.prepare(examples))
     size = model.cell.fields["stack"][0]
     expected = {f"rows {kept}": right(keeping(kept)) for kept in range(size)} | {f"rows {size}": right()}
     expected |= {f"without {action}": right(without(action)) for action in ("push", "pop", "noop")}
-    assert {name: [row[name] for row in rows] for name in expected} == expected
+    assert {name: table[name].to_list() for name in expected} == expected
     assert len({tuple(answers) for answers in expected.values()}) > 3, "they differ"
     assert right() == expected[f"rows {size}"], "the model is as before"
     plain = build_model(small_config(tmp_path, model={"name": "tree_lstm", "hidden": 4}).model)
     with pytest.raises(ConfigurationError, match="no stack"):
-        list(ablation.make_records(plain, plain.prepare(examples)))
+        ablation.make_records(plain, plain.prepare(examples))
 
 
 def test_representations_are_the_roots_states(tmp_path):
@@ -106,7 +106,7 @@ def test_representations_are_the_roots_states(tmp_path):
     formats.write(
         tmp_path / "e.jsonl", [Example(tree, None, f"e{i}", value_class=f"c{i // 2}") for i, tree in enumerate(trees)]
     )
-    rows = representations.make_records(model, tmp_path / "e.jsonl")
+    rows = representations.make_records(model, tmp_path / "e.jsonl").rows(named=True)
     assert [(row["text"], row["class"], row["depth"]) for row in rows] == [
         (str(tree), f"c{i // 2}", tree.depth) for i, tree in enumerate(trees) if 1 <= tree.depth <= 3
     ]

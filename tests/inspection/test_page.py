@@ -178,7 +178,7 @@ def test_answers_at_nodes(browser, tmp_path, monkeypatch):
     (tmp_path / "run.toml").write_text(CONFIG)
     run = start(load(tmp_path / "run.toml"), 0, tmp_path / "runs", quiet=True)
     inspect("film.txt", run=(run.folder,), html=tmp_path / "page.html", output=tmp_path / "tree.svg")
-    rows = {row["id"]: row for row in run.read_records("film.txt")}
+    rows = {row["id"]: row for row in run.read_records("film.txt").rows(named=True)}
     assert len(rows) == sum(phrase.count("(") for phrase in PHRASES)
     browser.get("about:blank")
     browser.get((tmp_path / "page.html").as_uri())

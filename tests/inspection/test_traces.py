@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from small_runs import small_config
 
-from dgl_treestack import atomic, propagate
+from dgl_treestack import propagate
 from dgl_treestack.cli.inspect import inspect
-from dgl_treestack.data import formats
+from dgl_treestack.data import formats, records
 from dgl_treestack.data.formats import Example
 from dgl_treestack.data.graph import from_expressions
 from dgl_treestack.errors import ConfigurationError, DataError
@@ -61,9 +61,10 @@ def test_states_and_gates_are_those_of_a_sweep(file):
 
 
 def test_scores_are_those_of_the_records_of_the_same_file(file, rnn, tmp_path):
-    rows = evaluate(rnn, str(file))
+    table = evaluate(rnn, str(file))
+    rows = table.rows(named=True)
     assert [trace.record for trace in traces.make(rnn, list(formats.read(file)))] == rows
-    atomic.write_json_lines(rnn.folder / "records" / "a.jsonl", [{**row, "score": 7.5} for row in rows])
+    records.write(rnn.folder / "records" / "a.parquet", table.with_columns(score=7.5))
     assert {trace.record["score"] for trace in traces.make(rnn, list(formats.read(file)))} == {7.5}
     formats.write(tmp_path / "b.jsonl", list(formats.read(file))[:2])
     assert [trace.record for trace in traces.make(rnn, list(formats.read(tmp_path / "b.jsonl")))] == rows[:2]
@@ -72,9 +73,8 @@ def test_scores_are_those_of_the_records_of_the_same_file(file, rnn, tmp_path):
 def test_equations_without_names_keep_their_own_scores(rnn, tmp_path):
     examples = [Example(Equation.parse(text), int(i != 1), "") for i, text in enumerate(TEXTS)]
     formats.write(tmp_path / "unnamed.jsonl", examples)
-    rows = evaluate(rnn, str(tmp_path / "unnamed.jsonl"))
+    scores = evaluate(rnn, str(tmp_path / "unnamed.jsonl"))["score"].to_list()
     unnamed = traces.make(rnn, list(formats.read(tmp_path / "unnamed.jsonl")))
-    scores = [row["score"] for row in rows]
     assert [trace.record["score"] for trace in unnamed] == scores and len(set(scores)) == 3
 
 

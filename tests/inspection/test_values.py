@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from small_runs import write_data
+from tables import result_of, table_of
 
 from dgl_treestack import plots
 from dgl_treestack.data import formats
@@ -13,7 +14,6 @@ from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.inspection import values
 from dgl_treestack.model.model import Model
 from dgl_treestack.results import metrics
-from dgl_treestack.results.run_result import RunResult
 from dgl_treestack.runs.configuration import ModelConfig, RunConfig
 from dgl_treestack.truth.subtrees import DEFINED, targets_of
 
@@ -33,7 +33,7 @@ def dataset(model, tmp_path_factory):
 
 def test_every_record_is_a_subtree_with_its_value_and_the_models_read_out(model, dataset, monkeypatch):
     monkeypatch.setattr(values, "BATCH", 7)
-    rows = list(values.make_records(model, dataset))
+    rows = values.make_records(model, dataset).rows(named=True)
     targets = targets_of(dataset.forest, POINTS)
     with torch.no_grad():
         whole = dataset.batch(np.arange(len(dataset)))
@@ -54,24 +54,24 @@ def test_every_record_is_a_subtree_with_its_value_and_the_models_read_out(model,
 
 def test_at_most_so_many_of_a_height(model, dataset, monkeypatch):
     monkeypatch.setattr(values, "MOST", 3)
-    counts = collections.Counter(row["depth"] for row in values.make_records(model, dataset))
+    counts = collections.Counter(values.make_records(model, dataset)["depth"].to_list())
     assert max(counts.values()) == 3 and set(counts) == {0, 1, 2, 3}
 
 
 def test_a_model_without_signals_has_no_read_outs(dataset):
     with pytest.raises(ConfigurationError, match="without signals"):
-        next(values.make_records(Model.build("tree_rnn", 8, seed=0), dataset))
+        values.make_records(Model.build("tree_rnn", 8, seed=0), dataset)
 
 
 def test_the_figure(model, dataset, tmp_path, monkeypatch):
     monkeypatch.setattr(metrics, "FEWEST_SUBTREES", 5)
-    rows = list(values.make_records(model, dataset))
-    exact = [{**row, "readouts": [pair or [0.0, 0.0] for pair in row["values"]]} for row in rows]
+    table = values.make_records(model, dataset)
+    exact = table_of([{**row, "readouts": [pair or [0.0, 0.0] for pair in row["values"]]} for row in table.rows(named=True)])
     runs = {
-        label: [RunResult(tmp_path, RunConfig(label, ModelConfig("tree_slots")), 0, [], [], [], more={"values": records})]
-        for label, records in (("drawn", rows), ("exact", exact))
+        label: [result_of(RunConfig(label, ModelConfig("tree_slots")), values=readouts)]
+        for label, readouts in (("drawn", table), ("exact", exact))
     }
     assert metrics.readouts_by_height(exact)[2] == pytest.approx((0.0, 1.0))
-    assert metrics.readouts_by_height(rows)[2][0] > 0.05
+    assert metrics.readouts_by_height(table)[2][0] > 0.05
     written = plots.draw_groups("values", runs, tmp_path / "values")
     assert [path.suffix for path in written] == [".svg", ".png"] and "drawn" in written[0].read_text()

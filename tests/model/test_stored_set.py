@@ -107,7 +107,7 @@ def test_a_run_on_disk_is_the_run_in_memory(tmp_path, more, monkeypatch):
     for run in runs[1:]:
         assert run.metrics.read_bytes() == runs[0].metrics.read_bytes()
         assert run.best.read_bytes() == runs[0].best.read_bytes()
-        assert [*run.folder.glob("records/*.jsonl")]
+        assert [*run.folder.glob("records/*.parquet")]
     assert len(list((tmp_path / "train.jsonl.columns").iterdir())) == 1
 
 

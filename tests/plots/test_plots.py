@@ -7,10 +7,12 @@ import random
 import statistics
 from pathlib import Path
 
+import polars as pl
 import pytest
 from small_runs import small_config
+from tables import table_of
 
-from dgl_treestack import atomic, plain_data, plots
+from dgl_treestack import plain_data, plots
 from dgl_treestack.cli import main
 from dgl_treestack.data import records
 from dgl_treestack.errors import ConfigurationError, DataError, TreestackError
@@ -37,13 +39,17 @@ def fake_run(folder, config, seed, right, equations=100):
     for name in ("validation", "test"):
         rows = [
             {
-                "schema": 1, "id": f"{d}-{i}", "split": name, "depth": d, "label": i % 2, "score": 0.0,
+                "id": f"{d}-{i}",
+                "split": name,
+                "depth": d,
+                "label": i % 2,
+                "score": 0.0,
                 "correct": rng.random() < right - 0.05 * d,
             }
             for d in range(1, 7)
             for i in range(10 if d == 6 else 100)
-        ]  # fmt: skip
-        Run(folder).write_records(getattr(config.data, name)[0], rows)
+        ]
+        Run(folder).write_records(getattr(config.data, name)[0], table_of(rows))
     return folder
 
 
@@ -72,8 +78,9 @@ def give_classes(run):
     names = ("one", "three")
     for kind in ("validation", "test"):
         name = getattr(run.config.data, kind)[0]
-        rows = [{**row, "label": names[row["label"]]} for row in run.read_records(name)]
-        run.write_records(name, [{**row, "predicted": row["label"] if row["correct"] else "two"} for row in rows])
+        table = run.read_records(name).with_columns(label=pl.col("label").replace_strict(dict(enumerate(names))))
+        predicted = pl.when("correct").then("label").otherwise(pl.lit("two"))
+        run.write_records(name, table.with_columns(predicted=predicted))
 
 
 def test_the_confusion_matrix_is_in_per_cent_of_the_labels(folders):
@@ -81,8 +88,8 @@ def test_the_confusion_matrix_is_in_per_cent_of_the_labels(folders):
     for run in runs:
         give_classes(run)
     (axes,) = confusion.draw([read(run.folder) for run in runs]).axes
-    rows = [row for run in runs for row in read(run.folder).test if row["label"] == "three"]
-    right = 100 * sum(row["correct"] for row in rows) / len(rows)
+    answers = records.joined(read(run.folder).of("test") for run in runs)
+    right = records.accuracy(answers.filter(pl.col("label") == "three"))
     matrix = axes.get_images()[0].get_array()
     assert matrix.shape == (3, 3) and matrix[2].tolist() == pytest.approx([0, 100 - right, right])
     assert matrix[1].tolist() == [0, 0, 0]  # a class without examples
@@ -110,8 +117,7 @@ def test_depth_curve_is_a_group_by_over_records(folders):
     runs = [read(folder) for folder in folders]
     curve = depth.accuracy_by_depth(runs[0])
     assert list(curve) == [1, 2, 3, 4, 5]  # depth 6 has too few equations
-    rows = [row for row in runs[0].test if row["depth"] == 2]
-    assert curve[2] == 100 * sum(row["correct"] for row in rows) / len(rows)
+    assert curve[2] == records.accuracy(runs[0].of("test", (2, 2)))
     figure = depth.draw(runs)
     (axes,) = figure.axes
     lines = {line.get_label(): line.get_ydata() for line in axes.get_lines()}
@@ -157,11 +163,11 @@ def test_the_learning_curve_of_an_experiment_has_the_names_of_its_models_and_the
     larger = [fake_run(tmp_path / "larger", dataclasses.replace(config, name="larger"), 0, 1.0, 400)]
     labels = {"A, small": folders[:3], "A, 100 %": larger, "B, 10 %": lstm}
     runs = {label: [read(folder) for folder in group] for label, group in labels.items()}
-    deep = {label: [dataclasses.replace(r, more={"deep 8-19": r.test[::2]}) for r in group] for label, group in runs.items()}
+    deep = {label: [r.with_set("deep 8-19", r.of("test")[::2]) for r in group] for label, group in runs.items()}
     figure = learning_curve.draw_groups(deep)
     assert {bar.get_label() for bar in figure.axes[0].containers} == {"A", "B, 10 %"}
     assert [axes.get_title() for axes in figure.axes][-1] == "deep 8-19"
-    accuracies = [records.accuracy(run.test[::2]) for run in runs["B, 10 %"]]
+    accuracies = [records.accuracy(run.of("test")[::2]) for run in runs["B, 10 %"]]
     assert list(figure.axes[-1].containers[-1][0].get_ydata()) == [pytest.approx(sum(accuracies) / 2)]
     deep["B, 10 %"] = runs["B, 10 %"]
     assert "deep 8-19" not in [axes.get_title() for axes in learning_curve.draw_groups(deep).axes]
@@ -201,8 +207,8 @@ def test_two_sets_of_one_preset_and_candidates_that_are_no_equations(tmp_path):
 def test_a_table_shows_any_metric_and_every_depth(folders, metric):
     (row,) = report.tabulate(folders[:3], metric, depths=True)
     runs = [read(folder) for folder in folders[:3]]
-    for depth_of_column in {record["depth"] for run in runs for record in run.test}:
-        values = [METRICS[metric]([record for record in run.test if record["depth"] == depth_of_column]) for run in runs]
+    for depth_of_column in range(1, 7):
+        values = [METRICS[metric](run.of("test", (depth_of_column, depth_of_column))) for run in runs]
         numbers = [value for value in values if not math.isnan(value)]
         assert (str(depth_of_column) in row) == bool(numbers)
         if numbers:
@@ -243,13 +249,13 @@ def test_a_table_on_other_data_says_how_models_differ(folders, tmp_path, capsys)
     (tmp_path / "other.jsonl").write_text("{}")
     for folder in folders:
         run = Run.open(folder)
-        run.write_records(str(tmp_path / "other.jsonl"), read(folder).test[::2])
+        run.write_records(str(tmp_path / "other.jsonl"), read(folder).of("test")[::2].drop("set"))
     assert call("report", "--compare", "--output", str(tmp_path / "table.md")) == 0
     table, paragraph, behind = capsys.readouterr().out.strip().split("\n\n")
     assert (tmp_path / "table.md").read_text() == f"{table}\n\n{paragraph}\n\n{behind}\n"
     of_files = [read(folder, str(tmp_path / "other.jsonl")) for folder in folders]
-    means = [statistics.fmean(records.accuracy(run.test) for run in of_files[i : i + 3]) for i in (0, 3)]
-    assert f"behind small, the most accurate on these records ({len(of_files[0].test)} records)" in paragraph
+    means = [statistics.fmean(records.accuracy(run.of("test")) for run in of_files[i : i + 3]) for i in (0, 3)]
+    assert f"behind small, the most accurate on these records ({len(of_files[0].of('test'))} records)" in paragraph
     cells = behind.splitlines()[-1].split(" | ")
     assert cells[0] == "| other" and float(cells[1]) == pytest.approx(means[0] - means[1], rel=0.01) and " to " in cells[2]
     assert call("report", "--compare", "--json") == 0
@@ -258,7 +264,8 @@ def test_a_table_on_other_data_says_how_models_differ(folders, tmp_path, capsys)
     assert call("report", "--compare") == 2
     assert "one configuration only" in capsys.readouterr().err
     (tmp_path / "same.jsonl").write_text("{}")
-    assert read(folders[0], str(tmp_path / "same.jsonl")).checksums == read(folders[0], str(tmp_path / "other.jsonl")).checksums
+    same, other = (read(folders[0], str(tmp_path / f"{name}.jsonl")).about["checksums"] for name in ("same", "other"))
+    assert same == other
     (tmp_path / "other.jsonl").unlink()
     with pytest.raises(DataError, match="evaluate it on the file"):
         plots.plot("depth", folders, tmp_path / "a.svg", on="nowhere.jsonl")
@@ -268,7 +275,7 @@ def test_a_table_on_other_data_says_how_models_differ(folders, tmp_path, capsys)
 def test_only_answers_to_the_same_trees_are_compared(folders, tmp_path):
     for folder, text in zip(folders, "aabbab", strict=True):
         (tmp_path / "changed.jsonl").write_text(text)
-        Run.open(folder).write_records(str(tmp_path / "changed.jsonl"), read(folder).test)
+        Run.open(folder).write_records(str(tmp_path / "changed.jsonl"), read(folder).of("test").drop("set"))
     runs = [read(folder, str(tmp_path / "changed.jsonl")) for folder in folders]
     with pytest.raises(DataError, match="small-2: Its records are of other files than those of"):
         report.answers_of_runs(runs)
@@ -277,9 +284,9 @@ def test_only_answers_to_the_same_trees_are_compared(folders, tmp_path):
         Path(name).write_text(name)
     config = plain_data.override(runs[0].config, [f"data.test={json.dumps(names)}"])
     folder = fake_run(tmp_path / "both", config, 0, 0.9)
-    Run(folder).write_records(names[1], read(folder, names[0]).test)
+    Run(folder).write_records(names[1], read(folder, names[0]).of("test").drop("set"))
     result = read(folder)
-    assert {row["file"] for row in result.test} == set(names) and len(set(result.checksums)) == 2
+    assert set(result.of("test")["file"]) == set(names) and len(set(result.about["checksums"])) == 2
 
 
 def test_few_trees_are_named(folders, tmp_path, caplog):
@@ -301,7 +308,7 @@ def test_errors(tmp_path, folders):
         plots.plot("depth", folders, tmp_path / "a.svg")
 
 
-@pytest.mark.parametrize("name", ["metrics.jsonl", "environment.json", "records/sources.json", "records/test.jsonl"])
+@pytest.mark.parametrize("name", ["metrics.jsonl", "environment.json", "records/sources.json", "records/test.parquet"])
 @pytest.mark.parametrize("content", [b'{"epoch": 1', b"5\n", b"\xff\xfe", b'{"a": 1}\n'])
 def test_damaged_folders_are_one_error(folders, name, content):
     (folders[0] / name).write_bytes(content)
@@ -310,21 +317,21 @@ def test_damaged_folders_are_one_error(folders, name, content):
 
 
 def test_runs_with_other_depths_are_drawn_where_they_overlap(folders):
-    path = folders[0] / "records" / "test.jsonl"
-    atomic.write_json_lines(path, [row for row in records.read(path) if row["depth"] > 2])
+    path = folders[0] / "records" / "test.parquet"
+    records.write(path, records.read(path).filter(pl.col("depth") > 2))
     figure = depth.draw([read(folder) for folder in folders])
     lines = {line.get_label(): list(line.get_xdata()) for line in figure.axes[0].get_lines()}
     assert lines["small (3 seeds)"] == [3, 4, 5]
     assert lines["other (3 seeds)"] == [1, 2, 3, 4, 5]
-    atomic.write_json_lines(path, records.read(path)[:20])
+    records.write(path, records.read(path)[:20])
     with pytest.raises(DataError, match="30 trees"):
         depth.draw([read(folders[0])])
 
 
 def test_a_test_set_within_the_training_depths(folders):
     for folder in folders[:2]:
-        path = folder / "records" / "test.jsonl"
-        atomic.write_json_lines(path, [row for row in records.read(path) if row["depth"] <= 3])
+        path = folder / "records" / "test.parquet"
+        records.write(path, records.read(path).filter(pl.col("depth") <= 3))
     (row,) = report.tabulate(folders[:2])
     assert "test, depth 1-3" in row
     assert not any(title.startswith("test, depth 4") for title in row)

@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from tables import table_of
 
 from dgl_treestack.errors import DataError
 from dgl_treestack.results.differences import answers, difference, holm
@@ -17,14 +18,14 @@ def model(right, pairs=0, family=0):
             {
                 "id": f"e{i}",
                 "correct": verdict,
-                "pair": f"p{i // 2}" if i < pairs else "",
+                "pair": f"p{i // 2}" if i < pairs else None,
                 **({"family": f"f{i // family}"} if family else {}),
             }
             for i, verdict in enumerate(verdicts)
         ]
         for seed, verdicts in right.items()
     }
-    return {seed: answers(rows) for seed, rows in rows_of_seed.items()}
+    return {seed: answers(table_of(rows)) for seed, rows in rows_of_seed.items()}
 
 
 def test_a_clear_difference_and_none():
@@ -56,13 +57,13 @@ def test_a_family_counts_once():
 def test_records_without_an_answer_and_their_order_do_not_matter():
     rows = [{"id": f"e{i}", "correct": i % 3 > 0} for i in range(30)]
     shuffled = [*rows[::-1], {"id": "e99", "correct": None}]
-    gap = difference({0: answers(rows)}, {0: answers(shuffled)}, np.random.default_rng(0))
+    gap = difference({0: answers(table_of(rows))}, {0: answers(table_of(shuffled))}, np.random.default_rng(0))
     assert (gap.points, gap.equations, gap.groups) == (0, 1.0, 30)
 
 
 def test_equal_ids_of_several_files_are_different_records():
     rows = [{"id": str(i), "correct": i % 3 > 0, "file": name} for name in ("a.tsv", "b.tsv") for i in range(30)]
-    gap = difference({0: answers(rows)}, {0: answers(rows[::-1])}, np.random.default_rng(0))
+    gap = difference({0: answers(table_of(rows))}, {0: answers(table_of(rows[::-1]))}, np.random.default_rng(0))
     assert (gap.points, gap.groups) == (0, 60)
 
 

@@ -40,7 +40,8 @@ def test_changed_weights_are_refused(monkeypatch, tmp_path):
         card = (packed.folder / "MODEL_CARD.md").read_text()
         assert "Trained on 44 certified equations" in card and "Leaves in the training data: x, y, 2, 1.29." in card
         assert pretrained.card(pretrained.DEFAULT)["variables"] == ["x", "y"]
-        of_test = [row for row in run.read_records(run.config.data.test[0]) if 3 <= row["depth"] <= 7]
+        table = run.read_records(run.config.data.test[0])
+        of_test = table.filter(table["depth"].is_between(3, 7))
         (percent,) = (of_depths["3-7"] for of_depths in pretrained.card(pretrained.DEFAULT)["sets"].values() if of_depths)
         assert percent == round(records.accuracy(of_test), 1) and f"| 3-7 | {percent} |" in card
         said = [

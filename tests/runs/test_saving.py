@@ -196,7 +196,7 @@ def test_every_command_reads_a_model_of_a_loop_of_ones_own(tmp_path, capsys):
     assert "x = y" in call(capsys, "predict", "x = y", "--run", folder)
     assert "by who is right (tree_smu)" in call(capsys, "inspect", test, "--run", folder)
     scores = model.score([example.equation for example in formats.read(test)]).tolist()
-    assert scores == pytest.approx([row["score"] for row in Run(folder).read_records(test)], abs=1e-6)
+    assert scores == pytest.approx(Run(folder).read_records(test)["score"].to_list(), abs=1e-6)
 
     other = model.save(tmp_path / "mine-1", train=[data], max_depth=3)
     evaluate(other, test)

@@ -10,11 +10,12 @@ from dgl_treestack.cli import main
 from dgl_treestack.data import formats
 from dgl_treestack.data.formats import Example
 from dgl_treestack.data.formats.tabular import read_tree
-from dgl_treestack.data.records import accuracy, measure
+from dgl_treestack.data.records import accuracy
 from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.errors import ConfigurationError, DataError
 from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.expression.language import from_dict
+from dgl_treestack.model.dataset import measure
 from dgl_treestack.model.model import Model
 from dgl_treestack.model.tree_dataset import TreeDataset
 from dgl_treestack.results.metrics import classification
@@ -70,7 +71,8 @@ def test_every_node_has_an_output(engine):
 def test_records_of_nodes():
     model = model_of("node_classification")
     examples = [labelled("(good (so a) (- (- b) (bad c)))", "x"), labelled("(- (- a) (- b))", "y")]
-    rows = list(evaluation.make_records(model, model.prepare(examples), group_by="size"))
+    table = evaluation.answers(model, model.prepare(examples), group_by="size")
+    rows = table.rows(named=True)
     assert [row["id"] for row in rows] == ["x/0", "x/1", "x/2", "x/3", "x/4", "y/0", "y/1", "y/2"]
     assert [row["depth"] for row in rows] == [2, 0, 1, 0, 0, 1, 0, 0]
     assert [row["depth of the tree"] for row in rows] == [2] * 5 + [1] * 3
@@ -80,7 +82,7 @@ def test_records_of_nodes():
         assert row["predicted"] == PHRASES.classes[int(np.argmax(row["scores"]))]
         assert row["correct"] == (row["predicted"] == row["label"] if row["label"] else None)
     whole = [row for row in rows if row["node"] == 0]
-    assert classification(rows)["accuracy at roots"] == 100 * whole[0]["correct"]
+    assert classification(table)["accuracy at roots"] == 100 * whole[0]["correct"]
 
 
 def test_class_weights_scale_the_loss():
@@ -211,11 +213,11 @@ def test_training_leaves_out_what_has_no_label(tmp_path, monkeypatch, task, outp
     run = start(load(tmp_path / "run.toml"), 0, tmp_path / "runs", quiet=True)
     shallow = outputs - (task == "node_classification")  # the second tree, of depth 2, has a label at one node
     result = read(run.folder)
-    assert len([row for row in result.validation if row["correct"] is not None]) == shallow
-    best = result.rows[result.best_epoch - 1]
-    assert accuracy(result.validation) == pytest.approx(best["validation_accuracy"])
+    assert result.of("validation")["correct"].count() == shallow
+    best = result.rows[result.about["best_epoch"] - 1]
+    assert accuracy(result.of("validation")) == pytest.approx(best["validation_accuracy"])
     assert result.trained == (range(1, 4))
-    assert len([row for row in result.test if row["correct"] is not None]) == outputs
+    assert result.of("test")["correct"].count() == outputs
 
 
 def test_inspection_and_prediction_answer_at_nodes_without_a_label(tmp_path, monkeypatch, capsys):

@@ -36,7 +36,7 @@ def outcome(run: Run):
     """Return all that a run leaves that must not depend on interruptions."""
     tensors, description = read_weights(run.best)
     last, state = read_weights(run.last)
-    files = {path.name: path.read_text() for path in sorted((run.folder / "records").glob("*.jsonl"))}
+    files = {path.name: path.read_bytes() for path in sorted((run.folder / "records").glob("*.parquet"))}
     return run.metrics.read_text(), files, _bytes(tensors), description, _bytes(last), state
 
 
@@ -59,8 +59,8 @@ def test_a_run_leaves_its_files(tmp_path):
         "DONE",
         "checkpoints/best.safetensors",
         "checkpoints/last.safetensors",
-        "records/validation.jsonl",
-        "records/test.jsonl",
+        "records/validation.parquet",
+        "records/test.parquet",
         "records/sources.json",
     }
     rows = [json.loads(line) for line in run.metrics.read_text().splitlines()]
@@ -70,9 +70,9 @@ def test_a_run_leaves_its_files(tmp_path):
     assert environment["seed"] == 3
     assert environment["config"] == config.hash
     assert environment["versions"]["torch"] == torch.__version__
-    rows = records.read(run.folder / "records" / "test.jsonl")
-    assert [row["id"] for row in rows] == [f"test{i}" for i in range(160)]
-    assert {row["split"] for row in rows} == {"test"}
+    table = records.read(run.folder / "records" / "test.parquet")
+    assert table["id"].to_list() == [f"test{i}" for i in range(160)]
+    assert set(table["split"]) == {"test"}
 
 
 def test_cpu_time_is_added_up_over_processes(tmp_path):
@@ -82,7 +82,7 @@ def test_cpu_time_is_added_up_over_processes(tmp_path):
     run.done.unlink()
     again = start(small_config(tmp_path), 3, tmp_path, quiet=True, resume=True)
     assert [row["epoch"] for row in again.read_times()] == [3, 3] and again.read_times()[0] == times
-    assert run_result.read(run.folder).cpu_seconds == sum(row["cpu_seconds"] for row in again.read_times())
+    assert run_result.read(run.folder).about["cpu_seconds"] == sum(row["cpu_seconds"] for row in again.read_times())
     run.times.write_text("3")
     with pytest.raises(CheckpointError, match="only the CPU time is lost"):
         run.read_times()
@@ -93,8 +93,8 @@ def test_best_weights_are_those_of_the_best_validation_epoch(tmp_path):
     rows = [json.loads(line) for line in run.metrics.read_text().splitlines()]
     best = max(rows, key=lambda row: row["validation_accuracy"])
     assert read_weights(run.best)[1] == {"epoch": best["epoch"], "validation_accuracy": best["validation_accuracy"]}
-    rows = [row for row in records.read(run.folder / "records" / "validation.jsonl") if row["depth"] <= 3]
-    assert records.accuracy(rows) == pytest.approx(best["validation_accuracy"])
+    table = records.read(run.folder / "records" / "validation.parquet")
+    assert records.accuracy(table.filter(table["depth"] <= 3)) == pytest.approx(best["validation_accuracy"])
 
 
 def test_it_learns(tmp_path):
@@ -179,11 +179,8 @@ def test_subnormal_numbers_are_zero_while_training_and_evaluating_and_only_then(
     run = start(config, 0, tmp_path / "runs", quiet=True)
     assert set(during) == {("_step", 0.0), ("forward", 0.0)}
     during.clear()
-    records_of_file = evaluation.make_records(
-        run.load_model(), run.load_model().prepare(formats.read_examples(config.data.test[0]))
-    )
-    next(records_of_file)
-    assert during == [("forward", 0.0)] and float(small * 0.1) > 0, "not between two records"
+    evaluation.answers(run.load_model(), run.load_model().prepare(formats.read_examples(config.data.test[0])))
+    assert during == [("forward", 0.0)] and float(small * 0.1) > 0, "not after the batch"
 
     with pytest.raises(ZeroDivisionError), evaluation.subnormals_as_zero():
         with evaluation.subnormals_as_zero():
@@ -343,9 +340,9 @@ def test_files_of_one_name_do_not_replace_each_others_records(tmp_path):
     (tmp_path / "other").mkdir()
     other = write_data(tmp_path / "other" / "test.jsonl", 20, 5)
     run = start(small_config(tmp_path), 0, tmp_path, quiet=True)
-    before = (run.folder / "records" / "test.jsonl").read_bytes()
+    before = (run.folder / "records" / "test.parquet").read_bytes()
     evaluation.evaluate(run, other)
-    assert (run.folder / "records" / "test.jsonl").read_bytes() == before
+    assert (run.folder / "records" / "test.parquet").read_bytes() == before
     assert len(run.read_records(other)) == 20
     assert len(run.read_records(run.config.data.test[0])) == 160
 
