@@ -38,8 +38,8 @@ def of_examples(examples: Sequence[Example], columns: Mapping[str, Sequence[Any]
     values: dict[str, Sequence[Any]] = {
         "id": [example.id for example in examples],
         "split": [example.fold for example in examples],
-        "pair": [example.pair for example in examples],
-        "family": [example.family for example in examples],
+        "pair": [example.pair or None for example in examples],
+        "family": [example.family or None for example in examples],
         "depth": [example.equation.depth for example in examples],
         "label": [example.label for example in examples],
         "cut": [example.certificate and bool(example.certificate.get("cut")) for example in examples],
