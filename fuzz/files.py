@@ -5,14 +5,14 @@ import json
 import pickle
 import random
 import shutil
-import zipfile
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import torch
 
 from dgl_treestack import plain_data
-from dgl_treestack.data import formats, graph
+from dgl_treestack.data import formats, graph, records
 from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.model.model import Model
 from dgl_treestack.results import archive, report, run_result
@@ -158,28 +158,23 @@ def pickles(scratch: Path) -> Attack:
 
 
 def archives(scratch: Path) -> Attack:
-    """Files `records.zip`."""
-    result = run_result.read(_small_run(scratch).folder)
-    path = scratch / "records.zip"
-    archive.write(path, [result])
-    content = path.read_bytes()
-    with zipfile.ZipFile(path) as file:
-        members = {name: file.read(name) for name in file.namelist()}
+    """Files `records.parquet`, and tables of records in a run."""
+    run = _small_run(scratch)
+    path, table = scratch / "records.parquet", next((run.folder / "records").glob("*.parquet"))
+    archive.write(path, [run_result.read(run.folder)])
+    contents = path.read_bytes(), table.read_bytes()
+    rows, description = pl.read_parquet(path), json.loads(pl.read_parquet_metadata(path)[archive.DESCRIPTION])
 
     def attack(source: random.Random) -> str:
-        if source.random() < 0.5:
-            path.write_bytes(mutate.content(source, content))
+        kind = source.randrange(3)
+        if kind == 0:
+            path.write_bytes(mutate.content(source, contents[0]))
+        elif kind == 1:
+            records.write(path, rows, {archive.DESCRIPTION: json.dumps(mutate.plain(source, description))})
         else:
-            name = source.choice([archive.DESCRIPTION, *members])
-            if name == archive.DESCRIPTION:
-                new = json.dumps(mutate.plain(source, json.loads(members[name]))).encode()
-            else:
-                new = mutate.content(source, members[name])
-            with zipfile.ZipFile(path, "w", zipfile.ZIP_LZMA) as file:
-                for member, old in members.items():
-                    file.writestr(member, new if member == name else old)
-        for run in archive.read(path):
-            report.rows_of([run])
+            table.write_bytes(mutate.content(source, contents[1]))
+        for result in [run_result.read(run.folder)] if kind == 2 else archive.read(path):
+            report.rows_of([result])
         return ACCEPTED
 
     return attack

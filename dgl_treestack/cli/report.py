@@ -9,9 +9,7 @@ from dgl_treestack.cli._arguments import Json, print_json
 
 
 def report(
-    runs: Annotated[
-        Positional[tuple[Path, ...]], arg(help="Run folders; with --page the folder of tables that `reproduce` made.")
-    ],
+    runs: Annotated[Positional[tuple[Path, ...]], arg(help="Run folders.")],
     *,
     metric: Annotated[
         str, arg(help="accuracy, precision, recall, f1, macro_f1, roots (records of nodes), r2, pairs or calibration.")
@@ -26,23 +24,14 @@ def report(
         arg(help="Also print how far each configuration's accuracy is behind the highest, with interval and p-values."),
     ] = False,
     output: Annotated[Path | None, arg(help="Also write the table to this path, as .md and as .csv.")] = None,
-    page: Annotated[
-        Path | None, arg(help="A page: write its paragraphs between <!-- begin NAME --> and <!-- end NAME --> from tables.")
-    ] = None,
     json: Json = False,
 ) -> None:
-    """Print a table over runs: mean and sample standard deviation over seeds. Or write a page's results from tables."""
+    """Print a table over runs: mean and sample standard deviation over seeds."""
     from dgl_treestack import atomic
     from dgl_treestack.errors import ConfigurationError
     from dgl_treestack.results import differences
     from dgl_treestack.results import report as tables
-    from dgl_treestack.results.page import update
 
-    if page:
-        if len(runs) != 1 or output or json or depths or no_cuts or on or compare or metric != "accuracy":
-            raise ConfigurationError("--page takes one folder of tables, such as figures/day, and no other option.")
-        update(page, runs[0])
-        return
     results = tables.read_runs(runs, on=on, cuts=not no_cuts)
     rows = tables.rows_of(results, metric, depths=depths)
     if not any(title == "validation" or title.startswith("test") for row in rows for title in row):

@@ -42,7 +42,7 @@ def of_examples(examples: Sequence[Example], columns: Mapping[str, Sequence[Any]
         "family": [example.family or None for example in examples],
         "depth": [example.equation.depth for example in examples],
         "label": [example.label for example in examples],
-        "cut": [example.certificate and bool(example.certificate.get("cut")) for example in examples],
+        "cut": [None if (said := example.certificate) is None else bool(said.get("cut")) for example in examples],
         **dict.fromkeys(("score", "correct"), [None] * len(examples)),
         **(columns or {}),
     }

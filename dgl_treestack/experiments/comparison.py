@@ -8,6 +8,7 @@ from dgl_treestack.experiments._protocol import Compared, Protocol
 from dgl_treestack.results.differences import Answers, AnswersOf, Line, answers, tested
 from dgl_treestack.results.run_result import RunResult
 
+PAIRS = "pairs.csv"  # the file of `compare_pairs`
 Results = Mapping[str, Sequence[RunResult]]  # label of a model -> its runs, one per seed
 
 

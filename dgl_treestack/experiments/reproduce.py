@@ -15,7 +15,7 @@ from dgl_treestack.experiments.protocols import protocols
 from dgl_treestack.experiments.scales import SCALES, Scale, check_data
 from dgl_treestack.language import tables as language_model
 from dgl_treestack.processes import Interrupted, Jobs
-from dgl_treestack.results import archive, page, report, run_files
+from dgl_treestack.results import archive, report, run_files
 from dgl_treestack.results.run_result import RunResult
 from dgl_treestack.training.start import check_seeds
 
@@ -160,12 +160,12 @@ def _write_results(folder: Path, protocol: Protocol, scale: Scale, command: str,
     answers_on = {compared: comparison.collect_answers(compared, results) for compared in protocol.compared}
     pairs = comparison.compare_pairs(protocol, answers_on)
     text = tables.markdown(protocol, results, lines, answers_on, pairs, scale, command)
-    for name in (page.PAIRS, *(f"{figure}.{suffix}" for figure in protocol.figures for suffix in ("svg", "png"))):
+    for name in (comparison.PAIRS, *(f"{figure}.{suffix}" for figure in protocol.figures for suffix in ("svg", "png"))):
         (folder / name).unlink(missing_ok=True)
     atomic.write_text(folder / "table.md", text)
     atomic.write_text(folder / "table.csv", report.csv_table(lines))
     if pairs:
-        atomic.write_text(folder / page.PAIRS, report.csv_table(pairs))
+        atomic.write_text(folder / comparison.PAIRS, report.csv_table(pairs))
     archive.write(folder / RECORDS, [run for group in (results | without_network).values() for run in group])
     for figure, labels in protocol.figures.items():
         drawn = {label: group for label, group in results.items() if group and label in (labels or results)}

@@ -1,7 +1,7 @@
 """Results of many runs in one Parquet file that can be committed. Tables and most figures are made from it again.
 
-The file has the table of answers of all runs, with the column `run`, and their metrics as the set `epochs`; in its metadata is a
-description of every run: configuration, seed, commit, machine. Of the answers it has what tables need: no texts, and in place of a
+The file has the table of answers of all runs, with the column `run`, and their metrics as the set `epochs`. Its metadata
+describes every run: configuration, seed, commit, machine. Of the answers it has what tables need: no texts, and in place of a
 score -2, -1, 1 or 2, which tells the answer, and which member of a pair has the higher score, so that calibration cannot be
 computed. Records with vectors, such as representations, are left out; the table's columns that were measured on them are stored
 as numbers.

@@ -292,7 +292,7 @@ def test_weights_that_run_away_stop_at_validation(tmp_path):
     assert not (tmp_path / "small-0" / "DONE").exists()
 
 
-@pytest.mark.parametrize("where", ["score", "rows_of"])
+@pytest.mark.parametrize("where", ["score", "answers_on"])
 def test_a_signal_during_validation_or_the_last_evaluation_is_obeyed(tmp_path, monkeypatch, where):
     config = small_config(tmp_path)
     whole = outcome(start(config, 0, tmp_path / "whole", quiet=True))

@@ -3,8 +3,8 @@
 import pytest
 
 from dgl_treestack.errors import DataError
-from dgl_treestack.results import page
 from dgl_treestack.results.report import lines_table
+from tools import page
 
 COLUMNS = (
     "set,depths,records,unit,seeds,first,second,paper,points,interval,"

@@ -1,17 +1,19 @@
-"""Paragraphs of a page that are written from the tables of experiments, so that no sentence says more than its numbers.
+"""Write paragraphs of a page from the tables of experiments: `python -m tools.page figures/day docs/results.md`.
 
-What stands between `<!-- begin NAME -->` and `<!-- end NAME -->` is replaced by the comparisons of the experiment NAME.
+What stands between `<!-- begin NAME -->` and `<!-- end NAME -->` is replaced by the comparisons of the experiment NAME, so that
+no sentence says more than its numbers.
 """
 
 import csv
 import re
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 from dgl_treestack import atomic
 from dgl_treestack.errors import DataError
+from dgl_treestack.experiments.comparison import PAIRS
 
-PAIRS = "pairs.csv"  # of an experiment, see `experiments.comparison.compare_pairs`
 NOISE = 0.05  # a difference with a larger corrected p-value, over seeds or over equations, is within noise
 _BLOCK = re.compile(r"(<!-- begin (\w+) -->\n).*?(<!-- end \2 -->)", re.DOTALL)
 
@@ -75,3 +77,7 @@ def _sentence(line: Mapping[str, str]) -> str:
     else:
         p_values += ", not tested over seeds"
     return f"{difference} ({p_values}){'; within noise' if is_noise else ''}."
+
+
+if __name__ == "__main__":
+    update(Path(sys.argv[2]), Path(sys.argv[1]))
