@@ -53,8 +53,8 @@ def of_examples(examples: Sequence[Example], columns: Mapping[str, Sequence[Any]
 
 def write(path: Path, table: Table, metadata: Mapping[str, str] | None = None, level: int = 3) -> None:
     """Write a table as Parquet, atomically. metadata: texts that travel with it. level: of compression. Raises OutputError."""
-    content, settings = io.BytesIO(), {"compression": "zstd", "compression_level": level, "row_group_size": ROWS}
-    table.write_parquet(content, **settings, statistics=False, metadata=dict(metadata or {}))
+    content, stored = io.BytesIO(), dict(metadata or {})
+    table.write_parquet(content, compression_level=level, row_group_size=ROWS, statistics=False, metadata=stored)
     atomic.write_bytes(path, content.getvalue())
 
 
