@@ -81,7 +81,7 @@ class Protocol:
     """One experiment of the papers.
 
     source: paper and table. data: the name of a set of `Scale.other_data`, the scale's own by default. depths: (lowest,
-    highest) of training and validation. extras: names in `_extras.EXTRAS` of the records that are needed besides those of the
+    highest) of training and validation. extras: names in `extras.extras` of the records that are needed besides those of the
     test set. figures: name -> labels of the rows that it shows, all when empty. compared: sets of equations on which models are
     tested for a difference, the primary one first. pairs: labels of rows whose difference is the question of the experiment,
     whether the first is better. seeds: how many of the scale's seeds are enough, all by default. unit: of the columns. note:

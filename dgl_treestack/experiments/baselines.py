@@ -15,7 +15,7 @@ from dgl_treestack import __version__
 from dgl_treestack.data import formats, records
 from dgl_treestack.data.formats import Example
 from dgl_treestack.data.records import Table
-from dgl_treestack.experiments._extras import EXTRAS
+from dgl_treestack.experiments.extras import extras as all_extras
 from dgl_treestack.experiments.scales import Scale
 from dgl_treestack.resources import find_data, sha256
 from dgl_treestack.results import archive, run_result
@@ -41,7 +41,7 @@ def results(config: RunConfig, extras: Sequence[str], scale: Scale, folder: Path
     """Return a result per label of LABELS, in the place of a run: fitted to the training set, tested as models are.
 
     The setting of a classifier is the one that is best on the validation set. Results are written to a file in `folder`, and
-    read from it the next time. config: data and depths are those of this configuration. extras: names of `_extras.EXTRAS`, of
+    read from it the next time. config: data and depths are those of this configuration. extras: names of `extras.extras`, of
     which those are predicted that are answers to equations.
     """
     files = _files(config, extras, scale)
@@ -58,8 +58,8 @@ def results(config: RunConfig, extras: Sequence[str], scale: Scale, folder: Path
 def _files(config: RunConfig, extras: Sequence[str], scale: Scale) -> dict[str, Sequence[str]]:
     """Return the names of the files of every set that is predicted."""
     files: dict[str, Sequence[str]] = {"train": config.data.train, "validation": config.data.validation}
-    answered = [name for name in extras if not EXTRAS[name].kind]
-    return {**files, "test": config.data.test, **{name: (scale.extras[name],) for name in answered if name != "train"}}
+    answered = [name for name in extras if not all_extras()[name].kind and name != "train"]
+    return {**files, "test": config.data.test, **{name: (scale.file(all_extras()[name].data),) for name in answered}}
 
 
 def _fit(config: RunConfig, files: Mapping[str, Sequence[str]], name_of_label: Mapping[str, str]) -> list[RunResult]:
@@ -86,7 +86,7 @@ def _fit(config: RunConfig, files: Mapping[str, Sequence[str]], name_of_label: M
                 answers = records.joined([result.answers, table.with_columns(set=pl.lit(kind))])
                 result = replace(result, answers=answers)
             else:
-                result = result.with_set(kind, EXTRAS[kind].select(table))
+                result = result.with_set(kind, all_extras()[kind].select(table))
         without_network.append(result)
     return without_network
 

@@ -12,8 +12,8 @@ from dgl_treestack.data import records
 from dgl_treestack.data.records import Table
 from dgl_treestack.errors import DataError
 from dgl_treestack.experiments import baselines, runs
-from dgl_treestack.experiments._extras import make_missing, measured
 from dgl_treestack.experiments._protocol import Protocol, Row
+from dgl_treestack.experiments.extras import make_missing, measured
 from dgl_treestack.experiments.scales import Scale
 from dgl_treestack.resources import find_config
 from dgl_treestack.results import archive

@@ -11,6 +11,7 @@ from dgl_treestack.algorithmic import tables as algorithmic
 from dgl_treestack.errors import ConfigurationError, unknown
 from dgl_treestack.experiments import baselines, collection, comparison, runs, tables
 from dgl_treestack.experiments._protocol import Protocol, Row
+from dgl_treestack.experiments.extras import extras as all_extras
 from dgl_treestack.experiments.protocols import protocols
 from dgl_treestack.experiments.scales import SCALES, Scale, check_data
 from dgl_treestack.language import tables as language_model
@@ -128,7 +129,7 @@ def _plan(
         for name, protocol in protocol_of.items():
             protocol_of[name] = replace(protocol, seeds=None, rows=[replace(row, seeds=None) for row in protocol.rows])
     if protocol_of and check:
-        extras = dict.fromkeys(extra for protocol in protocol_of.values() for extra in protocol.extras)
+        extras = dict.fromkeys(all_extras()[name].data for protocol in protocol_of.values() for name in protocol.extras)
         check_data(scale, extras, dict.fromkeys(protocol.data for protocol in protocol_of.values()))
     planned: dict[tuple[str, int], runs.Planned] = {}
     for seed in scale.seeds:

@@ -13,9 +13,9 @@ class Scale:
     """The scale of an experiment.
 
     data: files by kind (train, validation, test). other_data: those of further sets, by the names that protocols use. extras:
-    the file of every extra (`_extras.EXTRAS`). changes: values replaced in every configuration. own: values replaced in single
-    configurations, by their names, after `changes` and before those of a row. left_out: protocols that `all` does not mean at
-    this scale. only: those that it means, all others by default. differs: what differs from the papers in all rows.
+    further files that extras are made of, by name. changes: values replaced in every configuration. own: values replaced in
+    single configurations, by their names, after `changes` and before those of a row. left_out: protocols that `all` does not
+    mean at this scale. only: those that it means, all others by default. differs: what differs from the papers in all rows.
     """
 
     summary: str
@@ -29,6 +29,10 @@ class Scale:
     other_data: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     differs: str = ""
 
+    def file(self, name: str) -> str:
+        """Return the file of an extra: of a kind of `data`, or in `extras`."""
+        return self.extras[name] if name in self.extras else self.data[name]
+
     def files(self, name: str) -> Mapping[str, str]:
         """Return the files by kind of the set of a name, '' for `data`. Raises ConfigurationError for an unknown name."""
         if name and name not in self.other_data:
@@ -38,20 +42,11 @@ class Scale:
 
 _PAPER = {kind: f"data/paper/{kind}.jsonl.gz" for kind in ("train", "validation", "test")}
 _SMOKE = {kind: f"{BUNDLED}smoke/{kind}" for kind in ("train", "validation", "test")}
-_DEEP = ("deep", "deep 1-4", "deep 1-7", "deep 8-19")  # the same file, of which an experiment reads some depths
 _EXTRAS = {
-    "certified": _PAPER["test"],
-    "train": _PAPER["train"],
-    **dict.fromkeys(_DEEP, "data/deep/test.jsonl.gz"),
+    "deep": "data/deep/test.jsonl.gz",
     "blanks": "data/completion/blanks.jsonl.gz",
     "deep blanks": "data/completion-deep/blanks.jsonl.gz",
-    "expressions": "data/completion/candidates.jsonl.gz",
-    "neighbours": "data/completion/candidates.jsonl.gz",
-    "untrained expressions": "data/completion/candidates.jsonl.gz",
-    "untrained neighbours": "data/completion/candidates.jsonl.gz",
-    "less stack": _PAPER["test"],
-    "usage": _PAPER["validation"],
-    "values": _PAPER["test"],
+    "candidates": "data/completion/candidates.jsonl.gz",
 }
 _LABELS = {"paper-labels": {kind: f"data/paper-labels/{kind}.jsonl.gz" for kind in _PAPER}}
 _MILLION = {kind: f"data/paper-1m/{kind}.jsonl.gz" for kind in _PAPER}
@@ -101,18 +96,10 @@ SCALES = {
         "whether everything runs: a fifth of the bundled equations, one epoch, hidden 12; its numbers mean nothing",
         _SMOKE,
         {
-            "certified": _SMOKE["test"],
-            "train": _SMOKE["train"],
-            **dict.fromkeys(_DEEP, _SMOKE["test"]),
+            "deep": _SMOKE["test"],
             "blanks": f"{BUNDLED}quickstart/blanks",
             "deep blanks": f"{BUNDLED}quickstart/blanks",
-            "expressions": f"{BUNDLED}quickstart/candidates",
-            "neighbours": f"{BUNDLED}quickstart/candidates",
-            "untrained expressions": f"{BUNDLED}quickstart/candidates",
-            "untrained neighbours": f"{BUNDLED}quickstart/candidates",
-            "less stack": _SMOKE["test"],
-            "usage": _SMOKE["validation"],
-            "values": _SMOKE["test"],
+            "candidates": f"{BUNDLED}quickstart/candidates",
         },
         (0,),
         {"schedule.epochs": 1, "model.hidden": 12, "compile": "off"},
@@ -155,7 +142,7 @@ SCALES = {
     "large": Scale(
         "`paper` with 130,000 training equations, and `deep`; for `beyond` and `values`",
         _LARGE,
-        _EXTRAS | {"train": _LARGE["train"], "values": _LARGE["test"]},
+        _EXTRAS,
         (0, 1, 2, 3, 4),
         only=("beyond", "values"),
         other_data=_LABELS,
@@ -163,7 +150,7 @@ SCALES = {
     "million": Scale(
         "`paper` with 1,000,000 training equations, and `deep`; for `more_data`",
         _MILLION,
-        _EXTRAS | {"train": _MILLION["train"], "values": _MILLION["test"]},
+        _EXTRAS,
         (0, 1, 2),
         only=("more_data",),
         other_data=_LABELS,
@@ -172,9 +159,9 @@ SCALES = {
 
 
 def check_data(scale: Scale, extras: Iterable[str] = (), sets: Iterable[str] = ("",)) -> None:
-    """Raise DataError when a file of a scale does not exist. extras, sets: names of those whose files are needed."""
+    """Raise DataError when a file of a scale does not exist. extras, sets: names of files that are needed."""
     files = [file for name in sets for file in scale.files(name).values()]
-    for name in (*files, *(scale.extras[extra] for extra in extras)):
+    for name in (*files, *map(scale.file, extras)):
         path = find_data(name)
         if not path.is_file():
             size = {"paper-130k": 130_000, "paper-1m": 1_000_000}.get(path.parent.name)

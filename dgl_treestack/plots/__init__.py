@@ -14,15 +14,13 @@ from typing import Any
 
 from dgl_treestack.errors import ConfigurationError, unknown
 
-# Figures that need more than run folders; `treestack plot` does not draw them.
-_NOT_OF_RUNS = ("audit", "completion", "substitutivity", "usage", "kept", "values", "algorithmic", "actions")
 _OF_MANIFESTS = ("equations",)
 
 
 def figures() -> list[str]:
-    """Return the names of the figures that `plot` draws, from the files of this folder."""
-    names = (info.name for info in pkgutil.iter_modules(__path__) if not info.name.startswith("_"))
-    return sorted(name for name in names if name not in _NOT_OF_RUNS)
+    """Return the names of the figures that `plot` draws, from the files of this folder: those that define `draw`."""
+    names = sorted(info.name for info in pkgutil.iter_modules(__path__) if not info.name.startswith("_"))
+    return [name for name in names if hasattr(importlib.import_module(f"{__name__}.{name}"), "draw")]
 
 
 def plot(name: str, folders: Sequence[Path], output: Path, on: str = "") -> list[Path]:

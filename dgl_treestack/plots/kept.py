@@ -19,7 +19,7 @@ WIDTH = 0.8  # of the bars of an action together, where the distance of two acti
 def draw_groups(groups: Mapping[str, Sequence[RunResult]]) -> Figure:
     """Draw lines against the number of rows kept, and bars by action: mean over seeds, with one sample standard deviation.
 
-    The runs have the set `less stack`, of `inspection.ablation`. If none is deeper than the training set, all count.
+    The runs have the set `less stack`, of `extras.ablation`. If none is deeper than the training set, all count.
     """
     figure = Figure(figsize=(11.0, 4.0), layout="constrained")
     by_rows, by_action = figure.subplots(1, 2)

@@ -22,7 +22,7 @@ PERPLEXITY, SEED, COLUMNS = 30.0, 0, 3
 def draw_groups(groups: Mapping[str, Sequence[RunResult]]) -> Figure:
     """Draw a panel per model, of the first of its runs, all with the same t-SNE settings.
 
-    The runs have the set `expressions`, of `inspection.representations`.
+    The runs have the set `expressions`, of `extras.representations`.
     Raises DataError with fewer than two value classes of five expressions.
     """
     rows = math.ceil(len(groups) / COLUMNS)

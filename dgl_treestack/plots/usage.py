@@ -17,7 +17,7 @@ PANELS = (("usage", "mean over operators"), ("top", "at the two sides"))  # key 
 def draw_groups(groups: Mapping[str, Sequence[RunResult]]) -> Figure:
     """Draw a line per model: mean over seeds, a band of one sample standard deviation; depths with too few equations left out.
 
-    The runs have the set `usage`, of `inspection.usage`.
+    The runs have the set `usage`, of `extras.usage`.
     """
     figure = Figure(figsize=(9.0, 3.8), layout="constrained")
     panels = figure.subplots(1, len(PANELS), sharey=True)

@@ -17,7 +17,7 @@ def draw_groups(groups: Mapping[str, Sequence[RunResult]]) -> Figure:
 
     Error: the median over subtrees, points, real and imaginary parts. Correlation: of the real parts, the mean over points.
     A line per model: mean over seeds, a band of one sample standard deviation.
-    The runs have the set `values`, of `inspection.values`.
+    The runs have the set `values`, of `extras.values`.
     """
     figure = Figure(figsize=(11.5, 3.8), layout="constrained")
     points, errors, correlations = figure.subplots(1, 3)

@@ -2,9 +2,9 @@
 
 The file has the table of answers of all runs, with the column `run`, and their metrics as the set `epochs`. Its metadata
 describes every run: configuration, seed, commit, machine. Of the answers it has what tables need: no texts, and in place of a
-score -2, -1, 1 or 2, which tells the answer, and which member of a pair has the higher score, so that calibration cannot be
-computed. Records with vectors, such as representations, are left out; the table's columns that were measured on them are stored
-as numbers.
+score -2, -1, 1 or 2, which tells the answer, whether it is right, and which member of a pair has the higher score, so that
+calibration cannot be computed. Records with vectors, such as representations, are left out; the table's columns that were
+measured on them are stored as numbers.
 """
 
 import json
@@ -56,6 +56,9 @@ def read(path: Path) -> list[RunResult]:
         table = pl.read_parquet(content)
         if lacking := [name for name in NEEDED if name not in table.columns]:
             raise ValueError(f"no column {lacking[0]!r}")
+        if table.schema["label"].is_integer():
+            right = (pl.col("score") > 0) == (pl.col("label") == 1)
+            table = table.with_columns(correct=pl.coalesce("correct", right))
         table_of_run = table.partition_by("run", as_dict=True, include_key=False, maintain_order=True)
         return [
             _run(entry, table_of_run.get((number,), table.drop("run").clear()), path)
@@ -97,4 +100,5 @@ def _reduced(answers: Table) -> Table:
         size = 1 + (is_farther & pl.col("pair").is_not_null()).cast(pl.Int8)
         has_level = score.is_not_null() & pl.col("label").is_in([0, 1])
         level = pl.when(has_level).then(pl.when(is_positive).then(size).otherwise(-size))
-    return answers.with_columns(score=level.cast(pl.Int8))
+    answers = answers.with_columns(score=level.cast(pl.Int8))
+    return answers.with_columns(correct=pl.when(pl.col("score").is_null()).then("correct"))

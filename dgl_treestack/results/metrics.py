@@ -199,7 +199,7 @@ def in_large_classes(table: Table) -> Table:
 
 
 def readouts_by_height(table: Table) -> dict[int, tuple[float, float]]:
-    """Return how well states tell values, by the height of the subtree, from records of `inspection.values`.
+    """Return how well states tell values, by the height of the subtree, from records of `extras.values`.
 
     Median absolute error over subtrees, points, real and imaginary parts; correlation of the real parts, the mean over points.
     """
@@ -236,7 +236,7 @@ def top(kind: str, limit: int, *, depth: int = 0) -> Metric:
 
 
 def lost(column: str) -> Metric:
-    """The points of accuracy that a model loses when rows or an action are taken away, see `inspection.ablation`."""
+    """The points of accuracy that a model loses when rows or an action are taken away, see `extras.ablation`."""
 
     def metric(table: Table) -> float:
         kept = [name for name in table.columns if name.startswith("rows ") and table[name].null_count() < len(table)]

@@ -36,9 +36,7 @@ def tiny(tmp_path, monkeypatch):
         kind: write_data(tmp_path / f"{kind}.jsonl", 160 if kind == "test" else 60, i, kind) for i, kind in enumerate(KINDS)
     }
     deep = write_data(tmp_path / "deep.jsonl", 40, 9, "deep")
-    extras = {name: deep if name.startswith("deep") else file for name, file in SCALES["smoke"].extras.items()}
-    extras |= {"deep blanks": SCALES["smoke"].extras["blanks"], "usage": data["validation"]}
-    extras |= {"values": data["test"], "less stack": data["test"], "train": data["train"], "certified": data["test"]}
+    extras = {**SCALES["smoke"].extras, "deep": deep}
     changes = {"schedule.epochs": 1, "model.hidden": 3, "compile": "off"}
     own = {"beyond/tree_slots": {"model.hidden": 8}, "beyond/tree_slots-1m": {"model.hidden": 32}}
     others = {"other_data": {"paper-labels": data}, "differs": "few equations"}

@@ -1,5 +1,6 @@
 """Representations of expressions: their hidden states and value classes (Arabshahi 2020, substitutivity)."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +10,13 @@ from dgl_treestack.data import formats, records
 from dgl_treestack.data.forest import Forest
 from dgl_treestack.data.records import Table
 from dgl_treestack.errors import DataError
+from dgl_treestack.experiments.extras._extra import Extra
+from dgl_treestack.generators import torch_generator
 from dgl_treestack.model.model import Model
 from dgl_treestack.propagate import compute
+from dgl_treestack.resources import find_data
+from dgl_treestack.results import metrics
+from dgl_treestack.runs.run import Run
 
 DEPTHS = range(1, 4)  # the paper's
 
@@ -35,3 +41,20 @@ def make_records(model: Model, file: Path, depths: range = DEPTHS) -> Table:
     classes = [example.value_class for example in examples]
     texts = [str(example.equation) for example in examples]
     return records.of_examples(examples, {"text": texts, "class": classes, "h": vectors.tolist()})
+
+
+def _untrained(run: Run) -> Model:
+    """Return the model of a run with the initial values with which its training began."""
+    model = run.load_model()
+    model.reset_parameters(torch_generator(run.seed, "initial values"))
+    return model
+
+
+_TRAINED = Extra(lambda run, data, _: make_records(run.load_model(), find_data(data)), "candidates", "expressions")
+_UNTRAINED = Extra(lambda run, data, _: make_records(_untrained(run), find_data(data)), "candidates", "expressions-untrained")
+EXTRAS = {
+    "expressions": _TRAINED,
+    "neighbours": replace(_TRAINED, select=metrics.neighbours),
+    "untrained expressions": _UNTRAINED,
+    "untrained neighbours": replace(_UNTRAINED, select=metrics.neighbours),
+}

@@ -11,7 +11,7 @@ from tables import result_of, table_of
 from dgl_treestack import plots
 from dgl_treestack.data import formats
 from dgl_treestack.errors import ConfigurationError
-from dgl_treestack.inspection import values
+from dgl_treestack.experiments.extras import values
 from dgl_treestack.model.model import Model
 from dgl_treestack.results import metrics
 from dgl_treestack.runs.configuration import ModelConfig, RunConfig

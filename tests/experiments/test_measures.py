@@ -11,9 +11,9 @@ from dgl_treestack.data.formats import Example
 from dgl_treestack.data.graph import from_expressions
 from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.errors import ConfigurationError, DataError
+from dgl_treestack.experiments.extras import ablation, representations, usage
 from dgl_treestack.expression import Expression
 from dgl_treestack.expression.operators import Operator, Signature
-from dgl_treestack.inspection import ablation, representations, usage
 from dgl_treestack.model.model import Model
 from dgl_treestack.runs import evaluation, pretrained
 from dgl_treestack.runs.run import Run, build_model

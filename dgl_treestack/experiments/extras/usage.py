@@ -6,6 +6,7 @@ import torch
 from dgl_treestack.data import records
 from dgl_treestack.data.records import Table
 from dgl_treestack.errors import ConfigurationError
+from dgl_treestack.experiments.extras._extra import from_data
 from dgl_treestack.model.dataset import ExampleSet
 from dgl_treestack.model.model import Model
 
@@ -48,3 +49,6 @@ def make_records(model: Model, dataset: ExampleSet, threshold: float = USED) -> 
         full = np.minimum(heights[heights > 0], rows)
         columns["full"].append(float(full.mean()) if len(full) else 0.0)
     return records.of_examples(dataset.examples, columns)
+
+
+EXTRAS = {"usage": from_data(lambda model, dataset, _: make_records(model, dataset), "validation", "usage")}

@@ -6,6 +6,7 @@ import torch
 from dgl_treestack.data import records
 from dgl_treestack.data.records import Table
 from dgl_treestack.errors import ConfigurationError
+from dgl_treestack.experiments.extras._extra import from_data
 from dgl_treestack.model.dataset import ExampleSet
 from dgl_treestack.model.model import Model
 from dgl_treestack.truth.subtrees import DEFINED, targets_of
@@ -54,3 +55,6 @@ def make_records(model: Model, dataset: ExampleSet, engine: str = "levels") -> T
         "readouts": readouts,
     }
     return records.of_examples(examples, columns)
+
+
+EXTRAS = {"values": from_data(make_records, kind="values")}

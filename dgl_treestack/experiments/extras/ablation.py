@@ -8,6 +8,7 @@ from dgl_treestack.cells.memory import stack
 from dgl_treestack.data import records
 from dgl_treestack.data.records import Table
 from dgl_treestack.errors import ConfigurationError
+from dgl_treestack.experiments.extras._extra import from_data
 from dgl_treestack.model.dataset import ExampleSet
 from dgl_treestack.model.model import Model
 
@@ -37,3 +38,6 @@ def make_records(model: Model, dataset: ExampleSet) -> Table:
             with stack.limited(rows, action):
                 right[name] += model.correct(model(batch), batch).int().tolist()
     return records.of_examples(dataset.examples, right)
+
+
+EXTRAS = {"less stack": from_data(lambda model, dataset, _: make_records(model, dataset), kind="ablation")}
