@@ -31,8 +31,7 @@ from dgl_treestack.algorithmic.training import Recipe, entropy, train
 from dgl_treestack.data import records
 from dgl_treestack.data.records import Record
 from dgl_treestack.generators import torch_generator
-from dgl_treestack.results import run_result
-from dgl_treestack.runs.environment import describe_environment
+from dgl_treestack.runs.environment import describe_environment, origin_of
 from dgl_treestack.runs.weights import read_weights, write_weights
 from dgl_treestack.sequence import ActingCell, StackRNN
 
@@ -145,7 +144,7 @@ def _shortened(recipe: Recipe, extent: Extent) -> Recipe:
 
 def _origin() -> str:
     """Return commit, processor and torch of this process as text."""
-    return run_result.origin_of(describe_environment("cpu"))
+    return origin_of(describe_environment("cpu"))
 
 
 def _tested(task: Task, net: Net, extent: Extent, seed: int, *, rounded: bool) -> Iterator[Record]:

@@ -37,7 +37,8 @@ def report(
     if not any(title == "validation" or title.startswith("test") for row in rows for title in row):
         raise ConfigurationError(f"The records of these runs have nothing that the metric {metric!r} measures.")
     answers_of = tables.answers_of_runs(results) if compare else {}
-    text = "\n\n".join([tables.markdown(rows), *tables.comparison(answers_of, "these records", "records")])
+    behind = tables.comparison(answers_of, "these records", "records") if compare else []
+    text = "\n\n".join([tables.markdown(rows), *behind])
     if output:
         atomic.write_text(output.with_suffix(".md"), text + "\n")
         atomic.write_text(output.with_suffix(".csv"), tables.csv(rows))

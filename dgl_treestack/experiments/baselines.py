@@ -18,10 +18,10 @@ from dgl_treestack.data.records import Table
 from dgl_treestack.experiments.extras import extras as all_extras
 from dgl_treestack.experiments.scales import Scale
 from dgl_treestack.resources import find_data, sha256
-from dgl_treestack.results import archive, run_result
+from dgl_treestack.results import archive
 from dgl_treestack.results.run_result import RunResult
 from dgl_treestack.runs.configuration import RunConfig
-from dgl_treestack.runs.environment import describe_environment
+from dgl_treestack.runs.environment import describe_environment, machine_of
 
 logger = logging.getLogger(__name__)
 
@@ -75,7 +75,7 @@ def _fit(config: RunConfig, files: Mapping[str, Sequence[str]], name_of_label: M
     about = {
         "equations": int(fitted.sum()),
         "commit": environment["commit"] or "unknown",
-        "machine": run_result.machine_of(environment),
+        "machine": machine_of(environment),
     }
     without_network = []
     for title, predicted_of_set in _predict(examples_of_set, fitted).items():

@@ -18,7 +18,7 @@ from dgl_treestack.language.training import ENOUGH, ngram_perplexities
 from dgl_treestack.processes import Jobs
 from dgl_treestack.results import report
 from dgl_treestack.results.differences import holm, paired_t_test
-from dgl_treestack.results.run_result import origin_of
+from dgl_treestack.runs.environment import origin_of
 
 TITLE = "Language models"
 SOURCE = "Joulin & Mikolov 2015, Table 4"

@@ -11,7 +11,7 @@ from dgl_treestack.data import records
 from dgl_treestack.data.records import Table
 from dgl_treestack.errors import CheckpointError, DataError
 from dgl_treestack.runs.configuration import RunConfig
-from dgl_treestack.runs.environment import device_of
+from dgl_treestack.runs.environment import machine_of
 from dgl_treestack.runs.run import Run
 
 EPOCHS = "epochs"  # the set of the metrics per epoch
@@ -24,12 +24,12 @@ class RunResult:
     rows: metrics, one row per epoch. answers: the table of records of all sets, with the column `set`: `validation` for
     those of the training depths, by which the best epoch was selected; `test`; further sets of an experiment, such as `blanks`.
 
-    about: what else is known, as plain data. `commit` of the program that began it, and `machine`: device and torch that began
-    it, then those of resumptions with their commits. `equations` of training and `parameters` of the model; `measured`, the
-    smallest and largest value in the training set of the measure that the configuration groups by, unless it is the depth of
-    whole trees; `best_epoch`, whose weights were evaluated; `classes` of the language; `cpu_seconds` of training; `checksums`
-    (SHA-256) of the files of the test records; `sets`, the names of the further sets. `values`: numbers that were measured on
-    records which are not here, by title of a table's column.
+    about: what else is known, as plain data. `equations` of training; `measured`, smallest and largest value in the training
+    set of the measure that the configuration groups by, unless it is the depth of whole trees; `best_epoch`, which was
+    evaluated; `classes` of the language; `checksums` (SHA-256) of the files of the test records; `sets`, the further sets.
+    After `with_origin`: `commit` of the program that began it, and `machine`: device and torch that began it, then those of
+    resumptions with their commits; `cpu_seconds` of training; `parameters` of the model. In an archive, `values`: numbers that
+    were measured on records which are not there, by title of a table's column.
     """
 
     folder: Path
@@ -108,29 +108,25 @@ def read(folder: Path, on: str = "") -> RunResult:
         raise CheckpointError(f"{folder / 'environment.json'}: {error}. The run is damaged; train again.") from None
     about = {
         "equations": run.environment.get("equations", {}).get("train", 0),
-        "commit": run.environment.get("commit") or "unknown",
-        "machine": machine_of(run.environment),
         "measured": measured,
         "best_epoch": run.best_epoch(),
         "classes": run.language.classes,
-        "cpu_seconds": sum(row["cpu_seconds"] for row in run.read_times()),
-        "parameters": run.count_parameters(),
         "checksums": tuple(run.checksum_of_records(name) for name in files),
     }
     answers = records.joined([within.with_columns(set=pl.lit("validation")), test.with_columns(set=pl.lit("test"))])
     return RunResult(folder, run.config, run.seed, run.read_metrics(), answers, about)
 
 
-def machine_of(environment: Mapping[str, Any]) -> str:
-    """Return processor or GPU, and torch, of a run's environment as text; then epoch and origin of every resumption."""
-    device = device_of(environment) or "a processor of unknown model"
-    resumptions = (f", after epoch {entry['epochs']} {origin_of(entry)}" for entry in environment.get("resumed", []))
-    return f"{device}, torch {environment.get('versions', {}).get('torch', 'of unknown version')}" + "".join(resumptions)
-
-
-def origin_of(environment: Mapping[str, Any]) -> str:
-    """Return commit and machine of a run's environment as text."""
-    return f"commit {environment.get('commit') or 'unknown'}, {machine_of(environment)}"
+def with_origin(result: RunResult) -> RunResult:
+    """Return the result of a run folder with its commit, machine, CPU time and number of parameters."""
+    run = Run.open(result.folder)
+    origin = {
+        "commit": run.environment.get("commit") or "unknown",
+        "machine": machine_of(run.environment),
+        "cpu_seconds": sum(row["cpu_seconds"] for row in run.read_times()),
+        "parameters": run.count_parameters(),
+    }
+    return replace(result, about={**result.about, **origin})
 
 
 def by_config(runs: Sequence[RunResult]) -> dict[str, list[RunResult]]:

@@ -44,6 +44,18 @@ def device_of(environment: Mapping[str, Any]) -> str | None:
     return environment.get("processor") if device == "cpu" else device
 
 
+def machine_of(environment: Mapping[str, Any]) -> str:
+    """Return processor or GPU, and torch, of a run's environment as text; then epoch and origin of every resumption."""
+    device = device_of(environment) or "a processor of unknown model"
+    resumptions = (f", after epoch {entry['epochs']} {origin_of(entry)}" for entry in environment.get("resumed", []))
+    return f"{device}, torch {environment.get('versions', {}).get('torch', 'of unknown version')}" + "".join(resumptions)
+
+
+def origin_of(environment: Mapping[str, Any]) -> str:
+    """Return commit and machine of a run's environment as text."""
+    return f"commit {environment.get('commit') or 'unknown'}, {machine_of(environment)}"
+
+
 def with_resumption(begun: Mapping[str, Any], epochs: int, device: str) -> tuple[dict[str, Any], str]:
     """Return the environment of a run that goes on in this process, and what differs from before, as text.
 

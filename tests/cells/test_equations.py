@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from math import prod
 
+import pytest
 import torch
 from each_case import assert_each
 from torch import Tensor, cat, nn, sigmoid, softmax, stack, tanh
@@ -400,6 +401,7 @@ def test_a_node_follows_its_equations():
     assert_each(assert_follows, in_each_form(NAMED))
 
 
+@pytest.mark.slow
 def test_settings_follow_the_equations():
     assert_each(assert_follows, in_each_form(FURTHER))
 

@@ -24,6 +24,7 @@ def test_there_are_records():
     assert FILES and all(path.stat().st_size < 3e6 for path in FILES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("records", CHOSEN, ids=lambda path: "-".join(path.parts[-3:-1]))
 def test_a_table_is_made_again_from_its_records(records, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # no data, no runs

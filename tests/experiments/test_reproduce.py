@@ -126,7 +126,7 @@ def test_a_protocol_ends_in_a_table_and_a_figure(tiny):
     assert "Arabshahi 2020, Table 2" in text and "98.86 ± 0.07 / " in text
     tested = (records.read(folders[0] / "records" / "deep.parquet")["depth"] <= 4).sum()
     assert f"the most accurate on the set `deep`, depths 1-4 ({tested} equations)" in text
-    parameters = run_result.read(folders[0]).about["parameters"]
+    parameters = run_result.with_origin(run_result.read(folders[0])).about["parameters"]
     assert f"| Tree-SMU | {parameters:,} | tree_smu | 3 | 32 | 0.0 |" in text, "settings"
     assert parameters == sum(weight.numel() for weight in Run(folders[0]).load_model().parameters()) > 100
     pair, of_test_set = rows_of(output / "localism" / "pairs.csv")
@@ -135,7 +135,7 @@ def test_a_protocol_ends_in_a_table_and_a_figure(tiny):
     assert int(pair["records"]) == tested and "| Tree-SMU | Tree-LSTM |" in text
     assert "treestack reproduce localism --scale tiny" in text and text in shown
     assert "What differs from the papers:\n\n- all rows, unless the table of settings says otherwise: few equations.\n" in text
-    trained = [run_result.read(folder) for folder in (output / "runs").glob("*")]
+    trained = [run_result.with_origin(run_result.read(folder)) for folder in (output / "runs").glob("*")]
     hours = sum(run.about["cpu_seconds"] for run in trained if run.config.data.min_depth > 1) / 3600
     assert f"Training took {hours:.2f} CPU hours" in text
 
@@ -277,6 +277,7 @@ def test_a_protocol_may_have_a_set_of_its_own(tmp_path, monkeypatch):
     scales.check_data(SCALES["day"], sets=["", "paper-labels"])
 
 
+@pytest.mark.slow
 def test_records_that_do_not_belong_together_are_refused(tiny):
     output = tiny / "out"
     assert reproduce(["localism", "capacity", "systematicity"], "tiny", output, seeds=[0]) == 0

@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
 
@@ -34,6 +35,7 @@ def leak(pairs: list[tuple[Equation, Equation]]) -> float:
     return 100 * cross_val_score(LogisticRegression(fit_intercept=False), rows * signs[:, None], signs, cv=5).mean()
 
 
+@pytest.mark.slow
 def test_resampling_removes_a_planted_leak():
     pairs = leaky_pairs()
     indices = balanced(differences(pairs), [0] * len(pairs), np.random.default_rng(0), tolerance=1.0)

@@ -16,6 +16,7 @@ def pairs():
     return [pair for depth in (3, 5, 8, 12) for pair in (maker.make(*maker.start(), depth=depth) for _ in range(8)) if pair]
 
 
+@pytest.mark.slow
 def test_a_derivation_leads_to_its_equation_through_equations_that_hold(pairs):
     kinds = set()
     assert len(pairs) > 18

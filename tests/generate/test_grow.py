@@ -39,6 +39,7 @@ def test_growth_of_forty_levels():
     assert to_equation(*derivation.sides).depth == 40
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("depth", [4, 6, 9])
 def test_derivations_are_sound(depth):
     verdicts = Counter(judge(to_equation(*derivation.sides)).verdict for _, derivation in grown(depth, 40))

@@ -60,6 +60,7 @@ def test_every_axiom_rewrites_in_both_directions():
         assert len(directions[axiom.name]) == (1 if commutes else 2)
 
 
+@pytest.mark.slow
 def test_a_rule_turns_a_tree_into_one_of_equal_value():
     assert_each(assert_equal_values, NAMED_RULES)
 

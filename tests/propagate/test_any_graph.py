@@ -240,6 +240,7 @@ def folder_for_files(tmp_path_factory):
 FOLDER = Path()
 
 
+@pytest.mark.slow
 @settings(max_examples=GRAPHS)
 @given(
     st.integers(0, 2**32),

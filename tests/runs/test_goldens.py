@@ -141,6 +141,7 @@ def compare_norms(authors, checkpoint, run, tensors, expected):
         assert squares[name] ** 0.5 == pytest.approx(norm, rel=1e-5, abs=1e-9), name
 
 
+@pytest.mark.slow
 def test_every_equation_of_the_blanks_files_survives_all_round_trips(authors, tmp_path):
     from dgl_treestack.data import formats, graph
     from dgl_treestack.data.forest import Forest

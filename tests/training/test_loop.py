@@ -25,6 +25,7 @@ from dgl_treestack.model.model import Model
 from dgl_treestack.processes import Interrupted
 from dgl_treestack.results import run_result
 from dgl_treestack.runs import configuration, evaluation
+from dgl_treestack.runs.environment import origin_of
 from dgl_treestack.runs.run import Run
 from dgl_treestack.runs.weights import read_weights, write_weights
 from dgl_treestack.training import loop, state
@@ -82,7 +83,8 @@ def test_cpu_time_is_added_up_over_processes(tmp_path):
     run.done.unlink()
     again = start(small_config(tmp_path), 3, tmp_path, quiet=True, resume=True)
     assert [row["epoch"] for row in again.read_times()] == [3, 3] and again.read_times()[0] == times
-    assert run_result.read(run.folder).about["cpu_seconds"] == sum(row["cpu_seconds"] for row in again.read_times())
+    seconds = run_result.with_origin(run_result.read(run.folder)).about["cpu_seconds"]
+    assert seconds == sum(row["cpu_seconds"] for row in again.read_times())
     run.times.write_text("3")
     with pytest.raises(CheckpointError, match="only the CPU time is lost"):
         run.read_times()
@@ -207,8 +209,8 @@ def test_going_on_elsewhere_is_recorded(tmp_path, caplog, change):
     again = [go_on(), go_on()][-1]  # the second time with the same environment as the first
     assert caplog.text.count("goes on with another environment") == 1 and "torch" not in caplog.text
     assert again.environment == {**begun, "resumed": [{"epochs": 1, **now}]}
-    described = run_result.origin_of(again.environment)
-    assert described == f"{run_result.origin_of(begun)}, after epoch 1 {run_result.origin_of(now)}"
+    described = origin_of(again.environment)
+    assert described == f"{origin_of(begun)}, after epoch 1 {origin_of(now)}"
 
     run.write_environment(begun)
     run.last.unlink()  # killed before the first checkpoint

@@ -44,7 +44,7 @@ def make_missing(runs: Sequence[Run], names: Sequence[str], scale: Scale) -> Non
 
 def measured(run: Run, names: Sequence[str], scale: Scale) -> RunResult:
     """Return a finished run with the extras of these names."""
-    result = run_result.read(run.folder)
+    result = run_result.with_origin(run_result.read(run.folder))
     for name in names:
         extra = extras()[name]
         result = result.with_set(name, extra.select(run.read_records(scale.file(extra.data), extra.kind)))

@@ -12,6 +12,7 @@ from dgl_treestack.generate.folds import canonical_key, in_partition
 from dgl_treestack.generate.presets import Options
 from dgl_treestack.generate.production import produce
 
+pytestmark = pytest.mark.slow
 OPTIONS = Options(seed=7, equations=72)
 
 

@@ -12,6 +12,7 @@ from dgl_treestack.generate.folds import canonical_key, in_partition
 from dgl_treestack.generate.presets import Options, completion_deep
 from dgl_treestack.generate.production import produce
 
+pytestmark = pytest.mark.slow
 OPTIONS = Options(seed=3, equations=12)
 SETS = ["01-1-0", "01-2-0", "05-1-0", "05-2-0", "11-1-0", "11-2-0"]
 SIZES = {"BLANK_DEPTHS": (1, 5, 11), "VARIABLE_COUNTS": (1, 2), "CANDIDATES": 150, "NATURAL": 20}

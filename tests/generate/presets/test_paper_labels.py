@@ -109,6 +109,7 @@ def test_a_mutation_changes_one_place():
             assert any(sides) and abs(mutant.depth - axiom.equation.depth) <= axiom.equation.depth
 
 
+@pytest.mark.slow
 def test_growth_is_sound_where_the_axioms_are():
     sound = [axiom for axiom in load_axioms(AXIOMS) if axiom.section in ("pythagorean", "parity", "order")]
     dictionary = Dictionary(sound, np.random.default_rng(1))
