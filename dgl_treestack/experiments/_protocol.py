@@ -122,6 +122,6 @@ BY_DEPTH = (  # columns of experiments without numbers of a paper, and what they
 BEYOND = (Compared(8, 19, "deep 8-19"), Compared(8, 13))
 
 
-def by_metric(title: str, metrics: Sequence[str], set_: str = "test", depths: Depths | None = None) -> list[Column]:
+def by_metric(title: str, metrics: Sequence[str], name_of_set: str = "test", depths: Depths | None = None) -> list[Column]:
     """Return a column for each of several metrics over the same answers, titled `<title> <metric>`."""
-    return [Column(f"{title} {metric}", metric, set_, depths) for metric in metrics]
+    return [Column(f"{title} {metric}", metric, name_of_set, depths) for metric in metrics]

@@ -120,7 +120,7 @@ def _reduced(run: RunResult, protocol: Protocol) -> RunResult:
     sets = [name for name in protocol.extras if name in run.sets]
     titles = {column.title for column in protocol.columns} if len(sets) < len(protocol.extras) else set()
     values = {title: value for title, value in run.about.get("values", {}).items() if title in titles}
-    answers = run.answers.filter(pl.col("set").is_in(["validation", "test", *sets]))
+    answers = run.answers.filter(pl.col("set").cast(pl.String).is_in(["validation", "test", *sets]))
     return replace(run, answers=answers, about={**run.about, "sets": sets, "values": values})
 
 
@@ -129,12 +129,12 @@ def _answers_of(run: RunResult, other: RunResult) -> Table:
     if run is other:
         return run.answers
     only = [name for name in other.sets if name not in run.sets]
-    return records.joined([run.answers, other.answers.filter(pl.col("set").is_in(only))])
+    return records.joined([run.answers, other.answers.filter(pl.col("set").cast(pl.String).is_in(only))])
 
 
 def _identity(table: Table) -> int:
     """Return a number that tables of the same equations have in common."""
-    columns = table.select(pl.col("id"), pl.col("depth").cast(pl.Int64), pl.col("label").cast(pl.String))
+    columns = table.select(pl.col("id").cast(pl.String), pl.col("depth").cast(pl.Int64), pl.col("label").cast(pl.String))
     return hash((len(table), *columns.hash_rows()))
 
 

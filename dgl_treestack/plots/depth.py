@@ -60,14 +60,14 @@ def draw_groups(groups: Mapping[str, Sequence[RunResult]]) -> Figure:
     return figure
 
 
-def accuracy_by_depth(run: RunResult, set_: str = "test") -> dict[int, float]:
+def accuracy_by_depth(run: RunResult, name_of_set: str = "test") -> dict[int, float]:
     """Return depth, or other measure, -> accuracy in per cent on a set, without depths of too few equations."""
-    return {depth: records.accuracy(group) for depth, group in _large_depths(run, set_).items()}
+    return {depth: records.accuracy(group) for depth, group in _large_depths(run, name_of_set).items()}
 
 
-def _large_depths(run: RunResult, set_: str) -> dict[int, Table]:
+def _large_depths(run: RunResult, name_of_set: str) -> dict[int, Table]:
     """Return the answers of every depth with at least MIN_EQUATIONS. Raises DataError when there is none."""
-    by_depth = records.by(run.of(set_), run.config.data.group_by)
+    by_depth = records.by(run.of(name_of_set), run.config.data.group_by)
     groups = {depth: group for depth, group in by_depth.items() if len(group) >= MIN_EQUATIONS}
     if not groups:
         group_by = run.config.data.group_by
@@ -76,14 +76,16 @@ def _large_depths(run: RunResult, set_: str) -> dict[int, Table]:
     return groups
 
 
-def _draw_panel(axes: Axes, groups: Mapping[str, Sequence[RunResult]], set_: str) -> None:
+def _draw_panel(axes: Axes, groups: Mapping[str, Sequence[RunResult]], name_of_set: str) -> None:
     """Draw the curves of all groups on a set, the share of the more frequent label, and a shade over the training depths."""
     for i, (name, group) in enumerate(groups.items()):
-        _style.draw_seeds(axes, [accuracy_by_depth(run, set_) for run in group], name, i)
+        _style.draw_seeds(axes, [accuracy_by_depth(run, name_of_set) for run in group], name, i)
     runs = [run for group in groups.values() for run in group]
     group_by = runs[0].config.data.group_by
     # If test sets differ, the majority of a depth is that of the first run with this depth.
-    majority = {depth: records.majority(table) for run in reversed(runs) for depth, table in _large_depths(run, set_).items()}
+    majority = {
+        depth: records.majority(table) for run in reversed(runs) for depth, table in _large_depths(run, name_of_set).items()
+    }
     depths = sorted(majority)
     shares = [majority[depth] for depth in depths]
     axes.plot(depths, shares, color="0.45", linewidth=1.2, linestyle=(0, (1, 1)), label="majority class")

@@ -26,21 +26,22 @@ from dgl_treestack.runs.configuration import RunConfig
 from dgl_treestack.runs.run import checked_metrics
 
 DESCRIPTION = "runs"  # the key of the metadata
-NAMES = ("set", "id", "pair", "family", "label", "predicted")  # columns of text that are stored
-NEEDED = ("run", *NAMES[:5], "depth", "score", "correct")
+TEXTS = ("set", "id", "pair", "family")  # columns of text that are stored, in memory a number for each text
+KEPT = (*TEXTS, "depth", "label", "cut", "score", "correct")
+CATEGORY = pl.Categorical()
 
 
 def write(path: Path, runs: Sequence[RunResult]) -> None:
     """Write runs, with `values` where their records are left out, to a file. The same runs give the same bytes."""
     tables = []
     for number, run in enumerate(runs):
-        epochs = pl.DataFrame(run.rows, infer_schema_length=None).with_columns(set=pl.lit(EPOCHS))
+        epochs = pl.DataFrame(run.rows, infer_schema_length=None).with_columns(set=pl.lit(EPOCHS, CATEGORY))
         tables += [table.with_columns(run=pl.lit(number, pl.Int32)) for table in (_reduced(run.answers), epochs)]
-    columns = pl.concat(tables, how="diagonal_relaxed")
-    table = pl.DataFrame([column.shrink_dtype() if column.dtype.is_integer() else column for column in columns])
+    table = pl.concat(tables, how="diagonal_relaxed")
+    table = pl.DataFrame([column.shrink_dtype() if column.dtype.is_integer() else column for column in table])
     # equal equations follow each other, so that what runs have in common takes no space
-    order = ("set", pl.int_range(pl.len()).over("set", "run"), "run")
-    table = table.sort(*order).select(sorted(table.columns))
+    table = table.sort(pl.col("set").cast(pl.String), pl.int_range(pl.len()).over("set", "run"), "run")
+    table = table.select(pl.col(name).cast(pl.String) if name in TEXTS else name for name in sorted(table.columns))
     description = []
     for run in runs:
         about = {**run.about, "sets": [name for name in run.sets if name not in with_vectors(run.answers)]}
@@ -53,9 +54,10 @@ def read(path: Path) -> list[RunResult]:
     try:
         content = path.read_bytes()
         descriptions = json.loads(pl.read_parquet_metadata(content)[DESCRIPTION])
-        table = pl.read_parquet(content)
-        if lacking := [name for name in NEEDED if name not in table.columns]:
+        table = pl.read_parquet(content)  # in which equal texts of many runs are stored once
+        if lacking := [name for name in (*KEPT, "run") if name not in table.columns]:
             raise ValueError(f"no column {lacking[0]!r}")
+        table = table.with_columns(pl.col(TEXTS).cast(CATEGORY))
         if table.schema["label"].is_integer():
             right = (pl.col("score") > 0) == (pl.col("label") == 1)
             table = table.with_columns(correct=pl.coalesce("correct", right))
@@ -75,23 +77,27 @@ def _run(entry: Any, answers: Table, path: Path) -> RunResult:
     about = {**entry["about"], "measured": range_of(entry["about"].get("measured"))}
     config = plain_data.build(RunConfig, tables_of(entry["config"]))
     is_epoch = pl.col("set") == EPOCHS
-    epochs = answers.filter(is_epoch).drop("set")
-    rows = epochs.select(column for column in epochs if column.null_count() < len(epochs)).rows(named=True)
-    return RunResult(path, config, entry["seed"], checked_metrics(rows), answers.filter(~is_epoch), about)
+    rows = _without_empty(answers.filter(is_epoch).drop("set")).rows(named=True)
+    return RunResult(path, config, entry["seed"], checked_metrics(rows), _without_empty(answers.filter(~is_epoch), KEPT), about)
+
+
+def _without_empty(table: Table, kept: Sequence[str] = ()) -> Table:
+    """Return a table without the columns that are null in all rows, but for some."""
+    return table.select(column for column in table if column.name in kept or column.null_count() < len(table))
 
 
 def with_vectors(answers: Table) -> set[str]:
     """Return the names of the sets whose records have entries of several numbers, so that they are left out."""
     vectors = answers.filter(pl.any_horizontal(pl.lit(value=False), pl.selectors.nested().is_not_null()))
-    return set(vectors["set"])
+    return set(vectors["set"].cast(pl.String))
 
 
 def _reduced(answers: Table) -> Table:
     """Return the rows and columns of answers that are stored."""
-    answers = answers.filter(~pl.col("set").is_in(with_vectors(answers)))
-    answers = answers.select(
-        pl.col(name) for name, kind in answers.schema.items() if name in NAMES or kind.is_numeric() or kind == pl.Boolean
-    )
+    answers = answers.filter(~pl.col("set").cast(pl.String).is_in(with_vectors(answers)))
+    kinds = answers.schema.items()
+    kept = [name for name, kind in kinds if name not in TEXTS and (kind.is_numeric() or kind == pl.Boolean)]
+    answers = answers.select(pl.col(TEXTS).cast(CATEGORY), *kept, *({"label"} - {*kept}))
     level: pl.Expr = pl.lit(None)
     if answers.schema["label"].is_integer():
         score, is_positive = pl.col("score"), (pl.col("label") == 1) == pl.col("correct")

@@ -36,7 +36,7 @@ class Answers:
 
 def answers(table: Table) -> Answers:
     """Return the answers of a table; those that are neither right nor wrong are left out."""
-    judged = table.filter(pl.col("correct").is_not_null())
+    judged = table.filter(pl.col("correct").is_not_null()).with_columns(pl.col("id", "pair", "family").cast(pl.String))
     if "file" in judged.columns:
         judged = judged.with_columns(id=pl.concat_str(pl.col("file"), pl.lit(":"), pl.col("id")))
     name = next((name for name in ("family", "pair") if judged[name].fill_null("").ne("").any()), "")

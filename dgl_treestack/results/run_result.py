@@ -39,12 +39,12 @@ class RunResult:
     answers: Table
     about: Mapping[str, Any] = field(default_factory=dict)
 
-    def of(self, set_: str, depths: tuple[int, int] | None = None) -> Table:
+    def of(self, name: str, depths: tuple[int, int] | None = None) -> Table:
         """Return the answers of a set, of trees of some depths; of `epochs` the metrics, with `best` for the one evaluated."""
-        if set_ == EPOCHS:
+        if name == EPOCHS:
             best = self.best_row()
             return pl.DataFrame([{**row, "best": row is best} for row in self.rows], infer_schema_length=None)
-        table = self.answers.filter(pl.col("set") == set_)
+        table = self.answers.filter(pl.col("set") == name)
         return table.filter(pl.col("depth").is_between(*depths)) if depths else table
 
     def with_set(self, name: str, table: Table) -> Self:
