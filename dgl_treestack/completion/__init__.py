@@ -1,8 +1,7 @@
 """Equation completion: which expression fills a blank? A verification model scores the equation with every candidate in place.
 
 `graphs`     blanks and candidates as one graph, in which only the nodes above a blank exist once per candidate
-`scoring`    the scores of all candidates for every blank
-`ranking`    ranks of the truth among them
+`scoring`    the scores of all candidates for every blank, and ranks of the truth among them
 `questions`  files of blanks with their candidates
 `answers`    the best fillers for one equation, also without a file of candidates
 `records`    a record per blank, and shares within a rank

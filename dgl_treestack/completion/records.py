@@ -14,15 +14,15 @@ from tqdm.auto import tqdm
 
 from dgl_treestack.completion import questions
 from dgl_treestack.completion.questions import Candidates, Question
-from dgl_treestack.completion.ranking import rank
-from dgl_treestack.completion.scoring import scores
+from dgl_treestack.completion.scoring import rank, scores
 from dgl_treestack.data import records
 from dgl_treestack.data.formats import Example
 from dgl_treestack.data.records import Table
 from dgl_treestack.model.model import Model
 from dgl_treestack.processes import Jobs, workers
 from dgl_treestack.resources import find_data, sha256
-from dgl_treestack.runs import packed, pretrained
+from dgl_treestack.runs import pretrained
+from dgl_treestack.runs.evaluation import pack, unpack
 from dgl_treestack.runs.run import Run
 
 Group = tuple[Candidates, list[Question]]
@@ -59,7 +59,7 @@ def evaluate(
     if jobs == 1:
         table = fill(run.load_model(dtype), groups, quiet=quiet)
     else:
-        content = packed.pack(run)
+        content = pack(run)
         with workers(jobs) as pool:
             tasks = [pool.submit(_fill_packed, content, part, dtype) for part in _parts(groups)]
             bar = tqdm(tasks, desc="blanks", unit="part", disable=quiet or None, leave=False)
@@ -88,7 +88,7 @@ def _parts(groups: Sequence[Group]) -> Iterator[Part]:
 def _fill_packed(content: bytes, part: Part, dtype: torch.dtype) -> list[Row]:
     """Return the rows of a part, from the model of a packed run."""
     torch.set_num_threads(1)
-    return list(_fill_part(packed.unpack(content, dtype)[0], part, "levels"))
+    return list(_fill_part(unpack(content, dtype)[0], part, "levels"))
 
 
 def _fill_part(model: Model, part: Part, engine: str) -> Iterator[Row]:

@@ -231,7 +231,7 @@ def mean(column: str) -> Metric:
 
 
 def top(kind: str, limit: int, *, depth: int = 0) -> Metric:
-    """The per cent of blanks whose rank of a kind (`completion.ranking`) is at most `limit`. depth: smallest of the truth."""
+    """The per cent of blanks whose rank of a kind (`completion.scoring`) is at most `limit`. depth: smallest of the truth."""
     return lambda table: share(table.filter(pl.col("blank_depth") >= depth)[kind] <= limit)
 
 

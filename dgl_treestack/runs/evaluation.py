@@ -1,16 +1,18 @@
 """Evaluating a model on a data set: the table of its answers, in file order."""
 
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from dgl_treestack import atomic
+from dgl_treestack import atomic, cluster
 from dgl_treestack.data import formats, records
 from dgl_treestack.data.formats import Example
 from dgl_treestack.data.records import Table
@@ -20,7 +22,6 @@ from dgl_treestack.expression.operators import Signature
 from dgl_treestack.model.dataset import Dataset, ExampleSet, measure
 from dgl_treestack.model.model import Model
 from dgl_treestack.processes import Jobs, workers
-from dgl_treestack.runs import packed
 from dgl_treestack.runs.run import Run
 from dgl_treestack.tasks import Item
 
@@ -124,7 +125,7 @@ def evaluate(
     if jobs == 1:
         table = answers_on(run.load_model(dtype), data, engine, run.config.data.group_by)
     else:
-        content, examples = packed.pack(run), _examples(data, run.language)
+        content, examples = pack(run), _examples(data, run.language)
         with workers(jobs) as pool:
             tasks = [pool.submit(_answers_of_part, content, part, engine, dtype) for part in _parts(examples)]
             table = records.joined(task.result() for task in tasks)
@@ -161,5 +162,19 @@ def _parts(examples: Sequence[Example]) -> Iterator[Sequence[Example]]:
 def _answers_of_part(content: bytes, part: Sequence[Example], engine: str, dtype: torch.dtype) -> Table:
     """Return the answers to a part, in another process. content: the packed run."""
     torch.set_num_threads(1)
-    model, group_by = packed.unpack(content, dtype)
+    model, group_by = unpack(content, dtype)
     return answers(model, model.prepare(part), engine, group_by)
+
+
+def pack(run: Run) -> bytes:
+    """Return the files of a run that its model is made from."""
+    return cluster.pack(run.folder, (*sorted(run.folder.glob("*.toml")), *sorted(run.folder.glob("*.json")), run.best))
+
+
+@lru_cache(maxsize=1)
+def unpack(content: bytes, dtype: torch.dtype) -> tuple[Model, str]:
+    """Return the model of a packed run with its best weights, and the measure by which its records are grouped."""
+    with tempfile.TemporaryDirectory() as folder:
+        cluster.extract(content, folder)
+        run = Run.open(Path(folder))
+        return run.load_model(dtype), run.config.data.group_by

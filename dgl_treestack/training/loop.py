@@ -35,7 +35,7 @@ from dgl_treestack.runs import evaluation, pretrained
 from dgl_treestack.runs.configuration import RunConfig
 from dgl_treestack.runs.run import Run, build_model
 from dgl_treestack.runs.weights import load_into, read_weights, write_weights
-from dgl_treestack.training import build, state, words
+from dgl_treestack.training import build, state
 from dgl_treestack.training.build import DataSets, Place
 from dgl_treestack.training.engine import choose_engine
 from dgl_treestack.training.share import Share
@@ -81,12 +81,12 @@ class Training:
         vocabulary = saved.vocabulary or build.vocabulary(config, self.language, train_examples, start)
         vector_of_word: Mapping[str, np.ndarray] = {}
         if config.model.vectors and not saved.checkpoint:  # a checkpoint has the table
-            vocabulary, vector_of_word = words.read_vectors(config, self.language, vocabulary, validation_examples)
+            vocabulary, vector_of_word = build.read_vectors(config, self.language, vocabulary, validation_examples)
         self.model = build_model(config.model, vocabulary, self.language, config.signals)
         self.model.reset_parameters(torch_generator(seed, "initial values"))
         self.notes: list[str] = []  # on the initial values, for the log
         if config.model.vectors:
-            words.set_vectors(self.model, vector_of_word, freeze=config.model.freeze_vectors)
+            build.set_vectors(self.model, vector_of_word, freeze=config.model.freeze_vectors)
         if vector_of_word:
             counts = len(vector_of_word), len(vocabulary) - 1, config.model.vectors
             self.notes.append("{} of {} words of the vocabulary have a vector in {}".format(*counts))

@@ -6,9 +6,8 @@ import pytest
 from sklearn.ensemble import RandomForestClassifier
 
 from dgl_treestack.audit import baselines
-from dgl_treestack.audit.baselines import BASELINES, Baseline
+from dgl_treestack.audit.baselines import BASELINES, SHAPE, Baseline, columns, pair_counts, side_differences, token_counts
 from dgl_treestack.audit.corpus import Corpus, CorpusBuilder
-from dgl_treestack.audit.counts import SHAPE, columns, pair_counts, side_differences, token_counts
 from dgl_treestack.audit.leakage import Fit, count_fits, measure, sampled
 from dgl_treestack.audit.report import Options, fill
 from dgl_treestack.data.formats import Example

@@ -11,8 +11,7 @@ import torch
 from released import every_checkpoint
 
 from dgl_treestack.completion import questions
-from dgl_treestack.completion.ranking import rank
-from dgl_treestack.completion.scoring import scores
+from dgl_treestack.completion.scoring import rank, scores
 from dgl_treestack.runs.import_authors import import_checkpoint
 
 EVERY = 40

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dgl_treestack.completion.ranking import Ranks, rank
+from dgl_treestack.completion.scoring import Ranks, rank
 
 CLASSES = ["a", "b", "b", "c", "d"]
 
