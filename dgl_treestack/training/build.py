@@ -185,7 +185,7 @@ def build_vocabulary(config: RunConfig, language: Signature, examples: Iterable[
         )
     lines = [line.strip() for line in formats.read_lines(find_data(name))]
     if not any(lines):
-        raise DataError("The file has no  Write one per line.", name)
+        raise DataError("The file has no words. Write one per line.", name)
     return Vocabulary.of_words(filter(None, lines))
 
 
