@@ -139,7 +139,7 @@ def vocabulary(config: RunConfig, signature: Signature, examples: Iterable[Examp
 
 
 def load_start(model: Model, config: RunConfig, start: Run) -> str:
-    """Give a model the weights of the run that it starts from. Returns what it has taken, in
+    """Give a model the weights of the run that it starts from. Returns what it has taken, in words.
 
     The whole cell must be the same there. A head, or the networks of the signals, keeps its values if it is another one there.
     Raises ConfigurationError for another cell, CheckpointError.
