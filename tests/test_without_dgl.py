@@ -33,7 +33,11 @@ def test_a_run_is_the_same_to_the_last_bit(file):
     process = treestack("train", file, "--output-dir", file.parent / "without")
     assert process.returncode == 0, process.stderr
     folder = file.parent / "with" / "small-0"
-    paths = [path for path in folder.rglob("*") if path.suffix in (".safetensors", ".jsonl") and path.name != "times.jsonl"]
+    paths = [
+        path
+        for path in folder.rglob("*")
+        if path.suffix in (".safetensors", ".jsonl", ".parquet") and path.name != "times.jsonl"
+    ]
     assert len(paths) == 5
     for path in paths:
         assert (file.parent / "without" / "small-0" / path.relative_to(folder)).read_bytes() == path.read_bytes(), path

@@ -45,6 +45,7 @@ def write(path: Path, runs: Sequence[RunResult]) -> None:
     description = []
     for run in runs:
         about = {**run.about, "sets": [name for name in run.sets if name not in with_vectors(run.answers)]}
+        about = {name: entry for name, entry in about.items() if entry}
         description.append({"config": configuration.dump(run.config), "seed": run.seed, "about": about})
     records.write(path, table, {DESCRIPTION: json.dumps(description, sort_keys=True)}, level=19)
 
