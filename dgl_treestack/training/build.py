@@ -180,7 +180,7 @@ def build_vocabulary(config: RunConfig, language: Signature, examples: Iterable[
         return Vocabulary.of_words(text for example in examples for _, _, text in example.equation.leaves())
     if not name.endswith(".txt"):
         raise ConfigurationError(
-            f"'model.vocabulary' is {name!r}, but in the language {language.name!r} leaves are  "
+            f"'model.vocabulary' is {name!r}, but in the language {language.name!r} leaves are words. "
             "Set 'train', the words of the training data, or a .txt file with a word per line."
         )
     lines = [line.strip() for line in formats.read_lines(find_data(name))]
