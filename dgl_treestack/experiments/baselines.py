@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import polars as pl
 from threadpoolctl import threadpool_limits
 
 from dgl_treestack import __version__
@@ -19,7 +18,7 @@ from dgl_treestack.experiments.extras import extras as all_extras
 from dgl_treestack.experiments.scales import Scale
 from dgl_treestack.resources import find_data, sha256
 from dgl_treestack.results import archive
-from dgl_treestack.results.run_result import RunResult
+from dgl_treestack.results.run_result import OWN, RunResult
 from dgl_treestack.runs.configuration import RunConfig
 from dgl_treestack.runs.environment import describe_environment, machine_of
 
@@ -82,11 +81,7 @@ def _fit(config: RunConfig, files: Mapping[str, Sequence[str]], name_of_label: M
         result = RunResult(Path(title), replace(config, name=name_of_label[title]), 0, [], records.joined([]), about)
         for kind, examples in examples_of_set.items():
             table = _records(examples, predicted_of_set[kind])
-            if kind in ("validation", "test"):
-                answers = records.joined([result.answers, table.with_columns(set=pl.lit(kind))])
-                result = replace(result, answers=answers)
-            else:
-                result = result.with_set(kind, all_extras()[kind].select(table))
+            result = result.with_set(kind, table if kind in OWN else all_extras()[kind].select(table))
         without_network.append(result)
     return without_network
 

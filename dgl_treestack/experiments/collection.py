@@ -17,7 +17,7 @@ from dgl_treestack.experiments.extras import make_missing, measured
 from dgl_treestack.experiments.scales import Scale
 from dgl_treestack.resources import find_config
 from dgl_treestack.results import archive
-from dgl_treestack.results.run_result import RunResult
+from dgl_treestack.results.run_result import OWN, RunResult
 from dgl_treestack.runs import configuration
 from dgl_treestack.runs.configuration import RunConfig
 from dgl_treestack.runs.run import Run
@@ -120,7 +120,7 @@ def _reduced(run: RunResult, protocol: Protocol) -> RunResult:
     sets = [name for name in protocol.extras if name in run.sets]
     titles = {column.title for column in protocol.columns} if len(sets) < len(protocol.extras) else set()
     values = {title: value for title, value in run.about.get("values", {}).items() if title in titles}
-    answers = run.answers.filter(pl.col("set").cast(pl.String).is_in(["validation", "test", *sets]))
+    answers = run.answers.filter(pl.col("set").cast(pl.String).is_in([*OWN, *sets]))
     return replace(run, answers=answers, about={**run.about, "sets": sets, "values": values})
 
 
@@ -142,7 +142,7 @@ def _check_sets(all_runs: Sequence[RunResult]) -> None:
     """Raise DataError when runs have records of different equations in a set of one name."""
     first_of_set: dict[str, tuple[RunResult, int]] = {}
     for run in all_runs:
-        for name_of_set in ("validation", "test", *run.sets):
+        for name_of_set in (*OWN, *run.sets):
             identity = _identity(run.of(name_of_set))
             other, expected = first_of_set.setdefault(name_of_set, (run, identity))
             if identity != expected:

@@ -96,9 +96,9 @@ def with_vectors(answers: Table) -> set[str]:
 def _reduced(answers: Table) -> Table:
     """Return the rows and columns of answers that are stored."""
     answers = answers.filter(~pl.col("set").cast(pl.String).is_in(with_vectors(answers)))
-    kinds = answers.schema.items()
-    kept = [name for name, kind in kinds if name not in TEXTS and (kind.is_numeric() or kind == pl.Boolean)]
-    answers = answers.select(pl.col(TEXTS).cast(CATEGORY), *kept, *({"label"} - {*kept}))
+    is_number = {name: kind.is_numeric() or kind == pl.Boolean for name, kind in answers.schema.items()}
+    numbers_and_label = [name for name in answers.columns if name == "label" or (is_number[name] and name not in TEXTS)]
+    answers = answers.select(pl.col(TEXTS).cast(CATEGORY), *numbers_and_label)
     level: pl.Expr = pl.lit(None)
     if answers.schema["label"].is_integer():
         score, is_positive = pl.col("score"), (pl.col("label") == 1) == pl.col("correct")

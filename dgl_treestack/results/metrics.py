@@ -239,10 +239,10 @@ def lost(column: str) -> Metric:
     """The points of accuracy that a model loses when rows or an action are taken away, see `extras.ablation`."""
 
     def metric(table: Table) -> float:
-        kept = [name for name in table.columns if name.startswith("rows ") and table[name].null_count() < len(table)]
-        if not kept or column not in table.columns:
+        counts_of_rows = [int(name.split()[1]) for name in table.columns if name.startswith("rows ") and table[name].count()]
+        if not counts_of_rows or column not in table.columns:
             return math.nan
-        return share(table[max(kept, key=lambda name: int(name.split()[1]))]) - share(table[column])
+        return share(table[f"rows {max(counts_of_rows)}"]) - share(table[column])
 
     return metric
 

@@ -15,6 +15,7 @@ from dgl_treestack.runs.environment import machine_of
 from dgl_treestack.runs.run import Run
 
 EPOCHS = "epochs"  # the set of the metrics per epoch
+OWN = ("validation", "test")  # the sets of every run
 
 
 @dataclass(frozen=True)
@@ -48,9 +49,10 @@ class RunResult:
         return table.filter(pl.col("depth").is_between(*depths)) if depths else table
 
     def with_set(self, name: str, table: Table) -> Self:
-        """Return the run with a further set."""
+        """Return the run with the answers of one more set."""
         answers = records.joined([self.answers, table.with_columns(set=pl.lit(name))])
-        return replace(self, answers=answers, about={**self.about, "sets": [*self.sets, name]})
+        sets = self.sets if name in OWN else [*self.sets, name]
+        return replace(self, answers=answers, about={**self.about, "sets": sets})
 
     @property
     def sets(self) -> Sequence[str]:
@@ -113,8 +115,8 @@ def read(folder: Path, on: str = "") -> RunResult:
         "classes": run.language.classes,
         "checksums": tuple(run.checksum_of_records(name) for name in files),
     }
-    answers = records.joined([within.with_columns(set=pl.lit("validation")), test.with_columns(set=pl.lit("test"))])
-    return RunResult(folder, run.config, run.seed, run.read_metrics(), answers, about)
+    result = RunResult(folder, run.config, run.seed, run.read_metrics(), records.joined([]), about)
+    return result.with_set("validation", within).with_set("test", test)
 
 
 def with_origin(result: RunResult) -> RunResult:
