@@ -33,6 +33,8 @@ from dgl_treestack.runs import configuration
 from dgl_treestack.runs.run import Run
 from dgl_treestack.training.adam import NamedAdam
 from dgl_treestack.training.loop import Training
+from dgl_treestack.training.start import prepare
+from dgl_treestack.training.trees import TreeObjective
 
 WARM = 5  # untimed steps
 
@@ -76,7 +78,7 @@ def measure(settings: Settings) -> None:
     with tempfile.TemporaryDirectory() as folder:
         run = Run(Path(folder) / "run")
         run.folder.mkdir()
-        training = Training(run, config, 0, quiet=True, data={"train": data, "validation": data}, world=run_world)
+        training = prepare(run, config, 0, quiet=True, data={"train": data, "validation": data}, world=run_world)
         world.sums(0)  # all begin together
         row = {"processes": world.size, "apart": settings.apart, "batch": batch, **_timed(training, settings, batch)}
     if settings.apart:
@@ -103,8 +105,8 @@ def _timed(training: Training, settings: Settings, batch: int) -> dict[str, floa
 
     clocked(World, "sum_gradients", "gradients")
     clocked(NamedAdam, "step", "optimizer")
-    clocked(Training, "_step", "step")
-    step = Training._step
+    clocked(TreeObjective, "step", "step")
+    step = TreeObjective.step
 
     def counted(*arguments):
         result = step(*arguments)
@@ -115,7 +117,7 @@ def _timed(training: Training, settings: Settings, batch: int) -> dict[str, floa
             raise Enough
         return result
 
-    Training._step = counted
+    TreeObjective.step = counted
     with contextlib.suppress(Enough):
         training.train()
     whole = marks[-1] - marks[WARM - 1]

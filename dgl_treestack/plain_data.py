@@ -113,9 +113,9 @@ def _convert(kind: Any, value: Any, key: str) -> Any:
         if value not in get_args(kind):
             raise ConfigurationError(unknown(f"value for {key!r}:", str(value), get_args(kind)))
         return value
-    if kind == tuple[str, ...]:
-        entries = [value] if isinstance(value, str) else value
-        if isinstance(entries, list | tuple) and all(isinstance(entry, str) for entry in entries):
+    if get_origin(kind) is tuple:
+        entries, kind_of_entries = [value] if isinstance(value, str) else value, get_args(kind)[0]
+        if isinstance(entries, list | tuple) and all(type(entry) is kind_of_entries for entry in entries):
             return tuple(entries)
     elif get_origin(kind) is dict:
         if isinstance(value, dict):

@@ -20,7 +20,7 @@ from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.expression.language import find
 from dgl_treestack.model.model import Model
 from dgl_treestack.runs.run import Run
-from dgl_treestack.training.loop import Training
+from dgl_treestack.training.trees import TreeObjective
 
 LANGUAGE = """
 classes = ["low", "middle", "high"]
@@ -157,14 +157,14 @@ def test_from_a_file_to_a_curve(tmp_path, monkeypatch, capsys, kind):
 
 def stop_after(steps, monkeypatch):
     """Raise a signal at a step of training."""
-    step, count = Training._step, iter(range(steps))
+    step, count = TreeObjective.step, iter(range(steps))
 
     def stopping(training, *arguments):
         if next(count, None) is None:
             os.kill(os.getpid(), signal.SIGINT)
         return step(training, *arguments)
 
-    monkeypatch.setattr(Training, "_step", stopping)
+    monkeypatch.setattr(TreeObjective, "step", stopping)
 
 
 FAULTS = {

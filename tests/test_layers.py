@@ -38,12 +38,12 @@ ROOMS = [
     "model",
     "runs",
     "results",
-    "training",
     "language",
+    "algorithmic",
+    "training",
     "completion",
     "plots",
     "inspection",
-    "algorithmic",
     "experiments",
     "cli",
     "__main__",
@@ -55,7 +55,7 @@ HOMES = {
     "networkx": ["expression/networkx.py", "inspection/"],
     "matplotlib": ["plots/", "inspection/"],
     "flint": ["truth/"],
-    "polars": ["data/records.py", "results/", "experiments/", "plots/", "algorithmic/experiment.py"],
+    "polars": ["data/records.py", "results/", "experiments/", "plots/"],
     "sklearn": ["results/metrics.py", "audit/", "generate/balance.py", "plots/substitutivity.py"],
 }
 

@@ -16,8 +16,8 @@ import torch
 from dgl_treestack.errors import TreestackError
 from dgl_treestack.processes import Interrupted
 from dgl_treestack.runs import configuration
-from dgl_treestack.training.loop import Training
 from dgl_treestack.training.start import start
+from dgl_treestack.training.trees import TreeObjective
 
 
 def train_all(folder: Path, output: Path, event: str = "", step: int = 0) -> None:
@@ -25,27 +25,24 @@ def train_all(folder: Path, output: Path, event: str = "", step: int = 0) -> Non
     torch.set_num_threads(1)
     torch.set_default_dtype(torch.float64)
     rank, size = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
-    taken, losses = Training._step, {}
+    taken, losses = TreeObjective.step, {}
 
     def noted(self, *arguments):
-        progress = self.progress
-        before = progress.loss_sum, progress.seen
-        stopped = taken(self, *arguments)
-        mean = (progress.loss_sum - before[0]) / (progress.seen - before[1])
-        losses.setdefault(self.config.name, []).append(mean)
+        counts = taken(self, *arguments)
+        losses.setdefault(self.config.name, []).append(counts.loss_sum / counts.seen)
         if len(losses[self.config.name]) == step and rank == size - 1:
             if event == "signal":
                 os.kill(os.getpid(), signal.SIGTERM)
             elif event == "die" and os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") == "0":
                 os._exit(1)
-        return stopped
+        return counts
 
-    Training._step = noted
+    TreeObjective.step = noted
     try:
         for path in sorted(folder.glob("run-*.toml")):
             start(configuration.load(path), 0, output, resume=bool(event) or (output / "losses.json").exists(), quiet=True)
     finally:
-        Training._step = taken
+        TreeObjective.step = taken
         if rank == 0:
             output.joinpath("losses.json").write_text(json.dumps(losses))
 

@@ -2,78 +2,68 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch import Tensor
 from torch.nn import functional
-from tqdm.auto import tqdm
 
 from dgl_treestack.algorithmic._task import Task
 from dgl_treestack.algorithmic.learner import AutogradLearner, Net
 from dgl_treestack.algorithmic.stack_learner import StackLearner
 from dgl_treestack.algorithmic.stream import Curriculum, Streams
 from dgl_treestack.generators import numpy_generator
+from dgl_treestack.runs.sequence_configuration import Recipe
 from dgl_treestack.sequence import ActingCell
 
-
-@dataclass(frozen=True)
-class Recipe:
-    """How restarts are trained.
-
-    updates: the number of updates, each with `tokens` new tokens. largest: the largest size of sequences, reached after a share
-    `curriculum` of the updates, linearly, or with a `goal` as `Curriculum` says. rate: the learning rate, constant for a share
-    `steady` of the updates, then falling to a hundredth. segment: the number of updates after which memories are emptied and
-    new streams begin. beta: the sharpness of actions at the end of rounding, raised in `stages` from 1.2, each a fixed factor
-    above the one before.
-    """
-
-    updates: int = 4000
-    tokens: int = 10
-    optimizer: Literal["sgd", "adam"] = "sgd"
-    rate: float = 0.1
-    largest: int = 19
-    curriculum: float = 0.5
-    goal: float = 0.0
-    steady: float = 0.65
-    segment: int = 20
-    beta: float = 1.0
-    stages: int = 1
-
-
-ROUNDING = Recipe(updates=1000, rate=0.02, curriculum=0.0, beta=60.0, stages=20)
 VALIDATED = range(2, 20)  # sizes of the sequences on which restarts are selected
 NO_NUMBER = 99.0  # the entropy of nets that have diverged
 _FIRST_BETA, _LAST_RATE = 1.2, 0.01
 
 
-def train(task: Task, net: Net, recipe: Recipe, seed: int, *, quiet: bool = True) -> None:
-    """Train restarts in place. The same seed draws the same sequences."""
-    cell, restarts = net.cell, net.cell.restarts or 1
-    learner = StackLearner(net) if StackLearner.supports(cell) else AutogradLearner(net)
-    generator = numpy_generator(seed, f"{task.name}, {recipe.beta}")
-    streams = Streams(task, restarts, generator)
-    growing = recipe.curriculum * recipe.updates
-    curriculum = Curriculum(max(task.smallest, 2), recipe.largest, growing, restarts, recipe.goal)
-    optimizer = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}[recipe.optimizer](net.parameters(), lr=recipe.rate)
-    rounded = cell if recipe.stages > 1 and isinstance(cell, ActingCell) else None
-    for i in tqdm(range(recipe.updates), desc=task.title, disable=quiet or None, leave=False):
-        progress = i / recipe.updates
-        if rounded is not None:
-            stage = min(recipe.stages - 1, math.floor(progress * recipe.stages))
-            rounded.beta = _FIRST_BETA * (recipe.beta / _FIRST_BETA) ** (stage / (recipe.stages - 1))
-        falling = max(0.0, (progress - recipe.steady) / (1 - recipe.steady))
-        optimizer.param_groups[0]["lr"] = recipe.rate * _LAST_RATE**falling
-        if i % recipe.segment == 0:
-            streams = Streams(task, restarts, generator)
-            learner.begin()
-        streams.largest = curriculum.sizes
-        chunk = streams.take(recipe.tokens)
-        curriculum.note(learner.learn(chunk), chunk.weights.sum(0))
-        optimizer.step()
-    if rounded is not None:
-        rounded.beta = recipe.beta
+class Phase:
+    """The training of restarts by one recipe, in segments: at the start of each, memories are empty and streams begin anew.
+
+    The same seed draws the same sequences.
+    """
+
+    def __init__(self, task: Task, net: Net, recipe: Recipe, seed: int):
+        self.task, self.net, self.recipe, restarts = task, net, recipe, net.cell.restarts or 1
+        self.learner = StackLearner(net) if StackLearner.supports(net.cell) else AutogradLearner(net)
+        self.generator = numpy_generator(seed, f"{task.name}, {recipe.beta}")
+        growing = recipe.curriculum * recipe.updates
+        self.curriculum = Curriculum(max(task.smallest, 2), recipe.largest, growing, restarts, recipe.goal)
+        self.optimizer = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}[recipe.optimizer](net.parameters(), lr=recipe.rate)
+        self.segments = math.ceil(recipe.updates / recipe.segment)
+
+    def train(self, segment: int) -> tuple[float, int]:
+        """Make the updates of a segment. Returns the sum of the losses of all restarts, and the number of weighted tokens."""
+        recipe, cell = self.recipe, self.net.cell
+        streams = Streams(self.task, cell.restarts or 1, self.generator)
+        self.learner.begin()
+        total, counted = 0.0, 0.0
+        for update in range(segment * recipe.segment, min((segment + 1) * recipe.segment, recipe.updates)):
+            progress = update / recipe.updates
+            if recipe.stages > 1 and isinstance(cell, ActingCell):
+                stage = min(recipe.stages - 1, math.floor(progress * recipe.stages))
+                cell.beta = _FIRST_BETA * (recipe.beta / _FIRST_BETA) ** (stage / (recipe.stages - 1))
+            falling = max(0.0, (progress - recipe.steady) / (1 - recipe.steady))
+            self.optimizer.param_groups[0]["lr"] = recipe.rate * _LAST_RATE**falling
+            streams.largest = self.curriculum.sizes
+            chunk = streams.take(recipe.tokens)
+            losses, weights = self.learner.learn(chunk), chunk.weights.sum(0)
+            self.curriculum.note(losses, weights)
+            self.optimizer.step()
+            total, counted = total + losses.sum().item(), counted + weights.sum().item()
+        if segment == self.segments - 1 and recipe.stages > 1 and isinstance(cell, ActingCell):
+            cell.beta = recipe.beta
+        return total, round(counted)
+
+
+def train(task: Task, net: Net, recipe: Recipe, seed: int) -> None:
+    """Train restarts in place."""
+    phase = Phase(task, net, recipe, seed)
+    for segment in range(phase.segments):
+        phase.train(segment)
 
 
 @torch.no_grad()

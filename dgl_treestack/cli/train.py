@@ -4,9 +4,9 @@ import logging
 import os
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from tyro.conf import Positional, arg
 
@@ -55,17 +55,12 @@ def train(
         raise ConfigurationError(
             "Under torchrun the runs are trained one after the other, on trees: no --jobs, --cluster or --data."
         )
+    assignments = (*set, *([f"compile={compile}"] if compile else []), *([f"text={data}"] if data else []))
+    options = {"device": device, "columns": columns, "resume": resume, "quiet": quiet}
     try:
-        if data:
-            if device != "cpu" or compile or columns != "auto" or jobs > 1 or cluster:
-                raise ConfigurationError(
-                    "Language models train on the CPU, one after another: no --device, --compile, --columns, --jobs, --cluster."
-                )
-            _train_language(configs, data, output_dir, seeds, set, resume=resume, quiet=quiet)
-            return 0
-        assignments = (*set, *([f"compile={compile}"] if compile else []))
-        tasks = where(jobs, cluster, cpus_per_task, gpus_per_task)
-        code = _train_trees(configs, output_dir, seeds, assignments, device, columns, tasks, resume=resume, quiet=quiet)
+        code = _train(configs, output_dir, seeds, assignments, where(jobs, cluster, cpus_per_task, gpus_per_task), options)
+        if data and not code:
+            _show_perplexities(configs, output_dir, seeds, assignments)
     except Interrupted as stop:
         print(stop, file=sys.stderr)
         code = stop.exit_code
@@ -75,65 +70,67 @@ def train(
     return code
 
 
-def _train_trees(
+def _train(
     names: Sequence[str],
     output_dir: Path,
     seeds: Sequence[int],
     assignments: Sequence[str],
-    device: str,
-    columns: Place,
     jobs: int | Cluster,
-    *,
-    resume: bool,
-    quiet: bool,
+    options: Mapping[str, Any],
 ) -> int:
-    """Train every configuration with every seed. Returns the exit code. Raises Interrupted."""
+    """Train every configuration with every seed. options: of `start`. Returns the exit code. Raises Interrupted."""
     import torch
 
     from dgl_treestack.processes import follow_parent, start_many
     from dgl_treestack.resources import find_config
-    from dgl_treestack.runs import configuration
     from dgl_treestack.training.start import start
 
     follow_parent()
-    configs = {name: configuration.override(configuration.load(find_config(name)), assignments) for name in names}
+    configs = _configurations(names, assignments)
     runs = [(name, seed) for name in names for seed in seeds]
     if isinstance(jobs, Cluster) or (jobs > 1 and len(runs) > 1):
-        flags = ["--output-dir", str(output_dir), "--device", device, "--columns", columns]
+        flags = ["--output-dir", str(output_dir), "--device", options["device"], "--columns", options["columns"]]
         flags += ["--set", *assignments] if assignments else []
-        flags += ["--resume"] * resume + ["--quiet"] * quiet
+        flags += ["--resume"] * options["resume"] + ["--quiet"] * options["quiet"]
         files = [(find_config(name), seed) for name, seed in runs]
         commands = [Command(("train", str(file), "--seed", str(seed), *flags), output_dir, (file,)) for file, seed in files]
         return start_many(commands, jobs)
     torch.set_num_threads(1)  # states are too small for a second thread to help, and runs share the machine
-    if quiet:
+    if options["quiet"]:
         logging.getLogger().setLevel(logging.WARNING)
         logging.getLogger("dgl_treestack").setLevel(logging.INFO)
         logging.getLogger("dgl_treestack").propagate = False
     for name, seed in runs:
-        start(configs[name], seed, output_dir, device=device, columns=columns, resume=resume, quiet=quiet)
+        start(configs[name], seed, output_dir, **options)
     return 0
 
 
-def _train_language(
-    names: Sequence[str],
-    data: Path,
-    output_dir: Path,
-    seeds: Sequence[int],
-    assignments: Sequence[str],
-    *,
-    resume: bool,
-    quiet: bool,
-) -> None:
-    """Train language models on a text, and print perplexities beside those of n-grams."""
+def _configurations(names: Sequence[str], assignments: Sequence[str]) -> dict[str, Any]:
+    """Return the configurations by the names that were given. Raises ConfigurationError for two of one name."""
     from dgl_treestack.errors import ConfigurationError
-    from dgl_treestack.language import configuration, training
     from dgl_treestack.resources import find_config
+    from dgl_treestack.runs import configuration
+    from dgl_treestack.runs.sequence_configuration import TextConfig
 
-    configs = [configuration.load(find_config(name), assignments) for name in names]
-    if len({config.name for config in configs}) < len(configs):
+    configs = {name: configuration.override(configuration.load_any(find_config(name)), assignments) for name in names}
+    for name, config in configs.items():
+        if isinstance(config, TextConfig) and not config.text:
+            raise ConfigurationError(f"{name}: it describes a language model. Give the folder of its text with --data.")
+    if len({config.name for config in configs.values()}) < len(configs):
         raise ConfigurationError("Two configurations have the same name, which names their folders.")
-    perplexities = training.train(configs, data, output_dir, list(seeds), resume=resume, quiet=quiet)
+    return configs
+
+
+def _show_perplexities(names: Sequence[str], output_dir: Path, seeds: Sequence[int], assignments: Sequence[str]) -> None:
+    """Print the perplexities of language models beside those of n-grams."""
+    from dgl_treestack.experiments.language_model import ngram_perplexities, perplexities_of
+    from dgl_treestack.language.corpus import Corpus
+    from dgl_treestack.results.run_result import read_any
+
+    configs = _configurations(names, assignments).values()
+    folders = [output_dir / f"{config.name}-{seed}" for config in configs for seed in seeds]
+    perplexities = ngram_perplexities(Corpus.read(Path(next(iter(configs)).text)))
+    perplexities |= {folder.name: perplexities_of(read_any(folder)) for folder in folders}
     print(f"{'perplexity':<40}{'valid':>10}{'test':>10}")
-    for label, result in perplexities:
+    for label, result in perplexities.items():
         print(f"{label:<40}{result['valid']:>10.2f}{result['test']:>10.2f}")

@@ -119,6 +119,11 @@ def majority(table: Table) -> float:
     return 100 * max(labels.value_counts()["count"]) / len(labels)
 
 
+def of_columns(columns: Mapping[str, Sequence[Any]]) -> Table:
+    """Return the table of answers of another kind, from its columns; those of trees are null."""
+    return joined([pl.DataFrame(columns)])
+
+
 def joined(tables: Iterable[Table]) -> Table:
     """Return tables as one; columns that only some have are null in the others."""
     return pl.concat([of_examples([]), *tables], how="diagonal_relaxed")

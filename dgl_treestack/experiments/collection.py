@@ -16,7 +16,7 @@ from dgl_treestack.experiments._protocol import Protocol, Row
 from dgl_treestack.experiments.extras import make_missing, measured
 from dgl_treestack.experiments.scales import Scale
 from dgl_treestack.resources import find_config
-from dgl_treestack.results import archive
+from dgl_treestack.results import archive, run_result
 from dgl_treestack.results.run_result import OWN, RunResult
 from dgl_treestack.runs import configuration
 from dgl_treestack.runs.configuration import RunConfig
@@ -89,6 +89,17 @@ def collect(protocol: Protocol, scale: Scale, folder: Path, given: Mapping[str, 
             without_network = {label: [_reduced(run, protocol)] for label, run in zip(names, fitted, strict=True)}
     _check_sets([run for group in (*results.values(), *without_network.values()) for run in group])
     return results, without_network
+
+
+def collect_any(planned: Sequence[runs.Planned], folder: Path, given: Mapping[str, RunResult]) -> list[RunResult]:
+    """Return the results of those runs on texts or streams that are finished, from their folders or from `given`."""
+    results = []
+    for config, seed in planned:
+        if finished := runs.finished(config, [seed], folder):
+            results.append(run_result.read_any(finished[0]))
+        elif f"{config.name}-{seed}" in given:
+            results.append(given[f"{config.name}-{seed}"])
+    return results
 
 
 def _find(

@@ -4,28 +4,24 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from dgl_treestack import atomic, plots
-from dgl_treestack.algorithmic import tables as algorithmic
 from dgl_treestack.errors import ConfigurationError, unknown
-from dgl_treestack.experiments import baselines, collection, comparison, runs, tables
+from dgl_treestack.experiments import algorithmic, baselines, collection, comparison, language_model, runs, tables
 from dgl_treestack.experiments._protocol import Protocol, Row
 from dgl_treestack.experiments.extras import extras as all_extras
 from dgl_treestack.experiments.protocols import protocols
 from dgl_treestack.experiments.scales import SCALES, Scale, check_data
-from dgl_treestack.language import tables as language_model
-from dgl_treestack.processes import Interrupted, Jobs
-from dgl_treestack.results import archive, report, run_files
+from dgl_treestack.processes import Jobs
+from dgl_treestack.results import archive, report
 from dgl_treestack.results.run_result import RunResult
 from dgl_treestack.training.start import check_seeds
 
 logger = logging.getLogger(__name__)
 ALL = "all"
-RECORDS, FILES = "records.parquet", "records.zip"  # of equations; of experiments in SEPARATE
-# Experiments without runs on equations: each defines TITLE, SOURCE, EXTENTS by scale, KEPT (the files of a run that are
-# stored), `runs` and `reproduce`.
-SEPARATE = {"algorithmic": algorithmic, "language_model": language_model}
+RECORDS = "records.parquet"
+# Experiments without runs on equations: each defines TITLE, SOURCE, EXTENTS by scale, `plan`, `prepare` and `write`.
+APART = {"algorithmic": algorithmic, "language_model": language_model}
 
 
 def reproduce(
@@ -41,55 +37,43 @@ def reproduce(
 ) -> int:
     """Train the missing runs of protocols, then write `<protocol>/table.md`, `.csv`, `records.parquet` and figures.
 
-    names: of protocols, or `all`. seeds: override the scale's; experiments in SEPARATE use the first. train: if false, only
+    names: of protocols, or `all`. seeds: override the scale's; experiments in APART use the first. train: if false, only
     finished runs are used. from_records: files `records.parquet` of earlier tables; their runs are not trained again. show:
     called with the text of every table.
 
     Returns the exit code. Raises ConfigurationError for an unknown protocol or scale, DataError for missing data.
     """
     protocol_of, scale, planned = _plan(names, scale_name, seeds, check=train or not from_records)
-    archived = collection.read_records(_of_equations(from_records))
-    experiments = _separate(names, scale_name, scale)
-    for path in from_records:
-        name = run_files.experiment_of(path)
-        if name in experiments:
-            run_files.restore(path, output_dir / name / "runs", experiments[name].KEPT)
+    apart = _planned_apart(names, scale_name, scale, output_dir)
+    given = collection.read_records(from_records)
     code = 0
     if train:
-        code = runs.train_missing(planned, output_dir / "runs", output_dir / "configs", jobs=jobs, given=archived)
+        for name in apart:
+            APART[name].prepare(output_dir / name, scale_name)
+        planned += [run for runs_apart in apart.values() for run in runs_apart]
+        code = runs.train_missing(planned, output_dir / "runs", output_dir / "configs", jobs=jobs, given=given)
     if code in (130, 143):
         return code
     command = f"--scale {scale_name}" + (f" --seeds {' '.join(map(str, seeds))}" if seeds else "")
     for name, protocol in protocol_of.items():
-        show(_write_results(output_dir / name, protocol, scale, f"treestack reproduce {name} {command}", archived))
-    for name, experiment in experiments.items():
-        folder = output_dir / name
-        try:
-            text = experiment.reproduce(folder, scale_name, scale.seeds[0], jobs=jobs, training=train)
-        except Interrupted as stop:
-            logger.info(stop)
-            return stop.exit_code
-        if text:
-            run_files.write(folder / FILES, name, experiment.runs(folder, scale_name, scale.seeds[0]), experiment.KEPT)
-            show(text)
+        show(_write_results(output_dir / name, protocol, scale, f"treestack reproduce {name} {command}", given))
+    for name, runs_apart in apart.items():
+        if results := collection.collect_any(runs_apart, output_dir / "runs", given):
+            show(APART[name].write(output_dir / name, results, scale_name, scale.seeds[0]))
+            archive.write(output_dir / name / RECORDS, results)
     return code
 
 
-def _separate(names: Sequence[str], scale_name: str, scale: Scale) -> dict[str, Any]:
-    """Return the experiments of SEPARATE that `names` means at a scale. Raises ConfigurationError for one without the scale."""
-    chosen = {}
-    for name, experiment in SEPARATE.items():
+def _planned_apart(names: Sequence[str], scale_name: str, scale: Scale, folder: Path) -> dict[str, list[runs.Planned]]:
+    """Return the runs of the experiments in APART that `names` means. Raises ConfigurationError for one without the scale."""
+    planned = {}
+    for name, experiment in APART.items():
         is_of_all = ALL in names and name not in scale.left_out and (not scale.only or name in scale.only)
         if name in names or is_of_all:
             if scale_name not in experiment.EXTENTS:
                 raise ConfigurationError(unknown(f"scale of {name}", scale_name, experiment.EXTENTS))
-            chosen[name] = experiment
-    return chosen
-
-
-def _of_equations(files: Sequence[Path]) -> list[Path]:
-    """Return the files of records that are not those of experiments in SEPARATE."""
-    return [path for path in files if run_files.experiment_of(path) not in SEPARATE]
+            planned[name] = experiment.plan(folder / name, scale_name, scale.seeds[0])
+    return planned
 
 
 def missing(
@@ -97,13 +81,9 @@ def missing(
 ) -> list[str]:
     """Return the names of the missing runs of protocols. Raises the errors of `reproduce`."""
     _, scale, planned = _plan(names, scale_name, seeds, check=not from_records)
-    run_names = runs.missing(planned, output_dir / "runs", given=collection.read_records(_of_equations(from_records)))
-    for name, experiment in _separate(names, scale_name, scale).items():
-        files = [path for path in from_records if run_files.experiment_of(path) == name]
-        archived_names = {run_name for path in files for run_name in run_files.runs_in(path)}
-        all_runs = experiment.runs(output_dir / name, scale_name, scale.seeds[0])
-        run_names += [run.name for run in all_runs if run.name not in archived_names and not (run / "DONE").exists()]
-    return run_names
+    for runs_apart in _planned_apart(names, scale_name, scale, output_dir).values():
+        planned += runs_apart
+    return runs.missing(planned, output_dir / "runs", given=collection.read_records(from_records))
 
 
 def _plan(
@@ -115,8 +95,8 @@ def _plan(
     """
     all_protocols = protocols()
     for name in names:
-        if name not in (*all_protocols, *SEPARATE, ALL):
-            raise ConfigurationError(unknown("protocol", name, [*all_protocols, *SEPARATE, ALL]))
+        if name not in (*all_protocols, *APART, ALL):
+            raise ConfigurationError(unknown("protocol", name, [*all_protocols, *APART, ALL]))
     if scale_name not in SCALES:
         raise ConfigurationError(unknown("scale", scale_name, SCALES))
     scale = SCALES[scale_name]
@@ -143,7 +123,7 @@ def _plan(
 def describe() -> str:
     """Return the protocols and the scales as text, one per line."""
     titles = {name: (protocol.title, protocol.source) for name, protocol in protocols().items()}
-    titles |= {name: (experiment.TITLE, experiment.SOURCE) for name, experiment in SEPARATE.items()}
+    titles |= {name: (experiment.TITLE, experiment.SOURCE) for name, experiment in APART.items()}
     lines = [f"{name:<18} {title} ({source})" for name, (title, source) in titles.items()]
     return "\n".join([*lines, "", *(f"--scale {name:<10} {scale.summary}" for name, scale in SCALES.items())])
 

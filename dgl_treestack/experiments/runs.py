@@ -11,16 +11,16 @@ from dgl_treestack.cluster import Command
 from dgl_treestack.errors import DivergenceError
 from dgl_treestack.processes import Interrupted, Jobs, start_many
 from dgl_treestack.runs import configuration
-from dgl_treestack.runs.configuration import RunConfig
+from dgl_treestack.runs.configuration import Named
 from dgl_treestack.runs.run import Run
 from dgl_treestack.training.start import check_unchanged, start
 
 logger = logging.getLogger(__name__)
 
-Planned = tuple[RunConfig, int]  # a run: configuration and seed
+Planned = tuple[Named, int]  # a run: configuration, of any kind, and seed
 
 
-def finished(config: RunConfig, seeds: Sequence[int], folder: Path) -> list[Path]:
+def finished(config: Named, seeds: Sequence[int], folder: Path) -> list[Path]:
     """Return the folders of a configuration's finished runs. Raises ConfigurationError when their data has changed since."""
     runs = [run for run in (Run(folder / f"{config.name}-{seed}") for seed in seeds) if run.done.exists()]
     for run in runs:

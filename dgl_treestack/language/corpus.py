@@ -3,7 +3,6 @@
 A folder holds `*train.txt`, `*valid.txt` and `*test.txt`, such as `ptb.train.txt`. The word `</s>` is added to every line.
 """
 
-import hashlib
 from array import array
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -32,35 +31,34 @@ class Corpus:
     words: tuple[str, ...]
     parts: Mapping[str, np.ndarray]
 
-    @property
-    def checksums(self) -> dict[str, str]:
-        """SHA-256 of words and parts, which identify the text of a run."""
-        words = hashlib.sha256("\n".join(self.words).encode()).hexdigest()
-        return {"words": words, **{part: hashlib.sha256(tokens.tobytes()).hexdigest() for part, tokens in self.parts.items()}}
-
     @classmethod
     def read(cls, folder: Path) -> "Corpus":
         """Read a folder line by line. Raises DataError, with file and line, for malformed text, and for a part of the Penn
         Treebank, as perplexities on it could not be compared with published ones."""
-        paths: dict[str, Path] = {}
-        for part in PARTS:
-            paths[part] = folder / f"ptb.{part}.txt"
-            if not paths[part].is_file():  # a folder may contain ptb.char.*.txt besides ptb.*.txt
-                candidates = sorted(folder.glob(f"*{part}.txt")) if folder.is_dir() else []
-                if len(candidates) != 1:
-                    number = "there are several" if candidates else "there is none"
-                    raise DataError(
-                        f"A folder of text has one file ending in {part}.txt, such as ptb.{part}.txt; {number}.", folder
-                    )
-                paths[part] = candidates[0]
         numbers: dict[str, int] = {END: 0}
-        parts = {part: _numbered(path, numbers, grows=part == "train") for part, path in paths.items()}
+        parts = {part: _numbered(path, numbers, grows=part == "train") for part, path in files_of(folder).items()}
         sizes = {"words": len(numbers), **{part: len(tokens) for part, tokens in parts.items()}}
         if len(numbers) >= ENOUGH_WORDS and UNKNOWN in numbers and "N" in numbers and sizes != PENN:
             raise DataError(
                 f"It looks like the Penn Treebank, which has {PENN}, counting ends of sentences, but has {sizes}.", folder
             )
         return cls(tuple(numbers), parts)
+
+
+def files_of(folder: Path) -> dict[str, Path]:
+    """Return the files of a folder of text by part. Raises DataError for a folder without one of them."""
+    paths: dict[str, Path] = {}
+    for part in PARTS:
+        paths[part] = folder / f"ptb.{part}.txt"
+        if not paths[part].is_file():  # a folder may contain ptb.char.*.txt besides ptb.*.txt
+            candidates = sorted(folder.glob(f"*{part}.txt")) if folder.is_dir() else []
+            if len(candidates) != 1:
+                number = "there are several" if candidates else "there is none"
+                raise DataError(
+                    f"A folder of text has one file ending in {part}.txt, such as ptb.{part}.txt; {number}.", folder
+                )
+            paths[part] = candidates[0]
+    return paths
 
 
 def _numbered(path: Path, numbers: dict[str, int], *, grows: bool) -> np.ndarray:

@@ -15,7 +15,6 @@ from typing import Any
 
 import polars as pl
 
-from dgl_treestack import plain_data
 from dgl_treestack.data import records
 from dgl_treestack.data.records import DAMAGED, Table
 from dgl_treestack.errors import ConfigurationError, DataError
@@ -76,10 +75,11 @@ def read(path: Path) -> list[RunResult]:
 def _run(entry: Any, answers: Table, path: Path) -> RunResult:
     """Return the run of an entry of the description."""
     about = {**entry["about"], "measured": range_of(entry["about"].get("measured"))}
-    config = plain_data.build(RunConfig, tables_of(entry["config"]))
+    config = configuration.from_tables(tables_of(entry["config"]))
     is_epoch = pl.col("set") == EPOCHS
     rows = _without_empty(answers.filter(is_epoch).drop("set")).rows(named=True)
-    return RunResult(path, config, entry["seed"], checked_metrics(rows), _without_empty(answers.filter(~is_epoch), KEPT), about)
+    rows = checked_metrics(rows, of_trees=isinstance(config, RunConfig))
+    return RunResult(path, config, entry["seed"], rows, _without_empty(answers.filter(~is_epoch), KEPT), about)
 
 
 def _without_empty(table: Table, kept: Sequence[str] = ()) -> Table:

@@ -10,6 +10,7 @@ import polars as pl
 from dgl_treestack.data import records
 from dgl_treestack.data.records import Table
 from dgl_treestack.errors import CheckpointError, DataError
+from dgl_treestack.plain_data import read_json
 from dgl_treestack.runs.configuration import RunConfig
 from dgl_treestack.runs.environment import machine_of
 from dgl_treestack.runs.run import Run
@@ -21,6 +22,8 @@ OWN = ("validation", "test")  # the sets of every run
 @dataclass(frozen=True)
 class RunResult:
     """A finished run.
+
+    config: of a run on trees, which most figures and tables need; `read_any` and `archive.read` have others, too.
 
     rows: metrics, one row per epoch. answers: the table of records of all sets, with the column `set`: `validation` for
     those of the training depths, by which the best epoch was selected; `test`; further sets of an experiment, such as `blanks`.
@@ -119,9 +122,21 @@ def read(folder: Path, on: str = "") -> RunResult:
     return result.with_set("validation", within).with_set("test", test)
 
 
+def read_any(folder: Path) -> RunResult:
+    """Read the folder of a finished run on a text or on streams. Raises CheckpointError, DataError.
+
+    `about` has what `with_origin` adds, and `trace`, the actions of a Stack RNN, where there is one.
+    """
+    run = Run(folder)
+    config: Any = run.any_config
+    trace = [read_json(line)[0] for line in run.trace.read_text().splitlines()] if run.trace.exists() else []
+    answers = records.read(run.answers)
+    return with_origin(RunResult(folder, config, run.seed, run.read_metrics(), answers, {"trace": trace} if trace else {}))
+
+
 def with_origin(result: RunResult) -> RunResult:
     """Return the result of a run folder with its commit, machine, CPU time and number of parameters."""
-    run = Run.open(result.folder)
+    run = Run(result.folder)
     origin = {
         "commit": run.environment.get("commit") or "unknown",
         "machine": machine_of(run.environment),

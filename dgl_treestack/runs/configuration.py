@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import tomli_w
 
@@ -22,6 +22,7 @@ from dgl_treestack.expression.operators import MATH, Signature
 if TYPE_CHECKING:
     from dgl_treestack.model.model import Model
 
+AnyConfig = TypeVar("AnyConfig", bound="Named")
 # key, minimum, exclusive maximum
 _RANGES: tuple[tuple[str, float, float], ...] = (
     ("batch_size", 1, math.inf),
@@ -49,6 +50,22 @@ NAME = r"[A-Za-z0-9_][A-Za-z0-9._-]*"  # of a run: it names a folder
 # Keys of [model] that are arguments of `Model.build`; its other arguments are those of the cell, [model.settings].
 ARGUMENTS = ("name", "hidden", "dropout", "masks", "share", "vector_size", "tasks", "class_weights", "head_settings")
 _NOT_SETTINGS = (*ARGUMENTS, "vocabulary", "vectors", "freeze_vectors", "operators", "tokens")
+
+
+@dataclass(frozen=True)
+class Named:
+    """The configuration of a run of any kind. name: of its folder, with the seed."""
+
+    name: str
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(NAME, self.name):
+            raise ConfigurationError(f"'name' is {self.name!r}; it names a folder: letters, digits, '.', '_' and '-' only.")
+
+    @property
+    def hash(self) -> str:
+        """A hash of all values, the same for runs that differ only in their seed."""
+        return hashlib.sha256(json.dumps(_values(self), sort_keys=True).encode()).hexdigest()[:12]
 
 
 @dataclass(frozen=True)
@@ -124,6 +141,11 @@ class DataConfig:
         """The depths of training and validation equations."""
         return range(self.min_depth, self.max_depth + 1 if self.max_depth else sys.maxsize)
 
+    @property
+    def files(self) -> tuple[str, ...]:
+        """All files."""
+        return (*self.train, *self.validation, *self.test)
+
 
 @dataclass(frozen=True)
 class OptimizerConfig:
@@ -171,14 +193,13 @@ class ScheduleConfig:
 
 
 @dataclass(frozen=True)
-class RunConfig:
-    """The complete configuration of a run, except for its seed.
+class RunConfig(Named):
+    """The complete configuration of a run on trees, except for its seed.
 
     compile: native code for the engine `levels`; `auto` uses it for long runs if there is a compiler. checkpoint_steps: steps
     between checkpoints within an epoch; there is also one at its end.
     """
 
-    name: str
     model: ModelConfig
     data: DataConfig = DataConfig()
     optimizer: OptimizerConfig = OptimizerConfig()
@@ -190,8 +211,7 @@ class RunConfig:
     checkpoint_steps: int = 500
 
     def __post_init__(self) -> None:
-        if not re.fullmatch(NAME, self.name):
-            raise ConfigurationError(f"'name' is {self.name!r}; it names a folder: letters, digits, '.', '_' and '-' only.")
+        super().__post_init__()
         for key in self.model.settings:
             if key in _NOT_SETTINGS:
                 raise ConfigurationError(f"{key!r} is no setting of a model's class; common arguments are keys of [model].")
@@ -206,33 +226,37 @@ class RunConfig:
         if self.model.freeze_vectors and not self.model.vectors:
             raise ConfigurationError("'model.freeze_vectors' is true, but there are none. Name their file in 'model.vectors'.")
 
-    @property
-    def hash(self) -> str:
-        """A hash of all values, the same for runs that differ only in their seed."""
-        return hashlib.sha256(json.dumps(_values(self), sort_keys=True).encode()).hexdigest()[:12]
 
-
-def _values(config: RunConfig) -> dict[str, Any]:
+def _values(config: Named) -> dict[str, Any]:
     """Return all values as plain data; no empty start, which earlier versions lack: hashes name runs, also committed ones."""
     values = asdict(config)
-    if not config.model.start:
+    if isinstance(config, RunConfig) and not config.model.start:
         del values["model"]["start"]
     return values
 
 
 def load(path: Path) -> RunConfig:
-    """Return the configuration of a run in a TOML file. Raises ConfigurationError that names the file."""
-    return plain_data.read_toml(path, _build)
+    """Return the configuration of a run on trees in a TOML file. Raises ConfigurationError that names the file."""
+    config = load_any(path)
+    if not isinstance(config, RunConfig):
+        raise ConfigurationError(f"{path}: it describes a {config.kind}, not a run on trees, which this command needs.")
+    return config
 
 
-def _build(data: dict[str, Any]) -> RunConfig:
-    """Return a configuration from plain data. Raises ConfigurationError, also for that of a language model."""
-    if isinstance(data.get("model"), str):
-        raise ConfigurationError("It describes a language model. Give the folder of its text with --data.")
-    return plain_data.build(RunConfig, data)
+def load_any(path: Path) -> Any:
+    """Return the configuration of a run of any kind in a TOML file. Raises ConfigurationError that names the file."""
+    return plain_data.read_toml(path, from_tables)
 
 
-def override(config: RunConfig, assignments: Sequence[str]) -> RunConfig:
+def from_tables(tables: dict[str, Any]) -> Any:
+    """Return the configuration of a run of any kind: on trees, `model` is a table; on streams, there is a `task`."""
+    from dgl_treestack.runs.sequence_configuration import StreamConfig, TextConfig
+
+    of_sequences = StreamConfig if "task" in tables else TextConfig
+    return plain_data.build(of_sequences if isinstance(tables.get("model"), str) else RunConfig, tables)
+
+
+def override(config: AnyConfig, assignments: Sequence[str]) -> AnyConfig:
     """Return what `plain_data.override` does. Raises ConfigurationError; for a key without its table it names the whole key."""
     whole = {key.rpartition(".")[2]: key for key in plain_data.flat(config)} | {name: name for name in vars(config)}
     whole |= {"lr": "optimizer.learning_rate", "stack_size": "model.settings.stack_size"}
@@ -243,8 +267,8 @@ def override(config: RunConfig, assignments: Sequence[str]) -> RunConfig:
     return plain_data.override(config, assignments)
 
 
-def dump(config: RunConfig) -> str:
-    """Return the configuration as TOML, fully resolved; `load` reads it back. Raises ConfigurationError."""
+def dump(config: Named) -> str:
+    """Return the configuration as TOML, fully resolved; `load_any` reads it back. Raises ConfigurationError."""
     try:
         return tomli_w.dumps(_values(config))
     except TypeError as error:  # a setting of a model that was built in Python

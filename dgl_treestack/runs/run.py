@@ -5,7 +5,7 @@ environment.json    versions, device, commit, seed, checksums and sizes of the d
 language.toml       the language, unless it is `math`
 vocabulary.json     rows of the embedding table
 metrics.jsonl       one row per epoch
-records/<data>.parquet, records/sources.json
+records/<data>.parquet, records/sources.json; of texts and streams records/answers.parquet, of a Stack RNN trace.jsonl
 checkpoints/best.safetensors, last.safetensors
 times.jsonl          the CPU time of every process that trained it
 train.log            log records of the training
@@ -30,7 +30,7 @@ from dgl_treestack.expression.operators import MATH, Signature
 from dgl_treestack.plain_data import read_json
 from dgl_treestack.resources import BUNDLED, find_data, sha256
 from dgl_treestack.runs import configuration
-from dgl_treestack.runs.configuration import RunConfig
+from dgl_treestack.runs.configuration import Named, RunConfig
 from dgl_treestack.runs.configuration import build_model as build_model
 from dgl_treestack.runs.environment import describe_environment
 from dgl_treestack.runs.weights import load_into, opened, read_weights, write_weights
@@ -59,6 +59,8 @@ class Run:
         self.log = self.folder / "train.log"
         self.done = self.folder / "DONE"
         self.sources = self.folder / "records" / "sources.json"
+        self.answers = self.folder / "records" / "answers.parquet"  # of a run on a text or on streams
+        self.trace = self.folder / "trace.jsonl"
 
     @classmethod
     def open(cls, folder: Path | str) -> Self:
@@ -71,24 +73,17 @@ class Run:
                 raise CheckpointError(f"{run.folder} is not a run folder: it has no {name}. {remedy}")
         return run
 
-    @classmethod
-    def create(
-        cls,
-        folder: Path,
-        config: RunConfig,
-        seed: int,
-        environment: Mapping[str, Any],
-        vocabulary: Vocabulary,
-        signature: Signature,
-    ) -> Self:
-        """Create a folder with the description of a run. Raises OutputError."""
-        atomic.write_text(folder / "config.toml", configuration.dump(config))
-        atomic.write_text(folder / "vocabulary.json", json.dumps(vocabulary.to_dict(), indent=1) + "\n")
-        if signature.words:
-            atomic.write_text(folder / "language.toml", language.to_toml(signature))
-        run = cls(folder)
-        run.write_environment({"seed": seed, "config": config.hash, **environment})
-        return run
+    def create(self, config: Named, seed: int, files: Mapping[str, str], environment: Mapping[str, Any]) -> None:
+        """Create the folder with the description of the run. files: the further ones, by name. Raises OutputError."""
+        for name, text in {"config.toml": configuration.dump(config), **files}.items():
+            atomic.write_text(self.folder / name, text)
+        self.write_environment({"seed": seed, "config": config.hash, **environment})
+
+    @staticmethod
+    def description(vocabulary: Vocabulary, signature: Signature) -> dict[str, str]:
+        """Return the files that describe the trees of a run, name -> text."""
+        files = {"vocabulary.json": json.dumps(vocabulary.to_dict(), indent=1) + "\n"}
+        return files | ({"language.toml": language.to_toml(signature)} if signature.words else {})
 
     @classmethod
     def of_model(cls, folder: Path, model: "Model", data: Mapping[str, Any], **origin: Any) -> Self:
@@ -99,7 +94,8 @@ class Run:
         config, seed = configuration.of_model(model, folder.resolve().name, data)
         load_into(build_model(config.model, model.vocabulary, model.signature, config.signals), tensors, folder)
         environment = {**describe_environment(str(next(model.parameters()).device)), **origin}
-        run = cls.create(folder, config, seed, environment, model.vocabulary, model.signature)
+        run = cls(folder)
+        run.create(config, seed, cls.description(model.vocabulary, model.signature), environment)
         write_weights(run.best, tensors, {"epoch": None, **origin})
         atomic.write_text(run.done, "best epoch 0\n")
         return run
@@ -115,8 +111,13 @@ class Run:
 
     @cached_property
     def config(self) -> RunConfig:
-        """The configuration of the run."""
+        """The configuration of a run on trees. Raises ConfigurationError for another one."""
         return configuration.load(self.folder / "config.toml")
+
+    @cached_property
+    def any_config(self) -> Named:
+        """The configuration of the run, of any kind."""
+        return configuration.load_any(self.folder / "config.toml")
 
     @cached_property
     def language(self) -> Signature:
@@ -201,8 +202,9 @@ class Run:
         if not self.metrics.exists():
             return []
         try:
-            rows = checked_metrics([read_json(line)[0] for line in self.metrics.read_text().splitlines()])
-            return [row for row in rows if row["epoch"] and row["validation_accuracy"] is not None]
+            lines = self.metrics.read_text().splitlines()
+            rows = checked_metrics([read_json(line)[0] for line in lines], of_trees=isinstance(self.any_config, RunConfig))
+            return [row for row in rows if row["epoch"] and row.get("validation_accuracy", 0.0) is not None]
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise CheckpointError(f"{self.metrics} is damaged ({error!r}). Resume the run to write it again.") from None
 
@@ -307,12 +309,13 @@ class Run:
         return sources
 
 
-def checked_metrics(rows: Any) -> list[dict[str, Any]]:
+def checked_metrics(rows: Any, *, of_trees: bool) -> list[dict[str, Any]]:
     """Return the rows of metrics.jsonl. Raises ValueError, TypeError or KeyError unless they hold what tables read."""
+    needed = {"train_accuracy", "validation_accuracy"} if of_trees else set[str]()
     for row in rows:
         if (
             type(row["epoch"]) is not int
-            or not {"train_accuracy", "validation_accuracy"} <= row.keys()
+            or not needed <= row.keys()
             or not all(type(value) in (int, float, NoneType) for value in row.values())
         ):
             raise ValueError(f"a row is {row!r:.200}")

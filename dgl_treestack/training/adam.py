@@ -40,9 +40,9 @@ class NamedAdam:
                 parameter.grad.zero_()
 
     @torch.no_grad()
-    def step(self, factor: float = 1.0) -> None:
-        """Update every parameter that has a gradient. factor: of the learning rate, at this step."""
-        self.update(range(len(self.parameters)), self.learning_rate * factor)
+    def step(self, rate: float | None = None) -> None:
+        """Update every parameter that has a gradient. rate: the learning rate, by default `learning_rate`."""
+        self.update(range(len(self.parameters)), self.learning_rate if rate is None else rate)
 
     def update(self, indices: Iterable[int], rate: float) -> None:
         """Update those of some parameters that have a gradient, by Adam."""

@@ -43,8 +43,8 @@ class NamedMuon(NamedAdam):
         self.others = [i for i in range(len(self.parameters)) if i not in set(self.matrices)]
 
     @torch.no_grad()
-    def step(self, factor: float = 1.0) -> None:
-        rate = self.learning_rate * factor
+    def step(self, rate: float | None = None) -> None:
+        rate = self.learning_rate if rate is None else rate
         indices_of_shape: dict[torch.Size, list[int]] = {}
         for i in self.matrices:
             if self.parameters[i].grad is not None:

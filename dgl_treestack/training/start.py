@@ -2,6 +2,7 @@
 
 import logging
 import os
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -11,23 +12,28 @@ from typing import Any
 import torch
 
 from dgl_treestack import plain_data
-from dgl_treestack.distributed import World
+from dgl_treestack.distributed import ALONE, World
 from dgl_treestack.errors import ConfigurationError, OutputError
 from dgl_treestack.model.tree_dataset import TreeDataset
 from dgl_treestack.processes import locked
 from dgl_treestack.resources import find_data, sha256
-from dgl_treestack.runs import pretrained
-from dgl_treestack.runs.configuration import RunConfig
+from dgl_treestack.runs.configuration import Named, RunConfig
 from dgl_treestack.runs.environment import GOES_ON_ELSEWHERE, describe_environment, with_resumption
 from dgl_treestack.runs.run import Run
+from dgl_treestack.runs.sequence_configuration import StreamConfig, TextConfig
 from dgl_treestack.training.build import DataSets, Place
 from dgl_treestack.training.loop import OnEpoch, Training
+from dgl_treestack.training.objective import Objective
+from dgl_treestack.training.state import SavedRun
+from dgl_treestack.training.streams import StreamObjective
+from dgl_treestack.training.text import TextObjective
+from dgl_treestack.training.trees import TreeObjective
 
 logger = logging.getLogger("dgl_treestack")
 
 
 def start(
-    config: RunConfig,
+    config: Named,
     seed: int,
     output_dir: Path,
     *,
@@ -39,6 +45,9 @@ def start(
     on_epoch: OnEpoch | None = None,
 ) -> Run:
     """Train one run in `output_dir/<name>-<seed>`, or resume it where it stopped.
+
+    config: a `RunConfig`, or that of a text or of streams, which are learned on the CPU and have none of the arguments
+    below but `resume`, `quiet` and `on_epoch`.
 
     data: training and validation set in place of the configuration's files; only labelled trees of the configured depths are
     used. To resume such a run, pass the same sets.
@@ -64,25 +73,13 @@ def start(
         resume = resume or run.environment.get("torchrun") == os.environ["TORCHELASTIC_RUN_ID"]  # which has begun it, too
     is_new = world.first(lambda: _is_new(run, config, seed, fingerprints, resume=resume))
     settings: dict[str, Any] = {"device": device, "quiet": quiet, "data": data, "columns": columns, "on_epoch": on_epoch}
-    prepare = partial(Training, run, config, seed, **settings, world=world)
-    training = prepare() if is_new else None
+    make = partial(prepare, run, config, seed, **settings, world=world)
+    training = make() if is_new else None
     if training is not None and world.is_first:
-        data_config, model_config = config.data, config.model
-        described = [name for name in (data_config.language, model_config.vocabulary) if name.endswith((".toml", ".txt"))]
-        described += [model_config.vectors] if model_config.vectors else []
-        described += [str(pretrained.find(model_config.start).best)] if model_config.start else []
-        files = dict.fromkeys((*described, *data_config.train, *data_config.validation, *data_config.test))
-        origin: dict[str, Any] = {
-            "kernels": "compiled" if training.engine == "levels/compiled" else "none",
-            "data": {name: sha256(find_data(name)) for name in files} | fingerprints,
-            "equations": {"train": len(training.train_set), "validation": len(training.validation_set)},
-        }
-        if config.data.group_by != "depth" or not config.data.max_depth or training.train_set.nodes.any():
-            origin["measured"] = training.train_set.measured(config.data.group_by)
-        model = training.model
-        together = {"processes": world.size, "torchrun": os.environ.get("TORCHELASTIC_RUN_ID")} if world.size > 1 else {}
-        environment = {**describe_environment(device), **origin, **together}
-        Run.create(run.folder, config, seed, environment, model.vocabulary, model.signature)
+        files, environment = training.objective.describe()
+        environment = {**describe_environment(device), **environment}
+        environment["data"] = environment.get("data", {}) | fingerprints
+        run.create(config, seed, files, environment)
     with ExitStack() as stack:
         world.first(lambda: stack.enter_context(locked(run.folder, wait=world.size == 1)))
         is_done, is_begun = world.first(lambda: (run.done.exists(), run.last.exists()))
@@ -90,13 +87,43 @@ def start(
             logger.info("%s is done already", run.folder, extra={"run": run.folder.name})
             return run
         if training is None or is_begun:  # another process may have trained it meanwhile
-            training = prepare()
+            training = make()
         if world.is_first:
             stack.enter_context(_logged(run))
         if is_begun or not is_new:
             world.first(partial(_record_resumption, run, training.progress.epoch, device))
         training.train()
     return run
+
+
+def prepare(
+    run: Run,
+    config: Named,
+    seed: int,
+    *,
+    device: str = "cpu",
+    quiet: bool = False,
+    data: DataSets | None = None,
+    columns: Place = "auto",
+    on_epoch: OnEpoch | None = None,
+    world: World = ALONE,
+) -> Training:
+    """Return the training of a run as its folder has it, or from the beginning. Arguments as for `start`."""
+    started = time.process_time()
+    saved: SavedRun = world.first(lambda: SavedRun.read(run, of_trees=isinstance(config, RunConfig)))
+    objective: Objective
+    if isinstance(config, RunConfig):
+        of_trees: dict[str, Any] = {"device": device, "data": data, "columns": columns, "world": world}
+        objective = TreeObjective(run, config, seed, saved, **of_trees)
+    elif isinstance(config, TextConfig):
+        objective = TextObjective(run, config, seed)
+    else:
+        assert isinstance(config, StreamConfig)
+        objective = StreamObjective(run, config, seed)
+    training = Training(objective, saved, quiet=quiet, on_epoch=on_epoch, world=world, started=started)
+    if isinstance(objective, TreeObjective):
+        objective.check_processes()
+    return training
 
 
 def compute_in_float32() -> None:
@@ -109,7 +136,7 @@ def compute_in_float32() -> None:
     torch.backends.cuda.enable_mem_efficient_sdp(False)
 
 
-def _is_new(run: Run, config: RunConfig, seed: int, fingerprints: Mapping[str, str], *, resume: bool) -> bool:
+def _is_new(run: Run, config: Named, seed: int, fingerprints: Mapping[str, str], *, resume: bool) -> bool:
     """Return whether there is no such run yet. Raises ConfigurationError for one that cannot be continued."""
     if not run.has_description():
         return True
@@ -137,12 +164,16 @@ def _logged(run: Run) -> Iterator[None]:
         handler.close()
 
 
-def _check_inputs(config: RunConfig, device: str, data: DataSets) -> dict[str, str]:
+def _check_inputs(config: Named, device: str, data: DataSets) -> dict[str, str]:
     """Return fingerprints of the data sets that were passed.
 
     Raises ConfigurationError for data sets that a run cannot use, for a device that is not available, and for the engine `topo`
     on a GPU with a DGL without CUDA.
     """
+    if not isinstance(config, RunConfig):
+        if device != "cpu" or data:
+            raise ConfigurationError(f"A {type(config).__name__} is trained on the CPU, on the data that it names.")
+        return {}
     if device != "cpu":
         from dgl_treestack import _dgl
 
@@ -162,11 +193,12 @@ def _check_inputs(config: RunConfig, device: str, data: DataSets) -> dict[str, s
     return {f"given {kind} set": dataset.fingerprint for kind, dataset in data.items()}
 
 
-def _check_same(run: Run, config: RunConfig, seed: int) -> None:
+def _check_same(run: Run, config: Named, seed: int) -> None:
     """Raise ConfigurationError, with the values that differ, unless configuration and seed of a run are the same as now."""
-    if run.config.hash == config.hash and run.seed == seed:
+    if type(run.any_config) is type(config) and run.any_config.hash == config.hash and run.seed == seed:
         return
-    before, now = ({**plain_data.flat(values), "seed": number} for values, number in ((run.config, run.seed), (config, seed)))
+    pairs = ((run.any_config, run.seed), (config, seed))
+    before, now = ({**plain_data.flat(values), "seed": number} for values, number in pairs)
     differing = [key for key in {**before, **now} if before.get(key) != now.get(key)]
     values = "; ".join(f"{key} {before.get(key)!r}, now {now.get(key)!r}" for key in differing)
     raise ConfigurationError(

@@ -1,19 +1,22 @@
-"""The state of a training: Adam's moments and the run's progress, saved in one file with the weights."""
+"""The state of a training: the run's progress and the state of its objective, saved in one file with the weights."""
 
 import dataclasses
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from torch import Tensor, nn
+from torch import Tensor, nn, optim
 
 from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.errors import CheckpointError
 from dgl_treestack.expression.operators import Signature
 from dgl_treestack.runs.run import Run
 from dgl_treestack.runs.weights import load_into, read_weights, write_weights
-from dgl_treestack.training.adam import NamedAdam
+
+if TYPE_CHECKING:
+    from dgl_treestack.training.objective import Objective
 
 Checkpoint = tuple[dict[str, Tensor], dict[str, Any]]  # tensors and description
 
@@ -23,18 +26,18 @@ class Progress:
     """The progress of a run.
 
     epoch: finished epochs. step: finished steps of the current epoch. loss_sum, right, seen: over the outputs of these steps,
-    the sum of losses, the number of correct outputs, their number. best_accuracy, best_epoch: on the validation
-    set; for a task that selects by loss, best_accuracy is minus the loss.
-    stale: epochs since the best one. plateau: epochs since the best one or the last reduction of the learning rate. rows: one
-    per finished epoch, as in metrics.jsonl.
+    the sum of losses, the number of correct outputs, their number. learning_rate: of the current epoch, before warmup and
+    decay. best_quality, best_epoch: on the validation set. stale: epochs since the best one. plateau: epochs since the best one
+    or the last reduction of the learning rate. rows: one per finished epoch, as in metrics.jsonl.
     """
 
+    learning_rate: float
     epoch: int = 0
     step: int = 0
     loss_sum: float = 0.0
     right: int = 0
     seen: int = 0
-    best_accuracy: float = -1.0
+    best_quality: float = -1.0
     best_epoch: int = 0
     stale: int = 0
     plateau: int = 0
@@ -45,7 +48,7 @@ class Progress:
 class SavedRun:
     """What the folder of a run has of an earlier process: nothing for a new one.
 
-    checkpoint: what `read_weights` returns. times: as in times.jsonl.
+    language, vocabulary: of a run on trees. checkpoint: what `read_weights` returns. times: as in times.jsonl.
     """
 
     language: Signature | None = None
@@ -55,39 +58,59 @@ class SavedRun:
     times: list[dict[str, Any]] = field(default_factory=list)
 
     @classmethod
-    def read(cls, run: Run) -> "SavedRun":
+    def read(cls, run: Run, *, of_trees: bool) -> "SavedRun":
         """Read the folder of a run. Raises CheckpointError for a damaged one."""
         checkpoint = read_weights(run.last) if run.last.exists() else None
         if not run.has_description():
             return cls(checkpoint=checkpoint, times=run.read_times())
-        return cls(run.language, run.vocabulary, run.environment, checkpoint, run.read_times())
+        language, vocabulary = (run.language, run.vocabulary) if of_trees else (None, None)
+        return cls(language, vocabulary, run.environment, checkpoint, run.read_times())
 
 
-def save(path: Path, model: nn.Module, adam: NamedAdam, progress: Progress) -> None:
+def save(path: Path, objective: "Objective", progress: Progress) -> None:
     """Write a checkpoint, atomically."""
-    tensors = {f"model/{name}": tensor for name, tensor in model.state_dict().items()}
-    tensors |= {f"adam/{name}": tensor for name, tensor in adam.tensors().items()}
-    description = {"progress": dataclasses.asdict(progress), "learning_rate": adam.learning_rate}
-    write_weights(path, tensors, description)
+    tensors = {f"model/{name}": tensor for name, tensor in objective.model.state_dict().items()}
+    tensors |= {f"objective/{name}": tensor for name, tensor in objective.tensors().items()}
+    write_weights(path, tensors, {"progress": dataclasses.asdict(progress), "objective": objective.values()})
 
 
-def restore(path: Path, checkpoint: Checkpoint, model: nn.Module, adam: NamedAdam) -> Progress:
-    """Restore model and optimizer from a checkpoint and return the run's progress. Raises CheckpointError.
+def restore(path: Path, checkpoint: Checkpoint, objective: "Objective") -> Progress:
+    """Restore an objective and its model from a checkpoint and return the run's progress. Raises CheckpointError.
 
     path: of the checkpoint, for errors. checkpoint: what `read_weights` returns for it.
     """
     tensors, description = checkpoint
-    device = next(model.parameters()).device
-    parts: dict[str, dict[str, Tensor]] = {"model": {}, "adam": {}}
+    device = next(objective.model.parameters()).device
+    parts: dict[str, dict[str, Tensor]] = {"model": {}, "objective": {}}
     try:
         for name, tensor in tensors.items():
             part, _, key = name.partition("/")
             parts[part][key] = tensor.to(device)
         json.dumps(description, allow_nan=False)  # ValueError for a number that is not finite
-        progress, learning_rate = Progress(**description["progress"]), float(description["learning_rate"])
+        progress, values = Progress(**description["progress"]), dict(description["objective"])
     except (KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"{path} is no checkpoint of a training ({error!r}). Train again.") from None
-    load_into(model, parts["model"], path)
-    adam.restore(parts["adam"])
-    adam.learning_rate = learning_rate
+    load_into(objective.model, parts["model"], path)
+    if progress.step:
+        objective.begin_epoch(progress.epoch)
+    objective.restore(parts["objective"], values)
     return progress
+
+
+def optimizer_tensors(optimizer: optim.Optimizer, module: nn.Module) -> dict[str, Tensor]:
+    """Return the state of an optimizer of torch: `<kind>/<parameter>` -> tensor."""
+    return {
+        f"{kind}/{name}": value
+        for name, parameter in module.named_parameters()
+        for kind, value in optimizer.state.get(parameter, {}).items()
+        if isinstance(value, Tensor)
+    }
+
+
+def restore_optimizer(optimizer: optim.Optimizer, module: nn.Module, tensors: Mapping[str, Tensor]) -> None:
+    """Restore what `optimizer_tensors` has returned; other tensors are ignored."""
+    parameter_by_name = dict(module.named_parameters())
+    for key, tensor in tensors.items():
+        kind, _, name = key.partition("/")
+        if name in parameter_by_name:
+            optimizer.state[parameter_by_name[name]][kind] = tensor.clone()

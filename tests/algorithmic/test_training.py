@@ -1,24 +1,33 @@
 """From untrained restarts to tables: a net of the authors' program, training that finds the algorithm, and what is kept."""
 
 import dataclasses
-import functools
 import json
 import shutil
+import signal
 
 import pytest
 import torch
 from stack_rnn_golden import GOLDEN, of_the_program
 
-from dgl_treestack.algorithmic import experiment, tables, testing
-from dgl_treestack.algorithmic.experiment import Extent
+from dgl_treestack.algorithmic import testing
 from dgl_treestack.algorithmic.learner import Net
-from dgl_treestack.algorithmic.models import NetModel, models
+from dgl_treestack.algorithmic.models import configurations, label_of
 from dgl_treestack.algorithmic.tasks import tasks
-from dgl_treestack.algorithmic.training import Recipe, entropy, train
+from dgl_treestack.algorithmic.training import entropy, train
 from dgl_treestack.data import records
+from dgl_treestack.errors import ConfigurationError
+from dgl_treestack.experiments import algorithmic
+from dgl_treestack.experiments.algorithmic import Extent
+from dgl_treestack.experiments.reproduce import reproduce
+from dgl_treestack.experiments.scales import SCALES, Scale
 from dgl_treestack.generators import torch_generator
-from dgl_treestack.results import run_files
-from dgl_treestack.sequence import ListRNN, StackRNN
+from dgl_treestack.processes import Interrupted
+from dgl_treestack.runs.run import Run
+from dgl_treestack.runs.sequence_configuration import Recipe, StreamTests
+from dgl_treestack.runs.weights import read_weights
+from dgl_treestack.sequence import StackRNN
+from dgl_treestack.training.start import start
+from dgl_treestack.training.streams import StreamObjective
 
 TRAINED = GOLDEN["trained_anbn"]
 
@@ -81,84 +90,112 @@ def test_restarts_find_the_counter(tmp_path):
     assert [row["next"] for row in rest[7:]] == list("bbbba") and len(rest[0]["stacks"]) == left[best]
 
 
-def test_everything_is_kept_and_nothing_done_twice(tmp_path):
-    task, extent = tasks()["anbn"], Extent(restarts=2, share=0.003, largest=4, far=(6,), repeats=1, streamed=1)
-    model = next(model for model in models(task) if model.label == "Stack RNN 40+10")
-    rows = experiment.run(task, model, extent, 0, tmp_path / "run")
-    assert {path.name for path in (tmp_path / "run").iterdir()} == {
-        "records.parquet",
-        "nets.safetensors",
-        "summary.json",
-        "trace.jsonl",
-        "DONE",
-    }
-    assert len(rows) == 2 * 2 * 2 * (2 * 3 + 1), (
+TINY = StreamTests(largest=4, far=(6,), repeats=1, streamed=1)
+
+
+def configuration(label, task="anbn", share=0.003):
+    """Return a configuration of a task, with two restarts and few updates."""
+    configs = configurations(tasks()[task], 2, share, TINY)
+    return next(config for config in configs if label_of(config) == label)
+
+
+def test_a_run_leaves_its_tests_before_and_after_rounding(tmp_path):
+    run = start(configuration("Stack RNN 40+10"), 0, tmp_path, quiet=True)
+    files = {str(path.relative_to(run.folder)) for path in run.folder.rglob("*") if path.is_file()}
+    weights = {f"checkpoints/{name}.safetensors" for name in ("best", "last", "trained")}
+    described = {"config.toml", "environment.json", "vocabulary.json", "metrics.jsonl", "times.jsonl", "train.log", "DONE"}
+    assert files == described | weights | {"records/answers.parquet", "trace.jsonl"}
+    table = records.read(run.answers)
+    assert len(table) == 2 * 2 * 2 * (2 * 3 + 1), (
         "rounded or not, restarts, hard or not, two ways of three sizes and the far one"
     )
-    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
-    assert len(summary["entropy"]) == 2 and summary["recipe"]["updates"] == 12 and len(summary["stacks left"]) == 2
-
-    def refuse(*sizes):
-        raise AssertionError("trained again")
-
-    again = NetModel(model.label, model.sizes, refuse, model.recipe, model.rounding)
-    table = records.read(tmp_path / "run" / "records.parquet")
-    assert experiment.run(task, again, extent, 0, tmp_path / "run") == table.rows(named=True)
-    assert table.select(rows[0].keys()).rows(named=True) == rows
+    assert set(table["set"]) == {f"{protocol}, {mode}" for protocol in testing.PROTOCOLS for mode in ("soft", "hard")}
+    assert table.filter(table["rounded"])["stacks"].null_count() == 0
+    assert [row["epoch"] for row in run.read_metrics()] == [1, 2] and run.best_epoch() == 2
+    with pytest.raises(ConfigurationError, match="describes a run on an algorithmic task, not a run on trees"):
+        run.config  # noqa: B018
 
 
-def test_a_stopped_run_goes_on_after_its_last_size(tmp_path, monkeypatch):
-    task, extent = tasks()["anbn"], Extent(restarts=2, share=0.005, largest=4, far=(6,), repeats=1, streamed=1)
-    model = next(model for model in models(task) if model.label == "RNN")
-    model = dataclasses.replace(model, sizes=({"hidden": 4}, {"hidden": 6}))
-    rows = experiment.run(task, model, extent, 0, tmp_path / "at once")
-    monkeypatch.setattr(experiment, "_origin", lambda: "elsewhere")
-    experiment.train_size(task, model, 0, extent, 0, tmp_path / "stopped")
-    monkeypatch.undo()
-    trained = []
-    monkeypatch.setattr(experiment, "train", lambda *args, **options: trained.append(args[1]) or train(*args, **options))
-    assert experiment.run(task, model, extent, 0, tmp_path / "stopped") == rows
-    assert [net.cell.hidden for net in trained] == [6]
-    summary = json.loads((tmp_path / "stopped" / "summary.json").read_text())
-    assert len(summary["trained at"]) == 2 and summary["trained at"][0] == "elsewhere"
-    assert not list(tmp_path.glob("*/size-*"))
+def outcome(run):
+    """Return all that a run leaves that must not depend on interruptions."""
+    tensors = {path.name: read_weights(path) for path in run.best.parent.iterdir()}
+    values = {name: ({key: tensor.tolist() for key, tensor in of[0].items()}, of[1]) for name, of in tensors.items()}
+    return values, run.metrics.read_text(), run.answers.read_bytes(), run.trace.read_text() if run.trace.exists() else ""
+
+
+@pytest.mark.parametrize(
+    ("label", "task", "stops"),
+    [("Stack RNN 40+10", "anbn", (2, 1, 1)), ("LSTM", "anbn", (1,)), ("Stack RNN 100+10", "addition", (13,))],
+)
+def test_a_run_stopped_after_any_segment_goes_on_to_the_same_numbers(tmp_path, monkeypatch, label, task, stops):
+    config = configuration(label, task, share=0.015 if task == "anbn" else 0.01)
+    if label == "LSTM":
+        config = dataclasses.replace(config, settings={"hidden": 4, "layers": 1})
+    whole, step = start(config, 0, tmp_path / "whole", quiet=True), StreamObjective.step
+    assert json.loads(whole.metrics.read_text().splitlines()[0])["train_loss"] > 0
+    for stop_at in stops:
+        segments = iter(range(stop_at - 1))
+
+        def stopped(*arguments, segments=segments):
+            is_last = next(segments, None) is None
+            return dataclasses.replace(step(*arguments), stop=signal.SIGTERM if is_last else 0)
+
+        monkeypatch.setattr(StreamObjective, "step", stopped)
+        with pytest.raises(Interrupted):
+            start(config, 0, tmp_path / "stopped", quiet=True, resume=True)
+    monkeypatch.setattr(StreamObjective, "step", step)
+    assert outcome(start(config, 0, tmp_path / "stopped", quiet=True, resume=True)) == outcome(whole)
 
 
 def test_what_a_run_depends_on_is_in_its_name():
-    task = tasks()["anbn"]
-    model = next(model for model in models(task) if model.label == "Stack RNN 40+10")
+    config = configuration("Stack RNN 40+10")
     changed = [
-        dataclasses.replace(model, build=functools.partial(StackRNN, stacks=10, noop=True, capacity=80)),
-        dataclasses.replace(model, build=functools.partial(ListRNN, lists=10, capacity=80)),
-        dataclasses.replace(model, recipe=dataclasses.replace(model.recipe, goal=0.1)),
+        dataclasses.replace(config, settings={**config.settings, "noop": True}),
+        dataclasses.replace(config, recipe=dataclasses.replace(config.recipe, goal=0.1)),
+        dataclasses.replace(config, tests=StreamTests(repeats=9)),
     ]
-    names = {experiment.fingerprint(variant, Extent()) for variant in (model, *changed)} | {
-        experiment.fingerprint(model, Extent(repeats=9))
-    }
-    assert len(names) == 5
+    assert len({variant.hash for variant in (config, *changed)}) == 4
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"task": "anbm"}, "Unknown task 'anbm'"),
+        ({"settings": {"hidden": 4, "hiden": 4}}, "keyword argument 'hiden'"),
+        ({"restarts": 0}, "'restarts' is 0"),
+    ],
+)
+def test_a_configuration_that_cannot_be_trained_is_one_error(tmp_path, changes, message):
+    with pytest.raises(ConfigurationError, match=message):
+        start(dataclasses.replace(configuration("RNN"), **changes), 0, tmp_path, quiet=True)
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.slow
 def test_table_and_figures(tmp_path, monkeypatch):
-    extent = Extent(restarts=2, share=0.001, largest=4, far=(5,), repeats=1, streamed=1)
-    monkeypatch.setitem(tables.EXTENTS, "tiny", extent)
-    few = {name: task for name, task in tasks().items() if name in ("anb2n", "memorization")}
-    monkeypatch.setattr(tables, "tasks", lambda: few)
-    one_size = {name: [dataclasses.replace(m, sizes=m.sizes[:1]) for m in models(task)] for name, task in few.items()}
-    monkeypatch.setattr(tables, "models", lambda task: one_size[task.name])
-    shown = tables.reproduce(tmp_path, "tiny", 0)
-    assert all((run / "DONE").exists() for run in tables.runs(tmp_path, "tiny", 0))
-    assert len(tables.runs(tmp_path, "smoke", 0)) == 8 and not any(run.exists() for run in tables.runs(tmp_path, "smoke", 0))
-    text = (tmp_path / "table.md").read_text()
-    assert text.count("\n| a^n b^2n |") == 6 + 4 and "treestack reproduce algorithmic --scale tiny" in text and text == shown
+    few = [config for task in ("anb2n", "memorization") for config in configurations(tasks()[task], 2, 0.001, TINY)]
+    first_sizes = {(config.task, label_of(config)): config for config in reversed(few)}
+    planned = [(config, 0) for config in few if config in first_sizes.values()]
+    monkeypatch.setitem(algorithmic.EXTENTS, "tiny", Extent(2, 0.001, TINY))
+    monkeypatch.setitem(SCALES, "tiny", Scale("a test", {}, {}, (0,)))
+    monkeypatch.setattr(algorithmic, "plan", lambda *arguments: planned)
+
+    def table_of(folder, **options):
+        shown = []
+        assert reproduce(["algorithmic"], "tiny", folder, show=shown.append, **options) == 0
+        return "".join(shown)
+
+    text, folder = table_of(tmp_path), tmp_path / "algorithmic"
+    assert text.count("\n| a^n b^2n |") == 6 + 4 and "treestack reproduce algorithmic --scale tiny" in text
+    assert (folder / "table.md").read_text() == text
     line = next(line for line in text.splitlines() if line.startswith("| a^n b^2n | Stack RNN 40+10, rounded | 100 |"))
-    (folder,) = (tmp_path / "runs").glob("anb2n-stack_rnn_40-10-*-0")
-    rows = records.read(folder / "records.parquet").rows(named=True)
-    rounded = [row for row in rows if row["rounded"] and row["protocol"] == "stream" and row["hard"] and row["depth"] <= 4]
-    chosen = min(rounded, key=lambda row: row["entropy"])["restart"]
-    share = 100 * sum(row["correct"] for row in rounded if row["restart"] == chosen) / 3
+    (run,) = (tmp_path / "runs").glob("anb2n-stack_rnn-40-*-0")
+    rows = [row for row in records.read(Run(run).answers).rows(named=True) if row["rounded"]]
+    hard = [row for row in rows if row["set"] == "stream, hard" and row["depth"] <= 4]
+    chosen = min(hard, key=lambda row: row["entropy"])["restart"]
+    share = 100 * sum(row["correct"] for row in hard if row["restart"] == chosen) / 3
     assert f"{share:.1f} (" in line.split("|")[7]
-    emptied = [row for row in rows if row["rounded"] and row["protocol"] == "emptied" and not row["hard"]]
+    emptied = [row for row in rows if row["set"] == "emptied, soft"]
     best = min(emptied, key=lambda row: row["entropy"])["restart"]
     right = [row["depth"] for row in sorted(emptied, key=lambda row: row["depth"]) if row["restart"] == best and row["correct"]]
     holds = max((n for n in right if set(range(2, n + 1)) <= set(right)), default=0)
@@ -168,26 +205,24 @@ def test_table_and_figures(tmp_path, monkeypatch):
     ]
     worst, middle, best = (f"{100 * share / 3:.0f}" for share in (min(of_restart), sum(of_restart) / 2, max(of_restart)))
     assert line.split("|")[8].split(";")[0].strip() == f"{worst}, {middle}, {best}"
-    drawn = {path.name for path in tmp_path.iterdir()}
+    drawn = {path.name for path in folder.iterdir()}
     assert {"length.csv", "length.svg", "length.png", "actions.svg", "actions_memorization.svg"} <= drawn
 
-    run_files.write(tmp_path / "records.zip", "algorithmic", tables.runs(tmp_path, "tiny", 0), tables.KEPT)
     again = tmp_path / "again"
-    run_files.restore(tmp_path / "records.zip", again / "runs", tables.KEPT)
-    assert tables.reproduce(again, "tiny", 0, training=False) == text
-    assert (again / "actions_memorization.svg").read_bytes() == (tmp_path / "actions_memorization.svg").read_bytes()
+    assert table_of(again, train=False, from_records=[folder / "records.parquet"]) == text
+    for name in ("actions_memorization.svg", "records.parquet"):
+        assert (again / "algorithmic" / name).read_bytes() == (folder / name).read_bytes()
 
     assert "trained at" not in text
-    summary = json.loads((again / "runs" / folder.name / "summary.json").read_text())
-    summary["trained at"].append("elsewhere")
-    (again / "runs" / folder.name / "summary.json").write_text(json.dumps(summary))
-    of_two_places = tables.reproduce(again, "tiny", 0, training=False)
-    assert "; (2) elsewhere." in of_two_places and of_two_places.count("(1) |") == 7 and of_two_places.count("(1), (2) |") == 1
+    begun = Run(run).environment
+    Run(run).write_environment({**begun, "commit": "elsewhere"})
+    of_two_places = table_of(tmp_path, train=False)
+    assert "commit elsewhere" in of_two_places and of_two_places.count("(1) |") == 7 and of_two_places.count("(2) |") == 1
 
     left, only = tmp_path / "left", next((tmp_path / "runs").glob("anb2n-rnn-*"))
     shutil.copytree(only, left / "runs" / only.name)
-    tables.reproduce(left, "tiny", 0, training=False)
-    assert {path.name for path in left.iterdir()} == {"runs", "table.md", "table.csv"}, "no curve, no trace"
+    table_of(left, train=False)
+    assert {path.name for path in (left / "algorithmic").iterdir()} == {"table.md", "table.csv", "records.parquet"}
 
 
 def test_initial_values_are_the_sum_of_three_draws():

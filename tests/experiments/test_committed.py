@@ -14,8 +14,8 @@ from dgl_treestack.experiments.reproduce import reproduce
 from dgl_treestack.experiments.scales import SCALES
 
 FIGURES = Path(__file__).parents[2] / "figures"
-FILES = sorted(FIGURES.glob("*/*/records.*"), key=lambda path: path.stat().st_size)
-LANGUAGE_MODELS = FIGURES / "day" / "language_model" / "records.zip"
+FILES = sorted(FIGURES.glob("*/*/records.parquet"), key=lambda path: path.stat().st_size)
+LANGUAGE_MODELS = FIGURES / "day" / "language_model" / "records.parquet"
 WITH_PAIRS = [path for path in FILES if path.with_name("pairs.csv").exists() and path != LANGUAGE_MODELS]
 CHOSEN = FILES if os.environ.get("TREESTACK_TABLES") == "all" else [LANGUAGE_MODELS, WITH_PAIRS[0]]
 
@@ -31,7 +31,7 @@ def test_a_table_is_made_again_from_its_records(records, tmp_path, monkeypatch):
     scale, name = records.parts[-3:-1]
     assert reproduce([name], scale, tmp_path, train=False, from_records=[records]) == 0
     for path in records.parent.iterdir():
-        if path.suffix in (".md", ".csv", ".zip", ".parquet"):
+        if path.suffix in (".md", ".csv", ".parquet"):
             assert (tmp_path / name / path.name).read_bytes() == path.read_bytes(), path.name
 
 

@@ -19,7 +19,6 @@ from dgl_treestack.experiments.collection import configure
 from dgl_treestack.experiments.protocols import protocols
 from dgl_treestack.experiments.reproduce import describe, missing, reproduce
 from dgl_treestack.experiments.scales import SCALES, Scale
-from dgl_treestack.processes import Interrupted
 from dgl_treestack.resources import configs
 from dgl_treestack.results import archive, metrics, run_result
 from dgl_treestack.results.differences import Answers
@@ -44,33 +43,16 @@ def tiny(tmp_path, monkeypatch):
     few = {name: shortened(protocol) for name, protocol in protocols().items()}
     monkeypatch.setattr("dgl_treestack.experiments.reproduce.protocols", lambda: few)
     monkeypatch.setattr("dgl_treestack.plots.depth.MIN_EQUATIONS", 5)
-    monkeypatch.setattr("dgl_treestack.experiments.reproduce.SEPARATE", {"algorithmic": Apart})
+    monkeypatch.setattr("dgl_treestack.experiments.reproduce.APART", {"algorithmic": Apart})
     return tmp_path
 
 
 class Apart:
-    """In place of an experiment that has tests of its own."""
+    """In place of an experiment that has tests of its own: no runs."""
 
-    KEPT, EXTENTS = ("answer.txt", "DONE"), {"tiny": 1}
-
-    @staticmethod
-    def runs(folder, scale, seed):
-        return [folder / f"runs/apart-{seed}"]
-
-    @staticmethod
-    def reproduce(folder, scale, seed, jobs, training):
-        (run,) = Apart.runs(folder, scale, seed)
-        if training and not run.exists():
-            run.mkdir(parents=True)
-            for name in ("answer.txt", "large.bin", "DONE"):
-                (run / name).write_text(f"{scale} {jobs}")
-        return f"a table of {(run / 'answer.txt').read_text()}" if run.exists() else ""
-
-
-class Stopped(Apart):
-    @staticmethod
-    def reproduce(folder, scale, seed, jobs, training):
-        raise Interrupted(15)
+    EXTENTS = ("tiny",)
+    plan = staticmethod(lambda folder, scale, seed: [])
+    prepare = staticmethod(lambda folder, scale: None)
 
 
 def shortened(protocol):
@@ -160,7 +142,6 @@ def test_a_protocol_ends_in_a_table_and_a_figure(tiny):
 def test_every_protocol_runs(tiny):
     output = tiny / "out"
     assert reproduce(["all"], "tiny", output, seeds=[0]) == 0
-    assert (output / "algorithmic" / "runs" / "apart-0").is_dir(), "tests/algorithmic has what is in it"
     for name, protocol in protocols().items():
         files = {path.name for path in (output / name).iterdir()} - {"pairs.csv"}
         assert files == {
@@ -241,24 +222,9 @@ def test_a_row_may_need_fewer_seeds(tiny, monkeypatch):
     assert {row["model"]: row["seeds"] for row in table if "Tree" in row["model"]} == {first.label: "0", second.label: "0 1"}
 
 
-def test_experiments_apart_are_made_again_from_their_files(tiny, monkeypatch):
-    shown, again = [], tiny / "again"
-    assert reproduce(["algorithmic"], "tiny", tiny / "out", train=False, show=shown.append) == 0 and shown == []
-    assert reproduce(["algorithmic"], "tiny", tiny / "out", jobs=3, show=shown.append) == 0
-    file = tiny / "out" / "algorithmic" / "records.zip"
-    assert (
-        missing(["algorithmic"], "tiny", again) == ["apart-0"]
-        and missing(["algorithmic"], "tiny", again, from_records=[file]) == []
-    )
-    assert reproduce(["algorithmic"], "tiny", again, train=False, from_records=[file], show=shown.append) == 0
-    assert shown == ["a table of tiny 3"] * 2
-    assert {path.name for path in (again / "algorithmic/runs/apart-0").iterdir()} == {"answer.txt", "DONE"}
-    assert (again / "algorithmic" / "records.zip").read_bytes() == file.read_bytes()
-    monkeypatch.setattr("dgl_treestack.experiments.reproduce.SEPARATE", {"algorithmic": Stopped})
-    assert reproduce(["algorithmic"], "tiny", again) == 143
+def test_an_experiment_apart_needs_its_scale(tiny):
     with pytest.raises(ConfigurationError, match="Unknown scale of algorithmic 'large'"):
-        missing(["algorithmic"], "large", again)
-    assert not [name for name in missing(["all"], "large", again, from_records=[file]) if "apart" in name]
+        missing(["algorithmic"], "large", tiny)
 
 
 def test_a_protocol_may_have_a_set_of_its_own(tmp_path, monkeypatch):
@@ -305,8 +271,7 @@ def test_records_that_do_not_belong_together_are_refused(tiny):
 
 
 def test_what_is_missing_is_listed(tiny):
-    *listed, apart = missing(["all"], "tiny", tiny / "out")
-    assert apart == "apart-0"
+    listed = missing(["all"], "tiny", tiny / "out")
     assert len(listed) == len(set(listed)) > 20 and [name[-1] for name in listed] == sorted(name[-1] for name in listed)
     assert not (tiny / "out").exists()
 
@@ -361,7 +326,7 @@ def test_unknown_names_and_missing_data(tmp_path, monkeypatch):
     with pytest.raises(ConfigurationError, match="Unknown scale 'hour'"):
         reproduce(["localism"], "hour", tmp_path)
     monkeypatch.chdir(tmp_path)
-    assert len(missing(["algorithmic"], "day", tmp_path)) == 28, "it needs no data"
+    assert len(missing(["algorithmic"], "day", tmp_path)) == 77, "it needs no data"
     with pytest.raises(DataError, match="treestack generate paper --output-dir data/paper"):
         scales.check_data(SCALES["day"])
     for name in KINDS:

@@ -1,8 +1,10 @@
 """Language models on a small text of our own, in which a word depends on one far before it."""
 
+import dataclasses
 import json
 import math
 import random
+import signal
 import tracemalloc
 
 import numpy as np
@@ -11,13 +13,17 @@ import torch
 
 from dgl_treestack.cli import main
 from dgl_treestack.errors import ConfigurationError, DataError
-from dgl_treestack.language import configuration
-from dgl_treestack.language.configuration import LanguageConfig
+from dgl_treestack.experiments.language_model import perplexities_of
 from dgl_treestack.language.corpus import PARTS, Corpus
 from dgl_treestack.language.model import LanguageModel, streams, windows
 from dgl_treestack.language.ngram import KneserNey
 from dgl_treestack.resources import configs
+from dgl_treestack.results.run_result import read_any
+from dgl_treestack.runs import configuration
+from dgl_treestack.runs.sequence_configuration import TextConfig
+from dgl_treestack.runs.weights import read_weights
 from dgl_treestack.sequence import SCRN
+from dgl_treestack.training.text import ENOUGH, TextObjective
 
 SUBJECTS = {"the king": "rules", "the kings": "rule", "a child": "sleeps", "some children": "sleep"}
 BETWEEN = ["in the old house", "of that far land", "with a red hat", "near the wide river", "under some tall trees"]
@@ -115,7 +121,7 @@ def test_kneser_ney_sums_to_one_and_knows_what_it_saw():
 
 @pytest.mark.parametrize("name", ["rnn", "lstm", "scrn", "stack_rnn"])
 def test_every_model_reads_a_stream_as_windows(name):
-    config = configuration.load(configs()[f"language_model/{name}"])
+    config = configuration.load_any(configs()[f"language_model/{name}"])
     assert config.model == name
     model = LanguageModel(config.cell(), 12).double()
     model.reset_parameters(torch.Generator().manual_seed(0))
@@ -148,65 +154,88 @@ def test_scrn_changes_slowly_where_it_should():
 def small(folder, model, **changes):
     settings = {"lstm": {}, "stack_rnn": {"stacks": 4, "recurrence": "full", "noop": True, "capacity": 20}}[model]
     described = {"model": model, "hidden": 32, "settings": settings, "optimizer": "adam", "learning_rate": 0.01, "streams": 8}
-    config = LanguageConfig(f"small-{model}", **{**described, "epochs": 12, "window": 40, **changes})
+    config = TextConfig(f"small-{model}", **{**described, "epochs": 12, "window": 40, **changes})
     lines = [f"{key} = {json.dumps(value)}" for key, value in vars(config).items() if key != "settings"]
     table = [f"{key} = {json.dumps(value)}" for key, value in config.settings.items()]
     (folder / f"{model}.toml").write_text("\n".join([*lines, "[settings]", *table]) + "\n")
     return str(folder / f"{model}.toml")
 
 
+def train(*arguments):
+    """Run `treestack train` and return its exit code."""
+    with pytest.raises(SystemExit) as left:
+        main(["train", *map(str, arguments), "--quiet"])
+    return left.value.code or 0
+
+
 def test_a_trained_model_beats_the_n_gram_on_words_that_depend_on_far_ones(tmp_path, capsys):
     folder = write_text(tmp_path / "text")
-    arguments = ["train", small(tmp_path, "lstm"), "--data", str(folder), "--output-dir", str(tmp_path / "runs"), "--quiet"]
-    with pytest.raises(SystemExit) as left:
-        main(arguments)
-    assert left.value.code in (0, None)
+    arguments = [small(tmp_path, "lstm"), "--data", folder, "--output-dir", tmp_path / "runs"]
+    assert train(*arguments) == 0
     rows = {line[:40].strip(): [float(cell) for cell in line[40:].split()] for line in capsys.readouterr().out.splitlines()[1:]}
-    result = json.loads((tmp_path / "runs" / "small-lstm-0" / "result.json").read_text())
+    result = perplexities_of(read_any(tmp_path / "runs" / "small-lstm-0"))
     assert rows["small-lstm-0"] == [pytest.approx(result["valid"], abs=0.01), pytest.approx(result["test"], abs=0.01)]
     assert rows["small-lstm-0"][1] < 0.97 * min(rows["5-gram"][1], rows["5-gram with cache"][1])
-    with pytest.raises(SystemExit) as left:
-        main([*arguments])
-    assert left.value.code == 2 and "Give --resume" in capsys.readouterr().err
+    assert train(*arguments) == 2 and "Continue with --resume" in capsys.readouterr().err
 
 
-def test_a_stopped_run_goes_on_to_the_same_numbers(tmp_path, monkeypatch):
-    from dgl_treestack.language import training
-
+def test_after_a_worse_epoch_training_goes_on_from_the_best_weights_at_a_lower_rate(tmp_path):
     folder = write_text(tmp_path / "text", (60, 10, 10))
-    config = configuration.load(__import__("pathlib").Path(small(tmp_path, "stack_rnn", epochs=4)))
-    training.train([config], folder, tmp_path / "whole", [1], resume=False, quiet=True)
-    close, closed = training.Run._close, []
+    config = small(tmp_path, "lstm", epochs=30, learning_rate=0.2)
+    assert train(config, "--data", folder, "--output-dir", tmp_path) == 0
+    rows = [json.loads(line) for line in (tmp_path / "small-lstm-0" / "metrics.jsonl").read_text().splitlines()]
+    best, rate, stale = math.inf, 0.2, 0
+    for row in rows:
+        assert row["learning_rate"] == rate and stale < 3
+        is_better = row["validation_loss"] < ENOUGH * best
+        best, stale = (row["validation_loss"], 0) if is_better else (best, stale + 1)
+        rate *= 1 if is_better else 0.5
+    assert stale == 3 and len(rows) < 30
+    assert math.log(perplexities_of(read_any(tmp_path / "small-lstm-0"))["valid"]) == pytest.approx(best, rel=1e-12)
 
-    def stop_after_two(self, *arguments):
-        close(self, *arguments)
-        closed.append(arguments)
-        if len(closed) == 2:
-            raise KeyboardInterrupt
 
-    with monkeypatch.context() as patched:
-        patched.setattr(training.Run, "_close", stop_after_two)
-        with pytest.raises(KeyboardInterrupt):
-            training.train([config], folder, tmp_path / "stopped", [1], resume=False, quiet=True)
-    whole, stopped = (tmp_path / kind / "small-stack_rnn-1" for kind in ("whole", "stopped"))
+def outcome(run):
+    """Return all that a run leaves that must not depend on interruptions."""
+    tensors = {path.name: read_weights(path) for path in (run / "checkpoints").iterdir()}
+    values = {name: ({key: tensor.tolist() for key, tensor in of[0].items()}, of[1]) for name, of in tensors.items()}
+    return values, (run / "metrics.jsonl").read_text(), (run / "records" / "answers.parquet").read_bytes()
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "sgd"])
+def test_a_run_stopped_at_any_window_goes_on_to_the_same_numbers(tmp_path, monkeypatch, optimizer):
+    folder = write_text(tmp_path / "text", (60, 10, 10))
+    config = small(tmp_path, "stack_rnn", epochs=4, optimizer=optimizer)
+    command = (config, "--data", folder, "--output-dir")
+    assert train(*command, tmp_path / "whole") == 0
+    whole, stopped, step = tmp_path / "whole/small-stack_rnn-0", tmp_path / "stopped/small-stack_rnn-0", TextObjective.step
+    for stop_at in (1, 4):
+        steps = iter(range(stop_at - 1))
+
+        def stops(*arguments, steps=steps):
+            is_last = next(steps, None) is None
+            return dataclasses.replace(step(*arguments), stop=signal.SIGTERM if is_last else 0)
+
+        monkeypatch.setattr(TextObjective, "step", stops)
+        assert train(*command, tmp_path / "stopped", "--resume") == 143
+    monkeypatch.setattr(TextObjective, "step", step)
     begun = json.loads((stopped / "environment.json").read_text())
     (stopped / "environment.json").write_text(json.dumps({**begun, "processor": "another"}))
-    training.train([config], folder, tmp_path / "stopped", [1], resume=True, quiet=True)
+    assert train(*command, tmp_path / "stopped", "--resume") == 0
     [resumption] = json.loads((stopped / "environment.json").read_text())["resumed"]
-    assert resumption["epochs"] == 2 and resumption["processor"] == begun["processor"]
+    assert resumption["processor"] == begun["processor"]
     assert "resumed" not in json.loads((whole / "environment.json").read_text())
-    assert (stopped / "result.json").read_text() == (whole / "result.json").read_text()
-    of_whole, of_stopped = (
-        [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()] for run in (whole, stopped)
-    )
-    assert all(row.pop("cpu_seconds") > 0 for row in [*of_whole, *of_stopped]) and of_stopped == of_whole
-    for part in ("valid", "test"):
-        (folder / f"our.{part}.txt").write_text("\n".join(sentences(12, 77)) + "\n")
-    with pytest.raises(ConfigurationError, match="another text"):
-        training.train([config], folder, tmp_path / "whole", [1], resume=True, quiet=True)
-    with pytest.raises(ConfigurationError, match="another configuration"):
-        changed = LanguageConfig(**{**vars(config), "hidden": 8})
-        training.train([changed], folder, tmp_path / "whole", [1], resume=True, quiet=True)
+    assert outcome(stopped) == outcome(whole)
+
+
+def test_a_run_goes_on_only_with_its_text_and_its_configuration(tmp_path, capsys):
+    folder = write_text(tmp_path / "text", (60, 10, 10))
+    command = (small(tmp_path, "lstm", epochs=1), "--data", folder, "--output-dir", tmp_path, "--resume")
+    assert train(*command) == 0
+    (tmp_path / "small-lstm-0" / "DONE").unlink()
+    assert train(*command, "--set", "hidden=8") == 2
+    assert "another configuration (hidden 32, now 8)" in capsys.readouterr().err
+    (folder / "our.valid.txt").write_text("\n".join(sentences(12, 77)) + "\n")
+    assert train(*command) == 2 and "our.valid.txt has changed since" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -216,9 +245,9 @@ def test_a_stopped_run_goes_on_to_the_same_numbers(tmp_path, monkeypatch):
         (["--set", "settings.restarts=2"], "'restarts' is no setting"),
         (["--set", "settings.depth=2"], "unexpected keyword argument 'depth'"),
         (["--set", "hiden=2"], "Did you mean 'hidden'"),
-        (["--set", "optimizer=adam", "learning_rate=1e30"], "Lower learning_rate"),
+        (["--set", "optimizer=adam", "learning_rate=1e30"], "Lower the learning rate"),
         (["--seeds", "1", "1"], "each given once"),
-        (["--device", "cuda"], "no --device"),
+        (["--device", "cuda"], "is trained on the CPU"),
     ],
 )
 def test_what_cannot_be_trained_is_one_error(tmp_path, flags, message, capsys):
@@ -242,12 +271,8 @@ def test_the_configurations_that_are_there_learn(tmp_path, name):
     assert left.value.code in (0, None)
     (run,) = (tmp_path / "runs").iterdir()
     rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    assert rows[1]["valid"] < rows[0]["valid"] < len(json.loads((run / "words.json").read_text()))
-
-
-def test_values_of_a_configuration_are_replaced(tmp_path):
-    config = configuration.load(__import__("pathlib").Path(small(tmp_path, "stack_rnn")), ["hidden=7", "settings.stacks=2"])
-    assert (config.hidden, config.settings["stacks"], config.settings["capacity"]) == (7, 2, 20)
+    assert rows[1]["validation_loss"] < rows[0]["validation_loss"]
+    assert rows[0]["validation_loss"] < math.log(len(json.loads((run / "vocabulary.json").read_text())["words"]))
 
 
 def test_a_million_tokens_are_read_in_bounded_memory(tmp_path):

@@ -1,49 +1,52 @@
 """The table of language models: every model of the paper, its numbers from the runs, unfinished runs left out."""
 
 import csv
-import json
 import math
 
 import pytest
 from scipy import stats
 
 from dgl_treestack.errors import DivergenceError
-from dgl_treestack.language import experiment, tables
-from dgl_treestack.language.experiment import CONFIGS, Extent
-from dgl_treestack.language.tables import GRAMS, PAIRS, PAPER
+from dgl_treestack.experiments import language_model
+from dgl_treestack.experiments.language_model import CONFIGS, GRAMS, PAIRS, PAPER, Extent
+from dgl_treestack.experiments.reproduce import missing, reproduce
+from dgl_treestack.experiments.scales import SCALES, Scale
 from dgl_treestack.processes import Interrupted
-from dgl_treestack.results import run_files
+from dgl_treestack.results.run_result import read_any
+from dgl_treestack.runs.run import Run
 from dgl_treestack.runs.weights import read_weights
+from dgl_treestack.training.text import TextObjective
 
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
     changes = {"streams": 4, "epochs": 1, "hidden": 44, "window": 10}
-    monkeypatch.setitem(tables.EXTENTS, "tiny", Extent(sentences=60, seeds=2, changes=changes))
+    monkeypatch.setitem(language_model.EXTENTS, "tiny", Extent(sentences=60, seeds=2, changes=changes))
+    monkeypatch.setitem(SCALES, "tiny", Scale("a test", {}, {}, (5,)))
+
+
+def table_of(folder, **options):
+    """Make the table, and return its text and the exit code."""
+    shown = []
+    code = reproduce(["language_model"], "tiny", folder, show=shown.append, **options)
+    return "".join(shown), code
 
 
 def test_the_table_has_mean_and_spread_of_the_runs(tmp_path):
-    runs = tables.runs(tmp_path, "tiny", 5)
-    text = tables.reproduce(tmp_path, "tiny", 5)
-    assert len(runs) == 8 and all((run / "DONE").exists() for run in runs) and (tmp_path / "table.md").read_text() == text
+    text, code = table_of(tmp_path)
+    table_folder = tmp_path / "language_model"
+    assert code == 0 and (table_folder / "table.md").read_text() == text
+    runs = [read_any(path) for path in sorted((tmp_path / "runs").iterdir())]
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("| ")]
-    cells_of = {row[0]: row[1:] for row in rows[2:8]}
-    assert list(cells_of) == list(PAPER) == [*GRAMS, *CONFIGS]
+    cells_of, logarithms = {row[0]: row[1:] for row in rows[2:8]}, {}
+    assert len(runs) == 8 and list(cells_of) == list(PAPER) == [*GRAMS, *CONFIGS]
     for label, name in CONFIGS.items():
-        folders = [run for run in runs if run.name.startswith(f"language-{name}-")]
-        results = [json.loads((run / "result.json").read_text()) for run in folders]
+        results = [language_model.perplexities_of(run) for run in runs if run.config.model == name]
         means = [sum(result[part] for result in results) / 2 for part in ("valid", "test")]
         assert [float(cell.split(" ± ")[0]) for cell in cells_of[label][2:4]] == pytest.approx(means, abs=0.006)
         assert cells_of[label][:2] == [f"{value:g}" for value in PAPER[label]] and cells_of[label][-1] == "5 6"
-    logarithms = {
-        label: [
-            math.log(json.loads((run / "result.json").read_text())["test"])
-            for run in runs
-            if run.name.startswith(f"language-{name}-")
-        ]
-        for label, name in CONFIGS.items()
-    }
-    pairs_csv = list(csv.DictReader((tmp_path / "pairs.csv").read_text().splitlines()))
+        logarithms[label] = [math.log(result["test"]) for result in results]
+    pairs_csv = list(csv.DictReader((table_folder / "pairs.csv").read_text().splitlines()))
     for (first, second), pair in zip(PAIRS, pairs_csv, strict=True):
         cells = next(row[2:] for row in rows if row[:2] == [first, second])
         test = stats.ttest_rel(logarithms[first], logarithms[second])
@@ -55,41 +58,43 @@ def test_the_table_has_mean_and_spread_of_the_runs(tmp_path):
         assert float(cells[3]) == pytest.approx(test.pvalue, rel=0.01) and float(cells[4]) >= test.pvalue * 0.99
     settings = {row[0]: row[1:] for row in rows[-4:]}
     for label, name in CONFIGS.items():
-        weights, _ = read_weights(next(run for run in runs if run.name.startswith(f"language-{name}-")) / "best.safetensors")
-        assert settings[label][0] == f"{sum(tensor.numel() for tensor in weights.values()):,}" and settings[label][-2] == "1"
-    seconds = sum(json.loads((run / "metrics.jsonl").read_text())["cpu_seconds"] for run in runs)
-    assert f"Training took {seconds / 3600:.2f} CPU hours" in text
-    words = len((tmp_path / "text-60/text.train.txt").read_text().split())
+        run = Run(next(run.folder for run in runs if run.config.model == name))
+        size = sum(tensor.numel() for tensor in read_weights(run.best)[0].values())
+        assert settings[label][0] == f"{size:,}" and settings[label][-2] == "1"
+    hours = sum(run.about["cpu_seconds"] for run in runs) / 3600
+    assert f"Training took {hours:.2f} CPU hours" in text
+    words = len((table_folder / "text-60/text.train.txt").read_text().split())
     assert f"train {words:,}, valid" in text
-    run_files.write(tmp_path / "records.zip", "language_model", runs, tables.KEPT)
-    run_files.restore(tmp_path / "records.zip", tmp_path / "again" / "runs", tables.KEPT)
-    assert tables.reproduce(tmp_path / "again", "tiny", 5, training=False) == text
+    records, again = table_folder / "records.parquet", tmp_path / "again"
+    assert missing(["language_model"], "tiny", again, from_records=[records]) == []
+    assert table_of(again, train=False, from_records=[records]) == (text, 0)
+    assert (again / "language_model" / "records.parquet").read_bytes() == records.read_bytes()
 
 
 @pytest.mark.slow
 def test_without_training_finished_runs_alone_are_used(tmp_path):
-    assert tables.reproduce(tmp_path, "tiny", 5, training=False) == "" and not (tmp_path / "table.md").exists()
-    complete = tables.reproduce(tmp_path, "tiny", 5)
+    assert table_of(tmp_path, train=False) == ("", 0) and not (tmp_path / "language_model").exists()
+    complete, _ = table_of(tmp_path)
     for run in (tmp_path / "runs").glob("language-scrn-*"):
         (run / "DONE").unlink()
-    partial = tables.reproduce(tmp_path, "tiny", 5, training=False)
+    partial, _ = table_of(tmp_path, train=False)
     assert "| SCRN" in complete and "| SCRN" not in partial and "| LSTM" in partial
-    assert tables.reproduce(tmp_path, "tiny", 5, jobs=2) == complete, "resumed by two processes"
+    resumed, _ = table_of(tmp_path, jobs=2)
+    assert resumed.split(" Training took")[0] == complete.split(" Training took")[0], "resumed by two processes"
 
 
 def test_a_run_that_diverges_is_left_out_and_a_stop_is_passed_on(tmp_path, monkeypatch, caplog):
-    train = experiment.Run.train
+    step = TextObjective.step
 
-    def stop_or_diverge(run):
-        if "-lstm-" in run.folder.name:
-            raise DivergenceError("The entropy is nan in epoch 1. Lower learning_rate.")
-        if "-scrn-" in run.folder.name:
+    def stop_or_diverge(objective, *arguments):
+        if "-lstm-" in objective.run.folder.name:
+            raise DivergenceError("The loss of a word is nan in epoch 1.")
+        if "-scrn-" in objective.run.folder.name:
             raise Interrupted(2)
-        train(run)
+        return step(objective, *arguments)
 
-    monkeypatch.setattr(experiment.Run, "train", stop_or_diverge)
-    with pytest.raises(Interrupted):
-        tables.reproduce(tmp_path, "tiny", 5)
-    monkeypatch.setattr(experiment.Run, "train", train)
-    text = tables.reproduce(tmp_path, "tiny", 5, training=False)
-    assert "The entropy is nan" in caplog.text and "| RNN" in text and "| LSTM | " not in text
+    monkeypatch.setattr(TextObjective, "step", stop_or_diverge)
+    assert table_of(tmp_path) == ("", 130)
+    monkeypatch.setattr(TextObjective, "step", step)
+    text, _ = table_of(tmp_path, train=False)
+    assert "loss of a word is nan" in caplog.text and "| RNN" in text and "| LSTM | " not in text

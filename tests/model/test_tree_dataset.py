@@ -165,9 +165,9 @@ def test_a_plain_loop_has_the_losses_of_the_packages_loop(dropout, tmp_path):
     expected = [row["train_loss"] for row in run.read_metrics()]
 
     from dgl_treestack.generators import torch_generator
-    from dgl_treestack.training.loop import Training
+    from dgl_treestack.training.start import prepare
 
-    model = Training(run, config, 5, quiet=True, data=sets).model
+    model = prepare(run, config, 5, quiet=True, data=sets).model
     model.reset_parameters(torch_generator(5, "initial values"))
     options = config.optimizer
     adam = torch.optim.Adam(

@@ -21,7 +21,7 @@ def test_every_shipped_configuration_loads():
     assert {"quickstart/tree_rnn", "quickstart/tree_lstm", "quickstart/tree_smu"} <= set(configs())
     for name in configs():
         if name.startswith("language_model/"):
-            with pytest.raises(ConfigurationError, match="Give the folder of its text with --data"):
+            with pytest.raises(ConfigurationError, match="describes a language model"):
                 configuration.load(find_config(f"configs/{name}.toml"))
             continue  # tests/language loads them
         config = configuration.load(find_config(f"configs/{name}.toml"))

@@ -28,9 +28,11 @@ from dgl_treestack.runs import configuration, evaluation
 from dgl_treestack.runs.environment import origin_of
 from dgl_treestack.runs.run import Run
 from dgl_treestack.runs.weights import read_weights, write_weights
-from dgl_treestack.training import loop, state
-from dgl_treestack.training.loop import Training
-from dgl_treestack.training.start import start
+from dgl_treestack.training import trees
+from dgl_treestack.training.adam import NamedAdam
+from dgl_treestack.training.objective import Counts
+from dgl_treestack.training.start import prepare, start
+from dgl_treestack.training.trees import TreeObjective
 
 
 def outcome(run: Run):
@@ -94,7 +96,7 @@ def test_best_weights_are_those_of_the_best_validation_epoch(tmp_path):
     run = start(small_config(tmp_path, schedule={"epochs": 6}), 0, tmp_path, quiet=True)
     rows = [json.loads(line) for line in run.metrics.read_text().splitlines()]
     best = max(rows, key=lambda row: row["validation_accuracy"])
-    assert read_weights(run.best)[1] == {"epoch": best["epoch"], "validation_accuracy": best["validation_accuracy"]}
+    assert read_weights(run.best)[1] == {"epoch": best["epoch"], "quality": best["validation_accuracy"]}
     table = records.read(run.folder / "records" / "validation.parquet")
     assert records.accuracy(table.filter(table["depth"] <= 3)) == pytest.approx(best["validation_accuracy"])
 
@@ -130,8 +132,8 @@ def test_streams_depend_on_seed_purpose_and_position():
 def test_every_epoch_has_an_order_and_every_step_a_dropout_of_its_own(tmp_path, monkeypatch):
     places = []
     for name in ("numpy_generator", "torch_generator"):
-        generator_at = getattr(loop, name)
-        monkeypatch.setattr(loop, name, lambda *place, at=generator_at: places.append(place) or at(*place))
+        generator_at = getattr(trees, name)
+        monkeypatch.setattr(trees, name, lambda *place, at=generator_at: places.append(place) or at(*place))
     start(small_config(tmp_path), 3, tmp_path, quiet=True)
     orders = [place for place in places if place[1] == "order"]
     assert orders == [(3, "order", epoch) for epoch in range(3)]
@@ -143,23 +145,23 @@ def test_every_epoch_has_an_order_and_every_step_a_dropout_of_its_own(tmp_path, 
 def test_interrupted_anywhere_and_resumed_equals_never_stopped(tmp_path, monkeypatch, gradients):
     config = small_config(tmp_path, optimizer={"learning_rate": 0.01, "gradients": gradients})
     whole = outcome(start(config, 0, tmp_path / "whole", quiet=True))
-    step = Training._step
+    step = TreeObjective.step
     for stop_at in (1, 5, 8, 14):
         count = 0
 
         def counted(self, *arguments, stop_at=stop_at):
             nonlocal count
-            step(self, *arguments)
             count += 1
             if count == stop_at:
                 os.kill(os.getpid(), signal.SIGTERM)
+            return step(self, *arguments)
 
-        monkeypatch.setattr(Training, "_step", counted)
+        monkeypatch.setattr(TreeObjective, "step", counted)
         folder = tmp_path / f"stopped-{stop_at}"
         with pytest.raises(Interrupted) as stopped:
             start(config, 0, folder, quiet=True)
         assert stopped.value.exit_code == 143
-        monkeypatch.setattr(Training, "_step", step)
+        monkeypatch.setattr(TreeObjective, "step", step)
         assert outcome(start(config, 0, folder, resume=True, quiet=True)) == whole
 
 
@@ -175,11 +177,11 @@ def test_subnormal_numbers_are_zero_while_training_and_evaluating_and_only_then(
 
         monkeypatch.setattr(owner, name, watched)
 
-    watch(Training, "_step")
+    watch(TreeObjective, "step")
     watch(Model, "forward")
     config = small_config(tmp_path, schedule={"epochs": 1})
     run = start(config, 0, tmp_path / "runs", quiet=True)
-    assert set(during) == {("_step", 0.0), ("forward", 0.0)}
+    assert set(during) == {("step", 0.0), ("forward", 0.0)}
     during.clear()
     evaluation.answers(run.load_model(), run.load_model().prepare(formats.read_examples(config.data.test[0])))
     assert during == [("forward", 0.0)] and float(small * 0.1) > 0, "not after the batch"
@@ -263,15 +265,16 @@ def test_ctrl_c_on_the_command_line_saves_and_exits_130(tmp_path):
 def poisoned(tmp_path, **changes):
     """Return a training whose embeddings are NaN."""
     config = small_config(tmp_path, **changes)
-    run = Run.create(tmp_path / "small-0", config, 0, {}, Vocabulary.preset("canonical"), MATH)
-    training = Training(run, config, 0, quiet=True)
+    run = Run(tmp_path / "small-0")
+    run.create(config, 0, Run.description(Vocabulary.preset("canonical"), MATH), {})
+    training = prepare(run, config, 0, quiet=True)
     with torch.no_grad():
         training.model.cell.leaves.table.fill_(float("nan"))
     return training
 
 
 def test_a_loss_that_is_not_finite_stops_and_names_the_batch(tmp_path):
-    with pytest.raises(DivergenceError, match=r"epoch 1, step 1\. Batch: train\d+, .*\. Lower optimizer") as caught:
+    with pytest.raises(DivergenceError, match=r"epoch 1, step 1\. Batch: train\d+, .*\. Lower the learning rate") as caught:
         poisoned(tmp_path, batch_size=20).train()
     assert "and 12 more" in str(caught.value)
     assert "checkpoint" not in str(caught.value)  # there is none yet
@@ -402,15 +405,15 @@ def test_signals_at_nodes_interrupted_and_resumed_equal_never_stopped(method, tm
     changes = {"model.hidden": 16, "optimizer.method": method}  # matrices that Muon takes
     config = plain_data.override(with_signals(tmp_path), [f"{key}={value}" for key, value in changes.items()])
     whole = outcome(start(config, 0, tmp_path / "whole", quiet=True))
-    step, steps = Training._step, []
+    step, steps = TreeObjective.step, []
 
     def stops_at_the_eleventh(self, *arguments):
-        step(self, *arguments)
-        steps.append(self.progress.step)
+        steps.append(self)
         if len(steps) == 11:
             os.kill(os.getpid(), signal.SIGINT)
+        return step(self, *arguments)
 
-    monkeypatch.setattr(Training, "_step", stops_at_the_eleventh)
+    monkeypatch.setattr(TreeObjective, "step", stops_at_the_eleventh)
     with pytest.raises(Interrupted):
         start(config, 0, tmp_path / "stopped", quiet=True)
     assert outcome(start(config, 0, tmp_path / "stopped", resume=True, quiet=True)) == whole
@@ -445,22 +448,22 @@ def test_warm_up_and_decay():
 
 
 def test_the_learning_rate_of_a_step_is_that_of_its_place_in_the_run(tmp_path, monkeypatch):
-    factors, step = [], state.NamedAdam.step
-    monkeypatch.setattr(state.NamedAdam, "step", lambda self, factor: factors.append(factor) or step(self, factor))
+    rates, step = [], NamedAdam.step
+    monkeypatch.setattr(NamedAdam, "step", lambda self, rate: rates.append(rate) or step(self, rate))
     config = with_signals(tmp_path)
     start(config, 0, tmp_path, quiet=True)
-    steps = len(factors) // 3
-    assert factors == [config.schedule.rate_factor(step, steps) for step in range(3 * steps)] and steps > 4
+    steps = len(rates) // 3
+    assert rates == [0.01 * config.schedule.rate_factor(step, steps) for step in range(3 * steps)] and steps > 4
 
 
 def test_a_gradient_is_clipped_to_its_maximum_norm(tmp_path, monkeypatch):
-    norms, step = [], state.NamedAdam.step
+    norms, step = [], NamedAdam.step
 
-    def noted(self, factor):
+    def noted(self, rate):
         norms.append(float(torch.nn.utils.get_total_norm([p.grad for p in self.parameters if p.grad is not None])))
-        step(self, factor)
+        step(self, rate)
 
-    monkeypatch.setattr(state.NamedAdam, "step", noted)
+    monkeypatch.setattr(NamedAdam, "step", noted)
     for clip, is_hidden in ((0.0, False), (0.05, False), (0.05, True)):
         if is_hidden:
             monkeypatch.delattr(torch, "_foreach_mul_")
@@ -475,12 +478,11 @@ def test_pairs_stay_together(tmp_path, monkeypatch):
     formats.write(tmp_path / "pairs.jsonl", paired)
     order = []
 
-    def noted(self, batch, positions, share, watch):
-        order.extend(paired[i] for i in positions)
-        self.progress.step += 1
-        self.progress.seen += 1
+    def noted(self, batch, progress, watch):
+        order.extend(paired[i] for i in batch[1])
+        return Counts(0.0, 1)
 
-    monkeypatch.setattr(Training, "_step", noted)
+    monkeypatch.setattr(TreeObjective, "step", noted)
     data = {"train": [str(tmp_path / "pairs.jsonl")], "validation": [str(tmp_path / "all.jsonl")], "pairs_together": True}
     start(small_config(tmp_path, data=data, schedule={"epochs": 1}), 0, tmp_path, quiet=True)
     assert sorted(example.id for example in order) == sorted(example.id for example in paired)
@@ -495,10 +497,10 @@ def test_zeroing_conventions_differ_only_where_an_operator_is_absent(tmp_path):
         config = small_config(tmp_path, optimizer={"gradients": gradients, "weight_decay": 0.1}, schedule={"epochs": 1})
         run = start(config, 0, tmp_path / gradients, quiet=True)
         state, _ = read_weights(run.last)
-        moved[gradients] = {name: float(step) for name, step in state.items() if name.startswith("adam/step/")}
+        moved[gradients] = {name: float(step) for name, step in state.items() if name.startswith("objective/step/")}
     assert moved["none"].keys() == moved["zeros"].keys()
     assert any(moved["none"][name] < moved["zeros"][name] for name in moved["none"])
-    assert moved["none"]["adam/step/cell.leaves.table"] == moved["zeros"]["adam/step/cell.leaves.table"]
+    assert moved["none"]["objective/step/cell.leaves.table"] == moved["zeros"]["objective/step/cell.leaves.table"]
 
 
 def test_a_folder_that_exists_is_not_overwritten(tmp_path):
@@ -520,7 +522,7 @@ def test_damaged_and_foreign_folders(tmp_path):
         run.best.write_bytes(damage)
         with pytest.raises(CheckpointError, match="not a safetensors file"):
             run.load_model()
-    for place in (len(whole) - 9, whole.index(b"validation_accuracy") + 23):  # a weight, a number of the description
+    for place in (len(whole) - 9, whole.index(b"quality") + 11):  # a weight, a number of the description
         run.best.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
         with pytest.raises(CheckpointError, match="does not fit its checksum"):
             run.load_model()

@@ -1,6 +1,8 @@
 """What a training begins with: weights of another run, files that may be missing; what it calls; what it says when stopped."""
 
+import dataclasses
 import json
+import os
 import re
 import shutil
 import signal
@@ -21,11 +23,11 @@ from dgl_treestack.experiments.runs import train_missing
 from dgl_treestack.expression.language import find
 from dgl_treestack.model.model import Model
 from dgl_treestack.processes import Interrupted
-from dgl_treestack.runs import configuration
+from dgl_treestack.runs import configuration, evaluation
 from dgl_treestack.runs.run import Run
 from dgl_treestack.runs.weights import read_weights
-from dgl_treestack.training.loop import Training
-from dgl_treestack.training.start import start
+from dgl_treestack.training.start import prepare, start
+from dgl_treestack.training.trees import TreeObjective
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
 SMU = {"name": "tree_smu", "hidden": 4, "settings": {"stack_size": 2}}
@@ -35,8 +37,8 @@ def begun(folder, start_from, **changes):
     """Return the model of a run before its first step, and what it says in its log."""
     model = {**SMU, "start": str(start_from), **changes}
     config = small_config(folder, model=model, name="tuned")
-    training = Training(Run(folder / "tuned-0"), config, 0, quiet=True)
-    return training.model, training.notes
+    training = prepare(Run(folder / "tuned-0"), config, 0, quiet=True)
+    return training.model, training.objective.notes[1:]
 
 
 def same(module, other):
@@ -109,16 +111,16 @@ def test_a_stopped_run_with_a_start_goes_on_from_its_checkpoint_alone(tmp_path, 
     first = start(small_config(tmp_path), 0, tmp_path, quiet=True)
     config = small_config(tmp_path, model={**SMU, "dropout": 0.2, "start": str(first.folder)}, name="tuned")
     whole = start(config, 0, tmp_path / "whole", quiet=True)
-    step, seen = Training._step, []
+    step, seen = TreeObjective.step, []
 
     def stopping(self, *arguments):
         seen.append(step(self, *arguments))
-        return signal.SIGTERM if len(seen) == 9 else 0
+        return dataclasses.replace(seen[-1], stop=signal.SIGTERM if len(seen) == 9 else 0)
 
-    monkeypatch.setattr(Training, "_step", stopping)
+    monkeypatch.setattr(TreeObjective, "step", stopping)
     with pytest.raises(Interrupted):
         start(config, 0, tmp_path / "stopped", quiet=True)
-    monkeypatch.setattr(Training, "_step", step)
+    monkeypatch.setattr(TreeObjective, "step", step)
     kept = first.best.read_bytes()
     first.best.write_bytes(kept + b"0")
     with pytest.raises(ConfigurationError, match=r"best\.safetensors has changed since"):
@@ -158,8 +160,8 @@ def begun_with(folder, start_from, data):
     model = {"name": "tree_rnn", "hidden": 4, "vocabulary": "train", "tasks": ["classification"], "start": str(start_from)}
     described = {"name": "lists", "model": {**model, "settings": {"form": "child_sum"}}, "data": data}
     config = plain_data.build(configuration.RunConfig, described)
-    training = Training(Run(folder / "lists-0"), config, 0, quiet=True)
-    return training.model, training.notes
+    training = prepare(Run(folder / "lists-0"), config, 0, quiet=True)
+    return training.model, training.objective.notes[1:]
 
 
 def test_a_callback_gets_every_epoch_once(tmp_path, monkeypatch):
@@ -173,18 +175,18 @@ def test_a_callback_gets_every_epoch_once(tmp_path, monkeypatch):
     whole = start(config, 0, tmp_path / "whole", quiet=True, on_epoch=log)
     rows = [json.loads(line) for line in whole.metrics.read_text().splitlines()]
     assert calls == rows and [row["epoch"] for row in calls] == [1, 2, 3]
-    step, seen = Training._step, []
+    step, seen = TreeObjective.step, []
 
     def stopping(self, *arguments):
         seen.append(step(self, *arguments))
-        return signal.SIGTERM if len(seen) == 9 else 0  # in the second epoch
+        return dataclasses.replace(seen[-1], stop=signal.SIGTERM if len(seen) == 9 else 0)  # in the second epoch
 
-    monkeypatch.setattr(Training, "_step", stopping)
+    monkeypatch.setattr(TreeObjective, "step", stopping)
     calls.clear()
     with pytest.raises(Interrupted):
         start(config, 0, tmp_path / "stopped", quiet=True, on_epoch=log)
     assert [row["epoch"] for row in calls] == [1]
-    monkeypatch.setattr(Training, "_step", step)
+    monkeypatch.setattr(TreeObjective, "step", step)
     start(config, 0, tmp_path / "stopped", quiet=True, resume=True, on_epoch=log)
     assert calls == rows
 
@@ -196,8 +198,8 @@ def test_only_the_first_of_several_processes_calls_back(tmp_path):
         def first(self, function):
             return function()
 
-    assert Training(Run(tmp_path / "a"), small_config(tmp_path), 0, on_epoch=print, world=Second()).on_epoch is None
-    assert Training(Run(tmp_path / "a"), small_config(tmp_path), 0, on_epoch=print).on_epoch is print
+    assert prepare(Run(tmp_path / "a"), small_config(tmp_path), 0, on_epoch=print, world=Second()).on_epoch is None
+    assert prepare(Run(tmp_path / "a"), small_config(tmp_path), 0, on_epoch=print).on_epoch is print
 
 
 def test_the_documented_log_to_tensorboard(tmp_path, monkeypatch):
@@ -246,8 +248,8 @@ def test_a_missing_set_names_the_command_that_generates_it(tmp_path, folder, com
 def test_a_stopped_command_says_how_to_go_on(tmp_path, monkeypatch, capsys, arguments):
     monkeypatch.chdir(tmp_path)
     Path("my small.toml").write_text(configuration.dump(small_config(tmp_path)))
-    step = Training._step
-    monkeypatch.setattr(Training, "_step", lambda *arguments: step(*arguments) or signal.SIGINT)
+    score = evaluation.score
+    monkeypatch.setattr(evaluation, "score", lambda *arguments: os.kill(os.getpid(), signal.SIGINT) or score(*arguments))
     monkeypatch.setattr(sys, "argv", ["treestack", "train", "my small.toml", *arguments])
 
     def stopped():

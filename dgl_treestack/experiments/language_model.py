@@ -1,29 +1,34 @@
 """Joulin & Mikolov's table of language models, on a generated text."""
 
+import hashlib
 import json
+import logging
 import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from dgl_treestack import atomic
+from dgl_treestack.experiments.runs import Planned
 from dgl_treestack.generate.presets import Options, text
 from dgl_treestack.generate.production import produce
 from dgl_treestack.language.corpus import Corpus
-from dgl_treestack.language.experiment import EXTENTS, Planned, plan_runs, train_runs
-from dgl_treestack.language.model import LanguageModel
-from dgl_treestack.language.ngram import CACHE, DISCOUNT, ORDER, SHARE
-from dgl_treestack.language.training import ENOUGH, ngram_perplexities
-from dgl_treestack.processes import Jobs
+from dgl_treestack.language.ngram import CACHE, DISCOUNT, ORDER, SHARE, KneserNey
+from dgl_treestack.plain_data import replaced
+from dgl_treestack.resources import find_config
 from dgl_treestack.results import report
 from dgl_treestack.results.differences import holm, paired_t_test
-from dgl_treestack.runs.environment import origin_of
+from dgl_treestack.results.run_result import RunResult
+from dgl_treestack.runs import configuration
+from dgl_treestack.runs.sequence_configuration import TextConfig
+from dgl_treestack.training.text import ENOUGH, PARTS
+
+logger = logging.getLogger(__name__)
 
 TITLE = "Language models"
 SOURCE = "Joulin & Mikolov 2015, Table 4"
-KEPT = ("config.toml", "environment.json", "metrics.jsonl", "result.json", "DONE")
-PARTS = ("valid", "test")
 # Perplexities on the Penn Treebank: validation, test.
 PAPER: Mapping[str, tuple[float | None, float]] = {
     "5-gram": (None, 141),
@@ -38,46 +43,85 @@ PAIRS = (("Stack RNN", "RNN"), ("Stack RNN", "LSTM"), ("Stack RNN", "SCRN"))  # 
 Line = dict[str, Any]
 
 
-def runs(folder: Path, scale_name: str, seed: int) -> list[Path]:
-    """Return the folders of all runs."""
-    return [planned.folder for planned in plan_runs(folder, EXTENTS[scale_name], seed)]
+CONFIGS = {"RNN": "rnn", "LSTM": "lstm", "SCRN": "scrn", "Stack RNN": "stack_rnn"}
 
 
-def reproduce(folder: Path, scale_name: str, seed: int, *, jobs: Jobs = 1, training: bool = True) -> str:
-    """Write the text and train missing runs, then write `table.md`, `table.csv` and `pairs.csv`. Returns the table, or ''.
+@dataclass(frozen=True)
+class Extent:
+    """The scale of the experiment. sentences: of the text. seeds: how many. changes: values replaced in all configurations."""
 
-    training: if false, only finished runs are used; without any, nothing is written. A run that diverges is left out. Raises
-    Interrupted after Ctrl-C or SIGTERM; runs resume after their last epoch.
-    """
+    sentences: int = text.SENTENCES
+    seeds: int = 3
+    changes: Mapping[str, Any] = field(default_factory=lambda: {"streams": 8})
+
+
+EXTENTS = {
+    "smoke": Extent(300, 1, {"streams": 8, "epochs": 1, "hidden": 48, "window": 20}),
+    "day": Extent(),
+    "paper": Extent(),
+}
+
+
+def plan(folder: Path, scale_name: str, seed: int) -> list[Planned]:
+    """Return all runs. The name of a configuration has a hash of it and of the text's size. folder: of the results."""
+    extent, planned = EXTENTS[scale_name], list[Planned]()
+    for name in CONFIGS.values():
+        base: TextConfig = configuration.load_any(find_config(f"language_model/{name}"))
+        config = replaced(base, extent.changes.items())
+        key = json.dumps([asdict(config), extent.sentences], sort_keys=True)
+        name_of_run = f"{config.name}-{hashlib.sha256(key.encode()).hexdigest()[:12]}"
+        config = replace(config, name=name_of_run, text=str(_text_folder(folder, extent)))
+        planned += [(config, number) for number in range(seed, seed + extent.seeds)]
+    return planned
+
+
+def _text_folder(folder: Path, extent: Extent) -> Path:
+    return folder / f"text-{extent.sentences}"
+
+
+def prepare(folder: Path, scale_name: str) -> Mapping[str, Any]:
+    """Generate the text, unless it is there. Returns the notes of its manifest."""
     extent = EXTENTS[scale_name]
-    plan = plan_runs(folder, extent, seed)
-    if not training and not any(planned.is_done for planned in plan):
-        return ""  # without making the text
-    data = folder / f"text-{extent.sentences}"
-    notes = produce("text", Options(text.PRESET.seed, equations=extent.sentences), data)["notes"]
-    corpus = Corpus.read(data)
-    if training:
-        train_runs([planned for planned in plan if not planned.is_done], corpus, data, jobs)
-    finished = [planned for planned in plan if planned.is_done]
-    if not finished:
-        return ""
-    by_label: dict[str, dict[int, Mapping[str, float]]] = {label: {0: row} for label, row in ngram_perplexities(corpus)}
-    for run in finished:
-        by_label.setdefault(run.label, {})[run.seed] = json.loads((run.folder / "result.json").read_text())
+    options = Options(text.PRESET.seed, equations=extent.sentences)
+    notes: Mapping[str, Any] = produce("text", options, _text_folder(folder, extent))["notes"]
+    return notes
+
+
+def ngram_perplexities(corpus: Corpus) -> dict[str, dict[str, float]]:
+    """Return the perplexities of a 5-gram without and with a cache, by part of the text."""
+    grams, perplexities = KneserNey(corpus.parts["train"], len(corpus.words)), {}
+    for label, cache in zip(GRAMS, (False, True), strict=True):
+        perplexities[label] = {part: grams.perplexity(corpus.parts[part], cache=cache) for part in PARTS}
+        logger.info("%s: perplexity valid %.2f", label, perplexities[label]["valid"])
+    return perplexities
+
+
+def perplexities_of(run: RunResult) -> dict[str, float]:
+    """Return the perplexities of a run by part of the text."""
+    return {str(part): value for part, value in run.answers.select("id", "perplexity").rows()}
+
+
+def write(folder: Path, runs: Sequence[RunResult], scale_name: str, seed: int) -> str:
+    """Write `table.md`, `table.csv` and `pairs.csv`. Returns the table. The text is generated unless it is there."""
+    notes = prepare(folder, scale_name)
+    grams = ngram_perplexities(Corpus.read(_text_folder(folder, EXTENTS[scale_name])))
+    by_label: dict[str, dict[int, Mapping[str, float]]] = {label: {0: row} for label, row in grams.items()}
+    for run in runs:
+        by_label.setdefault(_label_of(run), {})[run.seed] = perplexities_of(run)
     lines = list(_lines(by_label))
     atomic.write_text(folder / "table.csv", report.csv_table(lines))
-    origins = dict.fromkeys(origin_of(json.loads((run.folder / "environment.json").read_text())) for run in finished)
+    origins = dict.fromkeys(f"commit {run.about['commit']}, {run.about['machine']}" for run in runs)
     origin = (
         f"`treestack reproduce language_model --scale {scale_name}`, seeds from {seed} on. Trained at {'; '.join(origins)}."
     )
-    seconds = [row.get("cpu_seconds", 0.0) for run in finished for row in run.read_metrics()]
+    seconds = [run.about["cpu_seconds"] for run in runs]
     if all(seconds):
         origin += f" Training took {sum(seconds) / 3600:.2f} CPU hours, with validation."
     pairs = _pairs(by_label)
     if pairs:
         atomic.write_text(folder / "pairs.csv", report.csv_table(pairs))
     settings = [
-        *_settings(finished, corpus),
+        *_settings(runs),
         "What differs from the paper, or is not in it:",
         "\n".join(f"- {difference}" for difference in _DIFFERS),
     ]
@@ -85,6 +129,11 @@ def reproduce(folder: Path, scale_name: str, seed: int, *, jobs: Jobs = 1, train
     table = "\n\n".join(parts) + "\n"
     atomic.write_text(folder / "table.md", table)
     return table
+
+
+def _label_of(run: RunResult) -> str:
+    config: Any = run.config
+    return next(label for label, name in CONFIGS.items() if name == config.model)
 
 
 def _lines(by_label: Mapping[str, Mapping[int, Mapping[str, float]]]) -> Iterator[Line]:
@@ -174,14 +223,16 @@ def _pair_table(pairs: Sequence[Line]) -> list[str]:
     return [_OF_PAIRS, report.markdown_table(rows)]
 
 
-def _settings(finished: Sequence[Planned], corpus: Corpus) -> list[str]:
+def _settings(runs: Sequence[RunResult]) -> list[str]:
     """Return the table of settings."""
     keys = ("hidden", "optimizer", "learning_rate", "factor", "patience", "epochs", "streams", "window", "clip")
     rows = [["model", "parameters", *keys, "epochs, trained", "further"]]
-    for label, config in {run.label: run.config for run in finished}.items():
-        parameters = sum(parameter.numel() for parameter in LanguageModel(config.cell(), len(corpus.words)).parameters())
-        epochs = [len(run.read_metrics()) for run in finished if run.label == label]
-        trained = " to ".join(map(str, dict.fromkeys((min(epochs), max(epochs)))))
-        further = ", ".join(f"{key} {value}" for key, value in config.settings.items()) or "-"
-        rows.append([label, f"{parameters:,}", *(str(getattr(config, key)) for key in keys), trained, further])
+    for label in CONFIGS:
+        if of_label := [run for run in runs if _label_of(run) == label]:
+            config: Any = of_label[0].config
+            epochs = [len(run.rows) for run in of_label]
+            trained = " to ".join(map(str, dict.fromkeys((min(epochs), max(epochs)))))
+            further = ", ".join(f"{key} {value}" for key, value in config.settings.items()) or "-"
+            parameters = f"{of_label[0].about['parameters']:,}"
+            rows.append([label, parameters, *(str(getattr(config, key)) for key in keys), trained, further])
     return ["Settings.", report.markdown_table(rows)]

@@ -1,0 +1,224 @@
+"""The objective of trees: the tasks of a model on labelled trees, and losses at their nodes."""
+
+import logging
+import math
+import os
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from dgl_treestack import _torch, atomic
+from dgl_treestack.data import records
+from dgl_treestack.data.forest import Forest
+from dgl_treestack.distributed import ALONE, World
+from dgl_treestack.errors import ConfigurationError
+from dgl_treestack.expression import language
+from dgl_treestack.generators import numpy_generator, torch_generator
+from dgl_treestack.model.batch import Batch
+from dgl_treestack.model.dataset import Dataset
+from dgl_treestack.model.model import Model
+from dgl_treestack.processes import Watch
+from dgl_treestack.resources import find_data, sha256
+from dgl_treestack.runs import evaluation, pretrained
+from dgl_treestack.runs.configuration import RunConfig
+from dgl_treestack.runs.run import Run, build_model
+from dgl_treestack.training import build
+from dgl_treestack.training.build import DataSets, Place
+from dgl_treestack.training.engine import choose_engine
+from dgl_treestack.training.objective import Counts, Objective
+from dgl_treestack.training.share import Share
+from dgl_treestack.training.state import Progress, SavedRun
+
+logger = logging.getLogger(__name__)
+
+
+class TreeObjective(Objective):
+    """The mean loss of a batch of labelled trees, and losses at their nodes if the configuration has weights for them.
+
+    data: training and validation set in place of the configuration's files. columns: see `start`. saved: what the run has of an
+    earlier process. world: the processes that share out every batch.
+    """
+
+    model: Model
+
+    def __init__(
+        self,
+        run: Run,
+        config: RunConfig,
+        seed: int,
+        saved: SavedRun,
+        *,
+        device: str = "cpu",
+        data: DataSets | None = None,
+        columns: Place = "auto",
+        world: World = ALONE,
+    ):
+        self.run, self.config, self.seed, self.world, self.device = run, config, seed, world, torch.device(device)
+        self.schedule, self.checkpoint_steps = config.schedule, config.checkpoint_steps
+        self.learning_rate = config.optimizer.learning_rate
+        build.check_files(config.data, data or {})
+        self.language = saved.language or language.find(config.data.language)
+        on_disk = build.is_on_disk(config, columns, data or {})
+        labelled = build.LabelledExamples(config, self.language, "train", data or {}, unique_ids=not on_disk)
+        train_examples = labelled if on_disk else list(labelled)
+        validation_examples = list(build.LabelledExamples(config, self.language, "validation", data or {}))
+        start = pretrained.find(config.model.start) if config.model.start and not saved.checkpoint else None
+        vocabulary = saved.vocabulary or build.vocabulary(config, self.language, train_examples, start)
+        vector_of_word: Mapping[str, np.ndarray] = {}
+        if config.model.vectors and not saved.checkpoint:  # a checkpoint has the table
+            vocabulary, vector_of_word = build.read_vectors(config, self.language, vocabulary, validation_examples)
+        self.model = build_model(config.model, vocabulary, self.language, config.signals)
+        self.model.reset_parameters(torch_generator(seed, "initial values"))
+        notes: list[str] = []
+        if config.model.vectors:
+            build.set_vectors(self.model, vector_of_word, freeze=config.model.freeze_vectors)
+        if vector_of_word:
+            counts = len(vector_of_word), len(vocabulary) - 1, config.model.vectors
+            notes.append("{} of {} words of the vocabulary have a vector in {}".format(*counts))
+        if start:
+            notes.append(build.load_start(self.model, config, start))
+        self.model.to(self.device)
+        self.train_set = build.train_set(config, self.model, train_examples, on_disk=on_disk)
+        self.validation_set: Dataset = self.model.prepare(validation_examples).with_targets()
+        for kind, dataset in (("train", self.train_set), ("validation", self.validation_set)):
+            if not len(dataset):
+                raise ConfigurationError(f"'data.{kind}' of {config.name!r} has no labels for the tasks of the model.")
+        sizes = f"{len(self.train_set)} training, {len(self.validation_set)} validation equations"
+        self.notes = [f"{run.folder.name}: {sizes}", *notes]
+        self.targets = build.targets(config, self.model, self.train_set, world)
+        self.optimizer = build.optimizer(config, self.model)
+        if world.is_first:
+            atomic.remove_leftovers(run.folder)
+        choose = partial(choose_engine, config, self.model, self.train_set, saved.environment, self.device)
+        self.engine = world.first(choose)
+        if not world.is_first:
+            self.engine = choose()  # with the kernels that the first process has compiled
+
+    def check_processes(self) -> None:
+        """Raise an error unless all processes have the same training equations and weights."""
+        if self.world.size > 1:
+            weights = (parameter.detach().cpu().numpy().tobytes() for parameter in self.model.parameters())
+            self.world.check_same("training equations or weights", *self.train_set.contents(), *weights)
+
+    def describe(self) -> tuple[Mapping[str, str], Mapping[str, Any]]:
+        data, model = self.config.data, self.config.model
+        described = [name for name in (data.language, model.vocabulary) if name.endswith((".toml", ".txt"))]
+        described += [model.vectors] if model.vectors else []
+        described += [str(pretrained.find(model.start).best)] if model.start else []
+        environment: dict[str, Any] = {
+            "kernels": "compiled" if self.engine == "levels/compiled" else "none",
+            "data": {name: sha256(find_data(name)) for name in dict.fromkeys((*described, *data.files))},
+            "equations": {"train": len(self.train_set), "validation": len(self.validation_set)},
+        }
+        if data.group_by != "depth" or not data.max_depth or self.train_set.nodes.any():
+            environment["measured"] = self.train_set.measured(data.group_by)
+        if self.world.size > 1:
+            environment |= {"processes": self.world.size, "torchrun": os.environ.get("TORCHELASTIC_RUN_ID")}
+        return Run.description(self.model.vocabulary, self.model.signature), environment
+
+    def begin_epoch(self, epoch: int) -> None:
+        """An epoch depends on its number alone."""
+
+    def steps(self, epoch: int) -> int:
+        return math.ceil(len(self.train_set) / self.config.batch_size)
+
+    def batches(self, epoch: int, step: int) -> Iterator[tuple[Batch, np.ndarray, Share]]:
+        """Yield this process's share of every batch, the positions of the whole batch in the training set, and the share."""
+        order, size = self._order(numpy_generator(self.seed, "order", epoch)), self.config.batch_size
+        chosen = [order[start : start + size] for start in range(step * size, len(order), size)]
+        shares = [Share.of(self.train_set, positions, self.world) for positions in chosen]
+        batches = self.train_set.batches_of([share.positions for share in shares], self.device)
+        yield from zip(batches, chosen, shares, strict=True)
+
+    def _order(self, generator: np.random.Generator) -> np.ndarray:
+        """The order of the training examples in an epoch."""
+        if not self.config.data.pairs_together:
+            return generator.permutation(len(self.train_set))
+        groups = self.train_set.groups
+        return generator.permutation(int(groups.max()) + 1)[groups].argsort(kind="stable")
+
+    def loss(self, losses: Tensor, positions: np.ndarray) -> Tensor:
+        """Return the loss of a batch: the mean over its outputs. A subclass may weight examples.
+
+        losses: (G,) of the outputs. positions: of this process's examples in the training set.
+        """
+        return losses.mean()
+
+    def step(self, batch: tuple[Batch, np.ndarray, Share], progress: Progress, watch: Watch) -> Counts:
+        own, positions, share = batch
+        rank = [self.world.rank] if self.world.size > 1 else []  # every process draws the dropout of its own share
+        generator = torch_generator(self.seed, "dropout", progress.epoch, progress.step, *rank)
+        forest = own.trees  # an engine may replace it by a graph
+        h = self.model.node_states(own, self.engine, generator=generator)
+        output = self.model.outputs(h, own)
+        losses = self.model.losses(output, own)
+        loss = self.loss(losses, share.positions) * share.fraction
+        if self.model.signals is not None and self.targets is not None and isinstance(forest, Forest):
+            signal_generator = numpy_generator(self.seed, "signals", progress.epoch, progress.step)
+            distinct = share.subtrees(self.train_set, positions)
+            loss = loss + self.model.signals(h, forest, self.targets, signal_generator, distinct)
+        self.optimizer.zero()
+        loss.backward()
+        is_counted = share.fraction > 0
+        total, loss_sum, seen, right, stopped = self.world.sum_gradients(
+            self.optimizer.parameters,
+            float(loss.detach()),
+            is_counted * float(losses.detach().sum()),
+            is_counted * len(losses),
+            is_counted * int(self.model.correct(output.detach(), own).sum()),
+            watch.number,
+        )
+        gradients = [parameter.grad for parameter in self.optimizer.parameters if parameter.grad is not None]
+        norm = torch.nn.utils.get_total_norm(gradients)
+        if not (math.isfinite(total) and torch.isfinite(norm)):
+            ids = [self.train_set.ids[i] for i in positions]
+            logger.error("the batch: %s", ", ".join(ids), extra={"run": self.run.folder.name})
+            shown = ", ".join(ids[:8]) + (f" and {len(ids) - 8} more (in the log)" if len(ids) > 8 else "")
+            raise self.divergence(
+                f"The loss of {self.run.folder.name} is {total}, its gradient {norm.item()}, "
+                f"in epoch {progress.epoch + 1}, step {progress.step + 1}. Batch: {shown}."
+            )
+        if 0 < self.config.optimizer.clip < norm:
+            _torch.foreach_("mul_", gradients, self.config.optimizer.clip / norm)
+        steps = self.steps(progress.epoch)
+        factor = self.schedule.rate_factor(progress.epoch * steps + progress.step, steps)
+        self.optimizer.step(progress.learning_rate * factor)
+        return Counts(loss_sum, int(seen), int(right), stopped)
+
+    def validate(self, progress: Progress) -> tuple[dict[str, float], float]:
+        validation = evaluation.score(self.model, self.validation_set, self.engine, self.world)
+        if not math.isfinite(validation.loss):
+            name = self.run.folder.name
+            raise self.divergence(f"The validation loss of {name} is {validation.loss} after epoch {progress.epoch + 1}.")
+        row = {
+            "train_loss": progress.loss_sum / progress.seen,
+            "train_accuracy": 100 * progress.right / progress.seen,
+            "validation_loss": validation.loss,
+            "validation_accuracy": validation.accuracy,
+        }
+        by_loss = any(head.selects_by_loss for head in self.model.heads.values())
+        return row, -validation.loss if by_loss else validation.accuracy
+
+    def summary(self, row: Mapping[str, Any]) -> str:
+        train = f"train loss {row['train_loss']:.4f}, accuracy {row['train_accuracy']:.1f} %"
+        return f"{train}; validation {row['validation_accuracy']:.1f} %"
+
+    def evaluate(self, check: Callable[[], None]) -> None:
+        for name in dict.fromkeys((*self.config.data.validation, *self.config.data.test)):
+            check()
+            # without native code, so that records do not depend on a compiler
+            table = evaluation.answers_on(self.model, name, self.config.engine, self.config.data.group_by, self.world)
+            if self.world.is_first:
+                self.run.write_records(name, table)
+                message, run = "%s on %s: accuracy %.1f %%", self.run.folder.name
+                logger.info(message, run, name, records.accuracy(table), extra={"run": run})
+
+    def tensors(self) -> dict[str, Tensor]:
+        return self.optimizer.tensors()
+
+    def restore(self, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> None:
+        self.optimizer.restore(tensors)
