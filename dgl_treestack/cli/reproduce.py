@@ -21,7 +21,7 @@ def reproduce(
     cpus_per_task: Cpus = 1.0,
     train: Annotated[bool, arg(help="Train missing runs. With --no-train: only tables and figures of finished runs.")] = True,
     from_records: Annotated[
-        tuple[Path, ...], arg(help="Files records.zip of earlier tables; their runs are not trained again.")
+        tuple[Path, ...], arg(help="Files records.parquet of earlier tables; their runs are not trained again.")
     ] = (),
     dry_run: Annotated[bool, arg(help="Only list the runs that are missing.")] = False,
 ) -> int:

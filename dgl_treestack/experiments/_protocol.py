@@ -1,28 +1,35 @@
-"""A protocol: rows of models, columns of measurements, and the paper's numbers to compare with."""
+"""A protocol: rows of models, columns of measurements, and the paper's numbers to compare with.
+
+Each is a file of the folder `protocols`; a new file is a new protocol. `differs.toml` has what differs from the papers in a
+row, by configuration.
+"""
 
 import re
-from collections.abc import Mapping, Sequence
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from dgl_treestack.data.records import Table
-from dgl_treestack.results.metrics import METRICS, Metric, at_best_epoch
+from dgl_treestack.results import metrics
 from dgl_treestack.results.run_result import EPOCHS, RunResult
 
-OURS = "docs/beyond.md"  # the source of experiments that are in none of the papers
+FOLDER = Path(__file__).parent
 Paper = tuple[float, float | None]  # mean, standard deviation
 Depths = tuple[int, int]  # lowest, highest
 
 
 @dataclass(frozen=True)
 class Column:
-    """A measurement of a run: a metric, or the name of one of `METRICS`, over a set of its answers, see `RunResult.of`.
+    """A measurement of a run: a metric, see `metrics.find`, over a set of its answers, see `RunResult.of`.
 
     In per cent unless the title says otherwise; NaN where a run has none.
     """
 
     title: str
-    metric: Metric | str = "accuracy"
+    metric: str | tuple[Any, ...] = "accuracy"
     set: str = "test"
     depths: Depths | None = None
 
@@ -31,8 +38,7 @@ class Column:
         stored = run.about.get("values", {})
         if self.title in stored:
             return float(stored[self.title])
-        metric = METRICS[self.metric] if isinstance(self.metric, str) else self.metric
-        return metric(run.of(self.set, self.depths))
+        return metrics.find(self.metric)(run.of(self.set, self.depths))
 
 
 @dataclass(frozen=True)
@@ -110,18 +116,49 @@ class Protocol:
         return seeds[: self.seeds][: row.seeds]
 
 
-TRAIN = Column("train", at_best_epoch("train_accuracy"), EPOCHS)  # measured during the epoch, with dropout
-BEST_EPOCH = Column("best epoch", at_best_epoch("epoch"), EPOCHS)
-VALIDATION = Column("validation", set="validation")
-BY_DEPTH = (  # columns of experiments without numbers of a paper, and what they compare
-    VALIDATION,
-    Column("test 1-7", depths=(1, 7)),
-    Column("test 8-13", depths=(8, 13)),
-    Column("deep 8-19", set="deep 8-19", depths=(8, 19)),
-)
-BEYOND = (Compared(8, 19, "deep 8-19"), Compared(8, 13))
+TRAIN = Column("train", ("at_best_epoch", "train_accuracy"), EPOCHS)  # measured during the epoch, with dropout
 
 
-def by_metric(title: str, metrics: Sequence[str], name_of_set: str = "test", depths: Depths | None = None) -> list[Column]:
-    """Return a column for each of several metrics over the same answers, titled `<title> <metric>`."""
-    return [Column(f"{title} {metric}", metric, name_of_set, depths) for metric in metrics]
+@cache
+def protocols() -> dict[str, Protocol]:
+    """Return the protocols by name."""
+    return {path.stem: _protocol(read_data(f"protocols/{path.name}")) for path in sorted(FOLDER.glob("protocols/*.toml"))}
+
+
+def read_data(name: str) -> dict[str, Any]:
+    """Return the tables of a TOML file of this folder."""
+    return tomllib.loads((FOLDER / name).read_text())
+
+
+def _protocol(tables: dict[str, Any]) -> Protocol:
+    """Return a protocol from its file. printed: the columns of the numbers in lists `paper`."""
+    printed = tables.pop("printed", ())
+    tables["columns"] = [column for entry in tables["columns"] for column in _columns(**entry)]
+    tables["rows"] = [_row(entry, printed) for entry in tables["rows"]]
+    if "compared" in tables:
+        compared = [(entry.pop("depths"), entry) for entry in tables["compared"]]
+        tables["compared"] = [Compared(*depths, **entry) for depths, entry in compared]
+    tables["pairs"] = [tuple(pair) for pair in tables.get("pairs", ())]
+    return Protocol(**tables)
+
+
+def _columns(
+    title: str,
+    metric: str | Sequence[Any] = "accuracy",
+    metrics: Sequence[str] = (),
+    set: str = "test",
+    depths: Depths | None = None,
+) -> Iterator[Column]:
+    """Yield a column, or one for each of several metrics, titled `<title> <metric>`. metric: a name, or with arguments."""
+    depths = depths and (depths[0], depths[1])
+    if not metrics:
+        yield Column(title, metric if isinstance(metric, str) else tuple(metric), set, depths)
+    yield from (Column(f"{title} {name}", name, set, depths) for name in metrics)
+
+
+def _row(entry: dict[str, Any], printed: Sequence[str]) -> Row:
+    """Return a row. Of the paper's numbers, [mean, standard deviation] or the mean alone, a list has those of `printed`."""
+    paper = entry.pop("paper", {})
+    numbers = paper if isinstance(paper, dict) else dict(zip(printed, paper, strict=False))
+    pairs = {title: (number[0], number[1]) if isinstance(number, list) else (number, None) for title, number in numbers.items()}
+    return Row(**entry, paper=pairs)

@@ -14,6 +14,7 @@ from dgl_treestack.algorithmic.models import configurations, label_of
 from dgl_treestack.algorithmic.tasks import tasks
 from dgl_treestack.algorithmic.testing import PROTOCOLS
 from dgl_treestack.data.records import Table
+from dgl_treestack.experiments._protocol import read_data
 from dgl_treestack.experiments.runs import Planned
 from dgl_treestack.results import report
 from dgl_treestack.results.run_result import RunResult
@@ -36,14 +37,6 @@ EXTENTS = {
     "smoke": Extent(2, 0.004, StreamTests(largest=6, far=(9,), repeats=1, streamed=1)),
     "day": Extent(),
     "paper": Extent(tests=StreamTests(repeats=200, streamed=200)),
-}
-# Table 2: per cent of n that are right.
-PAPER: Mapping[str, Sequence[float]] = {
-    "RNN": (25, 23.3, 13.3, 23.3, 33.3),
-    "LSTM": (100, 100, 68.3, 75, 100),
-    "List RNN 40+5": (100, 33.3, 100, 100, 100),
-    "Stack RNN 40+10": (100, 100, 100, 100, 43.3),
-    "Stack RNN 40+10, rounded": (100, 100, 100, 100, 100),
 }
 COUNTING = ("anbn", "anbncn", "anbncndn", "anb2n", "anbmcnm")
 SHOWN_BY_LENGTH = ("memorization", "addition")  # Figure 2
@@ -116,10 +109,11 @@ def _lines(task: str, label: str, answers: Table, tests: StreamTests) -> Iterato
     Per protocol and kind of actions: the per cent of sizes on which the chosen restart, that of lowest entropy, is right, and
     the number of restarts that are right on all sizes.
     """
+    paper = read_data("algorithmic.toml")["paper"]
     for (rounded,), of_line in answers.group_by("rounded", maintain_order=True):
         name, printed = f"{label}, rounded" if rounded else label, None
-        if name in PAPER and task in COUNTING:
-            printed = PAPER[name][COUNTING.index(task)]
+        if name in paper and task in COUNTING:
+            printed = paper[name][COUNTING.index(task)]
         line: Line = {"task": task, "model": name, "restarts": of_line["restart"].n_unique(), "paper": printed}
         modes = [mode for mode in ("soft", "hard") if f"emptied, {mode}" in set(of_line["set"].cast(pl.String))]
         for protocol, mode in itertools.product(PROTOCOLS, modes):
@@ -140,34 +134,9 @@ def _lines(task: str, label: str, answers: Table, tests: StreamTests) -> Iterato
         yield line
 
 
-_CAPTION = (
-    "Per cent of the sizes n from the smallest, 2, to {extent.largest} at which the chosen restart is right; in brackets, "
-    "how many restarts are right at all of them. Trained on n < 20, so that a net which is right at these alone has "
-    "{trained_sizes:.1f}; the paper's sizes begin at 1. n is n + m in a^n b^m c^(n+m), the length of the word in "
-    "memorization, and the length of both numbers together in addition. A sequence is right if the most probable symbol "
-    "is right wherever the sequence determines it. The chosen restart has the lowest entropy, with the same kind of "
-    "actions, on sequences of n < 20 that are drawn anew; with soft and with hard actions it may be another one. Emptied: "
-    "memories are emptied before every sequence; a size is right if all of its {extent.repeats} sequences are (one, if "
-    "sequences of a size are equal). Stream: one stream from the smallest to the largest size, without the boundaries of "
-    "sequences, as in the paper, {extent.streamed} sequences per size. Soft: mixed actions; hard: the most probable "
-    "action only. Last columns, emptied memories, soft; hard: per cent of sizes for the worst, median and best restart, "
-    "and the largest n up to which the chosen restart is right at every tested size (above {extent.largest}: {far}). "
-    "Rounded: fine-tuned towards hard actions, then stacks removed without which the entropy rises by at most one per "
-    "cent."
-)
-_RECIPES = (
-    "All nets: gradients through 50 tokens, clipped at 15, memories of which two cells are read, no recurrence besides "
-    "the memory in Stack RNN and List RNN, a no-op in addition only. Sizes of training sequences grow to 19 (in addition "
-    "of the Stack RNN only as fast as a net learns them). RNN and LSTM have the paper's net sizes, of which the one with "
-    "the least entropy is taken. The paper trains with steps of 0.1 that are halved by validation, and does not give the "
-    "number of restarts; here RNN, and the Stack RNN in counting, are trained by gradient descent with steps of 0.1 that "
-    "fall by schedule, the others with Adam, and the numbers of updates differ, below: what a model of fewer updates "
-    "lacks may be due to that."
-)
-
-
 def _markdown(lines: Sequence[Line], settings: Sequence[Sequence[str]], tests: StreamTests, command: str) -> str:
     """Return the table. settings: the rows of its second part. command: the last line."""
+    page = read_data("algorithmic.toml")
     trained_sizes = 100 * (min(tests.largest, 19) - 1) / (tests.largest - 1)  # per cent
     columns = ("emptied, soft", "emptied, hard", "stream, soft", "stream, hard")
     rows = [["task", "model", "paper", *columns, "restarts: worst, median, best", "holds to n"]]
@@ -186,8 +155,8 @@ def _markdown(lines: Sequence[Line], settings: Sequence[Sequence[str]], tests: S
             "# Algorithmic patterns",
             "Joulin & Mikolov 2015, Table 2, and the tasks of Figure 2.",
             report.markdown_table(rows),
-            _CAPTION.format(extent=tests, far=", ".join(map(str, tests.far)), trained_sizes=trained_sizes),
-            _RECIPES,
+            page["caption"].format(extent=tests, far=", ".join(map(str, tests.far)), trained_sizes=trained_sizes),
+            page["recipes"],
             "Sizes of the chosen nets. CPU minutes: of all net sizes, training and tests.",
             report.markdown_table(settings),
             f"{command}\n",

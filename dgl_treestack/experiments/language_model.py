@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from dgl_treestack import atomic
+from dgl_treestack.experiments._protocol import read_data
 from dgl_treestack.experiments.runs import Planned
 from dgl_treestack.generate.presets import Options, text
 from dgl_treestack.generate.production import produce
@@ -29,15 +30,6 @@ logger = logging.getLogger(__name__)
 
 TITLE = "Language models"
 SOURCE = "Joulin & Mikolov 2015, Table 4"
-# Perplexities on the Penn Treebank: validation, test.
-PAPER: Mapping[str, tuple[float | None, float]] = {
-    "5-gram": (None, 141),
-    "5-gram with cache": (None, 125),
-    "RNN": (137, 129),
-    "LSTM": (120, 115),
-    "SCRN": (120, 115),
-    "Stack RNN": (124, 118),
-}
 GRAMS = ("5-gram", "5-gram with cache")
 PAIRS = (("Stack RNN", "RNN"), ("Stack RNN", "LSTM"), ("Stack RNN", "SCRN"))  # what the paper says of its table
 Line = dict[str, Any]
@@ -120,10 +112,12 @@ def write(folder: Path, runs: Sequence[RunResult], scale_name: str, seed: int) -
     pairs = _pairs(by_label)
     if pairs:
         atomic.write_text(folder / "pairs.csv", report.csv_table(pairs))
+    page = read_data("language_model.toml")
+    constants = {"enough": ENOUGH, "order": ORDER, "discount": DISCOUNT, "cache": CACHE, "share": SHARE}
     settings = [
         *_settings(runs),
         "What differs from the paper, or is not in it:",
-        "\n".join(f"- {difference}" for difference in _DIFFERS),
+        "\n".join(f"- {difference.format(**constants)}" for difference in page["differs"]),
     ]
     parts = [f"# {TITLE}", f"{SOURCE}.", *_results(lines, notes), *_pair_table(pairs), *settings, origin]
     table = "\n\n".join(parts) + "\n"
@@ -138,47 +132,18 @@ def _label_of(run: RunResult) -> str:
 
 def _lines(by_label: Mapping[str, Mapping[int, Mapping[str, float]]]) -> Iterator[Line]:
     """Yield a line per model and part of the text. by_label: label -> seed -> part -> perplexity."""
+    printed = read_data("language_model.toml")["paper"]
     for label, by_seed in by_label.items():
-        for part, paper in zip(PARTS, PAPER[label], strict=True):
+        for part in PARTS:
             values = [by_seed[number][part] for number in sorted(by_seed)]
             deviation = statistics.stdev(values) if len(values) > 1 else None
-            line: Line = {"model": label, "part": part, "paper, Penn Treebank": paper, "ours": statistics.fmean(values)}
+            line: Line = {
+                "model": label,
+                "part": part,
+                "paper, Penn Treebank": printed[label].get(part),
+                "ours": statistics.fmean(values),
+            }
             yield {**line, "ours sd": deviation, "seeds": "-" if label in GRAMS else " ".join(map(str, sorted(by_seed)))}
-
-
-_CAPTION = (
-    "Perplexity, mean ± sample standard deviation over seeds; lower is better; ends of sentences count as words. The "
-    "paper's are of the Penn Treebank, which cannot be shipped (`treestack train configs/language_model/*.toml --data "
-    "FOLDER` trains on your copy); ours are of a generated text in an invented language, so that the two cannot be compared"
-    " with each other, only models within one. The paper does not give the order of its n-grams. Words, without ends of "
-    "sentences: {words}; {vocabulary:,} different ones."
-)
-_OF_PAIRS = (
-    "Perplexity of the first of a pair on `test`, in per cent of that of the second, less 100; the pairs are what the paper"
-    " says of its table. Ours: geometric mean over seeds, 95 % interval and p-value of a paired t-test of logarithms over "
-    "seeds, p-values also corrected by Holm's method for the number of pairs; equal seeds of two models have nothing in "
-    "common but the text. Whether a difference would hold on another text is not tested."
-)
-_DIFFERS = (
-    "The text. That of this table is generated, with agreement over nested clauses, which may favour stacks.",
-    "RNN, LSTM and SCRN have the Stack RNN's learning rate, clipping, windows and number of hidden units; for baselines "
-    "the paper selects hyper-parameters on validation sets. The SCRN's `hidden` is the number of its sigmoid units and "
-    "its context units together. All nets read word vectors of the size `hidden` through a matrix U; in the paper U has a "
-    "column per word.",
-    "The Stack RNN has the no-op, which the paper leaves open for this table, reads the two top rows of its stacks, and"
-    " has stacks of 50 rows, where the paper's are unbounded.",
-    "`streams` pieces of the text are read in parallel. Gradients go back to the start of a window and no further; "
-    "states go on from window to window. Losses are summed over a window and averaged over streams, and every entry of "
-    "a gradient is clipped. Validation and test text are each read as one stream from an empty state.",
-    f"Only a validation entropy below {ENOUGH:g} times the best so far is progress. After any other epoch the rate is "
-    "multiplied by `factor` and training goes on from the best weights; after `patience` such epochs in a row it ends, "
-    "and the best weights are evaluated. The paper halves the rate when the entropy does not decrease, and does not say"
-    " when it ends.",
-    "Initial values: weights of a cell from U(-1/sqrt(H), 1/sqrt(H)) for H hidden units, those of the Stack RNN as in "
-    "the authors' program, sums of three draws from U(-0.1, 0.1); word vectors normal with deviation 0.1; output weights 0.",
-    f"The {ORDER}-gram has interpolated Kneser-Ney smoothing with a discount of {DISCOUNT:g}; its cache has {CACHE} words and "
-    f"the share {SHARE:g} of the probability.",
-)
 
 
 def _results(lines: Sequence[Line], notes: Mapping[str, Any]) -> list[str]:
@@ -191,12 +156,13 @@ def _results(lines: Sequence[Line], notes: Mapping[str, Any]) -> list[str]:
         ours = [report.spread(line["ours"], line["ours sd"], digits=2) for line in of_model]
         rows.append([label, *papers, *ours, of_model[0]["seeds"]])
     words = ", ".join(f"{name.split('.')[1]} {count:,}" for name, count in notes["words, without ends of sentences"].items())
-    return [report.markdown_table(rows), _CAPTION.format(words=words, vocabulary=notes["vocabulary"])]
+    caption = read_data("language_model.toml")["caption"]
+    return [report.markdown_table(rows), caption.format(words=words, vocabulary=notes["vocabulary"])]
 
 
 def _pairs(by_label: Mapping[str, Mapping[int, Mapping[str, float]]]) -> list[Line]:
     """Return the comparisons of `PAIRS` that have at least two seeds in common. by_label: as for `_lines`."""
-    pairs: list[Line] = []
+    pairs, printed = list[Line](), read_data("language_model.toml")["paper"]
     for first, second in PAIRS:
         seeds = sorted(by_label.get(first, {}).keys() & by_label.get(second, {}).keys())
         logarithms = [[math.log(by_label[label][seed]["test"]) for seed in seeds] for label in (first, second)]
@@ -204,7 +170,7 @@ def _pairs(by_label: Mapping[str, Mapping[int, Mapping[str, float]]]) -> list[Li
             p_value, interval = test
             means = [statistics.fmean(of_label) for of_label in logarithms]
             ours, low, high = (100 * math.expm1(difference) for difference in (means[0] - means[1], *interval))
-            paper = 100 * (PAPER[first][1] / PAPER[second][1] - 1)
+            paper = 100 * (printed[first]["test"] / printed[second]["test"] - 1)
             pair = {"part": "test", "first": first, "second": second, "seeds": len(seeds), "paper, Penn Treebank": paper}
             pairs.append({**pair, "ours": ours, "low": low, "high": high, "p, seeds": p_value})
     corrected = holm([pair["p, seeds"] for pair in pairs])
@@ -220,7 +186,7 @@ def _pair_table(pairs: Sequence[Line]) -> list[str]:
         paper, ours, low, high = (f"{pair[name]:+.1f}" for name in ("paper, Penn Treebank", "ours", "low", "high"))
         p_values = (f"{pair[name]:.3g}" for name in ("p, seeds", "Holm, seeds"))
         rows.append([pair["first"], pair["second"], paper, ours, f"{low} to {high}", *p_values])
-    return [_OF_PAIRS, report.markdown_table(rows)]
+    return [read_data("language_model.toml")["pairs"], report.markdown_table(rows)]
 
 
 def _settings(runs: Sequence[RunResult]) -> list[str]:

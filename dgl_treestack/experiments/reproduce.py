@@ -8,9 +8,8 @@ from pathlib import Path
 from dgl_treestack import atomic, plots
 from dgl_treestack.errors import ConfigurationError, unknown
 from dgl_treestack.experiments import algorithmic, baselines, collection, comparison, language_model, runs, tables
-from dgl_treestack.experiments._protocol import Protocol, Row
+from dgl_treestack.experiments._protocol import Protocol, Row, protocols
 from dgl_treestack.experiments.extras import extras as all_extras
-from dgl_treestack.experiments.protocols import protocols
 from dgl_treestack.experiments.scales import SCALES, Scale, check_data
 from dgl_treestack.processes import Jobs
 from dgl_treestack.results import archive, report

@@ -7,8 +7,7 @@ from typing import Any
 import polars as pl
 
 from dgl_treestack.data.records import accuracy
-from dgl_treestack.experiments._models import DIFFERS
-from dgl_treestack.experiments._protocol import TRAIN, Compared, Protocol
+from dgl_treestack.experiments._protocol import TRAIN, Compared, Protocol, read_data
 from dgl_treestack.experiments.comparison import Results
 from dgl_treestack.experiments.scales import Scale
 from dgl_treestack.results import archive, report
@@ -128,7 +127,7 @@ _NUMBER = {"paper": _printed, "ours": report.spread}
 def _settings(protocol: Protocol, results: Results, scale: Scale) -> list[str]:
     """Return paragraphs on the settings of rows with runs, and on what differs from the papers; none without runs."""
     lines: list[list[str]] = []
-    rows_by_difference: dict[str, list[str]] = {}
+    rows_by_difference, differs = dict[str, list[str]](), read_data("differs.toml")
     for row in protocol.rows:
         if runs := results.get(row.label):
             config = runs[0].config
@@ -140,8 +139,8 @@ def _settings(protocol: Protocol, results: Results, scale: Scale) -> list[str]:
             changes = ", ".join(f"{key.removeprefix('model.settings.')} {value}" for key, value in further.items()) or "-"
             parameters = f"{count:,}" if (count := runs[0].about.get("parameters")) else "-"
             lines.append([row.label, parameters, *(str(value(config)) for value in _SETTINGS.values()), trained, changes])
-            if row.config in DIFFERS:
-                rows_by_difference.setdefault(DIFFERS[row.config], []).append(row.label)
+            if row.config in differs:
+                rows_by_difference.setdefault(differs[row.config], []).append(row.label)
     if not lines:
         return []
     table = report.markdown_table([["row", "parameters", *_SETTINGS, "epochs, trained", "further"], *lines])

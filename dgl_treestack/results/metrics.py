@@ -7,6 +7,7 @@ the makers at the end return others, which experiments measure.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -230,7 +231,7 @@ def mean(column: str) -> Metric:
     return lambda table: share(table[column], 1) if column in table.columns else math.nan
 
 
-def top(kind: str, limit: int, *, depth: int = 0) -> Metric:
+def top(kind: str, limit: int, depth: int = 0) -> Metric:
     """The per cent of blanks whose rank of a kind (`completion.scoring`) is at most `limit`. depth: smallest of the truth."""
     return lambda table: share(table.filter(pl.col("blank_depth") >= depth)[kind] <= limit)
 
@@ -272,3 +273,13 @@ def epochs_to(points: float) -> Metric:
         return float(epochs.filter(accuracy_of_epoch >= accuracy_of_epoch.max() - points)["epoch"][0])
 
     return metric
+
+
+FACTORIES: dict[str, Callable[..., Metric]] = {
+    metric.__name__: metric for metric in (percent, mean, top, lost, clustered, read_out, at_best_epoch, epochs_to)
+}
+
+
+def find(name: str | tuple[Any, ...]) -> Metric:
+    """Return a metric of METRICS by its name, or one of FACTORIES by its name and arguments."""
+    return METRICS[name] if isinstance(name, str) else FACTORIES[name[0]](*name[1:])

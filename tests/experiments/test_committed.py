@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from dgl_treestack.experiments._protocol import Row
+from dgl_treestack.experiments._protocol import Row, protocols
 from dgl_treestack.experiments.collection import configure
-from dgl_treestack.experiments.protocols import learning_rate
 from dgl_treestack.experiments.reproduce import reproduce
 from dgl_treestack.experiments.scales import SCALES
 
@@ -37,14 +36,15 @@ def test_a_table_is_made_again_from_its_records(records, tmp_path, monkeypatch):
 
 def test_scale_day_has_the_rates_that_are_best_in_the_table():
     best: dict[str, tuple[float, float]] = {}  # configuration -> its best validation accuracy, and the rate
-    searched = [row for row in learning_rate.PROTOCOL.rows if list(row.changes) == ["optimizer.learning_rate"]]
+    protocol = protocols()["learning_rate"]
+    searched = [row for row in protocol.rows if list(row.changes) == ["optimizer.learning_rate"]]
     config_of_row = {row.label: (row.config, row.changes["optimizer.learning_rate"]) for row in searched}
     with (FIGURES / "day" / "learning_rate" / "table.csv").open() as file:
         for line in csv.DictReader(file):
             if line["measured"] == "validation" and line["ours"] and line["model"] in config_of_row:
                 config, rate = config_of_row[line["model"]]
                 best[config] = max(best.get(config, (0.0, 0.0)), (float(line["ours"]), rate))
-    configured = {name: configure(Row(name, name), learning_rate.PROTOCOL, SCALES["day"]) for name in best}
+    configured = {name: configure(Row(name, name), protocol, SCALES["day"]) for name in best}
     assert len(best) >= 21
     assert {name: config.optimizer.learning_rate for name, config in configured.items()} == {
         name: rate for name, (_, rate) in best.items()

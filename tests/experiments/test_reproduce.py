@@ -14,9 +14,8 @@ from dgl_treestack.data import records
 from dgl_treestack.data.formats import read_examples
 from dgl_treestack.errors import ConfigurationError, DataError
 from dgl_treestack.experiments import baselines, collection, comparison, scales
-from dgl_treestack.experiments._protocol import Compared
+from dgl_treestack.experiments._protocol import Compared, protocols
 from dgl_treestack.experiments.collection import configure
-from dgl_treestack.experiments.protocols import protocols
 from dgl_treestack.experiments.reproduce import describe, missing, reproduce
 from dgl_treestack.experiments.scales import SCALES, Scale
 from dgl_treestack.resources import configs

@@ -8,7 +8,8 @@ from scipy import stats
 
 from dgl_treestack.errors import DivergenceError
 from dgl_treestack.experiments import language_model
-from dgl_treestack.experiments.language_model import CONFIGS, GRAMS, PAIRS, PAPER, Extent
+from dgl_treestack.experiments._protocol import read_data
+from dgl_treestack.experiments.language_model import CONFIGS, GRAMS, PAIRS, Extent
 from dgl_treestack.experiments.reproduce import missing, reproduce
 from dgl_treestack.experiments.scales import SCALES, Scale
 from dgl_treestack.processes import Interrupted
@@ -34,24 +35,25 @@ def table_of(folder, **options):
 
 def test_the_table_has_mean_and_spread_of_the_runs(tmp_path):
     text, code = table_of(tmp_path)
+    paper = read_data("language_model.toml")["paper"]
     table_folder = tmp_path / "language_model"
     assert code == 0 and (table_folder / "table.md").read_text() == text
     runs = [read_any(path) for path in sorted((tmp_path / "runs").iterdir())]
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("| ")]
     cells_of, logarithms = {row[0]: row[1:] for row in rows[2:8]}, {}
-    assert len(runs) == 8 and list(cells_of) == list(PAPER) == [*GRAMS, *CONFIGS]
+    assert len(runs) == 8 and list(cells_of) == list(paper) == [*GRAMS, *CONFIGS]
     for label, name in CONFIGS.items():
         results = [language_model.perplexities_of(run) for run in runs if run.config.model == name]
         means = [sum(result[part] for result in results) / 2 for part in ("valid", "test")]
         assert [float(cell.split(" ± ")[0]) for cell in cells_of[label][2:4]] == pytest.approx(means, abs=0.006)
-        assert cells_of[label][:2] == [f"{value:g}" for value in PAPER[label]] and cells_of[label][-1] == "5 6"
+        assert cells_of[label][:2] == [f"{paper[label][part]:g}" for part in ("valid", "test")] and cells_of[label][-1] == "5 6"
         logarithms[label] = [math.log(result["test"]) for result in results]
     pairs_csv = list(csv.DictReader((table_folder / "pairs.csv").read_text().splitlines()))
     for (first, second), pair in zip(PAIRS, pairs_csv, strict=True):
         cells = next(row[2:] for row in rows if row[:2] == [first, second])
         test = stats.ttest_rel(logarithms[first], logarithms[second])
         ratio = math.exp(sum(logarithms[first]) / 2 - sum(logarithms[second]) / 2)
-        assert float(cells[0]) == pytest.approx(100 * PAPER[first][1] / PAPER[second][1] - 100, abs=0.051)
+        assert float(cells[0]) == pytest.approx(100 * paper[first]["test"] / paper[second]["test"] - 100, abs=0.051)
         assert float(cells[1]) == pytest.approx(100 * ratio - 100, abs=0.051)
         bounds = [100 * math.expm1(bound) for bound in test.confidence_interval()]
         assert [float(pair["low"]), float(pair["high"])] == pytest.approx(bounds)
