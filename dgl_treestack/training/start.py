@@ -110,7 +110,7 @@ def prepare(
 ) -> Training:
     """Return the training of a run as its folder has it, or from the beginning. Arguments as for `start`."""
     started = time.process_time()
-    saved: SavedRun = world.first(lambda: SavedRun.read(run, of_trees=isinstance(config, RunConfig)))
+    saved: SavedRun = world.first(lambda: SavedRun.read(run))
     objective: Objective
     if isinstance(config, RunConfig):
         of_trees: dict[str, Any] = {"device": device, "data": data, "columns": columns, "world": world}

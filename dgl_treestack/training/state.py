@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn, optim
 
-from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.errors import CheckpointError
-from dgl_treestack.expression.operators import Signature
 from dgl_treestack.runs.run import Run
 from dgl_treestack.runs.weights import load_into, read_weights, write_weights
 
@@ -48,23 +46,18 @@ class Progress:
 class SavedRun:
     """What the folder of a run has of an earlier process: nothing for a new one.
 
-    language, vocabulary: of a run on trees. checkpoint: what `read_weights` returns. times: as in times.jsonl.
+    checkpoint: what `read_weights` returns. times: as in times.jsonl.
     """
 
-    language: Signature | None = None
-    vocabulary: Vocabulary | None = None
     environment: dict[str, Any] = field(default_factory=dict)
     checkpoint: Checkpoint | None = None
     times: list[dict[str, Any]] = field(default_factory=list)
 
     @classmethod
-    def read(cls, run: Run, *, of_trees: bool) -> "SavedRun":
+    def read(cls, run: Run) -> "SavedRun":
         """Read the folder of a run. Raises CheckpointError for a damaged one."""
         checkpoint = read_weights(run.last) if run.last.exists() else None
-        if not run.has_description():
-            return cls(checkpoint=checkpoint, times=run.read_times())
-        language, vocabulary = (run.language, run.vocabulary) if of_trees else (None, None)
-        return cls(language, vocabulary, run.environment, checkpoint, run.read_times())
+        return cls(run.environment if run.has_description() else {}, checkpoint, run.read_times())
 
 
 def save(path: Path, objective: "Objective", progress: Progress) -> None:

@@ -61,13 +61,14 @@ class TreeObjective(Objective):
         self.schedule, self.checkpoint_steps = config.schedule, config.checkpoint_steps
         self.learning_rate = config.optimizer.learning_rate
         build.check_files(config.data, data or {})
-        self.language = saved.language or language.find(config.data.language)
+        described = world.first(lambda: (run.language, run.vocabulary) if run.has_description() else (None, None))
+        self.language = described[0] or language.find(config.data.language)
         on_disk = build.is_on_disk(config, columns, data or {})
         labelled = build.LabelledExamples(config, self.language, "train", data or {}, unique_ids=not on_disk)
         train_examples = labelled if on_disk else list(labelled)
         validation_examples = list(build.LabelledExamples(config, self.language, "validation", data or {}))
         start = pretrained.find(config.model.start) if config.model.start and not saved.checkpoint else None
-        vocabulary = saved.vocabulary or build.vocabulary(config, self.language, train_examples, start)
+        vocabulary = described[1] or build.vocabulary(config, self.language, train_examples, start)
         vector_of_word: Mapping[str, np.ndarray] = {}
         if config.model.vectors and not saved.checkpoint:  # a checkpoint has the table
             vocabulary, vector_of_word = build.read_vectors(config, self.language, vocabulary, validation_examples)
