@@ -259,19 +259,19 @@ class Run:
     def _find_records(self, data: str, kind: str) -> tuple[str, str]:
         """Return name and checksum of the records of a data file, see `read_records`."""
         sources = {name: source for name, source in self._read_sources().items() if source.get("kind", "") == kind}
-        path = find_data(data)
-        current = sha256(path) if path.is_file() else ""
-        of_name = {source["sha256"]: name for name, source in sources.items() if source["data"] == data}
-        name_of_checksum = of_name or {
-            source["sha256"]: name for name, source in sources.items() if source["sha256"] == current
-        }
+        name_of_checksum = {source["sha256"]: name for name, source in sources.items() if source["data"] == data}
+        if len(name_of_checksum) != 1:  # the file may have another name here, or have changed since
+            current = sha256(path) if (path := find_data(data)).is_file() else ""
+            all_names = {source["sha256"]: name for name, source in sources.items()}
+            if current in (name_of_checksum or all_names):
+                return (name_of_checksum or all_names)[current], current
         if not name_of_checksum:
             raise DataError(
                 f"The run has no records of {data}. Finish it with `treestack train ... --resume`, or evaluate it on the file.",
                 self.folder,
             )
-        checksum = current if current in name_of_checksum else list(name_of_checksum)[-1]
-        return name_of_checksum[checksum], checksum
+        *_, (checksum, name) = name_of_checksum.items()
+        return name, checksum
 
     def has_records(self, data: str, kind: str = "") -> bool:
         """Return whether there are records of the current content of a data file."""
