@@ -64,7 +64,7 @@ class StreamObjective(Objective):
 
     def step(self, batch: int, progress: Progress, watch: Watch) -> Counts:
         loss_sum, seen = self.phase.train(batch)
-        return Counts(loss_sum, seen, stop=watch.number)
+        return Counts(loss_sum, max(seen, 1), stop=watch.number)  # a few tokens may all be without weight
 
     @torch.no_grad()
     def validate(self, progress: Progress) -> tuple[dict[str, float], float]:
