@@ -15,10 +15,9 @@ import torch
 import tyro
 
 from benchmarks.common import Row, in_turn, show, start
-from dgl_treestack.algorithmic.learner import AutogradLearner, Net
-from dgl_treestack.algorithmic.stack_learner import StackLearner
-from dgl_treestack.algorithmic.stream import Streams
+from dgl_treestack.algorithmic.learner import AutogradLearner, Net, StackLearner
 from dgl_treestack.algorithmic.tasks import tasks
+from dgl_treestack.algorithmic.training import Streams
 from dgl_treestack.sequence import StackRNN
 
 LEARNERS: dict[str, type[AutogradLearner] | type[StackLearner]] = {"new tokens": StackLearner, "windows": AutogradLearner}

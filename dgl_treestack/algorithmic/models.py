@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from dgl_treestack.algorithmic._task import Task
+from dgl_treestack.algorithmic.tasks import Task
 from dgl_treestack.runs.sequence_configuration import Recipe, StreamConfig, StreamTests
 
 CAPACITY = 80  # rows in training: sequences of size 19 push at most 76 symbols

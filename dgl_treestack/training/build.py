@@ -124,18 +124,27 @@ def optimizer(config: RunConfig, model: Model) -> NamedAdam:
 
 
 def vocabulary(config: RunConfig, signature: Signature, examples: Iterable[Example], start: Run | None) -> Vocabulary:
-    """Return the vocabulary of a new run: a preset, words, or that of its start. Raises ConfigurationError, DataError."""
+    """Return the vocabulary of a new run: that of its start; a preset; the words of the training examples, or of a `.txt` file
+    with a word per line. Raises ConfigurationError, DataError."""
     name = config.model.vocabulary
     if start and name in ("train", start.config.model.vocabulary):
         return start.vocabulary
-    if signature.words:
-        return build_vocabulary(config, signature, examples)
-    if name == "train" or name.endswith(".txt"):
+    is_of_words = name == "train" or name.endswith(".txt")
+    if is_of_words != bool(signature.words):
+        leaves, remedy = "numbers and variables", "a preset, such as 'canonical'"
+        if signature.words:
+            leaves, remedy = "words", "'train', the words of the training data, or a .txt file with a word per line"
         raise ConfigurationError(
-            f"'model.vocabulary' is {name!r}, but in the language {signature.name!r} leaves are numbers and variables. "
-            "Set a preset, such as 'canonical'."
+            f"'model.vocabulary' is {name!r}, but in the language {signature.name!r} leaves are {leaves}. Set {remedy}."
         )
-    return Vocabulary.preset(name)
+    if not is_of_words:
+        return Vocabulary.preset(name)
+    if name == "train":
+        return Vocabulary.of_words(text for example in examples for _, _, text in example.equation.leaves())
+    lines = [line.strip() for line in formats.read_lines(find_data(name))]
+    if not any(lines):
+        raise DataError("The file has no words. Write one per line.", name)
+    return Vocabulary.of_words(filter(None, lines))
 
 
 def load_start(model: Model, config: RunConfig, start: Run) -> str:
@@ -168,25 +177,6 @@ def _kind(model: Model, part: str) -> tuple[Any, ...]:
     vocabulary, settings = model.vocabulary, model.arguments["head_settings"] or {}
     others = (vocabulary.leaves, vocabulary.unify) if part == "cell" else settings.get(part.removeprefix("heads."))
     return shapes, re.sub(r"\b(dropout|p)=[^,)]*", "", repr(module)), others
-
-
-def build_vocabulary(config: RunConfig, language: Signature, examples: Iterable[Example]) -> Vocabulary:
-    """Return the vocabulary of a new run: the words of the training examples, or of a `.txt` file with a word per line.
-
-    Raises ConfigurationError, DataError.
-    """
-    name = config.model.vocabulary
-    if name == "train":
-        return Vocabulary.of_words(text for example in examples for _, _, text in example.equation.leaves())
-    if not name.endswith(".txt"):
-        raise ConfigurationError(
-            f"'model.vocabulary' is {name!r}, but in the language {language.name!r} leaves are words. "
-            "Set 'train', the words of the training data, or a .txt file with a word per line."
-        )
-    lines = [line.strip() for line in formats.read_lines(find_data(name))]
-    if not any(lines):
-        raise DataError("The file has no words. Write one per line.", name)
-    return Vocabulary.of_words(filter(None, lines))
 
 
 def read_vectors(

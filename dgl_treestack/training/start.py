@@ -137,13 +137,19 @@ def compute_in_float32() -> None:
 
 
 def _is_new(run: Run, config: Named, seed: int, fingerprints: Mapping[str, str], *, resume: bool) -> bool:
-    """Return whether there is no such run yet. Raises ConfigurationError for one that cannot be continued."""
+    """Return whether there is no such run yet. Raises ConfigurationError for one that cannot be continued.
+
+    fingerprints: of the data sets that were passed, by their names in environment.json.
+    """
     if not run.has_description():
         return True
     _check_same(run, config, seed)
     if not resume:
         raise ConfigurationError(f"{run.folder} exists. Continue with --resume, or choose another --output-dir.")
-    _check_resumable(run, fingerprints)
+    check_unchanged(run)
+    recorded = {name: value for name, value in run.environment.get("data", {}).items() if name.startswith("given ")}
+    if recorded != fingerprints:
+        raise ConfigurationError(f"{run.folder} was begun with other data sets. Pass the same ones, or choose another folder.")
     return False
 
 
@@ -204,17 +210,6 @@ def _check_same(run: Run, config: Named, seed: int) -> None:
     raise ConfigurationError(
         f"{run.folder} holds a run of another configuration ({values}). Choose another --output-dir, or another name."
     )
-
-
-def _check_resumable(run: Run, fingerprints: Mapping[str, str]) -> None:
-    """Raise ConfigurationError unless the data of a run are the same as now.
-
-    fingerprints: of the data sets that were passed, by their names in environment.json.
-    """
-    check_unchanged(run)
-    recorded = {name: value for name, value in run.environment.get("data", {}).items() if name.startswith("given ")}
-    if recorded != fingerprints:
-        raise ConfigurationError(f"{run.folder} was begun with other data sets. Pass the same ones, or choose another folder.")
 
 
 def _record_resumption(run: Run, epochs: int, device: str) -> None:

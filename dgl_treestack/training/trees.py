@@ -4,6 +4,7 @@ import logging
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -21,6 +22,7 @@ from dgl_treestack.generators import numpy_generator, torch_generator
 from dgl_treestack.model.batch import Batch
 from dgl_treestack.model.dataset import Dataset
 from dgl_treestack.model.model import Model
+from dgl_treestack.model.signals import Distinct
 from dgl_treestack.processes import Watch
 from dgl_treestack.resources import find_data, sha256
 from dgl_treestack.runs import evaluation, pretrained
@@ -30,10 +32,43 @@ from dgl_treestack.training import build
 from dgl_treestack.training.build import DataSets, Place
 from dgl_treestack.training.engine import choose_engine
 from dgl_treestack.training.objective import Counts, Objective
-from dgl_treestack.training.share import Share
 from dgl_treestack.training.state import Progress, SavedRun
 
 logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, eq=False)
+class Share:
+    """The share of a batch; alone, a process computes all of it.
+
+    positions: of its examples in the training set. fraction: of the batch's outputs; 0 if there are more processes than trees,
+    where one tree is computed and not counted. rank_of_tree: (G,) who computes each tree of the batch, None for one process.
+    """
+
+    positions: np.ndarray
+    fraction: float
+    rank: int = 0
+    rank_of_tree: np.ndarray | None = None
+
+    @classmethod
+    def of(cls, dataset: Dataset, positions: np.ndarray, world: World) -> "Share":
+        """Return this process's share of a batch. positions: (G,) of the batch's examples in the training set."""
+        if world.size == 1:
+            return cls(positions, 1.0)
+        ranks = world.shares(dataset.forest.sizes[positions])
+        outputs, is_mine = dataset.offsets[positions + 1] - dataset.offsets[positions], ranks == world.rank
+        if not is_mine.any():
+            return cls(positions[:1], 0.0, world.rank, ranks)
+        return cls(positions[is_mine], float(outputs[is_mine].sum() / outputs.sum()), world.rank, ranks)
+
+    def subtrees(self, dataset: Dataset, positions: np.ndarray) -> Distinct | None:
+        """Return the distinct subtrees of the batch, each computed with the first tree that has it; None for one process."""
+        if self.rank_of_tree is None:
+            return None
+        trees = dataset.forest.select(positions)
+        subtree, node = np.unique(trees.subtree, return_index=True)
+        tree_of_node = np.repeat(np.arange(len(trees)), trees.sizes)
+        return Distinct(subtree, trees.height[node], self.rank_of_tree[tree_of_node[node]] == self.rank)
 
 
 class TreeObjective(Objective):

@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from dgl_treestack.algorithmic.learner import AutogradLearner, Net
-from dgl_treestack.algorithmic.stack_learner import StackLearner
-from dgl_treestack.algorithmic.stream import Streams
+from dgl_treestack.algorithmic.learner import AutogradLearner, Net, StackLearner
 from dgl_treestack.algorithmic.tasks import tasks
+from dgl_treestack.algorithmic.training import Streams
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.sequence import LSTM, RNN, ListRNN, StackRNN
 
@@ -61,7 +60,7 @@ def test_error_signals_are_clipped_by_both(monkeypatch):
     clipped = {"hand": gradients(net)}
     plain.learn(chunk)
     clipped["plain"] = gradients(net)
-    monkeypatch.setattr("dgl_treestack.algorithmic.stack_learner.CLIP", 1e30)
+    monkeypatch.setattr("dgl_treestack.algorithmic.learner.CLIP", 1e30)
     monkeypatch.setattr("dgl_treestack.algorithmic.learner.CLIP", 1e30)
     for name, learner in (("hand", hand), ("plain", plain)):
         learner.begin()
