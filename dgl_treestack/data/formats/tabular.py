@@ -10,7 +10,7 @@ from pathlib import Path
 
 from dgl_treestack.data.formats.example import Example
 from dgl_treestack.errors import DataError, ExpressionError
-from dgl_treestack.expression import Equation, Expression
+from dgl_treestack.expression import Equation, Expression, notations
 from dgl_treestack.expression.operators import UNKNOWN, Label, Signature
 
 
@@ -70,9 +70,7 @@ def read_tree(text: str, language: Signature) -> tuple[Expression, tuple[Label, 
     """
     if language.notation != "labelled":
         return Expression.parse(text, language), ()
-    from dgl_treestack.expression import constituents
-
-    nodes, texts = constituents.read(text, language)
+    nodes, texts = notations.read(text, language)
     labels = tuple(language.label(label) for label in texts)
     return Expression.from_nodes(nodes, language), () if set(labels) == {None} else labels
 
@@ -89,10 +87,8 @@ def write(examples: Iterable[Example], *, has_label: bool) -> str:
         texts = [str(tree) for tree in trees]
         is_labelled = tree.signature.notation == "labelled" and len(trees) == 1
         if is_labelled:
-            from dgl_treestack.expression import constituents
-
             labels = example.labels or (example.label, *(None,) * (tree.size - 1))
-            texts = [constituents.write(tree.texts, tree.arities, "labelled", [_text(label) for label in labels])]
+            texts = [notations.write(tree, [_text(label) for label in labels])]
         elif example.labels or not (has_label or example.label is None):
             raise DataError("Labels of nodes, and in a .txt file of trees, need the notation 'labelled'. Write .jsonl.")
         texts = [text.replace("(", r"\u0028").replace("[", r"\u005b") if text[0] == '"' else text for text in texts]
