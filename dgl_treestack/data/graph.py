@@ -24,7 +24,7 @@ from dgl_treestack.data.forest import Forest
 from dgl_treestack.data.vocabulary import NO_TOKEN, Vocabulary
 from dgl_treestack.data.wellformed import NO_OPERATOR, Checked, answer, check, written_out_sizes
 from dgl_treestack.errors import GraphError
-from dgl_treestack.expression import Equation, Expression
+from dgl_treestack.expression import Expression
 from dgl_treestack.expression.operators import MATH, Signature
 
 TEXT_BYTES = 64
@@ -85,8 +85,7 @@ def to_expressions(graph: DGLGraph, signature: Signature = MATH, vocabulary: Voc
                 nodes.append((kind, text, 0))
             else:
                 nodes.append((names[node], None, len(children[node])))
-        tree_class = Equation if nodes[0][0] == signature.root else Expression
-        trees.append(tree_class.from_nodes(nodes, signature))
+        trees.append(Expression.from_nodes(nodes, signature).recognised())
     return trees
 
 

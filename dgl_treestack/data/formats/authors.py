@@ -16,7 +16,7 @@ from typing import Any
 from dgl_treestack.data.formats.example import Example
 from dgl_treestack.data.vocabulary import LETTERS
 from dgl_treestack.errors import DataError, ExpressionError
-from dgl_treestack.expression import Equation, Expression
+from dgl_treestack.expression import Expression
 from dgl_treestack.expression.operators import LEAF_CLASSES, MATH
 from dgl_treestack.plain_data import read_json, text_of
 
@@ -110,14 +110,8 @@ def from_dict(data: dict[str, Any], identity: str, source: str = "") -> Example:
         if data["blankNodeNum"] not in numbers:
             raise ExpressionError(f"'blankNodeNum' is {data['blankNodeNum']!r}, which is no node of the equation.")
         blank = numbers.index(data["blankNodeNum"])
-    return Example(
-        equation=tree,
-        label=_LABELS[data["label"]],
-        id=identity,
-        blank=blank,
-        value_class=str(data.get("class", "")),
-        source=source,
-    )
+    value_class = str(data.get("class", ""))
+    return Example(tree, _LABELS[data["label"]], identity, blank=blank, value_class=value_class, source=source)
 
 
 def _tree(functions: Sequence[str], texts: Sequence[str]) -> Expression:
@@ -139,8 +133,7 @@ def _tree(functions: Sequence[str], texts: Sequence[str]) -> Expression:
             ancestors.pop()
     if ancestors:
         raise ExpressionError("'func' ends before the tree is complete.")
-    is_equation = bool(nodes) and nodes[0][0] == MATH.root
-    return (Equation if is_equation else Expression).from_nodes(nodes)
+    return Expression.from_nodes(nodes).recognised()
 
 
 def write(examples: Sequence[Example]) -> str:
