@@ -59,8 +59,8 @@ class Signature:
 
     root: the name of the operator that relates two sides, if there is one. words: whether leaves are of the class `Word`, any
     text, instead of the classes of mathematics. notation: of texts: `infix`, or one of `expression.notations`. classes: names
-    of the labels, for classification; none if labels are 0 and 1. class_of_label: pairs of another label that files may have and
-    its class, or `UNKNOWN`. numeric: whether labels are numbers, for regression.
+    of the labels, for classification; none if labels are 0 and 1. class_of_label: pairs of another label that files may have
+    and its class, or `UNKNOWN`. numeric: whether labels are numbers, for regression.
     leaf_value: (text, index of a point) -> value of a leaf there, for signals at nodes in a language of words.
     """
 

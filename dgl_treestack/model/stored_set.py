@@ -57,17 +57,7 @@ class Texts(Sequence[str]):
 class StoredSet(Dataset):
     """A data set in memory-mapped files. description: the content of its manifest."""
 
-    id_texts: Texts
-    group_of_example: np.ndarray
     description: dict[str, Any]
-
-    @property
-    def ids(self) -> Sequence[str]:
-        return self.id_texts
-
-    @property
-    def groups(self) -> np.ndarray:
-        return self.group_of_example
 
     def contents(self) -> Iterator[bytes]:
         yield json.dumps(self.description["made from"]).encode()
@@ -142,8 +132,8 @@ class StoredSet(Dataset):
             sides=columns["sides"].reshape(-1, 2),
             targets=columns["targets"],
             task=columns["task"],
-            id_texts=Texts(np.concatenate([[0], np.cumsum(columns["id sizes"])]), columns["ids"]),
-            group_of_example=columns["groups"],
+            ids=Texts(np.concatenate([[0], np.cumsum(columns["id sizes"])]), columns["ids"]),
+            groups=columns["groups"],
             description=description,
         )
 

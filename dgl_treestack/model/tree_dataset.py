@@ -4,7 +4,7 @@ import hashlib
 import json
 import logging
 import operator
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -75,7 +75,8 @@ class TreeDataset(DGLDataset):
         for task in tasks:
             if task not in task_table():
                 raise ConfigurationError(unknown("task", task, task_table()))
-        if len(tasks) > 1 and any(task_table()[task].at_nodes for task in tasks):
+        self.at_nodes = any(task_table()[task].at_nodes for task in tasks)  # whether targets are of nodes
+        if len(tasks) > 1 and self.at_nodes:
             raise ConfigurationError("A task at nodes cannot be in a TreeDataset with other tasks. Make one of its own.")
         signature = find(signature) if isinstance(signature, str) else signature
         self.signature, self.tasks = signature, tuple(tasks)
@@ -180,11 +181,6 @@ class TreeDataset(DGLDataset):
         graphs, targets = zip(*samples, strict=True)
         return batch(list(graphs)), torch.cat([target.reshape(-1) for target in targets])
 
-    @cached_property
-    def at_nodes(self) -> bool:
-        """Whether targets are of nodes."""
-        return task_table()[self.tasks[0]].at_nodes
-
     def targets_of(self, trees: Sequence[int]) -> Tensor:
         """Return the targets of the trees at these indices, or of all their nodes."""
         if self.at_nodes:
@@ -227,9 +223,6 @@ class Samples(Sequence[Sample]):
         targets = self.dataset.targets_of([index])
         target = targets if self.dataset.at_nodes else targets[0]
         return (tree if transform is None else transform(tree)), target
-
-    def __iter__(self) -> Iterator[Sample]:
-        return (self[i] for i in range(len(self)))
 
 
 def _checksum(arrays: Mapping[str, np.ndarray]) -> str:
