@@ -34,12 +34,8 @@ CUT = 0xFF  # last byte of a truncated text; no byte of UTF-8 has this value
 def build(forest: Forest, trees: np.ndarray | Sequence[int] | None = None) -> DGLGraph:
     """One batched graph of a forest, or of the trees at the given indices; nodes in pre-order, tree after tree."""
     batch = forest if trees is None else forest.select(trees)
-    children, parents, slots = batch.edges()
     texts = encode_texts([*batch.signature.names, *(f"{kind}:{text}" for kind, text in batch.leaves)])
-    graph = from_columns(
-        {name: getattr(batch, name).copy() for name in ("op", "token", "number")},
-        (children, parents, slots),
-    )
+    graph = from_columns({name: getattr(batch, name).copy() for name in ("op", "token", "number")}, batch.edges())
     graph.ndata["text"] = texts[np.where(batch.op == NO_OPERATOR, len(batch.signature.names) + batch.leaf, batch.op)]
     graph.set_batch_num_nodes(torch.from_numpy(batch.sizes))
     graph.set_batch_num_edges(torch.from_numpy(batch.sizes - 1))

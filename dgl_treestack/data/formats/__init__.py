@@ -15,7 +15,7 @@ from typing import Any
 
 from dgl_treestack import atomic
 from dgl_treestack.data.formats import authors, tabular
-from dgl_treestack.data.formats.example import Example as Example
+from dgl_treestack.data.formats.tabular import Example as Example
 from dgl_treestack.errors import DataError, ExpressionError, unknown
 from dgl_treestack.expression import Expression
 from dgl_treestack.expression.operators import MATH, WITHOUT_OPERATORS, Label, Signature

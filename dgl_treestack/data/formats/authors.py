@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from dgl_treestack.data.formats.example import Example
+from dgl_treestack.data.formats.tabular import Example
 from dgl_treestack.data.vocabulary import LETTERS
 from dgl_treestack.errors import DataError, ExpressionError
 from dgl_treestack.expression import Expression
@@ -74,9 +74,8 @@ def _entries(path: Path, text: str) -> Iterator[tuple[int, int, int, Any]]:
                 end = _SPACE.match(text, position + 1).end()  # type: ignore[union-attr]
                 if end < len(text):
                     line += text.count("\n", position, end)
-                    raise DataError(
-                        "There is text after the end of the list. Put every list into a file of its own.", path, line
-                    )
+                    message = "There is text after the end of the list. Put every list into a file of its own."
+                    raise DataError(message, path, line)
                 return
             open_lists, group, index = 1, group + 1, 0
             position, comma_needed = position + 1, True
@@ -126,7 +125,7 @@ def _tree(functions: Sequence[str], texts: Sequence[str]) -> Expression:
         if name != ABSENT:
             if ancestors:
                 parent = ancestors[-1][0]
-                nodes[parent] = (nodes[parent][0], nodes[parent][1], nodes[parent][2] + 1)
+                nodes[parent] = (*nodes[parent][:2], nodes[parent][2] + 1)
             nodes.append((name, LEAF_CLASSES[name] or text if name in LEAF_CLASSES else None, 0))
             ancestors.append([len(nodes) - 1, 2])
         while ancestors and ancestors[-1][1] == 0:
