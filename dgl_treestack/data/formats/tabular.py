@@ -70,7 +70,7 @@ def read(path: Path, lines: Iterable[str], language: Signature, *, has_label: bo
 
 
 def _unquoted(entry: str, language: Signature | None) -> str:
-    """An entry of a line without the quotation marks of csv writers; a leaf keeps those of JSON. language: of a tree, None for a label."""
+    """An entry without the quotation marks of csv writers; a leaf keeps those of JSON. language: None for a label."""
     quoted = entry.strip()
     content = quoted[1:-1]
     is_tree = content.lstrip().startswith(("(", "[") if language and language.notation == "lists" else "(")
