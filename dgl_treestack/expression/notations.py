@@ -35,9 +35,11 @@ _BRACKETS = {**dict.fromkeys(("brackets", "plain", "labelled"), ("(", ")")), "li
 _TOKEN = re.compile(r'\s*(?:([()\[\]])|("(?:[^"\\]|\\.)*")|([^\s()\[\]"]+))')
 _TOKEN_WITHOUT_OPERATORS = re.compile(r'\s*(?:([()])|("(?:[^"\\()]|\\.)*")(?=[\s()]|$)|([^\s()]+))', re.ASCII)
 _ASCII_SPACES = " \t\n\r\f\v"  # words without operators may have other spaces
-_PLAIN = re.compile(r'[^\s()\[\]"\\\x00-\x1f\x7f]+')
-_PLAIN_WITHOUT_OPERATORS = re.compile(r'[^\s()"\x00-\x1f\x7f][^\s()\x00-\x1f\x7f]*')
-_PLAIN_IN_PREFIX = re.compile(r'[^\s"\\\x00-\x1f\x7f]+')
+_PLAIN = {  # words that are read back as they stand
+    "prefix": re.compile(r'[^\s"\\\x00-\x1f\x7f]+'),
+    **dict.fromkeys(WITH_OPERATORS, re.compile(r'[^\s()\[\]"\\\x00-\x1f\x7f]+')),
+    **dict.fromkeys(WITHOUT_OPERATORS, re.compile(r'[^\s()"\x00-\x1f\x7f][^\s()\x00-\x1f\x7f]*')),
+}
 _BRACKETS_IN_JSON = str.maketrans({"(": r"\u0028", ")": r"\u0029"})
 _COUNT = re.compile("[1-9][0-9]{0,8}")
 _PREFIX_TOKEN = re.compile(r'[^ "]*(?:"(?:[^"\\]|\\.)*"?[^ ]*)?')  # up to a space outside of a quoted text
@@ -210,9 +212,8 @@ def _close(items: list[deque[Node] | _Operator], signature: Signature, text: str
             raise ExpressionError(f"{first.word!r} takes {_expected(arities)}, found {len(trees)}.", text, column)
         for item in rest:
             if isinstance(item, _Operator):  # with one child: it is not the first of its brackets
-                raise ExpressionError(
-                    f"{item.word!r} takes {_expected(signature.by_word[item.word])}, found 1.", text, item.column
-                )
+                takes = _expected(signature.by_word[item.word])
+                raise ExpressionError(f"{item.word!r} takes {takes}, found 1.", text, item.column)
     if isinstance(first, deque) and len(rest) == 1 and isinstance(rest[0], _Operator) and rest[0].right is not None:
         return _join(signature.by_word[rest[0].word][2], [first, rest[0].right])
     shown = f"{first[0][1]!r}" if isinstance(first, deque) and len(first) == 1 else "a tree"
@@ -301,9 +302,7 @@ def _read_without_operators(text: str, signature: Signature) -> tuple[list[Node]
 
 def _quoted(text: str, notation: str) -> str:
     """A word as it stands, or as a JSON string if it would not be read back."""
-    if notation in WITHOUT_OPERATORS:
-        if _PLAIN_WITHOUT_OPERATORS.fullmatch(text):
-            return text
-        return json.dumps(text, ensure_ascii=False).translate(_BRACKETS_IN_JSON)
-    pattern = _PLAIN_IN_PREFIX if notation == "prefix" else _PLAIN
-    return text if pattern.fullmatch(text) else json.dumps(text, ensure_ascii=False)
+    if _PLAIN[notation].fullmatch(text):
+        return text
+    quoted = json.dumps(text, ensure_ascii=False)
+    return quoted.translate(_BRACKETS_IN_JSON) if notation in WITHOUT_OPERATORS else quoted
