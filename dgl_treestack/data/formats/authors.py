@@ -22,7 +22,6 @@ from dgl_treestack.plain_data import read_json, text_of
 
 MAX_TEXT = 500_000_000  # bytes after decompression
 ABSENT = "#"
-_BLOCK = 1 << 16
 _LABELS = {"1": 1, "0": 0, "-1": None}
 _SPACE = re.compile(r"[ \t\n\r]*")
 
@@ -39,13 +38,11 @@ def read(path: Path) -> Iterator[Example]:
 
 def _read_text(path: Path) -> str:
     """The whole text of a file, decompressed by suffix; a byte order mark is dropped. Raises DataError."""
-    content = bytearray()
     try:
         with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as file:
-            while block := file.read(_BLOCK):
-                content += block
-                if len(content) > MAX_TEXT:
-                    raise DataError(f"The file has more than {MAX_TEXT} bytes, decompressed. Split it, or use .jsonl.", path)
+            content = file.read(MAX_TEXT + 1)
+        if len(content) > MAX_TEXT:
+            raise DataError(f"The file has more than {MAX_TEXT} bytes, decompressed. Split it, or use .jsonl.", path)
         return text_of(content, path)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise DataError(f"Damaged or cut short ({error}). Copy or generate the file again.", path) from None
@@ -150,24 +147,22 @@ def write(examples: Sequence[Example]) -> str:
         texts = [""] * tree.size
         for i, kind, text in tree.leaves():
             texts[i] = LETTERS.get(text, text) if kind == "Symbol" else text
-        columns: dict[str, list[str]] = {"func": [], "vars": [], "depth": [], "nodeNum": []}
+        entries: list[tuple[str, ...]] = []  # of the four keys, per node
         pending: list[int | None] = [0]
         while pending:
             node = pending.pop()
             if node is None:
-                entry = [ABSENT] * 4
-            else:
-                children = tree.children(node)
-                if len(children) > 2:
-                    raise DataError(f"The authors' format has two places a node; {tree.names[node]!r} has {len(children)}.")
-                pending += [None] * (2 - len(children)) + list(reversed(children))
-                entry = [tree.names[node], texts[node], str(tree.heights[node]), str(node)]
-            for column, value in zip(columns.values(), entry, strict=True):
-                column.append(value)
+                entries.append((ABSENT,) * 4)
+                continue
+            children = tree.children(node)
+            if len(children) > 2:
+                raise DataError(f"The authors' format has two places a node; {tree.names[node]!r} has {len(children)}.")
+            pending += [None] * (2 - len(children)) + list(reversed(children))
+            entries.append((tree.names[node], texts[node], str(tree.heights[node]), str(node)))
         variables = sorted({texts[i] for i, kind, _ in tree.leaves() if kind == "Symbol"})
         data: dict[str, Any] = {
             "equation": {
-                **{key: ",".join(column) for key, column in columns.items()},
+                **dict(zip(("func", "vars", "depth", "nodeNum"), map(",".join, zip(*entries, strict=True)), strict=True)),
                 "numNodes": str(tree.size),
                 "variables": {name: i for i, name in enumerate(variables)},
             },
