@@ -15,8 +15,7 @@ import torch
 from dgl_treestack.data import formats
 from dgl_treestack.data.formats import Example
 from dgl_treestack.data.vocabulary import Vocabulary
-from dgl_treestack.model.batch import Batch
-from dgl_treestack.model.dataset import Dataset
+from dgl_treestack.model.dataset import Batch, Dataset
 from dgl_treestack.model.model import Model
 from dgl_treestack.propagate import Options
 

@@ -22,7 +22,7 @@ from benchmarks.common import Row, make_model, peak_mb, show, start
 from dgl_treestack.data import formats
 from dgl_treestack.data.formats import Example
 from dgl_treestack.expression import Equation, Expression
-from dgl_treestack.model.batch import Batch
+from dgl_treestack.model.dataset import Batch
 from dgl_treestack.model.model import Model
 from dgl_treestack.propagate import Options
 from dgl_treestack.resources import find_data

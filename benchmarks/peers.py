@@ -18,7 +18,7 @@ from benchmarks.common import VOCABULARY
 from dgl_treestack import _dgl
 from dgl_treestack._dgl import DGLGraph
 from dgl_treestack.expression.operators import MATH
-from dgl_treestack.model.batch import Batch
+from dgl_treestack.model.dataset import Batch
 
 
 class Inputs(nn.Module):

@@ -17,7 +17,7 @@ from benchmarks.common import Row, in_turn, make_batches, make_model, peak_mb
 from benchmarks.peers import PEERS
 from dgl_treestack.cells import models
 from dgl_treestack.expression.operators import MATH
-from dgl_treestack.model.batch import Batch
+from dgl_treestack.model.dataset import Batch
 from dgl_treestack.model.model import Model
 from dgl_treestack.propagate import ENGINES
 

@@ -88,13 +88,13 @@ def _example(text: str, language: "Signature") -> "Example":
 
 def _line(tree: "Expression", rows: "list[Record]") -> str:
     """Return the answer for a tree and the tree; for answers at nodes, the tree with them in the notation `labelled`."""
-    from dgl_treestack.expression import constituents
+    from dgl_treestack.expression import notations
     from dgl_treestack.expression.operators import UNKNOWN
 
     answers = {row.get("node") or 0: row.get("predicted", row["score"]) for row in rows}
     if "node" in rows[0]:
         labels = [str(answers.get(node, UNKNOWN)) for node in range(tree.size)]
-        return f"{labels[0]}\t{constituents.write(tree.texts, tree.arities, 'labelled', labels)}"
+        return f"{labels[0]}\t{notations.write(tree, labels, 'labelled')}"
     if rows[0]["task"] == VERIFICATION and rows[0]["score"] is not None:
         probability = 1 / (1 + math.exp(-max(-700.0, rows[0]["score"])))
         return f"{probability:>10.3f}  {'correct' if rows[0]['score'] > 0 else 'incorrect':<9}  {tree}"

@@ -22,8 +22,8 @@ from dgl_treestack.expression import Expression
 from dgl_treestack.expression.operators import MATH, Signature
 
 Source: TypeAlias = "DGLGraph | Forest"
-COLUMNS = ("op", "token", "number", "leaf", "parent", "slot", "height", "subtree")
-NODE = np.dtype([(name, np.float64 if name == "number" else np.int64) for name in COLUMNS])
+_WHOLE = ("leaf", "parent", "slot", "height", "subtree")
+NODE = np.dtype([("op", np.int64), ("token", np.int64), ("number", np.float64), *((name, np.int64) for name in _WHOLE)])
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,7 +24,7 @@ from dgl_treestack.data.forest import Forest
 from dgl_treestack.data.vocabulary import NO_TOKEN, Vocabulary
 from dgl_treestack.data.wellformed import NO_OPERATOR, Checked, answer, check, written_out_sizes
 from dgl_treestack.errors import GraphError
-from dgl_treestack.expression import Equation, Expression
+from dgl_treestack.expression import Expression
 from dgl_treestack.expression.operators import MATH, Signature
 
 TEXT_BYTES = 64
@@ -34,12 +34,8 @@ CUT = 0xFF  # last byte of a truncated text; no byte of UTF-8 has this value
 def build(forest: Forest, trees: np.ndarray | Sequence[int] | None = None) -> DGLGraph:
     """One batched graph of a forest, or of the trees at the given indices; nodes in pre-order, tree after tree."""
     batch = forest if trees is None else forest.select(trees)
-    children, parents, slots = batch.edges()
     texts = encode_texts([*batch.signature.names, *(f"{kind}:{text}" for kind, text in batch.leaves)])
-    graph = from_columns(
-        {name: getattr(batch, name).copy() for name in ("op", "token", "number")},
-        (children, parents, slots),
-    )
+    graph = from_columns({name: getattr(batch, name).copy() for name in ("op", "token", "number")}, batch.edges())
     graph.ndata["text"] = texts[np.where(batch.op == NO_OPERATOR, len(batch.signature.names) + batch.leaf, batch.op)]
     graph.set_batch_num_nodes(torch.from_numpy(batch.sizes))
     graph.set_batch_num_edges(torch.from_numpy(batch.sizes - 1))
@@ -85,8 +81,7 @@ def to_expressions(graph: DGLGraph, signature: Signature = MATH, vocabulary: Voc
                 nodes.append((kind, text, 0))
             else:
                 nodes.append((names[node], None, len(children[node])))
-        tree_class = Equation if nodes[0][0] == signature.root else Expression
-        trees.append(tree_class.from_nodes(nodes, signature))
+        trees.append(Expression.from_nodes(nodes, signature).recognised())
     return trees
 
 

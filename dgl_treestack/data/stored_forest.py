@@ -25,15 +25,12 @@ _WIDE = np.dtype([(name, np.int32) for name in STORED])
 _SHIFTS_AND_FACTORS = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))  # of splitmix64
 _SEEDS = np.array([0x9E3779B97F4A7C15, 0xD1B54A32D192ED03], dtype=np.uint64)  # of the two halves of a key
 
-Kinds = Mapping[str, tuple[Any, int]]
-
 
 class ColumnFiles:
     """Arrays in files of a folder, written piece by piece. kinds: name -> type and number of rows, for JSON."""
 
-    def __init__(self, folder: Path):
-        self.folder = folder
-        self.kinds: dict[str, tuple[Any, int]] = {}
+    def __init__(self, folder: Path, kinds: Mapping[str, tuple[Any, int]] | None = None):
+        self.folder, self.kinds = folder, dict(kinds or {})
 
     def append(self, name: str, rows: np.ndarray) -> None:
         """Append rows to an array. All pieces of an array have one type."""
@@ -44,26 +41,24 @@ class ColumnFiles:
 
     def read(self, name: str, start: int, stop: int) -> np.ndarray:
         """Read rows into memory. A mapping would count as memory of the process, too, but for all rows."""
-        dtype = _dtype(self.kinds[name][0])
+        dtype, _ = self._type(name)
         return np.fromfile(self.folder / f"{name}.bin", dtype, stop - start, offset=start * dtype.itemsize)
 
+    def open(self, name: str) -> np.ndarray:
+        """Return an array, memory-mapped. Raises DataError when its file is not as long as it was."""
+        path, (dtype, count) = self.folder / f"{name}.bin", self._type(name)
+        if not path.is_file() or path.stat().st_size != count * dtype.itemsize:
+            raise DataError("The prepared columns are damaged. Delete the folder; it is made again.", self.folder)
+        return np.memmap(path, dtype, "r").view(np.ndarray) if count else np.empty(0, dtype)
+
     def remove(self, name: str) -> None:
-        """Delete an array, if there is one."""
-        (self.folder / f"{name}.bin").unlink(missing_ok=True)
-        self.kinds.pop(name, None)
+        """Delete an array."""
+        (self.folder / f"{name}.bin").unlink()
+        del self.kinds[name]
 
-
-def open_column(folder: Path, name: str, kinds: Kinds) -> np.ndarray:
-    """Return an array of a folder, memory-mapped. Raises DataError when its file is not as long as it was."""
-    dtype, count = _dtype(kinds[name][0]), kinds[name][1]
-    path = folder / f"{name}.bin"
-    if not path.is_file() or path.stat().st_size != count * dtype.itemsize:
-        raise DataError("The prepared columns are damaged. Delete the folder; it is made again.", folder)
-    return np.memmap(path, dtype, "r").view(np.ndarray) if count else np.empty(0, dtype)
-
-
-def _dtype(kind: str | Sequence[Sequence[str]]) -> np.dtype:
-    return np.dtype(kind if isinstance(kind, str) else [(field, code) for field, code in kind])
+    def _type(self, name: str) -> tuple[np.dtype, int]:
+        kind, count = self.kinds[name]
+        return np.dtype(kind if isinstance(kind, str) else [(field, code) for field, code in kind]), count
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,14 +73,13 @@ class StoredForest(Forest):
 
     @classmethod
     def open(
-        cls, folder: Path, kinds: Kinds, leaves: Sequence[tuple[str, str]], vocabulary: Vocabulary, signature: Signature
+        cls, columns: ColumnFiles, leaves: Sequence[tuple[str, str]], vocabulary: Vocabulary, signature: Signature
     ) -> "StoredForest":
         """Open the columns of a `ForestWriter`."""
         tokens, numbers = zip(*(vocabulary.code(*leaf) for leaf in leaves), strict=True) if leaves else ((), ())
-        offsets = np.zeros(kinds["sizes"][1] + 1, dtype=np.int64)
-        np.cumsum(open_column(folder, "sizes", kinds), out=offsets[1:])
-        nodes = open_column(folder, "nodes", kinds)
-        return cls(signature, tuple(leaves), nodes, offsets, np.array(tokens, np.int64), np.array(numbers, np.float64))
+        offsets = np.concatenate([[0], np.cumsum(columns.open("sizes"))])
+        of_leaves = np.array(tokens, np.int64), np.array(numbers, np.float64)
+        return cls(signature, tuple(leaves), columns.open("nodes"), offsets, *of_leaves)
 
     token = property(lambda forest: forest._of_leaves(forest.leaf)[0])
     number = property(lambda forest: forest._of_leaves(forest.leaf)[1])

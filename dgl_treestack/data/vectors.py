@@ -30,14 +30,22 @@ def read(path: Path, words: Set[str], size: int) -> dict[str, np.ndarray]:
     number = 0
     for number, text in enumerate(formats.read_lines(path), 1):
         line = text.rstrip()
-        if number == 1 and _is_header(line, size, path):
-            continue
+        if number == 1 and len(line.split(" ")) == 2 and all(map(str.isdecimal, line.split(" "))):  # of words, of numbers
+            count = int(line.split(" ")[1])
+            if count != size and size > 1:  # with one number per word, the line may be a word and its number
+                raise DataError(_wrong_count(count, size), path, 1)
+            if count == size:
+                continue
         if line.count(" ") < size and line:
             raise DataError(_wrong_count(line.count(" "), size), path, number)
         word, *fields = line.rsplit(" ", size)
         if word in words:
-            if word not in vectors:
-                vectors[word] = np.array([_finite(field, path, number) for field in fields], dtype=np.float32)
+            if word in vectors:
+                continue
+            for field in fields:
+                if not _is_number(field):
+                    raise DataError(f"{field!r} is no finite number. Correct the line, or take it out.", path, number)
+            vectors[word] = np.array([float(field) for field in fields], dtype=np.float32)
         elif " " in word:
             first, *others = word.split(" ")
             if first in words and all(map(_is_number, others)):
@@ -47,16 +55,6 @@ def read(path: Path, words: Set[str], size: int) -> dict[str, np.ndarray]:
     if not vectors:
         raise DataError(f"None of the {len(words)} words of the data is in the file. Words match letter by letter.", path)
     return vectors
-
-
-def _is_header(line: str, size: int, path: Path) -> bool:
-    """Whether a first line is no vector but the counts of words and of numbers per word. Raises DataError for another size."""
-    fields = line.split(" ")
-    if len(fields) != 2 or not all(field.isdecimal() for field in fields):
-        return False
-    if int(fields[1]) != size and size > 1:  # with one number per word, the line may be a word and its number
-        raise DataError(_wrong_count(int(fields[1]), size), path, 1)
-    return int(fields[1]) == size
 
 
 def _wrong_count(count: int, size: int) -> str:
@@ -73,10 +71,3 @@ def _is_number(text: str) -> bool:
         return abs(float(text)) <= LARGEST
     except ValueError:
         return False
-
-
-def _finite(text: str, path: Path, line: int) -> float:
-    """The number of a text. Raises DataError with file and line."""
-    if not _is_number(text):
-        raise DataError(f"{text!r} is no finite number. Correct the line, or take it out.", path, line)
-    return float(text)

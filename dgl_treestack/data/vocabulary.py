@@ -118,40 +118,16 @@ class Vocabulary:
             raise VocabularyError(f"Not a vocabulary: {error!r}. Expected keys `unify` and `leaves`.") from None
 
 
-_SYMBOLS = tuple(("Symbol", name) for name in VARIABLES)
-_INTEGERS = tuple(("Integer", str(i)) for i in range(11))
-_NAMED = tuple((kind, LEAF_CLASSES[kind] or "") for kind in ("NegativeOne", "NaN", "Infinity", "Exp1", "Pi", "One", "Half"))
+def _leaves(text: str) -> tuple[tuple[str, str], ...]:
+    """The leaves that a text lists, separated by spaces: class and text, or a class that has only one text."""
+    parts = (leaf.partition(":") for leaf in text.split())
+    return tuple((kind, name or LEAF_CLASSES[kind] or "") for kind, _, name in parts)
 
+
+_COMMON = (*(("Symbol", name) for name in VARIABLES), *(("Integer", str(i)) for i in range(11)))
+_RELEASED = "Integer:-2 Integer:-3 Rational:2/5 Rational:-1/2 Rational:0 Float:0.7 NegativeOne NaN Infinity Exp1 Pi One Half"
+_CANONICAL = "NegativeOne Integer:-2 Integer:-3 Half Rational:-1/2 Rational:2/5 Float:0.7 Pi Exp1 Infinity"
 PRESETS = {
-    "released": Vocabulary(
-        "released",
-        (
-            *_SYMBOLS,
-            *_INTEGERS,
-            ("Integer", "-2"),
-            ("Integer", "-3"),
-            ("Rational", "2/5"),
-            ("Rational", "-1/2"),
-            ("Rational", "0"),
-            ("Float", "0.7"),
-            *_NAMED,
-        ),
-    ),
-    "canonical": Vocabulary(
-        "canonical",
-        (
-            *_SYMBOLS,
-            *_INTEGERS,
-            ("NegativeOne", "-1"),
-            ("Integer", "-2"),
-            ("Integer", "-3"),
-            ("Half", "1/2"),
-            ("Rational", "-1/2"),
-            ("Rational", "2/5"),
-            ("Float", "0.7"),
-            ("Pi", "pi"),
-            ("Exp1", "E"),
-            ("Infinity", "oo"),
-        ),
-    ),
+    "released": Vocabulary("released", (*_COMMON, *_leaves(_RELEASED))),
+    "canonical": Vocabulary("canonical", (*_COMMON, *_leaves(_CANONICAL))),
 }

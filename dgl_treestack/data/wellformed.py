@@ -186,31 +186,23 @@ def _check_nodes(
     tokens: int | None,
 ) -> None:
     """Check that operators and tokens exist, leaves have no children and finite numbers, and equations no parents."""
-    wrong = np.flatnonzero((op < NO_OPERATOR) | (op >= len(signature.operators)))
-    if len(wrong):
-        raise GraphError(
-            f"Node {wrong[0]} has op = {op[wrong[0]]}, which is no operator of {signature.name!r}: "
-            f"0 to {len(signature.operators) - 1}, or -1 at a leaf."
-        )
+    for node in np.flatnonzero((op < NO_OPERATOR) | (op >= len(signature.operators)))[:1]:
+        known = f"{signature.name!r}: 0 to {len(signature.operators) - 1}, or -1 at a leaf."
+        raise GraphError(f"Node {node} has op = {op[node]}, which is no operator of {known}")
     is_leaf = op == NO_OPERATOR
     highest = np.iinfo(np.int64).max if tokens is None else tokens
     lowest = 0 if signature.words else NO_TOKEN  # words have no numbers
-    wrong = np.flatnonzero(is_leaf & ((token < lowest) | (token >= highest)))
-    if len(wrong):
+    for node in np.flatnonzero(is_leaf & ((token < lowest) | (token >= highest)))[:1]:
         rows = "row from 0 on" if tokens is None else f"row of the vocabulary: 0 to {tokens - 1}"
         or_number = "" if signature.words else ", or -1 where `number` is read"
-        raise GraphError(f"Node {wrong[0]} has token = {token[wrong[0]]}, which is no {rows}{or_number}.")
-    root = signature.root_index
+        raise GraphError(f"Node {node} has token = {token[node]}, which is no {rows}{or_number}.")
+    root, is_infinite = signature.root, (token == NO_TOKEN) & ~np.isfinite(number)
+    direction = "edges run from child to parent. Give it an operator."
+    remedy = "Give it a finite number, or the token of a symbol."
     for nodes, fault in (
-        (
-            np.flatnonzero(is_leaf & (arity > 0)),
-            "is a leaf (op = -1) and has children: edges run from child to parent. Give it an operator.",
-        ),
-        (
-            np.flatnonzero(is_leaf & (token == NO_TOKEN) & ~np.isfinite(number)),
-            "is a leaf with token = -1, whose number is not finite. Give it a finite number, or the token of a symbol.",
-        ),
-        (child[op[child] == root], f"is {signature.root!r} and has a parent; {signature.root!r} stands at a root only."),
+        (np.flatnonzero(is_leaf & (arity > 0)), f"is a leaf (op = -1) and has children: {direction}"),
+        (np.flatnonzero(is_leaf & is_infinite), f"is a leaf with token = -1, whose number is not finite. {remedy}"),
+        (child[op[child] == signature.root_index], f"is {root!r} and has a parent; {root!r} stands at a root only."),
     ):
         if len(nodes):
             more = f" So are {len(nodes) - 1} more nodes." if len(nodes) > 1 else ""
@@ -234,13 +226,9 @@ def _check_edges(
         )
     arities = [-1 if operator.arity is None else operator.arity for operator in signature.operators]
     expected = np.array(arities or [0])[op]  # -1: any number from 1 on
-    wrong = np.flatnonzero((op != NO_OPERATOR) & ((arity == 0) | ((expected >= 0) & (arity != expected))))
-    if len(wrong):
-        node = wrong[0]
-        takes = "at least 1" if expected[node] < 0 else str(expected[node])
-        raise GraphError(
-            f"Node {node} has {arity[node]} children; {signature.names[op[node]]!r} of {signature.name!r} takes {takes}."
-        )
+    for node in np.flatnonzero((op != NO_OPERATOR) & ((arity == 0) | ((expected >= 0) & (arity != expected))))[:1]:
+        takes = f"{signature.name!r} takes {'at least 1' if expected[node] < 0 else expected[node]}."
+        raise GraphError(f"Node {node} has {arity[node]} children; {signature.names[op[node]]!r} of {takes}")
 
 
 def _node_of_cycle(children: np.ndarray) -> int:

@@ -16,23 +16,19 @@ import ast
 import re
 import warnings
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from dgl_treestack.errors import ExpressionError, unknown
 from dgl_treestack.expression.hints import FUNCTIONS, hint
 from dgl_treestack.expression.operators import GREEK, LEAF_CLASSES, MATH, Node, check_leaf
 
+if TYPE_CHECKING:
+    from dgl_treestack.expression.tree import Expression
+
 MAX_CHARACTERS = 20_000
 
-CONSTANTS = {
-    "pi": "Pi",
-    "E": "Exp1",
-    "e": "Exp1",
-    "oo": "Infinity",
-    "nan": "NaN",
-    "one": "One",
-    "half": "Half",
-    "_": "Blank",
-}
+_SHORT = {"Pi": "pi", "Exp1": "E", "Infinity": "oo", "NaN": "nan", "One": "one", "Half": "half", "Blank": "_"}
+CONSTANTS = {**{text: kind for kind, text in _SHORT.items()}, "e": "Exp1"}
 _FUNCTIONS = [operator.name for operator in MATH.operators if not operator.symbol]
 _ALIASES = {"arc" + name[1:]: name for name in _FUNCTIONS if name.startswith("a")}
 _CALLABLE = [*_FUNCTIONS, *_ALIASES, "Add", "Mul", "Pow", "sqrt", "ln"]
@@ -170,28 +166,11 @@ def _source_of(node: ast.expr, source: bytes) -> str:
     return source[node.col_offset : node.end_col_offset].decode().replace(" ", "")
 
 
-_SHORT = {
-    "NegativeOne": "-1",
-    "Pi": "pi",
-    "Exp1": "E",
-    "Infinity": "oo",
-    "NaN": "nan",
-    "One": "one",
-    "Half": "half",
-    "Blank": "_",
-}
-
-
-def write(names: Sequence[str], texts: Sequence[str | None], arities: Sequence[int]) -> str:
-    """Infix text that `read` turns back into the same tree, given in the arrays of an `Expression`.
+def write(tree: "Expression") -> str:
+    """Infix text that `read` turns back into the same tree.
 
     Precedence: 0 equality, 1 sum, 2 product, 3 sign, 4 power, 5 leaves, calls and parentheses.
     """
-    children: list[list[int]] = [[]] * len(names)
-    orphans: list[int] = []  # nodes without a parent so far, from right to left
-    for node in range(len(names) - 1, -1, -1):
-        children[node] = [orphans.pop() for _ in range(arities[node])]
-        orphans.append(node)
     output: list[str] = []
     pending: list = [(0, 0)]  # a text, or (node, precedence below which it is put in parentheses)
     while pending:
@@ -200,18 +179,20 @@ def write(names: Sequence[str], texts: Sequence[str | None], arities: Sequence[i
             output.append(item)
             continue
         node, required = item
-        precedence, parts = _layout(names, texts, children, node)
+        precedence, parts = _layout(tree, node)
         pending.extend(reversed(["(", *parts, ")"] if precedence < required else parts))
     return "".join(output)
 
 
-def _layout(names: Sequence[str], texts: Sequence[str | None], children: Sequence[Sequence[int]], i: int) -> tuple[int, list]:
-    """The precedence of node i and its parts: texts, or (child, precedence below which it is put in parentheses)."""
-    name = names[i]
+def _layout(tree: "Expression", node: int) -> tuple[int, list]:
+    """The precedence of a node and its parts: texts, or (child, precedence below which it is put in parentheses)."""
+    names, name, children = tree.names, tree.names[node], tree.children(node)
+    if name == "NegativeOne":
+        return 3, ["-1"]
     if name in _SHORT:
-        return 3 if name == "NegativeOne" else 5, [_SHORT[name]]
-    if not children[i]:
-        text = texts[i] or ""
+        return 5, [_SHORT[name]]
+    if not children:
+        text = tree.texts[node] or ""
         is_plain = {
             "Integer": text.isdigit(),
             "Number": re.fullmatch(r"[0-9]+\.[0-9]*|\.[0-9]+", text) is not None,
@@ -219,12 +200,11 @@ def _layout(names: Sequence[str], texts: Sequence[str | None], children: Sequenc
         }
         return 5, [text if is_plain.get(name) else f"{name}({text})"]
     if name not in ("Add", "Mul", "Pow", "Equality"):
-        parts = [part for child in children[i] for part in (", ", (child, 1))]
+        parts = [part for child in children for part in (", ", (child, 1))]
         return 5, [name, "(", *parts[1:], ")"]
-    left, right = children[i]
-    operand = names[right]
-    inner = children[right]
-    is_one = [(names[child], texts[child]) == ("Integer", "1") for child in (left, right)]
+    left, right = children
+    operand, inner = names[right], tree.children(right)
+    is_one = [(names[child], tree.texts[child]) == ("Integer", "1") for child in children]
     if name == "Equality":
         return 0, [(left, 1), " = ", (right, 1)]
     if name == "Add" and operand == "Mul" and names[inner[0]] == "NegativeOne":

@@ -29,12 +29,12 @@ import tomli_w
 
 from dgl_treestack import plugins
 from dgl_treestack.errors import ConfigurationError, unknown
-from dgl_treestack.expression import brackets
+from dgl_treestack.expression.notations import WITH_OPERATORS
 from dgl_treestack.expression.operators import MATH, UNKNOWN, WITHOUT_OPERATORS, WORDS, Operator, Signature
 from dgl_treestack.plain_data import read_toml
 
 GROUP = "dgl_treestack.languages"  # of entry points
-NOTATIONS = (*brackets.NOTATIONS, *WITHOUT_OPERATORS)
+NOTATIONS = (*WITH_OPERATORS, *WITHOUT_OPERATORS)
 _registered: dict[str, Signature] = {}
 _KEYS = ("name", "notation", "root", "classes", "operators")
 

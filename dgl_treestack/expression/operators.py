@@ -26,7 +26,7 @@ from typing import Any
 from dgl_treestack.errors import DataError, ExpressionError, unknown
 
 UNKNOWN = "-"  # an unknown label in a file of trees, which no class may be called
-WITHOUT_OPERATORS = ("plain", "labelled")  # notations of `expression.constituents`, whose brackets name no operator
+WITHOUT_OPERATORS = ("plain", "labelled")  # notations whose brackets name no operator
 Label = int | float | str | None  # of a tree or of a node
 Node = tuple[str, str | None, int]  # operator or leaf class, text of a leaf, number of children
 
@@ -58,9 +58,9 @@ class Signature:
     """The operators of a domain, by name, and its leaf classes.
 
     root: the name of the operator that relates two sides, if there is one. words: whether leaves are of the class `Word`, any
-    text, instead of the classes of mathematics. notation: of texts: `infix`, `prefix`, or one of `expression.brackets` and
-    `expression.constituents`. classes: names of the labels, for classification; none if labels are 0 and 1. class_of_label:
-    pairs of another label that files may have and its class, or `UNKNOWN`. numeric: whether labels are numbers, for regression.
+    text, instead of the classes of mathematics. notation: of texts: `infix`, or one of `expression.notations`. classes: names
+    of the labels, for classification; none if labels are 0 and 1. class_of_label: pairs of another label that files may have
+    and its class, or `UNKNOWN`. numeric: whether labels are numbers, for regression.
     leaf_value: (text, index of a point) -> value of a leaf there, for signals at nodes in a language of words.
     """
 
@@ -147,63 +147,36 @@ class Signature:
         return name in self.index
 
 
-# Module-level functions, unlike lambdas, can be pickled, so that processes can send each other objects with a signature.
-
-
-def _numpy(function: str, *arguments: Any) -> Any:
+def _value(function: str, *arguments: Any) -> Any:
+    """The value of a function of NumPy; of `log`, to a base. `1/f` is its reciprocal, `f 1/x` that of the reciprocal."""
     import numpy as np  # not above: to read a text, nobody should wait for it
 
+    if function == "log":
+        return np.log(arguments[0]) / np.log(arguments[1])
+    if function.endswith(" 1/x"):
+        return getattr(np, function.removesuffix(" 1/x"))(1 / arguments[0])
+    if function.startswith("1/"):
+        return 1 / getattr(np, function.removeprefix("1/"))(arguments[0])
     return getattr(np, function)(*arguments)
 
 
-def _reciprocal(function: str, x: Any) -> Any:
-    return 1 / _numpy(function, x)
-
-
-def _of_reciprocal(function: str, x: Any) -> Any:
-    return _numpy(function, 1 / x)
-
-
-def _log(x: Any, base: Any) -> Any:
-    return _numpy("log", x) / _numpy("log", base)
-
-
-_CIRCULAR_AND_HYPERBOLIC: dict[str, Callable] = {
-    "sin": partial(_numpy, "sin"),
-    "cos": partial(_numpy, "cos"),
-    "csc": partial(_reciprocal, "sin"),
-    "sec": partial(_reciprocal, "cos"),
-    "tan": partial(_numpy, "tan"),
-    "cot": partial(_reciprocal, "tan"),
-    "asin": partial(_numpy, "arcsin"),
-    "acos": partial(_numpy, "arccos"),
-    "acsc": partial(_of_reciprocal, "arcsin"),
-    "asec": partial(_of_reciprocal, "arccos"),
-    "atan": partial(_numpy, "arctan"),
-    "acot": partial(_of_reciprocal, "arctan"),
-    "sinh": partial(_numpy, "sinh"),
-    "cosh": partial(_numpy, "cosh"),
-    "csch": partial(_reciprocal, "sinh"),
-    "sech": partial(_reciprocal, "cosh"),
-    "tanh": partial(_numpy, "tanh"),
-    "coth": partial(_reciprocal, "tanh"),
-    "asinh": partial(_numpy, "arcsinh"),
-    "acosh": partial(_numpy, "arccosh"),
-    "acsch": partial(_of_reciprocal, "arcsinh"),
-    "asech": partial(_of_reciprocal, "arccosh"),
-    "atanh": partial(_numpy, "arctanh"),
-    "acoth": partial(_of_reciprocal, "arctanh"),
-    "exp": partial(_numpy, "exp"),
+_UNARY = {
+    **{"sin": "sin", "cos": "cos", "csc": "1/sin", "sec": "1/cos", "tan": "tan", "cot": "1/tan"},
+    **{"asin": "arcsin", "acos": "arccos", "acsc": "arcsin 1/x", "asec": "arccos 1/x", "atan": "arctan", "acot": "arctan 1/x"},
+    **{"sinh": "sinh", "cosh": "cosh", "csch": "1/sinh", "sech": "1/cosh", "tanh": "tanh", "coth": "1/tanh"},
+    **{"asinh": "arcsinh", "acosh": "arccosh", "acsch": "arcsinh 1/x", "asech": "arccosh 1/x"},
+    **{"atanh": "arctanh", "acoth": "arctanh 1/x", "exp": "exp"},
 }
 
+# A partial function, unlike a lambda, can be pickled: processes send each other objects with a signature.
 MATH = Signature(
     name="math",
     operators=(
-        *(Operator(name, 1, value=value) for name, value in _CIRCULAR_AND_HYPERBOLIC.items()),
-        Operator("Add", 2, "+", partial(_numpy, "add")),
-        Operator("Mul", 2, "*", partial(_numpy, "multiply")),
-        Operator("Pow", 2, "**", partial(_numpy, "power")),
-        Operator("log", 2, value=_log),
+        *(Operator(name, 1, value=partial(_value, function)) for name, function in _UNARY.items()),
+        Operator("Add", 2, "+", partial(_value, "add")),
+        Operator("Mul", 2, "*", partial(_value, "multiply")),
+        Operator("Pow", 2, "**", partial(_value, "power")),
+        Operator("log", 2, value=partial(_value, "log")),
         Operator("Equality", 2, "="),
     ),
     root="Equality",

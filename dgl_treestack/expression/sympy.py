@@ -4,13 +4,15 @@ SymPy walks trees recursively, so their depth is limited to `MAX_DEPTH`. It has 
 as `Integer 1`, and `Rational`, `Half` and `NegativeOne` by value.
 """
 
-from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sympy
 
 from dgl_treestack.errors import ExpressionError, unknown
 from dgl_treestack.expression.operators import LEAF_CLASSES, MATH, MAX_CHARACTERS, Node, leaf_value
+
+if TYPE_CHECKING:
+    from dgl_treestack.expression.tree import Expression
 
 MAX_DEPTH = 100
 
@@ -26,12 +28,12 @@ _CONSTANTS: dict[str, Any] = {"Pi": sympy.pi, "Exp1": sympy.E, "Infinity": sympy
 _BLANK = sympy.Symbol("_")
 
 
-def write(names: Sequence[str], texts: Sequence[str | None], arities: Sequence[int], depth: int) -> sympy.Basic:
-    """The unevaluated SymPy object of a tree in the arrays of an `Expression`. Raises ExpressionError beyond depth 100."""
-    if depth > MAX_DEPTH:
-        raise ExpressionError(f"SymPy cannot hold a tree of depth {depth}; the limit is {MAX_DEPTH}.")
+def write(tree: "Expression") -> sympy.Basic:
+    """The unevaluated SymPy object of a tree. Raises ExpressionError beyond depth 100."""
+    if tree.depth > MAX_DEPTH:
+        raise ExpressionError(f"SymPy cannot hold a tree of depth {tree.depth}; the limit is {MAX_DEPTH}.")
     built: list[Any] = []  # objects that have no parent yet, from right to left
-    for name, text, arity in reversed(list(zip(names, texts, arities, strict=True))):
+    for name, text, arity in reversed(list(zip(tree.names, tree.texts, tree.arities, strict=True))):
         if text is None:
             built.append(_CLASSES[name](*(built.pop() for _ in range(arity)), evaluate=False))
         elif name in ("Symbol", "Blank"):

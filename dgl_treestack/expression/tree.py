@@ -12,8 +12,8 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Self
 
 from dgl_treestack.errors import ExpressionError, unknown
-from dgl_treestack.expression import brackets, infix, prefix
-from dgl_treestack.expression.operators import MATH, WITHOUT_OPERATORS, Node, Signature, check_leaf
+from dgl_treestack.expression import infix, notations
+from dgl_treestack.expression.operators import MATH, Node, Signature, check_leaf
 
 if TYPE_CHECKING:
     import sympy
@@ -50,18 +50,16 @@ class Expression:
                 if arity:
                     raise ExpressionError(f"The leaf class {name!r} takes no operands, found {arity}.")
                 check_leaf(name, text)
-            elif name in self.signature.index:
-                declared = self.signature[name].arity
-                if arity < 1 or declared not in (None, arity):
-                    expected = "at least one" if declared is None else str(declared)
-                    remedy = "" if self.signature.words else " Nest longer sums and products: Add(Add(x, 1), y)."
-                    raise ExpressionError(
-                        f"{name!r} takes {expected} operand{'' if declared == 1 else 's'}, found {arity}.{remedy}"
-                    )
-                if text is not None:
-                    raise ExpressionError(f"The operator {name!r} carries no text, found {text!r}.")
-            else:
+                continue
+            if name not in self.signature.index:
                 raise ExpressionError(unknown("operator or leaf class", name, [*self.signature.names, *leaf_classes]))
+            declared = self.signature[name].arity
+            if arity < 1 or declared not in (None, arity):
+                takes = f"{'at least one' if declared is None else declared} operand{'' if declared == 1 else 's'}"
+                remedy = "" if self.signature.words else " Nest longer sums and products: Add(Add(x, 1), y)."
+                raise ExpressionError(f"{name!r} takes {takes}, found {arity}.{remedy}")
+            if text is not None:
+                raise ExpressionError(f"The operator {name!r} carries no text, found {text!r}.")
         missing = 1  # operands
         for i, arity in enumerate(self.arities):
             if missing == 0:
@@ -100,20 +98,22 @@ class Expression:
 
         Raises ExpressionError pointing at the column.
         """
-        if signature.notation == "prefix":
-            return cls.from_prefix(text, signature)
-        if signature.notation == "infix":
-            return cls.from_nodes(infix.read(text), signature)
-        if signature.notation in brackets.NOTATIONS:
-            return cls.from_nodes(brackets.read(text, signature), signature)
-        from dgl_treestack.expression import constituents
+        nodes = infix.read(text) if signature.notation == "infix" else notations.read(text, signature)[0]
+        return cls.from_nodes(nodes, signature)
 
-        return cls.from_nodes(constituents.read(text, signature)[0], signature)
+    @classmethod
+    def _of_valid(
+        cls, names: tuple[str, ...], texts: tuple[str | None, ...], arities: tuple[int, ...], signature: Signature
+    ) -> Self:
+        """The tree of arrays that describe one, because they were checked before."""
+        tree = cls.__new__(cls)
+        tree.__dict__.update(names=names, texts=texts, arities=arities, signature=signature)
+        return tree
 
     @classmethod
     def from_prefix(cls, text: str, signature: Signature = MATH) -> Self:
         """Read the prefix form, as `prefix` writes it, of a tree of any depth."""
-        return cls.from_nodes(prefix.read(text, signature), signature)
+        return cls.from_nodes(notations.read_prefix(text, signature), signature)
 
     @classmethod
     def from_sympy(cls, value: "sympy.Basic") -> Self:
@@ -125,23 +125,17 @@ class Expression:
     # Notations
 
     def __str__(self) -> str:
-        if self.signature.notation in brackets.NOTATIONS:
-            return brackets.write(self.names, self.texts, self.arities, self.signature.notation)
-        if self.signature.notation in WITHOUT_OPERATORS:
-            from dgl_treestack.expression import constituents
-
-            return constituents.write(self.texts, self.arities, self.signature.notation)
-        return infix.write(self.names, self.texts, self.arities)
+        return infix.write(self) if self.signature.notation in ("infix", "prefix") else notations.write(self)
 
     def prefix(self) -> str:
         """Space-separated tokens in pre-order: `Add One:1 Symbol:x`."""
-        return prefix.write(self.names, self.texts, self.arities, self.signature)
+        return notations.write_prefix(self)
 
     def to_sympy(self) -> "sympy.Basic":
         """The SymPy object of the same structure, unevaluated. Raises ExpressionError beyond depth 100."""
         from dgl_treestack.expression.sympy import write
 
-        return write(self.names, self.texts, self.arities, self.depth)
+        return write(self)
 
     # Parts
 
@@ -202,7 +196,13 @@ class Expression:
     def subtree(self, i: int) -> "Expression":
         """The expression rooted at node i."""
         span = slice(i, self.ends[i])
-        return Expression(self.names[span], self.texts[span], self.arities[span], self.signature)
+        return Expression._of_valid(self.names[span], self.texts[span], self.arities[span], self.signature)
+
+    def recognised(self) -> "Expression":
+        """This tree, which becomes an `Equation` if its root is the operator that relates two sides."""
+        if self.names[0] != self.signature.root:
+            return self
+        return Equation._of_valid(self.names, self.texts, self.arities, self.signature)
 
     def replace(self, i: int, subtree: "Expression") -> Self:
         """A copy with another subtree at node i."""
@@ -234,9 +234,8 @@ class Equation(Expression):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.names[0] != self.signature.root:
-            remedy = (
-                "Put '=' between its two sides." if self.signature.root == "Equality" else "Take Expression for other trees."
-            )
+            is_math = self.signature.root == "Equality"
+            remedy = "Put '=' between its two sides." if is_math else "Take Expression for other trees."
             raise ExpressionError(f"The root of an equation is {self.signature.root!r}, not {self.names[0]!r}. {remedy}")
 
     @classmethod

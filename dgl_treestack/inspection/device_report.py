@@ -22,7 +22,7 @@ from dgl_treestack import _torch, cells, encoders
 from dgl_treestack.data import formats
 from dgl_treestack.data.formats import Example
 from dgl_treestack.generators import torch_generator
-from dgl_treestack.model.batch import Batch
+from dgl_treestack.model.dataset import Batch
 from dgl_treestack.model.model import Model
 from dgl_treestack.propagate import Options
 

@@ -1,27 +1,92 @@
-"""Examples prepared for a model: trees with the nodes whose outputs a task wants, and their targets."""
+"""Trees prepared for a model, with the nodes whose outputs a task wants and their targets: data sets, and batches of them."""
 
 import abc
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from dgl_treestack.data.forest import Forest
+from dgl_treestack._dgl import DGLGraph
+from dgl_treestack.data import graph
+from dgl_treestack.data.forest import Forest, Source
 from dgl_treestack.data.formats import Example
 from dgl_treestack.data.vocabulary import Vocabulary
+from dgl_treestack.data.wellformed import check, check_one_root, uncompiled
 from dgl_treestack.distributed import ALONE, World
-from dgl_treestack.errors import ConfigurationError, DataError, VocabularyError, unknown
+from dgl_treestack.errors import ConfigurationError, DataError, GraphError, VocabularyError, unknown
 from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.expression.operators import MATH, Signature
-from dgl_treestack.model.batch import Batch
 from dgl_treestack.propagate import Plans
 from dgl_treestack.tasks import Item, Task
 
 MOST_KEPT = 500_000  # maximum nodes of a data set whose batches are cached: some 60 MB
 AT_ONCE = 8  # batches of a group that is built before its first batch is used
+
+
+@dataclass(eq=False)
+class Batch:
+    """Trees with the node of every output (B,), its first two children (B, 2) or -1, its target (B,) and its task (B,).
+
+    There is one output per tree, at its root, unless the task wants one per node.
+    trees: the input of `propagate`: a forest, or a graph if the user passed one or accessed `graph`; the fast engines need no
+    graph. plans: of this batch and of those built in the same group.
+    """
+
+    trees: Source
+    roots: Tensor
+    sides: Tensor
+    targets: Tensor
+    task: np.ndarray
+    plans: Plans
+
+    @classmethod
+    @uncompiled
+    def of_graph(
+        cls, batch: DGLGraph, heads: Sequence[Task], task: str | None, signature: Signature, tokens: int | None = None
+    ) -> "Batch":
+        """Return a batched graph as a batch with unknown targets (NaN). task: of all trees; required for several heads.
+
+        There is an output per tree, in the order of the roots, or per node for a task at nodes.
+
+        Raises ConfigurationError for an unknown task, GraphError for a graph that is not well formed, a tree with several
+        roots, and trees that the task cannot read: only a task that compares sides takes equations, and nothing else.
+        """
+        names = [head.name for head in heads]
+        if task is None and len(names) > 1:
+            raise ConfigurationError(f"The model has the tasks {', '.join(names)}. Say which one a graph is for, by task=...")
+        if task is not None and task not in names:
+            raise ConfigurationError("Not a task of the model: " + unknown("task", task, names))
+        head_index = 0 if task is None else names.index(task)
+        head = heads[head_index]
+        nodes = check(batch, signature, tokens)
+        check_one_root(batch)
+        roots = graph.roots(batch).cpu().long()
+        is_equation = nodes.op[roots.numpy()] == signature.root_index
+        for tree in np.flatnonzero(is_equation != head.compares_sides)[:1]:
+            where = f"Tree {tree} of the batch, with root {int(roots[tree])},"
+            if head.compares_sides:
+                raise GraphError(f"{where} is no equation, whose two sides the task {head.name!r} compares.")
+            raise GraphError(f"{where} is an equation, whose root has no state; the task {head.name!r} reads one. Pass a side.")
+        if head.at_nodes:
+            roots = torch.arange(batch.num_nodes())
+        children = nodes.children[roots.numpy()]
+        arity = (children >= 0).sum(1)
+        for tree in np.flatnonzero((arity != 2) & head.compares_sides)[:1]:
+            raise GraphError(f"The equation with root {int(roots[tree])} has {arity[tree]} sides; {head.name!r} compares two.")
+        sides = np.full((len(roots), 2), -1, dtype=np.int64)
+        sides[:, : children.shape[1]] = children[:, :2]
+        targets = torch.full((len(roots),), float("nan"), dtype=torch.float64)
+        return cls(batch, roots, torch.from_numpy(sides), targets, np.full(len(roots), head_index), Plans(signature))
+
+    @property
+    def graph(self) -> DGLGraph:
+        """The trees as one batched graph. After the first access it is also `trees`, because the user may change it."""
+        if isinstance(self.trees, Forest):
+            self.trees = graph.build(self.trees)
+        return self.trees
 
 
 def measure(name: str, tree: Expression, node: int = 0) -> int:
@@ -43,6 +108,7 @@ class Dataset(abc.ABC):
     forest: the trees. offsets: (G + 1,) the outputs of tree g are offsets[g] : offsets[g + 1].
     nodes: (R,) the node of every output, and sides (R, 2) its first two children or -1, as indices within the tree.
     targets: (R,). task: (R,) index of the model's task.
+    ids: (G,) of the examples. groups: (G,) the same number for the examples of a pair, in the order of the first examples.
     cache: batches by their size, device and processes, filled by `batches`.
     """
 
@@ -52,25 +118,18 @@ class Dataset(abc.ABC):
     sides: np.ndarray
     targets: np.ndarray
     task: np.ndarray
+    ids: Sequence[str]
+    groups: np.ndarray
     cache: dict[tuple[int, str, World], list[Batch]] = field(default_factory=dict)
-
-    @property
-    @abc.abstractmethod
-    def ids(self) -> Sequence[str]:
-        """(G,) ids of the examples."""
-
-    @property
-    @abc.abstractmethod
-    def groups(self) -> np.ndarray:
-        """(G,) the same number for the examples of a pair; numbered in the order of the first examples."""
-
-    @abc.abstractmethod
-    def contents(self) -> Iterator[bytes]:
-        """Yield bytes that are the same for equal trees and targets."""
 
     @abc.abstractmethod
     def measured(self, group_by: str) -> tuple[float, float] | None:
         """Return the smallest and the largest measure (`measure`) of the outputs, None without any."""
+
+    def contents(self) -> Iterator[bytes]:
+        """Yield bytes that are the same for equal trees and targets."""
+        columns = self.forest.offsets, self.forest.op, self.forest.token, self.targets
+        yield from (column.tobytes() for column in columns)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -142,20 +201,6 @@ class ExampleSet(Dataset):
     examples: Sequence[Example]
     items: Sequence[Item]
 
-    @cached_property
-    def ids(self) -> Sequence[str]:
-        return [example.id for example in self.examples]
-
-    @cached_property
-    def groups(self) -> np.ndarray:
-        number_of_pair: dict[str, int] = {}
-        names = (example.pair or f"/{i}" for i, example in enumerate(self.examples))
-        return np.array([number_of_pair.setdefault(name, len(number_of_pair)) for name in names], dtype=np.int64)
-
-    def contents(self) -> Iterator[bytes]:
-        columns = self.forest.offsets, self.forest.op, self.forest.token, self.targets
-        yield from (column.tobytes() for column in columns)
-
     def measured(self, group_by: str) -> tuple[float, float] | None:
         examples = np.repeat(np.arange(len(self)), np.diff(self.offsets)).tolist()
         outputs = zip((self.examples[i].equation for i in examples), self.nodes.tolist(), strict=True)
@@ -169,16 +214,21 @@ class ExampleSet(Dataset):
             return self
         example_of_output = np.repeat(np.arange(len(self)), np.diff(self.offsets))[has_target]
         chosen, counts = np.unique(example_of_output, return_counts=True)
+        columns = {name: getattr(self, name)[has_target] for name in ("nodes", "sides", "targets", "task")}
         return ExampleSet(
-            examples=[self.examples[i] for i in chosen],
-            items=[self.items[i] for i in chosen],
             forest=self.forest.select(chosen),
             offsets=np.array([0, *np.cumsum(counts)], dtype=np.int64),
-            nodes=self.nodes[has_target],
-            sides=self.sides[has_target],
-            targets=self.targets[has_target],
-            task=self.task[has_target],
+            **columns,
+            **_of_examples([self.examples[i] for i in chosen], [self.items[i] for i in chosen]),
         )
+
+
+def _of_examples(examples: Sequence[Example], items: Sequence[Item]) -> dict[str, Any]:
+    """The fields of an `ExampleSet` that do not depend on outputs."""
+    number_of_pair: dict[str, int] = {}
+    names = (example.pair or f"/{i}" for i, example in enumerate(examples))
+    groups = np.array([number_of_pair.setdefault(name, len(number_of_pair)) for name in names], dtype=np.int64)
+    return {"examples": examples, "items": items, "ids": [example.id for example in examples], "groups": groups}
 
 
 def prepare(
@@ -227,8 +277,7 @@ def prepare(
         for node in target_of_node
     ]
     return ExampleSet(
-        examples=examples,
-        items=items,
+        **_of_examples(examples, items),
         forest=forest,
         offsets=np.array([0, *np.cumsum(counts)], dtype=np.int64),
         nodes=nodes,

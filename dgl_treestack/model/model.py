@@ -19,8 +19,7 @@ from dgl_treestack.errors import ConfigurationError, unknown
 from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.expression.language import find
 from dgl_treestack.expression.operators import MATH, Signature
-from dgl_treestack.model.batch import Batch
-from dgl_treestack.model.dataset import ExampleSet, prepare
+from dgl_treestack.model.dataset import Batch, ExampleSet, prepare
 from dgl_treestack.model.tree_dataset import TreeDataset
 from dgl_treestack.propagate import ENGINES, compute, draw_noise, propagate
 from dgl_treestack.tasks import Item, NodeStates, Task

@@ -20,7 +20,7 @@ import numpy as np
 from dgl_treestack import atomic
 from dgl_treestack.data.forest import in_order_of_appearance
 from dgl_treestack.data.formats import Example
-from dgl_treestack.data.stored_forest import ColumnFiles, ForestWriter, StoredForest, open_column
+from dgl_treestack.data.stored_forest import ColumnFiles, ForestWriter, StoredForest
 from dgl_treestack.encoders import Encoder
 from dgl_treestack.errors import ConfigurationError, DataError, OutputError
 from dgl_treestack.model.dataset import Dataset, settings_of_columns
@@ -57,17 +57,7 @@ class Texts(Sequence[str]):
 class StoredSet(Dataset):
     """A data set in memory-mapped files. description: the content of its manifest."""
 
-    id_texts: Texts
-    group_of_example: np.ndarray
     description: dict[str, Any]
-
-    @property
-    def ids(self) -> Sequence[str]:
-        return self.id_texts
-
-    @property
-    def groups(self) -> np.ndarray:
-        return self.group_of_example
 
     def contents(self) -> Iterator[bytes]:
         yield json.dumps(self.description["made from"]).encode()
@@ -129,21 +119,17 @@ class StoredSet(Dataset):
     def _open(cls, folder: Path, model: Model) -> "StoredSet":
         """Open the columns of a folder. Raises DataError when a file is not as long as it was."""
         description = json.loads((folder / MANIFEST).read_text())
-        kinds = description["columns"]
+        files = ColumnFiles(folder, description["columns"])
         leaves = [(str(kind), str(text)) for kind, text in description["leaves"]]
-        columns = {
-            name: open_column(folder, name, kinds)
-            for name in ("outputs", "nodes of outputs", "sides", "targets", "task", "id sizes", "ids", "groups")
-        }
         return cls(
-            forest=StoredForest.open(folder, kinds, leaves, model.vocabulary, model.signature),
-            offsets=np.concatenate([[0], np.cumsum(columns["outputs"])]),
-            nodes=columns["nodes of outputs"],
-            sides=columns["sides"].reshape(-1, 2),
-            targets=columns["targets"],
-            task=columns["task"],
-            id_texts=Texts(np.concatenate([[0], np.cumsum(columns["id sizes"])]), columns["ids"]),
-            group_of_example=columns["groups"],
+            forest=StoredForest.open(files, leaves, model.vocabulary, model.signature),
+            offsets=np.concatenate([[0], np.cumsum(files.open("outputs"))]),
+            nodes=files.open("nodes of outputs"),
+            sides=files.open("sides").reshape(-1, 2),
+            targets=files.open("targets"),
+            task=files.open("task"),
+            ids=Texts(np.concatenate([[0], np.cumsum(files.open("id sizes"))]), files.open("ids")),
+            groups=files.open("groups"),
             description=description,
         )
 
@@ -184,7 +170,14 @@ def _write(folder: Path, model: Model, examples: Iterable[Example], group_by: st
             prepared = model.prepare(part)
             labelled = prepared.with_targets()
             forest.add(prepared.forest, np.flatnonzero(np.isin([*map(id, part)], [*map(id, labelled.examples)])))
-            _append_outputs(columns, labelled)
+            texts = [name.encode() for name in labelled.ids]
+            columns.append("outputs", np.diff(labelled.offsets))
+            columns.append("nodes of outputs", labelled.nodes.astype(np.int32))
+            columns.append("sides", labelled.sides.reshape(-1).astype(np.int32))
+            columns.append("targets", labelled.targets)
+            columns.append("task", labelled.task.astype(np.int16))
+            columns.append("id sizes", np.array([len(text) for text in texts], dtype=np.int64))
+            columns.append("ids", np.frombuffer(b"".join(texts), dtype=np.uint8))
             file_of = (example.source.rpartition(":")[0] for example in part)
             keys_of_ids.append(_keys(f"{file}:{example.id}" for file, example in zip(file_of, part, strict=True) if example.id))
             keys_of_pairs.append(_keys(example.pair or f"/{count + i}" for i, example in enumerate(labelled.examples)))
@@ -214,22 +207,6 @@ def _write(folder: Path, model: Model, examples: Iterable[Example], group_by: st
     }
     atomic.write_text(folder / MANIFEST, json.dumps(description))
     logger.info("columns of %s: %d examples in %.0f s", folder.parent, count, time.monotonic() - begun)
-
-
-def _append_outputs(columns: ColumnFiles, labelled: Dataset) -> None:
-    """Append outputs, targets and ids of a part."""
-    texts = [name.encode() for name in labelled.ids]
-    arrays = {
-        "outputs": np.diff(labelled.offsets),
-        "nodes of outputs": labelled.nodes.astype(np.int32),
-        "sides": labelled.sides.reshape(-1).astype(np.int32),
-        "targets": labelled.targets,
-        "task": labelled.task.astype(np.int16),
-        "id sizes": np.array([len(text) for text in texts], dtype=np.int64),
-        "ids": np.frombuffer(b"".join(texts), dtype=np.uint8),
-    }
-    for name, rows in arrays.items():
-        columns.append(name, rows)
 
 
 def _keys(texts: Iterable[str]) -> np.ndarray:

@@ -4,7 +4,7 @@ import hashlib
 import json
 import logging
 import operator
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -19,7 +19,7 @@ from torch import Tensor
 from dgl_treestack import atomic, resources
 from dgl_treestack._dgl import DGLDataset, DGLGraph, batch
 from dgl_treestack.data import formats, graph
-from dgl_treestack.data.forest import COLUMNS, NODE, Forest
+from dgl_treestack.data.forest import NODE, Forest
 from dgl_treestack.data.formats import Example
 from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.errors import ConfigurationError, DataError, OutputError, unknown
@@ -29,7 +29,7 @@ from dgl_treestack.model.dataset import prepare, settings_of_columns
 from dgl_treestack.tasks import tasks as task_table
 
 logger = logging.getLogger(__name__)
-FORMAT = 2  # version of the cached file
+FORMAT = 3  # version of the cached file
 IGNORED = -100  # the default of torch's `ignore_index`
 Sample = tuple[DGLGraph, Tensor]
 
@@ -75,7 +75,8 @@ class TreeDataset(DGLDataset):
         for task in tasks:
             if task not in task_table():
                 raise ConfigurationError(unknown("task", task, task_table()))
-        if len(tasks) > 1 and any(task_table()[task].at_nodes for task in tasks):
+        self.at_nodes = any(task_table()[task].at_nodes for task in tasks)  # whether targets are of nodes
+        if len(tasks) > 1 and self.at_nodes:
             raise ConfigurationError("A task at nodes cannot be in a TreeDataset with other tasks. Make one of its own.")
         signature = find(signature) if isinstance(signature, str) else signature
         self.signature, self.tasks = signature, tuple(tasks)
@@ -133,8 +134,8 @@ class TreeDataset(DGLDataset):
         """Write the columns to the cache, except those of examples or of a user's task."""
         if not self._is_cached:
             return
-        columns = {name: np.ascontiguousarray(self.forest.nodes[name]) for name in COLUMNS}
-        arrays = {**columns, "offsets": self.forest.offsets, "targets": self.targets, "task": self.task}
+        nodes = self.forest.nodes.view(np.int64)  # every column has 8 bytes
+        arrays = {"nodes": nodes, "offsets": self.forest.offsets, "targets": self.targets, "task": self.task}
         metadata = {"key": self._key, "leaves": json.dumps(self.forest.leaves), "sha256": _checksum(arrays)}
         try:
             atomic.write_bytes(self._path, safetensors.numpy.save(arrays, metadata))
@@ -148,11 +149,8 @@ class TreeDataset(DGLDataset):
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         if metadata.get("key") != self._key or metadata.get("sha256") != _checksum(arrays):
             raise DataError("This cached file was made from other equations, or is damaged.", self._path)
-        nodes = np.empty(len(arrays["op"]), dtype=NODE)
-        for name in COLUMNS:
-            nodes[name] = arrays[name]
         leaves = tuple((str(kind), str(text)) for kind, text in json.loads(metadata["leaves"]))
-        self.forest = Forest(self.signature, leaves, nodes, arrays["offsets"])
+        self.forest = Forest(self.signature, leaves, arrays["nodes"].view(NODE), arrays["offsets"])
         self.targets, self.task = arrays["targets"], arrays["task"]
 
     # Samples
@@ -179,11 +177,6 @@ class TreeDataset(DGLDataset):
             return graph.build(dataset.forest, indices), dataset.targets_of(indices)
         graphs, targets = zip(*samples, strict=True)
         return batch(list(graphs)), torch.cat([target.reshape(-1) for target in targets])
-
-    @cached_property
-    def at_nodes(self) -> bool:
-        """Whether targets are of nodes."""
-        return task_table()[self.tasks[0]].at_nodes
 
     def targets_of(self, trees: Sequence[int]) -> Tensor:
         """Return the targets of the trees at these indices, or of all their nodes."""
@@ -227,9 +220,6 @@ class Samples(Sequence[Sample]):
         targets = self.dataset.targets_of([index])
         target = targets if self.dataset.at_nodes else targets[0]
         return (tree if transform is None else transform(tree)), target
-
-    def __iter__(self) -> Iterator[Sample]:
-        return (self[i] for i in range(len(self)))
 
 
 def _checksum(arrays: Mapping[str, np.ndarray]) -> str:

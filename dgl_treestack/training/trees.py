@@ -19,8 +19,7 @@ from dgl_treestack.distributed import ALONE, World
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.expression import language
 from dgl_treestack.generators import numpy_generator, torch_generator
-from dgl_treestack.model.batch import Batch
-from dgl_treestack.model.dataset import Dataset
+from dgl_treestack.model.dataset import Batch, Dataset
 from dgl_treestack.model.model import Model
 from dgl_treestack.model.signals import Distinct
 from dgl_treestack.processes import Watch

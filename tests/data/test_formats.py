@@ -25,17 +25,13 @@ def examples(count=40, seed=0):
     ]
 
 
-@pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.gz"])
-def test_our_format_round_trip(tmp_path, name):
+def test_our_format_round_trip_and_same_bytes(tmp_path):
     written = examples()
-    assert formats.write(tmp_path / name, written) == len(written)
-    assert list(formats.read(tmp_path / name)) == written
-
-
-def test_same_examples_same_bytes(tmp_path):
-    for name in ("a.jsonl.gz", "b.jsonl.gz"):
-        formats.write(tmp_path / name, examples())
+    for name in ("a.jsonl", "a.jsonl.gz", "b.jsonl.gz"):
+        assert formats.write(tmp_path / name, written) == len(written)
+        assert list(formats.read(tmp_path / name)) == written
     assert (tmp_path / "a.jsonl.gz").read_bytes() == (tmp_path / "b.jsonl.gz").read_bytes()
+    assert gzip.decompress((tmp_path / "a.jsonl.gz").read_bytes()).count(b"\n") == len(written)
 
 
 def test_deep_trees_go_in_prefix_form(tmp_path):
@@ -179,26 +175,6 @@ def test_writing_is_atomic(tmp_path, monkeypatch):
     assert [p.name for p in tmp_path.iterdir()] == ["a.jsonl"]
 
 
-def test_gzip_is_by_suffix(tmp_path):
-    formats.write(tmp_path / "a.jsonl.gz", examples(2))
-    assert gzip.decompress((tmp_path / "a.jsonl.gz").read_bytes()).count(b"\n") == 2
-
-
-BOM = "\ufeff"
-
-
-@pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.gz", "a.json", "a.json.gz"])
-def test_a_byte_order_mark_is_dropped(tmp_path, name):
-    path = tmp_path / name
-    formats.write(path, [Example(Equation.parse("sin(x) = 1/csc(x)"), 1), Example(Equation.parse("sin(x) = x/csc(x)"), 0)])
-    plain = list(formats.read(path))
-    zipped = name.endswith(".gz")
-    content = BOM.encode() + (gzip.decompress(path.read_bytes()) if zipped else path.read_bytes())
-    path.write_bytes(gzip.compress(content) if zipped else content)
-    assert list(formats.read(path)) == plain
-    assert len(plain) == 2
-
-
 @pytest.mark.parametrize(
     ("name", "message"), [("a.json.gz", "more than 100000 bytes"), ("a.jsonl.gz", "longer than 100000 bytes")]
 )
@@ -261,13 +237,9 @@ def test_an_example_knows_where_it_stands(tmp_path, name):
     content = gzip.decompress(path.read_bytes()) if name.endswith(".gz") else path.read_bytes()
     assert b"source" not in content
     assert b"elsewhere" not in content
-
-
-def test_the_source_in_the_authors_format_is_the_line_the_equation_begins_in(tmp_path):
-    formats.write(tmp_path / "a.json", [Example(Equation.parse(text), 1) for text in ("x = x", "y = y")])
-    text = (tmp_path / "a.json").read_text()
-    (tmp_path / "a.json").write_text(text.replace('{"equation"', '\n\n{\n"equation"'))
-    assert [e.source for e in formats.read(tmp_path / "a.json")] == [f"{tmp_path / 'a.json'}:{n}" for n in (3, 6)]
+    if name == "a.json.gz":  # an equation stands where it begins
+        path.write_bytes(gzip.compress(content.replace(b'{"equation"', b'\n\n{\n"equation"')))
+        assert [e.source for e in formats.read(path)] == [f"{path}:3", f"{path}:6"]
 
 
 def test_files_of_another_signature_are_read_back(tmp_path):

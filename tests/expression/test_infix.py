@@ -38,14 +38,9 @@ def test_encodings(text, prefix):
     assert Expression.parse(text).prefix() == prefix
 
 
-@given(expressions())
-def test_what_is_printed_parses_back(tree):
-    assert Expression.parse(str(tree)) == tree
-
-
-@given(expressions(equation=True))
-def test_equations_parse_back(tree):
-    assert Equation.parse(str(tree)) == tree
+@given(expressions(), expressions(equation=True))
+def test_what_is_printed_parses_back(tree, equation):
+    assert Expression.parse(str(tree)) == tree and Equation.parse(str(equation)) == equation
 
 
 @settings(max_examples=50)
@@ -116,6 +111,32 @@ def test_errors_point_at_the_column(text, message, column):
 def test_caps_give_one_error(text, message):
     with pytest.raises(ExpressionError, match=message):
         Expression.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "column"),
+    [
+        ("Add Symbol:x Sinn:y", "Unknown operator", 14),
+        ("sin/x Symbol:x", "not a number of operands", 1),
+        ("Add Add/² One One", "not a number of operands", 5),
+        ("Add/" + "9" * 5000, "'9{30}' is not a number of operands", 1),
+        ("Add/٢ One One", "not a number of operands", 1),
+        ("Add/0", "not a number of operands", 1),
+        ("Add Symbol:1x One", "cannot name a variable", None),
+        ("Add/3 One One One", "takes 2 operands", None),
+        ("Add One", "1 operand", None),
+        ("One One", "complete before node 1", None),
+        ("", "1 operand", None),
+    ],
+)
+def test_errors_of_prefix_text(text, message, column):
+    with pytest.raises(ExpressionError, match=message) as caught:
+        Expression.from_prefix(text)
+    assert caught.value.column == column
+
+
+def test_constants_need_no_text():
+    assert Expression.from_prefix("Add Pi One").texts == (None, "pi", "1")
 
 
 def test_towers_are_parsed_not_computed():

@@ -48,13 +48,9 @@ def test_states_are_those_of_propagate():
     assert {"signal/push", "signal/pop", "signal/noop", "stack"} <= set(batch.ndata)
     expected = propagate(batch.clone(), model.cell)
     torch.testing.assert_close(h, expected)
-    assert "signal/push" not in model_states_without_signals(model)
-
-
-def model_states_without_signals(model):
-    batch = graph.from_expressions([Equation.parse("x = y")], model.vocabulary)
-    model.states(batch, signals=[])
-    return batch.ndata
+    without = graph.from_expressions([Equation.parse("x = y")], model.vocabulary)
+    model.states(without, signals=[])
+    assert "signal/push" not in without.ndata
 
 
 def test_models_by_name_and_by_folder(tmp_path):

@@ -217,10 +217,6 @@ def test_settings_that_do_not_fit(settings, message):
         NodeSignals(8, **{"value": 1.0, **settings})
 
 
-def longer(*lengths):
-    return sum(lengths) + 1
-
-
 def test_another_language_with_values():
     operators = (Operator("join", None, value=lambda *values: sum(values) + 1),)
     language = Signature(

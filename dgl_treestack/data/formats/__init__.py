@@ -15,9 +15,9 @@ from typing import Any
 
 from dgl_treestack import atomic
 from dgl_treestack.data.formats import authors, tabular
-from dgl_treestack.data.formats.example import Example as Example
+from dgl_treestack.data.formats.tabular import Example as Example
 from dgl_treestack.errors import DataError, ExpressionError, unknown
-from dgl_treestack.expression import Equation, Expression
+from dgl_treestack.expression import Expression
 from dgl_treestack.expression.operators import MATH, WITHOUT_OPERATORS, Label, Signature
 from dgl_treestack.plain_data import read_json, text_of
 from dgl_treestack.resources import find_data
@@ -109,11 +109,10 @@ def _read_json_lines(path: Path, signature: Signature, *, unique_ids: bool) -> I
             continue
         try:
             example = from_dict(_decode(line), f"{path}:{number}", signature)
+            if example.id in line_of_id:
+                raise DataError(f"The id {example.id!r} is already in line {line_of_id[example.id]}; ids are unique.")
         except (DataError, ExpressionError) as error:
             raise DataError(str(error), path, number) from None
-        if example.id in line_of_id:
-            message = f"The id {example.id!r} is already in line {line_of_id[example.id]}; ids are unique."
-            raise DataError(message, path, number)
         if example.id and unique_ids:
             line_of_id[example.id] = number
         yield example
@@ -135,10 +134,9 @@ def read_lines(path: Path) -> Iterator[str]:
             while line := file.readline(MAX_LINE):
                 size += len(line)
                 if size > HARMLESS and size > MAX_EXPANSION * stored.tell():
-                    message = f"It expands to more than {MAX_EXPANSION} times its size, as no trees do."
-                    raise DataError(
-                        f"{message} If you trust it, decompress it, and give the file without .gz.", path, number + 1
-                    )
+                    message = f"It expands to more than {MAX_EXPANSION} times its size, as no trees do. "
+                    remedy = "If you trust it, decompress it, and give the file without .gz."
+                    raise DataError(message + remedy, path, number + 1)
                 if len(line) == MAX_LINE:
                     message = f"The line is longer than {MAX_LINE} bytes. One line holds one tree, or one word."
                     raise DataError(message, path, number + 1)
@@ -180,12 +178,9 @@ def from_dict(data: dict[str, Any], source: str = "", signature: Signature = MAT
     labels: tuple[Label, ...] = ()
     if "prefix" in data:
         tree = Expression.from_prefix(data["prefix"], signature)
-    elif signature.notation == "labelled":
-        tree, labels = tabular.read_tree(data["text"], signature)
     else:
-        tree = Expression.parse(data["text"], signature)
-    if tree.names[0] == signature.root:
-        tree = Equation(tree.names, tree.texts, tree.arities, signature)
+        tree, labels = tabular.read_tree(data["text"], signature)
+    tree = tree.recognised()
     if "labels" in data:
         if any(labels):
             raise DataError("The labels are in 'text' and in 'labels'. Take one of them out.")
@@ -205,19 +200,9 @@ def from_dict(data: dict[str, Any], source: str = "", signature: Signature = MAT
     verdict = _VERDICT_OF_LABEL[label] if isinstance(label, int) else None
     if verdict and certificate and certificate.get("verdict", verdict) != verdict:
         raise DataError(f"'label' is {label} but the certificate says {certificate['verdict']!r}. One of them is wrong.")
-    return Example(
-        equation=tree,
-        label=label,
-        id=data.get("id", ""),
-        fold=data.get("fold", ""),
-        pair=data.get("pair", ""),
-        family=data.get("family", ""),
-        certificate=certificate,
-        blank=data.get("blank"),
-        value_class=data.get("class", ""),
-        labels=labels,
-        source=source,
-    )
+    texts = {key: data.get(key, "") for key in ("id", "fold", "pair", "family")}
+    more = {"certificate": certificate, "blank": data.get("blank"), "value_class": data.get("class", "")}
+    return Example(tree, label, labels=labels, source=source, **texts, **more)
 
 
 def to_dict(example: Example) -> dict[str, Any]:

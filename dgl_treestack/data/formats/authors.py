@@ -13,16 +13,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from dgl_treestack.data.formats.example import Example
+from dgl_treestack.data.formats.tabular import Example
 from dgl_treestack.data.vocabulary import LETTERS
 from dgl_treestack.errors import DataError, ExpressionError
-from dgl_treestack.expression import Equation, Expression
+from dgl_treestack.expression import Expression
 from dgl_treestack.expression.operators import LEAF_CLASSES, MATH
 from dgl_treestack.plain_data import read_json, text_of
 
 MAX_TEXT = 500_000_000  # bytes after decompression
 ABSENT = "#"
-_BLOCK = 1 << 16
 _LABELS = {"1": 1, "0": 0, "-1": None}
 _SPACE = re.compile(r"[ \t\n\r]*")
 
@@ -39,13 +38,11 @@ def read(path: Path) -> Iterator[Example]:
 
 def _read_text(path: Path) -> str:
     """The whole text of a file, decompressed by suffix; a byte order mark is dropped. Raises DataError."""
-    content = bytearray()
     try:
         with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as file:
-            while block := file.read(_BLOCK):
-                content += block
-                if len(content) > MAX_TEXT:
-                    raise DataError(f"The file has more than {MAX_TEXT} bytes, decompressed. Split it, or use .jsonl.", path)
+            content = file.read(MAX_TEXT + 1)
+        if len(content) > MAX_TEXT:
+            raise DataError(f"The file has more than {MAX_TEXT} bytes, decompressed. Split it, or use .jsonl.", path)
         return text_of(content, path)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise DataError(f"Damaged or cut short ({error}). Copy or generate the file again.", path) from None
@@ -74,9 +71,8 @@ def _entries(path: Path, text: str) -> Iterator[tuple[int, int, int, Any]]:
                 end = _SPACE.match(text, position + 1).end()  # type: ignore[union-attr]
                 if end < len(text):
                     line += text.count("\n", position, end)
-                    raise DataError(
-                        "There is text after the end of the list. Put every list into a file of its own.", path, line
-                    )
+                    message = "There is text after the end of the list. Put every list into a file of its own."
+                    raise DataError(message, path, line)
                 return
             open_lists, group, index = 1, group + 1, 0
             position, comma_needed = position + 1, True
@@ -110,14 +106,8 @@ def from_dict(data: dict[str, Any], identity: str, source: str = "") -> Example:
         if data["blankNodeNum"] not in numbers:
             raise ExpressionError(f"'blankNodeNum' is {data['blankNodeNum']!r}, which is no node of the equation.")
         blank = numbers.index(data["blankNodeNum"])
-    return Example(
-        equation=tree,
-        label=_LABELS[data["label"]],
-        id=identity,
-        blank=blank,
-        value_class=str(data.get("class", "")),
-        source=source,
-    )
+    value_class = str(data.get("class", ""))
+    return Example(tree, _LABELS[data["label"]], identity, blank=blank, value_class=value_class, source=source)
 
 
 def _tree(functions: Sequence[str], texts: Sequence[str]) -> Expression:
@@ -132,15 +122,14 @@ def _tree(functions: Sequence[str], texts: Sequence[str]) -> Expression:
         if name != ABSENT:
             if ancestors:
                 parent = ancestors[-1][0]
-                nodes[parent] = (nodes[parent][0], nodes[parent][1], nodes[parent][2] + 1)
+                nodes[parent] = (*nodes[parent][:2], nodes[parent][2] + 1)
             nodes.append((name, LEAF_CLASSES[name] or text if name in LEAF_CLASSES else None, 0))
             ancestors.append([len(nodes) - 1, 2])
         while ancestors and ancestors[-1][1] == 0:
             ancestors.pop()
     if ancestors:
         raise ExpressionError("'func' ends before the tree is complete.")
-    is_equation = bool(nodes) and nodes[0][0] == MATH.root
-    return (Equation if is_equation else Expression).from_nodes(nodes)
+    return Expression.from_nodes(nodes).recognised()
 
 
 def write(examples: Sequence[Example]) -> str:
@@ -158,24 +147,22 @@ def write(examples: Sequence[Example]) -> str:
         texts = [""] * tree.size
         for i, kind, text in tree.leaves():
             texts[i] = LETTERS.get(text, text) if kind == "Symbol" else text
-        columns: dict[str, list[str]] = {"func": [], "vars": [], "depth": [], "nodeNum": []}
+        entries: list[tuple[str, ...]] = []  # of the four keys, per node
         pending: list[int | None] = [0]
         while pending:
             node = pending.pop()
             if node is None:
-                entry = [ABSENT] * 4
-            else:
-                children = tree.children(node)
-                if len(children) > 2:
-                    raise DataError(f"The authors' format has two places a node; {tree.names[node]!r} has {len(children)}.")
-                pending += [None] * (2 - len(children)) + list(reversed(children))
-                entry = [tree.names[node], texts[node], str(tree.heights[node]), str(node)]
-            for column, value in zip(columns.values(), entry, strict=True):
-                column.append(value)
+                entries.append((ABSENT,) * 4)
+                continue
+            children = tree.children(node)
+            if len(children) > 2:
+                raise DataError(f"The authors' format has two places a node; {tree.names[node]!r} has {len(children)}.")
+            pending += [None] * (2 - len(children)) + list(reversed(children))
+            entries.append((tree.names[node], texts[node], str(tree.heights[node]), str(node)))
         variables = sorted({texts[i] for i, kind, _ in tree.leaves() if kind == "Symbol"})
         data: dict[str, Any] = {
             "equation": {
-                **{key: ",".join(column) for key, column in columns.items()},
+                **dict(zip(("func", "vars", "depth", "nodeNum"), map(",".join, zip(*entries, strict=True)), strict=True)),
                 "numNodes": str(tree.size),
                 "variables": {name: i for i, name in enumerate(variables)},
             },

@@ -1,4 +1,5 @@
-"""Files of a tree per line, in the notation of their language: after a label and a tab (`.tsv`), or alone (`.txt`).
+"""One tree with its labels; and files of a tree per line, in the notation of their language: after a label and a tab (`.tsv`),
+or alone (`.txt`).
 
 4<TAB>[MAX 2 4 [MIN 4 3 ] ]
 =<TAB>(or a b)<TAB>(or b a)             a pair has two columns
@@ -6,12 +7,38 @@
 """
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from dgl_treestack.data.formats.example import Example
 from dgl_treestack.errors import DataError, ExpressionError
-from dgl_treestack.expression import Equation, Expression
+from dgl_treestack.expression import Equation, Expression, notations
 from dgl_treestack.expression.operators import UNKNOWN, Label, Signature
+
+
+@dataclass(frozen=True)
+class Example:
+    """One equation, or another tree, with its metadata.
+
+    label: 1 correct, 0 incorrect, None unknown; in a language with classes, the name of one; in one with numbers, a number.
+    labels: of every node in pre-order, if the nodes have labels; the first of them is `label`. fold: train, validation or test.
+    pair: shared by the two members of a matched pair. family: the root derivation it was grown from. certificate: how the
+    label was certified. blank: the node to be predicted (the equation still holds the true subtree there), if any.
+    value_class: equivalence class of a candidate. source: `path:line` where it was read, for messages; it is neither written
+    to files nor part of equality.
+    """
+
+    equation: Expression
+    label: Label = None
+    id: str = ""
+    fold: str = ""
+    pair: str = ""
+    family: str = ""
+    certificate: dict[str, Any] | None = None
+    blank: int | None = None
+    value_class: str = ""
+    labels: tuple[Label, ...] = ()
+    source: str = field(default="", compare=False)
 
 
 def read(path: Path, lines: Iterable[str], language: Signature, *, has_label: bool) -> Iterator[Example]:
@@ -42,14 +69,14 @@ def read(path: Path, lines: Iterable[str], language: Signature, *, has_label: bo
         yield Example(tree, label, str(number), labels=labels[0], source=f"{path}:{number}")
 
 
-def _unquoted(field: str, language: Signature | None) -> str:
-    """A field without the quotation marks of csv writers; a leaf keeps those of JSON. language: of a tree, None for a label."""
-    quoted = field.strip()
+def _unquoted(entry: str, language: Signature | None) -> str:
+    """An entry without the quotation marks of csv writers; a leaf keeps those of JSON. language: None for a label."""
+    quoted = entry.strip()
     content = quoted[1:-1]
     is_tree = content.lstrip().startswith(("(", "[") if language and language.notation == "lists" else "(")
     is_word = language is not None and language.words and not is_tree and '""' not in content
     if is_word or len(quoted) < 3 or quoted[0] != '"' or quoted[-1] != '"':
-        return field
+        return entry
     if '"' in content.replace('""', ""):
         raise DataError('A quotation mark in a quoted field is not doubled. Write "" for it, or no marks around the field.')
     return content.replace('""', '"')
@@ -70,9 +97,7 @@ def read_tree(text: str, language: Signature) -> tuple[Expression, tuple[Label, 
     """
     if language.notation != "labelled":
         return Expression.parse(text, language), ()
-    from dgl_treestack.expression import constituents
-
-    nodes, texts = constituents.read(text, language)
+    nodes, texts = notations.read(text, language)
     labels = tuple(language.label(label) for label in texts)
     return Expression.from_nodes(nodes, language), () if set(labels) == {None} else labels
 
@@ -89,10 +114,8 @@ def write(examples: Iterable[Example], *, has_label: bool) -> str:
         texts = [str(tree) for tree in trees]
         is_labelled = tree.signature.notation == "labelled" and len(trees) == 1
         if is_labelled:
-            from dgl_treestack.expression import constituents
-
             labels = example.labels or (example.label, *(None,) * (tree.size - 1))
-            texts = [constituents.write(tree.texts, tree.arities, "labelled", [_text(label) for label in labels])]
+            texts = [notations.write(tree, [_text(label) for label in labels])]
         elif example.labels or not (has_label or example.label is None):
             raise DataError("Labels of nodes, and in a .txt file of trees, need the notation 'labelled'. Write .jsonl.")
         texts = [text.replace("(", r"\u0028").replace("[", r"\u005b") if text[0] == '"' else text for text in texts]

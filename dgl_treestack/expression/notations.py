@@ -1,0 +1,308 @@
+"""Texts of trees of any depth: prefix, and brackets with and without operators.
+
+    prefix      Equality Pow sin Symbol:x Integer:2 Pi           the nodes in pre-order, separated by spaces
+    brackets    (or (not a) "it's b")                            an operator and its children in brackets, leaves as words
+    lists       [MAX 2 9 [MIN 4 7 ] 0 ]                          ListOps (Nangia & Bowman 2018); its binary ( ) are skipped
+    plain       ( ( ( [MAX 2 ) 9 ) ] )                           the children of a node (ListOps; Bowman et al. 2016)
+    labelled    (3 (2 It) (4 works))                             a label, then children or the word of a leaf (Penn Treebank,
+                                                                 Stanford Sentiment Treebank); `-` is an unknown label
+
+In `prefix`, an operator is its name, with `/count` when the signature leaves its number of children open. A leaf is its class,
+followed by `:text` unless the class has only one: `MAX/3 Word:2 Word:9 Word:"it's 4"`.
+In `brackets`, an operator of two children may also stand between them, in brackets with the second one, as in the files of
+Bowman, Manning & Potts 2015: `( ( not a ) ( or b ) )`.
+In `plain` and `labelled`, the operator of a node follows from its number of children, so a language in one of them has at most
+one operator for each.
+A text with spaces, quotation marks or characters that JSON escapes is a JSON string; one of `plain` and `labelled` may have
+quotation marks, but at its beginning, and no round brackets.
+"""
+
+import json
+import re
+from collections import deque
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dgl_treestack.errors import ExpressionError
+from dgl_treestack.expression.operators import UNKNOWN, WITHOUT_OPERATORS, Node, Operator, Signature
+
+if TYPE_CHECKING:
+    from dgl_treestack.expression.tree import Expression
+
+WITH_OPERATORS = ("brackets", "lists")
+_BRACKETS = {**dict.fromkeys(("brackets", "plain", "labelled"), ("(", ")")), "lists": ("[", "]")}
+_TOKEN = re.compile(r'\s*(?:([()\[\]])|("(?:[^"\\]|\\.)*")|([^\s()\[\]"]+))')
+_TOKEN_WITHOUT_OPERATORS = re.compile(r'\s*(?:([()])|("(?:[^"\\()]|\\.)*")(?=[\s()]|$)|([^\s()]+))', re.ASCII)
+_ASCII_SPACES = " \t\n\r\f\v"  # words without operators may have other spaces
+_PLAIN = {  # words that are read back as they stand
+    "prefix": re.compile(r'[^\s"\\\x00-\x1f\x7f]+'),
+    **dict.fromkeys(WITH_OPERATORS, re.compile(r'[^\s()\[\]"\\\x00-\x1f\x7f]+')),
+    **dict.fromkeys(WITHOUT_OPERATORS, re.compile(r'[^\s()"\x00-\x1f\x7f][^\s()\x00-\x1f\x7f]*')),
+}
+_BRACKETS_IN_JSON = str.maketrans({"(": r"\u0028", ")": r"\u0029"})
+_COUNT = re.compile("[1-9][0-9]{0,8}")
+_PREFIX_TOKEN = re.compile(r'[^ "]*(?:"(?:[^"\\]|\\.)*"?[^ ]*)?')  # up to a space outside of a quoted text
+
+
+def read(text: str, signature: Signature) -> tuple[list[Node], list[str]]:
+    """The nodes of a text, in pre-order, in the notation of a signature; in `labelled`, the label of each, else none.
+
+    Raises ExpressionError that points at the column.
+    """
+    if signature.notation in WITHOUT_OPERATORS:
+        return _read_without_operators(text, signature)
+    return read_prefix(text, signature) if signature.notation == "prefix" else _read_operators(text, signature), []
+
+
+def write(tree: "Expression", labels: Sequence[str] = (), notation: str | None = None) -> str:
+    """The text of a tree in brackets. labels: per node, for `labelled`; else unknown. notation: by default that of the tree."""
+    notation = notation or tree.signature.notation
+    (opening, closing), is_labelled = _BRACKETS[notation], notation == "labelled"
+    space = " " if notation in ("lists", "plain") else ""
+    parts: list[str] = []
+    missing: list[int] = []  # children that the open brackets still lack
+    for node, (name, text, arity) in enumerate(zip(tree.names, tree.texts, tree.arities, strict=True)):
+        label = _quoted(labels[node], notation) if labels else UNKNOWN
+        if text is None:
+            head = label if is_labelled else "" if notation == "plain" else name.partition("/")[0]
+            parts.append(f"{opening}{head}")
+            missing.append(arity)
+            continue
+        word = _quoted(text, notation)
+        parts.append(f"({label} {word})" if is_labelled else word)
+        while missing:
+            missing[-1] -= 1
+            if missing[-1]:
+                break
+            missing.pop()
+            parts[-1] += space + closing
+    return " ".join(parts)
+
+
+def write_prefix(tree: "Expression") -> str:
+    """The prefix form of a tree."""
+    signature, tokens = tree.signature, []
+    for name, text, arity in zip(tree.names, tree.texts, tree.arities, strict=True):
+        if text is None:
+            tokens.append(name if signature[name].arity is not None else f"{name}/{arity}")
+        else:
+            tokens.append(name if signature.leaf_classes[name] == text else f"{name}:{_quoted(text, 'prefix')}")
+    return " ".join(tokens)
+
+
+def read_prefix(text: str, signature: Signature) -> list[Node]:
+    """The nodes of a prefix text. Raises ExpressionError that points at the column of the wrong token."""
+    nodes: list[Node] = []
+    start = 0
+    while start <= len(text):
+        match = _PREFIX_TOKEN.match(text, start)
+        assert match is not None  # it may be empty
+        try:
+            if match.group():
+                nodes.append(_node_of_prefix(match.group(), signature))
+        except ExpressionError as error:
+            raise ExpressionError(str(error), text, start + 1) from None
+        start = match.end() + 1
+    return nodes
+
+
+def _node_of_prefix(token: str, signature: Signature) -> Node:
+    """The node of a token. Raises ExpressionError."""
+    kind, colon, text = token.partition(":")
+    name, slash, count = token.partition("/")
+    if kind in signature.leaf_classes:
+        if text.startswith('"'):
+            try:
+                text = str(json.loads(text))
+            except ValueError:
+                raise ExpressionError(f'{text[:30]} is no quoted text. Write it as in JSON: "it\'s".') from None
+        return kind, text if colon else signature.leaf_classes[kind], 0
+    if slash and not _COUNT.fullmatch(count):
+        raise ExpressionError(f"{count[:30]!r} is not a number of operands. Write {name}/3.")
+    is_split = slash and token not in signature  # by its number of children, or it takes any number
+    operator = (signature.operator(name, int(count)) if is_split else None) or signature[token]
+    arity = int(count) if slash else operator.arity
+    if arity is None:
+        raise ExpressionError(f"{name!r} takes any number of operands. Say how many: {name}/3.")
+    return operator.name, None, arity
+
+
+def _tokens(text: str, notation: str) -> Iterator[tuple[str, str, bool, int]]:
+    """Yield bracket or '', word or '', whether it was quoted, and column. Raises ExpressionError unless there is one tree."""
+    opening, closing = _BRACKETS[notation]
+    has_operators = notation in WITH_OPERATORS
+    pattern = _TOKEN if has_operators else _TOKEN_WITHOUT_OPERATORS
+    position, end = 0, len(text.rstrip(None if has_operators else _ASCII_SPACES))
+    depth, is_begun = 0, False
+    while position < end:
+        match = pattern.match(text, position)
+        if match is None:
+            raise ExpressionError("This quotation mark has no partner.", text, text.index('"', position) + 1)
+        bracket, quoted, word = match.groups()
+        column, position = match.start(match.lastindex or 0) + 1, match.end()
+        if bracket and bracket not in (opening, closing):
+            if notation == "lists":
+                continue
+            raise ExpressionError(f"{bracket!r} is no bracket of this notation. Write {opening} and {closing}.", text, column)
+        if not depth and is_begun and not (has_operators and bracket == closing):
+            raise ExpressionError("The tree is complete before this. Write one tree.", text, column)
+        if not depth and bracket == closing:
+            raise ExpressionError(f"{closing!r} closes nothing. Remove it.", text, column)
+        if quoted:
+            try:
+                word = str(json.loads(quoted))
+            except ValueError:
+                raise ExpressionError(f"{quoted[:30]} is no quoted text. Write it as in JSON.", text, column) from None
+        depth, is_begun = depth + (bracket == opening) - (bracket == closing), True
+        yield bracket or "", word or "", bool(quoted), column
+    if depth:
+        raise ExpressionError(f"The text ends with {depth} bracket(s) open. A line holds a whole tree.", text, end + 1)
+    if not is_begun:
+        raise ExpressionError("There is no tree.", text, end + 1)
+
+
+@dataclass
+class _Operator:
+    """The word of an operator whose children are not complete: none, or the second of two."""
+
+    word: str
+    column: int
+    right: deque[Node] | None = None
+
+
+def _read_operators(text: str, signature: Signature) -> list[Node]:
+    """The nodes of a text whose brackets name operators."""
+    opening, closing = _BRACKETS[signature.notation]
+    # Per open bracket, its column and what has been read in it: trees, as nodes in pre-order, and operators.
+    frames: list[tuple[int, list[deque[Node] | _Operator]]] = [(0, [])]
+    for bracket, word, is_quoted, column in _tokens(text, signature.notation):
+        if bracket == opening:
+            frames.append((column, []))
+        elif bracket == closing:
+            start, items = frames.pop()
+            frames[-1][1].append(_close(items, signature, text, start))
+        else:
+            is_operator = not is_quoted and len(frames) > 1 and not frames[-1][1] and word in signature.by_word
+            frames[-1][1].append(_Operator(word, column) if is_operator else deque([("Word", word, 0)]))
+    tree = frames[0][1][0]
+    if isinstance(tree, _Operator):
+        raise ExpressionError(f"{tree.word!r} takes 2 operands, found 1.", text, 1)
+    return list(tree)
+
+
+def _close(items: list[deque[Node] | _Operator], signature: Signature, text: str, column: int) -> deque[Node] | _Operator:
+    """The tree, or the operator with its second child, of what stands in a pair of brackets.
+
+    text, column: of the opening bracket, for errors. Raises ExpressionError.
+    """
+    rule = f"The first word in brackets is an operator of {signature.name!r} ({', '.join(signature.by_word)})"
+    if not items:
+        raise ExpressionError(f"{rule}, here nothing.", text, column)
+    first, *rest = items
+    trees = [item for item in rest if not isinstance(item, _Operator)]
+    if isinstance(first, _Operator) and first.right is None:
+        arities = signature.by_word[first.word]
+        if len(trees) == len(rest):
+            operator = signature.operator(first.word, len(trees))
+            if trees and operator is not None and operator.arity in (None, len(trees)):
+                return _join(operator, trees)
+            if len(trees) == 1 and 2 in arities:
+                return _Operator(first.word, first.column, trees[0])
+            raise ExpressionError(f"{first.word!r} takes {_expected(arities)}, found {len(trees)}.", text, column)
+        for item in rest:
+            if isinstance(item, _Operator):  # with one child: it is not the first of its brackets
+                takes = _expected(signature.by_word[item.word])
+                raise ExpressionError(f"{item.word!r} takes {takes}, found 1.", text, item.column)
+    if isinstance(first, deque) and len(rest) == 1 and isinstance(rest[0], _Operator) and rest[0].right is not None:
+        return _join(signature.by_word[rest[0].word][2], [first, rest[0].right])
+    shown = f"{first[0][1]!r}" if isinstance(first, deque) and len(first) == 1 else "a tree"
+    raise ExpressionError(f"{rule}, here {shown}.", text, column)
+
+
+def _expected(arities: Collection[int | None]) -> str:
+    """How many operands an operator takes, for errors."""
+    numbers = sorted(arity for arity in arities if arity is not None)
+    if len(numbers) < len(arities):
+        return "at least one operand"
+    return f"{' or '.join(map(str, numbers))} operand{'s' * (numbers != [1])}"
+
+
+def _join(operator: Operator, trees: list[deque[Node]]) -> deque[Node]:
+    """The tree of an operator and its children, in the deque of the largest child: each step moves the smaller part."""
+    joined = trees[0]
+    for tree in trees[1:]:
+        if len(tree) <= len(joined):
+            joined.extend(tree)
+        else:
+            tree.extendleft(reversed(joined))
+            joined = tree
+    joined.appendleft((operator.name, None, len(trees)))
+    return joined
+
+
+@dataclass
+class _Bracket:
+    """An open bracket: its column and node, how many children have been read, and whether one was a word."""
+
+    column: int
+    node: int
+    children: int = 0
+    has_word: bool = False
+
+
+def _read_without_operators(text: str, signature: Signature) -> tuple[list[Node], list[str]]:
+    """The nodes of a text whose brackets name no operators, and the label of each, `UNKNOWN` where there is none."""
+    is_labelled = signature.notation == "labelled"
+    operator_of_arity = {operator.arity: operator.name for operator in signature.inner}
+    no_label = f"A bracket begins with a label, or {UNKNOWN!r} for an unknown one."
+    nodes: list[Node] = []
+    labels: list[str] = []
+    frames: list[_Bracket] = []
+    is_label_next = False
+    for bracket, word, _, column in _tokens(text, signature.notation):
+        if is_label_next and not bracket:
+            labels[-1], is_label_next = word, False
+            continue
+        is_outermost_of_treebank = len(frames) == 1 and bracket == "("  # `( (S ...) )` has no label
+        if is_label_next and not is_outermost_of_treebank:
+            raise ExpressionError(no_label, text, column)
+        if bracket != ")":
+            if frames:
+                frames[-1].children += 1
+                frames[-1].has_word |= not bracket
+            if bracket:
+                frames.append(_Bracket(column, len(nodes)))
+            is_label_next = bool(bracket) and is_labelled
+            nodes.append(("", None, 0) if bracket else ("Word", word, 0))
+            labels.append(UNKNOWN)
+            continue
+        closed = frames.pop()
+        children = closed.children
+        if is_labelled and closed.has_word:
+            if children > 1:
+                remedy = 'A leaf is (label word); write a leaf of several words as (label "two words").'
+                raise ExpressionError(f"This bracket holds a word and {children - 1} more. {remedy}", text, closed.column)
+            nodes[closed.node] = nodes.pop()
+            labels.pop()
+        elif is_labelled and not frames and text[closed.column :].lstrip(_ASCII_SPACES).startswith("("):  # without a label
+            if children > 1:
+                raise ExpressionError(no_label, text, closed.column)
+            del nodes[0], labels[0]
+        else:
+            name = operator_of_arity.get(children) or operator_of_arity.get(None)
+            if not name or not children:
+                counts = ", ".join("any" if arity is None else str(arity) for arity in operator_of_arity)
+                has = f"This bracket has {children} child{'ren' * (children != 1)}"
+                remedy = f"operators of {signature.name!r} have {counts} children. Correct it, or add an operator."
+                raise ExpressionError(f"{has}; {remedy}", text, closed.column)
+            nodes[closed.node] = (name, None, children)
+    return nodes, labels
+
+
+def _quoted(text: str, notation: str) -> str:
+    """A word as it stands, or as a JSON string if it would not be read back."""
+    if _PLAIN[notation].fullmatch(text):
+        return text
+    quoted = json.dumps(text, ensure_ascii=False)
+    return quoted.translate(_BRACKETS_IN_JSON) if notation in WITHOUT_OPERATORS else quoted
