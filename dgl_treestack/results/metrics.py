@@ -1,12 +1,13 @@
 """Metrics over the table of answers: classification, pairs, calibration, clusters. Accuracy is in `data.records`.
 
 A metric is a function of a table, which returns NaN if the table lacks what it needs. `METRICS` has those that `report` shows;
-the makers at the end return others, which experiments measure.
+`WITH_ARGUMENTS` has others, which experiments measure.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -131,17 +132,18 @@ def calibration_error(table: Table) -> float:
     return 100 * calibration(table).error if has_scores else math.nan
 
 
-def _of_classification(name: str) -> Metric:
-    return lambda table: classification(table).get(name, math.nan)
+def of_classification(table: Table, name: str) -> float:
+    """Return an entry of `classification`; NaN without it."""
+    return classification(table).get(name, math.nan)
 
 
 # Metrics that a table can show, by name; all in per cent.
 METRICS: dict[str, Metric] = {
     "accuracy": accuracy,
-    **{name: _of_classification(name) for name in ("precision", "recall", "f1")},
-    "macro_f1": _of_classification("macro F1"),
+    **{name: partial(of_classification, name=name) for name in ("precision", "recall", "f1")},
+    "macro_f1": partial(of_classification, name="macro F1"),
     "roots": root_accuracy,
-    "r2": _of_classification("R2"),
+    "r2": partial(of_classification, name="R2"),
     "pairs": pair_accuracy,
     "calibration": calibration_error,
 }
@@ -221,65 +223,61 @@ def readouts_by_height(table: Table) -> dict[int, tuple[float, float]]:
     return curve
 
 
-def percent(column: str) -> Metric:
+def percent(table: Table, column: str) -> float:
     """The per cent of rows with 1 or true in a column, or 100 times the mean; NaN for a model without it."""
-    return lambda table: share(table[column]) if column in table.columns else math.nan
+    return share(table[column]) if column in table.columns else math.nan
 
 
-def mean(column: str) -> Metric:
+def mean(table: Table, column: str) -> float:
     """The mean of a column; NaN for a model without it."""
-    return lambda table: share(table[column], 1) if column in table.columns else math.nan
+    return share(table[column], 1) if column in table.columns else math.nan
 
 
-def top(kind: str, limit: int, depth: int = 0) -> Metric:
+def top(table: Table, kind: str, limit: int, depth: int = 0) -> float:
     """The per cent of blanks whose rank of a kind (`completion.scoring`) is at most `limit`. depth: smallest of the truth."""
-    return lambda table: share(table.filter(pl.col("blank_depth") >= depth)[kind] <= limit)
+    return share(table.filter(pl.col("blank_depth") >= depth)[kind] <= limit)
 
 
-def lost(column: str) -> Metric:
-    """The points of accuracy that a model loses when rows or an action are taken away, see `extras.ablation`."""
-
-    def metric(table: Table) -> float:
-        counts_of_rows = [int(name.split()[1]) for name in table.columns if name.startswith("rows ") and table[name].count()]
-        if not counts_of_rows or column not in table.columns:
-            return math.nan
-        return share(table[f"rows {max(counts_of_rows)}"]) - share(table[column])
-
-    return metric
+def lost(table: Table, column: str) -> float:
+    """The points of accuracy that a model loses when rows or an action are taken away, see `extras.stack`."""
+    counts_of_rows = [int(name.split()[1]) for name in table.columns if name.startswith("rows ") and table[name].count()]
+    if not counts_of_rows or column not in table.columns:
+        return math.nan
+    return share(table[f"rows {max(counts_of_rows)}"]) - share(table[column])
 
 
-def clustered(name: str, factor: float = 1.0) -> Metric:
+def clustered(table: Table, name: str, factor: float = 1.0) -> float:
     """A field of `Clusters`, times a factor."""
-    return lambda table: factor * getattr(clusters(table), name)
+    return factor * float(getattr(clusters(table), name))
 
 
-def read_out(height: int, field: int) -> Metric:
+def read_out(table: Table, height: int, field: int) -> float:
     """A field of `readouts_by_height` for the subtrees of a height, times 100; NaN with too few of them."""
-    return lambda table: 100 * readouts_by_height(table).get(height, (math.nan, math.nan))[field]
+    return 100 * readouts_by_height(table).get(height, (math.nan, math.nan))[field]
 
 
-def at_best_epoch(name: str) -> Metric:
+def at_best_epoch(epochs: Table, name: str) -> float:
     """A number of metrics.jsonl in the epoch whose weights were evaluated."""
-    return lambda epochs: float(epochs.filter("best")[name][0]) if len(epochs) else math.nan
+    return float(epochs.filter("best")[name][0]) if len(epochs) else math.nan
 
 
-def epochs_to(points: float) -> Metric:
+def epochs_to(epochs: Table, points: float) -> float:
     """The first epoch whose validation accuracy is at most some points below the best."""
-
-    def metric(epochs: Table) -> float:
-        if not len(epochs):
-            return math.nan
-        accuracy_of_epoch = pl.col("validation_accuracy")
-        return float(epochs.filter(accuracy_of_epoch >= accuracy_of_epoch.max() - points)["epoch"][0])
-
-    return metric
+    if not len(epochs):
+        return math.nan
+    accuracy_of_epoch = pl.col("validation_accuracy")
+    return float(epochs.filter(accuracy_of_epoch >= accuracy_of_epoch.max() - points)["epoch"][0])
 
 
-FACTORIES: dict[str, Callable[..., Metric]] = {
+# Metrics with arguments, which experiments measure, by name.
+WITH_ARGUMENTS: dict[str, Callable[..., float]] = {
     metric.__name__: metric for metric in (percent, mean, top, lost, clustered, read_out, at_best_epoch, epochs_to)
 }
 
 
-def find(name: str | tuple[Any, ...]) -> Metric:
-    """Return a metric of METRICS by its name, or one of FACTORIES by its name and arguments."""
-    return METRICS[name] if isinstance(name, str) else FACTORIES[name[0]](*name[1:])
+def measure(table: Table, metric: str | Sequence[Any]) -> float:
+    """Return a metric of METRICS, given by its name, or of WITH_ARGUMENTS, given by its name and arguments."""
+    if isinstance(metric, str):
+        return METRICS[metric](table)
+    name, *arguments = metric
+    return WITH_ARGUMENTS[name](table, *arguments)

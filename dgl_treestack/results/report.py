@@ -110,8 +110,7 @@ def comparison(answers_of: AnswersOf, where: str, unit: str) -> list[str]:
 
     where: the equations, in words. unit: what is counted, such as `equations`.
     """
-    lines = behind_best(answers_of)
-    if not lines:
+    if not (lines := behind_best(answers_of)):
         return []
     best = lines[0]["model"]
     permuted = next(line["permuted"] for line in lines if line["permuted"])
@@ -179,13 +178,9 @@ def csv_table(rows: Sequence[Row]) -> str:
 
 def spread(mean: float, deviation: float | None, digits: int = 1) -> str:
     """Return mean ± standard deviation as text; without a deviation the number alone, an epoch without decimals."""
-    return (
-        str(mean)
-        if isinstance(mean, int)
-        else f"{mean:.{digits}f}"
-        if deviation is None
-        else f"{mean:.{digits}f} ± {deviation:.{digits}f}"
-    )
+    if isinstance(mean, int):
+        return str(mean)
+    return f"{mean:.{digits}f}" if deviation is None else f"{mean:.{digits}f} ± {deviation:.{digits}f}"
 
 
 def _cell(value: Any) -> str:

@@ -7,15 +7,13 @@ from sklearn.ensemble import RandomForestClassifier
 
 from dgl_treestack.audit import baselines
 from dgl_treestack.audit.baselines import BASELINES, SHAPE, Baseline, columns, pair_counts, side_differences, token_counts
-from dgl_treestack.audit.corpus import Corpus, CorpusBuilder
-from dgl_treestack.audit.leakage import Fit, count_fits, measure, sampled
-from dgl_treestack.audit.report import Options, fill
+from dgl_treestack.audit.corpus import Corpus, build
+from dgl_treestack.audit.leakage import Fit, measure, sampled
 from dgl_treestack.data.formats import Example
 from dgl_treestack.expression import Equation
 from dgl_treestack.generate import features
 
 ALL = ((0, None),)
-UNEXAMINED = Options(verdicts=False, duplicates=False)
 
 
 @pytest.fixture(autouse=True)
@@ -27,9 +25,7 @@ def few_trees(monkeypatch):
 
 
 def corpus(examples) -> Corpus:
-    builder = CorpusBuilder(["made up"])
-    fill(builder, 0, examples, UNEXAMINED)
-    return builder.corpus()
+    return build([("made up", examples)])
 
 
 def examples(true: str, false: str, count: int = 60) -> list[Example]:
@@ -100,15 +96,12 @@ def test_groups_are_fitted_apart_and_small_ones_are_named():
     assert rows[2]["skipped"].startswith("1 correct and 0 incorrect")
     assert rows[1]["baselines"]["size and depth"]["accuracy"] == 100  # which side is deeper
     assert rows[0]["baselines"]["size and depth"]["accuracy"] <= 60
-    assert count_fits(equations, np.arange(len(equations)), Fit(baselines=("size and depth",))) == 2 * 5 * 2
 
 
-def test_every_fit_is_a_step():
-    steps = []
+def test_the_number_of_fits_is_announced(capsys):
     equations = corpus(examples("x = {}", "{} = x", 20))
-    fit = Fit(baselines=("tokens",), groups=ALL)
-    measure(equations, np.arange(len(equations)), fit, steps.append)
-    assert sum(steps) == count_fits(equations, np.arange(len(equations)), fit) == 25
+    measure(equations, np.arange(len(equations)), Fit(baselines=("tokens",), groups=ALL), "leakage")
+    assert "| 0/25 " in capsys.readouterr().err
 
 
 def test_a_sample_has_whole_pairs_and_is_always_the_same():

@@ -5,9 +5,9 @@ import json
 import pytest
 
 from dgl_treestack.audit import tables
-from dgl_treestack.audit.corpus import CorpusBuilder
+from dgl_treestack.audit.corpus import build
 from dgl_treestack.audit.leakage import Fit
-from dgl_treestack.audit.report import TOGETHER, Options, audit, fill, load
+from dgl_treestack.audit.report import TOGETHER, audit, load
 from dgl_treestack.cli import audit as command
 from dgl_treestack.data import formats
 from dgl_treestack.data.formats import Example
@@ -81,7 +81,7 @@ def test_an_equation_that_holds_when_rounded_is_counted_apart(tmp_path, jobs, ca
     examples += [Example(Equation.parse(ROUNDED[0]), label, str(label)) for label in (0, None)]
     name = str(tmp_path / "n.jsonl")
     formats.write(name, examples)
-    report = audit([name], Options(leakage=False, duplicates=False, jobs=jobs))
+    report = audit([name], leakage=False, duplicates=False, jobs=jobs)
     audited = report["sets"][name]
     assert audited["contradicted"] == NOT_ROUNDED
     counts = {
@@ -110,8 +110,8 @@ def test_verdicts_by_depth_and_label(file):
 
 def test_screen_and_json(file, pairs, capsys):
     assert command.audit((file, pairs), leakage=False, json=True) == 1, "a label is contradicted"
-    assert json.loads(capsys.readouterr().out) == audit([file, pairs], Options(leakage=False))
-    report = audit([file, pairs], Options(fit=Fit(baselines=("tokens",))))
+    assert json.loads(capsys.readouterr().out) == audit([file, pairs], leakage=False)
+    report = audit([file, pairs], fit=Fit(baselines=("tokens",)))
     text = tables.describe(report)
     assert "1 label is contradicted: x = y\n" in text and "No label is contradicted." in text
     assert "depth 1-2: not measured, 3 correct and 1 incorrect equations; 20 of each are needed" in text
@@ -122,13 +122,13 @@ def test_screen_and_json(file, pairs, capsys):
 
 
 def test_costly_parts_can_be_left_out(file):
-    report = audit([file], Options(verdicts=False, duplicates=False, leakage=False))
+    report = audit([file], verdicts=False, duplicates=False, leakage=False)
     assert set(report["sets"][file]) == {"equations", "verdicts", "contradicted"} and report["overlap"] == []
     assert "not judged" in tables.describe(report) and "holds" not in tables.describe(report)
 
 
 def test_files_together_are_one_set(file, pairs):
-    report = audit([file, pairs], Options(together=True, leakage=False))
+    report = audit([file, pairs], together=True, leakage=False)
     (audited,) = report["sets"].values()
     assert audited is report["sets"][TOGETHER]
     assert audited["equations"] == 126 and audited["contradicted"] == [f"{file}:x = y"]
@@ -136,7 +136,7 @@ def test_files_together_are_one_set(file, pairs):
 
 
 def test_a_sample_is_announced(pairs):
-    text = tables.describe(audit([pairs], Options(False, False, fit=Fit(sample=80, baselines=("tokens",)))))
+    text = tables.describe(audit([pairs], verdicts=False, duplicates=False, fit=Fit(sample=80, baselines=("tokens",))))
     assert "a sample of 80 of 120 equations (--sample 80; 0 for all)" in text
 
 
@@ -149,7 +149,7 @@ def test_both_formats_give_the_same(file, tmp_path):
 
 
 def test_processes_find_what_one_process_finds(pairs):
-    sequential, parallel = (load([pairs], Options(jobs=jobs)) for jobs in (1, 2))
+    sequential, parallel = (load([pairs], verdicts=True, keys=True, jobs=jobs) for jobs in (1, 2))
     assert sequential.ids == parallel.ids
     assert all((sequential[name] == parallel[name]).all() for name in sequential.columns)
 
@@ -176,15 +176,15 @@ def test_the_authors_blanks(authors):
 @pytest.mark.parametrize(
     ("names", "options", "message"),
     [
-        ([], Options(), "at least one file"),
-        (["a.jsonl", "a.jsonl"], Options(), "given twice"),
-        (["a.jsonl"], Options(fit=Fit(sample=-1)), "The sample is -1"),
-        (["a.jsonl"], Options(fit=Fit(jobs=0)), "number of jobs is 0"),
+        ([], {}, "at least one file"),
+        (["a.jsonl", "a.jsonl"], {}, "given twice"),
+        (["a.jsonl"], {"fit": Fit(sample=-1)}, "The sample is -1"),
+        (["a.jsonl"], {"fit": Fit(jobs=0)}, "number of jobs is 0"),
     ],
 )
 def test_options_that_make_no_sense(names, options, message):
     with pytest.raises(ConfigurationError, match=message):
-        audit(names, options)
+        audit(names, **options)
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
@@ -199,11 +199,10 @@ def test_options_that_make_no_sense(names, options, message):
 def test_files_that_cannot_be_audited(tmp_path, line, message, jobs):
     (tmp_path / "a.jsonl").write_text(line)
     with pytest.raises(DataError, match=message):
-        audit([str(tmp_path / "a.jsonl")], Options(fit=Fit(jobs=jobs)))
+        audit([str(tmp_path / "a.jsonl")], fit=Fit(jobs=jobs))
 
 
 def test_a_chain_of_depth_twenty_thousand():
-    builder = CorpusBuilder(["deep"])
     chain = Equation.from_prefix("Equality " + "sin " * 20_000 + "Symbol:x Symbol:y")
-    fill(builder, 0, [Example(chain, 0, "chain")], Options(verdicts=False))
-    assert builder.corpus()["depth"].tolist() == [20_001]
+    corpus = build([("deep", [Example(chain, 0, "chain")])], keys=True)
+    assert corpus["depth"].tolist() == [20_001]

@@ -9,9 +9,8 @@ from every_cell import VOCABULARY, every_engine
 from trees import random_equation
 
 from dgl_treestack.completion import scoring
-from dgl_treestack.completion.answers import small_expressions
 from dgl_treestack.completion.graphs import BlankGraphs
-from dgl_treestack.completion.scoring import scores
+from dgl_treestack.completion.scoring import scores, small_expressions
 from dgl_treestack.data.formats import Example
 from dgl_treestack.errors import ConfigurationError, VocabularyError
 from dgl_treestack.expression import Equation, Expression

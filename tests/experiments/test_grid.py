@@ -5,7 +5,7 @@ import pytest
 
 from dgl_treestack import plain_data
 from dgl_treestack.errors import ConfigurationError
-from dgl_treestack.experiments import grid
+from dgl_treestack.experiments.runs import load_sweep
 from dgl_treestack.resources import configs
 from dgl_treestack.runs import configuration
 from dgl_treestack.runs.configuration import RunConfig
@@ -15,7 +15,7 @@ BASE = "configs/quickstart/tree_smu.toml"
 
 def described(folder, text):
     (folder / "sweep.toml").write_text(text)
-    return grid.load(folder / "sweep.toml")
+    return load_sweep(folder / "sweep.toml")
 
 
 def test_every_combination_is_a_configuration_of_its_own(tmp_path):
@@ -59,6 +59,6 @@ def test_what_is_no_sweep_is_one_error_that_names_the_file(tmp_path, text, messa
 
 def test_the_sweeps_of_the_package_are_whole():
     assert len(configs("sweep")) >= 3
-    loaded = {name: grid.load(path) for name, path in configs("sweep").items()}
+    loaded = {name: load_sweep(path) for name, path in configs("sweep").items()}
     sizes = {name: len(sweep.configs) * len(sweep.seeds) for name, sweep in loaded.items()}
     assert sizes["sweep/arabshahi-2020"] == 90 and sizes["sweep/stack_size"] == 21 and sizes["sweep/mali-2021"] == 330

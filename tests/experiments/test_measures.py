@@ -11,7 +11,7 @@ from dgl_treestack.data.formats import Example
 from dgl_treestack.data.graph import from_expressions
 from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.errors import ConfigurationError, DataError
-from dgl_treestack.experiments.extras import ablation, representations, usage
+from dgl_treestack.experiments.extras import representations, stack
 from dgl_treestack.expression import Expression
 from dgl_treestack.expression.operators import Operator, Signature
 from dgl_treestack.model.model import Model
@@ -32,11 +32,11 @@ def test_stack_rows_in_use(tmp_path):
     model = Run.open(SMU).load_model()
     examples = list(formats.read(write_data(tmp_path / "a.jsonl", 30, 3)))
     # a threshold that some rows pass and others do not
-    rows = usage.make_records(model, model.prepare(examples), threshold=0.5).rows(named=True)
+    rows = stack.make_usage(model, model.prepare(examples), threshold=0.5).rows(named=True)
     assert len({row["usage"] for row in rows}) > 5
     for example, row in zip(examples, rows, strict=True):
-        stack = states(model, example.equation)["stack"].unflatten(1, (model.cell.fields["stack"][0], -1))
-        used = [sum(float(entry.norm()) > 0.5 for entry in node) for node in stack]
+        stacks = states(model, example.equation)["stack"].unflatten(1, (model.cell.fields["stack"][0], -1))
+        used = [sum(float(entry.norm()) > 0.5 for entry in node) for node in stacks]
         inner = [i for i in range(1, example.equation.size) if example.equation.texts[i] is None]
         mean = sum(used[i] for i in inner) / len(inner) if inner else 0
         assert row["usage"] == pytest.approx(mean)
@@ -46,13 +46,13 @@ def test_stack_rows_in_use(tmp_path):
         assert (row["id"], row["label"]) == (example.id, example.label)
     plain = build_model(small_config(tmp_path, model={"name": "tree_lstm", "hidden": 4}).model)
     with pytest.raises(ConfigurationError, match="no stack"):
-        usage.make_records(plain, plain.prepare(examples))
+        stack.make_usage(plain, plain.prepare(examples))
     phrases = Signature("phrases", (Operator("Phrase", 2),), words=True, classes=("good", "bad"))
     classifier = Model.build("tree_smu", 4, Vocabulary.of_words("abc"), "node_classification", phrases, seed=0)
     with pytest.raises(ConfigurationError, match="task 'node_classification' lacks"):
-        usage.make_records(classifier, model.prepare(examples))
+        stack.make_usage(classifier, model.prepare(examples))
     with pytest.raises(ConfigurationError, match="classifies nodes"):
-        ablation.make_records(classifier, model.prepare(examples))
+        stack.make_ablation(classifier, model.prepare(examples))
 
 
 def test_answers_with_less_of_a_stack(tmp_path):
@@ -88,7 +88,7 @@ def test_answers_with_less_of_a_stack(tmp_path):
         return change
 
     model = run.load_model()
-    table = ablation.make_records(model, model.prepare(examples))
+    table = stack.make_ablation(model, model.prepare(examples))
     size = model.cell.fields["stack"][0]
     expected = {f"rows {kept}": right(keeping(kept)) for kept in range(size)} | {f"rows {size}": right()}
     expected |= {f"without {action}": right(without(action)) for action in ("push", "pop", "noop")}
@@ -97,7 +97,7 @@ def test_answers_with_less_of_a_stack(tmp_path):
     assert right() == expected[f"rows {size}"], "the model is as before"
     plain = build_model(small_config(tmp_path, model={"name": "tree_lstm", "hidden": 4}).model)
     with pytest.raises(ConfigurationError, match="no stack"):
-        ablation.make_records(plain, plain.prepare(examples))
+        stack.make_ablation(plain, plain.prepare(examples))
 
 
 def test_representations_are_the_roots_states(tmp_path):

@@ -13,7 +13,7 @@ from small_runs import write_data
 from dgl_treestack.data import records
 from dgl_treestack.data.formats import read_examples
 from dgl_treestack.errors import ConfigurationError, DataError
-from dgl_treestack.experiments import baselines, collection, comparison, scales
+from dgl_treestack.experiments import baselines, collection, scales, tables
 from dgl_treestack.experiments._protocol import Compared, protocols
 from dgl_treestack.experiments.collection import configure
 from dgl_treestack.experiments.reproduce import describe, missing, reproduce
@@ -292,19 +292,19 @@ def test_every_row_is_a_configuration_and_the_papers_numbers_have_a_column(name)
     assert {label for pair in protocol.pairs for label in pair} <= {row.label for row in protocol.rows}
     assert {label for labels in protocol.figures.values() for label in labels} <= {row.label for row in protocol.rows}
     assert protocol.source in describe()
-    assert comparison.compare(protocol, {row.label: [] for row in protocol.rows})
+    assert tables.compare(protocol, {row.label: [] for row in protocol.rows})
 
 
 def test_a_pair_has_the_papers_difference_beside_ours():
     protocol = protocols()["ablation_2019"]
     run = Answers(np.array(["a", "b"]), np.array([1, 2]), np.array([True, False]), "records")
     answers_of = {row.label: {0: run} for row in protocol.rows}
-    lines = comparison.compare_pairs(protocol, {protocol.compared[0]: answers_of})
+    lines = tables.compare_pairs(protocol, {protocol.compared[0]: answers_of})
     paper = {(line["first"], line["second"]): line["paper"] for line in lines}
     assert paper["Tree-LSTM+stack", "Tree-LSTM"] == pytest.approx(85.24 - 83.64)
     assert paper["Tree-RNN+stack", "Tree-RNN"] == pytest.approx(78.02 - 80.67)
-    other = {Compared(1, 7): answers_of}  # depths for which the paper prints nothing
-    assert {line["paper"] for line in comparison.compare_pairs(protocol, other)} == {None}
+    other = {Compared((1, 7)): answers_of}  # depths for which the paper prints nothing
+    assert {line["paper"] for line in tables.compare_pairs(protocol, other)} == {None}
 
 
 def test_protocols_share_runs():
