@@ -83,11 +83,10 @@ def collect(protocol: Protocol, scale: Scale, folder: Path, given: Mapping[str, 
     if protocol.baselines:
         config = configure(protocol.rows[0], protocol, scale)
         names = baselines.names(config, protocol.extras, scale)
-        if all(f"{name}-0" in given for name in names.values()):
-            without_network = {label: [_reduced(given[f"{name}-0"], protocol)] for label, name in names.items()}
-        else:
+        fitted = [given[f"{name}-0"] for name in names.values() if f"{name}-0" in given]
+        if len(fitted) < len(names):
             fitted = baselines.results(config, protocol.extras, scale, folder / "baselines")
-            without_network = {label: [_reduced(run, protocol)] for label, run in zip(names, fitted, strict=True)}
+        without_network = {label: [_reduced(run, protocol)] for label, run in zip(names, fitted, strict=True)}
     _check_sets([run for group in (*results.values(), *without_network.values()) for run in group])
     return results, without_network
 
@@ -142,10 +141,8 @@ def _check_sets(all_runs: Sequence[RunResult]) -> None:
     for run in all_runs:
         for name_of_set in (*OWN, *run.sets):
             table = run.of(name_of_set)
-            columns = table.select(
-                pl.col("id").cast(pl.String), pl.col("depth").cast(pl.Int64), pl.col("label").cast(pl.String)
-            )
-            identity = hash((len(table), *columns.hash_rows()))
+            rows = table.select(pl.col("id", "label").cast(pl.String), pl.col("depth").cast(pl.Int64)).hash_rows()
+            identity = hash((len(rows), *rows))
             other, expected = first_of_set.setdefault(name_of_set, (run, identity))
             if identity != expected:
                 raise DataError(

@@ -20,7 +20,7 @@ from dgl_treestack.language.ngram import CACHE, DISCOUNT, ORDER, SHARE, KneserNe
 from dgl_treestack.plain_data import replaced
 from dgl_treestack.resources import find_config
 from dgl_treestack.results import report
-from dgl_treestack.results.differences import holm, paired_t_test
+from dgl_treestack.results.differences import Line, holm, paired_t_test
 from dgl_treestack.results.run_result import RunResult
 from dgl_treestack.runs import configuration
 from dgl_treestack.runs.sequence_configuration import TextConfig
@@ -32,9 +32,6 @@ TITLE = "Language models"
 SOURCE = "Joulin & Mikolov 2015, Table 4"
 GRAMS = ("5-gram", "5-gram with cache")
 PAIRS = (("Stack RNN", "RNN"), ("Stack RNN", "LSTM"), ("Stack RNN", "SCRN"))  # what the paper says of its table
-Line = dict[str, Any]
-
-
 CONFIGS = {"RNN": "rnn", "LSTM": "lstm", "SCRN": "scrn", "Stack RNN": "stack_rnn"}
 
 
@@ -102,23 +99,17 @@ def write(folder: Path, runs: Sequence[RunResult], scale_name: str, seed: int) -
         by_label.setdefault(_label_of(run), {})[run.seed] = perplexities_of(run)
     lines = list(_lines(by_label))
     atomic.write_text(folder / "table.csv", report.csv_table(lines))
-    origins = dict.fromkeys(f"commit {run.about['commit']}, {run.about['machine']}" for run in runs)
-    origin = (
-        f"`treestack reproduce language_model --scale {scale_name}`, seeds from {seed} on. Trained at {'; '.join(origins)}."
-    )
+    origins = "; ".join(dict.fromkeys(run.origin for run in runs))
+    origin = f"`treestack reproduce language_model --scale {scale_name}`, seeds from {seed} on. Trained at {origins}."
     seconds = [run.about["cpu_seconds"] for run in runs]
     if all(seconds):
         origin += f" Training took {sum(seconds) / 3600:.2f} CPU hours, with validation."
-    pairs = _pairs(by_label)
-    if pairs:
+    if pairs := _pairs(by_label):
         atomic.write_text(folder / "pairs.csv", report.csv_table(pairs))
     page = read_data("language_model.toml")
     constants = {"enough": ENOUGH, "order": ORDER, "discount": DISCOUNT, "cache": CACHE, "share": SHARE}
-    settings = [
-        *_settings(runs),
-        "What differs from the paper, or is not in it:",
-        "\n".join(f"- {difference.format(**constants)}" for difference in page["differs"]),
-    ]
+    differences = "\n".join(f"- {difference.format(**constants)}" for difference in page["differs"])
+    settings = ["Settings.", _settings(runs), "What differs from the paper, or is not in it:", differences]
     parts = [f"# {TITLE}", f"{SOURCE}.", *_results(lines, notes), *_pair_table(pairs), *settings, origin]
     table = "\n\n".join(parts) + "\n"
     atomic.write_text(folder / "table.md", table)
@@ -135,15 +126,10 @@ def _lines(by_label: Mapping[str, Mapping[int, Mapping[str, float]]]) -> Iterato
     printed = read_data("language_model.toml")["paper"]
     for label, by_seed in by_label.items():
         for part in PARTS:
-            values = [by_seed[number][part] for number in sorted(by_seed)]
-            deviation = statistics.stdev(values) if len(values) > 1 else None
-            line: Line = {
-                "model": label,
-                "part": part,
-                "paper, Penn Treebank": printed[label].get(part),
-                "ours": statistics.fmean(values),
-            }
-            yield {**line, "ours sd": deviation, "seeds": "-" if label in GRAMS else " ".join(map(str, sorted(by_seed)))}
+            mean, deviation = report.over_seeds([by_seed[number][part] for number in sorted(by_seed)]) or (None, None)
+            paper = printed[label].get(part)
+            line = {"model": label, "part": part, "paper, Penn Treebank": paper, "ours": mean, "ours sd": deviation}
+            yield line | {"seeds": "-" if label in GRAMS else " ".join(map(str, sorted(by_seed)))}
 
 
 def _results(lines: Sequence[Line], notes: Mapping[str, Any]) -> list[str]:
@@ -189,7 +175,7 @@ def _pair_table(pairs: Sequence[Line]) -> list[str]:
     return [read_data("language_model.toml")["pairs"], report.markdown_table(rows)]
 
 
-def _settings(runs: Sequence[RunResult]) -> list[str]:
+def _settings(runs: Sequence[RunResult]) -> str:
     """Return the table of settings."""
     keys = ("hidden", "optimizer", "learning_rate", "factor", "patience", "epochs", "streams", "window", "clip")
     rows = [["model", "parameters", *keys, "epochs, trained", "further"]]
@@ -201,4 +187,4 @@ def _settings(runs: Sequence[RunResult]) -> list[str]:
             further = ", ".join(f"{key} {value}" for key, value in config.settings.items()) or "-"
             parameters = f"{of_label[0].about['parameters']:,}"
             rows.append([label, parameters, *(str(getattr(config, key)) for key in keys), trained, further])
-    return ["Settings.", report.markdown_table(rows)]
+    return report.markdown_table(rows)

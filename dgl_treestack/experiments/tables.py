@@ -1,8 +1,7 @@
 """A table: the paper's numbers and ours, and how models differ, as lines for CSV; with settings and origin as Markdown."""
 
-import math
 from collections.abc import Callable, Mapping, Sequence
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import Any
 
 import polars as pl
@@ -36,23 +35,20 @@ def compare(protocol: Protocol, results: Results) -> list[Line]:
     for row in protocol.rows:
         runs = results[row.label]
         for column in protocol.columns:
-            values_or_nan = [column.of(run) for run in runs]
-            values = [value for value in values_or_nan if not math.isnan(value)]
-            mean = fmean(values) if values else None
-            paper = row.paper.get(column.title)
-            lines.append(
-                {
-                    "model": row.label,
-                    "measured": column.title,
-                    "paper": paper[0] if paper else None,
-                    "paper sd": paper[1] if paper else None,
-                    "ours": mean,
-                    "ours sd": stdev(values) if len(values) > 1 else None,
-                    "difference": mean - paper[0] if paper and mean is not None else None,
-                    "seeds": " ".join(str(run.seed) for run in runs),
-                    "commits": " ".join(sorted({run.about["commit"] for run in runs})),
-                }
-            )
+            mean, deviation = report.over_seeds([column.of(run) for run in runs]) or (None, None)
+            paper, paper_deviation = row.paper.get(column.title, (None, None))
+            line = {
+                "model": row.label,
+                "measured": column.title,
+                "paper": paper,
+                "paper sd": paper_deviation,
+                "ours": mean,
+                "ours sd": deviation,
+                "difference": None if paper is None or mean is None else mean - paper,
+                "seeds": " ".join(str(run.seed) for run in runs),
+                "commits": " ".join(sorted({run.about["commit"] for run in runs})),
+            }
+            lines.append(line)
     return lines
 
 
@@ -117,10 +113,8 @@ def markdown(
     captions, (low, high) = read_data("tables.toml"), protocol.depths
     rows, untrained = _numbers(protocol, lines)
     source = ". ".join(text for text in (protocol.source, protocol.note) if text)
-    scale_text = captions["scale"].format(
-        unit=protocol.unit, low=low, high=high, scale=scale.summary, equations=_equations(results)
-    )
-    parts = [f"# {protocol.title}", source + ".", report.markdown_table(rows), scale_text]
+    words = {"unit": protocol.unit, "low": low, "high": high, "scale": scale.summary, "equations": _equations(results)}
+    parts = [f"# {protocol.title}", source + ".", report.markdown_table(rows), captions["scale"].format(**words)]
     parts += [_cuts(compared, results) for compared in protocol.compared]
     if untrained:
         parts.append(f"Not trained yet: {', '.join(untrained)}.")
@@ -137,7 +131,11 @@ def markdown(
     if pairs:
         parts += [captions["pairs"], report.lines_table(pairs)]
     parts += _settings(protocol, results, scale)
-    parts.append(" ".join(filter(None, (f"`{command}`.", _origins(results), _cost(results)))))
+    last = [f"`{command}`.", _origins(results)]
+    seconds = [run.about.get("cpu_seconds", 0.0) for runs in results.values() for run in runs if run.rows]
+    if seconds and all(seconds):  # known of all runs
+        last.append(captions["cost"].format(hours=sum(seconds) / 3600))
+    parts.append(" ".join(last))
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
@@ -203,11 +201,9 @@ def _settings(protocol: Protocol, results: Results, scale: Scale) -> list[str]:
 def _equations(results: Results) -> str:
     """Return a sentence on the sizes of the sets that travel in files of records; sizes that differ are given as a range."""
     runs = [run for group in results.values() for run in group]
-    sizes = {
-        "training": [run.about.get("equations", 0) for run in runs],
-        "validation": [len(run.of("validation")) for run in runs],
-    }
-    sizes["of all depths: test"] = [len(run.of("test")) for run in runs]
+    sizes = {"training": [run.about.get("equations", 0) for run in runs]}
+    sizes |= {"validation": [len(run.of("validation")) for run in runs]}
+    sizes |= {"of all depths: test": [len(run.of("test")) for run in runs]}
     left_out = {name for run in runs for name in archive.with_vectors(run.answers)}
     for name in dict.fromkeys(name for run in runs for name in run.sets if name not in left_out):
         sizes[f"`{name}`"] = [len(run.of(name)) for run in runs if name in run.sets]
@@ -245,21 +241,12 @@ def _origins(results: Results) -> str:
     if not rows_of:
         return "There are no runs."
     usual = max(rows_of, key=lambda origin: sum(map(len, rows_of[origin].values())))
-    others = []
+    sentences = [f"Trained at {usual}."] + ["The rows are not of one origin."] * (len(rows_of) > 1)
     for origin, seeds_of_row in rows_of.items():
         if origin != usual:
             rows = [
                 label if len(seeds) == len(results[label]) else f"{label} (seeds {' '.join(map(str, seeds))})"
                 for label, seeds in seeds_of_row.items()
             ]
-            others.append(f" {'; '.join(rows)}: {origin}.")
-    exceptions = f" The rows are not of one origin.{''.join(others)}" if others else ""
-    return f"Trained at {usual}.{exceptions}"
-
-
-def _cost(results: Results) -> str:
-    """Return a sentence on the CPU time of training; '' where it is not known of all runs."""
-    seconds = [run.about.get("cpu_seconds", 0.0) for runs in results.values() for run in runs if run.rows]
-    if not seconds or not all(seconds):
-        return ""
-    return read_data("tables.toml")["cost"].format(hours=sum(seconds) / 3600)
+            sentences.append(f"{'; '.join(rows)}: {origin}.")
+    return " ".join(sentences)
