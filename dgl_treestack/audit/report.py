@@ -47,7 +47,14 @@ def audit(
         raise ConfigurationError(f"The sample is {fit.sample}; it is a number of equations, or 0 for all.")
     if fit.jobs < 1:
         raise ConfigurationError(f"The number of jobs is {fit.jobs}; at least one is needed.")
-    corpus = load(names, verdicts=verdicts, keys=duplicates, jobs=jobs, progress=progress)
+    files = (
+        (name, tqdm(formats.read(find_data(name)), desc=name, unit=" equations", disable=not progress, leave=False))
+        for name in names
+    )
+    corpus = build(files, verdicts=verdicts, keys=duplicates, jobs=jobs)
+    for file, name in enumerate(names):
+        if file not in corpus["file"]:
+            raise DataError("There are no equations in the file.", name)
     if together and len(names) > 1:
         rows_of_set = {TOGETHER: np.arange(len(corpus))}
     else:
@@ -88,16 +95,3 @@ def contradicted(corpus: Corpus, rows: np.ndarray) -> list[str]:
     for value, expected in EXPECTED.items():
         wrong |= (label == 1 - value) & (verdict == OUTCOMES.index(expected))
     return corpus.names(rows[wrong], rows)
-
-
-def load(names: Sequence[str], *, verdicts: bool, keys: bool, jobs: Jobs = 1, progress: bool = False) -> Corpus:
-    """Read files, given by path or `bundled:` name, and examine their equations, see `examine_all`. Raises DataError."""
-    files = (
-        (name, tqdm(formats.read(find_data(name)), desc=name, unit=" equations", disable=not progress, leave=False))
-        for name in names
-    )
-    corpus = build(files, verdicts=verdicts, keys=keys, jobs=jobs)
-    for file, name in enumerate(names):
-        if file not in corpus["file"]:
-            raise DataError("There are no equations in the file.", name)
-    return corpus

@@ -71,12 +71,9 @@ def rank(
 ) -> Ranks:
     """Rank the truth.
 
-    scores, classes: of every candidate (C,). truth: index of the blanked expression. right, doubtful: value classes.
-
-    Raises ValueError when the truth is doubtful, or its class not right.
+    scores, classes: of every candidate (C,). truth: index of the blanked expression. right, doubtful: value classes, of which
+    the truth's is right and not doubtful.
     """
-    if classes[truth] not in right or classes[truth] in doubtful:
-        raise ValueError(f"The truth is of class {classes[truth]!r}, which is not among those that are right.")
     order = [int(i) for i in np.argsort(-scores, kind="stable") if classes[i] not in doubtful]
     is_right = [classes[i] in right for i in order]
     first = is_right.index(True)

@@ -6,7 +6,6 @@ A metric is a function of a table, which returns NaN if the table lacks what it 
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -15,7 +14,6 @@ import polars as pl
 
 from dgl_treestack.data import records
 from dgl_treestack.data.records import Table, accuracy, share
-from dgl_treestack.errors import DataError
 
 Metric = Callable[[Table], float]
 MEAN_ERROR = "mean absolute error"  # the one entry of `classification` that is not in per cent
@@ -95,25 +93,16 @@ def _verdicts(table: Table) -> Table:
     return table.filter(is_verdict & pl.col("score").is_not_null())
 
 
-@dataclass(frozen=True)
-class Calibration:
-    """Predicted probabilities against observed frequencies, in equal bins of P(correct). Empty bins are left out.
+def calibration_error(table: Table, bins: int = 10) -> float:
+    """Return the expected calibration error in per cent; NaN without labelled scores.
 
-    predicted: mean probability of every bin. observed: share of its equations that are correct. equations: their number.
-    error: the expected calibration error, the mean of |predicted - observed| weighted by equations, from 0 to 1.
+    That is the mean of |predicted - observed|, weighted by equations, over equal bins of P(correct) = sigmoid(score): the mean
+    probability in a bin, and the share of its equations that are correct.
     """
-
-    predicted: tuple[float, ...]
-    observed: tuple[float, ...]
-    equations: tuple[int, ...]
-    error: float
-
-
-def calibration(table: Table, bins: int = 10) -> Calibration:
-    """Compare the probabilities sigmoid(score) with labels. Raises DataError without labelled scores."""
     labelled = _verdicts(table)
-    if not len(labelled):
-        raise DataError("There are no labelled scores to calibrate.")
+    # whole numbers are not scores, but what a file of records has in their place
+    if not len(labelled) or not table.schema["score"].is_float():
+        return math.nan
     probability = 1 / (1 + np.exp(-np.clip(labelled["score"].to_numpy(), -700, 700)))
     label = labelled["label"].to_numpy().astype(float)
     bin_of_row = np.minimum((probability * bins).astype(int), bins - 1)
@@ -121,15 +110,7 @@ def calibration(table: Table, bins: int = 10) -> Calibration:
     filled = count > 0
     predicted = np.bincount(bin_of_row, probability, bins)[filled] / count[filled]
     observed = np.bincount(bin_of_row, label, bins)[filled] / count[filled]
-    error = float((np.abs(predicted - observed) * count[filled]).sum() / len(labelled))
-    return Calibration(tuple(predicted.tolist()), tuple(observed.tolist()), tuple(count[filled].tolist()), error)
-
-
-def calibration_error(table: Table) -> float:
-    """Return the expected calibration error in per cent; NaN without labelled scores."""
-    # whole numbers are not scores, but what a file of records has in their place
-    has_scores = table.schema["score"].is_float() and len(_verdicts(table))
-    return 100 * calibration(table).error if has_scores else math.nan
+    return 100 * float((np.abs(predicted - observed) * count[filled]).sum() / len(labelled))
 
 
 def of_classification(table: Table, name: str) -> float:
@@ -149,34 +130,23 @@ METRICS: dict[str, Metric] = {
 }
 
 
-@dataclass(frozen=True)
-class Clusters:
-    """How representations of expressions cluster by value class, over classes with at least five members.
+def clusters(table: Table) -> dict[str, float]:
+    """Return how rows with `class` and `h` cluster by value class, over classes with at least five members.
 
-    agreement: per cent of expressions whose nearest neighbour, by cosine, has the same value. chance: the same for neighbours
-    drawn at random. silhouette: the mean silhouette score by cosine, -1 to 1. expressions, classes: their numbers.
+    `agreement`: per cent of expressions whose nearest neighbour, by cosine, has the same value. `chance`: the same for
+    neighbours drawn at random. `silhouette`: the mean silhouette score by cosine, -1 to 1. All NaN with fewer than two classes.
     """
-
-    agreement: float
-    chance: float
-    silhouette: float
-    expressions: int
-    classes: int
-
-
-def clusters(table: Table) -> Clusters:
-    """Measure how rows with `class` and `h` cluster. The measures are NaN with fewer than two classes of five members."""
     from sklearn.metrics import silhouette_score
 
     agreement = accuracy(neighbours(table))
     table = in_large_classes(table)
     names, sizes = np.unique(table["class"].to_list(), return_counts=True)
     if len(names) < 2:
-        return Clusters(math.nan, math.nan, math.nan, len(table), len(names))
+        return dict.fromkeys(("agreement", "chance", "silhouette"), math.nan)
     chance = float((sizes * (sizes - 1)).sum() / (len(table) * (len(table) - 1)))
     vectors, classes = np.array(table["h"].to_list()), np.array(table["class"].to_list())
     silhouette = float(silhouette_score(vectors, classes, metric="cosine"))
-    return Clusters(agreement, 100 * chance, silhouette, len(table), len(names))
+    return {"agreement": agreement, "chance": 100 * chance, "silhouette": silhouette}
 
 
 def neighbours(table: Table) -> Table:
@@ -247,8 +217,8 @@ def lost(table: Table, column: str) -> float:
 
 
 def clustered(table: Table, name: str, factor: float = 1.0) -> float:
-    """A field of `Clusters`, times a factor."""
-    return factor * float(getattr(clusters(table), name))
+    """An entry of `clusters`, times a factor."""
+    return factor * clusters(table)[name]
 
 
 def read_out(table: Table, height: int, field: int) -> float:

@@ -86,22 +86,17 @@ def test_members_of_a_pair_are_never_on_both_sides():
     assert all(score["accuracy"] <= 60 for score in row["baselines"].values())
 
 
-def test_groups_are_fitted_apart_and_small_ones_are_named():
+def test_groups_are_fitted_apart_and_small_ones_are_named(capsys):
     shallow, deep = examples("x = {}", "{} = x", 20), examples("sin(sin(x)) = {}", "{} = sin(sin(x))", 20)
     mixed = shallow + [Example(e.equation, e.label, "d" + e.id, pair="d" + e.pair) for e in deep]
     mixed.append(Example(Equation.parse("sin(sin(sin(sin(sin(x))))) = x"), 1, "lonely"))
     equations = corpus(mixed)
-    rows = measure(equations, np.arange(len(equations)), Fit(baselines=("size and depth",)))
+    rows = measure(equations, np.arange(len(equations)), Fit(baselines=("size and depth",)), "leakage")
+    assert "| 0/20 " in capsys.readouterr().err, "two groups, five parts, two settings"
     assert [row["depths"] for row in rows] == ["1-2", "3-4", "5-7"]
     assert rows[2]["skipped"].startswith("1 correct and 0 incorrect")
     assert rows[1]["baselines"]["size and depth"]["accuracy"] == 100  # which side is deeper
     assert rows[0]["baselines"]["size and depth"]["accuracy"] <= 60
-
-
-def test_the_number_of_fits_is_announced(capsys):
-    equations = corpus(examples("x = {}", "{} = x", 20))
-    measure(equations, np.arange(len(equations)), Fit(baselines=("tokens",), groups=ALL), "leakage")
-    assert "| 0/25 " in capsys.readouterr().err
 
 
 def test_a_sample_has_whole_pairs_and_is_always_the_same():
@@ -112,14 +107,7 @@ def test_a_sample_has_whole_pairs_and_is_always_the_same():
     assert len(sampled(equations, np.arange(120), 0)) == len(sampled(equations, np.arange(120), 120)) == 120
     (row,) = leakage(examples("x = {}", "{} = x"), "tokens", sample=60)
     assert (row["equations"], row["used"]) == (120, 60)
-
-
-def test_files_without_labels_have_no_groups():
-    assert leakage([Example(Equation.parse("x = y"), None, "a")]) == []
-
-
-def dictionaries(matrix):
-    return [sorted(row[row != 0].tolist()) for row in matrix.toarray()]
+    assert leakage([Example(Equation.parse("x = y"), None, "a")]) == [], "without labels, no groups"
 
 
 @pytest.mark.parametrize(
@@ -136,7 +124,7 @@ def test_matrices_count_what_the_features_of_the_generator_count(matrix, of_one_
     equations = corpus(Example(Equation.parse(text), 1, text) for text in texts)
     rows = np.array([3, 0, 2])
     expected = [sorted(v for v in of_one_expression(Equation.parse(texts[row])).values() if v) for row in rows]
-    assert dictionaries(matrix(equations, rows)) == expected
+    assert [sorted(row[row != 0].tolist()) for row in matrix(equations, rows).toarray()] == expected
 
 
 def test_a_dense_matrix_keeps_the_fullest_columns(monkeypatch):

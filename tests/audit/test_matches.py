@@ -28,11 +28,6 @@ def numbers(counts, kind):
     return tuple(counts[kind].get(key) for key in ("equations", "opposite", "surplus"))
 
 
-def test_equations_without_relations():
-    counts = duplicates(("x + y = y + x", 1), ("sin(x) = cos(y)", 0), ("tan(x)**2 = x", 0))
-    assert all(row["equations"] == row["opposite"] == row.get("surplus", 0) == 0 for row in counts.values())
-
-
 def test_same_text_and_same_equation():
     counts = duplicates(("x + 1 = y", 1), ("x + 1 = y", 1), ("a = 1 + b", 1), ("x + 1 = sin(y)", 0))
     assert numbers(counts, "same text") == (2, 0, 1)
@@ -45,10 +40,7 @@ def test_label_conflicts_are_found_and_named():
     assert numbers(counts, "same text") == (0, 0, 0)
     assert numbers(counts, "same equation") == (2, 2, 1)
     assert counts["same equation"]["examples of opposite"] == ["x + 1 = y", "a = 1 + b"]
-
-
-def test_an_unknown_label_is_no_conflict():
-    assert numbers(duplicates(("x = y", None), ("x = y", 1)), "same text") == (2, 0, 1)
+    assert numbers(duplicates(("x = y", None), ("x = y", 1)), "same text") == (2, 0, 1), "unknown is no conflict"
 
 
 @pytest.mark.parametrize(
@@ -126,11 +118,8 @@ def test_overlap_of_each_file_in_the_other():
     assert (alike["same equation"]["equations"], alike["same equation"]["opposite"]) == (1, 1)
     assert (alike["one label apart"]["equations"], alike["one label apart"]["opposite"]) == (1, 1)
     assert (alike["shared side"]["equations"], alike["shared side"]["share"]) == (1, 25)
-
-
-def test_the_same_pair_name_in_two_files_is_two_pairs():
     first, _ = count_overlap(corpus([("sin(x) = 1", 1, "p0")], [("sin(x) = 2", 0, "p0")]))
-    assert first["alike"]["one label apart"]["equations"] == 1
+    assert first["alike"]["one label apart"]["equations"] == 1, "the same name of a pair in two files is two pairs"
 
 
 def test_many_files_are_compared_with_all_the_others_at_once():

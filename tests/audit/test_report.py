@@ -7,7 +7,7 @@ import pytest
 from dgl_treestack.audit import tables
 from dgl_treestack.audit.corpus import build
 from dgl_treestack.audit.leakage import Fit
-from dgl_treestack.audit.report import TOGETHER, audit, load
+from dgl_treestack.audit.report import TOGETHER, audit
 from dgl_treestack.cli import audit as command
 from dgl_treestack.data import formats
 from dgl_treestack.data.formats import Example
@@ -33,18 +33,6 @@ def pairs(tmp_path):
     ]
     formats.write(tmp_path / "pairs.jsonl", examples)
     return str(tmp_path / "pairs.jsonl")
-
-
-def test_a_rounded_number_is_judged_as_one(tmp_path):
-    certificate = {"rounded": 2}
-    examples = [
-        Example(Equation.parse("sin(0.5) = 0.48"), 1, "right", certificate=certificate),
-        Example(Equation.parse("sin(0.5) = 0.6"), 0, "wrong", certificate=certificate),
-        Example(Equation.parse("sin(0.5) = 0.49"), 1, "off", certificate=certificate),
-    ]
-    formats.write(tmp_path / "n.jsonl", examples)
-    name = str(tmp_path / "n.jsonl")
-    assert audit([name])["sets"][name]["contradicted"] == ["off"]
 
 
 ROUNDED = [
@@ -93,6 +81,10 @@ def test_an_equation_that_holds_when_rounded_is_counted_apart(tmp_path, jobs, ca
     assert f"\n{len(NOT_ROUNDED)} labels are contradicted: {NOT_ROUNDED[0]}, " in text
     assert f"\n{len(ROUNDED)} labels are right when rounded: the sides differ, by half of the last decimal" in text
     assert "neither confirmed" not in text
+    certificate = {"rounded": 2}  # as the generator writes it
+    certified = [("sin(0.5) = 0.48", 1), ("sin(0.5) = 0.6", 0), ("sin(0.5) = 0.49", 1)]
+    formats.write(name, [Example(Equation.parse(text), label, text, certificate=certificate) for text, label in certified])
+    assert audit([name], leakage=False)["sets"][name]["contradicted"] == ["sin(0.5) = 0.49"]
     formats.write(name, [examples[0], examples[-2]])
     assert command.audit((name,), leakage=False) == 0
     shown = capsys.readouterr().out
@@ -141,17 +133,14 @@ def test_a_sample_is_announced(pairs):
 
 
 def test_both_formats_give_the_same(file, tmp_path):
-    formats.write(tmp_path / "theirs.json.gz", formats.read(file))
     theirs = str(tmp_path / "theirs.json.gz")
-    first, second = audit([file])["sets"][file], audit([theirs])["sets"][theirs]
-    assert (second["verdicts"], second["duplicates"]) == (first["verdicts"], first["duplicates"])
-    assert second["contradicted"] == ["1-0"]
+    formats.write(theirs, formats.read(file))
+    first, second = (audit([name], leakage=False)["sets"][name] for name in (file, theirs))
+    assert second == {**first, "contradicted": ["1-0"]}
 
 
-def test_processes_find_what_one_process_finds(pairs):
-    sequential, parallel = (load([pairs], verdicts=True, keys=True, jobs=jobs) for jobs in (1, 2))
-    assert sequential.ids == parallel.ids
-    assert all((sequential[name] == parallel[name]).all() for name in sequential.columns)
+def test_processes_find_what_one_process_finds(file, pairs):
+    assert audit([file, pairs], leakage=False, jobs=2) == audit([file, pairs], leakage=False)
 
 
 def test_ids_that_are_missing_are_lines(tmp_path):

@@ -1,4 +1,4 @@
-"""Scores of candidates equal those of the equations with the candidates in place."""
+"""Scores of candidates equal those of the equations with the candidates in place; ranks are those found by counting."""
 
 import random
 
@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 import torch
 from every_cell import VOCABULARY, every_engine
+from hypothesis import given
+from hypothesis import strategies as st
 from trees import random_equation
 
 from dgl_treestack.completion import scoring
 from dgl_treestack.completion.graphs import BlankGraphs
-from dgl_treestack.completion.scoring import scores, small_expressions
+from dgl_treestack.completion.scoring import Ranks, rank, scores, small_expressions
 from dgl_treestack.data.formats import Example
 from dgl_treestack.errors import ConfigurationError, VocabularyError
 from dgl_treestack.expression import Equation, Expression
@@ -86,15 +88,36 @@ def test_models_that_do_not_verify_and_unknown_leaves():
 def test_choices_are_distinct_and_shallow():
     candidates = small_expressions(["x", "y"], VOCABULARY)
     assert len(set(candidates)) == len(candidates) > 1000
-    assert {str(candidate) for candidate in candidates} >= {
-        "x",
-        "0",
-        "sin(x)",
-        "x + y",
-        "x**2",
-        "cos(y)**2",
-        "1/tan(x)",
-        "-sin(x)",
-    }
+    some = {"x", "0", "sin(x)", "x + y", "x**2", "cos(y)**2", "1/tan(x)", "-sin(x)"}
+    assert {str(candidate) for candidate in candidates} >= some
     assert max(candidate.depth for candidate in candidates) == 2
     assert not any("var_9" in candidate.texts for candidate in candidates)
+
+
+CLASSES = ["a", "b", "b", "c", "d"]
+
+
+@pytest.mark.parametrize(
+    ("scores", "truth", "right", "doubtful", "expected"),
+    [
+        ([1.0, 9.0, 8.0, 2.0, 5.0], 3, {"c"}, {}, Ranks(4, 4, 3, 1, 1 / 5)),  # before it: b, b and d
+        ([1.0, 3.0, 0.0, 2.0, 4.0], 2, {"b"}, {}, Ranks(5, 2, 2, 4, 2 / 5)),  # another member of the class counts
+        ([0.0] * 5, 2, {"b"}, {}, Ranks(3, 2, 2, 0, 2 / 5)),  # ties keep the order of the candidates
+        ([9.0, 1.0, 2.0, 3.0, 8.0], 2, {"b", "c"}, {"a"}, Ranks(3, 2, 2, 4, 3 / 4)),  # doubtful ones do not count
+    ],
+)
+def test_ranks(scores, truth, right, doubtful, expected):
+    assert rank(np.array(scores), CLASSES, truth, right, doubtful) == expected
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.sampled_from("abc")), min_size=1, max_size=12), st.data())
+def test_ranks_by_counting(candidates, data):
+    """raw: who is better, or equal and earlier. class: the best rank in the class. collapse: better classes."""
+    scores, classes = np.array([s for s, _ in candidates], float), [c for _, c in candidates]
+    truth = data.draw(st.integers(0, len(classes) - 1))
+    raw = {i: 1 + sum((scores[j], -j) > (scores[i], -i) for j in range(len(classes))) for i in range(len(classes))}
+    best = {c: min(raw[i] for i in raw if classes[i] == c) for c in set(classes)}
+    ranks = rank(scores, classes, truth, {classes[truth]})
+    best_right = best[classes[truth]]
+    assert (ranks.raw, ranks.class_, raw[ranks.best]) == (raw[truth], best_right, 1)
+    assert ranks.collapse == 1 + sum(first < best_right for c, first in best.items() if c != classes[truth])

@@ -42,21 +42,19 @@ class Extra:
     select: Callable[[Table], Table] = lambda table: table
 
 
-def prepare(model: Model, data: str) -> ExampleSet:
-    """Return a data file prepared for a model; the last one is cached for models that prepare it in the same way."""
-    key = json.dumps([data, model.vocabulary.to_dict(), list(model.heads), isinstance(model.cell, Encoder)])
-    if key not in _prepared:
-        _prepared.clear()
-        _prepared[key] = model.prepare(_examples((data,)))
-    return _prepared[key]
-
-
 def from_data(make: Callable[[Model, ExampleSet, str], Table], data: str = "test", kind: str = "") -> Extra:
-    """Return the extra that is made from a model and a data set. make: (model, data set, engine) -> records."""
+    """Return the extra that is made from a model and a data set. make: (model, data set, engine) -> records.
+
+    The last data set is cached for models that prepare it in the same way.
+    """
 
     def make_from_run(run: Run, file: str, engine: str) -> Table:
         model = run.load_model()
-        return make(model, prepare(model, file), engine)
+        key = json.dumps([file, model.vocabulary.to_dict(), list(model.heads), isinstance(model.cell, Encoder)])
+        if key not in _prepared:
+            _prepared.clear()
+            _prepared[key] = model.prepare(_examples((file,)))
+        return make(model, _prepared[key], engine)
 
     return Extra(make_from_run, data, kind)
 
