@@ -167,16 +167,14 @@ def _draw(chosen: Mapping[tuple[str, str], RunResult], folder: Path, tests: Stre
     points = []
     for (task, label), run in chosen.items():
         if task in SHOWN_BY_LENGTH:
-            is_shown = pl.col("rounded").not_() & (pl.col("set").cast(pl.String) == "emptied, soft")
-            of_test = run.answers.filter(is_shown)
+            of_test = run.answers.filter(pl.col("rounded").not_(), pl.col("set").cast(pl.String) == "emptied, soft")
             best = of_test["restart"][int(of_test["entropy"].arg_min() or 0)]
-            shown = of_test.filter((pl.col("restart") == best) & (pl.col("depth") <= tests.largest))
+            shown = of_test.filter(pl.col("restart") == best, pl.col("depth") <= tests.largest)
             title, curve = tasks()[task].title, {depth: 100 * share for depth, share in shown.select("depth", "share").rows()}
             curves.setdefault(title, {})[label] = curve
             points += [{"task": title, "model": label, "n": n, "per cent": share} for n, share in curve.items()]
+        if task in TRACED and run.about.get("trace"):
+            plots.draw_data("actions", run.about["trace"], folder / TRACED[task])
     if curves:
         atomic.write_text(folder / "length.csv", report.csv_table(points))
         plots.draw_data("algorithmic", curves, folder / "length")
-    for (task, _), run in chosen.items():
-        if task in TRACED and run.about.get("trace"):
-            plots.draw_data("actions", run.about["trace"], folder / TRACED[task])

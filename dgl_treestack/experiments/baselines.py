@@ -70,11 +70,8 @@ def _fit(config: RunConfig, files: Mapping[str, Sequence[str]], name_of_label: M
         examples_of_set[kind] = examples
     fitted = np.array([example.equation.depth in config.data.depths for example in examples_of_set["train"]])
     environment = describe_environment("cpu")
-    about = {
-        "equations": int(fitted.sum()),
-        "commit": environment["commit"] or "unknown",
-        "machine": machine_of(environment),
-    }
+    origin = {"commit": environment["commit"] or "unknown", "machine": machine_of(environment)}
+    about = {"equations": int(fitted.sum()), **origin}
     without_network = []
     for title, predicted_of_set in _predict(examples_of_set, fitted).items():
         result = RunResult(Path(title), replace(config, name=name_of_label[title]), 0, [], records.joined([]), about)

@@ -1,5 +1,7 @@
 """Scores of candidates equal those of the equations with the candidates in place; ranks are those found by counting."""
 
+import gzip
+import json
 import random
 
 import numpy as np
@@ -8,15 +10,17 @@ import torch
 from every_cell import VOCABULARY, every_engine
 from hypothesis import given
 from hypothesis import strategies as st
+from released import every_checkpoint
 from trees import random_equation
 
-from dgl_treestack.completion import scoring
+from dgl_treestack.completion import questions, scoring
 from dgl_treestack.completion.graphs import BlankGraphs
 from dgl_treestack.completion.scoring import Ranks, rank, scores, small_expressions
 from dgl_treestack.data.formats import Example
 from dgl_treestack.errors import ConfigurationError, VocabularyError
 from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.model.model import Model
+from dgl_treestack.runs.import_authors import import_checkpoint
 
 CANDIDATES = [Expression.parse(text) for text in ("x", "2", "sin(x)", "x + 2", "sin(2)*x", "Float(1.29)", "x", "1")]
 
@@ -121,3 +125,26 @@ def test_ranks_by_counting(candidates, data):
     best_right = best[classes[truth]]
     assert (ranks.raw, ranks.class_, raw[ranks.best]) == (raw[truth], best_right, 1)
     assert ranks.collapse == 1 + sum(first < best_right for c, first in best.items() if c != classes[truth])
+
+
+@pytest.mark.slow
+@every_checkpoint
+def test_ranks_of_the_released_checkpoints(authors, checkpoint, tmp_path):
+    """Every fortieth blank, for time; all: `treestack complete BLANKS --candidates CLASSES --run RUN --precision float64`."""
+    model = import_checkpoint(authors / "checkpoints" / f"{checkpoint}.checkpoint", tmp_path).load_model(torch.float64)
+    with gzip.open(authors / "goldens" / f"completion_ranks_{checkpoint}.json.gz") as file:
+        goldens = {(row[0], f"{row[2]}-{row[1]}"): tuple(row[3:]) for row in json.load(file)["rows"]}
+    asked = []
+    for number in range(7):
+        path = authors / "blanks" / f"40k_test_blank_{number}.json.gz"
+        ((candidates, group),) = questions.read(path, authors / "candidate_classes.json.gz")
+        asked += [(number, question) for question in group]
+    assert len(asked) == len(goldens) == 1939
+    asked = asked[::40]
+    rows = scores(model, [question.blank for _, question in asked], candidates.expressions)
+    for (number, question), row in zip(asked, rows, strict=True):
+        ranks = rank(row, candidates.classes, question.truth, question.right)
+        expected = goldens[number, question.example.id]
+        # the goldens were made in float32, which takes scores as close as this for equal
+        tied = (abs(row - row[question.truth]) < 2e-6).sum() > 1
+        assert (ranks.raw, ranks.class_, ranks.collapse) == expected or tied, question.example.id
