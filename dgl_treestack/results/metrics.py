@@ -249,5 +249,4 @@ def measure(table: Table, metric: str | Sequence[Any]) -> float:
     """Return a metric of METRICS, given by its name, or of WITH_ARGUMENTS, given by its name and arguments."""
     if isinstance(metric, str):
         return METRICS[metric](table)
-    name, *arguments = metric
-    return WITH_ARGUMENTS[name](table, *arguments)
+    return WITH_ARGUMENTS[metric[0]](table, *metric[1:])
