@@ -3,12 +3,13 @@
 import json
 from collections import Counter, defaultdict
 
+import numpy as np
 import pytest
 from plain_features import token_counts
 
 from dgl_treestack.audit import baselines
-from dgl_treestack.audit.leakage import Fit
-from dgl_treestack.audit.report import leakage
+from dgl_treestack.audit.corpus import build
+from dgl_treestack.audit.leakage import Fit, measure
 from dgl_treestack.data.formats import read, read_lines
 from dgl_treestack.data.vocabulary import PRESETS
 from dgl_treestack.generate.derivation import replay
@@ -119,7 +120,8 @@ def test_few_equations_are_without_variables(data):
 def test_leakage_of_the_training_data(data, monkeypatch):
     monkeypatch.setattr(baselines, "TREES", 40)  # for time; `treestack audit` grows 200
     limits = {"tokens": 55, "parent-child pairs": 58, "side differences": 60}
-    (row,) = leakage(data["train"], Fit(baselines=tuple(limits), groups=((0, None),)))
+    corpus = build([("train", data["train"])])
+    (row,) = measure(corpus, np.arange(len(corpus)), Fit(baselines=tuple(limits), groups=((0, None),)))
     assert row["used"] == len(data["train"])
     for name, limit in limits.items():
         assert row["baselines"][name]["accuracy"] <= limit

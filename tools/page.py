@@ -12,7 +12,7 @@ from pathlib import Path
 
 from dgl_treestack import atomic
 from dgl_treestack.errors import DataError
-from dgl_treestack.experiments.comparison import PAIRS
+from dgl_treestack.experiments.tables import PAIRS
 
 NOISE = 0.05  # a difference with a larger corrected p-value, over seeds or over equations, is within noise
 _BLOCK = re.compile(r"(<!-- begin (\w+) -->\n).*?(<!-- end \2 -->)", re.DOTALL)

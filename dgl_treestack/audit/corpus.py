@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dgl_treestack.audit.examination import ROUNDED, Examination, digest
+from dgl_treestack.audit.examination import ROUNDED, digest, examine_all
 from dgl_treestack.data.formats import Example
 from dgl_treestack.generate import features
+from dgl_treestack.processes import Jobs
 
 VERDICTS = ("holds", "refuted", "conditional", "undefined", "undecided")
 OUTCOMES = (*VERDICTS, ROUNDED)
@@ -67,52 +68,52 @@ class Corpus:
         return [f"{self.files[self['file'][row]]}:{self.ids[row]}" for row in rows.tolist()]
 
 
-class CorpusBuilder:
-    """Collects equations one at a time; `corpus()` returns them as a `Corpus`."""
+def build(
+    files: Iterable[tuple[str, Iterable[Example]]], *, verdicts: bool = False, keys: bool = False, jobs: Jobs = 1
+) -> Corpus:
+    """Examine the equations of files, name after name, and return them as a corpus.
 
-    def __init__(self, files: Iterable[str]):
-        self.files, self.ids = tuple(files), list[str]()
-        self._columns = {name: array(code) for name, code in _COLUMNS.items()}
-        self._token, self._parent = array("i"), array("i")
-        self._tokens: dict[str, int] = {}
-        self._pairs: dict[tuple[int, str], int] = {}
-
-    def add(self, file: int, example: Example, examination: Examination) -> None:
-        """Append one equation of a file, given by its position in `files`."""
-        tree = example.equation
-        tokens = array("i", [self._tokens.setdefault(word, len(self._tokens)) for word in features.tokens(tree)])
-        parents = array("i", [ROOT]) * tree.size
-        for i, arity in enumerate(tree.arities):
-            for child in tree.children(i) if arity else ():
-                parents[child] = tokens[i]
-        pair = -1 - len(self.ids)  # an equation without a pair is numbered below zero, by its row
-        if example.pair:  # names of pairs are local to a file
-            pair = self._pairs.setdefault((file, example.pair), len(self._pairs))
-        middle, arities = tree.ends[1], repr(tree.arities).encode()
-        row = {
-            "file": file,
-            "pair": pair,
-            "label": example.label if isinstance(example.label, int) else UNKNOWN,
-            "verdict": OUTCOMES.index(examination.verdict) if examination.verdict else UNKNOWN,
-            "shape": digest(arities),
-            "text": digest(arities + tokens.tobytes()),
-            "key": examination.key,
-            "left": examination.left,
-            "right": examination.right,
-            "size": tree.size,
-            "depth": tree.depth,
-            "left_size": middle - 1,
-            "left_depth": tree.heights[1],
-            "right_depth": tree.heights[middle],
-            **features.repetition(tree),
-        }
-        for name, value in row.items():
-            self._columns[name].append(value)
-        self._token.extend(tokens)
-        self._parent.extend(parents)
-        self.ids.append(example.id or example.source)
-
-    def corpus(self) -> Corpus:
-        """Return the equations collected so far, as views of the arrays of this builder."""
-        columns = {name: np.asarray(column) for name, column in self._columns.items()}
-        return Corpus(self.files, self.ids, list(self._tokens), columns, np.asarray(self._token), np.asarray(self._parent))
+    verdicts, keys, jobs: see `examination.examine_all`. Raises DataError for an equation that cannot be examined.
+    """
+    names, ids = list[str](), list[str]()
+    columns = {name: array(code) for name, code in _COLUMNS.items()}
+    all_tokens, all_parents = array("i"), array("i")
+    number_of_token: dict[str, int] = {}
+    number_of_pair: dict[tuple[int, str], int] = {}
+    for file, (name, examples) in enumerate(files):
+        names.append(name)
+        for example, examination in examine_all(examples, verdicts=verdicts, keys=keys, jobs=jobs):
+            tree = example.equation
+            tokens = array("i", [number_of_token.setdefault(word, len(number_of_token)) for word in features.tokens(tree)])
+            parents = array("i", [ROOT]) * tree.size
+            for i, arity in enumerate(tree.arities):
+                for child in tree.children(i) if arity else ():
+                    parents[child] = tokens[i]
+            pair = -1 - len(ids)  # an equation without a pair is numbered below zero, by its row
+            if example.pair:  # names of pairs are local to a file
+                pair = number_of_pair.setdefault((file, example.pair), len(number_of_pair))
+            middle, arities = tree.ends[1], repr(tree.arities).encode()
+            row = {
+                "file": file,
+                "pair": pair,
+                "label": example.label if isinstance(example.label, int) else UNKNOWN,
+                "verdict": OUTCOMES.index(examination.verdict) if examination.verdict else UNKNOWN,
+                "shape": digest(arities),
+                "text": digest(arities + tokens.tobytes()),
+                "key": examination.key,
+                "left": examination.left,
+                "right": examination.right,
+                "size": tree.size,
+                "depth": tree.depth,
+                "left_size": middle - 1,
+                "left_depth": tree.heights[1],
+                "right_depth": tree.heights[middle],
+                **features.repetition(tree),
+            }
+            for column, value in row.items():
+                columns[column].append(value)
+            all_tokens.extend(tokens)
+            all_parents.extend(parents)
+            ids.append(example.id or example.source)
+    arrays = {name: np.asarray(column) for name, column in columns.items()}
+    return Corpus(tuple(names), ids, list(number_of_token), arrays, np.asarray(all_tokens), np.asarray(all_parents))

@@ -2,9 +2,10 @@
 
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from hashlib import blake2b
 from itertools import islice
 from typing import Any, NamedTuple
@@ -20,23 +21,16 @@ SIDE_DEPTH = 2  # shallower sides, such as `sin(x)`, are shared by chance
 NO_SIDE = 0
 MOST_DECIMALS = 20
 ROUNDED = "equal when rounded"  # verdict where the sides differ, by half of the last decimal that is written at most
+EXPECTED = {1: "holds", 0: "refuted"}  # label -> verdict that agrees with it
+LABELS = {1: "correct", 0: "incorrect", None: "unknown"}
 # a side such as 0.83, -0.83 or 1.2e-5 in prefix form: the digits after the point, and the exponent
 _DECIMAL = re.compile(r"(?:Mul )?(?:NegativeOne )?(?:Float|Number):[+-]?\d*\.(\d+)(?:[eE]([+-]?\d+))?(?: NegativeOne)?")
 _CHUNK = 64
 _CHUNKS_AHEAD = 4  # per process: enough to keep it busy, few enough not to hold a large file in memory
 
-# names, texts and arities of an equation, and the decimals of a rounded number in it, not validated
+# names, texts and arities of an equation, and the decimals of a rounded number in it, not validated; it takes less time to
+# send to a process than an expression
 Tree = tuple[tuple[str, ...], tuple[str | None, ...], tuple[int, ...], Any]
-
-
-class Parts(NamedTuple):
-    """The expensive parts of an examination. verdict: judge the equation. keys: compute digests of equation and sides."""
-
-    verdict: bool = True
-    keys: bool = True
-
-
-ALL_PARTS = Parts()
 
 
 class Examination(NamedTuple):
@@ -53,15 +47,15 @@ class Examination(NamedTuple):
     right: int
 
 
-def examine(equation: Expression, parts: Parts = ALL_PARTS, decimals: Any = None) -> Examination:
-    """Examine one equation. decimals: see `judge_equation`.
+def examine(equation: Expression, decimals: Any, *, verdicts: bool, keys: bool) -> Examination:
+    """Examine one equation. decimals: see `judge_equation`. verdicts, keys: see `examine_all`.
 
     Raises ExpressionError for an expression that is not an equation, nests equations or has a blank.
     """
     if equation.names[0] != equation.signature.root:
         raise ExpressionError(f"Only equations can be audited; {equation.names[0]!r} is the root of this expression.")
-    verdict = judge_equation(equation, decimals).verdict if parts.verdict else ""
-    if not parts.keys:
+    verdict = judge_equation(equation, decimals).verdict if verdicts else ""
+    if not keys:
         return Examination(verdict, 0, NO_SIDE, NO_SIDE)
     left, right = (
         digest(canonical_key(equation.subtree(i)).encode()) if equation.heights[i] >= SIDE_DEPTH else NO_SIDE
@@ -89,53 +83,40 @@ def digest(content: bytes) -> int:
     return int.from_bytes(blake2b(content, digest_size=8).digest(), "big") | 1
 
 
-def examine_all(examples: Iterable[Example], parts: Parts, jobs: Jobs = 1) -> Iterator[tuple[Example, Examination]]:
+def examine_all(
+    examples: Iterable[Example], *, verdicts: bool, keys: bool, jobs: Jobs
+) -> Iterator[tuple[Example, Examination]]:
     """Yield every example with its examination, in order, from a pool if there are several processes, or a cluster.
 
+    verdicts: judge the equations. keys: compute digests of equations and sides. Both are expensive.
     Raises DataError with file and line for an equation that cannot be examined.
     """
-    chunks = _read_chunks(examples)
-    in_process = ((chunk, _examine_trees(trees, parts)) for chunk, trees in chunks)
-    for chunk, results in in_process if jobs == 1 else _examine_in_pool(chunks, parts, jobs):
-        for example, result in zip(chunk, results, strict=True):
-            if isinstance(result, str):
-                raise DataError(result, example.source or None)
-            yield example, result
-
-
-def _read_chunks(examples: Iterable[Example]) -> Iterator[tuple[list[Example], list[Tree]]]:
-    """Yield chunks of examples, and their equations as plain tuples, which take less time to send to a process."""
     remaining = iter(examples)
-    while chunk := list(islice(remaining, _CHUNK)):
-        trees: list[Tree] = []
-        for example in chunk:
-            tree, certificate = example.equation, example.certificate or {}
-            trees.append((tree.names, tree.texts, tree.arities, certificate.get("rounded")))
-        yield chunk, trees
+    pending: deque[tuple[list[Example], Callable[[], list[Examination | str]]]] = deque()
+    ahead = 1 if jobs == 1 else _CHUNKS_AHEAD * (jobs if isinstance(jobs, int) else jobs.width)
+    with nullcontext() if jobs == 1 else workers(jobs) as pool:
+        while (chunk := list(islice(remaining, _CHUNK))) or pending:
+            if chunk:
+                trees = []
+                for example in chunk:
+                    tree, certificate = example.equation, example.certificate or {}
+                    trees.append((tree.names, tree.texts, tree.arities, certificate.get("rounded")))
+                task = partial(_examine_trees, trees, verdicts=verdicts, keys=keys)
+                pending.append((chunk, pool.submit(task).result if pool else task))
+            if len(pending) >= ahead or not chunk:
+                first, results = pending.popleft()
+                for example, result in zip(first, results(), strict=True):
+                    if isinstance(result, str):
+                        raise DataError(result, example.source or None)
+                    yield example, result
 
 
-def _examine_trees(trees: Sequence[Tree], parts: Parts) -> list[Examination | str]:
+def _examine_trees(trees: Sequence[Tree], *, verdicts: bool, keys: bool) -> list[Examination | str]:
     """Return for each tree its examination, or the message of the error that it raises."""
     results: list[Examination | str] = []
     for names, texts, arities, decimals in trees:
         try:
-            results.append(examine(Expression(names, texts, arities), parts, decimals))
+            results.append(examine(Expression(names, texts, arities), decimals, verdicts=verdicts, keys=keys))
         except ExpressionError as error:
             results.append(str(error))
     return results
-
-
-def _examine_in_pool(
-    chunks: Iterable[tuple[list[Example], list[Tree]]], parts: Parts, jobs: Jobs
-) -> Iterator[tuple[list[Example], list[Examination | str]]]:
-    pending: deque[tuple[list[Example], Future]] = deque()
-    with workers(jobs) as pool:
-        width = jobs if isinstance(jobs, int) else jobs.width
-        for chunk, trees in chunks:
-            pending.append((chunk, pool.submit(_examine_trees, trees, parts)))
-            if len(pending) >= _CHUNKS_AHEAD * width:
-                first, future = pending.popleft()
-                yield first, future.result()
-        while pending:
-            first, future = pending.popleft()
-            yield first, future.result()

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from dgl_treestack.audit.examination import ROUNDED, judge_equation
-from dgl_treestack.audit.verdicts import EXPECTED, LABELS
+from dgl_treestack.audit.examination import EXPECTED, LABELS, ROUNDED, judge_equation
 from dgl_treestack.data import formats
 from dgl_treestack.data.formats import Example
 from dgl_treestack.errors import ConfigurationError, DataError, ExpressionError

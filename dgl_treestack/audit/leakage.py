@@ -5,12 +5,13 @@ is reported. Chance is the share of the more frequent label.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
+from tqdm import tqdm
 
 from dgl_treestack.audit.baselines import BASELINES
 from dgl_treestack.audit.corpus import UNKNOWN, Corpus
@@ -52,32 +53,29 @@ class DepthGroup:
     skipped: str
 
 
-def measure(corpus: Corpus, rows: np.ndarray, fit: Fit = DEFAULT, step: Callable[[int], Any] = lambda n: None) -> list[dict]:
+def measure(corpus: Corpus, rows: np.ndarray, fit: Fit = DEFAULT, title: str = "") -> list[dict]:
     """Measure leakage: a row per depth group with labelled equations.
 
     A row has the number of `equations`, how many were `used`, the `majority` in per cent, and `baselines`: name -> `accuracy`
     and `standard_error` in per cent, `setting`, `above` (more than two standard errors above the majority). A group with too
     few equations has `skipped` with the reason instead.
 
-    rows: positions of equations. step: called with 1 after every model that is fitted.
+    rows: positions of equations. title: of a progress bar, none without it.
     """
-    result = []
-    for group in depth_groups(corpus, rows, fit):
-        row: dict[str, Any] = {"depths": group.depths, "equations": len(group.rows)}
-        if group.skipped:
-            result.append({**row, "skipped": group.skipped})
-            continue
-        label = corpus["label"][group.used]
-        majority = float(100 * max(label.mean(), 1 - label.mean()))
-        scores = {name: _score(corpus, group.used, name, fit.jobs, majority, step) for name in fit.baselines}
-        result.append({**row, "used": len(group.used), "majority": round(majority, 2), "baselines": scores})
+    groups, result = list(depth_groups(corpus, rows, fit)), []
+    fits_of_group = PARTS * sum(len(BASELINES[name].settings) for name in fit.baselines)
+    total = fits_of_group * sum(not group.skipped for group in groups)
+    with tqdm(total=total, desc=title, unit="fit", disable=not title, leave=False) as bar:
+        for group in groups:
+            row: dict[str, Any] = {"depths": group.depths, "equations": len(group.rows)}
+            if group.skipped:
+                result.append({**row, "skipped": group.skipped})
+                continue
+            label = corpus["label"][group.used]
+            majority = float(100 * max(label.mean(), 1 - label.mean()))
+            scores = {name: _score(corpus, group.used, name, fit.jobs, majority, bar) for name in fit.baselines}
+            result.append({**row, "used": len(group.used), "majority": round(majority, 2), "baselines": scores})
     return result
-
-
-def count_fits(corpus: Corpus, rows: np.ndarray, fit: Fit) -> int:
-    """Return the number of models that `measure` fits."""
-    measured = sum(not group.skipped for group in depth_groups(corpus, rows, fit))
-    return measured * PARTS * sum(len(BASELINES[name].settings) for name in fit.baselines)
 
 
 def depth_groups(corpus: Corpus, rows: np.ndarray, fit: Fit) -> Iterator[DepthGroup]:
@@ -109,10 +107,8 @@ def sampled(corpus: Corpus, rows: np.ndarray, limit: int) -> np.ndarray:
     return rows[rank[pair] < fitting]
 
 
-def _score(
-    corpus: Corpus, rows: np.ndarray, name: str, jobs: int, majority: float, step: Callable[[int], Any]
-) -> dict[str, Any]:
-    """Return the accuracy of a baseline with its best setting, cross-validated over parts of the pairs."""
+def _score(corpus: Corpus, rows: np.ndarray, name: str, jobs: int, majority: float, bar: tqdm) -> dict[str, Any]:
+    """Return the accuracy of a baseline with its best setting, cross-validated over parts of the pairs. bar: counts fits."""
     baseline, label = BASELINES[name], corpus["label"][rows]
     features = baseline.features(corpus, rows)
     pair = np.unique(corpus["pair"][rows], return_inverse=True)[1]
@@ -128,7 +124,7 @@ def _score(
                 with threadpool_limits(jobs):
                     predicted = baseline.build(setting, jobs).fit(features[train], label[train]).predict(features[test])
             right += int((predicted == label[test]).sum())
-            step(1)
+            bar.update()
         shares[setting] = right / len(label)
     best = max(shares, key=lambda setting: shares[setting])
     accuracy, error = 100 * shares[best], 100 * math.sqrt(shares[best] * (1 - shares[best]) / len(rows))

@@ -1,40 +1,116 @@
-"""Duplicates and near-duplicates within a file and between files."""
+"""Duplicates and near-duplicates within a file and between files.
 
+An equation has entries, each with a key; equations with an equal key are alike. `KINDS` has the kinds of duplicates.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from dgl_treestack.audit.corpus import Corpus
-from dgl_treestack.audit.entries import KINDS, Entries, mix
+from dgl_treestack.audit.examination import NO_SIDE
 
 EXAMPLES = 5
 MOST_PAIRED = 4  # with more files, the overlap of a file is that with all other files together
 OTHERS = "the other files"
 _SURPLUS = {"same text": "text", "same equation": "key"}
+NODES_AT_A_TIME = 4_000_000
 
 
-class Matches(NamedTuple):
-    """Masks over the corpus, (n,) bool: equations that are like another one, and like another one with the opposite label."""
+@dataclass(frozen=True, eq=False)
+class Entries:
+    """Entries of equations: E of them.
 
-    alike: np.ndarray
-    opposite: np.ndarray
+    row: (E,) the equation. key: (E,) the digest by which equations are compared.
+    apart: columns (E,); two entries with the same key count only if they differ in all of these columns.
+    """
+
+    row: np.ndarray
+    key: np.ndarray
+    apart: tuple[np.ndarray, ...]
 
 
-def find(corpus: Corpus, kind: str, of: np.ndarray, among: np.ndarray) -> Matches:
+def mix(*columns: np.ndarray) -> np.ndarray:
+    """Return one digest of 64 bits per row of integer columns (the finalizer of splitmix64, applied column after column)."""
+    mixed = np.zeros(len(columns[0]), np.uint64)
+    for column in columns:
+        mixed = mixed * np.uint64(0x9E3779B97F4A7C15) + column.astype(np.uint64) + np.uint64(0x632BE59BD9B4E019)
+        mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        mixed ^= mixed >> np.uint64(31)
+    return mixed
+
+
+def _equations(corpus: Corpus, rows: np.ndarray, column: str) -> Iterator[Entries]:
+    """One entry per equation: a digest of the equation."""
+    yield Entries(rows, corpus[column][rows], (rows,))
+
+
+def _sides(corpus: Corpus, rows: np.ndarray) -> Iterator[Entries]:
+    """One entry per side that is deep enough; members of a pair are not compared."""
+    row = np.concatenate([rows, rows])
+    key = np.concatenate([corpus["left"][rows], corpus["right"][rows]])
+    row, key = row[key != NO_SIDE], key[key != NO_SIDE]
+    yield Entries(row, key, (corpus["pair"][row],))
+
+
+def _masked(corpus: Corpus, rows: np.ndarray) -> Iterator[Entries]:
+    """One entry per node: the equation with the token of this node masked; members of a pair are not compared.
+
+    An equation with an equal key and another token at the node is one label apart. Its tree has the same shape, so trees are
+    processed shape by shape, about `NODES_AT_A_TIME` nodes at a time.
+    """
+    _, shapes, counts = np.unique(corpus["shape"][rows], return_inverse=True, return_counts=True)
+    is_shared = counts[shapes] > 1
+    order = np.argsort(shapes[is_shared], kind="stable")
+    rows, shapes = rows[is_shared][order], shapes[is_shared][order]
+    total = np.cumsum(corpus["size"][rows].astype(np.int64))
+    last_of_shape = np.flatnonzero(np.diff(shapes, append=-1))
+    start = 0
+    while start < len(rows):
+        limit = NODES_AT_A_TIME + (total[start - 1] if start else 0)
+        ends = last_of_shape[last_of_shape >= start]
+        fitting = int(np.searchsorted(total[ends], limit, side="right"))
+        end = 1 + int(ends[max(fitting, 1) - 1])
+        part, start = rows[start:end], end
+        position, index, node = corpus.nodes(part)
+        token = corpus.token[node]
+        word = mix(token, index)
+        total_word = np.zeros(len(part), np.uint64)
+        np.add.at(total_word, position, word)  # a sum of digests, from which the digest of one node can be subtracted
+        key = mix(total_word[position] - word, index, corpus["shape"][part][position])
+        row = part[position]
+        yield Entries(row, key, (token, corpus["pair"][row]))
+
+
+# name -> entries. "same equation" and "shared side" compare by `folds.canonical_key`.
+KINDS: dict[str, Callable[[Corpus, np.ndarray], Iterator[Entries]]] = {
+    "same text": partial(_equations, column="text"),
+    "same equation": partial(_equations, column="key"),
+    "one label apart": _masked,
+    "shared side": _sides,
+}
+
+
+def find(corpus: Corpus, kind: str, of: np.ndarray, among: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Find the equations of a set that are like another equation of a second (or the same) set.
 
-    kind: a name of `KINDS`. of, among: the sets, as masks (n,) bool.
+    kind: a name of `KINDS`. of, among: the sets, as masks (n,) bool. Returns two such masks: equations that are like another
+    one, and like another one with the opposite label.
     """
-    matches = Matches(np.zeros(len(corpus), bool), np.zeros(len(corpus), bool))
+    alike, opposite = np.zeros(len(corpus), bool), np.zeros(len(corpus), bool)
     label = corpus["label"]
     for entries in KINDS[kind](corpus, np.flatnonzero(of | among)):
         row, inside = entries.row, of[entries.row]
-        matches.alike[row[inside & (_count_alike(entries, among[row]) > 0)]] = True
+        alike[row[inside & (_count_alike(entries, among[row]) > 0)]] = True
         for value in (0, 1):
             contrary = _count_alike(entries, (among & (label == 1 - value))[row])
-            matches.opposite[row[inside & (label[row] == value) & (contrary > 0)]] = True
-    return matches
+            opposite[row[inside & (label[row] == value) & (contrary > 0)]] = True
+    return alike, opposite
 
 
 def _count_alike(entries: Entries, among: np.ndarray) -> np.ndarray:
@@ -82,11 +158,10 @@ def count_overlap(corpus: Corpus) -> list[dict[str, Any]]:
 
 
 def _count_matches(corpus: Corpus, kind: str, of: np.ndarray, among: np.ndarray) -> dict[str, Any]:
-    matches = find(corpus, kind, of, among)
-    number = int(matches.alike.sum())
+    alike, opposite = find(corpus, kind, of, among)
     return {
-        "equations": number,
-        "share": round(100 * number / int(of.sum()), 2),
-        "opposite": int(matches.opposite.sum()),
-        "examples of opposite": corpus.names(np.flatnonzero(matches.opposite)[:EXAMPLES], np.flatnonzero(of)),
+        "equations": int(alike.sum()),
+        "share": round(100 * int(alike.sum()) / int(of.sum()), 2),
+        "opposite": int(opposite.sum()),
+        "examples of opposite": corpus.names(np.flatnonzero(opposite)[:EXAMPLES], np.flatnonzero(of)),
     }

@@ -5,10 +5,9 @@ from typing import Any
 
 from dgl_treestack.audit.baselines import BASELINES
 from dgl_treestack.audit.corpus import VERDICTS
-from dgl_treestack.audit.entries import KINDS
-from dgl_treestack.audit.examination import ROUNDED, SIDE_DEPTH
+from dgl_treestack.audit.examination import LABELS, ROUNDED, SIDE_DEPTH
 from dgl_treestack.audit.leakage import PARTS
-from dgl_treestack.audit.verdicts import LABELS
+from dgl_treestack.audit.matches import KINDS
 
 SHOWN = 10  # ids of contradicted labels
 SAME = ("same text", "same equation")

@@ -40,8 +40,16 @@ def audit(
     if figure:
         plots.check_output(figure)
     tasks = where(jobs, cluster, cpus_per_task)
-    options = report.Options(verdicts, duplicates, leakage, together, Fit(sample=sample, jobs=jobs), tasks)
-    audited = report.audit(files, options, progress=sys.stderr.isatty())
+    audited = report.audit(
+        files,
+        verdicts=verdicts,
+        duplicates=duplicates,
+        leakage=leakage,
+        together=together,
+        fit=Fit(sample=sample, jobs=jobs),
+        jobs=tasks,
+        progress=sys.stderr.isatty(),
+    )
     print_json(audited) if json else print(tables.describe(audited))
     for path in plots.draw_data("audit", audited, figure) if figure else ():
         print(path, file=sys.stderr if json else sys.stdout)

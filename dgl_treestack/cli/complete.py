@@ -30,8 +30,8 @@ def complete(
     import torch
 
     from dgl_treestack import atomic
-    from dgl_treestack.completion.answers import fill
     from dgl_treestack.completion.records import evaluate, shares
+    from dgl_treestack.completion.scoring import fill
     from dgl_treestack.data import formats, records
     from dgl_treestack.errors import ConfigurationError
     from dgl_treestack.expression import Equation, Expression

@@ -19,20 +19,19 @@ def sweep(
     json: Json = False,
 ) -> int:
     """Train a grid of configurations and seeds, and print a table. Run it again to continue; finished runs are skipped."""
-    from dgl_treestack.experiments import grid
-    from dgl_treestack.experiments.runs import missing, train_missing
+    from dgl_treestack.experiments.runs import load_sweep, missing, tabulate, train_missing
     from dgl_treestack.resources import find_config
     from dgl_treestack.results import report
 
-    settings = grid.load(find_config(file, "sweep"))
+    settings = load_sweep(find_config(file, "sweep"))
     runs = [(config, seed) for seed in settings.seeds for _, config in settings.configs]
     if dry_run:
-        print("\n".join(missing(runs, output_dir)))
+        print("\n".join(f"{config.name}-{seed}" for config, seed in missing(runs, output_dir)))
         return 0
     code = train_missing(
         runs, output_dir, output_dir / ".configs", jobs=where(jobs, cluster, cpus_per_task)
     )  # `report runs/*` then names runs alone
-    rows = grid.tabulate(settings, output_dir)
+    rows = tabulate(settings, output_dir)
     if json:
         print_json(rows)
     else:

@@ -11,6 +11,7 @@ the states of the two sides.
 """
 
 from collections.abc import Iterator, Sequence
+from copy import copy
 
 import numpy as np
 
@@ -96,10 +97,9 @@ class _Nodes:
 
     def copy(self) -> "_Nodes":
         """Return a copy that can grow independently."""
-        copy = _Nodes.__new__(_Nodes)
-        copy.forest, copy.children, copy.count = self.forest, self.children, self.count
-        copy.columns, copy.edges, copy.node_of_subtree = [*self.columns], [*self.edges], self.node_of_subtree.copy()
-        return copy
+        nodes = copy(self)
+        nodes.columns, nodes.edges, nodes.node_of_subtree = [*self.columns], [*self.edges], self.node_of_subtree.copy()
+        return nodes
 
     def add(self, start: int, stop: int) -> np.ndarray:
         """Add the missing subtrees of whole trees, the forest's nodes from `start` to `stop`.

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from dgl_treestack.completion.graphs import Blank
 from dgl_treestack.data import formats
 from dgl_treestack.data.formats import Example
 from dgl_treestack.errors import DataError
@@ -28,21 +29,16 @@ class Candidates:
 class Question:
     """A blank.
 
-    index: of the example in its file. truth: index of the blanked expression among the candidates.
-    right, doubtful: value classes with which the equation holds, and those that a ranking omits.
+    index: of the example in its file. blank: the equation and the node to predict. truth: index of the blanked expression
+    among the candidates. right, doubtful: value classes with which the equation holds, and those that a ranking omits.
     """
 
     index: int
     example: Example
+    blank: Blank
     truth: int
     right: frozenset[str]
     doubtful: frozenset[str]
-
-    @property
-    def blank(self) -> tuple[Expression, int]:
-        """The equation and the node to predict, for `scoring.scores`."""
-        assert self.example.blank is not None  # `read` has checked it
-        return self.example.equation, self.example.blank
 
 
 def read(blanks: Path, candidates: Path | None = None) -> list[tuple[Candidates, list[Question]]]:
@@ -82,7 +78,8 @@ def read_candidates(path: Path) -> Candidates:
 
 def _question(index: int, example: Example, choices: Candidates, positions: dict[Expression, int], path: Path) -> Question:
     """Return the question of an example. positions: of the candidates, the first of equal ones. path: of their file."""
-    source, blanked = example.source or None, example.equation.subtree(example.blank or 0)
+    source, node = example.source or None, example.blank or 0  # `read` has checked that there is a blank
+    blanked = example.equation.subtree(node)
     if blanked not in positions:
         raise DataError(f"What was blanked, {blanked}, is not among the candidates of {path.name}.", source)
     truth, certificate = positions[blanked], example.certificate or {}
@@ -90,7 +87,7 @@ def _question(index: int, example: Example, choices: Candidates, positions: dict
     doubtful = frozenset(_classes(certificate, "doubtful", source))
     if choices.classes[truth] not in right - doubtful:
         raise DataError(f"The class of what was blanked, {choices.classes[truth]!r}, is not among the right ones.", source)
-    return Question(index, example, truth, right, doubtful)
+    return Question(index, example, (example.equation, node), truth, right, doubtful)
 
 
 def _classes(certificate: dict, key: str, source: str | None) -> Sequence[str]:

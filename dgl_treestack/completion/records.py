@@ -3,12 +3,9 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
-from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from tqdm.auto import tqdm
 
@@ -16,7 +13,6 @@ from dgl_treestack.completion import questions
 from dgl_treestack.completion.questions import Candidates, Question
 from dgl_treestack.completion.scoring import rank, scores
 from dgl_treestack.data import records
-from dgl_treestack.data.formats import Example
 from dgl_treestack.data.records import Table
 from dgl_treestack.model.model import Model
 from dgl_treestack.processes import Jobs, workers
@@ -26,7 +22,6 @@ from dgl_treestack.runs.evaluation import pack, unpack
 from dgl_treestack.runs.run import Run
 
 Group = tuple[Candidates, list[Question]]
-Row = tuple[int, Example, dict[str, Any]]  # of a blank: its index, its example, its columns
 KINDS = ("raw", "class", "collapse")
 PART = 64  # blanks that are scored together
 COMPLETION = "completion"  # the kind of these records in a run
@@ -59,11 +54,10 @@ def evaluate(
     if jobs == 1:
         table = fill(run.load_model(dtype), groups, quiet=quiet)
     else:
-        content = pack(run)
+        content, parts = pack(run), list(_parts(groups))
         with workers(jobs) as pool:
-            tasks = [pool.submit(_fill_packed, content, part, dtype) for part in _parts(groups)]
-            bar = tqdm(tasks, desc="blanks", unit="part", disable=quiet or None, leave=False)
-            table = _in_order(chain.from_iterable(task.result() for task in bar))
+            tasks = [pool.submit(_fill_packed, content, part, dtype) for part in parts]
+            table = _joined((task.result() for task in tasks), len(parts), quiet=quiet)
     if not pretrained.is_packaged(run):
         suffix = f"-{sha256(candidates)[:8]}" if candidates else ""
         run.write_records(data, table, f"{COMPLETION}{suffix}")
@@ -72,9 +66,8 @@ def evaluate(
 
 def fill(model: Model, groups: Sequence[Group], *, engine: str = "levels", quiet: bool = True) -> Table:
     """Return a row per blank of groups that `questions.read` has read, in file order."""
-    total = sum(len(group) for _, group in groups)
-    rows = chain.from_iterable(_fill_part(model, part, engine) for part in _parts(groups))
-    return _in_order(tqdm(rows, total=total, desc="blanks", disable=quiet or None, leave=False))
+    parts = list(_parts(groups))
+    return _joined((_fill_part(model, part, engine) for part in parts), len(parts), quiet=quiet)
 
 
 def _parts(groups: Sequence[Group]) -> Iterator[Part]:
@@ -85,50 +78,49 @@ def _parts(groups: Sequence[Group]) -> Iterator[Part]:
             yield Part(candidates, group[start : start + PART], frequent)
 
 
-def _fill_packed(content: bytes, part: Part, dtype: torch.dtype) -> list[Row]:
+def _joined(tables: Iterable[Table], count: int, *, quiet: bool) -> Table:
+    """Return the tables of `count` parts as one, in file order, with a progress bar."""
+    bar = tqdm(tables, desc=f"blanks, {PART} at a time", total=count, disable=quiet or None, leave=False)
+    return records.joined(bar).sort("index").drop("index")
+
+
+def _fill_packed(content: bytes, part: Part, dtype: torch.dtype) -> Table:
     """Return the rows of a part, from the model of a packed run."""
     torch.set_num_threads(1)
-    return list(_fill_part(unpack(content, dtype)[0], part, "levels"))
+    return _fill_part(unpack(content, dtype)[0], part, "levels")
 
 
-def _fill_part(model: Model, part: Part, engine: str) -> Iterator[Row]:
-    """Yield the index, the example and the columns of every blank of a part."""
-    blanks = [question.blank for question in part.questions]
-    rows = scores(model, blanks, part.candidates.expressions, engine=engine)
-    for question, row in zip(part.questions, rows, strict=True):
-        yield question.index, question.example, _columns(question, part.candidates, row, part.frequent)
+def _fill_part(model: Model, part: Part, engine: str) -> Table:
+    """Return a row per blank of a part.
 
-
-def _in_order(rows: Iterable[Row]) -> Table:
-    """Return the table of rows in the order of their indices."""
-    _, examples, columns = zip(*sorted(rows, key=itemgetter(0)), strict=True)
-    return records.of_examples(examples, {name: [row[name] for row in columns] for name in columns[0]})
-
-
-def _columns(question: Question, candidates: Candidates, candidate_scores: np.ndarray, frequent: str) -> dict[str, Any]:
-    """Return the columns of a blank.
-
-    `correct`: whether the best candidate is right. `blank_depth`: of the truth. Without a model: `chance`, the share of
-    candidates that are right, and `constant`, whether `frequent` fills it, the value class that fills most blanks of
-    these candidates.
+    `index`: of the blank in its file. `correct`: whether the best candidate is right. `blank_depth`: of the truth. Without a
+    model: `chance`, the share of candidates that are right, and `constant`, whether the value class that fills most blanks of
+    these candidates fills it.
     """
-    ranks = rank(candidate_scores, candidates.classes, question.truth, question.right, question.doubtful)
-    blanked = candidates.expressions[question.truth]
-    return {
-        "label": None,
-        "score": float(candidate_scores[question.truth]),
-        "correct": ranks.class_ == 1,
-        "task": "completion",
-        "blank_depth": blanked.depth,
-        "candidates": len(candidate_scores),
-        "chance": ranks.chance,
-        "constant": int(frequent in question.right),
-        "raw": ranks.raw,
-        "class": ranks.class_,
-        "collapse": ranks.collapse,
-        "answer": str(blanked),
-        "best": str(candidates.expressions[ranks.best]),
-    }
+    candidates, rows = part.candidates, []
+    scores_of_blanks = scores(model, [question.blank for question in part.questions], candidates.expressions, engine=engine)
+    for question, of_blank in zip(part.questions, scores_of_blanks, strict=True):
+        ranks = rank(of_blank, candidates.classes, question.truth, question.right, question.doubtful)
+        blanked = candidates.expressions[question.truth]
+        row = {
+            "label": None,
+            "score": float(of_blank[question.truth]),
+            "correct": ranks.class_ == 1,
+            "task": "completion",
+            "blank_depth": blanked.depth,
+            "candidates": len(of_blank),
+            "chance": ranks.chance,
+            "constant": int(part.frequent in question.right),
+            "raw": ranks.raw,
+            "class": ranks.class_,
+            "collapse": ranks.collapse,
+            "answer": str(blanked),
+            "best": str(candidates.expressions[ranks.best]),
+            "index": question.index,
+        }
+        rows.append(row)
+    columns = {name: [row[name] for row in rows] for name in rows[0]}
+    return records.of_examples([question.example for question in part.questions], columns)
 
 
 def shares(blanks: Table) -> Iterator[dict[str, Any]]:

@@ -6,13 +6,12 @@ row, by configuration.
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from dgl_treestack.data.records import Table
 from dgl_treestack.results import metrics
 from dgl_treestack.results.run_result import EPOCHS, RunResult
 
@@ -23,13 +22,13 @@ Depths = tuple[int, int]  # lowest, highest
 
 @dataclass(frozen=True)
 class Column:
-    """A measurement of a run: a metric, see `metrics.find`, over a set of its answers, see `RunResult.of`.
+    """A measurement of a run: a metric, see `metrics.measure`, over a set of its answers, see `RunResult.of`.
 
     In per cent unless the title says otherwise; NaN where a run has none.
     """
 
     title: str
-    metric: str | tuple[Any, ...] = "accuracy"
+    metric: str | Sequence[Any] = "accuracy"
     set: str = "test"
     depths: Depths | None = None
 
@@ -38,7 +37,7 @@ class Column:
         stored = run.about.get("values", {})
         if self.title in stored:
             return float(stored[self.title])
-        return metrics.find(self.metric)(run.of(self.set, self.depths))
+        return metrics.measure(run.of(self.set, self.depths), self.metric)
 
 
 @dataclass(frozen=True)
@@ -61,25 +60,14 @@ class Row:
 class Compared:
     """Answers on which models are compared: those of some depths of a set. unit: what a row is of."""
 
-    low: int
-    high: int
-    extra: str = ""
+    depths: Depths
+    set: str = "test"
     unit: str = "equations"
 
-    def of(self, run: RunResult) -> Table:
-        """Return a run's answers to these equations."""
-        return run.of(self.extra or "test", (self.low, self.high))
-
     @property
-    def titles(self) -> tuple[str, str]:
-        """The titles that a column of accuracies on these equations may have."""
-        name = self.extra or f"test {self.low}-{self.high}"
-        return name, f"{name} accuracy"
-
-    @property
-    def set(self) -> str:
-        """The name of the set: that of the extra without its depths, or `test`."""
-        return re.sub(r" \d+-\d+$", "", self.extra) or "test"
+    def printed(self) -> tuple[str, str]:
+        """The name of the set, that of an extra without its depths, and the depths, as a table prints them."""
+        return re.sub(r" \d+-\d+$", "", self.set), "{}-{}".format(*self.depths)
 
 
 @dataclass(frozen=True)
@@ -102,7 +90,7 @@ class Protocol:
     depths: tuple[int, int] = (1, 7)
     extras: Sequence[str] = ()
     figures: Mapping[str, Sequence[str]] = field(default_factory=lambda: {"depth": ()})
-    compared: Sequence[Compared] = (Compared(8, 13),)
+    compared: Sequence[Compared] = (Compared((8, 13)),)
     pairs: Sequence[tuple[str, str]] = ()
     seeds: int | None = None
     unit: str = "Per cent"
@@ -116,7 +104,7 @@ class Protocol:
         return seeds[: self.seeds][: row.seeds]
 
 
-TRAIN = Column("train", ("at_best_epoch", "train_accuracy"), EPOCHS)  # measured during the epoch, with dropout
+TRAIN = Column("train", ["at_best_epoch", "train_accuracy"], EPOCHS)  # measured during the epoch, with dropout
 
 
 @cache
@@ -131,34 +119,28 @@ def read_data(name: str) -> dict[str, Any]:
 
 
 def _protocol(tables: dict[str, Any]) -> Protocol:
-    """Return a protocol from its file. printed: the columns of the numbers in lists `paper`."""
-    printed = tables.pop("printed", ())
-    tables["columns"] = [column for entry in tables["columns"] for column in _columns(**entry)]
-    tables["rows"] = [_row(entry, printed) for entry in tables["rows"]]
+    """Return a protocol from its file.
+
+    printed: the columns of the numbers in lists `paper`. A number is [mean, standard deviation] or the mean alone.
+    """
+    printed, rows = tables.pop("printed", ()), []
+    for entry in tables["rows"]:
+        paper = entry.pop("paper", {})
+        numbers = paper if isinstance(paper, dict) else dict(zip(printed, paper, strict=False))
+        pairs = {title: tuple(number) if isinstance(number, list) else (number, None) for title, number in numbers.items()}
+        rows.append(Row(**entry, paper=pairs))
+    tables["rows"] = rows
+    tables["columns"] = [column for entry in tables["columns"] for column in _columns(entry)]
     if "compared" in tables:
-        compared = [(entry.pop("depths"), entry) for entry in tables["compared"]]
-        tables["compared"] = [Compared(*depths, **entry) for depths, entry in compared]
+        tables["compared"] = [Compared(tuple(entry.pop("depths")), **entry) for entry in tables["compared"]]
     tables["pairs"] = [tuple(pair) for pair in tables.get("pairs", ())]
     return Protocol(**tables)
 
 
-def _columns(
-    title: str,
-    metric: str | Sequence[Any] = "accuracy",
-    metrics: Sequence[str] = (),
-    set: str = "test",
-    depths: Depths | None = None,
-) -> Iterator[Column]:
-    """Yield a column, or one for each of several metrics, titled `<title> <metric>`. metric: a name, or with arguments."""
-    depths = depths and (depths[0], depths[1])
-    if not metrics:
-        yield Column(title, metric if isinstance(metric, str) else tuple(metric), set, depths)
-    yield from (Column(f"{title} {name}", name, set, depths) for name in metrics)
-
-
-def _row(entry: dict[str, Any], printed: Sequence[str]) -> Row:
-    """Return a row. Of the paper's numbers, [mean, standard deviation] or the mean alone, a list has those of `printed`."""
-    paper = entry.pop("paper", {})
-    numbers = paper if isinstance(paper, dict) else dict(zip(printed, paper, strict=False))
-    pairs = {title: (number[0], number[1]) if isinstance(number, list) else (number, None) for title, number in numbers.items()}
-    return Row(**entry, paper=pairs)
+def _columns(entry: dict[str, Any]) -> list[Column]:
+    """Return the column of an entry, or one for each of its `metrics`, titled `<title> <metric>`."""
+    metrics_of_entry = entry.pop("metrics", ())
+    if not metrics_of_entry:
+        return [Column(**entry)]
+    title = entry.pop("title")
+    return [Column(f"{title} {name}", name, **entry) for name in metrics_of_entry]

@@ -17,6 +17,7 @@ from dgl_treestack.data.records import Table
 from dgl_treestack.experiments._protocol import read_data
 from dgl_treestack.experiments.runs import Planned
 from dgl_treestack.results import report
+from dgl_treestack.results.differences import Line
 from dgl_treestack.results.run_result import RunResult
 from dgl_treestack.runs.sequence_configuration import StreamTests
 
@@ -43,7 +44,6 @@ SHOWN_BY_LENGTH = ("memorization", "addition")  # Figure 2
 # Task -> figure of a net's actions: Table 3, and memorization in place of Figure 3.
 TRACED = {"anb2n": "actions", "memorization": "actions_memorization"}
 _SPREAD: Mapping[str, Callable[[list[float]], float]] = {"worst": min, "median": statistics.median, "best": max}
-Line = dict[str, Any]
 
 
 def plan(folder: Path, scale_name: str, seed: int) -> list[Planned]:
@@ -67,10 +67,7 @@ def write(folder: Path, runs: Sequence[RunResult], scale_name: str, seed: int) -
     tests = EXTENTS[scale_name].tests
     lines = [line for key, run in chosen.items() for line in _lines(*key, run.answers, tests)]
     atomic.write_text(folder / "table.csv", report.csv_table(lines))
-    origins_of_row = {
-        key: list(dict.fromkeys(f"commit {run.about['commit']}, {run.about['machine']}" for run in sizes))
-        for key, sizes in rows.items()
-    }
+    origins_of_row = {key: dict.fromkeys(run.origin for run in sizes) for key, sizes in rows.items()}
     seconds = {key: sum(run.about["cpu_seconds"] for run in sizes) for key, sizes in rows.items()}
     origins = list(dict.fromkeys(itertools.chain(*origins_of_row.values())))
     places = "; ".join(origins) if len(origins) == 1 else "; ".join(f"({i}) {origin}" for i, origin in enumerate(origins, 1))
@@ -80,7 +77,10 @@ def write(folder: Path, runs: Sequence[RunResult], scale_name: str, seed: int) -
     )
     settings = [["task", "model", "size", "optimizer", "learning rate", "updates", "CPU minutes"]]
     for (task, label), run in chosen.items():
-        settings.append([tasks()[task].title, label, *_setting(run), f"{seconds[task, label] / 60:.1f}"])
+        config = run.config
+        size = ", ".join(f"{name} {value}" for name, value in config.settings.items() if name in ("hidden", "layers"))
+        recipe = [config.recipe.optimizer, f"{config.recipe.rate:g}", f"{config.recipe.updates:,}"]
+        settings.append([tasks()[task].title, label, size, *recipe, f"{seconds[task, label] / 60:.1f}"])
     if len(origins) > 1:
         settings[0].append("trained at")
         for line, of_row in zip(settings[1:], origins_of_row.values(), strict=True):
@@ -94,13 +94,6 @@ def write(folder: Path, runs: Sequence[RunResult], scale_name: str, seed: int) -
 def _entropy_of_size(run: RunResult) -> float:
     """Return the lowest entropy of a run's restarts before rounding."""
     return float(run.answers.filter(pl.col("rounded").not_())["entropy"].min())  # type: ignore[arg-type]
-
-
-def _setting(run: RunResult) -> list[str]:
-    """Return size, optimizer, learning rate and number of updates of a run, as text."""
-    config: Any = run.config
-    size = ", ".join(f"{name} {value}" for name, value in config.settings.items() if name in ("hidden", "layers"))
-    return [size, config.recipe.optimizer, f"{config.recipe.rate:g}", f"{config.recipe.updates:,}"]
 
 
 def _lines(task: str, label: str, answers: Table, tests: StreamTests) -> Iterator[Line]:
@@ -171,23 +164,17 @@ def _draw(chosen: Mapping[tuple[str, str], RunResult], folder: Path, tests: Stre
     sequences of a size on which the chosen restart is right, before rounding, from empty memories.
     """
     curves: dict[str, dict[str, dict[int, float]]] = {}
+    points = []
     for (task, label), run in chosen.items():
         if task in SHOWN_BY_LENGTH:
-            is_shown = pl.col("rounded").not_() & (pl.col("set").cast(pl.String) == "emptied, soft")
-            of_test = run.answers.filter(is_shown)
+            of_test = run.answers.filter(pl.col("rounded").not_(), pl.col("set").cast(pl.String) == "emptied, soft")
             best = of_test["restart"][int(of_test["entropy"].arg_min() or 0)]
-            shown = of_test.filter((pl.col("restart") == best) & (pl.col("depth") <= tests.largest))
-            curve = {depth: 100 * share for depth, share in shown.select("depth", "share").rows()}
-            curves.setdefault(tasks()[task].title, {})[label] = curve
-    if curves:
-        points = [
-            {"task": task, "model": label, "n": n, "per cent": share}
-            for task, models in curves.items()
-            for label, curve in models.items()
-            for n, share in curve.items()
-        ]
-        atomic.write_text(folder / "length.csv", report.csv_table(points))
-        plots.draw_data("algorithmic", curves, folder / "length")
-    for (task, _), run in chosen.items():
+            shown = of_test.filter(pl.col("restart") == best, pl.col("depth") <= tests.largest)
+            title, curve = tasks()[task].title, {depth: 100 * share for depth, share in shown.select("depth", "share").rows()}
+            curves.setdefault(title, {})[label] = curve
+            points += [{"task": title, "model": label, "n": n, "per cent": share} for n, share in curve.items()]
         if task in TRACED and run.about.get("trace"):
             plots.draw_data("actions", run.about["trace"], folder / TRACED[task])
+    if curves:
+        atomic.write_text(folder / "length.csv", report.csv_table(points))
+        plots.draw_data("algorithmic", curves, folder / "length")

@@ -13,7 +13,6 @@ from threadpoolctl import threadpool_limits
 from dgl_treestack import __version__
 from dgl_treestack.data import formats, records
 from dgl_treestack.data.formats import Example
-from dgl_treestack.data.records import Table
 from dgl_treestack.experiments.extras import extras as all_extras
 from dgl_treestack.experiments.scales import Scale
 from dgl_treestack.resources import find_data, sha256
@@ -71,16 +70,15 @@ def _fit(config: RunConfig, files: Mapping[str, Sequence[str]], name_of_label: M
         examples_of_set[kind] = examples
     fitted = np.array([example.equation.depth in config.data.depths for example in examples_of_set["train"]])
     environment = describe_environment("cpu")
-    about = {
-        "equations": int(fitted.sum()),
-        "commit": environment["commit"] or "unknown",
-        "machine": machine_of(environment),
-    }
+    origin = {"commit": environment["commit"] or "unknown", "machine": machine_of(environment)}
+    about = {"equations": int(fitted.sum()), **origin}
     without_network = []
     for title, predicted_of_set in _predict(examples_of_set, fitted).items():
         result = RunResult(Path(title), replace(config, name=name_of_label[title]), 0, [], records.joined([]), about)
         for kind, examples in examples_of_set.items():
-            table = _records(examples, predicted_of_set[kind])
+            predicted = predicted_of_set[kind]
+            correct = [answer == example.label for example, answer in zip(examples, predicted.tolist(), strict=True)]
+            table = records.of_examples(examples, {"score": (2.0 * predicted - 1.0).tolist(), "correct": correct})
             result = result.with_set(kind, table if kind in OWN else all_extras()[kind].select(table))
         without_network.append(result)
     return without_network
@@ -89,14 +87,10 @@ def _fit(config: RunConfig, files: Mapping[str, Sequence[str]], name_of_label: M
 def _predict(examples_of_set: Mapping[str, Sequence[Example]], fitted: np.ndarray) -> dict[str, dict[str, np.ndarray]]:
     """Return the predicted labels of every set, by label of LABELS. fitted: which training equations are fitted."""
     from dgl_treestack.audit.baselines import BASELINES
-    from dgl_treestack.audit.corpus import CorpusBuilder
-    from dgl_treestack.audit.report import Options, fill
+    from dgl_treestack.audit.corpus import build
 
-    builder, rows, start = CorpusBuilder(list(examples_of_set)), {}, 0
-    for i, (kind, examples) in enumerate(examples_of_set.items()):
-        fill(builder, i, examples, Options(verdicts=False, duplicates=False))
-        rows[kind] = np.arange(start, start := start + len(examples))
-    corpus = builder.corpus()
+    corpus = build(examples_of_set.items())
+    rows = {kind: np.flatnonzero(corpus["file"] == file) for file, kind in enumerate(examples_of_set)}
     fitted_rows = rows["train"][fitted]
     fitted_labels, validation_labels = corpus["label"][fitted_rows], corpus["label"][rows["validation"]]
     frequent = int(fitted_labels.mean() >= 0.5)
@@ -109,9 +103,3 @@ def _predict(examples_of_set: Mapping[str, Sequence[Example]], fitted: np.ndarra
             answers = [{kind: model.predict(features[of_set]) for kind, of_set in rows.items()} for model in models]
         predicted[title] = max(answers, key=lambda by_set: float((by_set["validation"] == validation_labels).mean()))
     return predicted
-
-
-def _records(examples: Sequence[Example], predicted: np.ndarray) -> Table:
-    """Return a row per example, with a score of -1 or 1."""
-    correct = [answer == example.label for example, answer in zip(examples, predicted.tolist(), strict=True)]
-    return records.of_examples(examples, {"score": (2.0 * predicted - 1.0).tolist(), "correct": correct})

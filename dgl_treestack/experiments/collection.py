@@ -9,7 +9,6 @@ import polars as pl
 
 from dgl_treestack import plain_data
 from dgl_treestack.data import records
-from dgl_treestack.data.records import Table
 from dgl_treestack.errors import DataError
 from dgl_treestack.experiments import baselines, runs
 from dgl_treestack.experiments._protocol import Protocol, Row
@@ -51,9 +50,11 @@ def read_records(files: Sequence[Path]) -> dict[str, RunResult]:
             origins = [(each.about["commit"], each.about["machine"], each.rows) for each in (run, other)]
             if is_trained and origins[0] != origins[1]:
                 raise DataError(f"Its run {name} is not that of {other.folder}. Leave one of the files out.", path)
+            only_there = [name for name in other.sets if name not in run.sets]
+            of_other = other.answers.filter(pl.col("set").cast(pl.String).is_in(only_there))
             run_by_name[name] = replace(
                 run,
-                answers=_answers_of(run, other),
+                answers=records.joined([run.answers, of_other]) if only_there else run.answers,
                 about={
                     **{**other.about, **run.about},
                     "sets": list(dict.fromkeys((*other.sets, *run.sets))),
@@ -82,11 +83,10 @@ def collect(protocol: Protocol, scale: Scale, folder: Path, given: Mapping[str, 
     if protocol.baselines:
         config = configure(protocol.rows[0], protocol, scale)
         names = baselines.names(config, protocol.extras, scale)
-        if all(f"{name}-0" in given for name in names.values()):
-            without_network = {label: [_reduced(given[f"{name}-0"], protocol)] for label, name in names.items()}
-        else:
+        fitted = [given[f"{name}-0"] for name in names.values() if f"{name}-0" in given]
+        if len(fitted) < len(names):
             fitted = baselines.results(config, protocol.extras, scale, folder / "baselines")
-            without_network = {label: [_reduced(run, protocol)] for label, run in zip(names, fitted, strict=True)}
+        without_network = {label: [_reduced(run, protocol)] for label, run in zip(names, fitted, strict=True)}
     _check_sets([run for group in (*results.values(), *without_network.values()) for run in group])
     return results, without_network
 
@@ -135,26 +135,14 @@ def _reduced(run: RunResult, protocol: Protocol) -> RunResult:
     return replace(run, answers=answers, about={**run.about, "sets": sets, "values": values})
 
 
-def _answers_of(run: RunResult, other: RunResult) -> Table:
-    """Return the answers of two results of one run: those of the first, and the sets that only the second has."""
-    if run is other:
-        return run.answers
-    only = [name for name in other.sets if name not in run.sets]
-    return records.joined([run.answers, other.answers.filter(pl.col("set").cast(pl.String).is_in(only))])
-
-
-def _identity(table: Table) -> int:
-    """Return a number that tables of the same equations have in common."""
-    columns = table.select(pl.col("id").cast(pl.String), pl.col("depth").cast(pl.Int64), pl.col("label").cast(pl.String))
-    return hash((len(table), *columns.hash_rows()))
-
-
 def _check_sets(all_runs: Sequence[RunResult]) -> None:
     """Raise DataError when runs have records of different equations in a set of one name."""
     first_of_set: dict[str, tuple[RunResult, int]] = {}
     for run in all_runs:
         for name_of_set in (*OWN, *run.sets):
-            identity = _identity(run.of(name_of_set))
+            table = run.of(name_of_set)
+            rows = table.select(pl.col("id", "label").cast(pl.String), pl.col("depth").cast(pl.Int64)).hash_rows()
+            identity = hash((len(rows), *rows))
             other, expected = first_of_set.setdefault(name_of_set, (run, identity))
             if identity != expected:
                 raise DataError(

@@ -5,7 +5,7 @@ import json
 import logging
 import math
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from dgl_treestack.language.ngram import CACHE, DISCOUNT, ORDER, SHARE, KneserNe
 from dgl_treestack.plain_data import replaced
 from dgl_treestack.resources import find_config
 from dgl_treestack.results import report
-from dgl_treestack.results.differences import holm, paired_t_test
+from dgl_treestack.results.differences import Line, holm, paired_t_test
 from dgl_treestack.results.run_result import RunResult
 from dgl_treestack.runs import configuration
 from dgl_treestack.runs.sequence_configuration import TextConfig
@@ -32,9 +32,7 @@ TITLE = "Language models"
 SOURCE = "Joulin & Mikolov 2015, Table 4"
 GRAMS = ("5-gram", "5-gram with cache")
 PAIRS = (("Stack RNN", "RNN"), ("Stack RNN", "LSTM"), ("Stack RNN", "SCRN"))  # what the paper says of its table
-Line = dict[str, Any]
-
-
+Perplexities = Mapping[str, Mapping[int, Mapping[str, float]]]  # label -> seed -> part of the text -> perplexity
 CONFIGS = {"RNN": "rnn", "LSTM": "lstm", "SCRN": "scrn", "Stack RNN": "stack_rnn"}
 
 
@@ -95,32 +93,28 @@ def perplexities_of(run: RunResult) -> dict[str, float]:
 
 def write(folder: Path, runs: Sequence[RunResult], scale_name: str, seed: int) -> str:
     """Write `table.md`, `table.csv` and `pairs.csv`. Returns the table. The text is generated unless it is there."""
-    notes = prepare(folder, scale_name)
+    notes, page = prepare(folder, scale_name), read_data("language_model.toml")
     grams = ngram_perplexities(Corpus.read(_text_folder(folder, EXTENTS[scale_name])))
     by_label: dict[str, dict[int, Mapping[str, float]]] = {label: {0: row} for label, row in grams.items()}
     for run in runs:
         by_label.setdefault(_label_of(run), {})[run.seed] = perplexities_of(run)
-    lines = list(_lines(by_label))
+    lines, rows = _perplexities(by_label, page["paper"])
     atomic.write_text(folder / "table.csv", report.csv_table(lines))
-    origins = dict.fromkeys(f"commit {run.about['commit']}, {run.about['machine']}" for run in runs)
-    origin = (
-        f"`treestack reproduce language_model --scale {scale_name}`, seeds from {seed} on. Trained at {'; '.join(origins)}."
-    )
+    words = ", ".join(f"{name.split('.')[1]} {count:,}" for name, count in notes["words, without ends of sentences"].items())
+    caption = page["caption"].format(words=words, vocabulary=notes["vocabulary"])
+    parts = [f"# {TITLE}", f"{SOURCE}.", report.markdown_table(rows), caption]
+    if pairs := _pairs(by_label, page["paper"]):
+        atomic.write_text(folder / "pairs.csv", report.csv_table(pairs))
+        parts += [page["pairs"], _pair_table(pairs)]
+    constants = {"enough": ENOUGH, "order": ORDER, "discount": DISCOUNT, "cache": CACHE, "share": SHARE}
+    differences = "\n".join(f"- {difference.format(**constants)}" for difference in page["differs"])
+    parts += ["Settings.", _settings(runs), "What differs from the paper, or is not in it:", differences]
+    origins = "; ".join(dict.fromkeys(run.origin for run in runs))
+    origin = f"`treestack reproduce language_model --scale {scale_name}`, seeds from {seed} on. Trained at {origins}."
     seconds = [run.about["cpu_seconds"] for run in runs]
     if all(seconds):
         origin += f" Training took {sum(seconds) / 3600:.2f} CPU hours, with validation."
-    pairs = _pairs(by_label)
-    if pairs:
-        atomic.write_text(folder / "pairs.csv", report.csv_table(pairs))
-    page = read_data("language_model.toml")
-    constants = {"enough": ENOUGH, "order": ORDER, "discount": DISCOUNT, "cache": CACHE, "share": SHARE}
-    settings = [
-        *_settings(runs),
-        "What differs from the paper, or is not in it:",
-        "\n".join(f"- {difference.format(**constants)}" for difference in page["differs"]),
-    ]
-    parts = [f"# {TITLE}", f"{SOURCE}.", *_results(lines, notes), *_pair_table(pairs), *settings, origin]
-    table = "\n\n".join(parts) + "\n"
+    table = "\n\n".join([*parts, origin]) + "\n"
     atomic.write_text(folder / "table.md", table)
     return table
 
@@ -130,39 +124,26 @@ def _label_of(run: RunResult) -> str:
     return next(label for label, name in CONFIGS.items() if name == config.model)
 
 
-def _lines(by_label: Mapping[str, Mapping[int, Mapping[str, float]]]) -> Iterator[Line]:
-    """Yield a line per model and part of the text. by_label: label -> seed -> part -> perplexity."""
-    printed = read_data("language_model.toml")["paper"]
-    for label, by_seed in by_label.items():
-        for part in PARTS:
-            values = [by_seed[number][part] for number in sorted(by_seed)]
-            deviation = statistics.stdev(values) if len(values) > 1 else None
-            line: Line = {
-                "model": label,
-                "part": part,
-                "paper, Penn Treebank": printed[label].get(part),
-                "ours": statistics.fmean(values),
-            }
-            yield {**line, "ours sd": deviation, "seeds": "-" if label in GRAMS else " ".join(map(str, sorted(by_seed)))}
-
-
-def _results(lines: Sequence[Line], notes: Mapping[str, Any]) -> list[str]:
-    """Return the table of perplexities and its caption. lines: as from `_lines`. notes: of the text's manifest."""
-    of_paper = "paper, Penn Treebank"
+def _perplexities(by_label: Perplexities, printed: Mapping[str, Mapping[str, float]]) -> tuple[list[Line], list[list[str]]]:
+    """Return a line per model and part, and the rows of a table of them. printed: label -> part -> the paper's number."""
+    of_paper, lines = "paper, Penn Treebank", []
     rows = [["model", *(f"{part}: {column}" for column in (of_paper, "ours") for part in PARTS), "seeds"]]
-    for label in dict.fromkeys(line["model"] for line in lines):
-        of_model = [line for line in lines if line["model"] == label]
-        papers = ["-" if line[of_paper] is None else f"{line[of_paper]:g}" for line in of_model]
-        ours = [report.spread(line["ours"], line["ours sd"], digits=2) for line in of_model]
-        rows.append([label, *papers, *ours, of_model[0]["seeds"]])
-    words = ", ".join(f"{name.split('.')[1]} {count:,}" for name, count in notes["words, without ends of sentences"].items())
-    caption = read_data("language_model.toml")["caption"]
-    return [report.markdown_table(rows), caption.format(words=words, vocabulary=notes["vocabulary"])]
+    for label, by_seed in by_label.items():
+        seeds, papers, ours = "-" if label in GRAMS else " ".join(map(str, sorted(by_seed))), [], []
+        for part in PARTS:
+            paper = printed[label].get(part)
+            mean, deviation = report.over_seeds([by_seed[number][part] for number in sorted(by_seed)]) or (math.nan, None)
+            line = {"model": label, "part": part, of_paper: paper, "ours": mean, "ours sd": deviation, "seeds": seeds}
+            lines.append(line)
+            papers.append("-" if paper is None else f"{paper:g}")
+            ours.append(report.spread(mean, deviation, digits=2))
+        rows.append([label, *papers, *ours, seeds])
+    return lines, rows
 
 
-def _pairs(by_label: Mapping[str, Mapping[int, Mapping[str, float]]]) -> list[Line]:
-    """Return the comparisons of `PAIRS` that have at least two seeds in common. by_label: as for `_lines`."""
-    pairs, printed = list[Line](), read_data("language_model.toml")["paper"]
+def _pairs(by_label: Perplexities, printed: Mapping[str, Mapping[str, float]]) -> list[Line]:
+    """Return the comparisons of `PAIRS` that have at least two seeds in common. printed: as for `_perplexities`."""
+    pairs = list[Line]()
     for first, second in PAIRS:
         seeds = sorted(by_label.get(first, {}).keys() & by_label.get(second, {}).keys())
         logarithms = [[math.log(by_label[label][seed]["test"]) for seed in seeds] for label in (first, second)]
@@ -177,19 +158,17 @@ def _pairs(by_label: Mapping[str, Mapping[int, Mapping[str, float]]]) -> list[Li
     return [{**pair, "Holm, seeds": p_value} for pair, p_value in zip(pairs, corrected, strict=True)]
 
 
-def _pair_table(pairs: Sequence[Line]) -> list[str]:
-    """Return the table of comparisons and its caption, nothing without comparisons. pairs: as from `_pairs`."""
-    if not pairs:
-        return []
+def _pair_table(pairs: Sequence[Line]) -> str:
+    """Return the table of comparisons. pairs: as from `_pairs`."""
     rows = [["first", "second", "paper, Penn Treebank", "ours", "interval", "p, seeds", "Holm, seeds"]]
     for pair in pairs:
         paper, ours, low, high = (f"{pair[name]:+.1f}" for name in ("paper, Penn Treebank", "ours", "low", "high"))
         p_values = (f"{pair[name]:.3g}" for name in ("p, seeds", "Holm, seeds"))
         rows.append([pair["first"], pair["second"], paper, ours, f"{low} to {high}", *p_values])
-    return [read_data("language_model.toml")["pairs"], report.markdown_table(rows)]
+    return report.markdown_table(rows)
 
 
-def _settings(runs: Sequence[RunResult]) -> list[str]:
+def _settings(runs: Sequence[RunResult]) -> str:
     """Return the table of settings."""
     keys = ("hidden", "optimizer", "learning_rate", "factor", "patience", "epochs", "streams", "window", "clip")
     rows = [["model", "parameters", *keys, "epochs, trained", "further"]]
@@ -201,4 +180,4 @@ def _settings(runs: Sequence[RunResult]) -> list[str]:
             further = ", ".join(f"{key} {value}" for key, value in config.settings.items()) or "-"
             parameters = f"{of_label[0].about['parameters']:,}"
             rows.append([label, parameters, *(str(getattr(config, key)) for key in keys), trained, further])
-    return ["Settings.", report.markdown_table(rows)]
+    return report.markdown_table(rows)

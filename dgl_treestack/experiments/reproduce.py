@@ -1,5 +1,6 @@
 """`treestack reproduce`: train the missing runs of protocols, then write their tables and figures."""
 
+import itertools
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -7,7 +8,7 @@ from pathlib import Path
 
 from dgl_treestack import atomic, plots
 from dgl_treestack.errors import ConfigurationError, unknown
-from dgl_treestack.experiments import algorithmic, baselines, collection, comparison, language_model, runs, tables
+from dgl_treestack.experiments import algorithmic, baselines, collection, language_model, runs, tables
 from dgl_treestack.experiments._protocol import Protocol, Row, protocols
 from dgl_treestack.experiments.extras import extras as all_extras
 from dgl_treestack.experiments.scales import SCALES, Scale, check_data
@@ -42,53 +43,40 @@ def reproduce(
 
     Returns the exit code. Raises ConfigurationError for an unknown protocol or scale, DataError for missing data.
     """
-    protocol_of, scale, planned = _plan(names, scale_name, seeds, check=train or not from_records)
-    apart = _planned_apart(names, scale_name, scale, output_dir)
+    protocol_of, scale, planned, planned_apart = _plan(names, scale_name, output_dir, seeds, check=train or not from_records)
     given = collection.read_records(from_records)
     code = 0
     if train:
-        for name in apart:
+        for name, runs_apart in planned_apart.items():
             APART[name].prepare(output_dir / name, scale_name)
-        planned += [run for runs_apart in apart.values() for run in runs_apart]
+            planned += runs_apart
         code = runs.train_missing(planned, output_dir / "runs", output_dir / "configs", jobs=jobs, given=given)
     if code in (130, 143):
         return code
     command = f"--scale {scale_name}" + (f" --seeds {' '.join(map(str, seeds))}" if seeds else "")
     for name, protocol in protocol_of.items():
         show(_write_results(output_dir / name, protocol, scale, f"treestack reproduce {name} {command}", given))
-    for name, runs_apart in apart.items():
+    for name, runs_apart in planned_apart.items():
         if results := collection.collect_any(runs_apart, output_dir / "runs", given):
             show(APART[name].write(output_dir / name, results, scale_name, scale.seeds[0]))
             archive.write(output_dir / name / RECORDS, results)
     return code
 
 
-def _planned_apart(names: Sequence[str], scale_name: str, scale: Scale, folder: Path) -> dict[str, list[runs.Planned]]:
-    """Return the runs of the experiments in APART that `names` means. Raises ConfigurationError for one without the scale."""
-    planned = {}
-    for name, experiment in APART.items():
-        is_of_all = ALL in names and name not in scale.left_out and (not scale.only or name in scale.only)
-        if name in names or is_of_all:
-            if scale_name not in experiment.EXTENTS:
-                raise ConfigurationError(unknown(f"scale of {name}", scale_name, experiment.EXTENTS))
-            planned[name] = experiment.plan(folder / name, scale_name, scale.seeds[0])
-    return planned
-
-
 def missing(
     names: Sequence[str], scale_name: str, output_dir: Path, *, seeds: Sequence[int] = (), from_records: Sequence[Path] = ()
 ) -> list[str]:
     """Return the names of the missing runs of protocols. Raises the errors of `reproduce`."""
-    _, scale, planned = _plan(names, scale_name, seeds, check=not from_records)
-    for runs_apart in _planned_apart(names, scale_name, scale, output_dir).values():
-        planned += runs_apart
-    return runs.missing(planned, output_dir / "runs", given=collection.read_records(from_records))
+    _, _, planned, planned_apart = _plan(names, scale_name, output_dir, seeds, check=not from_records)
+    planned += itertools.chain(*planned_apart.values())
+    unfinished = runs.missing(planned, output_dir / "runs", given=collection.read_records(from_records))
+    return [f"{config.name}-{seed}" for config, seed in unfinished]
 
 
 def _plan(
-    names: Sequence[str], scale_name: str, seeds: Sequence[int], *, check: bool
-) -> tuple[dict[str, Protocol], Scale, list[runs.Planned]]:
-    """Return the protocols by name, the scale, and the runs, seed after seed.
+    names: Sequence[str], scale_name: str, folder: Path, seeds: Sequence[int], *, check: bool
+) -> tuple[dict[str, Protocol], Scale, list[runs.Planned], dict[str, list[runs.Planned]]]:
+    """Return the protocols by name, the scale, their runs, seed after seed, and the runs of the experiments in APART by name.
 
     seeds: in place of those of the scale, the protocols and their rows. check: whether the data have to exist.
     """
@@ -116,7 +104,14 @@ def _plan(
             rows = [row for row in protocol.rows if seed in protocol.seeds_of(row, scale.seeds)]
             configs = [collection.configure(row, protocol, scale) for row in rows]
             planned |= {(config.name, seed): (config, seed) for config in configs}
-    return protocol_of, scale, list(planned.values())
+    planned_apart = {}
+    for name, experiment in APART.items():
+        is_of_all = ALL in names and name not in scale.left_out and (not scale.only or name in scale.only)
+        if name in names or is_of_all:
+            if scale_name not in experiment.EXTENTS:
+                raise ConfigurationError(unknown(f"scale of {name}", scale_name, experiment.EXTENTS))
+            planned_apart[name] = experiment.plan(folder / name, scale_name, scale.seeds[0])
+    return protocol_of, scale, list(planned.values()), planned_apart
 
 
 def describe() -> str:
@@ -136,16 +131,16 @@ def _write_results(folder: Path, protocol: Protocol, scale: Scale, command: str,
     paper = {baselines.MAJORITY: {title: (share, None) for title, share in protocol.paper_majority.items()}}
     rows = (*protocol.rows, *(Row(label, "", paper.get(label, {})) for label in without_network))
     protocol = replace(protocol, rows=rows)
-    lines = comparison.compare(protocol, results | without_network)
-    answers_on = {compared: comparison.collect_answers(compared, results) for compared in protocol.compared}
-    pairs = comparison.compare_pairs(protocol, answers_on)
+    lines = tables.compare(protocol, results | without_network)
+    answers_on = {compared: tables.collect_answers(compared, results) for compared in protocol.compared}
+    pairs = tables.compare_pairs(protocol, answers_on)
     text = tables.markdown(protocol, results, lines, answers_on, pairs, scale, command)
-    for name in (comparison.PAIRS, *(f"{figure}.{suffix}" for figure in protocol.figures for suffix in ("svg", "png"))):
+    for name in (tables.PAIRS, *(f"{figure}.{suffix}" for figure in protocol.figures for suffix in ("svg", "png"))):
         (folder / name).unlink(missing_ok=True)
     atomic.write_text(folder / "table.md", text)
     atomic.write_text(folder / "table.csv", report.csv_table(lines))
     if pairs:
-        atomic.write_text(folder / comparison.PAIRS, report.csv_table(pairs))
+        atomic.write_text(folder / tables.PAIRS, report.csv_table(pairs))
     archive.write(folder / RECORDS, [run for group in (results | without_network).values() for run in group])
     for figure, labels in protocol.figures.items():
         drawn = {label: group for label, group in results.items() if group and label in (labels or results)}

@@ -1,4 +1,4 @@
-"""A table as Markdown: the paper's numbers and ours, how models differ, settings and origin."""
+"""A table: the paper's numbers and ours, and how models differ, as lines for CSV; with settings and origin as Markdown."""
 
 from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
@@ -8,26 +8,14 @@ import polars as pl
 
 from dgl_treestack.data.records import accuracy
 from dgl_treestack.experiments._protocol import TRAIN, Compared, Protocol, read_data
-from dgl_treestack.experiments.comparison import Results
 from dgl_treestack.experiments.scales import Scale
 from dgl_treestack.results import archive, report
-from dgl_treestack.results.differences import AnswersOf, Line
+from dgl_treestack.results.differences import Answers, AnswersOf, Line, answers, tested
+from dgl_treestack.results.run_result import RunResult
 from dgl_treestack.runs.configuration import RunConfig
 
-_TRAIN = "train: accuracy during the epoch of the best validation accuracy, while weights change, with dropout if there is any."
-_BASELINES = (
-    "The last rows have no network: always the label that is more frequent in training, 'correct' if both are as frequent; "
-    "and the classifiers of counts of `treestack audit`, which cannot do mathematics, fitted to the training set. What they "
-    "reach above the majority class on validation and test equations is a shortcut in the data."
-)
-_CHOSEN = (
-    "The most accurate model was chosen on these {unit}, so that its p-values are too small; the pairs below do not depend on "
-    "the results."
-)
-_PAIRS = (
-    "Points by which the first of a pair is ahead of the second; the pairs are the questions of the experiment. Paper: the "
-    "points between its printed means. p-values as above, Holm's correction over the pairs of one set."
-)
+PAIRS = "pairs.csv"  # the file of `compare_pairs`
+Results = Mapping[str, Sequence[RunResult]]  # label of a model -> its runs, one per seed
 _SETTINGS: dict[str, Callable[[RunConfig], Any]] = {
     "model": lambda config: config.model.name,
     "hidden": lambda config: config.model.hidden,
@@ -39,6 +27,73 @@ _SETTINGS: dict[str, Callable[[RunConfig], Any]] = {
     "early stopping": lambda config: config.schedule.early_stopping or "-",
     "epochs, at most": lambda config: config.schedule.epochs,
 }
+
+
+def compare(protocol: Protocol, results: Results) -> list[Line]:
+    """Return a line per model and column: paper and ours as mean and sample standard deviation, difference, seeds, commits."""
+    lines = []
+    for row in protocol.rows:
+        runs = results[row.label]
+        for column in protocol.columns:
+            mean, deviation = report.over_seeds([column.of(run) for run in runs]) or (None, None)
+            paper, paper_deviation = row.paper.get(column.title, (None, None))
+            line = {
+                "model": row.label,
+                "measured": column.title,
+                "paper": paper,
+                "paper sd": paper_deviation,
+                "ours": mean,
+                "ours sd": deviation,
+                "difference": None if paper is None or mean is None else mean - paper,
+                "seeds": " ".join(str(run.seed) for run in runs),
+                "commits": " ".join(sorted({run.about["commit"] for run in runs})),
+            }
+            lines.append(line)
+    return lines
+
+
+def collect_answers(compared: Compared, results: Results) -> AnswersOf:
+    """Return the answers of all runs to some equations, label -> seed -> answers; nothing if a run has no such equations."""
+    answers_of: dict[str, dict[int, Answers]] = {}
+    for label, runs in results.items():
+        for run in runs:
+            of_run = answers(run.of(compared.set, compared.depths))
+            if not len(of_run.id):
+                return {}
+            answers_of.setdefault(label, {})[run.seed] = of_run
+    return answers_of
+
+
+def compare_pairs(protocol: Protocol, answers_on: Mapping[Compared, AnswersOf]) -> list[Line]:
+    """Compare the models of `protocol.pairs` on its sets of equations; pairs without runs are left out.
+
+    A line has `set`, `depths`, `records` and their `unit`, `seeds`, the labels `first` and `second`, the points between the
+    paper's means (`paper`, None if it does not print both), and what `differences.tested` has of them. answers_on: as from
+    `collect_answers`.
+    """
+    paper_of_row = {row.label: row.paper for row in protocol.rows}
+    lines = []
+    for compared, answers_of in answers_on.items():
+        name, depths = compared.printed
+        title = f"test {depths}" if compared.set == "test" else compared.set
+        pairs = [pair for pair in protocol.pairs if set(pair) <= answers_of.keys()]
+        for line, (first, second) in zip(tested(pairs, answers_of), pairs, strict=True):
+            papers = [paper_of_row[label] for label in (first, second)]
+            of_set: Line = {
+                "set": name,
+                "depths": depths,
+                "records": len(next(iter(answers_of[first].values())).id),
+                "unit": compared.unit,
+                "seeds": len(answers_of[first].keys() & answers_of[second].keys()),
+                "first": first,
+                "second": second,
+                "paper": None,
+            }
+            for column in (f"{title} accuracy", title):
+                if all(column in paper for paper in papers):
+                    of_set["paper"] = round(papers[0][column][0] - papers[1][column][0], 6)
+            lines.append(of_set | {column: value for column, value in line.items() if column != "model"})
+    return lines
 
 
 def markdown(
@@ -55,27 +110,33 @@ def markdown(
     A column that the paper does not have shows ours alone. lines: as from `compare`. answers_on: as from
     `collect_answers`. pairs: as from `compare_pairs`. command: the command that makes the table.
     """
+    captions, (low, high) = read_data("tables.toml"), protocol.depths
     rows, untrained = _numbers(protocol, lines)
     source = ". ".join(text for text in (protocol.source, protocol.note) if text)
-    low, high = protocol.depths
-    parts = [f"# {protocol.title}", source + ".", report.markdown_table(rows)]
-    parts.append(
-        f"{protocol.unit}, mean ± sample standard deviation over the seeds that are done. Trained on depths {low}-{high}. "
-        f"Scale: {scale.summary}. {_equations(results)}"
-    )
-    parts += [text for text in (_cuts(compared, results) for compared in protocol.compared) if text]
+    words = {"unit": protocol.unit, "low": low, "high": high, "scale": scale.summary, "equations": _equations(results)}
+    parts = [f"# {protocol.title}", source + ".", report.markdown_table(rows), captions["scale"].format(**words)]
+    parts += [_cuts(compared, results) for compared in protocol.compared]
     if untrained:
         parts.append(f"Not trained yet: {', '.join(untrained)}.")
     if TRAIN in protocol.columns:
-        parts.append(_TRAIN)
+        parts.append(captions["train"])
     if protocol.baselines:
-        parts.append(_BASELINES)
-    parts += _behind_the_best(protocol, answers_on)
+        parts.append(captions["baselines"])
+    for compared, answers_of in answers_on.items():
+        name, depths = compared.printed
+        if behind := report.comparison(answers_of, f"the set `{name}`, depths {depths}", compared.unit):
+            if len(answers_on) > 1 and compared == protocol.compared[0]:
+                parts.append(captions["primary"].format(set=name, depths=depths))
+            parts += [f"{behind[0]} {captions['chosen'].format(unit=compared.unit)}", behind[1]]
     if pairs:
-        parts += [_PAIRS, report.lines_table(pairs)]
+        parts += [captions["pairs"], report.lines_table(pairs)]
     parts += _settings(protocol, results, scale)
-    parts.append(" ".join(filter(None, (f"`{command}`.", _origins(results), _cost(results)))))
-    return "\n\n".join(parts) + "\n"
+    last = [f"`{command}`.", _origins(results)]
+    seconds = [run.about.get("cpu_seconds", 0.0) for runs in results.values() for run in runs if run.rows]
+    if seconds and all(seconds):  # known of all runs
+        last.append(captions["cost"].format(hours=sum(seconds) / 3600))
+    parts.append(" ".join(last))
+    return "\n\n".join(filter(None, parts)) + "\n"
 
 
 def _numbers(protocol: Protocol, lines: Sequence[Line]) -> tuple[list[list[str]], list[str]]:
@@ -97,19 +158,6 @@ def _numbers(protocol: Protocol, lines: Sequence[Line]) -> tuple[list[list[str]]
             cells.append(" / ".join(numbers))
         rows.append([row.label, *cells, lines_of_row[0]["seeds"]])
     return rows, untrained
-
-
-def _behind_the_best(protocol: Protocol, answers_on: Mapping[Compared, AnswersOf]) -> list[str]:
-    """Return paragraphs and tables on how far models are behind the most accurate one, for every set. Others as `markdown`."""
-    parts: list[str] = []
-    for compared, answers_of in answers_on.items():
-        where = f"the set `{compared.set}`, depths {compared.low}-{compared.high}"
-        if behind := report.comparison(answers_of, where, compared.unit):
-            if len(answers_on) > 1 and compared == protocol.compared[0]:
-                depths = f"depths {compared.low}-{compared.high}"
-                parts.append(f"The comparisons on the set `{compared.set}`, {depths}, are the primary ones.")
-            parts += [f"{behind[0]} {_CHOSEN.format(unit=compared.unit)}", behind[1]]
-    return parts
 
 
 def _printed(mean: float, deviation: float | None) -> str:
@@ -153,11 +201,9 @@ def _settings(protocol: Protocol, results: Results, scale: Scale) -> list[str]:
 def _equations(results: Results) -> str:
     """Return a sentence on the sizes of the sets that travel in files of records; sizes that differ are given as a range."""
     runs = [run for group in results.values() for run in group]
-    sizes = {
-        "training": [run.about.get("equations", 0) for run in runs],
-        "validation": [len(run.of("validation")) for run in runs],
-    }
-    sizes["of all depths: test"] = [len(run.of("test")) for run in runs]
+    sizes = {"training": [run.about.get("equations", 0) for run in runs]}
+    sizes |= {"validation": [len(run.of("validation")) for run in runs]}
+    sizes |= {"of all depths: test": [len(run.of("test")) for run in runs]}
     left_out = {name for run in runs for name in archive.with_vectors(run.answers)}
     for name in dict.fromkeys(name for run in runs for name in run.sets if name not in left_out):
         sizes[f"`{name}`"] = [len(run.of(name)) for run in runs if name in run.sets]
@@ -173,7 +219,7 @@ def _cuts(compared: Compared, results: Results) -> str:
     """Return a sentence on what equations with a value on a branch cut change, '' if the records do not say which they are."""
     changes, shares = [], []
     for runs in filter(None, results.values()):
-        sets = [compared.of(run) for run in runs]
+        sets = [run.of(compared.set, compared.depths) for run in runs]
         rest = [table.filter(~pl.col("cut").fill_null(value=False)) for table in sets]
         if not all(0 < len(some) < len(rows) for some, rows in zip(rest, sets, strict=True)):
             return ""
@@ -181,11 +227,9 @@ def _cuts(compared: Compared, results: Results) -> str:
         shares.append(100 * (1 - len(rest[0]) / len(sets[0])))
     if not changes:
         return ""
-    return (
-        f"{shares[0]:.1f} % of the {compared.unit} of the set `{compared.set}`, depths {compared.low}-{compared.high}, have a "
-        f"value on a branch cut or at a branch point; without them accuracies differ by {min(changes):+.1f} to "
-        f"{max(changes):+.1f} points."
-    )
+    name, depths = compared.printed
+    words = {"share": shares[0], "unit": compared.unit, "set": name, "depths": depths}
+    return read_data("tables.toml")["cuts"].format(**words, least=min(changes), most=max(changes))
 
 
 def _origins(results: Results) -> str:
@@ -193,27 +237,16 @@ def _origins(results: Results) -> str:
     rows_of: dict[str, dict[str, list[int]]] = {}
     for label, runs in results.items():
         for run in runs:
-            rows_of.setdefault(f"commit {run.about['commit']}, {run.about['machine']}", {}).setdefault(label, []).append(
-                run.seed
-            )
+            rows_of.setdefault(run.origin, {}).setdefault(label, []).append(run.seed)
     if not rows_of:
         return "There are no runs."
     usual = max(rows_of, key=lambda origin: sum(map(len, rows_of[origin].values())))
-    others = []
+    sentences = [f"Trained at {usual}."] + ["The rows are not of one origin."] * (len(rows_of) > 1)
     for origin, seeds_of_row in rows_of.items():
         if origin != usual:
             rows = [
                 label if len(seeds) == len(results[label]) else f"{label} (seeds {' '.join(map(str, seeds))})"
                 for label, seeds in seeds_of_row.items()
             ]
-            others.append(f" {'; '.join(rows)}: {origin}.")
-    exceptions = f" The rows are not of one origin.{''.join(others)}" if others else ""
-    return f"Trained at {usual}.{exceptions}"
-
-
-def _cost(results: Results) -> str:
-    """Return a sentence on the CPU time of training; '' where it is not known of all runs."""
-    seconds = [run.about.get("cpu_seconds", 0.0) for runs in results.values() for run in runs if run.rows]
-    if not seconds or not all(seconds):
-        return ""
-    return f"Training took {sum(seconds) / 3600:.2f} CPU hours, with reading the data and evaluating validation and test sets."
+            sentences.append(f"{'; '.join(rows)}: {origin}.")
+    return " ".join(sentences)

@@ -26,7 +26,7 @@ def draw_groups(groups: Mapping[str, Sequence[RunResult]]) -> Figure:
         depths = sorted({depth for by_depths in blanks_by_depth.values() for by_depth in by_depths for depth in by_depth})
         for axes, (kind, limit, title) in zip(row, PANELS, strict=True):
             for i, (label, by_depths) in enumerate(blanks_by_depth.items()):
-                curves = [{depth: top(kind, limit)(blanks) for depth, blanks in by_depth.items()} for by_depth in by_depths]
+                curves = [{depth: top(blanks, kind, limit) for depth, blanks in by_depth.items()} for by_depth in by_depths]
                 _style.draw_seeds(axes, curves, label, i)
             axes.set_xticks(depths)
             axes.set_title(title + SETS[name])

@@ -47,7 +47,7 @@ def _accuracies(run: RunResult) -> dict[str, float]:
     table = run.of("less stack")
     beyond = table.filter(pl.col("depth") >= run.trained.stop)
     shares = {
-        name: percent(name)(beyond if len(beyond) else table)
+        name: percent(beyond if len(beyond) else table, name)
         for name in table.columns
         if name.startswith("rows ") or name in ACTIONS
     }

@@ -35,7 +35,8 @@ def draw_groups(groups: Mapping[str, Sequence[RunResult]]) -> Figure:
             raise DataError("There are no two value classes of five expressions to show.", runs[0].folder)
         _draw_panel(axes, expressions)
         clusters = metrics.clusters(expressions)
-        axes.set_title(f"{label}\nneighbour {clusters.agreement:.0f} %, silhouette {clusters.silhouette:.2f}", fontsize=9)
+        measured = f"neighbour {clusters['agreement']:.0f} %, silhouette {clusters['silhouette']:.2f}"
+        axes.set_title(f"{label}\n{measured}", fontsize=9)
     for axes in panels[len(groups) :]:
         axes.axis("off")
     handles, names = panels[0].get_legend_handles_labels()

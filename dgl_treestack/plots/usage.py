@@ -27,7 +27,7 @@ def draw_groups(groups: Mapping[str, Sequence[RunResult]]) -> Figure:
             for run in runs:
                 by_depth = records.by(run.of("usage"))
                 large = {depth: table for depth, table in by_depth.items() if len(table) >= MIN_EQUATIONS}
-                curves.append({depth: mean(key)(table) for depth, table in large.items()})
+                curves.append({depth: mean(table, key) for depth, table in large.items()})
             _style.draw_seeds(axes, curves, label, i)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.set_title(title)

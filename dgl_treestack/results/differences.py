@@ -2,7 +2,7 @@
 
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -49,29 +49,16 @@ AnswersOf = Mapping[str, Mapping[int, Answers]]  # label of a model -> seed -> a
 Line = dict[str, Any]  # of a table
 
 
-@dataclass(frozen=True)
-class Difference:
-    """The difference between the accuracies of two models, in points, with two-sided p-values.
-
-    equations: p-value of a permutation test over `groups` families of equations, with accuracies averaged over seeds: would the
-    difference hold on other equations? `permuted` says what the groups are, see `Answers`. seeds, interval: p-value of a paired
-    t-test over the seeds that both models have, and the 95 % interval that belongs to it, in points: would it hold for other
-    initial weights? None with fewer than two, or when all differences are equal.
-    """
-
-    points: float
-    equations: float
-    permuted: str
-    groups: int
-    seeds: float | None
-    interval: tuple[float, float] | None
-
-
-def difference(first: Mapping[int, Answers], second: Mapping[int, Answers], generator: np.random.Generator) -> Difference:
+def difference(first: Mapping[int, Answers], second: Mapping[int, Answers], generator: np.random.Generator) -> Line:
     """Compare two models on the same test set: on the seeds that both have, on all if they have none in common.
 
     first, second: answers by seed. generator: draws the signs of the permutation test.
-    Raises DataError when the answers are to different equations.
+
+    Returns `points` between their accuracies, and two-sided p-values. `p, equations`: of a permutation test over `groups`
+    families of equations, with accuracies averaged over seeds: would the difference hold on other equations? `permuted` says
+    what the groups are, see `Answers`. `p, seeds`, `interval`: of a paired t-test over the seeds that both models have, and the
+    95 % interval that belongs to it, in points: would it hold for other initial weights? None with fewer than two, or when all
+    differences are equal. Raises DataError when the answers are to different equations.
     """
     common = sorted(first.keys() & second.keys())
     compared = [[model[seed] for seed in common] if common else list(model.values()) for model in (first, second)]
@@ -81,10 +68,15 @@ def difference(first: Mapping[int, Answers], second: Mapping[int, Answers], gene
     shares = [np.mean([of_seed.correct for of_seed in model], axis=0) for model in compared]
     _, group_of_equation = np.unique(expected.group, return_inverse=True)
     gaps = np.bincount(group_of_equation, shares[0] - shares[1])
-    points, p_of_equations = 100 * gaps.sum() / len(expected.id), _permutation_test(gaps, generator)
-    result = Difference(points, p_of_equations, expected.permuted, len(gaps), None, None)
     test = paired_t_test(*([model[seed].accuracy for seed in common] for model in (first, second)))
-    return result if test is None else replace(result, seeds=test[0], interval=test[1])
+    return {
+        "points": 100 * gaps.sum() / len(expected.id),
+        "interval": test and test[1],
+        "p, seeds": test and test[0],
+        "p, equations": _permutation_test(gaps, generator),
+        "groups": len(gaps),
+        "permuted": expected.permuted,
+    }
 
 
 def behind_best(answers_of: AnswersOf) -> list[Line]:
@@ -107,11 +99,11 @@ def tested(pairs: Sequence[tuple[str, str]], answers_of: AnswersOf) -> list[Line
     """
     lines: list[Line] = []
     for first, second in pairs:
-        gap = difference(answers_of[first], answers_of[second], np.random.default_rng(0))
-        interval = "{:.1f} to {:.1f}".format(*gap.interval) if gap.interval else None
-        of_equations = {"p, equations": gap.equations, "permuted": f"{gap.groups:,} {gap.permuted}"}
-        of_seeds = {"points": round(gap.points, 6), "interval": interval, "p, seeds": gap.seeds}
-        lines.append({"model": second, **of_seeds, **of_equations})
+        line = {"model": second, **difference(answers_of[first], answers_of[second], np.random.default_rng(0))}
+        line["points"] = round(line["points"], 6)
+        line["interval"] = line["interval"] and "{:.1f} to {:.1f}".format(*line["interval"])
+        line["permuted"] = f"{line['groups']:,} {line['permuted']}"
+        lines.append(line)
     for title in ("p, seeds", "p, equations"):
         of_title = [line for line in lines if line[title] is not None]
         for line, p_value in zip(of_title, holm([line[title] for line in of_title]), strict=True):

@@ -1,12 +1,12 @@
 """Metrics over the table of answers: classification, pairs, calibration, clusters. Accuracy is in `data.records`.
 
 A metric is a function of a table, which returns NaN if the table lacks what it needs. `METRICS` has those that `report` shows;
-the makers at the end return others, which experiments measure.
+`WITH_ARGUMENTS` has others, which experiments measure.
 """
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,6 @@ import polars as pl
 
 from dgl_treestack.data import records
 from dgl_treestack.data.records import Table, accuracy, share
-from dgl_treestack.errors import DataError
 
 Metric = Callable[[Table], float]
 MEAN_ERROR = "mean absolute error"  # the one entry of `classification` that is not in per cent
@@ -94,25 +93,16 @@ def _verdicts(table: Table) -> Table:
     return table.filter(is_verdict & pl.col("score").is_not_null())
 
 
-@dataclass(frozen=True)
-class Calibration:
-    """Predicted probabilities against observed frequencies, in equal bins of P(correct). Empty bins are left out.
+def calibration_error(table: Table, bins: int = 10) -> float:
+    """Return the expected calibration error in per cent; NaN without labelled scores.
 
-    predicted: mean probability of every bin. observed: share of its equations that are correct. equations: their number.
-    error: the expected calibration error, the mean of |predicted - observed| weighted by equations, from 0 to 1.
+    That is the mean of |predicted - observed|, weighted by equations, over equal bins of P(correct) = sigmoid(score): the mean
+    probability in a bin, and the share of its equations that are correct.
     """
-
-    predicted: tuple[float, ...]
-    observed: tuple[float, ...]
-    equations: tuple[int, ...]
-    error: float
-
-
-def calibration(table: Table, bins: int = 10) -> Calibration:
-    """Compare the probabilities sigmoid(score) with labels. Raises DataError without labelled scores."""
     labelled = _verdicts(table)
-    if not len(labelled):
-        raise DataError("There are no labelled scores to calibrate.")
+    # whole numbers are not scores, but what a file of records has in their place
+    if not len(labelled) or not table.schema["score"].is_float():
+        return math.nan
     probability = 1 / (1 + np.exp(-np.clip(labelled["score"].to_numpy(), -700, 700)))
     label = labelled["label"].to_numpy().astype(float)
     bin_of_row = np.minimum((probability * bins).astype(int), bins - 1)
@@ -120,61 +110,43 @@ def calibration(table: Table, bins: int = 10) -> Calibration:
     filled = count > 0
     predicted = np.bincount(bin_of_row, probability, bins)[filled] / count[filled]
     observed = np.bincount(bin_of_row, label, bins)[filled] / count[filled]
-    error = float((np.abs(predicted - observed) * count[filled]).sum() / len(labelled))
-    return Calibration(tuple(predicted.tolist()), tuple(observed.tolist()), tuple(count[filled].tolist()), error)
+    return 100 * float((np.abs(predicted - observed) * count[filled]).sum() / len(labelled))
 
 
-def calibration_error(table: Table) -> float:
-    """Return the expected calibration error in per cent; NaN without labelled scores."""
-    # whole numbers are not scores, but what a file of records has in their place
-    has_scores = table.schema["score"].is_float() and len(_verdicts(table))
-    return 100 * calibration(table).error if has_scores else math.nan
-
-
-def _of_classification(name: str) -> Metric:
-    return lambda table: classification(table).get(name, math.nan)
+def of_classification(table: Table, name: str) -> float:
+    """Return an entry of `classification`; NaN without it."""
+    return classification(table).get(name, math.nan)
 
 
 # Metrics that a table can show, by name; all in per cent.
 METRICS: dict[str, Metric] = {
     "accuracy": accuracy,
-    **{name: _of_classification(name) for name in ("precision", "recall", "f1")},
-    "macro_f1": _of_classification("macro F1"),
+    **{name: partial(of_classification, name=name) for name in ("precision", "recall", "f1")},
+    "macro_f1": partial(of_classification, name="macro F1"),
     "roots": root_accuracy,
-    "r2": _of_classification("R2"),
+    "r2": partial(of_classification, name="R2"),
     "pairs": pair_accuracy,
     "calibration": calibration_error,
 }
 
 
-@dataclass(frozen=True)
-class Clusters:
-    """How representations of expressions cluster by value class, over classes with at least five members.
+def clusters(table: Table) -> dict[str, float]:
+    """Return how rows with `class` and `h` cluster by value class, over classes with at least five members.
 
-    agreement: per cent of expressions whose nearest neighbour, by cosine, has the same value. chance: the same for neighbours
-    drawn at random. silhouette: the mean silhouette score by cosine, -1 to 1. expressions, classes: their numbers.
+    `agreement`: per cent of expressions whose nearest neighbour, by cosine, has the same value. `chance`: the same for
+    neighbours drawn at random. `silhouette`: the mean silhouette score by cosine, -1 to 1. All NaN with fewer than two classes.
     """
-
-    agreement: float
-    chance: float
-    silhouette: float
-    expressions: int
-    classes: int
-
-
-def clusters(table: Table) -> Clusters:
-    """Measure how rows with `class` and `h` cluster. The measures are NaN with fewer than two classes of five members."""
     from sklearn.metrics import silhouette_score
 
     agreement = accuracy(neighbours(table))
     table = in_large_classes(table)
     names, sizes = np.unique(table["class"].to_list(), return_counts=True)
     if len(names) < 2:
-        return Clusters(math.nan, math.nan, math.nan, len(table), len(names))
+        return dict.fromkeys(("agreement", "chance", "silhouette"), math.nan)
     chance = float((sizes * (sizes - 1)).sum() / (len(table) * (len(table) - 1)))
     vectors, classes = np.array(table["h"].to_list()), np.array(table["class"].to_list())
     silhouette = float(silhouette_score(vectors, classes, metric="cosine"))
-    return Clusters(agreement, 100 * chance, silhouette, len(table), len(names))
+    return {"agreement": agreement, "chance": 100 * chance, "silhouette": silhouette}
 
 
 def neighbours(table: Table) -> Table:
@@ -221,65 +193,60 @@ def readouts_by_height(table: Table) -> dict[int, tuple[float, float]]:
     return curve
 
 
-def percent(column: str) -> Metric:
+def percent(table: Table, column: str) -> float:
     """The per cent of rows with 1 or true in a column, or 100 times the mean; NaN for a model without it."""
-    return lambda table: share(table[column]) if column in table.columns else math.nan
+    return share(table[column]) if column in table.columns else math.nan
 
 
-def mean(column: str) -> Metric:
+def mean(table: Table, column: str) -> float:
     """The mean of a column; NaN for a model without it."""
-    return lambda table: share(table[column], 1) if column in table.columns else math.nan
+    return share(table[column], 1) if column in table.columns else math.nan
 
 
-def top(kind: str, limit: int, depth: int = 0) -> Metric:
+def top(table: Table, kind: str, limit: int, depth: int = 0) -> float:
     """The per cent of blanks whose rank of a kind (`completion.scoring`) is at most `limit`. depth: smallest of the truth."""
-    return lambda table: share(table.filter(pl.col("blank_depth") >= depth)[kind] <= limit)
+    return share(table.filter(pl.col("blank_depth") >= depth)[kind] <= limit)
 
 
-def lost(column: str) -> Metric:
-    """The points of accuracy that a model loses when rows or an action are taken away, see `extras.ablation`."""
-
-    def metric(table: Table) -> float:
-        counts_of_rows = [int(name.split()[1]) for name in table.columns if name.startswith("rows ") and table[name].count()]
-        if not counts_of_rows or column not in table.columns:
-            return math.nan
-        return share(table[f"rows {max(counts_of_rows)}"]) - share(table[column])
-
-    return metric
+def lost(table: Table, column: str) -> float:
+    """The points of accuracy that a model loses when rows or an action are taken away, see `extras.stack`."""
+    counts_of_rows = [int(name.split()[1]) for name in table.columns if name.startswith("rows ") and table[name].count()]
+    if not counts_of_rows or column not in table.columns:
+        return math.nan
+    return share(table[f"rows {max(counts_of_rows)}"]) - share(table[column])
 
 
-def clustered(name: str, factor: float = 1.0) -> Metric:
-    """A field of `Clusters`, times a factor."""
-    return lambda table: factor * getattr(clusters(table), name)
+def clustered(table: Table, name: str, factor: float = 1.0) -> float:
+    """An entry of `clusters`, times a factor."""
+    return factor * clusters(table)[name]
 
 
-def read_out(height: int, field: int) -> Metric:
+def read_out(table: Table, height: int, field: int) -> float:
     """A field of `readouts_by_height` for the subtrees of a height, times 100; NaN with too few of them."""
-    return lambda table: 100 * readouts_by_height(table).get(height, (math.nan, math.nan))[field]
+    return 100 * readouts_by_height(table).get(height, (math.nan, math.nan))[field]
 
 
-def at_best_epoch(name: str) -> Metric:
+def at_best_epoch(epochs: Table, name: str) -> float:
     """A number of metrics.jsonl in the epoch whose weights were evaluated."""
-    return lambda epochs: float(epochs.filter("best")[name][0]) if len(epochs) else math.nan
+    return float(epochs.filter("best")[name][0]) if len(epochs) else math.nan
 
 
-def epochs_to(points: float) -> Metric:
+def epochs_to(epochs: Table, points: float) -> float:
     """The first epoch whose validation accuracy is at most some points below the best."""
-
-    def metric(epochs: Table) -> float:
-        if not len(epochs):
-            return math.nan
-        accuracy_of_epoch = pl.col("validation_accuracy")
-        return float(epochs.filter(accuracy_of_epoch >= accuracy_of_epoch.max() - points)["epoch"][0])
-
-    return metric
+    if not len(epochs):
+        return math.nan
+    accuracy_of_epoch = pl.col("validation_accuracy")
+    return float(epochs.filter(accuracy_of_epoch >= accuracy_of_epoch.max() - points)["epoch"][0])
 
 
-FACTORIES: dict[str, Callable[..., Metric]] = {
+# Metrics with arguments, which experiments measure, by name.
+WITH_ARGUMENTS: dict[str, Callable[..., float]] = {
     metric.__name__: metric for metric in (percent, mean, top, lost, clustered, read_out, at_best_epoch, epochs_to)
 }
 
 
-def find(name: str | tuple[Any, ...]) -> Metric:
-    """Return a metric of METRICS by its name, or one of FACTORIES by its name and arguments."""
-    return METRICS[name] if isinstance(name, str) else FACTORIES[name[0]](*name[1:])
+def measure(table: Table, metric: str | Sequence[Any]) -> float:
+    """Return a metric of METRICS, given by its name, or of WITH_ARGUMENTS, given by its name and arguments."""
+    if isinstance(metric, str):
+        return METRICS[metric](table)
+    return WITH_ARGUMENTS[metric[0]](table, *metric[1:])

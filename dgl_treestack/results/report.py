@@ -58,13 +58,17 @@ def rows_of(runs: Sequence[RunResult], metric: str = "accuracy", *, depths: bool
     for name, group in by_config(runs).items():
         row: Row = {"run": name, "model": group[0].config.model.name, "equations": group[0].about.get("equations") or None}
         row |= {"seeds": sorted(run.seed for run in group), "metric": metric}
-        for title, values_with_nan in _values_by_column(group, metric, depths=depths).items():
-            values = [value for value in values_with_nan if not math.isnan(value)]
-            if values:
-                single = len(values) == 1
-                row[title] = (values[0], None) if single else (statistics.fmean(values), statistics.stdev(values))
-        rows.append(row)
+        of_columns = {title: over_seeds(values) for title, values in _values_by_column(group, metric, depths=depths).items()}
+        rows.append(row | {title: statistic for title, statistic in of_columns.items() if statistic})
     return rows
+
+
+def over_seeds(values: Sequence[float]) -> tuple[float, float | None] | None:
+    """Return mean and sample standard deviation, None for that of a single value; values that are NaN do not count."""
+    values = [value for value in values if not math.isnan(value)]
+    if len(values) < 2:
+        return (values[0], None) if values else None
+    return statistics.fmean(values), statistics.stdev(values)
 
 
 def _values_by_column(group: Sequence[RunResult], metric: str, *, depths: bool) -> dict[str, list[float]]:
@@ -110,8 +114,7 @@ def comparison(answers_of: AnswersOf, where: str, unit: str) -> list[str]:
 
     where: the equations, in words. unit: what is counted, such as `equations`.
     """
-    lines = behind_best(answers_of)
-    if not lines:
+    if not (lines := behind_best(answers_of)):
         return []
     best = lines[0]["model"]
     permuted = next(line["permuted"] for line in lines if line["permuted"])
@@ -179,13 +182,9 @@ def csv_table(rows: Sequence[Row]) -> str:
 
 def spread(mean: float, deviation: float | None, digits: int = 1) -> str:
     """Return mean ± standard deviation as text; without a deviation the number alone, an epoch without decimals."""
-    return (
-        str(mean)
-        if isinstance(mean, int)
-        else f"{mean:.{digits}f}"
-        if deviation is None
-        else f"{mean:.{digits}f} ± {deviation:.{digits}f}"
-    )
+    if isinstance(mean, int):
+        return str(mean)
+    return f"{mean:.{digits}f}" if deviation is None else f"{mean:.{digits}f} ± {deviation:.{digits}f}"
 
 
 def _cell(value: Any) -> str:

@@ -68,6 +68,11 @@ class RunResult:
         measured = self.about.get("measured")
         return range(measured[0], measured[1] + 1) if measured else self.config.data.depths
 
+    @property
+    def origin(self) -> str:
+        """Where it was trained, of a result of `with_origin`."""
+        return f"commit {self.about['commit']}, {self.about['machine']}"
+
     def best_row(self) -> dict[str, Any] | None:
         """Return the metrics of the epoch whose weights were evaluated, by validation accuracy if unknown; None without any."""
         of_best_epoch = (row for row in self.rows if row["epoch"] == self.about.get("best_epoch"))

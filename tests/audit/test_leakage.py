@@ -7,15 +7,13 @@ from sklearn.ensemble import RandomForestClassifier
 
 from dgl_treestack.audit import baselines
 from dgl_treestack.audit.baselines import BASELINES, SHAPE, Baseline, columns, pair_counts, side_differences, token_counts
-from dgl_treestack.audit.corpus import Corpus, CorpusBuilder
-from dgl_treestack.audit.leakage import Fit, count_fits, measure, sampled
-from dgl_treestack.audit.report import Options, fill
+from dgl_treestack.audit.corpus import Corpus, build
+from dgl_treestack.audit.leakage import Fit, measure, sampled
 from dgl_treestack.data.formats import Example
 from dgl_treestack.expression import Equation
 from dgl_treestack.generate import features
 
 ALL = ((0, None),)
-UNEXAMINED = Options(verdicts=False, duplicates=False)
 
 
 @pytest.fixture(autouse=True)
@@ -27,9 +25,7 @@ def few_trees(monkeypatch):
 
 
 def corpus(examples) -> Corpus:
-    builder = CorpusBuilder(["made up"])
-    fill(builder, 0, examples, UNEXAMINED)
-    return builder.corpus()
+    return build([("made up", examples)])
 
 
 def examples(true: str, false: str, count: int = 60) -> list[Example]:
@@ -90,25 +86,17 @@ def test_members_of_a_pair_are_never_on_both_sides():
     assert all(score["accuracy"] <= 60 for score in row["baselines"].values())
 
 
-def test_groups_are_fitted_apart_and_small_ones_are_named():
+def test_groups_are_fitted_apart_and_small_ones_are_named(capsys):
     shallow, deep = examples("x = {}", "{} = x", 20), examples("sin(sin(x)) = {}", "{} = sin(sin(x))", 20)
     mixed = shallow + [Example(e.equation, e.label, "d" + e.id, pair="d" + e.pair) for e in deep]
     mixed.append(Example(Equation.parse("sin(sin(sin(sin(sin(x))))) = x"), 1, "lonely"))
     equations = corpus(mixed)
-    rows = measure(equations, np.arange(len(equations)), Fit(baselines=("size and depth",)))
+    rows = measure(equations, np.arange(len(equations)), Fit(baselines=("size and depth",)), "leakage")
+    assert "| 0/20 " in capsys.readouterr().err, "two groups, five parts, two settings"
     assert [row["depths"] for row in rows] == ["1-2", "3-4", "5-7"]
     assert rows[2]["skipped"].startswith("1 correct and 0 incorrect")
     assert rows[1]["baselines"]["size and depth"]["accuracy"] == 100  # which side is deeper
     assert rows[0]["baselines"]["size and depth"]["accuracy"] <= 60
-    assert count_fits(equations, np.arange(len(equations)), Fit(baselines=("size and depth",))) == 2 * 5 * 2
-
-
-def test_every_fit_is_a_step():
-    steps = []
-    equations = corpus(examples("x = {}", "{} = x", 20))
-    fit = Fit(baselines=("tokens",), groups=ALL)
-    measure(equations, np.arange(len(equations)), fit, steps.append)
-    assert sum(steps) == count_fits(equations, np.arange(len(equations)), fit) == 25
 
 
 def test_a_sample_has_whole_pairs_and_is_always_the_same():
@@ -119,14 +107,7 @@ def test_a_sample_has_whole_pairs_and_is_always_the_same():
     assert len(sampled(equations, np.arange(120), 0)) == len(sampled(equations, np.arange(120), 120)) == 120
     (row,) = leakage(examples("x = {}", "{} = x"), "tokens", sample=60)
     assert (row["equations"], row["used"]) == (120, 60)
-
-
-def test_files_without_labels_have_no_groups():
-    assert leakage([Example(Equation.parse("x = y"), None, "a")]) == []
-
-
-def dictionaries(matrix):
-    return [sorted(row[row != 0].tolist()) for row in matrix.toarray()]
+    assert leakage([Example(Equation.parse("x = y"), None, "a")]) == [], "without labels, no groups"
 
 
 @pytest.mark.parametrize(
@@ -143,7 +124,7 @@ def test_matrices_count_what_the_features_of_the_generator_count(matrix, of_one_
     equations = corpus(Example(Equation.parse(text), 1, text) for text in texts)
     rows = np.array([3, 0, 2])
     expected = [sorted(v for v in of_one_expression(Equation.parse(texts[row])).values() if v) for row in rows]
-    assert dictionaries(matrix(equations, rows)) == expected
+    assert [sorted(row[row != 0].tolist()) for row in matrix(equations, rows).toarray()] == expected
 
 
 def test_a_dense_matrix_keeps_the_fullest_columns(monkeypatch):

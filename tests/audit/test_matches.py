@@ -3,10 +3,9 @@ import random
 import numpy as np
 import pytest
 
-from dgl_treestack.audit import entries
-from dgl_treestack.audit.corpus import CorpusBuilder
+from dgl_treestack.audit import matches
+from dgl_treestack.audit.corpus import build
 from dgl_treestack.audit.matches import OTHERS, count_duplicates, count_overlap, find
-from dgl_treestack.audit.report import Options, fill
 from dgl_treestack.data.formats import Example
 from dgl_treestack.expression import Equation
 from dgl_treestack.generate.features import tokens
@@ -14,11 +13,11 @@ from dgl_treestack.generate.features import tokens
 
 def corpus(*files):
     """Files of (text, label) or (text, label, pair)."""
-    builder = CorpusBuilder([f"file {i}" for i in range(len(files))])
-    for i, file in enumerate(files):
-        examples = [Example(Equation.parse(text), label, text, pair="".join(pair)) for text, label, *pair in file]
-        fill(builder, i, examples, Options(verdicts=False))
-    return builder.corpus()
+    examples_of_file = [
+        (f"file {i}", [Example(Equation.parse(text), label, text, pair="".join(pair)) for text, label, *pair in file])
+        for i, file in enumerate(files)
+    ]
+    return build(examples_of_file, keys=True)
 
 
 def duplicates(*rows):
@@ -27,11 +26,6 @@ def duplicates(*rows):
 
 def numbers(counts, kind):
     return tuple(counts[kind].get(key) for key in ("equations", "opposite", "surplus"))
-
-
-def test_equations_without_relations():
-    counts = duplicates(("x + y = y + x", 1), ("sin(x) = cos(y)", 0), ("tan(x)**2 = x", 0))
-    assert all(row["equations"] == row["opposite"] == row.get("surplus", 0) == 0 for row in counts.values())
 
 
 def test_same_text_and_same_equation():
@@ -46,10 +40,7 @@ def test_label_conflicts_are_found_and_named():
     assert numbers(counts, "same text") == (0, 0, 0)
     assert numbers(counts, "same equation") == (2, 2, 1)
     assert counts["same equation"]["examples of opposite"] == ["x + 1 = y", "a = 1 + b"]
-
-
-def test_an_unknown_label_is_no_conflict():
-    assert numbers(duplicates(("x = y", None), ("x = y", 1)), "same text") == (2, 0, 1)
+    assert numbers(duplicates(("x = y", None), ("x = y", 1)), "same text") == (2, 0, 1), "unknown is no conflict"
 
 
 @pytest.mark.parametrize(
@@ -98,7 +89,7 @@ def reference(rows, of, among):
 
 @pytest.mark.parametrize("nodes_at_a_time", [1, 50, 10**6])
 def test_neighbours_are_those_that_comparing_all_with_all_finds(monkeypatch, nodes_at_a_time):
-    monkeypatch.setattr(entries, "NODES_AT_A_TIME", nodes_at_a_time)
+    monkeypatch.setattr(matches, "NODES_AT_A_TIME", nodes_at_a_time)
     rng = random.Random(0)
     patterns = ("{}({}) = {}", "{}({}) + {} = {}", "{}({} + {}) = {}")
     rows = []
@@ -109,11 +100,11 @@ def test_neighbours_are_those_that_comparing_all_with_all_finds(monkeypatch, nod
     equations = corpus(rows)
     of, among = list(range(0, 120, 2)), list(range(30, 120))
     masks = [np.isin(np.arange(120), positions) for positions in (of, among)]
-    matches = find(equations, "one label apart", *masks)
+    found_alike, found_opposite = find(equations, "one label apart", *masks)
     alike, opposite = reference(rows, of, among)
     assert 5 < sum(opposite) < sum(alike) < 60
-    assert matches.alike[of].tolist() == alike and matches.opposite[of].tolist() == opposite
-    assert not matches.alike[~masks[0]].any()
+    assert found_alike[of].tolist() == alike and found_opposite[of].tolist() == opposite
+    assert not found_alike[~masks[0]].any()
 
 
 def test_overlap_of_each_file_in_the_other():
@@ -127,11 +118,8 @@ def test_overlap_of_each_file_in_the_other():
     assert (alike["same equation"]["equations"], alike["same equation"]["opposite"]) == (1, 1)
     assert (alike["one label apart"]["equations"], alike["one label apart"]["opposite"]) == (1, 1)
     assert (alike["shared side"]["equations"], alike["shared side"]["share"]) == (1, 25)
-
-
-def test_the_same_pair_name_in_two_files_is_two_pairs():
     first, _ = count_overlap(corpus([("sin(x) = 1", 1, "p0")], [("sin(x) = 2", 0, "p0")]))
-    assert first["alike"]["one label apart"]["equations"] == 1
+    assert first["alike"]["one label apart"]["equations"] == 1, "the same name of a pair in two files is two pairs"
 
 
 def test_many_files_are_compared_with_all_the_others_at_once():

@@ -5,9 +5,9 @@ import json
 import pytest
 
 from dgl_treestack.audit import tables
-from dgl_treestack.audit.corpus import CorpusBuilder
+from dgl_treestack.audit.corpus import build
 from dgl_treestack.audit.leakage import Fit
-from dgl_treestack.audit.report import TOGETHER, Options, audit, fill, load
+from dgl_treestack.audit.report import TOGETHER, audit
 from dgl_treestack.cli import audit as command
 from dgl_treestack.data import formats
 from dgl_treestack.data.formats import Example
@@ -33,18 +33,6 @@ def pairs(tmp_path):
     ]
     formats.write(tmp_path / "pairs.jsonl", examples)
     return str(tmp_path / "pairs.jsonl")
-
-
-def test_a_rounded_number_is_judged_as_one(tmp_path):
-    certificate = {"rounded": 2}
-    examples = [
-        Example(Equation.parse("sin(0.5) = 0.48"), 1, "right", certificate=certificate),
-        Example(Equation.parse("sin(0.5) = 0.6"), 0, "wrong", certificate=certificate),
-        Example(Equation.parse("sin(0.5) = 0.49"), 1, "off", certificate=certificate),
-    ]
-    formats.write(tmp_path / "n.jsonl", examples)
-    name = str(tmp_path / "n.jsonl")
-    assert audit([name])["sets"][name]["contradicted"] == ["off"]
 
 
 ROUNDED = [
@@ -81,7 +69,7 @@ def test_an_equation_that_holds_when_rounded_is_counted_apart(tmp_path, jobs, ca
     examples += [Example(Equation.parse(ROUNDED[0]), label, str(label)) for label in (0, None)]
     name = str(tmp_path / "n.jsonl")
     formats.write(name, examples)
-    report = audit([name], Options(leakage=False, duplicates=False, jobs=jobs))
+    report = audit([name], leakage=False, duplicates=False, jobs=jobs)
     audited = report["sets"][name]
     assert audited["contradicted"] == NOT_ROUNDED
     counts = {
@@ -93,6 +81,10 @@ def test_an_equation_that_holds_when_rounded_is_counted_apart(tmp_path, jobs, ca
     assert f"\n{len(NOT_ROUNDED)} labels are contradicted: {NOT_ROUNDED[0]}, " in text
     assert f"\n{len(ROUNDED)} labels are right when rounded: the sides differ, by half of the last decimal" in text
     assert "neither confirmed" not in text
+    certificate = {"rounded": 2}  # as the generator writes it
+    certified = [("sin(0.5) = 0.48", 1), ("sin(0.5) = 0.6", 0), ("sin(0.5) = 0.49", 1)]
+    formats.write(name, [Example(Equation.parse(text), label, text, certificate=certificate) for text, label in certified])
+    assert audit([name], leakage=False)["sets"][name]["contradicted"] == ["sin(0.5) = 0.49"]
     formats.write(name, [examples[0], examples[-2]])
     assert command.audit((name,), leakage=False) == 0
     shown = capsys.readouterr().out
@@ -110,8 +102,8 @@ def test_verdicts_by_depth_and_label(file):
 
 def test_screen_and_json(file, pairs, capsys):
     assert command.audit((file, pairs), leakage=False, json=True) == 1, "a label is contradicted"
-    assert json.loads(capsys.readouterr().out) == audit([file, pairs], Options(leakage=False))
-    report = audit([file, pairs], Options(fit=Fit(baselines=("tokens",))))
+    assert json.loads(capsys.readouterr().out) == audit([file, pairs], leakage=False)
+    report = audit([file, pairs], fit=Fit(baselines=("tokens",)))
     text = tables.describe(report)
     assert "1 label is contradicted: x = y\n" in text and "No label is contradicted." in text
     assert "depth 1-2: not measured, 3 correct and 1 incorrect equations; 20 of each are needed" in text
@@ -122,13 +114,13 @@ def test_screen_and_json(file, pairs, capsys):
 
 
 def test_costly_parts_can_be_left_out(file):
-    report = audit([file], Options(verdicts=False, duplicates=False, leakage=False))
+    report = audit([file], verdicts=False, duplicates=False, leakage=False)
     assert set(report["sets"][file]) == {"equations", "verdicts", "contradicted"} and report["overlap"] == []
     assert "not judged" in tables.describe(report) and "holds" not in tables.describe(report)
 
 
 def test_files_together_are_one_set(file, pairs):
-    report = audit([file, pairs], Options(together=True, leakage=False))
+    report = audit([file, pairs], together=True, leakage=False)
     (audited,) = report["sets"].values()
     assert audited is report["sets"][TOGETHER]
     assert audited["equations"] == 126 and audited["contradicted"] == [f"{file}:x = y"]
@@ -136,22 +128,19 @@ def test_files_together_are_one_set(file, pairs):
 
 
 def test_a_sample_is_announced(pairs):
-    text = tables.describe(audit([pairs], Options(False, False, fit=Fit(sample=80, baselines=("tokens",)))))
+    text = tables.describe(audit([pairs], verdicts=False, duplicates=False, fit=Fit(sample=80, baselines=("tokens",))))
     assert "a sample of 80 of 120 equations (--sample 80; 0 for all)" in text
 
 
 def test_both_formats_give_the_same(file, tmp_path):
-    formats.write(tmp_path / "theirs.json.gz", formats.read(file))
     theirs = str(tmp_path / "theirs.json.gz")
-    first, second = audit([file])["sets"][file], audit([theirs])["sets"][theirs]
-    assert (second["verdicts"], second["duplicates"]) == (first["verdicts"], first["duplicates"])
-    assert second["contradicted"] == ["1-0"]
+    formats.write(theirs, formats.read(file))
+    first, second = (audit([name], leakage=False)["sets"][name] for name in (file, theirs))
+    assert second == {**first, "contradicted": ["1-0"]}
 
 
-def test_processes_find_what_one_process_finds(pairs):
-    sequential, parallel = (load([pairs], Options(jobs=jobs)) for jobs in (1, 2))
-    assert sequential.ids == parallel.ids
-    assert all((sequential[name] == parallel[name]).all() for name in sequential.columns)
+def test_processes_find_what_one_process_finds(file, pairs):
+    assert audit([file, pairs], leakage=False, jobs=2) == audit([file, pairs], leakage=False)
 
 
 def test_ids_that_are_missing_are_lines(tmp_path):
@@ -176,15 +165,15 @@ def test_the_authors_blanks(authors):
 @pytest.mark.parametrize(
     ("names", "options", "message"),
     [
-        ([], Options(), "at least one file"),
-        (["a.jsonl", "a.jsonl"], Options(), "given twice"),
-        (["a.jsonl"], Options(fit=Fit(sample=-1)), "The sample is -1"),
-        (["a.jsonl"], Options(fit=Fit(jobs=0)), "number of jobs is 0"),
+        ([], {}, "at least one file"),
+        (["a.jsonl", "a.jsonl"], {}, "given twice"),
+        (["a.jsonl"], {"fit": Fit(sample=-1)}, "The sample is -1"),
+        (["a.jsonl"], {"fit": Fit(jobs=0)}, "number of jobs is 0"),
     ],
 )
 def test_options_that_make_no_sense(names, options, message):
     with pytest.raises(ConfigurationError, match=message):
-        audit(names, options)
+        audit(names, **options)
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
@@ -199,11 +188,10 @@ def test_options_that_make_no_sense(names, options, message):
 def test_files_that_cannot_be_audited(tmp_path, line, message, jobs):
     (tmp_path / "a.jsonl").write_text(line)
     with pytest.raises(DataError, match=message):
-        audit([str(tmp_path / "a.jsonl")], Options(fit=Fit(jobs=jobs)))
+        audit([str(tmp_path / "a.jsonl")], fit=Fit(jobs=jobs))
 
 
 def test_a_chain_of_depth_twenty_thousand():
-    builder = CorpusBuilder(["deep"])
     chain = Equation.from_prefix("Equality " + "sin " * 20_000 + "Symbol:x Symbol:y")
-    fill(builder, 0, [Example(chain, 0, "chain")], Options(verdicts=False))
-    assert builder.corpus()["depth"].tolist() == [20_001]
+    corpus = build([("deep", [Example(chain, 0, "chain")])], keys=True)
+    assert corpus["depth"].tolist() == [20_001]

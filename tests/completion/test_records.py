@@ -9,8 +9,8 @@ import torch
 from every_cell import VOCABULARY
 
 from dgl_treestack.completion import questions, records
-from dgl_treestack.completion.answers import fill
 from dgl_treestack.completion.records import KINDS, shares
+from dgl_treestack.completion.scoring import fill
 from dgl_treestack.data import formats
 from dgl_treestack.data.formats import Example
 from dgl_treestack.errors import DataError, ExpressionError
@@ -73,7 +73,7 @@ def test_shares_by_depth(folder, model):
     rows = list(shares(blanks))
     assert [row["depth"] for row in rows] == [2, "all"] and rows[-1]["blanks"] == 2
     for kind in KINDS:
-        assert rows[-1][f"{kind} top-5"] == top(kind, 5)(blanks) == 100
+        assert rows[-1][f"{kind} top-5"] == top(blanks, kind, 5) == 100
         assert rows[-1][f"{kind} top-1"] == 50 * (blanks[kind] == 1).sum()
 
 

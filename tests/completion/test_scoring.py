@@ -1,21 +1,26 @@
-"""Scores of candidates equal those of the equations with the candidates in place."""
+"""Scores of candidates equal those of the equations with the candidates in place; ranks are those found by counting."""
 
+import gzip
+import json
 import random
 
 import numpy as np
 import pytest
 import torch
 from every_cell import VOCABULARY, every_engine
+from hypothesis import given
+from hypothesis import strategies as st
+from released import every_checkpoint
 from trees import random_equation
 
-from dgl_treestack.completion import scoring
-from dgl_treestack.completion.answers import small_expressions
+from dgl_treestack.completion import questions, scoring
 from dgl_treestack.completion.graphs import BlankGraphs
-from dgl_treestack.completion.scoring import scores
+from dgl_treestack.completion.scoring import Ranks, rank, scores, small_expressions
 from dgl_treestack.data.formats import Example
 from dgl_treestack.errors import ConfigurationError, VocabularyError
 from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.model.model import Model
+from dgl_treestack.runs.import_authors import import_checkpoint
 
 CANDIDATES = [Expression.parse(text) for text in ("x", "2", "sin(x)", "x + 2", "sin(2)*x", "Float(1.29)", "x", "1")]
 
@@ -87,15 +92,59 @@ def test_models_that_do_not_verify_and_unknown_leaves():
 def test_choices_are_distinct_and_shallow():
     candidates = small_expressions(["x", "y"], VOCABULARY)
     assert len(set(candidates)) == len(candidates) > 1000
-    assert {str(candidate) for candidate in candidates} >= {
-        "x",
-        "0",
-        "sin(x)",
-        "x + y",
-        "x**2",
-        "cos(y)**2",
-        "1/tan(x)",
-        "-sin(x)",
-    }
+    some = {"x", "0", "sin(x)", "x + y", "x**2", "cos(y)**2", "1/tan(x)", "-sin(x)"}
+    assert {str(candidate) for candidate in candidates} >= some
     assert max(candidate.depth for candidate in candidates) == 2
     assert not any("var_9" in candidate.texts for candidate in candidates)
+
+
+CLASSES = ["a", "b", "b", "c", "d"]
+
+
+@pytest.mark.parametrize(
+    ("scores", "truth", "right", "doubtful", "expected"),
+    [
+        ([1.0, 9.0, 8.0, 2.0, 5.0], 3, {"c"}, {}, Ranks(4, 4, 3, 1, 1 / 5)),  # before it: b, b and d
+        ([1.0, 3.0, 0.0, 2.0, 4.0], 2, {"b"}, {}, Ranks(5, 2, 2, 4, 2 / 5)),  # another member of the class counts
+        ([0.0] * 5, 2, {"b"}, {}, Ranks(3, 2, 2, 0, 2 / 5)),  # ties keep the order of the candidates
+        ([9.0, 1.0, 2.0, 3.0, 8.0], 2, {"b", "c"}, {"a"}, Ranks(3, 2, 2, 4, 3 / 4)),  # doubtful ones do not count
+    ],
+)
+def test_ranks(scores, truth, right, doubtful, expected):
+    assert rank(np.array(scores), CLASSES, truth, right, doubtful) == expected
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.sampled_from("abc")), min_size=1, max_size=12), st.data())
+def test_ranks_by_counting(candidates, data):
+    """raw: who is better, or equal and earlier. class: the best rank in the class. collapse: better classes."""
+    scores, classes = np.array([s for s, _ in candidates], float), [c for _, c in candidates]
+    truth = data.draw(st.integers(0, len(classes) - 1))
+    raw = {i: 1 + sum((scores[j], -j) > (scores[i], -i) for j in range(len(classes))) for i in range(len(classes))}
+    best = {c: min(raw[i] for i in raw if classes[i] == c) for c in set(classes)}
+    ranks = rank(scores, classes, truth, {classes[truth]})
+    best_right = best[classes[truth]]
+    assert (ranks.raw, ranks.class_, raw[ranks.best]) == (raw[truth], best_right, 1)
+    assert ranks.collapse == 1 + sum(first < best_right for c, first in best.items() if c != classes[truth])
+
+
+@pytest.mark.slow
+@every_checkpoint
+def test_ranks_of_the_released_checkpoints(authors, checkpoint, tmp_path):
+    """Every fortieth blank, for time; all: `treestack complete BLANKS --candidates CLASSES --run RUN --precision float64`."""
+    model = import_checkpoint(authors / "checkpoints" / f"{checkpoint}.checkpoint", tmp_path).load_model(torch.float64)
+    with gzip.open(authors / "goldens" / f"completion_ranks_{checkpoint}.json.gz") as file:
+        goldens = {(row[0], f"{row[2]}-{row[1]}"): tuple(row[3:]) for row in json.load(file)["rows"]}
+    asked = []
+    for number in range(7):
+        path = authors / "blanks" / f"40k_test_blank_{number}.json.gz"
+        ((candidates, group),) = questions.read(path, authors / "candidate_classes.json.gz")
+        asked += [(number, question) for question in group]
+    assert len(asked) == len(goldens) == 1939
+    asked = asked[::40]
+    rows = scores(model, [question.blank for _, question in asked], candidates.expressions)
+    for (number, question), row in zip(asked, rows, strict=True):
+        ranks = rank(row, candidates.classes, question.truth, question.right)
+        expected = goldens[number, question.example.id]
+        # the goldens were made in float32, which takes scores as close as this for equal
+        tied = (abs(row - row[question.truth]) < 2e-6).sum() > 1
+        assert (ranks.raw, ranks.class_, ranks.collapse) == expected or tied, question.example.id

@@ -1,24 +1,31 @@
-"""What is measured of states: stack rows in use and representations, against states taken one equation at a time."""
+"""What is measured of states: stack rows in use, representations and values, against states taken one equation at a time."""
+
+import collections
 
 import numpy as np
 import pytest
 import torch
 from small_runs import small_config, write_data
+from tables import result_of, table_of
 
-from dgl_treestack import propagate
+from dgl_treestack import plots, propagate
 from dgl_treestack.data import formats
 from dgl_treestack.data.formats import Example
 from dgl_treestack.data.graph import from_expressions
 from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.errors import ConfigurationError, DataError
-from dgl_treestack.experiments.extras import ablation, representations, usage
+from dgl_treestack.experiments.extras import representations, stack, values
 from dgl_treestack.expression import Expression
 from dgl_treestack.expression.operators import Operator, Signature
 from dgl_treestack.model.model import Model
+from dgl_treestack.results import metrics
 from dgl_treestack.runs import evaluation, pretrained
+from dgl_treestack.runs.configuration import ModelConfig, RunConfig
 from dgl_treestack.runs.run import Run, build_model
+from dgl_treestack.truth.subtrees import DEFINED, targets_of
 
 SMU = pretrained.FOLDER / "tree_smu"
+POINTS = 4
 
 
 def states(model, tree):
@@ -32,11 +39,11 @@ def test_stack_rows_in_use(tmp_path):
     model = Run.open(SMU).load_model()
     examples = list(formats.read(write_data(tmp_path / "a.jsonl", 30, 3)))
     # a threshold that some rows pass and others do not
-    rows = usage.make_records(model, model.prepare(examples), threshold=0.5).rows(named=True)
+    rows = stack.make_usage(model, model.prepare(examples), threshold=0.5).rows(named=True)
     assert len({row["usage"] for row in rows}) > 5
     for example, row in zip(examples, rows, strict=True):
-        stack = states(model, example.equation)["stack"].unflatten(1, (model.cell.fields["stack"][0], -1))
-        used = [sum(float(entry.norm()) > 0.5 for entry in node) for node in stack]
+        stacks = states(model, example.equation)["stack"].unflatten(1, (model.cell.fields["stack"][0], -1))
+        used = [sum(float(entry.norm()) > 0.5 for entry in node) for node in stacks]
         inner = [i for i in range(1, example.equation.size) if example.equation.texts[i] is None]
         mean = sum(used[i] for i in inner) / len(inner) if inner else 0
         assert row["usage"] == pytest.approx(mean)
@@ -45,14 +52,15 @@ def test_stack_rows_in_use(tmp_path):
         assert row["top"] == sum(used[i] for i in example.equation.children(0)) / 2
         assert (row["id"], row["label"]) == (example.id, example.label)
     plain = build_model(small_config(tmp_path, model={"name": "tree_lstm", "hidden": 4}).model)
-    with pytest.raises(ConfigurationError, match="no stack"):
-        usage.make_records(plain, plain.prepare(examples))
+    for make_records in (stack.make_usage, stack.make_ablation):
+        with pytest.raises(ConfigurationError, match="no stack"):
+            make_records(plain, plain.prepare(examples))
     phrases = Signature("phrases", (Operator("Phrase", 2),), words=True, classes=("good", "bad"))
     classifier = Model.build("tree_smu", 4, Vocabulary.of_words("abc"), "node_classification", phrases, seed=0)
     with pytest.raises(ConfigurationError, match="task 'node_classification' lacks"):
-        usage.make_records(classifier, model.prepare(examples))
+        stack.make_usage(classifier, model.prepare(examples))
     with pytest.raises(ConfigurationError, match="classifies nodes"):
-        ablation.make_records(classifier, model.prepare(examples))
+        stack.make_ablation(classifier, model.prepare(examples))
 
 
 def test_answers_with_less_of_a_stack(tmp_path):
@@ -88,16 +96,13 @@ def test_answers_with_less_of_a_stack(tmp_path):
         return change
 
     model = run.load_model()
-    table = ablation.make_records(model, model.prepare(examples))
+    table = stack.make_ablation(model, model.prepare(examples))
     size = model.cell.fields["stack"][0]
     expected = {f"rows {kept}": right(keeping(kept)) for kept in range(size)} | {f"rows {size}": right()}
     expected |= {f"without {action}": right(without(action)) for action in ("push", "pop", "noop")}
     assert {name: table[name].to_list() for name in expected} == expected
     assert len({tuple(answers) for answers in expected.values()}) > 3, "they differ"
     assert right() == expected[f"rows {size}"], "the model is as before"
-    plain = build_model(small_config(tmp_path, model={"name": "tree_lstm", "hidden": 4}).model)
-    with pytest.raises(ConfigurationError, match="no stack"):
-        ablation.make_records(plain, plain.prepare(examples))
 
 
 def test_representations_are_the_roots_states(tmp_path):
@@ -115,3 +120,59 @@ def test_representations_are_the_roots_states(tmp_path):
     formats.write(tmp_path / "f.jsonl", [Example(trees[0], None, "e0")])
     with pytest.raises(DataError, match="value class"):
         representations.make_records(model, tmp_path / "f.jsonl")
+
+
+@pytest.fixture(scope="module")
+def with_values():
+    return Model.build("tree_slots", 8, slots=2, signals={"value": 1.0, "points": POINTS}, seed=0).eval()
+
+
+@pytest.fixture(scope="module")
+def dataset(with_values, tmp_path_factory):
+    path = tmp_path_factory.mktemp("values") / "some.jsonl"
+    return with_values.prepare(list(formats.read(write_data(path, 120))))
+
+
+def test_every_record_is_a_subtree_with_its_value_and_the_models_read_out(with_values, dataset, monkeypatch):
+    monkeypatch.setattr(values, "BATCH", 7)
+    rows = values.make_records(with_values, dataset).rows(named=True)
+    targets = targets_of(dataset.forest, POINTS)
+    with torch.no_grad():
+        whole = dataset.batch(np.arange(len(dataset)))
+        readouts = with_values.signals.predict_values(
+            with_values.node_states(whole)(torch.arange(len(whole.trees.subtree)))
+        ).numpy()
+    expected = collections.defaultdict(list)
+    for node, subtree in enumerate(dataset.forest.subtree):
+        expected[tuple(readouts[node, :, :2].round(4).ravel())].append((int(dataset.forest.height[node]), int(subtree)))
+    for row in rows:
+        nodes = expected[tuple(np.array(row["readouts"], np.float32).round(4).ravel())]
+        assert row["depth"] in {height for height, _ in nodes}
+        (subtree,) = {subtree for _, subtree in nodes}
+        for point in range(POINTS):
+            known = targets.status[subtree, point] == DEFINED
+            assert row["values"][point] == (targets.value[subtree, point].tolist() if known else None)
+    with_value = {int(s) for s in dataset.forest.subtree if (targets.status[s] == DEFINED).any()}
+    assert len(rows) == len(with_value)
+
+
+def test_at_most_so_many_of_a_height(with_values, dataset, monkeypatch):
+    monkeypatch.setattr(values, "MOST", 3)
+    counts = collections.Counter(values.make_records(with_values, dataset)["depth"].to_list())
+    assert max(counts.values()) == 3 and set(counts) == {0, 1, 2, 3}
+    with pytest.raises(ConfigurationError, match="without signals"):
+        values.make_records(Model.build("tree_rnn", 8, seed=0), dataset)
+
+
+def test_the_figure(with_values, dataset, tmp_path, monkeypatch):
+    monkeypatch.setattr(metrics, "FEWEST_SUBTREES", 5)
+    table = values.make_records(with_values, dataset)
+    exact = table_of([{**row, "readouts": [pair or [0.0, 0.0] for pair in row["values"]]} for row in table.rows(named=True)])
+    runs = {
+        label: [result_of(RunConfig(label, ModelConfig("tree_slots")), values=readouts)]
+        for label, readouts in (("drawn", table), ("exact", exact))
+    }
+    assert metrics.readouts_by_height(exact)[2] == pytest.approx((0.0, 1.0))
+    assert metrics.readouts_by_height(table)[2][0] > 0.05
+    written = plots.draw_groups("values", runs, tmp_path / "values")
+    assert [path.suffix for path in written] == [".svg", ".png"] and "drawn" in written[0].read_text()

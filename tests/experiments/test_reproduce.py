@@ -13,7 +13,7 @@ from small_runs import write_data
 from dgl_treestack.data import records
 from dgl_treestack.data.formats import read_examples
 from dgl_treestack.errors import ConfigurationError, DataError
-from dgl_treestack.experiments import baselines, collection, comparison, scales
+from dgl_treestack.experiments import baselines, collection, scales, tables
 from dgl_treestack.experiments._protocol import Compared, protocols
 from dgl_treestack.experiments.collection import configure
 from dgl_treestack.experiments.reproduce import describe, missing, reproduce
@@ -25,6 +25,7 @@ from dgl_treestack.runs.configuration import ModelConfig
 from dgl_treestack.runs.run import Run, build_model
 
 KINDS = ("train", "validation", "test")
+FILES = ("table.md", "table.csv", "records.parquet")
 
 
 @pytest.fixture
@@ -85,13 +86,7 @@ def test_a_protocol_ends_in_a_table_and_a_figure(tiny):
     output, shown = tiny / "out", list[str]()
     assert reproduce(["productivity", "localism"], "tiny", output, show=shown.append) == 0
     for name in ("productivity", "localism"):
-        assert {path.name for path in (output / name).iterdir()} - {"pairs.csv"} == {
-            "table.md",
-            "table.csv",
-            "records.parquet",
-            "depth.svg",
-            "depth.png",
-        }
+        assert {path.name for path in (output / name).iterdir()} - {"pairs.csv"} == {*FILES, "depth.svg", "depth.png"}
     lines = {(row["model"], row["measured"]): row for row in rows_of(output / "productivity" / "table.csv")}
     share = majority_share(tiny / "train.jsonl", tiny / "validation.jsonl")
     assert float(lines["majority class", "validation accuracy"]["ours"]) == pytest.approx(100 * share)
@@ -143,12 +138,7 @@ def test_every_protocol_runs(tiny):
     assert reproduce(["all"], "tiny", output, seeds=[0]) == 0
     for name, protocol in protocols().items():
         files = {path.name for path in (output / name).iterdir()} - {"pairs.csv"}
-        assert files == {
-            "table.md",
-            "table.csv",
-            "records.parquet",
-            *(f"{figure}.{kind}" for figure in protocol.figures for kind in ("svg", "png")),
-        }
+        assert files == {*FILES, *(f"{figure}.{kind}" for figure in protocol.figures for kind in ("svg", "png"))}
         measured = {row["measured"] for row in rows_of(output / name / "table.csv") if row["ours"]}
         assert measured and measured <= {column.title for column in protocol.columns}
 
@@ -158,7 +148,7 @@ def test_every_protocol_runs(tiny):
         again = tiny / "again" / name
         assert reproduce([name], "tiny", again, seeds=[0], train=False, from_records=[output / name / "records.parquet"]) == 0
         drawn = [] if {"expressions", "values"} & set(protocol.extras) else [f"{figure}.svg" for figure in protocol.figures]
-        for file in ("table.md", "table.csv", "records.parquet", *drawn):
+        for file in (*FILES, *drawn):
             assert (again / name / file).read_bytes() == (output / name / file).read_bytes(), (name, file)
         assert bool(drawn) == any((again / name).glob("*.svg"))
 
@@ -175,7 +165,7 @@ def test_every_protocol_runs(tiny):
     expressions = records.read(lstm / "records" / "candidates-expressions.parquet")
     assert set(expressions["depth"]) == {1, 2} and set(expressions["h"].list.len()) == {3}
     ours = {(row["model"], row["measured"]): row["ours"] for row in rows_of(output / "substitutivity" / "table.csv")}
-    assert float(ours["Tree-LSTM", "neighbour"]) == pytest.approx(metrics.clusters(expressions).agreement)
+    assert float(ours["Tree-LSTM", "neighbour"]) == pytest.approx(metrics.clusters(expressions)["agreement"])
 
     used = {
         row["measured"]: row["ours"] for row in rows_of(output / "stack_size" / "table.csv") if row["model"].endswith("1 row")
@@ -221,25 +211,12 @@ def test_a_row_may_need_fewer_seeds(tiny, monkeypatch):
     assert {row["model"]: row["seeds"] for row in table if "Tree" in row["model"]} == {first.label: "0", second.label: "0 1"}
 
 
-def test_an_experiment_apart_needs_its_scale(tiny):
-    with pytest.raises(ConfigurationError, match="Unknown scale of algorithmic 'large'"):
-        missing(["algorithmic"], "large", tiny)
-
-
-def test_a_protocol_may_have_a_set_of_its_own(tmp_path, monkeypatch):
+def test_a_protocol_may_have_a_set_of_its_own():
     protocol = protocols()["unverified_labels"]
     for scale, name in (("day", "data/paper-labels/train.jsonl.gz"), ("smoke", "bundled:smoke/train")):
         assert configure(protocol.rows[0], protocol, SCALES[scale]).data.train == (name,)
     with pytest.raises(ConfigurationError, match="Unknown set 'paper-label'"):
         SCALES["day"].files("paper-label")
-    monkeypatch.chdir(tmp_path)
-    for name in ("paper", "paper-labels"):
-        with pytest.raises(DataError, match=f"treestack generate {name} --output-dir data/{name}"):
-            scales.check_data(SCALES["day"], sets=["", "paper-labels"])
-        (tmp_path / "data" / name).mkdir(parents=True)
-        for kind in KINDS:
-            (tmp_path / "data" / name / f"{kind}.jsonl.gz").touch()
-    scales.check_data(SCALES["day"], sets=["", "paper-labels"])
 
 
 @pytest.mark.slow
@@ -270,6 +247,8 @@ def test_records_that_do_not_belong_together_are_refused(tiny):
 
 
 def test_what_is_missing_is_listed(tiny):
+    with pytest.raises(ConfigurationError, match="Unknown scale of algorithmic 'large'"):
+        missing(["algorithmic"], "large", tiny)
     listed = missing(["all"], "tiny", tiny / "out")
     assert len(listed) == len(set(listed)) > 20 and [name[-1] for name in listed] == sorted(name[-1] for name in listed)
     assert not (tiny / "out").exists()
@@ -292,19 +271,19 @@ def test_every_row_is_a_configuration_and_the_papers_numbers_have_a_column(name)
     assert {label for pair in protocol.pairs for label in pair} <= {row.label for row in protocol.rows}
     assert {label for labels in protocol.figures.values() for label in labels} <= {row.label for row in protocol.rows}
     assert protocol.source in describe()
-    assert comparison.compare(protocol, {row.label: [] for row in protocol.rows})
+    assert tables.compare(protocol, {row.label: [] for row in protocol.rows})
 
 
 def test_a_pair_has_the_papers_difference_beside_ours():
     protocol = protocols()["ablation_2019"]
     run = Answers(np.array(["a", "b"]), np.array([1, 2]), np.array([True, False]), "records")
     answers_of = {row.label: {0: run} for row in protocol.rows}
-    lines = comparison.compare_pairs(protocol, {protocol.compared[0]: answers_of})
+    lines = tables.compare_pairs(protocol, {protocol.compared[0]: answers_of})
     paper = {(line["first"], line["second"]): line["paper"] for line in lines}
     assert paper["Tree-LSTM+stack", "Tree-LSTM"] == pytest.approx(85.24 - 83.64)
     assert paper["Tree-RNN+stack", "Tree-RNN"] == pytest.approx(78.02 - 80.67)
-    other = {Compared(1, 7): answers_of}  # depths for which the paper prints nothing
-    assert {line["paper"] for line in comparison.compare_pairs(protocol, other)} == {None}
+    other = {Compared((1, 7)): answers_of}  # depths for which the paper prints nothing
+    assert {line["paper"] for line in tables.compare_pairs(protocol, other)} == {None}
 
 
 def test_protocols_share_runs():
@@ -326,12 +305,13 @@ def test_unknown_names_and_missing_data(tmp_path, monkeypatch):
         reproduce(["localism"], "hour", tmp_path)
     monkeypatch.chdir(tmp_path)
     assert len(missing(["algorithmic"], "day", tmp_path)) == 77, "it needs no data"
-    with pytest.raises(DataError, match="treestack generate paper --output-dir data/paper"):
-        scales.check_data(SCALES["day"])
-    for name in KINDS:
-        (tmp_path / "data/paper").mkdir(parents=True, exist_ok=True)
-        (tmp_path / f"data/paper/{name}.jsonl.gz").touch()
-    scales.check_data(SCALES["day"])
+    for name in ("paper", "paper-labels"):
+        with pytest.raises(DataError, match=f"treestack generate {name} --output-dir data/{name}"):
+            scales.check_data(SCALES["day"], sets=["", "paper-labels"])
+        (tmp_path / "data" / name).mkdir(parents=True)
+        for kind in KINDS:
+            (tmp_path / "data" / name / f"{kind}.jsonl.gz").touch()
+    scales.check_data(SCALES["day"], sets=["", "paper-labels"])
     with pytest.raises(DataError, match="treestack generate completion-deep --output-dir data/completion-deep"):
         scales.check_data(SCALES["day"], ["deep blanks"])
 

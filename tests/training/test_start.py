@@ -18,8 +18,7 @@ from dgl_treestack import load, plain_data
 from dgl_treestack.cli import main
 from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.errors import CheckpointError, ConfigurationError, DataError
-from dgl_treestack.experiments import grid
-from dgl_treestack.experiments.runs import train_missing
+from dgl_treestack.experiments.runs import load_sweep, tabulate, train_missing
 from dgl_treestack.expression.language import find
 from dgl_treestack.model.model import Model
 from dgl_treestack.processes import Interrupted
@@ -139,9 +138,9 @@ def test_a_sweep_over_starts(tmp_path):
     (tmp_path / "base.toml").write_text(configuration.dump(small_config(tmp_path, model=SMU, schedule={"epochs": 1})))
     file = tmp_path / "sweep.toml"
     file.write_text(f'base = "{tmp_path}/base.toml"\n[grid]\n"model.start" = ["", "{folder}"]\n')
-    sweep = grid.load(file)
+    sweep = load_sweep(file)
     assert train_missing([(config, 0) for _, config in sweep.configs], tmp_path / "runs", tmp_path / "files", jobs=1) == 0
-    rows = grid.tabulate(sweep, tmp_path / "runs")
+    rows = tabulate(sweep, tmp_path / "runs")
     assert [row["start"] for row in rows] == ["", str(folder)] and rows[0]["run"] != rows[1]["run"]
 
 

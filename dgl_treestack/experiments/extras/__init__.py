@@ -4,25 +4,65 @@ A file defines `EXTRAS`, name -> `Extra`; a new file is a new kind of records.
 """
 
 import importlib
+import json
 import logging
 import pkgutil
-from collections.abc import Sequence
-from functools import cache
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache
 
-from dgl_treestack.experiments.extras._extra import Extra
+from dgl_treestack.data import formats
+from dgl_treestack.data.records import Table
+from dgl_treestack.encoders import Encoder
 from dgl_treestack.experiments.scales import Scale
+from dgl_treestack.model.dataset import ExampleSet
+from dgl_treestack.model.model import Model
 from dgl_treestack.results import run_result
 from dgl_treestack.results.run_result import RunResult
 from dgl_treestack.runs.run import Run
 
 logger = logging.getLogger(__name__)
 
+# Large files take minutes to read, so the last one is cached: its examples, and the data prepared for one model.
+_examples = lru_cache(maxsize=1)(formats.read_examples)
+_prepared: dict[str, ExampleSet] = {}
+
+
+@dataclass(frozen=True)
+class Extra:
+    """Records beside those of the test set.
+
+    make: (run, data file, engine) -> records. data: of which file, see `Scale.file`. kind: the kind of these records in a run.
+    select: what a table needs of them.
+    """
+
+    make: Callable[[Run, str, str], Table]
+    data: str = "test"
+    kind: str = ""
+    select: Callable[[Table], Table] = lambda table: table
+
+
+def from_data(make: Callable[[Model, ExampleSet, str], Table], data: str = "test", kind: str = "") -> Extra:
+    """Return the extra that is made from a model and a data set. make: (model, data set, engine) -> records.
+
+    The last data set is cached for models that prepare it in the same way.
+    """
+
+    def make_from_run(run: Run, file: str, engine: str) -> Table:
+        model = run.load_model()
+        key = json.dumps([file, model.vocabulary.to_dict(), list(model.heads), isinstance(model.cell, Encoder)])
+        if key not in _prepared:
+            _prepared.clear()
+            _prepared[key] = model.prepare(_examples((file,)))
+        return make(model, _prepared[key], engine)
+
+    return Extra(make_from_run, data, kind)
+
 
 @cache
 def extras() -> dict[str, Extra]:
     """Return the extras by name, from the files of this folder."""
-    files = (info.name for info in pkgutil.iter_modules(__path__) if not info.name.startswith("_"))
-    modules = [importlib.import_module(f"{__name__}.{name}") for name in files]
+    modules = [importlib.import_module(f"{__name__}.{info.name}") for info in pkgutil.iter_modules(__path__)]
     return {name: extra for module in modules for name, extra in module.EXTRAS.items()}
 
 

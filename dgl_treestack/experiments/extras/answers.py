@@ -1,13 +1,19 @@
-"""Answers to other equations than those of the test set."""
+"""Answers to other equations than those of the test set, and ranks of what was blanked among candidates."""
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import lru_cache
 
 import polars as pl
 
+from dgl_treestack.completion import questions
+from dgl_treestack.completion.records import COMPLETION, fill
 from dgl_treestack.data.records import Table
-from dgl_treestack.experiments.extras._extra import from_data
+from dgl_treestack.experiments.extras import Extra, from_data
+from dgl_treestack.resources import find_data
 from dgl_treestack.runs.evaluation import answers
+
+_questions = lru_cache(maxsize=1)(questions.read)  # large files take minutes to read
 
 
 def _of_depths(low: int = 1, high: int = 99) -> Callable[[Table], Table]:
@@ -17,9 +23,16 @@ def _of_depths(low: int = 1, high: int = 99) -> Callable[[Table], Table]:
 
 
 _DEEP = from_data(answers, "deep")
+_BLANKS = Extra(
+    lambda run, data, engine: fill(run.load_model(), _questions(find_data(data)), engine=engine, quiet=False),
+    "blanks",
+    COMPLETION,
+)
 EXTRAS = {
     "certified": from_data(answers),
     "train": replace(from_data(answers, "train"), select=_of_depths()),
     "deep": _DEEP,
     **{f"deep {low}-{high}": replace(_DEEP, select=_of_depths(low, high)) for low, high in ((1, 4), (1, 7), (8, 19))},
+    "blanks": _BLANKS,
+    "deep blanks": replace(_BLANKS, data="deep blanks"),
 }

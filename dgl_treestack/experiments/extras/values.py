@@ -6,7 +6,7 @@ import torch
 from dgl_treestack.data import records
 from dgl_treestack.data.records import Table
 from dgl_treestack.errors import ConfigurationError
-from dgl_treestack.experiments.extras._extra import from_data
+from dgl_treestack.experiments.extras import from_data
 from dgl_treestack.model.dataset import ExampleSet
 from dgl_treestack.model.model import Model
 from dgl_treestack.truth.subtrees import DEFINED, targets_of

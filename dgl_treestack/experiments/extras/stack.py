@@ -1,12 +1,15 @@
-"""The number of stack rows that a model uses (Arabshahi 2020, appendix, Table 5)."""
+"""What a trained model uses its stack for: rows in use, and its answers when rows, or an action, are taken away."""
+
+from collections import defaultdict
 
 import numpy as np
 import torch
 
+from dgl_treestack.cells.memory import stack
 from dgl_treestack.data import records
 from dgl_treestack.data.records import Table
 from dgl_treestack.errors import ConfigurationError
-from dgl_treestack.experiments.extras._extra import from_data
+from dgl_treestack.experiments.extras import from_data
 from dgl_treestack.model.dataset import ExampleSet
 from dgl_treestack.model.model import Model
 
@@ -15,8 +18,33 @@ BATCH = 256
 
 
 @torch.no_grad()
-def make_records(model: Model, dataset: ExampleSet, threshold: float = USED) -> Table:
-    """Return a row per equation, in order, with the number of stack rows in use.
+def make_ablation(model: Model, dataset: ExampleSet) -> Table:
+    """Return a row per labelled equation, in order, with columns that say whether the model is right, 1 or 0.
+
+    `rows 0`, `rows 1`, ...: with so many rows of every stack, the others emptied after every update; the last column is the
+    model itself. `without push`, ...: with this action switched off, see `memory.stack.limited`.
+    Raises ConfigurationError for a model without stacks, or with a task at nodes.
+    """
+    if "stack" not in model.tree_cell.fields:
+        raise ConfigurationError("The model has no stack from which rows could be taken away.")
+    if any(head.at_nodes for head in model.heads.values()):
+        raise ConfigurationError("The model classifies nodes; rows are taken away from models of whole trees only.")
+    dataset = dataset.with_targets()
+    model.eval()
+    size = model.tree_cell.fields["stack"][0]
+    limits: dict[str, tuple[int | None, str]] = {f"rows {rows}": (rows, "") for rows in range(size + 1)}
+    limits |= {f"without {action}": (None, action) for action in stack.ACTIONS if action in model.tree_cell.signals}
+    right: dict[str, list[int]] = defaultdict(list)
+    for batch in dataset.batches(BATCH):
+        for name, (rows, action) in limits.items():
+            with stack.limited(rows, action):
+                right[name] += model.correct(model(batch), batch).int().tolist()
+    return records.of_examples(dataset.examples, right)
+
+
+@torch.no_grad()
+def make_usage(model: Model, dataset: ExampleSet, threshold: float = USED) -> Table:
+    """Return a row per equation, in order, with the number of stack rows in use (Arabshahi 2020, appendix, Table 5).
 
     `usage` is averaged over the operators of both sides, `top` over the two topmost nodes of the sides, which verification
     compares. The paper does not say over which nodes it averages. `full`, from the trees alone, is the average of
@@ -51,4 +79,7 @@ def make_records(model: Model, dataset: ExampleSet, threshold: float = USED) -> 
     return records.of_examples(dataset.examples, columns)
 
 
-EXTRAS = {"usage": from_data(lambda model, dataset, _: make_records(model, dataset), "validation", "usage")}
+EXTRAS = {
+    "less stack": from_data(lambda model, dataset, _: make_ablation(model, dataset), kind="ablation"),
+    "usage": from_data(lambda model, dataset, _: make_usage(model, dataset), "validation", "usage"),
+}
