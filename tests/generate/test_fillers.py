@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
 
-from dgl_treestack.generate.completion.candidates import verdict_on
-from dgl_treestack.generate.completion.fillers import Filler
+from dgl_treestack.generate.fillers import Filler, verdict_on
 
 
 @pytest.fixture

@@ -15,9 +15,7 @@ import pytest
 
 from dgl_treestack.errors import ConfigurationError, DataError, OutputError
 from dgl_treestack.generate import presets, production
-from dgl_treestack.generate.parts import StoredParts
-from dgl_treestack.generate.presets import Options
-from dgl_treestack.generate.presets._contract import stream
+from dgl_treestack.generate.presets import Options, Parts, stream
 from dgl_treestack.generate.production import MANIFEST, produce
 
 OPTIONS = Options(seed=3, equations=160)
@@ -241,7 +239,7 @@ def test_a_worker_that_is_killed_costs_its_shard_and_is_named(tmp_path):
 
 
 def test_a_full_disk_is_named_and_costs_the_shard_in_hand(finished, tmp_path, monkeypatch):
-    save, count = StoredParts.save, []
+    save, count = Parts.save, []
 
     def full(self, name, rows):
         count.append(name)
@@ -249,10 +247,10 @@ def test_a_full_disk_is_named_and_costs_the_shard_in_hand(finished, tmp_path, mo
             raise OutputError(f"{name} cannot be written: No space left on device. Choose another place.")
         return save(self, name, rows)
 
-    monkeypatch.setattr(StoredParts, "save", full)
+    monkeypatch.setattr(Parts, "save", full)
     with pytest.raises(OutputError, match=r"No space left.* 5 finished shards are kept"):
         produce(NAME, OPTIONS, tmp_path)
     assert len(list((tmp_path / "parts").glob("*.gz"))) == 5
-    monkeypatch.setattr(StoredParts, "save", save)
+    monkeypatch.setattr(Parts, "save", save)
     produce(NAME, OPTIONS, tmp_path)
     assert contents(tmp_path) == contents(finished)

@@ -7,7 +7,7 @@ from independent_checker import Undefined, complaint, draw_points, evaluate, ste
 from dgl_treestack.data.formats import read
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.expression import Equation, Expression
-from dgl_treestack.generate.completion.blanks import VARIABLES, fills
+from dgl_treestack.generate.blanks import VARIABLES, fills
 from dgl_treestack.generate.folds import canonical_key, in_partition
 from dgl_treestack.generate.presets import Options
 from dgl_treestack.generate.production import produce

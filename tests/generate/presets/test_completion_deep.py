@@ -7,7 +7,7 @@ from independent_checker import complaint, draw_points, gaps
 from dgl_treestack.data.formats import read
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.expression import Equation
-from dgl_treestack.generate.completion.blanks import fills
+from dgl_treestack.generate.blanks import fills
 from dgl_treestack.generate.folds import canonical_key, in_partition
 from dgl_treestack.generate.presets import Options, completion_deep
 from dgl_treestack.generate.production import produce

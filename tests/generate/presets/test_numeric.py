@@ -16,8 +16,7 @@ from dgl_treestack.data.formats import read
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.generate.features import side_difference
 from dgl_treestack.generate.folds import canonical_key
-from dgl_treestack.generate.numeric.decimals import digits, number, spelt
-from dgl_treestack.generate.numeric.evaluations import UNARY, evaluate, evaluations
+from dgl_treestack.generate.numeric import UNARY, digits, evaluate, evaluations, number, spelt
 from dgl_treestack.generate.presets import Options, numeric
 from dgl_treestack.generate.production import produce
 from dgl_treestack.tasks.function_evaluation import TASK

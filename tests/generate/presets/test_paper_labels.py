@@ -9,14 +9,12 @@ from dgl_treestack.data.formats import read
 from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.expression import Equation
-from dgl_treestack.generate.axioms import load_axioms
 from dgl_treestack.generate.folds import canonical_key
-from dgl_treestack.generate.papers.autoevaluation import evaluates_to_true
-from dgl_treestack.generate.papers.dictionary import Dictionary
-from dgl_treestack.generate.papers.mutation import single_mutation
+from dgl_treestack.generate.papers import Dictionary, evaluates_to_true, single_mutation
 from dgl_treestack.generate.presets import Options
 from dgl_treestack.generate.presets.paper_labels import AXIOMS, CORRECT, COUNTS, target_counts
 from dgl_treestack.generate.production import produce
+from dgl_treestack.generate.rewrite import load_axioms
 from dgl_treestack.truth import judge, judge_at_fixed_points
 
 FOLDS = ("train", "validation", "test")
@@ -139,11 +137,10 @@ def test_what_sympy_finds_true(text, true):
 
 @pytest.mark.slow
 def test_stopped_within_a_round_it_goes_on_to_the_same_bytes(tmp_path, monkeypatch):
-    from dgl_treestack.generate.parts import StoredParts
-    from dgl_treestack.generate.presets import paper_labels
+    from dgl_treestack.generate.presets import Parts, paper_labels
 
     monkeypatch.setattr(paper_labels, "_SHARD", 40)  # several shards in the round that fills up what was missing
-    options, save = Options(3, equations=600), StoredParts.save
+    options, save = Options(3, equations=600), Parts.save
     produce("paper-labels", options, tmp_path / "whole")
 
     def save_until(self, name, rows):
@@ -153,7 +150,7 @@ def test_stopped_within_a_round_it_goes_on_to_the_same_bytes(tmp_path, monkeypat
         return count
 
     stops = 0
-    monkeypatch.setattr(StoredParts, "save", save_until)
+    monkeypatch.setattr(Parts, "save", save_until)
     while True:
         try:
             produce("paper-labels", options, tmp_path / "stopped")
