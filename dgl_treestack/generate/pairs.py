@@ -91,11 +91,9 @@ def false_partners(style: str, grower: Grower, grown: Derivation, true: Derivati
         return
     if style == "buried":
         errors = (Derivation(sides, ()) for sides in swaps(grower, grown.sides))
-    elif style == "false rule":
+    else:
         rewrites = (grower.rewritten(grown, rules=rule_index(FALSE_RULES)) for _ in range(30))
         errors = (rewrite for rewrite in rewrites if rewrite is not None)
-    else:
-        raise KeyError(style)
     for error in errors:
         hidden = grower.further(error, depth, grower.pick(FURTHER))
         if hidden is not None:

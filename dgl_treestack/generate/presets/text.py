@@ -34,7 +34,7 @@ PLACES, LINKS = ("in", "sub", "pro", "apud", "trans"), ("sed", "nam", "itaque")
 DEEPEST = 4  # levels of clauses; a sentence's clause has level 1
 _SHARD = 200  # documents
 
-Agreement = tuple[int, int]  # class and number (0 or 1) of a noun
+Agreement = int  # the index of an ending: the class of a noun, plus the number of classes if it is a plural
 
 
 @dataclass(frozen=True)
@@ -115,9 +115,9 @@ class Writer:
     def phrase(self, level: int) -> tuple[list[str], Agreement, int]:
         """Return a noun with all that belongs to it, its agreement, and the deepest level in it."""
         noun, number = self._stem("noun"), int(self.rng.random() < 0.35)
-        agreement, depth = (noun % CLASSES, number), level
+        agreement, depth = noun % CLASSES + CLASSES * number, level
         adjectives = [self._inflected("adjective", agreement) for _ in range(int(self.rng.geometric(0.7)) - 1)]
-        determiner = DETERMINERS["the" if self.rng.random() < 0.6 else "a"][_form(agreement)]
+        determiner = DETERMINERS["the" if self.rng.random() < 0.6 else "a"][agreement]
         words = [determiner, *adjectives, self.lexicon.stems["noun"][noun] + PLURAL * number]
         kind = self.rng.random()
         if kind < 0.2:
@@ -144,12 +144,7 @@ class Writer:
         return _rank(len(self.lexicon.stems[kind]), self.rng)
 
     def _inflected(self, kind: str, agreement: Agreement) -> str:
-        return self.lexicon.stems[kind][self._stem(kind)] + ENDINGS[kind][_form(agreement)]
-
-
-def _form(agreement: Agreement) -> int:
-    """Return the index of an ending."""
-    return agreement[0] + CLASSES * agreement[1]
+        return self.lexicon.stems[kind][self._stem(kind)] + ENDINGS[kind][agreement]
 
 
 def _rank(count: int, rng: np.random.Generator) -> int:

@@ -7,7 +7,6 @@ import pytest
 
 from dgl_treestack.data.formats import read
 from dgl_treestack.data.vocabulary import Vocabulary
-from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.expression import Equation
 from dgl_treestack.generate.folds import canonical_key
 from dgl_treestack.generate.papers import Dictionary, evaluates_to_true, single_mutation
@@ -81,20 +80,6 @@ def test_nothing_is_there_twice_and_the_vocabulary_has_every_leaf(examples):
     for example in examples:
         for _, kind, text in example.equation.leaves():
             Vocabulary.preset("released").row(kind, text)
-
-
-@pytest.mark.slow
-def test_one_seed_makes_the_same_bytes(tmp_path):
-    options = Options(seed=4, equations=120)
-    for name, jobs in (("a", 1), ("b", 2)):
-        produce("paper-labels", options, tmp_path / name, jobs)
-    for fold in FOLDS:
-        assert (tmp_path / "a" / f"{fold}.jsonl.gz").read_bytes() == (tmp_path / "b" / f"{fold}.jsonl.gz").read_bytes()
-
-
-def test_options_that_mean_nothing_are_refused(tmp_path):
-    with pytest.raises(ConfigurationError, match="no option 'train_size'"):
-        produce("paper-labels", Options(seed=4, train_size=3), tmp_path)
 
 
 def test_a_mutation_changes_one_place():
