@@ -157,9 +157,9 @@ def dealt(
             yield row, fold
 
 
-def by_fold(examples: Iterable[Example], folds: Iterable[str] = tuple(FILES), prefix: str = "") -> dict[str, list[Row]]:
-    """Return one file for each of the folds, named by it, with the lines of its examples in order."""
-    files: dict[str, list[Row]] = {f"{prefix}{fold}{_ENDING}": [] for fold in folds}
+def by_fold(examples: Iterable[Example]) -> dict[str, list[Row]]:
+    """Return the file of every fold, with the lines of its examples in order."""
+    files: dict[str, list[Row]] = {file: [] for file in FILES.values()}
     for example in examples:
-        files[f"{prefix}{example.fold}{_ENDING}"].append(to_dict(example))
+        files[FILES[example.fold]].append(to_dict(example))
     return files

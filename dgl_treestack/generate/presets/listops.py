@@ -7,17 +7,16 @@ different, in all folds together. Files named `binary-...` have the same lists a
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from operator import itemgetter
 from statistics import median
 
 import numpy as np
 
-from dgl_treestack.data.formats import Example
+from dgl_treestack.data.formats import Example, to_dict
 from dgl_treestack.expression import Expression
 from dgl_treestack.expression.language import find
 from dgl_treestack.expression.operators import Node
-from dgl_treestack.generate.presets import Options, Parts, Preset, Product, Row, Shard, by_fold, dealt, stream
+from dgl_treestack.generate.presets import Options, Parts, Preset, Product, Row, Shard, dealt, stream
 
 COUNTS = {"test": 10_000, "train": 90_000, "validation": 5_000}  # the paper has no validation fold
 FUNCTIONS: dict[str, Callable[[list[int]], int]] = {
@@ -57,13 +56,13 @@ class ListOps(Preset):
         folds = [fold for fold, count in target.items() for _ in range(count)]
         plan = iter(stream(options.seed, "folds").permutation(folds).tolist())  # short lists are rare in later shards
         rows = parts.rows(*parts.names())
-        examples = [
-            Example(Expression.parse(row["text"], language), row["label"], f"lo{number}", fold)
-            for number, (row, fold) in enumerate(dealt(rows, itemgetter("text"), lambda _: plan), 1)
-        ]
-        as_binary = (replace(example, equation=binary(example.equation)) for example in examples)
-        files = {**by_fold(examples, target), **by_fold(as_binary, target, "binary-")}
-        labels = Counter(example.label for example in examples)
+        files: dict[str, list[Row]] = {f"{form}{fold}.jsonl.gz": [] for form in ("", "binary-") for fold in target}
+        labels = Counter[str]()
+        for number, (row, fold) in enumerate(dealt(rows, itemgetter("text"), lambda _: plan), 1):
+            labels[row["label"]] += 1
+            tree = Expression.parse(row["text"], language)
+            for form, shown in (("", tree), ("binary-", binary(tree))):
+                files[f"{form}{fold}.jsonl.gz"].append(to_dict(Example(shown, row["label"], f"lo{number}", fold)))
         return Product(files, {"labels": dict(sorted(labels.items())), "missing": sum(1 for _ in plan)})
 
 

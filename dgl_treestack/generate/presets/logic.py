@@ -12,6 +12,7 @@ everywhere or false everywhere. Over the 64 assignments:
 
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from operator import itemgetter
 
 import numpy as np
@@ -69,15 +70,17 @@ class Logic(Preset):
             for quota in quotas(options)
         ]
         rows = parts.rows(*parts.names())
-        examples = list[Example]()
-        for row, fold in dealt(rows, itemgetter("left", "right"), lambda row: plans[row["size"]]):
-            tree = Equation.of(*(Expression.from_prefix(row[side], language) for side in ("left", "right")))
-            examples.append(Example(tree, row["label"], f"pl{len(examples) + 1}", fold))
+        chosen = enumerate(dealt(rows, itemgetter("left", "right"), lambda row: plans[row["size"]]), 1)
+        parse = partial(Expression.from_prefix, signature=language)
+        files = by_fold(
+            Example(Equation.of(parse(row["left"]), parse(row["right"])), row["label"], f"pl{number}", fold)
+            for number, (row, fold) in chosen
+        )
         shares = {}
-        for fold in FILES:
-            counts = Counter(example.label for example in examples if example.fold == fold)
+        for fold, file in FILES.items():
+            counts = Counter(row["label"] for row in files[file])
             shares[fold] = {label: f"{100 * count / counts.total():.1f} %" for label, count in counts.most_common()}
-        return Product(by_fold(examples), {"relations": shares, "missing": sum(1 for plan in plans for _ in plan)})
+        return Product(files, {"relations": shares, "missing": sum(1 for plan in plans for _ in plan)})
 
 
 PRESET = Logic()
