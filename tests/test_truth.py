@@ -9,10 +9,11 @@ from near_identities import EQUATIONS, ON_LINES, newton, vanishing
 from dgl_treestack.data import formats
 from dgl_treestack.errors import ExpressionError
 from dgl_treestack.expression import Equation, Expression
-from dgl_treestack.generate.pieces import UNARY
+from dgl_treestack.generate.grow import UNARY
 from dgl_treestack.truth import POINTS, Value, certificates, judge, judge_at_fixed_points, judge_rounded, judgement, value_of
 from dgl_treestack.truth.cuts import MOST_ON_CUTS
-from dgl_treestack.truth.exact import BUDGET, ExactEvaluation
+from dgl_treestack.truth.evaluation import ExactEvaluation
+from dgl_treestack.truth.exact import BUDGET
 from dgl_treestack.truth.points import FAR_SPREAD, FRESH_POINTS, SPREAD_POINTS, fresh, spread
 
 VERDICTS = [

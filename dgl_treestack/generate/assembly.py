@@ -38,13 +38,6 @@ class Cell(NamedTuple):
     depth: int
 
 
-class Location(NamedTuple):
-    """Where a raw pair is stored: the name of its part, and its row in the part."""
-
-    part: str
-    row: int
-
-
 @dataclass
 class Assembly:
     """The result of the gates.
@@ -63,37 +56,12 @@ class Assembly:
         return sum(map(len, self.chosen[cell].values()))
 
 
-class SortedKeys:
-    """A set of keys as sorted arrays, which are merged as they grow; a Python set would take ten times the memory.
-
-    runs: each at least twice as long as the next.
-    """
-
-    def __init__(self) -> None:
-        self.runs: list[np.ndarray] = []
-
-    def contains(self, keys: Sequence[bytes]) -> np.ndarray:
-        """Return (n,) whether each key is in the set."""
-        sought = np.array(keys, KEY)
-        is_known = np.zeros(len(sought), dtype=bool)
-        for run in self.runs:
-            is_known |= run[np.minimum(np.searchsorted(run, sought), len(run) - 1)] == sought
-        return is_known
-
-    def add(self, keys: Sequence[bytes]) -> None:
-        """Add keys that are not in the set."""
-        if keys:
-            self.runs.append(np.sort(np.array(keys, KEY)))
-        while len(self.runs) > 1 and len(self.runs[-2]) < 2 * len(self.runs[-1]):
-            long, short = sorted((self.runs.pop(), self.runs.pop()), key=len, reverse=True)
-            self.runs.append(np.insert(long, np.searchsorted(long, short), short))
-
-
 @dataclass(frozen=True)
 class RawPair:
-    """What the gates read of a raw pair: canonical keys of its members and of their sides, local features."""
+    """What the gates read of a raw pair: its part and row, canonical keys of its members and of their sides, local features."""
 
-    location: Location
+    part: str
+    row: int
     cell: Cell
     keys: tuple[bytes, bytes]
     sides: tuple[bytes, ...]
@@ -105,14 +73,15 @@ class Assembler:
     """Adds blocks one after the other; evaluation folds come first, so that training never changes them.
 
     tolerance: see `balance.balanced`. balanced: a digest of a block's pairs -> indices of those that `balance` keeps, which the
-    next round of shards uses again. keys: of all pairs so far. held_out: sides that no training pair may have.
+    next round of shards uses again. keys: of all pairs so far, sorted; a Python set would take ten times the memory. held_out:
+    sides that no training pair may have.
     """
 
     parts: Parts
     seed: int
     tolerance: float
     balanced: dict[bytes, np.ndarray] = field(default_factory=dict)
-    keys: SortedKeys = field(default_factory=SortedKeys)
+    keys: np.ndarray = field(default_factory=lambda: np.empty(0, KEY))
     held_out: set[bytes] = field(default_factory=set)
     result: Assembly = field(default_factory=Assembly)
 
@@ -120,8 +89,9 @@ class Assembler:
         """Add a block. names: cell -> its parts, in order. plan: cell -> number of pairs."""
         keys: set[bytes] = set()
         raw = [pair for cell in plan for name in names.get(cell, ()) for pair in self._new(cell, name, keys)]
-        self.keys.add(list(keys))
-        digest = hashlib.sha256(repr((block, [tuple(pair.location) for pair in raw])).encode()).digest()
+        new_keys = np.sort(np.array([*keys], KEY))
+        self.keys = np.insert(self.keys, np.searchsorted(self.keys, new_keys), new_keys)
+        digest = hashlib.sha256(repr((block, [(pair.part, pair.row) for pair in raw])).encode()).digest()
         if digest not in self.balanced:
             groups = [sum(pair.cell.depth >= start for start in GROUP_STARTS) for pair in raw]
             rng = np.random.default_rng(np.random.SeedSequence([self.seed, block]))
@@ -137,7 +107,7 @@ class Assembler:
                 self.result.dropped["more than planned", pair.cell.depth] += 1
             else:
                 counts[pair.cell] += 1
-                self.result.chosen[pair.cell].setdefault(pair.location.part, array("I")).append(pair.location.row)
+                self.result.chosen[pair.cell].setdefault(pair.part, array("I")).append(pair.row)
 
     def _new(self, cell: Cell, name: str, keys: set[bytes]) -> Iterator[RawPair]:
         """Yield the pairs of a part that pass the first two gates. keys: of the pairs of this block so far, updated."""
@@ -147,11 +117,14 @@ class Assembler:
             sides = tuple(map(bytes.fromhex, row["sides"]))
             features, values = row["difference"]
             difference = np.array(features, np.int32), np.array(values, np.float32)
-            pairs.append(RawPair(Location(name, number), cell, (first, second), sides, difference))
-        of_first, of_second = self.keys.contains([key for pair in pairs for key in pair.keys]).reshape(-1, 2).T
-        for pair, is_known in zip(pairs, of_first | of_second, strict=True):
+            pairs.append(RawPair(name, number, cell, (first, second), sides, difference))
+        sought = np.array([pair.keys for pair in pairs], KEY).reshape(-1, 2)
+        is_known = np.zeros(len(pairs), bool)
+        if len(self.keys):
+            is_known = (self.keys[np.minimum(np.searchsorted(self.keys, sought), len(self.keys) - 1)] == sought).any(axis=1)
+        for pair, is_duplicate in zip(pairs, is_known, strict=True):
             self.result.raw_pairs[cell] += 1
-            if is_known or not keys.isdisjoint(pair.keys):
+            if is_duplicate or not keys.isdisjoint(pair.keys):
                 self.result.dropped["duplicate", cell.depth] += 1
             elif cell.fold == "train" and not self.held_out.isdisjoint(pair.sides):
                 self.result.dropped["side of an evaluation equation", cell.depth] += 1

@@ -5,6 +5,7 @@ progress, and the same command continues. The files depend on the options alone,
 """
 
 import gc
+import gzip
 import hashlib
 import json
 import logging
@@ -22,8 +23,7 @@ from tqdm import tqdm
 from dgl_treestack import __version__, atomic
 from dgl_treestack.errors import ConfigurationError, DataError, OutputError
 from dgl_treestack.generate import presets
-from dgl_treestack.generate.parts import StoredParts, pack
-from dgl_treestack.generate.presets import Options, Preset, Row, Shard
+from dgl_treestack.generate.presets import Options, Parts, Preset, Row, Shard
 from dgl_treestack.processes import Jobs, locked, workers
 
 logger = logging.getLogger(__name__)
@@ -42,27 +42,32 @@ def produce(name: str, options: Options, folder: Path, jobs: Jobs = 1, progress:
     have or a folder with other settings, DataError for a missing file of a finished folder, OutputError if a file cannot be
     written or a worker process dies.
     """
-    preset = presets.find(name)
+    preset, folder = presets.find(name), Path(folder)
     _check(preset, name, options, jobs)
-    folder = Path(folder)
     settings = {"preset": name, "options": asdict(options), "version": __version__}
-    _claim(folder, settings)
+    path, text = folder / _SETTINGS, json.dumps(settings, indent=1) + "\n"
+    if path.exists() and not (path.is_file() and path.read_bytes() == text.encode()):
+        raise ConfigurationError(f"{folder} holds data of other settings ({path}). Choose another folder, or delete that one.")
+    if not path.exists():
+        atomic.write_text(path, text)
+    parts = Parts(folder / _PARTS)
     with locked(folder):
-        return _produce(preset, name, options, folder, settings, jobs, progress)
+        if (folder / MANIFEST).exists():
+            manifest = read_manifest(folder)
+            for path in (folder / file for file in manifest["files"]):
+                if not path.is_file():
+                    raise DataError("The manifest names this file, which is gone. Delete the folder and generate again.", path)
+        else:
+            manifest = _produce(preset, options, parts, settings, jobs, progress)
+        shutil.rmtree(parts.folder, ignore_errors=True)  # also of a process that was killed beside its manifest
+    return manifest
 
 
 def _produce(
-    preset: Preset, name: str, options: Options, folder: Path, settings: dict[str, Any], jobs: Jobs, progress: bool
+    preset: Preset, options: Options, parts: Parts, settings: dict[str, Any], jobs: Jobs, progress: bool
 ) -> dict[str, Any]:
-    """Do what `produce` does, in a folder that no other process works in."""
-    if (folder / MANIFEST).exists():
-        manifest = read_manifest(folder)
-        for path in (folder / file for file in manifest["files"]):
-            if not path.is_file():
-                raise DataError("The manifest names this file, which is gone. Delete the folder and generate again.", path)
-        shutil.rmtree(folder / _PARTS, ignore_errors=True)  # of a process that was killed after it had written the manifest
-        return manifest
-    parts = StoredParts(folder / _PARTS)
+    """Make the missing parts, then the files and the manifest beside their folder; return the manifest."""
+    folder = parts.folder.parent
     atomic.remove_leftovers(parts.folder)
     try:
         while True:
@@ -70,7 +75,7 @@ def _produce(
             missing = [shard for shard in preset.shards(options, parts) if shard.name not in finished]
             if not missing:
                 break
-            _make(name, options, missing, parts, jobs, progress)
+            _make(settings["preset"], options, missing, parts, jobs, progress)
         product = preset.finish(options, parts)
         files = {file: _write(folder / file, rows) for file, rows in product.files.items()}
         manifest = {**settings, "files": files, "notes": product.notes}
@@ -81,7 +86,6 @@ def _produce(
             raise OutputError(f"{error} {saved}") from None
         logger.warning("Stopped. %s", saved)
         raise
-    shutil.rmtree(parts.folder, ignore_errors=True)
     return manifest
 
 
@@ -112,17 +116,7 @@ def _check(preset: Preset, name: str, options: Options, jobs: Jobs) -> None:
         raise ConfigurationError(f"The number of jobs is {jobs}; at least one is needed.")
 
 
-def _claim(folder: Path, settings: dict[str, Any]) -> None:
-    """Write the settings into a folder. Raises ConfigurationError when it holds other settings."""
-    path = folder / _SETTINGS
-    text = json.dumps(settings, indent=1) + "\n"
-    if path.exists() and not (path.is_file() and path.read_bytes() == text.encode()):
-        raise ConfigurationError(f"{folder} holds data of other settings ({path}). Choose another folder, or delete that one.")
-    if not path.exists():
-        atomic.write_text(path, text)
-
-
-def _make(name: str, options: Options, shards: list[Shard], parts: StoredParts, jobs: Jobs, progress: bool) -> None:
+def _make(name: str, options: Options, shards: list[Shard], parts: Parts, jobs: Jobs, progress: bool) -> None:
     """Generate shards, in this process or in a process pool. progress: draw a bar, or else log a line a minute."""
     begun = reported = time.monotonic()
     with tqdm(total=len(shards), desc=name, unit="shard", disable=not progress) as bar:
@@ -152,7 +146,8 @@ def make_shard(name: str, options: Options, shard: Shard) -> bytes:
     """Generate one shard; return the content of its file."""
     gc.disable()  # millions of trees without cycles; the search for cycles would take a fifth of the time
     try:
-        return pack(presets.find(name).make(options, shard))
+        lines = [json.dumps(row, separators=(",", ":")) + "\n" for row in presets.find(name).make(options, shard)]
+        return gzip.compress("".join(lines).encode(), compresslevel=1, mtime=0)
     finally:
         gc.enable()
 

@@ -1,21 +1,69 @@
 """Rewriting with axioms: sound matching and instantiation over hash-consed trees.
 
+Tables of axioms are text files: `#` comments, `[section]` headings, one equation per line in infix notation. One has identities
+that hold, one deliberately false rules.
+
 A rule is one direction of an axiom. A variable matches any subtree, and equal subtrees at all its occurrences; a variable that
 occurs only in the target is filled by the caller.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from itertools import product
 from pathlib import Path
 
 import numpy as np
 
-from dgl_treestack.generate.axioms import AXIOMS, Axiom, load_axioms
+from dgl_treestack.errors import DataError, ExpressionError
+from dgl_treestack.expression import Equation
 from dgl_treestack.generate.nodes import Node, Pool
+
+AXIOMS = Path(__file__).parent.parent / "resources" / "axioms.txt"
+FALSE_RULES = AXIOMS.with_name("axioms_false.txt")
 
 Bindings = dict[str, Node]  # label of a pattern variable -> the subtree it is bound to
 Filler = Callable[[], Node]
+
+
+@dataclass(frozen=True)
+class Axiom:
+    """One line of a table. name: `section:n`, n counting from 1 within the section."""
+
+    name: str
+    section: str
+    equation: Equation
+
+
+def load_axioms(path: Path = AXIOMS) -> tuple[Axiom, ...]:
+    """Return the rules of a table, by default the identities of the package. Raises DataError with file and line."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"Cannot be read as UTF-8 text: {error}.", path) from None
+    axioms: list[Axiom] = []
+    first_line: dict[Equation, int] = {}
+    section, count = "", 0
+    for number, line in enumerate(lines, start=1):
+        text = line.partition("#")[0].strip()
+        if not text:
+            continue
+        if text.startswith("["):
+            section, count = text.removeprefix("[").removesuffix("]").strip(), 0
+            if text != f"[{section}]" or not section.isidentifier():
+                raise DataError(f"{text!r} is not a section heading. Write [name].", path, number)
+            continue
+        if not section:
+            raise DataError("An equation stands before the first [section]. Name its group.", path, number)
+        try:
+            equation, count = Equation.parse(text), count + 1
+        except ExpressionError as error:
+            raise DataError(str(error), path, number) from None
+        if equation in first_line:
+            raise DataError(f"{text!r} is already on line {first_line[equation]}. Drop one.", path, number)
+        first_line[equation] = number
+        axioms.append(Axiom(f"{section}:{count}", section, equation))
+    return tuple(axioms)
 
 
 class Rule:
@@ -104,7 +152,7 @@ class RuleIndex:
 
 @cache
 def rule_index(path: Path = AXIOMS) -> RuleIndex:
-    """Return the rules of a table of `axioms`, loaded once per process."""
+    """Return the rules of a table, loaded once per process."""
     return RuleIndex(rules_of(load_axioms(path)))
 
 

@@ -5,13 +5,14 @@ Sides are compared point by point, and doubtful points are decided in 80 digits.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from dgl_treestack.errors import ExpressionError
 from dgl_treestack.expression import Expression
-from dgl_treestack.truth.evaluation import Value
-from dgl_treestack.truth.exact import BUDGET, DIGITS, ExactEvaluation, magnitude
+from dgl_treestack.truth.evaluation import ExactEvaluation, Value
+from dgl_treestack.truth.exact import BUDGET, DIGITS, magnitude
 from dgl_treestack.truth.points import FIXED, POINTS, Points, value_of
 
 REQUIRED_POINTS = 10
@@ -49,9 +50,15 @@ class Verdict:
     witness: Witness | None
     precision: str
 
+    @property
+    def certificate(self) -> dict[str, Any]:
+        """What a data file says of the verdict: name, defined points, and the digits in which they were decided."""
+        digits = 15 if self.precision == "float64" else int(self.precision.split()[0])
+        return {"verdict": self.verdict, "points": self.points, "digits": digits}
+
 
 def relative_gap(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Return (P,) how far values are apart, relative to the larger one; NaN where one is undefined."""
+    """Return (..., P) how far values are apart, relative to the larger one; NaN where one is undefined."""
     with np.errstate(all="ignore"):
         gap: np.ndarray = np.abs(left - right) / np.maximum(np.abs(left), np.abs(right))
     gap[left == right] = 0.0

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 from flint import acb, arb, ctx
 
-from dgl_treestack.truth.balls import PRECISIONS, Balls
-from dgl_treestack.truth.evaluation import Value
-from dgl_treestack.truth.exact import BUDGET, ExactEvaluation, at_branch_point, children_first
+from dgl_treestack.truth.evaluation import Balls, ExactEvaluation, Value, children_first
+from dgl_treestack.truth.exact import BUDGET, MIDPOINTS, PRECISIONS
 from dgl_treestack.truth.functions import BRANCHES, RECIPROCAL_ARGUMENT
 from dgl_treestack.truth.points import POINTS, REAL_POINTS, WIDE_POINT, Points
 
@@ -126,7 +125,7 @@ def _is_on(number: Any, cut: Cut, is_inverted: bool) -> bool:
     """Return whether a value in 80 digits, or its reciprocal, is on a cut; not if it is undefined."""
     if number is None or (is_inverted and number == 0):
         return False
-    along, off = _parts(at_branch_point(1 / number if is_inverted else number, cut[0]), cut)
+    along, off = _parts(MIDPOINTS.at_branch_point(1 / number if is_inverted else number, cut[0]), cut)
     return bool(off == 0) and not (along > cut[1] and along < cut[2])
 
 

@@ -1,18 +1,20 @@
-"""Values of subtrees in complex128, at all points at once. Where a value cannot be trusted, it is marked as doubtful."""
+"""Values of subtrees: in complex128 at all points at once, and in many digits at one point on demand."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import numpy as np
+from flint import acb, arb, ctx
 
-from dgl_treestack.errors import ExpressionError
-from dgl_treestack.expression.operators import MATH
-from dgl_treestack.truth.exact import BUDGET, ExactEvaluation
-from dgl_treestack.truth.functions import BRANCHES, LARGEST, NEVER_ZERO, RECIPROCAL_ARGUMENT, SATURATING, constant_of
+from dgl_treestack.truth.exact import BITS, BUDGET, INTERVALS, MIDPOINTS, PRECISIONS, Unresolved, apply
+from dgl_treestack.truth.functions import CONSTANTS, TRUSTED, drop_noise, fraction_of
+from dgl_treestack.truth.functions import apply as apply_in_complex128
 from dgl_treestack.truth.points import FIXED, Points
 
-TRUSTED = 1e6  # complex128 is trusted between 1/TRUSTED and TRUSTED
-_SATURATED = 6.0
+COSTS = dict(zip(PRECISIONS, (1, 2, 10), strict=True))  # of an operation, in operations of the first precision
+UNRESOLVED = "unresolved"  # the digits do not suffice to say which value, or whether there is one
 
 
 class Value:
@@ -35,15 +37,14 @@ class Value:
         self.number: np.ndarray
         self.doubt: np.ndarray
         if text is None:
-            self.number, self.doubt = apply(name, [c.number for c in children], [c.doubt for c in children])
+            self.number, self.doubt = apply_in_complex128(name, [c.number for c in children], [c.doubt for c in children])
         elif name == "Symbol":
             self.number = points.of(text)
             self.exact.update(enumerate(points.balls.get(text, ())))
             self.doubt = np.full(points.count, bool(self.exact))
         else:
-            self.number, self.doubt = drop_noise(
-                np.full(points.count, constant_of(name, text), complex), np.zeros(points.count, bool)
-            )
+            number = CONSTANTS[name] if name in CONSTANTS else float(fraction_of(name, text))
+            self.number, self.doubt = drop_noise(np.full(points.count, number, complex), np.zeros(points.count, bool))
         if self.constant and self.doubt[0]:  # one exact evaluation pays: cos(pi) and 1 - 1 are frequent
             value = ExactEvaluation(BUDGET).value(self, 0)
             self.number = np.full(points.count, np.nan if value is None else complex(value), complex)
@@ -51,70 +52,104 @@ class Value:
             self.doubt = np.full(points.count, bool(size > TRUSTED or 0 < size < 1 / TRUSTED))
 
 
-def apply(name: str, arguments: Sequence[np.ndarray], doubts: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Return the value of an operator at every point, and where it is doubtful, from the values and doubts of its children.
+def children_first(root: Value) -> list[Value]:
+    """Return the distinct values of a root and below it, children before parents."""
+    order: dict[Value, None] = {}
+    pending = [(root, False)]
+    while pending:
+        value, children_done = pending.pop()
+        if children_done:
+            order[value] = None
+        elif value not in order:
+            pending.append((value, True))
+            pending.extend((child, False) for child in value.children)
+    return list(order)
 
-    Raises ExpressionError for an operator without numeric value.
+
+@dataclass(eq=False)
+class ExactEvaluation:
+    """Evaluation of single points in 80 digits, each distinct subtree once, within a budget of operations.
+
+    The digits are those of midpoints: results that are only rounding noise become zero.
     """
-    doubt = doubts[0] | doubts[1] if len(doubts) == 2 else doubts[0].copy()
-    function = MATH[name].value
-    if function is None:
-        raise ExpressionError(f"The operator {name!r} has no numeric value.")
-    with np.errstate(all="ignore"):  # NumPy warns of values that are marked as doubtful here
-        number = function(*arguments)
-        if name == "Pow" and (zero := arguments[0] == 0).any():
-            exponent = arguments[1]  # our convention: `0**0` is 1, `0**z` is 0 for Re z > 0, otherwise undefined
-            powers_of_zero = np.where(exponent == 0, 1.0, np.where(exponent.real > 0, 0.0, np.nan))
-            number[zero] = powers_of_zero[zero]
-        _doubt_arguments(name, arguments, number, doubt)
-        if name in RECIPROCAL_ARGUMENT:  # NumPy's arctan(1/0) is pi/2
-            undefined = np.isnan(arguments[0]) | (arguments[0] == 0)
-        else:  # NumPy's nan**0 is 1
-            undefined = np.isnan(arguments[0] if len(arguments) == 1 else arguments[0] + arguments[1])
-        number[undefined] = np.nan
-        return drop_noise(number, doubt)
+
+    budget: int
+    _order: Callable[[Value], list[Value]] = field(default_factory=lambda: cache(children_first), init=False, repr=False)
+
+    def value(self, root: Value, point: int) -> Any:
+        """Return the value of a subtree at a point, None where it is undefined or beyond the budget."""
+        root_point = 0 if root.constant else point
+        if root_point in root.exact:
+            return root.exact[root_point]
+        with ctx.workprec(BITS):
+            for value in self._order(root):
+                at = 0 if value.constant else point
+                if at in value.exact:
+                    continue
+                if self.budget <= 0:
+                    return None
+                self.budget -= 1
+                if value.text is None:
+                    arguments = [child.exact[0 if child.constant else point] for child in value.children]
+                    value.exact[at] = None if None in arguments else apply(value.name, arguments, MIDPOINTS)
+                else:
+                    number = _leaf(value, point)
+                    value.exact[at] = number if value.name in ("Symbol", "Pi", "Exp1") else MIDPOINTS.reduced(number)
+        return root.exact[root_point]
 
 
-def _doubt_arguments(name: str, arguments: Sequence[np.ndarray], number: np.ndarray, doubt: np.ndarray) -> None:
-    """Mark the points where an operator loses digits or is evaluated close to a cut."""
-    x = arguments[0]
-    if name in NEVER_ZERO:
-        doubt |= number == 0  # underflow
-    if name == "Pow":
-        doubt |= (number == 0) & (x != 0)
-    elif name == "Add":
-        a, b = np.abs(x), np.abs(arguments[1])
-        large = np.maximum(a, b)
-        doubt |= (np.abs(number) < large / TRUSTED) | ((np.minimum(a, b) < large / TRUSTED) & (a != 0) & (b != 0))
-    elif name in BRANCHES:
-        doubt |= _near_cut(x, *BRANCHES[name])
-    elif name in RECIPROCAL_ARGUMENT:
-        doubt |= _near_cut(1 / x, *BRANCHES[RECIPROCAL_ARGUMENT[name]])
-    elif name in SATURATING:
-        doubt |= np.abs(getattr(x, SATURATING[name])) > _SATURATED
-    elif name == "log":
-        doubt |= (np.abs(arguments[1] - 1) < 1e-4) | (np.abs(x - 1) < 1e-4)
+@dataclass(eq=False)
+class Balls:
+    """Evaluation of single points by balls, each distinct subtree once, within a budget of operations.
+
+    A ball is an `acb`, None where the value is undefined, or UNRESOLVED.
+    """
+
+    budget: int
+    _order: Callable[[Value], list[Value]] = field(default_factory=lambda: cache(children_first), init=False, repr=False)
+    _values: dict[tuple[int, int], dict[Value, Any]] = field(default_factory=dict, init=False, repr=False)
+
+    def value(self, root: Value, point: int, bits: int) -> Any:
+        """Return the ball of a subtree at a point; UNRESOLVED beyond the budget."""
+        return self._evaluated(root, self._values.setdefault((point, bits), {}), point, bits)
+
+    def at(self, root: Value, variables: Mapping[str, Any], bits: int) -> Any:
+        """As `value`, at other values of the variables."""
+        symbols = [value for value in self._order(root) if value.name == "Symbol"]
+        return self._evaluated(root, {symbol: variables[symbol.text or ""] for symbol in symbols}, 0, bits)
+
+    def _evaluated(self, root: Value, at_point: dict[Value, Any], point: int, bits: int) -> Any:
+        """Return the ball of a subtree, given those at the point that are already there, to which it adds."""
+        constant, noise = self._values.setdefault((-1, bits), {}), INTERVALS[bits]
+        with ctx.workprec(bits):
+            for value in self._order(root):
+                balls = constant if value.constant else at_point
+                if value in balls:
+                    continue
+                if self.budget <= 0:
+                    return UNRESOLVED
+                self.budget -= COSTS[bits]
+                arguments = [(constant if child.constant else at_point)[child] for child in value.children]
+                try:
+                    if value.text is not None:
+                        balls[value] = noise.reduced(_leaf(value, point))
+                    elif None in arguments or UNRESOLVED in arguments:
+                        balls[value] = None if None in arguments else UNRESOLVED
+                    else:
+                        balls[value] = apply(value.name, arguments, noise)
+                except Unresolved:
+                    balls[value] = UNRESOLVED
+        return (constant if root.constant else at_point)[root]
 
 
-def _near_cut(x: np.ndarray, axis: str, low: float, high: float) -> np.ndarray:
-    """Return where `x` is on a cut or close to a branch point. The cut is an axis without the open interval (low, high)."""
-    along, off = (x.real, x.imag) if axis == "real" else (x.imag, x.real)
-    on_axis = np.abs(off) <= 1e-4 * (1 + np.abs(along))
-    exactly = np.abs(off) <= 1e-9 * (1 + np.abs(along))
-    free = (along > low) & (along < high)
-    ends = (np.abs(along - low) < 1e-4) | (np.abs(along - high) < 1e-4)
-    return (exactly & ~free) | (on_axis & ends)
-
-
-def drop_noise(number: np.ndarray, doubt: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Drop rounding noise from real and imaginary parts; mark out-of-range values undefined and untrusted ones doubtful."""
-    number = np.ascontiguousarray(number)
-    with np.errstate(all="ignore"):
-        size = np.abs(number)
-        parts = number.view(float).reshape(-1, 2)
-        parts[np.abs(parts) <= 1e-13 * size[:, None]] = 0.0
-        doubt |= ~(size <= TRUSTED) | ((size < 1 / TRUSTED) & (size != 0))
-        outside = ~(size <= LARGEST)
-    if outside.any():
-        number[outside] = np.nan
-    return number, doubt
+def _leaf(leaf: Value, point: int) -> Any:
+    """Return the ball of a leaf at a point in the current precision, None for a leaf without value."""
+    if leaf.name == "Symbol":
+        number = leaf.exact.get(point)
+        return acb(complex(leaf.number[point])) if number is None else number
+    if leaf.name in ("Pi", "Exp1"):
+        return acb.pi() if leaf.name == "Pi" else acb(arb.const_e())
+    if leaf.name in ("NaN", "Infinity"):
+        return None
+    fraction = fraction_of(leaf.name, leaf.text or "")
+    return acb(fraction.numerator) / fraction.denominator

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from dgl_treestack.expression import Expression
-from dgl_treestack.truth.balls import PRECISIONS, UNDEFINED, UNRESOLVED, Balls
 from dgl_treestack.truth.certificates import (
     AT_ONCE,
     REFUTED_SHARE,
@@ -26,8 +25,8 @@ from dgl_treestack.truth.certificates import (
     relative_gap,
 )
 from dgl_treestack.truth.cuts import points_on_cuts
-from dgl_treestack.truth.evaluation import Value
-from dgl_treestack.truth.exact import BUDGET, exceeds_limits, magnitude
+from dgl_treestack.truth.evaluation import UNRESOLVED, Balls, Value
+from dgl_treestack.truth.exact import BUDGET, PRECISIONS, exceeds_limits, magnitude
 from dgl_treestack.truth.functions import CONSTANTS, LARGEST, SATURATING
 from dgl_treestack.truth.points import SPREAD_POINTS, Points, fresh, spread
 
@@ -75,7 +74,7 @@ class Judgement:
     def _compared(self, point: int, bits: int) -> int:
         """Return the state of a point in one precision, and set its gap."""
         a, b = self.balls.value(self.left, point, bits), self.balls.value(self.right, point, bits)
-        if a is UNDEFINED or b is UNDEFINED:
+        if a is None or b is None:
             self.gap[point] = np.nan
             return NO_VALUE
         if a is UNRESOLVED or b is UNRESOLVED:
@@ -210,7 +209,7 @@ def why_undefined(equation: Expression) -> str:
     values, balls = evaluate_nodes(equation, points), Balls(BUDGET)
     for point in range(points.count):
         for node, value in values.items():
-            if balls.value(value, point, PRECISIONS[0]) is UNDEFINED:
+            if balls.value(value, point, PRECISIONS[0]) is None:
                 arguments = [balls.value(child, point, PRECISIONS[0]) for child in value.children]
                 return f"{equation.subtree(node)} {_reason(value.name, arguments)}"
     return ""

@@ -14,7 +14,8 @@ from dgl_treestack.data.forest import Forest, columns
 from dgl_treestack.data.wellformed import NO_OPERATOR
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.expression.operators import MATH, Signature
-from dgl_treestack.truth.evaluation import Value, apply
+from dgl_treestack.truth.evaluation import Value
+from dgl_treestack.truth.functions import apply
 
 UNKNOWN, DEFINED, UNDEFINED = 0, 1, 2
 WIDTH, NEAREST, FARTHEST = 3.0, 0.15, 1.25  # of the real parts; smallest and largest size of the imaginary parts

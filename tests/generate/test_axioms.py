@@ -6,9 +6,9 @@ from each_case import assert_each
 
 from dgl_treestack.errors import DataError
 from dgl_treestack.expression import Equation
-from dgl_treestack.generate.axioms import FALSE_RULES as FALSE_TABLE
-from dgl_treestack.generate.axioms import load_axioms
-from dgl_treestack.generate.pieces import FUNCTIONS
+from dgl_treestack.generate.grow import FUNCTIONS
+from dgl_treestack.generate.rewrite import FALSE_RULES as FALSE_TABLE
+from dgl_treestack.generate.rewrite import load_axioms
 from dgl_treestack.truth import judge
 from tests.independent_checker import CONTEXT, NAMES, gaps
 

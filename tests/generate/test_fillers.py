@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
 
-from dgl_treestack.generate.completion.candidates import verdict_on
-from dgl_treestack.generate.completion.fillers import Filler
+from dgl_treestack.expression import Equation, Expression
+from dgl_treestack.generate.fillers import CandidateSet, Filler, Fillings, verdict_on
+from dgl_treestack.generate.nodes import Pool
 
 
 @pytest.fixture
@@ -40,3 +41,49 @@ def test_a_rewriting_is_equal_and_of_the_depth(filler, depth):
     assert len(rewritings) > 30
     assert all(new is not node and new.depth == depth for node, new in rewritings)
     assert {verdict_on(node, new) for node, new in rewritings} <= {"holds", "undefined"}
+
+
+def placed(*texts):
+    pool, candidates = Pool(), CandidateSet()
+    return [candidates.add(pool.tree(Expression.parse(text))) for text in texts]
+
+
+def test_equal_values_share_a_class():
+    assert placed("x", "1*x", "2*x", "x + x", "y", "0", "sin(0)", "sin(x)**2", "1 - cos(x)**2") == [0, 0, 1, 1, 2, 3, 3, 4, 4]
+
+
+@pytest.mark.parametrize("text", ["1/0", "exp(exp(exp(x + 9)))", "oo"])
+def test_what_is_undefined_somewhere_has_no_class(text):
+    assert placed(text) == [None]
+
+
+def test_what_agrees_at_some_points_only_is_left_out_whichever_comes_second():
+    assert placed("x", "sqrt(x**2)") == placed("sqrt(x**2)", "x") == [0, None]
+
+
+def test_values_that_are_close_are_told_apart():
+    assert placed("x", "Float(1.0000000001)*x", "x + Float(0.00001)") == [0, None, 1]
+
+
+def test_many_classes():
+    texts = [f"x + {number}" for number in range(200)]
+    assert placed(*texts, "(x + 100) + 7") == [*range(200), 107]
+
+
+def fit(equation, blank, *texts):
+    pool = Pool()
+    classes = {pool.tree(Expression.parse(text)): text for text in reversed(texts)}
+    return Fillings(pool, classes).fit(Equation.parse(equation), blank)
+
+
+def test_right_fillers_need_not_equal_the_truth():
+    filled = fit("x**2 = x*x", 2, "x", "-x", "2*x", "sqrt(x**2)", "1/0", "x**(-1)")
+    assert filled["right"] == ["x", "-x", "sqrt(x**2)"] and filled["doubtful"] == ["1/0"]
+
+
+def test_a_filler_that_is_right_at_some_points_only_is_doubtful():
+    assert fit("x = 1*x", 1, "x", "sqrt(x**2)", "y")["doubtful"] == ["sqrt(x**2)"]
+
+
+def test_values_that_are_zero_but_for_rounding_are_judged():
+    assert fit("sin(pi)*x = 0*y", 3, "pi", "1", "pi*2")["right"] == ["pi", "pi*2"]

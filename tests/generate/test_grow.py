@@ -4,13 +4,11 @@ import numpy as np
 import pytest
 from plain_features import token_counts
 
-from dgl_treestack.generate.corrupt import STYLES, positions, swaps
 from dgl_treestack.generate.derivation import depth_of, size_of
 from dgl_treestack.generate.features import pair_counts
-from dgl_treestack.generate.grow import SIZE_OFFSET, SIZE_PER_DEPTH, Grower
+from dgl_treestack.generate.grow import FUNCTIONS, SIZE_OFFSET, SIZE_PER_DEPTH, Grower
 from dgl_treestack.generate.nodes import find, to_equation
-from dgl_treestack.generate.pairs import PairMaker
-from dgl_treestack.generate.pieces import FUNCTIONS
+from dgl_treestack.generate.pairs import STYLES, PairMaker, positions, swaps
 from dgl_treestack.truth import judge, judge_at_fixed_points
 
 

@@ -15,9 +15,7 @@ import pytest
 
 from dgl_treestack.errors import ConfigurationError, DataError, OutputError
 from dgl_treestack.generate import presets, production
-from dgl_treestack.generate.parts import StoredParts
-from dgl_treestack.generate.presets import Options
-from dgl_treestack.generate.presets._contract import stream
+from dgl_treestack.generate.presets import Options, Parts, stream
 from dgl_treestack.generate.production import MANIFEST, produce
 
 OPTIONS = Options(seed=3, equations=160)
@@ -35,9 +33,23 @@ def finished(tmp_path_factory):
     return folder
 
 
-def test_the_same_bytes_with_two_jobs(finished, tmp_path):
-    produce(NAME, OPTIONS, tmp_path / "two", jobs=2)
-    assert contents(tmp_path / "two") == contents(finished)
+@pytest.mark.parametrize(
+    ("name", "equations"),
+    [
+        (NAME, 160),
+        pytest.param("numeric", 200, marks=pytest.mark.slow),
+        pytest.param("paper-labels", 120, marks=pytest.mark.slow),
+        ("text", 8000),
+        ("logic", 300),
+        pytest.param("completion", 36, marks=pytest.mark.slow),
+    ],
+)
+def test_the_same_bytes_with_two_jobs_and_others_with_another_seed(name, equations, tmp_path):
+    for folder, seed, jobs in (("one", 3, 1), ("two", 3, 2), ("other", 4, 1)):
+        produce(name, Options(seed, equations=equations), tmp_path / folder, jobs)
+    first, again, other = (contents(tmp_path / folder) for folder in ("one", "two", "other"))
+    assert first == again
+    assert all(first[file] != other[file] for file in first if file.endswith((".gz", ".txt")) and "candidates" not in file)
 
 
 def test_two_processes_in_one_folder_make_it_once(finished, tmp_path, monkeypatch):
@@ -63,11 +75,6 @@ def test_without_a_terminal_lines_tell_the_progress(tmp_path, monkeypatch, caplo
         produce(NAME, OPTIONS, tmp_path)
     lines = [message for message in caplog.messages if message.startswith(f"{NAME}: 1 of ")]
     assert lines and re.fullmatch(rf"{NAME}: 1 of \d+ shards, \d+\.\d a minute, about [\d:]+ left", lines[0])
-
-
-def test_another_seed_makes_other_equations(finished, tmp_path):
-    produce(NAME, Options(seed=4, equations=160), tmp_path)
-    assert contents(tmp_path)["train.jsonl.gz"] != contents(finished)["train.jsonl.gz"]
 
 
 def test_only_files_settings_and_manifest_are_left(finished):
@@ -102,18 +109,22 @@ def test_a_folder_of_other_settings_is_left_alone(finished):
 
 
 @pytest.mark.parametrize(
-    ("options", "jobs", "message"),
+    ("name", "options", "jobs", "message"),
     [
-        (Options(seed=-1), 1, "seed is -1"),
-        (Options(seed=0, equations=-5), 1, "equations is -5"),
-        (Options(seed=0, max_depth=7), 1, "no option 'max_depth'"),
-        (Options(seed=0, equations=10**9), 1, "from 0 to 10000000"),
-        (Options(seed=0), 0, "jobs is 0"),
+        (NAME, Options(seed=-1), 1, "seed is -1"),
+        (NAME, Options(seed=0, equations=-5), 1, "equations is -5"),
+        (NAME, Options(seed=0, max_depth=7), 1, "no option 'max_depth'"),
+        (NAME, Options(seed=0, equations=10**9), 1, "from 0 to 10000000"),
+        (NAME, Options(seed=0), 0, "jobs is 0"),
+        ("numeric", Options(seed=4, max_depth=3), 1, "no option 'max_depth'"),
+        ("paper-labels", Options(seed=4, train_size=3), 1, "no option 'train_size'"),
+        ("completion", Options(seed=4, train_size=10), 1, "no option 'train_size'"),
+        ("completion-deep", Options(seed=4, max_depth=9), 1, "no option 'max_depth'"),
     ],
 )
-def test_options_that_mean_nothing_are_errors(options, jobs, message, tmp_path):
+def test_options_that_mean_nothing_are_errors(name, options, jobs, message, tmp_path):
     with pytest.raises(ConfigurationError, match=message):
-        produce(NAME, options, tmp_path / "new", jobs)
+        produce(name, options, tmp_path / "new", jobs)
     assert not (tmp_path / "new").exists()
 
 
@@ -175,19 +186,8 @@ def test_shards_draw_different_numbers_and_the_same_ones_again():
 
 
 def command(folder, jobs, equations=160):
-    arguments = [
-        "generate",
-        NAME,
-        "--output-dir",
-        str(folder),
-        "--seed",
-        "3",
-        "--equations",
-        str(equations),
-        "--jobs",
-        str(jobs),
-    ]
-    return [sys.executable, "-m", "dgl_treestack", *arguments]
+    options = {"--output-dir": folder, "--seed": 3, "--equations": equations, "--jobs": jobs}
+    return [sys.executable, "-m", "dgl_treestack", "generate", NAME, *(str(part) for item in options.items() for part in item)]
 
 
 def start(folder, jobs, equations=160):
@@ -241,7 +241,7 @@ def test_a_worker_that_is_killed_costs_its_shard_and_is_named(tmp_path):
 
 
 def test_a_full_disk_is_named_and_costs_the_shard_in_hand(finished, tmp_path, monkeypatch):
-    save, count = StoredParts.save, []
+    save, count = Parts.save, []
 
     def full(self, name, rows):
         count.append(name)
@@ -249,10 +249,10 @@ def test_a_full_disk_is_named_and_costs_the_shard_in_hand(finished, tmp_path, mo
             raise OutputError(f"{name} cannot be written: No space left on device. Choose another place.")
         return save(self, name, rows)
 
-    monkeypatch.setattr(StoredParts, "save", full)
+    monkeypatch.setattr(Parts, "save", full)
     with pytest.raises(OutputError, match=r"No space left.* 5 finished shards are kept"):
         produce(NAME, OPTIONS, tmp_path)
     assert len(list((tmp_path / "parts").glob("*.gz"))) == 5
-    monkeypatch.setattr(StoredParts, "save", save)
+    monkeypatch.setattr(Parts, "save", save)
     produce(NAME, OPTIONS, tmp_path)
     assert contents(tmp_path) == contents(finished)

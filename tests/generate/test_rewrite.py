@@ -3,10 +3,9 @@ import pytest
 from each_case import assert_each
 
 from dgl_treestack.expression import Expression
-from dgl_treestack.generate.axioms import load_axioms
 from dgl_treestack.generate.grow import Grower
 from dgl_treestack.generate.nodes import Pool, find, to_equation
-from dgl_treestack.generate.rewrite import RuleIndex, instantiate, match, rule_index, rules_of
+from dgl_treestack.generate.rewrite import RuleIndex, instantiate, load_axioms, match, rule_index, rules_of
 from dgl_treestack.truth import judge
 
 AXIOMS = load_axioms()

@@ -10,18 +10,15 @@ from typing import ClassVar
 import numpy as np
 
 from dgl_treestack.data.formats import Example, to_dict
-from dgl_treestack.expression import Equation
 from dgl_treestack.generate.assembly import Assembler, Assembly, Cell
 from dgl_treestack.generate.features import difference
 from dgl_treestack.generate.folds import fold_of
-from dgl_treestack.generate.grow import Grower
-from dgl_treestack.generate.pairs import Member, Pair, PairMaker
-from dgl_treestack.generate.pieces import Habits
-from dgl_treestack.generate.presets._contract import Options, Parts, Preset, Product, Row, Shard, stream
+from dgl_treestack.generate.grow import Grower, Habits
+from dgl_treestack.generate.pairs import Pair, PairMaker
+from dgl_treestack.generate.presets import FILES, Options, Parts, Preset, Product, Row, Shard, stream
 from dgl_treestack.truth import is_on_cut
 
 FOLDS = ("test", "validation", "train")  # the order in which folds choose their pairs: evaluation folds first
-FILES = {fold: f"{fold}.jsonl.gz" for fold in ("train", "validation", "test")}
 NUMERIC_SHARE = 1 / 7  # maximum share of pairs without variables, from depth 3 on
 SHARD = 400  # pairs
 CROWDED, CROWDED_SHARD = 3, 2500  # up to this depth shards are larger, because small ones would repeat each other's pairs
@@ -37,7 +34,7 @@ Plan = Mapping[Cell, int]  # pairs per cell
 class Recipe:
     """How the pairs of a preset are generated.
 
-    styles: style of `corrupt` -> weight. partition: of the canonical keys, see `folds`. shares: fold -> share of the families.
+    styles: style of `pairs` -> weight. partition: of the canonical keys, see `folds`. shares: fold -> share of the families.
     surplus: (last depth, raw pairs made per planned pair), by increasing depth. tolerance: of `balance`.
     """
 
@@ -157,34 +154,27 @@ def scaled(plan: dict[Cell, int], equations: int) -> dict[Cell, int]:
     return {cell: max(1, round(factor * pairs)) for cell, pairs in plan.items()}
 
 
-def _shown(part: float, size: float) -> float:
-    """Return a part of a number in six digits; what is small beside the number is rounding, which depends on the processor."""
-    return float(f"{part:.6g}") if abs(part) > NOISE * size else 0.0
-
-
 def row_of(pair: Pair) -> Row:
     """Return a pair as plain data: the lines of its members, and the features that `assembly` reads.
 
     The certificate of a member states the evidence for its verdict; a witness is a point of `truth` with the values of both
     sides. `cut` says that a value lies on a branch cut or at a branch point.
     """
-    members: tuple[tuple[Member, int, Row], ...] = (
-        (pair.true, 1, {"derivation": pair.derivation}),
-        (pair.false, 0, {"style": pair.style}),
-    )
-    lines, equations = list[Row](), list[Equation]()
-    for member, label, origin in members:
-        verdict, equation = member.verdict, member.equation
-        digits = 15 if verdict.precision == "float64" else int(verdict.precision.split()[0])
-        certificate: Row = {"verdict": verdict.verdict, "points": verdict.points, "digits": digits}
-        if verdict.witness is not None:
-            sides = (verdict.witness.left, verdict.witness.right)
-            left, right = ([_shown(part, abs(side)) for part in (side.real, side.imag)] for side in sides)
-            certificate["witness"] = {"point": verdict.witness.point, "left": left, "right": right}
+
+    def shown(value: complex) -> list[float]:
+        """Return both parts in six digits; what is small beside the number is rounding, which depends on the processor."""
+        return [float(f"{part:.6g}") if abs(part) > NOISE * abs(value) else 0.0 for part in (value.real, value.imag)]
+
+    members, lines = (pair.true, pair.false), list[Row]()
+    equations = [member.equation for member in members]
+    origins: tuple[Row, Row] = ({"derivation": pair.derivation}, {"style": pair.style})
+    for member, equation, origin, label in zip(members, equations, origins, (1, 0), strict=True):
+        certificate, witness = member.verdict.certificate, member.verdict.witness
+        if witness is not None:
+            certificate["witness"] = {"point": witness.point, "left": shown(witness.left), "right": shown(witness.right)}
         if is_on_cut(*(side.value for side in member.sides)):
             certificate["cut"] = True
         lines.append(to_dict(Example(equation, label, family=pair.family[:12], certificate={**certificate, **origin})))
-        equations.append(equation)
     features = difference(*equations)
     return {
         "members": lines,

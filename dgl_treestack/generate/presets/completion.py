@@ -17,13 +17,19 @@ from collections import Counter
 from collections.abc import Iterator
 
 from dgl_treestack.expression import Equation, Expression
-from dgl_treestack.generate.completion.blanks import VARIABLES, is_question, places_of_depth, true_equations
-from dgl_treestack.generate.completion.candidates import CandidateSet
-from dgl_treestack.generate.completion.fillers import Filler
-from dgl_treestack.generate.completion.fitting import Fillings
-from dgl_treestack.generate.completion.questions import BLANKS_FILE, chosen, counted, question
+from dgl_treestack.generate.blanks import (
+    BLANKS_FILE,
+    VARIABLES,
+    chosen,
+    counted,
+    is_question,
+    places_of_depth,
+    question,
+    true_equations,
+)
+from dgl_treestack.generate.fillers import CandidateSet, Filler, Fillings
 from dgl_treestack.generate.nodes import Pool
-from dgl_treestack.generate.presets._contract import Options, Parts, Preset, Product, Row, Shard, stream
+from dgl_treestack.generate.presets import Options, Parts, Preset, Product, Row, Shard, pick, stream
 
 EQUATIONS = 4000
 DEPTHS, BLANK_DEPTHS, SIDES = range(8, 14), (0, 1, 2), ("left", "right")
@@ -44,7 +50,7 @@ class Completion(Preset):
         (_, equations), present = _plan(options), set(parts.names())
         if any(shard.name not in present for shard in equations):
             return equations
-        truths = {row["truth"] for shard in equations for row in parts.rows(shard.name)}
+        truths = {row["truth"] for row in parts.rows(*(shard.name for shard in equations))}
         candidates = Shard("candidates", {"truths": sorted(truths)})
         if candidates.name not in present:
             return [*equations, candidates]
@@ -62,7 +68,7 @@ class Completion(Preset):
         per_cell, equations = _plan(options)
         planned = {_CELL_NAME.format(depth, *cell): per_cell for depth in DEPTHS for cell in _CELLS}
         names = [shard.name.replace("equations", "fits") for shard in equations]
-        lines, notes = chosen((row for name in names for row in parts.rows(name)), planned)
+        lines, notes = chosen(parts.rows(*names), planned)
         candidates = list(parts.rows("candidates"))
         sizes = {
             "candidates by depth": counted(row["depth"] for row in candidates),
@@ -94,7 +100,7 @@ def _blanks(options: Options, shard: Shard) -> Iterator[Row]:
     for example in true_equations(rng, depth, 200 + _ATTEMPTS * full * len(_CELLS)):
         for cell in sorted((cell for cell in _CELLS if counts[cell] < full), key=counts.__getitem__):
             nodes = places_of_depth(example.equation, *cell)
-            blank = nodes[int(rng.integers(len(nodes)))] if nodes else 0
+            blank = pick(nodes, rng) if nodes else 0
             if blank and is_question(example.equation, blank):
                 counts[cell] += 1
                 truth = example.equation.subtree(blank).prefix()
@@ -115,7 +121,7 @@ def _candidates(options: Options, shard: Shard) -> Iterator[Row]:
     for _ in range(10 * len(deep)):
         if len(candidates.members) == full:
             break
-        near_miss = filler.near_miss(deep[int(filler.rng.integers(len(deep)))])
+        near_miss = filler.near_miss(pick(deep, filler.rng))
         if near_miss is not None:
             candidates.add(near_miss)
     return candidates.rows("f")

@@ -22,13 +22,20 @@ others are wrong.
 from collections.abc import Iterator
 from itertools import chain, zip_longest
 
-from dgl_treestack.generate.completion.blanks import VARIABLES, TrueEquation, is_question, places_of_depth, true_equations
-from dgl_treestack.generate.completion.candidates import CandidateSet, is_defined
-from dgl_treestack.generate.completion.fillers import Filler
-from dgl_treestack.generate.completion.fitting import Fillings
-from dgl_treestack.generate.completion.questions import BLANKS_FILE, chosen, counted, question
+from dgl_treestack.generate.blanks import (
+    BLANKS_FILE,
+    VARIABLES,
+    TrueEquation,
+    chosen,
+    counted,
+    is_question,
+    places_of_depth,
+    question,
+    true_equations,
+)
+from dgl_treestack.generate.fillers import CandidateSet, Filler, Fillings, is_defined
 from dgl_treestack.generate.nodes import Node
-from dgl_treestack.generate.presets._contract import Options, Parts, Preset, Product, Row, Shard, stream
+from dgl_treestack.generate.presets import Options, Parts, Preset, Product, Row, Shard, pick, stream
 
 EQUATIONS, CANDIDATES = 500, 1000
 BLANK_DEPTHS, VARIABLE_COUNTS = range(1, 14), range(1, len(VARIABLES) + 1)
@@ -74,7 +81,7 @@ class CompletionDeep(Preset):
 
     def finish(self, options: Options, parts: Parts) -> Product:
         planned = {shard.name: shard.work["blanks"] for shard in reversed(self.shards(options, parts))}
-        lines, notes = chosen((row for name in planned for row in parts.rows(name) if "line" in row), planned)
+        lines, notes = chosen((row for row in parts.rows(*planned) if "line" in row), planned)
         candidates = {
             CANDIDATES_FILE.format(name): (row["candidate"] for row in parts.rows(name) if "candidate" in row)
             for name in planned
@@ -102,7 +109,7 @@ def _gather(filler: Filler, work: Row) -> tuple[list[Blank], list[Node]]:
         nodes = places_of_depth(example.equation, work["depth"], side) or places_of_depth(example.equation, work["depth"])
         if not nodes:
             continue
-        node = filler.pick(nodes)
+        node = pick(nodes, filler.rng)
         truth = filler.pool.tree(example.equation.subtree(node))
         if len(blanks) == full:
             natural.append(truth)
@@ -133,7 +140,7 @@ def _candidates(filler: Filler, blanks: list[Blank], natural: list[Node], work: 
         if len(candidates.members) >= full:
             break
         if natural and filler.rng.random() >= _DRAWN_SHARE:
-            node = filler.near_miss(filler.pick(natural))
+            node = filler.near_miss(pick(natural, filler.rng))
         else:
             node = filler.drawn(work["depth"] + (attempt > 10 * full))  # late attempts find few new ones of this depth
         if node is not None:

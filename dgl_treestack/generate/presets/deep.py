@@ -1,8 +1,8 @@
 """The papers' second test set: the same number of equations at every depth up to 19 or deeper, with other `Habits` than
 `paper`."""
 
-from dgl_treestack.generate.pieces import Habits
-from dgl_treestack.generate.presets._contract import Options
+from dgl_treestack.generate.grow import Habits
+from dgl_treestack.generate.presets import Options
 from dgl_treestack.generate.presets._pairs import Cell, PairPreset, Plan, Recipe, scaled
 
 PAIRS = 5000  # at each depth

@@ -7,6 +7,7 @@ different, in all folds together. Files named `binary-...` have the same lists a
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from operator import itemgetter
 from statistics import median
 
 import numpy as np
@@ -15,7 +16,7 @@ from dgl_treestack.data.formats import Example, to_dict
 from dgl_treestack.expression import Expression
 from dgl_treestack.expression.language import find
 from dgl_treestack.expression.operators import Node
-from dgl_treestack.generate.presets._contract import Options, Parts, Preset, Product, Row, Shard, stream
+from dgl_treestack.generate.presets import Options, Parts, Preset, Product, Row, Shard, dealt, stream
 
 COUNTS = {"test": 10_000, "train": 90_000, "validation": 5_000}  # the paper has no validation fold
 FUNCTIONS: dict[str, Callable[[list[int]], int]] = {
@@ -51,19 +52,17 @@ class ListOps(Preset):
                 yield {"text": text, "label": str(evaluate(tree))}
 
     def finish(self, options: Options, parts: Parts) -> Product:
-        target, texts, labels = target_counts(options), set[str](), Counter[str]()
-        files: dict[str, list[Row]] = {f"{form}{fold}.jsonl.gz": [] for form in ("", "binary-") for fold in target}
+        target, language = target_counts(options), find("listops")
         folds = [fold for fold, count in target.items() for _ in range(count)]
         plan = iter(stream(options.seed, "folds").permutation(folds).tolist())  # short lists are rare in later shards
-        for name in parts.names():
-            for row in parts.rows(name):
-                if row["text"] in texts or (fold := next(plan, None)) is None:
-                    continue
-                texts.add(row["text"])
-                labels[row["label"]] += 1
-                tree = Expression.parse(row["text"], find("listops"))
-                for form, shown in (("", tree), ("binary-", binary(tree))):
-                    files[f"{form}{fold}.jsonl.gz"].append(to_dict(Example(shown, row["label"], f"lo{len(texts)}", fold)))
+        rows = parts.rows(*parts.names())
+        files: dict[str, list[Row]] = {f"{form}{fold}.jsonl.gz": [] for form in ("", "binary-") for fold in target}
+        labels = Counter[str]()
+        for number, (row, fold) in enumerate(dealt(rows, itemgetter("text"), lambda _: plan), 1):
+            labels[row["label"]] += 1
+            tree = Expression.parse(row["text"], language)
+            for form, shown in (("", tree), ("binary-", binary(tree))):
+                files[f"{form}{fold}.jsonl.gz"].append(to_dict(Example(shown, row["label"], f"lo{number}", fold)))
         return Product(files, {"labels": dict(sorted(labels.items())), "missing": sum(1 for _ in plan)})
 
 

@@ -12,13 +12,15 @@ everywhere or false everywhere. Over the 64 assignments:
 
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
+from operator import itemgetter
 
 import numpy as np
 
-from dgl_treestack.data.formats import Example, to_dict
+from dgl_treestack.data.formats import Example
 from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.expression.language import find
-from dgl_treestack.generate.presets._contract import Options, Parts, Preset, Product, Row, Shard, stream
+from dgl_treestack.generate.presets import FILES, Options, Parts, Preset, Product, Row, Shard, by_fold, dealt, stream
 
 TEST = (6, 410, 2198, 4104, 5361, 6027, 5816, 4707, 3347, 2230, 1444, 864, 853)  # pairs by size
 TRAIN = (30, 2319, 12451, 23252, 30373, 34152, 32952)
@@ -62,28 +64,22 @@ class Logic(Preset):
                 yield {"size": size, "left": left[0], "right": right[0], "label": relation(left[1], right[1])}
 
     def finish(self, options: Options, parts: Parts) -> Product:
-        language = find("logic")
-        rng = stream(options.seed, "folds")  # pairs of short formulas are rare in later shards
+        language, rng = find("logic"), stream(options.seed, "folds")  # pairs of short formulas are rare in later shards
         plans = [
             iter(rng.permutation([fold for fold, count in quota.items() for _ in range(count)]).tolist())
             for quota in quotas(options)
         ]
-        files: dict[str, list[Row]] = {f"{fold}.jsonl.gz": [] for fold in ("train", "validation", "test")}
-        frequencies: dict[str, Counter[str]] = {fold: Counter() for fold in ("train", "validation", "test")}
-        pairs = set[tuple[str, str]]()
-        for name in parts.names():
-            for row in parts.rows(name):
-                pair = row["left"], row["right"]
-                if pair in pairs or (fold := next(plans[row["size"]], None)) is None:
-                    continue
-                pairs.add(pair)
-                frequencies[fold][row["label"]] += 1
-                tree = Equation.of(*(Expression.from_prefix(side, language) for side in pair))
-                files[f"{fold}.jsonl.gz"].append(to_dict(Example(tree, row["label"], f"pl{len(pairs)}", fold)))
-        shares = {
-            fold: {label: f"{100 * count / counts.total():.1f} %" for label, count in counts.most_common()}
-            for fold, counts in frequencies.items()
-        }
+        rows = parts.rows(*parts.names())
+        chosen = enumerate(dealt(rows, itemgetter("left", "right"), lambda row: plans[row["size"]]), 1)
+        parse = partial(Expression.from_prefix, signature=language)
+        files = by_fold(
+            Example(Equation.of(parse(row["left"]), parse(row["right"])), row["label"], f"pl{number}", fold)
+            for number, (row, fold) in chosen
+        )
+        shares = {}
+        for fold, file in FILES.items():
+            counts = Counter(row["label"] for row in files[file])
+            shares[fold] = {label: f"{100 * count / counts.total():.1f} %" for label, count in counts.most_common()}
         return Product(files, {"relations": shares, "missing": sum(1 for plan in plans for _ in plan)})
 
 

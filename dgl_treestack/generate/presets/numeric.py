@@ -8,17 +8,30 @@ and result together, without the operator, give no clue either: only results tha
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import groupby, islice
+from operator import itemgetter
 
 import numpy as np
 
-from dgl_treestack.data.formats import Example, to_dict
+from dgl_treestack.data.formats import Example
 from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.generate.folds import canonical_key
-from dgl_treestack.generate.numeric.decimals import BITS, commuted, digits, number, spelt
-from dgl_treestack.generate.numeric.evaluations import BINARY, LARGEST, NEAR, Evaluation, evaluate, evaluations, tradable
-from dgl_treestack.generate.numeric.trades import balanced, trades
-from dgl_treestack.generate.pieces import UNARY
-from dgl_treestack.generate.presets._contract import Options, Parts, Preset, Product, Row, Shard, stream
+from dgl_treestack.generate.grow import BINARY, UNARY
+from dgl_treestack.generate.numeric import (
+    BITS,
+    LARGEST,
+    NEAR,
+    Evaluation,
+    balanced,
+    commuted,
+    digits,
+    evaluate,
+    evaluations,
+    number,
+    spelt,
+    tradable,
+    trades,
+)
+from dgl_treestack.generate.presets import Options, Parts, Preset, Product, Row, Shard, by_fold, stream
 from dgl_treestack.truth import judge_at_fixed_points
 
 DECIMAL = "decimal"
@@ -70,27 +83,23 @@ class Numeric(Preset):
 
     def finish(self, options: Options, parts: Parts) -> Product:
         """Build the files, without families that have an equation in common with an earlier one."""
-        files: dict[str, list[Row]] = {f"{fold}.jsonl.gz": [] for fold in dict.fromkeys(FOLDS)}
-        seen, counts, planned, dropped = set[str](), Counter[str](), Counter[str](), 0
-        for part in parts.names():
-            for name, rows in groupby(parts.rows(part), key=lambda row: row["family"]):
-                family = list(rows)
-                keys = {row["key"] for row in family}
-                if keys & seen or len(keys) < len(family):
-                    dropped += len(family)
-                    continue
-                seen |= keys
-                counts[family[0]["kind"]] += len(family)
-                for i, row in enumerate(family):  # equations 0 and 1 are a pair, 2 and 3 the next
-                    equation, pair = Equation.from_prefix(row["prefix"]), f"{name}-{i // 2}"
-                    example = Example(
-                        equation, row["label"], f"{name}-{i}", row["fold"], pair, name, certificate=row["certificate"]
-                    )
-                    files[f"{row['fold']}.jsonl.gz"].append(to_dict(example))
+        examples, seen, counts, planned, dropped = list[Example](), set[str](), Counter[str](), Counter[str](), 0
+        for name, rows in groupby(parts.rows(*parts.names()), key=itemgetter("family")):
+            family = list(rows)
+            keys = {row["key"] for row in family}
+            if keys & seen or len(keys) < len(family):
+                dropped += len(family)
+                continue
+            seen |= keys
+            counts[family[0]["kind"]] += len(family)
+            for i, row in enumerate(family):  # equations 0 and 1 are a pair, 2 and 3 the next
+                equation, pair = Equation.from_prefix(row["prefix"]), f"{name}-{i // 2}"
+                entries = equation, row["label"], f"{name}-{i}", row["fold"], pair, name, row["certificate"]
+                examples.append(Example(*entries))
         for shard in self.shards(options, parts):
             planned[shard.work["kind"]] += 4 * shard.work["trades"]
         short = {kind: {"wanted": planned[kind], "made": counts[kind]} for kind in KINDS if counts[kind] < planned[kind]}
-        return Product(files, {"dropped as duplicates": dropped, "fell short": short})
+        return Product(by_fold(examples), {"dropped as duplicates": dropped, "fell short": short})
 
 
 PRESET = Numeric()

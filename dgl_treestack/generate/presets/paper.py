@@ -2,7 +2,7 @@
 
 import math
 
-from dgl_treestack.generate.presets._contract import Options
+from dgl_treestack.generate.presets import Options
 from dgl_treestack.generate.presets._pairs import FOLDS, Cell, PairPreset, Plan, Recipe, scaled
 
 # Equations per depth in Mali 2021, Table 1.

@@ -1,7 +1,7 @@
 """A second validation set for models that are trained on `paper`: equations deeper than the training data."""
 
 from dgl_treestack.errors import ConfigurationError
-from dgl_treestack.generate.presets._contract import Options
+from dgl_treestack.generate.presets import Options
 from dgl_treestack.generate.presets._pairs import Cell, PairPreset, Plan, Recipe, scaled
 
 PAIRS = 1500  # at each depth

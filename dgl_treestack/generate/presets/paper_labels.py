@@ -6,22 +6,22 @@ and the share of correct equations follow Mali et al. (2021), Table 1.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from pathlib import Path
+from itertools import repeat
+from operator import itemgetter
 
-import dgl_treestack
-from dgl_treestack.data.formats import Example, to_dict
+from dgl_treestack.data.formats import Example
 from dgl_treestack.expression import Equation
-from dgl_treestack.generate.axioms import load_axioms
 from dgl_treestack.generate.folds import canonical_key
-from dgl_treestack.generate.papers.unverified import Cell, Unverified
-from dgl_treestack.generate.presets._contract import Options, Parts, Preset, Product, Row, Shard, stream
+from dgl_treestack.generate.papers import Cell, unverified
+from dgl_treestack.generate.presets import Options, Parts, Preset, Product, Row, Shard, by_fold, dealt, stream
 from dgl_treestack.generate.presets.paper import COUNTS, TRAINING_DEPTH
+from dgl_treestack.generate.rewrite import AXIOMS as IDENTITIES
+from dgl_treestack.generate.rewrite import load_axioms
 from dgl_treestack.truth import judge_at_fixed_points
 
-AXIOMS = Path(dgl_treestack.__file__).parent / "resources" / "axioms_paper.txt"
+AXIOMS = IDENTITIES.with_name("axioms_paper.txt")
 CORRECT = dict(enumerate((0.52, 0.57, 0.62, 0.61, 0.58, 0.56, 0.54, 0.52, 0.52, 0.49, 0.50, 0.50, 0.50), start=1))
 SHALLOW = 3  # up to this depth one shard generates all equations, because several would find the same few
-FILES = ("train", "validation", "test")
 VALIDATION_SHARE = 0.2
 
 _SHARD = 1000  # equations
@@ -29,6 +29,7 @@ _ROUNDS = 4  # of shards; all but the first replace equations that several shard
 _BUDGET = 4000  # operations in 80 digits for a judgement
 
 Quota = Counter[Cell]  # equations per depth and label
+_cell = itemgetter("depth", "label")  # of a row
 
 
 class PaperLabels(Preset):
@@ -55,7 +56,7 @@ class PaperLabels(Preset):
             names = [shard.name for shard in shards]
             if not set(names) <= set(parts.names()):
                 break
-            missing = target - Counter((row["depth"], row["label"]) for row in _distinct(target, parts, names))
+            missing = target - Counter(map(_cell, _distinct(target, parts, names)))
             if not missing:
                 break
             # A new shard first finds equations that exist already, so it gets a larger quota than is missing.
@@ -64,7 +65,7 @@ class PaperLabels(Preset):
 
     def make(self, options: Options, shard: Shard) -> Iterator[Row]:
         quota: Quota = Counter({(depth, label): count for depth, label, count in shard.work["quota"]})
-        for equation, label in Unverified(load_axioms(AXIOMS), quota, stream(options.seed, shard.name)).run():
+        for equation, label in unverified(load_axioms(AXIOMS), quota, stream(options.seed, shard.name)):
             verdict, key = judge_at_fixed_points(equation, _BUDGET).verdict, canonical_key(equation)
             yield {"key": key, "prefix": equation.prefix(), "depth": equation.depth, "label": label, "judged": verdict}
 
@@ -72,7 +73,7 @@ class PaperLabels(Preset):
         target = target_counts(options)
         rows = list(_distinct(target, parts, parts.names()))
         validation = stream(options.seed, "folds").random(len(rows)) < VALIDATION_SHARE
-        files: dict[str, list[Row]] = {f"{fold}.jsonl.gz": [] for fold in FILES}
+        examples = list[Example]()
         judged: dict[str, Counter[str]] = {
             f"label {label}, depth {depths}": Counter() for label in (1, 0) for depths in ("1-7", "8-13")
         }
@@ -80,16 +81,15 @@ class PaperLabels(Preset):
             deep = row["depth"] > TRAINING_DEPTH
             fold = "test" if deep else "validation" if validation[i] else "train"
             equation, certificate = Equation.from_prefix(row["prefix"]), {"convention": "papers", "judged": row["judged"]}
-            example = Example(equation, row["label"], f"p{i}", fold, certificate=certificate)
-            files[f"{fold}.jsonl.gz"].append(to_dict(example))
+            examples.append(Example(equation, row["label"], f"p{i}", fold, certificate=certificate))
             judged[f"label {row['label']}, depth {'8-13' if deep else '1-7'}"][row["judged"]] += 1
-        short = target - Counter((row["depth"], row["label"]) for row in rows)
+        short = target - Counter(map(_cell, rows))
         notes = {
             "labels": "the papers', not verified; a single mutation leaves traces that a model without recursion can see",
             "judged": {name: dict(sorted(counts.items())) for name, counts in judged.items()},
             "fell short": {f"depth {depth}, label {label}": count for (depth, label), count in sorted(short.items())},
         }
-        return Product(files, notes)
+        return Product(by_fold(examples), notes)
 
 
 PRESET = PaperLabels()
@@ -108,11 +108,6 @@ def target_counts(options: Options) -> Quota:
 
 def _distinct(target: Quota, parts: Parts, names: Iterable[str]) -> Iterator[Row]:
     """Yield rows in the order of their parts' names, without duplicates, and at most `target` of each depth and label."""
-    seen, remaining = set[str](), Counter(target)
-    for name in sorted(names):
-        for row in parts.rows(name):
-            cell = row["depth"], row["label"]
-            if row["key"] not in seen and remaining[cell] > 0:
-                seen.add(row["key"])
-                remaining[cell] -= 1
-                yield row
+    plans = {cell: repeat("", count) for cell, count in target.items()}
+    rows = dealt(parts.rows(*sorted(names)), itemgetter("key"), lambda row: plans[_cell(row)])
+    return (row for row, _ in rows)

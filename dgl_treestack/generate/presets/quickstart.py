@@ -1,6 +1,6 @@
 """The data in the wheel: small, with swaps only, so that little data suffices; the test set is deeper than the training set."""
 
-from dgl_treestack.generate.presets._contract import Options
+from dgl_treestack.generate.presets import Options
 from dgl_treestack.generate.presets._pairs import FOLDS, Cell, PairPreset, Plan, Recipe, scaled
 
 # Pairs per fold and depth.

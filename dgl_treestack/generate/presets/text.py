@@ -16,12 +16,12 @@ of about 1 / r. Words that occur once in the training text, or never, are replac
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from dgl_treestack.generate.presets._contract import Options, Parts, Preset, Product, Row, Shard, stream
+from dgl_treestack.generate.presets import Options, Parts, Preset, Product, Row, Shard, pick, stream
 
 SENTENCES, SHARES = 24_000, {"train": 0.84, "valid": 0.08, "test": 0.08}
 TOPICS, FAVOURITE = 40, 0.6  # the probability that a noun, verb or adjective is one of the topic's words
@@ -34,7 +34,7 @@ PLACES, LINKS = ("in", "sub", "pro", "apud", "trans"), ("sed", "nam", "itaque")
 DEEPEST = 4  # levels of clauses; a sentence's clause has level 1
 _SHARD = 200  # documents
 
-Agreement = tuple[int, int]  # class and number (0 or 1) of a noun
+Agreement = int  # the index of an ending: the class of a noun, plus the number of classes if it is a plural
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Text(Preset):
                 left -= 1
 
     def finish(self, options: Options, parts: Parts) -> Product:
-        rows = [row for name in parts.names() for row in parts.rows(name)]
+        rows = list(parts.rows(*parts.names()))
         ends = np.cumsum([round(share * len(rows)) for share in SHARES.values()])[:-1]
         bounds = [0, *ends.tolist(), len(rows)]
         files = {f"text.{part}.txt": rows[bounds[i] : bounds[i + 1]] for i, part in enumerate(SHARES)}
@@ -78,11 +78,13 @@ class Text(Preset):
         return Product(files, {"words, without ends of sentences": words, "vocabulary": len(vocabulary)})
 
 
+@dataclass
 class Writer:
     """Writes sentences of one document. topic: whose words are favoured. rng: draws everything."""
 
-    def __init__(self, lexicon: Lexicon, topic: int, rng: np.random.Generator):
-        self.lexicon, self.favourites, self.rng = lexicon, lexicon.favourites[topic], rng
+    lexicon: Lexicon
+    topic: int
+    rng: np.random.Generator
 
     def sentence(self) -> tuple[list[str], int]:
         """Return the words of a sentence and how deeply its clauses are nested, from 1 on."""
@@ -90,7 +92,7 @@ class Writer:
         if self.rng.random() < 0.15:
             quoted, inner = self.clause(2)
             words, depth = [*words, ":", "«", *quoted, "»"], max(depth, inner)
-        link = [self._one_of(LINKS), ","] if self.rng.random() < 0.2 else []
+        link = [pick(LINKS, self.rng), ","] if self.rng.random() < 0.2 else []
         return [*link, *words, "."], depth
 
     def clause(self, level: int) -> tuple[list[str], int]:
@@ -113,9 +115,9 @@ class Writer:
     def phrase(self, level: int) -> tuple[list[str], Agreement, int]:
         """Return a noun with all that belongs to it, its agreement, and the deepest level in it."""
         noun, number = self._stem("noun"), int(self.rng.random() < 0.35)
-        agreement, depth = (noun % CLASSES, number), level
+        agreement, depth = noun % CLASSES + CLASSES * number, level
         adjectives = [self._inflected("adjective", agreement) for _ in range(int(self.rng.geometric(0.7)) - 1)]
-        determiner = DETERMINERS["the" if self.rng.random() < 0.6 else "a"][_form(agreement)]
+        determiner = DETERMINERS["the" if self.rng.random() < 0.6 else "a"][agreement]
         words = [determiner, *adjectives, self.lexicon.stems["noun"][noun] + PLURAL * number]
         kind = self.rng.random()
         if kind < 0.2:
@@ -124,7 +126,7 @@ class Writer:
                 if self.rng.random() < 0.3
                 else ([self.lexicon.stems["noun"][self._stem("noun")]], None, level)
             )
-            words += [self._one_of(PLACES), *place]
+            words += [pick(PLACES, self.rng), *place]
         elif kind < 0.4 and level < DEEPEST:
             if self.rng.random() < 0.5:  # who sees the house
                 relative, depth = self.predicate(agreement, level + 1)
@@ -136,21 +138,13 @@ class Writer:
 
     def _stem(self, kind: str) -> int:
         """Draw the index of a stem: one of the topic's favourites, or any."""
-        favourites = self.favourites[kind]
+        favourites = self.lexicon.favourites[self.topic][kind]
         if self.rng.random() < FAVOURITE:
             return int(favourites[_rank(len(favourites), self.rng)])
         return _rank(len(self.lexicon.stems[kind]), self.rng)
 
     def _inflected(self, kind: str, agreement: Agreement) -> str:
-        return self.lexicon.stems[kind][self._stem(kind)] + ENDINGS[kind][_form(agreement)]
-
-    def _one_of(self, words: Sequence[str]) -> str:
-        return words[int(self.rng.integers(len(words)))]
-
-
-def _form(agreement: Agreement) -> int:
-    """Return the index of an ending."""
-    return agreement[0] + CLASSES * agreement[1]
+        return self.lexicon.stems[kind][self._stem(kind)] + ENDINGS[kind][agreement]
 
 
 def _rank(count: int, rng: np.random.Generator) -> int:

@@ -5,9 +5,8 @@ import pytest
 from independent_checker import Undefined, complaint, draw_points, evaluate, steps
 
 from dgl_treestack.data.formats import read
-from dgl_treestack.errors import ConfigurationError
-from dgl_treestack.expression import Equation, Expression
-from dgl_treestack.generate.completion.blanks import VARIABLES, fills
+from dgl_treestack.expression import Equation
+from dgl_treestack.generate.blanks import VARIABLES, fills
 from dgl_treestack.generate.folds import canonical_key, in_partition
 from dgl_treestack.generate.presets import Options
 from dgl_treestack.generate.production import produce
@@ -120,25 +119,6 @@ def test_right_classes_fill_and_others_do_not(blanks, candidates):
 
 
 @pytest.mark.slow
-def test_the_number_of_jobs_does_not_matter(folder, tmp_path):
-    produce("completion", OPTIONS, tmp_path, jobs=2)
-    for name in ("blanks.jsonl.gz", "candidates.jsonl.gz", "manifest.json"):
-        assert (tmp_path / name).read_bytes() == (folder / name).read_bytes()
-
-
-@pytest.mark.slow
 def test_another_seed_makes_other_blanks(blanks, tmp_path):
     produce("completion", Options(seed=8, equations=36), tmp_path)
     assert not {example.equation for example in read(tmp_path / "blanks.jsonl.gz")} & {e.equation for e in blanks}
-
-
-@pytest.mark.parametrize("options", [Options(1, train_size=10), Options(1, max_depth=9), Options(1, equations=-1)])
-def test_options_without_meaning(options, tmp_path):
-    with pytest.raises(ConfigurationError):
-        produce("completion", options, tmp_path)
-
-
-def test_a_filler_other_than_the_truth_may_be_right():
-    equation = Equation.parse("x**2 = x*x")
-    assert fills(equation, 2, Expression.parse("-x")).verdict == "holds"
-    assert fills(equation, 2, Expression.parse("2*x")).verdict == "refuted"

@@ -13,11 +13,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold
 
 from dgl_treestack.data.formats import read
-from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.generate.features import side_difference
 from dgl_treestack.generate.folds import canonical_key
-from dgl_treestack.generate.numeric.decimals import digits, number, spelt
-from dgl_treestack.generate.numeric.evaluations import UNARY, evaluate, evaluations
+from dgl_treestack.generate.numeric import UNARY, digits, evaluate, evaluations, number, spelt
 from dgl_treestack.generate.presets import Options, numeric
 from dgl_treestack.generate.production import produce
 from dgl_treestack.tasks.function_evaluation import TASK
@@ -180,26 +178,10 @@ def strip(side):
     return side.subtree(1) if side.names[0] in UNARY else side
 
 
-@pytest.mark.slow
-def test_one_seed_makes_the_same_bytes(tmp_path):
-    options = Options(seed=4, equations=200)
-    for name, jobs in (("a", 1), ("b", 2)):
-        produce("numeric", options, tmp_path / name, jobs)
-    produce("numeric", Options(seed=5, equations=200), tmp_path / "c")
-    for fold in FOLDS:
-        content = [(tmp_path / name / f"{fold}.jsonl.gz").read_bytes() for name in "abc"]
-        assert content[0] == content[1] != content[2]
-
-
 def test_what_falls_short_is_said(tmp_path, monkeypatch):
     monkeypatch.setattr(numeric, "KINDS", ("asech",))
     notes = produce("numeric", Options(seed=4, equations=16000), tmp_path)["notes"]
     assert notes["fell short"]["asech"]["wanted"] == 320 and notes["fell short"]["asech"]["made"] < 184
-
-
-def test_options_that_mean_nothing_are_refused(tmp_path):
-    with pytest.raises(ConfigurationError, match="no option 'max_depth'"):
-        produce("numeric", Options(seed=4, max_depth=3), tmp_path)
 
 
 def test_rounding_and_its_limits():

@@ -7,16 +7,13 @@ import pytest
 
 from dgl_treestack.data.formats import read
 from dgl_treestack.data.vocabulary import Vocabulary
-from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.expression import Equation
-from dgl_treestack.generate.axioms import load_axioms
 from dgl_treestack.generate.folds import canonical_key
-from dgl_treestack.generate.papers.autoevaluation import evaluates_to_true
-from dgl_treestack.generate.papers.dictionary import Dictionary
-from dgl_treestack.generate.papers.mutation import single_mutation
+from dgl_treestack.generate.papers import Dictionary, evaluates_to_true, single_mutation
 from dgl_treestack.generate.presets import Options
 from dgl_treestack.generate.presets.paper_labels import AXIOMS, CORRECT, COUNTS, target_counts
 from dgl_treestack.generate.production import produce
+from dgl_treestack.generate.rewrite import load_axioms
 from dgl_treestack.truth import judge, judge_at_fixed_points
 
 FOLDS = ("train", "validation", "test")
@@ -85,20 +82,6 @@ def test_nothing_is_there_twice_and_the_vocabulary_has_every_leaf(examples):
             Vocabulary.preset("released").row(kind, text)
 
 
-@pytest.mark.slow
-def test_one_seed_makes_the_same_bytes(tmp_path):
-    options = Options(seed=4, equations=120)
-    for name, jobs in (("a", 1), ("b", 2)):
-        produce("paper-labels", options, tmp_path / name, jobs)
-    for fold in FOLDS:
-        assert (tmp_path / "a" / f"{fold}.jsonl.gz").read_bytes() == (tmp_path / "b" / f"{fold}.jsonl.gz").read_bytes()
-
-
-def test_options_that_mean_nothing_are_refused(tmp_path):
-    with pytest.raises(ConfigurationError, match="no option 'train_size'"):
-        produce("paper-labels", Options(seed=4, train_size=3), tmp_path)
-
-
 def test_a_mutation_changes_one_place():
     rng = np.random.default_rng(3)
     for axiom in load_axioms(AXIOMS):
@@ -139,11 +122,10 @@ def test_what_sympy_finds_true(text, true):
 
 @pytest.mark.slow
 def test_stopped_within_a_round_it_goes_on_to_the_same_bytes(tmp_path, monkeypatch):
-    from dgl_treestack.generate.parts import StoredParts
-    from dgl_treestack.generate.presets import paper_labels
+    from dgl_treestack.generate.presets import Parts, paper_labels
 
     monkeypatch.setattr(paper_labels, "_SHARD", 40)  # several shards in the round that fills up what was missing
-    options, save = Options(3, equations=600), StoredParts.save
+    options, save = Options(3, equations=600), Parts.save
     produce("paper-labels", options, tmp_path / "whole")
 
     def save_until(self, name, rows):
@@ -153,7 +135,7 @@ def test_stopped_within_a_round_it_goes_on_to_the_same_bytes(tmp_path, monkeypat
         return count
 
     stops = 0
-    monkeypatch.setattr(StoredParts, "save", save_until)
+    monkeypatch.setattr(Parts, "save", save_until)
     while True:
         try:
             produce("paper-labels", options, tmp_path / "stopped")

@@ -90,11 +90,3 @@ def test_a_corpus_reads_it_and_rare_words_are_unknown(folder):
 def test_by_default_it_has_over_two_hundred_thousand_words(folder):
     words = sum(len(line) for part in PARTS for line in lines(folder, part))
     assert words / 9000 * text.SENTENCES > 250_000
-
-
-def test_any_number_of_jobs_gives_the_same_text(tmp_path):
-    for jobs in (1, 2):
-        produce("text", Options(seed=3, equations=8000), tmp_path / str(jobs), jobs=jobs)
-    for part in PARTS:
-        name = f"text.{part}.txt"
-        assert (tmp_path / "1" / name).read_bytes() == (tmp_path / "2" / name).read_bytes()

@@ -1,25 +1,29 @@
-"""True equations to blank, the nodes that may be blanked, and the verdict on a filled blank.
+"""True equations to blank, the nodes that may be blanked, the verdict on a filled blank, and blanks as lines of a file.
 
 A *blank* is a node of an equation that a model predicts. A filler is *right* if the equation holds with it, even if it differs
 from the original subtree: both x and -x fill `_**2 = x**2`. `fills` implements this definition.
 """
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from dgl_treestack.data.formats import Example, to_dict
 from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.generate.derivation import depth_of
 from dgl_treestack.generate.folds import canonical_key, in_partition
-from dgl_treestack.generate.grow import Grower
+from dgl_treestack.generate.grow import Grower, Habits
 from dgl_treestack.generate.nodes import to_equation
-from dgl_treestack.generate.pieces import Habits
+from dgl_treestack.generate.presets import Row
 from dgl_treestack.truth import Verdict, judge_at_fixed_points
 
 VARIABLES = ("x", "y", "z")  # of every blanked equation, in order of occurrence
 PARTITION = "deep"
+MOST_RIGHT = 20  # maximum right classes of a blank; with more it is too easy
+BLANKS_FILE = "blanks.jsonl.gz"
 # A blank that one of these fills can be filled with anything, as in 0*_ = 0, and is not a question.
 _PROBES = tuple(map(Expression.parse, ("Float(0.37)", "x*Float(1.9) - sin(Float(0.6)*x)")))
 
@@ -33,10 +37,9 @@ class TrueEquation:
     key: str
     axiom: str
 
-    def row(self) -> dict[str, Any]:
+    def row(self) -> Row:
         """Return the equation and the evidence for its label as plain data for a part."""
-        digits = 15 if self.verdict.precision == "float64" else int(self.verdict.precision.split()[0])
-        certificate = {"verdict": self.verdict.verdict, "points": self.verdict.points, "digits": digits, "axiom": self.axiom}
+        certificate = {**self.verdict.certificate, "axiom": self.axiom}
         return {"equation": self.equation.prefix(), "key": self.key, "certificate": certificate}
 
 
@@ -56,10 +59,7 @@ def true_equations(rng: np.random.Generator, depth: int, attempts: int, variable
         names = dict.fromkeys(text for _, kind, text in equation.leaves() if kind == "Symbol")
         if not 1 <= len(names) <= len(VARIABLES):
             continue
-        new_names = dict(zip(names, VARIABLES, strict=False))  # in order of occurrence
-        nodes = zip(equation.names, equation.texts, strict=True)
-        texts = tuple(new_names[text] if name == "Symbol" and text else text for name, text in nodes)
-        equation = Equation(equation.names, texts, equation.arities)
+        equation = equation.with_variables(dict(zip(names, VARIABLES, strict=False)))  # in order of occurrence
         key = canonical_key(equation)
         if key in seen or not in_partition(key, PARTITION):
             continue
@@ -88,3 +88,51 @@ def fills(equation: Equation, blank: int, candidate: Expression) -> Verdict:
 def is_question(equation: Equation, blank: int) -> bool:
     """Return whether the blank restricts its fillers: two arbitrary ones are refuted."""
     return all(fills(equation, blank, probe).verdict == "refuted" for probe in _PROBES)
+
+
+def question(blank: Row, value_class: str, fit: Mapping[str, list[str]], candidates: str) -> Row:
+    """Return the row of a blank whose right classes are known: its line, the canonical key and the cell of the plan.
+
+    blank: `equation` in prefix form, `blank`, `certificate`, `key` and `cell`. value_class: that of the truth, empty if it has
+    no certified one. fit: see `fillers.Fillings`. candidates: the file of its candidates.
+    """
+    certificate = {**blank["certificate"], "candidates": candidates, **fit}
+    equation = Equation.from_prefix(blank["equation"])
+    example = Example(equation, 1, "", "test", certificate=certificate, blank=blank["blank"], value_class=value_class)
+    return {"key": blank["key"], "cell": blank["cell"], "line": to_dict(example)}
+
+
+def chosen(rows: Iterable[Row], plan: Mapping[str, int]) -> tuple[list[Row], Row]:
+    """Return the lines of the blanks to keep, no more than planned in any cell, from rows of `question`; and notes."""
+    seen, counts, dropped = set[str](), Counter[str](), Counter[str]()
+    lines: list[Row] = []
+    for row in rows:
+        key, cell, line = row["key"], row["cell"], row["line"]
+        right = line["certificate"]["right"]
+        if "class" not in line:
+            dropped["truth without a certified class"] += 1
+        elif line["class"] not in right:
+            dropped["truth not confirmed among the candidates"] += 1
+        elif len(right) > MOST_RIGHT:
+            dropped["fits too much"] += 1
+        elif key in seen:
+            dropped["duplicate"] += 1
+        elif counts[cell] == plan[cell]:
+            dropped["surplus"] += 1
+        else:
+            seen.add(key)
+            counts[cell] += 1
+            lines.append({"id": f"b{len(lines)}", **line})
+    short = {cell: count - counts[cell] for cell, count in plan.items() if counts[cell] < count}
+    notes = {
+        "kept": {cell: counts[cell] for cell in plan},
+        "dropped": counted(dropped.elements()),
+        "blanks by number of right classes": counted(len(line["certificate"]["right"]) for line in lines),
+    }
+    return lines, {**notes, "short of the plan": short} if short else notes
+
+
+def counted(items: Iterable[Any]) -> dict[str, int]:
+    """Return how often each item occurs, in the order of the items."""
+    counts = Counter(items)
+    return {str(item): counts[item] for item in sorted(counts)}

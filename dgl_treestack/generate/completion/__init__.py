@@ -1,1 +1,0 @@
-"""Equation completion: blanks in true equations, candidates to fill them, classes of equal candidates."""

@@ -1,1 +1,0 @@
-"""Numeric equations: function evaluations and decimal expansions, true and false."""
