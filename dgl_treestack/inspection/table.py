@@ -1,6 +1,7 @@
-"""The nodes of a batched graph as a table: their trees, names, children, signals and norms of states."""
+"""A batched graph in numbers: counts over it, and its nodes as a table of names, children, signals and norms of states."""
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TextIO
 
@@ -9,16 +10,24 @@ import torch
 from torch import Tensor
 
 from dgl_treestack._dgl import DGLGraph
-from dgl_treestack.data.graph import node_names, tree_of_node
+from dgl_treestack.data.graph import node_names, roots, tree_of_node
 from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.data.wellformed import NO_OPERATOR, Checked
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.expression.operators import MATH, Signature
+from dgl_treestack.plain_data import align
 
 OPERATOR = "operator"  # the kind of a node that is no leaf
 SIGNAL = "signal/"  # prefix of the features that `propagate` writes for signals
 LINES = 60
 WIDEST = 60  # characters of a name
+BAR = 40  # characters of the longest bar
+CHARTS = {
+    "operators": "operators",
+    "leaf_texts": "leaves",
+    "depths": "depth of the trees",
+    "levels": "levels: nodes of one height, leaves first",
+}
 
 Row = dict[str, Any]
 
@@ -116,10 +125,46 @@ def text(rows: Sequence[Row], limit: int = LINES) -> str:
     for row in shown:
         fixed = [row[name] for name in ("tree", "node", "name", "kind", "children", "depth")]
         lines.append([cell(value) for value in (*fixed, *row["signals"].values(), *(row[name] for name in norms))])
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    table = ["  ".join(f"{cell:<{width}}" for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
     more = len(rows) - len(shown)
-    return "\n".join([*table, *([f"... and {more:,} more node{'s' * (more > 1)}"] if more else [])])
+    return "\n".join([align(lines, "<"), *([f"... and {more:,} more node{'s' * (more > 1)}"] if more else [])])
+
+
+def summarise(graph: DGLGraph, signature: Signature = MATH, vocabulary: Vocabulary | None = None) -> dict[str, Any]:
+    """Count the elements of a batched graph; trees are counted by roots.
+
+    signature: names the operators. vocabulary: names the leaves of a graph without feature `text`.
+
+    Returns counts of `graphs`, `nodes`, `edges` and `leaves`; `operators` and `leaf_texts`, name -> nodes, the most frequent
+    first; `depths`, depth -> trees; `levels`, the number of nodes of every height, leaves first.
+    Raises GraphError for a graph that is not well formed.
+    """
+    checked, names = node_names(graph, signature, vocabulary, shorten=True)
+    is_leaf = checked.op == NO_OPERATOR
+    depths = checked.heights[roots(graph).cpu().numpy()].tolist()
+    operators = sorted(name for name, leaf in zip(names, is_leaf, strict=True) if not leaf)
+    leaves = sorted(name.replace(":", " ", 1) for name, leaf in zip(names, is_leaf, strict=True) if leaf)
+    return {
+        "graphs": len(depths),
+        "nodes": graph.num_nodes(),
+        "edges": graph.num_edges(),
+        "leaves": len(leaves),
+        "operators": dict(Counter(operators).most_common()),
+        "leaf_texts": dict(Counter(leaves).most_common()),
+        "depths": dict(sorted(Counter(depths).items())),
+        "levels": [len(level) for level in checked.levels],
+    }
+
+
+def summary_text(summary: Mapping[str, Any]) -> str:
+    """Return the counts of `summarise` as text, with a bar chart per kind of count."""
+    totals = {**summary, "operators": summary["nodes"] - summary["leaves"]}
+    lines = [", ".join(f"{name} {totals[name]}" for name in ("graphs", "nodes", "edges", "leaves", "operators"))]
+    for kind, title in CHARTS.items():
+        counts = dict(enumerate(summary[kind])) if kind == "levels" else summary[kind]
+        largest = max(counts.values(), default=1)
+        lines += [f"\n{title}"]
+        lines += [f"  {cell(name):<16}{count:>8} {'#' * round(BAR * count / largest)}" for name, count in counts.items()]
+    return "\n".join(lines)
 
 
 def nodes_below(checked: Checked, tops: Iterable[int]) -> np.ndarray:

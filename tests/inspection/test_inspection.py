@@ -10,9 +10,10 @@ from dgl_treestack.data.graph import from_expressions
 from dgl_treestack.data.vocabulary import PRESETS
 from dgl_treestack.errors import ConfigurationError, DataError
 from dgl_treestack.expression import Equation, Expression
+from dgl_treestack.expression.networkx import write
 from dgl_treestack.expression.operators import Operator, Signature
 from dgl_treestack.inspection import drawing
-from dgl_treestack.inspection.summary import summarise, text
+from dgl_treestack.inspection.table import summarise, summary_text
 
 TEXTS = ["sin(x)**2 + cos(x)**2 = 1", "x = y", "x + 0 = x"]
 
@@ -25,12 +26,12 @@ def file(tmp_path):
 
 def test_counts():
     summary = summarise(from_expressions([Equation.parse(written) for written in TEXTS], PRESETS["canonical"]))
-    assert (summary.graphs, summary.nodes, summary.edges, summary.leaves) == (3, 19, 16, 10)
-    assert summary.operators == {"Equality": 3, "Add": 2, "Pow": 2, "cos": 1, "sin": 1}
-    assert summary.leaf_texts["Symbol x"] == 5
-    assert summary.depths == {1: 1, 2: 1, 4: 1}
-    assert summary.levels == [10, 4, 3, 1, 1]
-    assert "graphs 3, nodes 19" in text(summary)
+    assert [summary[name] for name in ("graphs", "nodes", "edges", "leaves")] == [3, 19, 16, 10]
+    assert summary["operators"] == {"Equality": 3, "Add": 2, "Pow": 2, "cos": 1, "sin": 1}
+    assert summary["leaf_texts"]["Symbol x"] == 5
+    assert summary["depths"] == {1: 1, 2: 1, 4: 1}
+    assert summary["levels"] == [10, 4, 3, 1, 1]
+    assert "graphs 3, nodes 19" in summary_text(summary)
 
 
 def test_command_prints_json_and_draws(file, tmp_path, capsys):
@@ -47,8 +48,8 @@ def test_command_prints_json_and_draws(file, tmp_path, capsys):
 
 def test_places_keep_the_order_of_children_and_overlap_nowhere():
     tree = Expression.parse("(x + y)*sin(z - 2)")
-    positions = drawing.layout_tree(tree)
-    assert len(set(positions)) == tree.size
+    positions = drawing.layout(write(tree))
+    assert len(set(positions.values())) == tree.size
     for node in range(tree.size):
         children = tree.children(node)
         assert [positions[child][0] for child in children] == sorted(positions[child][0] for child in children)

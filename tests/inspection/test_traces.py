@@ -13,8 +13,7 @@ from dgl_treestack.data.formats import Example
 from dgl_treestack.data.graph import from_expressions
 from dgl_treestack.errors import ConfigurationError, DataError
 from dgl_treestack.expression import Equation
-from dgl_treestack.inspection import outline, traces
-from dgl_treestack.inspection.stack_drawing import draw_trace
+from dgl_treestack.inspection import trace_views, traces
 from dgl_treestack.runs import pretrained
 from dgl_treestack.runs.evaluation import evaluate
 from dgl_treestack.runs.run import Run
@@ -104,21 +103,21 @@ def test_difference_of_actions():
 def test_outline_has_a_line_per_node_and_says_where_models_part(file, rnn):
     examples = list(formats.read(file))
     traces_of_model = {"smu": traces.make(Run.open(SMU), examples), "rnn": traces.make(rnn, examples)}
-    text = outline.outline({name: batch[0] for name, batch in traces_of_model.items()})
+    text = trace_views.outline({name: batch[0] for name, batch in traces_of_model.items()})
     lines = text.splitlines()
     assert lines[0] == "sin(x)**2 + cos(x)**2 = 1" and lines[1].startswith("  smu: score ") and "P(holds)" in lines[2]
     assert len(lines) == 3 + examples[0].equation.size and lines[3] == "=" and lines[-1].strip() == "└ 1"
     (apart,) = [line for line in lines if "most apart" in line]
     gaps = traces.difference(traces_of_model["smu"][0], traces_of_model["rnn"][0])
     assert lines.index(apart) == 3 + np.nanargmax(gaps) and apart.count("push") == 2
-    table = outline.correctness_table(traces_of_model)
+    table = trace_views.correctness_table(traces_of_model)
     counts = [int(line.split()[-3]) for line in table.splitlines()[1:]]
     assert table.startswith("3 equations with labels") and sum(counts) == 3
 
 
 def test_a_picture_has_a_bar_and_a_map_for_every_operator(file):
     (trace, *_) = traces.make(Run.open(SMU), list(formats.read(file)))
-    (axes,) = draw_trace("smu", trace).axes
+    (axes,) = trace_views.draw_trace("smu", trace).axes
     operators = sum(text is None for text in trace.tree.texts) - 1
     assert len(axes.images) == operators and len(axes.patches) == operators * 4, "three actions and a frame"
     assert axes.images[0].get_array().shape == (5, 50)
