@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from tyro.conf import arg
 
 from dgl_treestack import atomic
-from dgl_treestack.cli._arguments import Json, print_json
+from dgl_treestack.cli import Json, print_json
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.plain_data import align
 

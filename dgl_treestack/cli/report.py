@@ -5,7 +5,7 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from dgl_treestack.cli._arguments import Json, print_json
+from dgl_treestack.cli import Json, print_json
 
 
 def report(

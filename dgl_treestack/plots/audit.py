@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from dgl_treestack.plots import _style
+from dgl_treestack.plots import line
 
 # verdict -> fill of its part of a bar; "not judged" is for audits without verdicts
 _FILLS: dict[str, dict[str, Any]] = {
@@ -88,7 +88,7 @@ def _draw_leakage(axes: Axes, rows: Sequence[Mapping[str, Any]]) -> None:
     names = list(rows[0]["baselines"])
     for i, name in enumerate(names):
         scores = [row["baselines"][name] for row in rows]
-        style = _style.line(i)
+        style = line(i)
         axes.errorbar(
             [x + 0.15 * (i - (len(names) - 1) / 2) for x in range(len(rows))],
             [score["accuracy"] for score in scores],

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from dgl_treestack.plots import _style
+from dgl_treestack.plots import draw_seeds
 from dgl_treestack.results import metrics
 from dgl_treestack.results.run_result import RunResult
 
@@ -32,8 +32,8 @@ def draw_groups(groups: Mapping[str, Sequence[RunResult]]) -> Figure:
     points.set_ylabel("read-out")
     for i, (name, group) in enumerate(groups.items()):
         by_height = [metrics.readouts_by_height(run.of("values")) for run in group]
-        _style.draw_seeds(errors, [{height: pair[0] for height, pair in curve.items()} for curve in by_height], name, i)
-        _style.draw_seeds(correlations, [{height: pair[1] for height, pair in curve.items()} for curve in by_height], name, i)
+        draw_seeds(errors, [{height: pair[0] for height, pair in curve.items()} for curve in by_height], name, i)
+        draw_seeds(correlations, [{height: pair[1] for height, pair in curve.items()} for curve in by_height], name, i)
     for axes, title in ((errors, "median error"), (correlations, "correlation")):
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.set_xlabel("height of the subtree")

@@ -24,15 +24,23 @@ def test_every_model_is_the_same_on_the_device(monkeypatch):
 def test_the_report_has_what_makers_ask_besides(monkeypatch):
     monkeypatch.setattr(device_check, "WARM", 0)
     monkeypatch.setattr(device_check, "STEPS", 1)
+    monkeypatch.setattr(device_check, "TIMED", ("tree_rnn",))
     report = device_report.report("cpu", ["tree_rnn"], (4,))
     assert report["problems"] == [] and report["measured on"] == "cpu"
     assert [(row["model"], row["ok"], row["waits"]) for row in report["models"]] == [("tree_rnn", True, [])]
-    assert [(row["model"], row["batch"]) for row in report["steps"]] == [(name, 4) for name in device_check.TIMED]
-    assert all(row["operations"] > 50 and row["waits"] == [] for row in report["steps"])
+    assert [(row["model"], row["batch"], row["waits"]) for row in report["steps"]] == [("tree_rnn", 4, [])]
+    assert report["steps"][0]["operations"] > 50
     json.dumps(report, allow_nan=False)
 
 
-@pytest.mark.parametrize(("change", "fault"), [(1.001, ""), (float("nan"), "not finite"), (None, "RuntimeError: no kernel")])
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        (1.001, ""),
+        pytest.param(float("nan"), "not finite", marks=pytest.mark.slow),
+        pytest.param(None, "RuntimeError: no kernel", marks=pytest.mark.slow),
+    ],
+)
 def test_what_differs_on_the_device_is_found(monkeypatch, change, fault):
     losses = Model.losses
 
