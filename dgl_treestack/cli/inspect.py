@@ -96,7 +96,7 @@ def _runs(
 ) -> tuple[Any, str]:
     """Trace models on equations; draw the chosen one for the first model, write a page of all. Returns what models do in it."""
     from dgl_treestack.errors import ConfigurationError, DataError
-    from dgl_treestack.inspection import drawing, page, trace_views, traces
+    from dgl_treestack.inspection import drawing, trace_views, traces
 
     if output is not None and output.suffix == ".graphml":
         raise ConfigurationError("What a model does is drawn into a .png or .svg file. For .graphml, leave --run out.")
@@ -119,17 +119,17 @@ def _runs(
     if output is not None:
         drawing.save(trace_views.draw_trace(first, shown[first]), output)
     if html is not None:
-        page.write(html, f"{Path(file).name}: {', '.join(runs)}", examples, traces_of_run)
+        trace_views.write_page(html, f"{Path(file).name}: {', '.join(runs)}", examples, traces_of_run)
     labels = [drawing.label(*node, tree.signature) for node in zip(tree.names, tree.texts, strict=True)]
     nodes: list[dict[str, Any]] = [{"label": name, "children": tree.children(node)} for node, name in enumerate(labels)]
     for node, label_of_node in zip(nodes, chosen_example.labels, strict=False):  # not all data have labels
         node["label of the data"] = label_of_node
     models: dict[str, dict[str, Any]] = {}
     for name, trace in shown.items():
-        gates, rows = page.gates_and_norms(trace)
+        gates, rows = trace_views.gates_and_norms(trace)
         models[name] = {"record": trace.record, "sides": trace.sides(), "gates": gates, "rows": rows}
         if trace.answers:
-            models[name]["answers"] = page.answers(trace)
+            models[name]["answers"] = trace_views.answers(trace)
     answer = {"id": chosen_example.id, "text": str(chosen_example.equation), "nodes": nodes, "models": models}
     header = f"{trace_views.correctness_table(traces_of_run)}\n\n" if len(examples) > 1 else ""
     return answer, header + trace_views.outline(shown)

@@ -100,7 +100,11 @@ def rows(
         for name, values in sorted(graph.ndata.items())  # a file has them in another order
         if name in ("h", "stack") or name.startswith(SIGNAL)
     }
-    means = {name.removeprefix(SIGNAL): _means(values) for name, values in features.items() if name.startswith(SIGNAL)}
+    means: dict[str, list] = {  # a number per node, or of (N, A, H) a list of A numbers
+        name.removeprefix(SIGNAL): values[..., None].flatten(2 if values.dim() > 2 else 1).mean(-1).tolist()
+        for name, values in features.items()
+        if name.startswith(SIGNAL)
+    }
     norms = _norms(features)
     columns = (indices, tree_of_node(checked)[indices], checked.heights[indices], checked.children[indices])
     table = []
@@ -177,21 +181,9 @@ def nodes_below(checked: Checked, tops: Iterable[int]) -> np.ndarray:
     return np.flatnonzero(is_below)
 
 
-def _means(values: Tensor) -> list:
-    """Return a number per node; for a signal of shape (n, A, H), a list of A numbers."""
-    if not len(values):
-        return []
-    means: list = (values.flatten(2).mean(2) if values.dim() > 2 else values.reshape(len(values), -1).mean(1)).tolist()
-    return means
-
-
 def _norms(features: Mapping[str, Tensor]) -> dict[str, list]:
     """Return the norm of `h` per node, and of `stack` the norms of its rows if these are as wide as h."""
-    flat = {
-        name: features[name].flatten(1) if features[name].dim() > 1 else features[name][:, None]
-        for name in ("h", "stack")
-        if name in features
-    }
+    flat = {name: features[name][..., None].flatten(1) for name in ("h", "stack") if name in features}
     norms: dict[str, list] = {name: values.norm(dim=1).tolist() for name, values in flat.items()}
     width = flat["h"].shape[1] if "h" in flat else 0
     if "stack" in flat and width and flat["stack"].shape[1] % width == 0:

@@ -19,9 +19,7 @@ def draw_data(curves: Mapping[str, Mapping[str, Mapping[int, float]]]) -> Figure
         for label, curve in models.items():
             axes.plot(list(curve), list(curve.values()), **line(labels.index(label)), markersize=3, label=label)
         axes.axvspan(0, 19.5, color="0.92", zorder=0)
-        axes.set_title(task)
-        axes.set_xlabel("size of the sequence (trained on the shaded ones)")
-        axes.set_ylim(-3, 103)
+        axes.set(title=task, xlabel="size of the sequence (trained on the shaded ones)", ylim=(-3, 103))
         axes.legend(fontsize=8)
     panels[0].set_ylabel("sequences that are right (%)")
     return figure

@@ -28,10 +28,7 @@ def draw_groups(groups: Mapping[str, Sequence[RunResult]]) -> Figure:
             for i, (label, by_depths) in enumerate(blanks_by_depth.items()):
                 curves = [{depth: top(kind, limit)(blanks) for depth, blanks in by_depth.items()} for by_depth in by_depths]
                 draw_seeds(axes, curves, label, i)
-            axes.set_xticks(depths)
-            axes.set_title(title + SETS[name])
-            axes.set_xlabel("depth of the equation")
-        row[0].set_ylabel("blanks filled (%)")
-        row[0].set_ylim(bottom=0)
+            axes.set(xticks=depths, title=title + SETS[name], xlabel="depth of the equation")
+        row[0].set(ylabel="blanks filled (%)", ylim=(0, None))
     panels[0][-1].legend(fontsize=8)
     return figure

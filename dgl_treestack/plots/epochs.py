@@ -19,7 +19,6 @@ def draw_groups(groups: Mapping[str, Sequence[RunResult]]) -> Figure:
     axes = figure.add_subplot()
     for i, (label, runs) in enumerate(groups.items()):
         draw_seeds(axes, [{row["epoch"]: row["validation_accuracy"] for row in run.rows} for run in runs], label, i)
-    axes.set_xlabel("epoch")
-    axes.set_ylabel("validation accuracy (%)")
+    axes.set(xlabel="epoch", ylabel="validation accuracy (%)")
     axes.legend()
     return figure

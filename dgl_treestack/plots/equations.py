@@ -28,9 +28,7 @@ def draw(manifests: Sequence[Mapping[str, Any]]) -> Figure:
         }
         axes.bar(centres, list(counts.values()), width, linewidth=0, label=f"{name} ({sum(counts.values()):,})", **style)
     axes.set_xticks(sorted({depth for _, counts in histograms for depth in counts}))
-    axes.set_xlabel("depth of the equation")
-    axes.set_ylabel("equations")
-    axes.set_axisbelow(True)
+    axes.set(xlabel="depth of the equation", ylabel="equations", axisbelow=True)
     axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=len(histograms))
     return figure
 

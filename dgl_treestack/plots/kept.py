@@ -33,8 +33,7 @@ def draw_groups(groups: Mapping[str, Sequence[RunResult]]) -> Figure:
         spread = [stdev(values) if len(values) > 1 else 0.0 for values in bars]
         colour = line(i)["color"]
         by_action.bar(x, [fmean(values) for values in bars], WIDTH / len(groups), yerr=spread, color=colour, label=label)
-    by_rows.set_xlabel("rows kept after every node")
-    by_rows.set_ylabel("accuracy (%)")
+    by_rows.set(xlabel="rows kept after every node", ylabel="accuracy (%)")
     by_rows.xaxis.set_major_locator(MaxNLocator(integer=True))
     by_rows.legend(fontsize=8)
     by_action.set_ylim(0, 100)  # bars begin at 0, lines need not

@@ -55,8 +55,7 @@ def _draw_panel(axes: Axes, table: Table) -> None:
         simplest = min(texts, key=lambda text: (text.count("-"), len(text), text))
         style, (x, y) = line(i), points[classes == name].T
         axes.scatter(x, y, s=14, color=style["color"], marker=style["marker"], label=f"value of {simplest}")
-    axes.set_xticks([])
-    axes.set_yticks([])
+    axes.set(xticks=[], yticks=[])
 
 
 def embed(table: Table) -> np.ndarray:

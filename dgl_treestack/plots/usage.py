@@ -30,9 +30,7 @@ def draw_groups(groups: Mapping[str, Sequence[RunResult]]) -> Figure:
                 curves.append({depth: mean(key)(table) for depth, table in large.items()})
             draw_seeds(axes, curves, label, i)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        axes.set_title(title)
-        axes.set_xlabel("depth of the equation")
-    panels[0].set_ylabel("stack rows in use")
-    panels[0].set_ylim(bottom=0)
+        axes.set(title=title, xlabel="depth of the equation")
+    panels[0].set(ylabel="stack rows in use", ylim=(0, None))
     panels[0].legend(fontsize=8)
     return figure
