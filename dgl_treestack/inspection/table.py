@@ -40,11 +40,10 @@ def describe(
     limit: int = LINES,
     file: TextIO | None = None,
 ) -> list[Row]:
-    """Print the nodes of a batched graph as a table, one line per node, and return the table.
+    """Print the nodes of a batched graph as a table, one line per node, and return the table of `rows`.
 
-    A line has the node's tree, number, name, kind, children and depth. After `propagate`, or a model, has run on the graph, it
-    also has the mean of every recorded signal (push, pop, forget gates and the like) and the norms of the hidden state and of
-    the rows of the stack. A dash means that the node does not have the value.
+    After `propagate`, or a model, has run on the graph, a line also has the mean of every recorded signal (push, pop, forget
+    gates and the like) and the norms of the hidden state and of the rows of the stack. A dash: the node lacks the value.
 
     graph: a batch of trees, for example from `from_expressions` or a `TreeDataset`.
     signature: names the operators; mathematics by default.
@@ -52,7 +51,6 @@ def describe(
     limit: how many nodes to print, 0 for all. The returned table always has all of them.
     file: where to print; standard output by default.
 
-    Returns a dict per node; `rows` lists the keys.
     Raises GraphError for a graph that is not a batch of trees or whose leaves have no names, ConfigurationError for a negative
     limit.
 

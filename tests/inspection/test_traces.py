@@ -85,9 +85,8 @@ def test_models_that_read_different_trees_are_not_compared(tmp_path):
         runs.append(
             start(small_config(tmp_path / name, name=name, model=model, schedule={"epochs": 0}), 0, tmp_path, quiet=True)
         )
-    options = {"limit": 0, "equation": "", "output": None, "html": None, "json": False}
     with pytest.raises(DataError, match=r"numeric.jsonl:1: .* do not read the same tree"):
-        inspect(str(tmp_path / "numeric.jsonl"), run=tuple(run.folder for run in runs), **options)
+        inspect(str(tmp_path / "numeric.jsonl"), run=tuple(run.folder for run in runs), limit=0)
 
 
 def test_difference_of_actions():
@@ -124,16 +123,13 @@ def test_a_picture_has_a_bar_and_a_map_for_every_operator(file):
 
 
 def test_command(file, rnn, tmp_path, capsys):
-    options = {"limit": 0, "equation": "e2", "output": tmp_path / "t.png", "html": None}
-    inspect(str(file), run=(SMU, rnn.folder), json=True, **options)
+    inspect(str(file), run=(SMU, rnn.folder), json=True, limit=0, equation="e2", output=tmp_path / "t.png")
     answer = json.loads(capsys.readouterr().out)
     assert answer["text"] == TEXTS[2] and set(answer["models"]) == {"tree_smu", "tree_rnn_stack_noop"}
     model = answer["models"]["tree_smu"]
     assert len(model["gates"]["push"]) == len(model["rows"]) == len(answer["nodes"]) == 7 and model["gates"]["push"][0] is None
     assert (tmp_path / "t.png").read_bytes().startswith(b"\x89PNG")
-    inspect(str(file), run=(SMU,), json=False, **{**options, "output": None, "equation": ""})
+    inspect(str(file), run=(SMU,), limit=0)
     assert "3 equations with labels" in capsys.readouterr().out
     with pytest.raises(ConfigurationError, match="same name"):
-        inspect(str(file), run=(SMU, SMU), json=False, **options)
-    with pytest.raises(DataError, match="No equation has the id 'e9'"):
-        inspect(str(file), run=(SMU,), json=False, **{**options, "equation": "e9"})
+        inspect(str(file), run=(SMU, SMU))
