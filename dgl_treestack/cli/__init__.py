@@ -38,6 +38,7 @@ Device = Annotated[str, arg(help="cpu or cuda; on cuda, the engine topo needs a 
 Engine = Annotated[Literal["levels", "topo"], arg(help="The engine that runs the cell over a batch.")]
 Precision = Annotated[Literal["float32", "float64"], arg(help="Floating-point type of the weights and states.")]
 OptionalRun = Annotated[Path | None, arg(help="A run folder, whose model is used. Default: the model of the package.")]
+On = Annotated[str, arg(help="A data file on which the runs were evaluated (treestack evaluate), in place of their test sets.")]
 Jobs = Annotated[int, arg(help="How many runs to train at a time, each in a process with one thread.")]
 OnCluster = Annotated[str, arg(name="cluster", help="Address of a Ray cluster, or auto: tasks run there, not in --jobs.")]
 Cpus = Annotated[float, arg(help="Processors of the cluster that a task takes.")]

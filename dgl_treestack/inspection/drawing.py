@@ -36,9 +36,8 @@ def layout(network: "nx.DiGraph[Any]") -> dict[Any, tuple[float, int]]:
         for child, parent, slot in network.edges(data="slot")
     ]
     downwards: nx.DiGraph[Any] = nx.DiGraph()
-    downwards.add_nodes_from(
-        node for node, parents in network.out_degree() if not parents
-    )  # the search below begins with roots
+    # roots first, with which the search below begins
+    downwards.add_nodes_from(node for node, parents in network.out_degree() if not parents)
     downwards.add_nodes_from(network)
     downwards.add_edges_from((parent, child) for _, parent, child in sorted(edges, key=lambda edge: edge[0]))
     try:
