@@ -2,7 +2,6 @@
 
 fused Adam kernel        the same update in separate operations, slower
 lists of tensors         a loop over the tensors, slower
-dispatch mode            the report of a device does not count operations
 C++ compiler finder      no native code: `missing()` says why, training uses the eager steps
 tracer, fake tensors     likewise
 Inductor's packager      likewise
@@ -71,26 +70,6 @@ def foreach_(operation: str, tensors: Sequence[Tensor], *arguments: Any) -> None
     _warn_without(f"_foreach_{operation}")
     for i, tensor in enumerate(tensors):
         getattr(tensor, operation)(*(argument[i] if isinstance(argument, list) else argument for argument in arguments))
-
-
-def count_operations(function: Callable[[], object]) -> int | None:
-    """Return how many operations a function dispatches, without views, which a device does not see; None if unknown."""
-    try:
-        from torch.utils._python_dispatch import TorchDispatchMode
-    except ImportError:
-        return None
-    count = 0
-
-    class Counting(TorchDispatchMode):
-        def __torch_dispatch__(self, operation: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            nonlocal count
-            returned = (result.alias_info for result in operation._schema.returns)
-            count += not any(alias is not None and not alias.is_write for alias in returned)
-            return operation(*args, **(kwargs or {}))
-
-    with Counting():
-        function()
-    return count
 
 
 @cache

@@ -1,4 +1,7 @@
-"""Plain data that people hand in, as TOML and JSON, and frozen dataclasses from it: every key and every type is checked."""
+"""Plain data that people hand in, as TOML and JSON, and frozen dataclasses from it: every key and every type is checked.
+
+And, the other way, rows of cells as text that people read.
+"""
 
 import codecs
 import json
@@ -6,7 +9,7 @@ import re
 import sys
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import MISSING, asdict, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
@@ -176,3 +179,17 @@ def replaced(config: Built, values: Iterable[tuple[str, Any]]) -> Built:
                 raise ConfigurationError(f"{key!r}: {name!r} is no table.")
         table[last] = value
     return build(type(config), data)
+
+
+def align(rows: Iterable[Sequence[object]], sides: str = "<>") -> str:
+    """Return rows of cells as lines of text, in columns with two blanks between them.
+
+    sides: < for a column aligned to the left, > to the right; the last one is also for all columns after it.
+    """
+    texts = [list(map(str, row)) for row in rows]
+    widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
+    side_of = sides.ljust(len(widths), sides[-1])
+    lines = (
+        "  ".join(f"{cell:{side}{width}}" for cell, side, width in zip(row, side_of, widths, strict=False)) for row in texts
+    )
+    return "\n".join(line.rstrip() for line in lines)

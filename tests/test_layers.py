@@ -140,7 +140,7 @@ HELP = "from dgl_treestack.cli import main\ntry:\n    main(['--help'])\nexcept S
         ("import dgl_treestack", set()),
         (HELP, set()),
         ("import dgl_treestack.expression, dgl_treestack.data.formats, dgl_treestack.data.vocabulary", set()),
-        ("import dgl_treestack.plots.depth, dgl_treestack.plots._style", {"matplotlib", "polars"}),
+        ("import dgl_treestack.plots.depth, dgl_treestack.plots", {"matplotlib", "polars"}),
         ("import dgl_treestack.data.records, dgl_treestack.results.report", {"polars"}),
         ("import dgl_treestack.runs.run", set()),
         ("import dgl_treestack.cells.memory.stack, dgl_treestack.cells\ndgl_treestack.cells.models()", {"torch"}),

@@ -1,6 +1,5 @@
 """An audit as text for people."""
 
-from collections.abc import Sequence
 from typing import Any
 
 from dgl_treestack.audit.baselines import BASELINES
@@ -8,6 +7,7 @@ from dgl_treestack.audit.corpus import VERDICTS
 from dgl_treestack.audit.examination import LABELS, ROUNDED, SIDE_DEPTH
 from dgl_treestack.audit.leakage import PARTS
 from dgl_treestack.audit.matches import KINDS
+from dgl_treestack.plain_data import align
 
 SHOWN = 10  # ids of contradicted labels
 SAME = ("same text", "same equation")
@@ -33,16 +33,6 @@ def describe(report: dict[str, Any]) -> str:
     return "\n\n\n".join(sections)
 
 
-def align(rows: Sequence[Sequence[str]], left: int = 1) -> str:
-    """Return rows of cells as lines; the first `left` columns are aligned to the left, the others to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = []
-    for row in rows:
-        padded = [cell.ljust(w) if i < left else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))]
-        lines.append("  ".join(padded).rstrip())
-    return "\n".join(lines)
-
-
 def _verdicts(audited: dict[str, Any]) -> str:
     rows, wrong = audited["verdicts"], audited["contradicted"]
     judged = any(row[verdict] for row in rows for verdict in VERDICTS)
@@ -51,7 +41,7 @@ def _verdicts(audited: dict[str, Any]) -> str:
     table += [[str(row["depth"]), LABELS[row["label"]], *(f"{row[name]:,}" for name in columns)] for row in rows]
     table.append(["all", "", *(f"{sum(row[name] for row in rows):,}" for name in columns)])
     title = "Verdicts by depth and label" if judged else "Equations by depth and label (not judged)"
-    lines = [title, align(table, left=2)]
+    lines = [title, align(table, "<<>")]
     if judged and not wrong:
         lines.append("No label is contradicted.")
     rounded = sum(row[ROUNDED] for row in rows if row["label"] == 1)
@@ -117,4 +107,4 @@ def _overlap(rows: list[dict[str, Any]]) -> str:
         for kind in SAME:
             if count := alike[kind]["opposite"]:
                 conflicts.append(f"LABEL CONFLICT, {kind}: {count:,} of {row['of']} have the opposite label in {row['in']}")
-    return "\n".join([*lines, align(table, left=2), *conflicts])
+    return "\n".join([*lines, align(table, "<<>"), *conflicts])

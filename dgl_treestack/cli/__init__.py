@@ -1,39 +1,55 @@
 """`treestack`: one file per command. Only these and `inspection.table.describe` print.
 
-A command is imported when it is called, and its heavy imports are inside it.
+A command is imported when it is called, and its heavy imports are inside it. Arguments that several commands share have the
+same name, meaning and help text everywhere.
 """
 
 import errno
 import importlib
+import json
 import logging
 import os
 import re
 import sys
 from collections.abc import Callable
-from typing import Annotated, Any, get_type_hints
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
 import tyro
+from tyro.conf import arg
 
 from dgl_treestack import __version__
 from dgl_treestack.errors import ConfigurationError, TreestackError, unknown
+
+if TYPE_CHECKING:
+    from dgl_treestack.cluster import Cluster
 
 DESCRIPTION = "Recursive neural networks with differentiable stacks, on batched DGL graphs of equations and other trees."
 _HELP = (tyro.conf.FlagCreatePairsOff, tyro.conf.DisallowNone)  # no `--no-json`, no `{None}|PATH`
 _NO_DEFAULTS = ("", "''", "None", "False")  # of which help says nothing
 _EQUATION = re.compile(r"-(?!-|[\d.]+(?:[eE][+-]?\d+)?$)(?=.*[=(*/+^_ ]).+")  # begins with a minus, and is no option or number
-
-
 COMMANDS = (
     *("doctor", "cells", "languages", "generate", "audit", "inspect", "train", "sweep", "reproduce"),
     *("evaluate", "predict", "verify", "complete", "import-authors", "plot", "report"),
 )
+
+Json = Annotated[bool, arg(name="json", help="Print JSON for programs instead of text for people.")]
+Device = Annotated[str, arg(help="cpu or cuda; on cuda, the engine topo needs a DGL that is built for it.")]
+Engine = Annotated[Literal["levels", "topo"], arg(help="The engine that runs the cell over a batch.")]
+Precision = Annotated[Literal["float32", "float64"], arg(help="Floating-point type of the weights and states.")]
+OptionalRun = Annotated[Path | None, arg(help="A run folder, whose model is used. Default: the model of the package.")]
+On = Annotated[str, arg(help="A data file on which the runs were evaluated (treestack evaluate), in place of their test sets.")]
+Jobs = Annotated[int, arg(help="How many runs to train at a time, each in a process with one thread.")]
+OnCluster = Annotated[str, arg(name="cluster", help="Address of a Ray cluster, or auto: tasks run there, not in --jobs.")]
+Cpus = Annotated[float, arg(help="Processors of the cluster that a task takes.")]
+Gpus = Annotated[float, arg(help="GPUs of the cluster that a task takes.")]
 
 
 def _command(name: str) -> Callable[..., Any]:
     """Return the function of a command, whose help shows the defaults of its options that say something."""
     name = name.replace("-", "_")
     command = getattr(importlib.import_module(f"dgl_treestack.cli.{name}"), name)
-    default = tyro.conf.arg(help_behavior_hint=lambda text: "" if text in _NO_DEFAULTS else f"(default: {text})")
+    default = arg(help_behavior_hint=lambda text: "" if text in _NO_DEFAULTS else f"(default: {text})")
     types = get_type_hints(command, include_extras=True)
     command.__annotations__ = {name: Annotated[hint, default] for name, hint in types.items() if name != "return"}
     return command
@@ -87,3 +103,17 @@ def _lacking(error: Exception) -> str:
     if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
         return f"The path {str(error.filename)[:60]}... is too long for a file. Give a shorter one."
     return ""
+
+
+def where(jobs: int, cluster: str, cpus_per_task: float, gpus_per_task: float = 0.0) -> "int | Cluster":
+    """Return where independent tasks run: in `jobs` processes of this machine, or on a cluster. Raises ConfigurationError."""
+    if jobs < 1:
+        raise ConfigurationError(f"The number of jobs is {jobs}; at least one is needed.")
+    from dgl_treestack.cluster import Cluster
+
+    return Cluster(cluster, cpus_per_task, gpus_per_task) if cluster else jobs
+
+
+def print_json(value: Any) -> None:
+    """Print a value as indented JSON."""
+    print(json.dumps(value, indent=1, default=str))

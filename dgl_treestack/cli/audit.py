@@ -6,7 +6,7 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from dgl_treestack.cli._arguments import Cpus, Json, OnCluster, print_json, where
+from dgl_treestack.cli import Cpus, Json, OnCluster, print_json, where
 
 
 def audit(

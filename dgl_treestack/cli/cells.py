@@ -1,6 +1,6 @@
 """`treestack cells`."""
 
-from dgl_treestack.cli._arguments import Json, print_json
+from dgl_treestack.cli import Json, print_json
 
 
 def cells(json: Json = False) -> None:

@@ -1,11 +1,11 @@
 """`treestack complete`."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from dgl_treestack.cli._arguments import Cpus, Json, OnCluster, OptionalRun, Precision, print_json, where
+from dgl_treestack.cli import Cpus, Json, OnCluster, OptionalRun, Precision, print_json, where
 
 
 def complete(
@@ -35,6 +35,7 @@ def complete(
     from dgl_treestack.data import formats, records
     from dgl_treestack.errors import ConfigurationError
     from dgl_treestack.expression import Equation, Expression
+    from dgl_treestack.plain_data import align
     from dgl_treestack.resources import BUNDLED
     from dgl_treestack.runs.pretrained import open_run, trust
 
@@ -47,7 +48,8 @@ def complete(
         if output:
             atomic.write_json_lines(output, records.rows_of(table))
         rows = list(shares(table))
-        print_json(rows) if json else print(_columns(rows))
+        lines = [[f"{value:.1f}" if isinstance(value, float) else value for value in row.values()] for row in rows]
+        print_json(rows) if json else print(align([list(rows[0]), *lines], ">"))
         return
     equation, model = Equation.parse(question), opened.load_model(dtype)
     names = {} if candidates else model.known_names(equation)
@@ -58,19 +60,11 @@ def complete(
     if json:
         print_json(answers)
         return
-    width = max(len(answer["filler"]) for answer in answers)
-    print(f"{equation}   (depth {equation.depth})\nrank  {'filler':<{width}}  P(correct)  numeric check")
-    for number, answer in enumerate(answers, 1):
-        print(f"{number:>4}  {answer['filler']:<{width}}  {answer['probability']:>10.3f}  {answer['verdict']}")
-    first = next((number for number, answer in enumerate(answers, 1) if answer["verdict"] == "holds"), None)
+    shown = [
+        (rank, answer["filler"], f"{answer['probability']:.3f}", answer["verdict"]) for rank, answer in enumerate(answers, 1)
+    ]
+    print(f"{equation}   (depth {equation.depth})")
+    print(align([("rank", "filler", "P(correct)", "numeric check"), *shown], "><><"))
+    first = next((number for number, _, _, verdict in shown if verdict == "holds"), None)
     print(f"The first that holds is number {first}." if first else "None of these holds. Ask for more with --top.")
     print(trust(opened, equation))
-
-
-def _columns(rows: list[dict[str, Any]]) -> str:
-    """Return rows with the same keys as text in right-aligned columns."""
-    names = list(rows[0])
-    lines = [names]
-    lines += [[f"{row[name]:.1f}" if isinstance(row[name], float) else str(row[name]) for name in names] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return "\n".join("  ".join(text.rjust(width) for text, width in zip(line, widths, strict=True)) for line in lines)

@@ -4,6 +4,7 @@ import os
 import re
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from json import dumps as dump
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,8 +12,9 @@ from typing import Annotated, Any
 from tyro.conf import arg
 
 from dgl_treestack import atomic
-from dgl_treestack.cli._arguments import Json, print_json
+from dgl_treestack.cli import Json, print_json
 from dgl_treestack.errors import ConfigurationError
+from dgl_treestack.plain_data import align
 
 
 def doctor(
@@ -26,35 +28,33 @@ def doctor(
     """Print versions, device, which DGL is used and what is missing. Exit code 1 when something is."""
     report = examine()
     if device:
-        report |= _examine_device(device, report["problems"])
+        report |= examine_device(device, report["problems"], progress=sys.stderr.isatty())
     if output:
         atomic.write_text(output, dump(report, indent=1, allow_nan=False) + "\n")
     if json:
         print_json(report)
         return int(bool(report["problems"]))
-    for problem in report["problems"]:
-        print(f"problem: {problem}")
-    if not report["problems"]:
-        print("all is well")
+    print("\n".join(f"problem: {problem}" for problem in report["problems"]) or "all is well")
     if report["note"]:
         print(report["note"])
-    dgl = ", ".join(f"{key} {value}" for key, value in report["dgl"].items())
-    for name, version in report["versions"].items():
-        print(f"{name:<16}{version}")
-    print(f"{'DGL':<16}{dgl}\n{'device':<16}{report['device']}\n{'OMP_NUM_THREADS':<16}{report['threads']}")
     folders = Counter(name.partition("/")[0] for name in report["configurations"])
-    print(f"{'configurations':<16}{', '.join(f'{folder} {count}' for folder, count in folders.items())}")
-    print(f"{'data':<16}{', '.join(report['data'])}")
+    lines = [*report["versions"].items(), ("DGL", ", ".join(f"{key} {value}" for key, value in report["dgl"].items()))]
+    lines += [("device", report["device"]), ("OMP_NUM_THREADS", report["threads"])]
+    lines += [("configurations", ", ".join(f"{folder} {count}" for folder, count in folders.items()))]
+    print(align([*lines, ("data", ", ".join(report["data"]))], "<"))
     if device:
         print(_tables(report))
     return int(bool(report["problems"]))
 
 
-def _examine_device(device: str, problems: list[str]) -> dict[str, Any]:
-    """Return the report of a device; models that deviate on it are added to the problems. Raises ConfigurationError."""
+def examine_device(device: str, problems: list[str], *selection: Sequence[Any], progress: bool) -> dict[str, Any]:
+    """Return the rows of `device_check.check`, and add those that deviate, fail or wait to the problems.
+
+    selection: names of models and sizes of batches. Raises ConfigurationError for a device that is not there.
+    """
     import torch
 
-    from dgl_treestack.inspection import device_report
+    from dgl_treestack.inspection import device_check
     from dgl_treestack.training.start import compute_in_float32
 
     number = re.fullmatch(r"cuda(?::(\d+))?", device)
@@ -63,35 +63,35 @@ def _examine_device(device: str, problems: list[str]) -> dict[str, Any]:
     torch.set_num_threads(1)
     if device != "cpu":
         compute_in_float32()  # as training does
-    report = device_report.report(device, progress=sys.stderr.isatty())
-    for row in report["models"]:
+    checked = device_check.check(device, *selection, progress=progress)
+    for row in checked["models"]:
         if not row["ok"]:
             deviation = row.get("fault") or f"{row['float64']:.1e} from the CPU in float64, {row['float32']:.1e} in float32"
             problems.append(f"{row['model']} on {device}: {deviation}")
-    for row in report["steps"]:
+    for row in checked["steps"]:
         if "fault" in row:
             problems.append(f"{row['model']} at batch {row['batch']} on {device}: {row['fault']}")
         elif row["waits"]:
             problems.append(f"{row['model']} at batch {row['batch']} waits for {device} in {', '.join(row['waits'])}")
-    return {"measured on": device, **report}
+    return {"measured on": device, **checked}
 
 
 def _tables(report: dict[str, Any]) -> str:
-    """Return the report of a device as two tables."""
-    lines = ["\nlargest relative difference of output and gradient from the CPU in float64; last, that of the CPU in float32"]
-    lines.append(f"{'model':<36}{'float64':>10}{'float32':>10}{'cpu':>10}")
+    """Return the rows of a device as two tables."""
+    columns = ("float64", "float32", "cpu")
+    models = [["model", *columns, ""]]
     for row in report["models"]:
-        numbers = "" if "fault" in row else "".join(f"{row[column]:>10.1e}" for column in ("float64", "float32", "cpu"))
-        lines.append(f"{row['model']:<36}{numbers}{'' if row['ok'] else '   deviates'}")
-    lines.append(f"\n{'training step':<24}{'batch':>6}{'operations':>12}{'waits':>7}{'ms':>9}{'s, epoch of paper':>20}")
+        numbers = [f"{row[column]:.1e}" if column in row else "" for column in columns]
+        models.append([row["model"], *numbers, "" if row["ok"] else "deviates"])
+    steps: list[list[Any]] = [["training step", "batch", "waits", "ms", "s, epoch of paper", ""]]
     for row in report["steps"]:
         if "fault" in row:
-            lines.append(f"{row['model']:<24}{row['batch']:>6}   {row['fault']}")
-            continue
-        operations = "-" if row["operations"] is None else f"{row['operations']:,}"
-        numbers = f"{operations:>12}{len(row['waits']):>7}{row['milliseconds']:>9.1f}{row['epoch']:>20.1f}"
-        lines.append(f"{row['model']:<24}{row['batch']:>6}{numbers}")
-    return "\n".join(lines)
+            numbers = ["", "", "", row["fault"]]
+        else:
+            numbers = [str(len(row["waits"])), f"{row['milliseconds']:.1f}", f"{row['epoch']:.1f}", ""]
+        steps.append([row["model"], row["batch"], *numbers])
+    title = "largest relative difference of output and gradient from the CPU in float64; last, that of the CPU in float32"
+    return f"\n{title}\n{align(models)}\n\n{align(steps, '<>>>><')}"
 
 
 def examine() -> dict[str, Any]:

@@ -2,16 +2,13 @@
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from tyro.conf import Positional, arg
 
-from dgl_treestack.cli._arguments import Cpus, Engine, Json, OnCluster, Precision, print_json, where
+from dgl_treestack.cli import Cpus, Engine, Json, OnCluster, Precision, print_json, where
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.resources import find_data, sha256
-
-if TYPE_CHECKING:
-    from dgl_treestack.data.records import Table
 
 
 def evaluate(
@@ -56,7 +53,11 @@ def evaluate(
             table = records.without_cuts(table)
         judged = table.filter(table["correct"].is_not_null())
         overall = classification(judged) if len(judged) else {}
-        by_group = _by_group(judged, group_by)
+        by_group: dict[int, dict[str, Any]] = {}
+        for value, group in records.by(judged, group_by).items():
+            majority = records.majority(group)
+            by_group[value] = {"count": len(group), "accuracy": records.accuracy(group)}
+            by_group[value]["majority"] = None if math.isnan(majority) else majority
         scores.append({"data": file, "equations": len(table), "judged": len(judged), **overall, f"by_{group_by}": by_group})
         if json:
             continue
@@ -70,15 +71,3 @@ def evaluate(
             print(f"  {group_by} {value:>3}: {line['count']:>6} {noun}, {line['accuracy']:5.1f} %{baseline}")
     if json:
         print_json(scores[0] if len(data) == 1 else scores)
-
-
-def _by_group(judged: "Table", group_by: str) -> dict[int, dict[str, Any]]:
-    """Return the number of records, their accuracy and the share of the majority, by a property of the trees."""
-    from dgl_treestack.data import records
-
-    by_group = {}
-    for value, group in records.by(judged, group_by).items():
-        share = records.majority(group)
-        majority = None if math.isnan(share) else share
-        by_group[value] = {"count": len(group), "accuracy": records.accuracy(group), "majority": majority}
-    return by_group

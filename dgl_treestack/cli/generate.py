@@ -9,7 +9,7 @@ from typing import Annotated, Any, NoReturn
 
 from tyro.conf import Positional, arg
 
-from dgl_treestack.cli._arguments import Cpus, OnCluster, where
+from dgl_treestack.cli import Cpus, OnCluster, where
 
 
 def generate(

@@ -1,13 +1,12 @@
 """`treestack inspect`: a batch of equations, what models do inside an equation, or saved DGL graphs."""
 
-import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Positional, arg
 
-from dgl_treestack.cli._arguments import Json, print_json
+from dgl_treestack.cli import Json, print_json
 
 if TYPE_CHECKING:
     from dgl_treestack.data.formats import Example
@@ -53,96 +52,87 @@ def inspect(
     if file.endswith(".bin"):
         if run or html:
             raise ConfigurationError("--run and --html look into equations, not into saved graphs. Give a file of equations.")
-        _inspect_graphs(file, limit, equation, output, vocabulary, language, as_json=json)
+        answer, text = _graphs(file, limit, equation, output, vocabulary, language)
     elif run:
-        _inspect_runs(file, run, limit, equation, output, html, as_json=json)
+        answer, text = _runs(file, limit, equation, output, run, html)
     elif html:
         raise ConfigurationError("A page shows what models do. Name their run folders with --run.")
     else:
-        _inspect_equations(file, limit, equation, output, vocabulary, language, as_json=json)
+        answer, text = _equations(file, limit, equation, output, vocabulary, language)
+    print_json(answer) if json else print(text)
 
 
-def _inspect_equations(
-    file: str, limit: int, chosen: str, output: Path | None, vocabulary: str, language: str, *, as_json: bool
-) -> None:
-    """Print counts over the first equations of a file; draw or write the chosen one when `output` is given."""
+def _equations(file: str, limit: int, chosen: str, output: Path | None, vocabulary: str, language: str) -> tuple[Any, str]:
+    """Count over the first equations of a file, and draw or write the chosen one. Returns counts for programs and people."""
     from dgl_treestack.data import graph
     from dgl_treestack.data.vocabulary import Vocabulary
     from dgl_treestack.errors import DataError, VocabularyError
     from dgl_treestack.expression.language import find
-    from dgl_treestack.inspection import drawing, network, summary
+    from dgl_treestack.inspection import drawing, network, table
 
     signature = find(language)
     examples, chosen_example = _read_examples(file, limit, chosen, signature)
     texts = (text for example in (*examples, chosen_example) for _, _, text in example.equation.leaves())
     leaves = Vocabulary.of_words(texts) if signature.words else Vocabulary.preset(vocabulary)
     for example in examples:
-        for _, kind, text in example.equation.leaves():
-            try:
+        try:
+            for _, kind, text in example.equation.leaves():
                 leaves.row(kind, text)
-            except VocabularyError as error:
-                raise DataError(str(error), example.source or None) from None
-    counts = summary.summarise(
-        graph.from_expressions([example.equation for example in examples], leaves, signature), signature, leaves
-    )
-    print_json(dataclasses.asdict(counts)) if as_json else print(summary.text(counts))
-    if len(examples) == limit and not as_json:
-        print(f"(the first {limit} of the file; --limit 0 reads all)")
-    if output is None:
-        return
-    if output.suffix == network.SUFFIX:
+        except VocabularyError as error:
+            raise DataError(str(error), example.source or None) from None
+    batch = graph.from_expressions([example.equation for example in examples], leaves, signature)
+    counts = table.summarise(batch, signature, leaves)
+    if output is not None and output.suffix == network.SUFFIX:
         chosen_graph = graph.from_expressions([chosen_example.equation], leaves, signature)
         network.write_graphml(network.to_networkx(chosen_graph, signature, leaves), output)
-    else:
+    elif output is not None:
         drawing.save(drawing.draw(chosen_example.equation), output)
+    more = f"\n(the first {limit} of the file; --limit 0 reads all)" if len(examples) == limit else ""
+    return counts, table.summary_text(counts) + more
 
 
-def _inspect_runs(
-    file: str, folders: Sequence[Path], limit: int, chosen: str, output: Path | None, html: Path | None, *, as_json: bool
-) -> None:
-    """Print what models do in the chosen equation; draw it for the first model; write a page of all equations."""
+def _runs(
+    file: str, limit: int, chosen: str, output: Path | None, folders: Sequence[Path], html: Path | None
+) -> tuple[Any, str]:
+    """Trace models on equations; draw the chosen one for the first model, write a page of all. Returns what models do in it."""
     from dgl_treestack.errors import ConfigurationError, DataError
-    from dgl_treestack.inspection import drawing, outline, page, stack_drawing, traces
+    from dgl_treestack.inspection import drawing, trace_views, traces
 
     if output is not None and output.suffix == ".graphml":
         raise ConfigurationError("What a model does is drawn into a .png or .svg file. For .graphml, leave --run out.")
     runs = _open_runs(folders)
-    signatures = {run.language.name: run.language for run in runs.values()}
-    if len(signatures) > 1:
-        raise ConfigurationError(f"The runs have different languages: {', '.join(signatures)}. Inspect them one at a time.")
-    examples, chosen_example = _read_examples(file, limit, chosen, *signatures.values())
+    languages = {run.language.name: run.language for run in runs.values()}
+    if len(languages) > 1:
+        raise ConfigurationError(f"The runs have different languages: {', '.join(languages)}. Inspect them one at a time.")
+    examples, chosen_example = _read_examples(file, limit, chosen, *languages.values())
     if chosen and html is None:
         examples = [chosen_example]
     elif chosen_example not in examples:
-        examples = [*examples, chosen_example]
+        examples.append(chosen_example)
     traces_of_run = {name: traces.make(run, examples) for name, run in runs.items()}
-    for i, example in enumerate(examples):
-        if len({traces_of_batch[i].tree for traces_of_batch in traces_of_run.values()}) > 1:
+    for example, *of_models in zip(examples, *traces_of_run.values(), strict=True):
+        if len({trace.tree for trace in of_models}) > 1:
             message = f"{', '.join(runs)} do not read the same tree here, as their tasks differ. Inspect them one at a time."
             raise DataError(message, example.source or None)
-    shown = {name: traces_of_batch[examples.index(chosen_example)] for name, traces_of_batch in traces_of_run.items()}
-    tree = next(iter(shown.values())).tree
+    shown = {name: of_run[examples.index(chosen_example)] for name, of_run in traces_of_run.items()}
+    first, tree = next((name, trace.tree) for name, trace in shown.items())
     if output is not None:
-        name = next(iter(shown))
-        drawing.save(stack_drawing.draw_trace(name, shown[name]), output)
+        drawing.save(trace_views.draw_trace(first, shown[first]), output)
     if html is not None:
-        page.write(html, f"{Path(file).name}: {', '.join(runs)}", examples, traces_of_run)
-    if as_json:
-        labels = [drawing.label(*node, tree.signature) for node in zip(tree.names, tree.texts, strict=True)]
-        nodes: list[dict[str, Any]] = [{"label": name, "children": tree.children(node)} for node, name in enumerate(labels)]
-        for node, label_of_node in enumerate(chosen_example.labels):
-            nodes[node]["label of the data"] = label_of_node
-        models: dict[str, dict[str, Any]] = {}
-        for name, trace in shown.items():
-            gates, rows = page.gates_and_norms(trace)
-            models[name] = {"record": trace.record, "sides": trace.sides(), "gates": gates, "rows": rows}
-            if trace.answers:
-                models[name]["answers"] = page.answers(trace)
-        print_json({"id": chosen_example.id, "text": str(chosen_example.equation), "nodes": nodes, "models": models})
-        return
-    if len(examples) > 1:
-        print(outline.correctness_table(traces_of_run) + "\n")
-    print(outline.outline(shown))
+        trace_views.write_page(html, f"{Path(file).name}: {', '.join(runs)}", examples, traces_of_run)
+    labels = [drawing.label(*node, tree.signature) for node in zip(tree.names, tree.texts, strict=True)]
+    nodes: list[dict[str, Any]] = [{"label": name, "children": tree.children(node)} for node, name in enumerate(labels)]
+    for node, label_of_node in zip(nodes, chosen_example.labels, strict=False):  # not all data have labels
+        node["label of the data"] = label_of_node
+    models: dict[str, dict[str, Any]] = {}
+    for name, trace in shown.items():
+        gates, rows = trace_views.gates_and_norms(trace)
+        models[name] = {"record": trace.record, "sides": trace.sides(), "gates": gates, "rows": rows}
+        if trace.answers:
+            models[name]["answers"] = trace_views.answers(trace)
+    answer = {"id": chosen_example.id, "text": str(chosen_example.equation), "nodes": nodes, "models": models}
+    header = f"{trace_views.correctness_table(traces_of_run)}\n\n" if len(examples) > 1 else ""
+    return answer, header + trace_views.outline(shown)
 
 
 def _open_runs(folders: Sequence[Path]) -> "dict[str, Run]":
@@ -179,10 +169,8 @@ def _read_examples(file: str, limit: int, chosen: str, signature: "Signature") -
     return examples, chosen_example
 
 
-def _inspect_graphs(
-    file: str, limit: int, chosen: str, output: Path | None, vocabulary: str, language: str, *, as_json: bool
-) -> None:
-    """Print counts over the first trees of a file of graphs and the table of the chosen tree; draw or write that tree.
+def _graphs(file: str, limit: int, chosen: str, output: Path | None, vocabulary: str, language: str) -> tuple[Any, str]:
+    """Count over the first trees of a file of graphs, and draw or write the chosen one. Returns the counts and its table.
 
     chosen: the number of a tree, counted by roots; the first for ''. vocabulary: names the leaves of graphs of mathematics
     without texts.
@@ -195,11 +183,12 @@ def _inspect_graphs(
     from dgl_treestack.errors import DataError, ExpressionError, GraphError
     from dgl_treestack.expression.language import find
     from dgl_treestack.expression.networkx import read
-    from dgl_treestack.inspection import drawing, graph_file, network, summary, table
+    from dgl_treestack.inspection import drawing, graph_file, network, table
 
     signature = find(language)
     leaves = None if signature.words else Vocabulary.preset(vocabulary)
     graph = graph_file.read(file)
+    is_drawn = output is None or output.suffix != network.SUFFIX
     try:
         checked, tops = check(graph, signature), roots(graph).tolist()
         if not tops:
@@ -208,23 +197,18 @@ def _inspect_graphs(
             raise DataError(f"--equation {chosen} is no tree of the file. Give a number from 0 to {len(tops) - 1}.", file)
         tree = int(chosen or 0)
         first_trees = torch.from_numpy(table.nodes_below(checked, tops[: limit or None])).to(graph.idtype)
-        counts = summary.summarise(graph.subgraph(first_trees, store_ids=False), signature, leaves)
+        counts = table.summarise(graph.subgraph(first_trees, store_ids=False), signature, leaves)
         nodes = table.nodes_below(checked, [tops[tree]])
-        rows, is_drawn = table.rows(graph, signature, leaves, nodes), output is None or output.suffix != network.SUFFIX
+        rows = table.rows(graph, signature, leaves, nodes)
         tree_network = network.to_networkx(graph, signature, leaves, nodes, shorten=is_drawn)
     except GraphError as error:
         raise DataError(str(error), file) from None
-    if as_json:
-        print_json({**dataclasses.asdict(counts), "rows": rows})
-    else:
-        print(f"{summary.text(counts)}\n\ntree {tree}\n{table.text(rows)}")
-    if output is None:
-        return
-    if output.suffix == network.SUFFIX:
+    if output is not None and not is_drawn:
         network.write_graphml(tree_network, output)
-        return
-    try:
-        title = drawing.shortened(str(read(tree_network, signature)))
-    except ExpressionError:  # nodes are shared
-        title = f"{Path(file).name}, tree {tree}"
-    drawing.save(drawing.draw_network(tree_network, title), output)
+    elif output is not None:
+        try:
+            title = drawing.shortened(str(read(tree_network, signature)))
+        except ExpressionError:  # nodes are shared
+            title = f"{Path(file).name}, tree {tree}"
+        drawing.save(drawing.draw_network(tree_network, title), output)
+    return {**counts, "rows": rows}, f"{table.summary_text(counts)}\n\ntree {tree}\n{table.text(rows)}"

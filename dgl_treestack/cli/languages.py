@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from dgl_treestack.cli._arguments import Json, print_json
+from dgl_treestack.cli import Json, print_json
 
 
 def languages(json: Json = False) -> None:

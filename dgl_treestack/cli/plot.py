@@ -5,6 +5,8 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
+from dgl_treestack.cli import On
+
 
 def plot(
     figure: Annotated[
@@ -12,9 +14,7 @@ def plot(
     ],
     runs: Annotated[Positional[tuple[Path, ...]], arg(help="Run folders; for `equations`, folders of data.")],
     *,
-    on: Annotated[
-        str, arg(help="A data file on which the runs were evaluated (treestack evaluate), in place of their test sets.")
-    ] = "",
+    on: On = "",
     output: Annotated[Path, arg(help="Where to write the figure, as .svg and as .png.")],
 ) -> None:
     """Draw a figure from the records of runs."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional, arg
 
-from dgl_treestack.cli._arguments import Json, Precision, print_json
+from dgl_treestack.cli import Json, Precision, print_json
 
 if TYPE_CHECKING:
     from dgl_treestack.data.formats import Example

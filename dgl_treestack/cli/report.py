@@ -5,7 +5,7 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from dgl_treestack.cli._arguments import Json, print_json
+from dgl_treestack.cli import Json, On, print_json
 
 
 def report(
@@ -16,9 +16,7 @@ def report(
     ] = "accuracy",
     depths: Annotated[bool, arg(help="Add a column for every depth, or other measure, of the test set.")] = False,
     no_cuts: Annotated[bool, arg(help="Leave out equations with a value on a branch cut or at a branch point.")] = False,
-    on: Annotated[
-        str, arg(help="A data file on which the runs were evaluated (treestack evaluate), in place of their test sets.")
-    ] = "",
+    on: On = "",
     compare: Annotated[
         bool,
         arg(help="Also print how far each configuration's accuracy is behind the highest, with interval and p-values."),

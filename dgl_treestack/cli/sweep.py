@@ -5,7 +5,7 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from dgl_treestack.cli._arguments import Cpus, Jobs, Json, OnCluster, print_json, where
+from dgl_treestack.cli import Cpus, Jobs, Json, OnCluster, print_json, where
 
 
 def sweep(

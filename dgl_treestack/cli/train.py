@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from tyro.conf import Positional, arg
 
-from dgl_treestack.cli._arguments import Cpus, Device, Gpus, Jobs, OnCluster, where
+from dgl_treestack.cli import Cpus, Device, Gpus, Jobs, OnCluster, where
 from dgl_treestack.cluster import CHILD_OF, Cluster, Command
 
 Compile = Literal["auto", "on", "off"]
@@ -57,10 +57,13 @@ def train(
         )
     assignments = (*set, *([f"compile={compile}"] if compile else []), *([f"text={data}"] if data else []))
     options = {"device": device, "columns": columns, "resume": resume, "quiet": quiet}
+    places = where(jobs, cluster, cpus_per_task, gpus_per_task)
+    loaded = _configurations(configs, assignments)
+    runs = [(file, config, number) for file, config in loaded for number in seeds]
     try:
-        code = _train(configs, output_dir, seeds, assignments, where(jobs, cluster, cpus_per_task, gpus_per_task), options)
+        code = _train(runs, output_dir, assignments, places, options)
         if data and not code:
-            _show_perplexities(configs, output_dir, seeds, assignments)
+            _show_perplexities(data, [output_dir / f"{config.name}-{number}" for _, config, number in runs])
     except Interrupted as stop:
         print(stop, file=sys.stderr)
         code = stop.exit_code
@@ -70,67 +73,61 @@ def train(
     return code
 
 
+def _configurations(names: Sequence[str], assignments: Sequence[str]) -> list[tuple[Path, Any]]:
+    """Return the files and configurations of these names. Raises ConfigurationError for two of one name."""
+    from dgl_treestack.errors import ConfigurationError
+    from dgl_treestack.resources import find_config
+    from dgl_treestack.runs import configuration
+    from dgl_treestack.runs.sequence_configuration import TextConfig
+
+    files = [find_config(name) for name in names]
+    configs = [configuration.override(configuration.load_any(file), assignments) for file in files]
+    for name, config in zip(names, configs, strict=True):
+        if isinstance(config, TextConfig) and not config.text:
+            raise ConfigurationError(f"{name}: it describes a language model. Give the folder of its text with --data.")
+    if len({config.name for config in configs}) < len(configs):
+        raise ConfigurationError("Two configurations have the same name, which names their folders.")
+    return list(zip(files, configs, strict=True))
+
+
 def _train(
-    names: Sequence[str],
+    runs: Sequence[tuple[Path, Any, int]],
     output_dir: Path,
-    seeds: Sequence[int],
     assignments: Sequence[str],
     jobs: int | Cluster,
     options: Mapping[str, Any],
 ) -> int:
-    """Train every configuration with every seed. options: of `start`. Returns the exit code. Raises Interrupted."""
+    """Train runs, each a file, its configuration and a seed. options: of `start`. Returns the exit code. Raises Interrupted."""
     import torch
 
     from dgl_treestack.processes import follow_parent, start_many
-    from dgl_treestack.resources import find_config
     from dgl_treestack.training.start import start
 
     follow_parent()
-    configs = _configurations(names, assignments)
-    runs = [(name, seed) for name in names for seed in seeds]
     if isinstance(jobs, Cluster) or (jobs > 1 and len(runs) > 1):
         flags = ["--output-dir", str(output_dir), "--device", options["device"], "--columns", options["columns"]]
         flags += ["--set", *assignments] if assignments else []
         flags += ["--resume"] * options["resume"] + ["--quiet"] * options["quiet"]
-        files = [(find_config(name), seed) for name, seed in runs]
-        commands = [Command(("train", str(file), "--seed", str(seed), *flags), output_dir, (file,)) for file, seed in files]
+        commands = [Command(("train", str(file), "--seed", str(seed), *flags), output_dir, (file,)) for file, _, seed in runs]
         return start_many(commands, jobs)
     torch.set_num_threads(1)  # states are too small for a second thread to help, and runs share the machine
     if options["quiet"]:
         logging.getLogger().setLevel(logging.WARNING)
         logging.getLogger("dgl_treestack").setLevel(logging.INFO)
         logging.getLogger("dgl_treestack").propagate = False
-    for name, seed in runs:
-        start(configs[name], seed, output_dir, **options)
+    for _, config, seed in runs:
+        start(config, seed, output_dir, **options)
     return 0
 
 
-def _configurations(names: Sequence[str], assignments: Sequence[str]) -> dict[str, Any]:
-    """Return the configurations by the names that were given. Raises ConfigurationError for two of one name."""
-    from dgl_treestack.errors import ConfigurationError
-    from dgl_treestack.resources import find_config
-    from dgl_treestack.runs import configuration
-    from dgl_treestack.runs.sequence_configuration import TextConfig
-
-    configs = {name: configuration.override(configuration.load_any(find_config(name)), assignments) for name in names}
-    for name, config in configs.items():
-        if isinstance(config, TextConfig) and not config.text:
-            raise ConfigurationError(f"{name}: it describes a language model. Give the folder of its text with --data.")
-    if len({config.name for config in configs.values()}) < len(configs):
-        raise ConfigurationError("Two configurations have the same name, which names their folders.")
-    return configs
-
-
-def _show_perplexities(names: Sequence[str], output_dir: Path, seeds: Sequence[int], assignments: Sequence[str]) -> None:
-    """Print the perplexities of language models beside those of n-grams."""
+def _show_perplexities(data: Path, folders: Sequence[Path]) -> None:
+    """Print the perplexities of language models beside those of n-grams. data: the folder of the text."""
     from dgl_treestack.experiments.language_model import ngram_perplexities, perplexities_of
     from dgl_treestack.language.corpus import Corpus
+    from dgl_treestack.plain_data import align
     from dgl_treestack.results.run_result import read_any
 
-    configs = _configurations(names, assignments).values()
-    folders = [output_dir / f"{config.name}-{seed}" for config in configs for seed in seeds]
-    perplexities = ngram_perplexities(Corpus.read(Path(next(iter(configs)).text)))
+    perplexities = ngram_perplexities(Corpus.read(data))
     perplexities |= {folder.name: perplexities_of(read_any(folder)) for folder in folders}
-    print(f"{'perplexity':<40}{'valid':>10}{'test':>10}")
-    for label, result in perplexities.items():
-        print(f"{label:<40}{result['valid']:>10.2f}{result['test']:>10.2f}")
+    lines = [(label, f"{result['valid']:.2f}", f"{result['test']:.2f}") for label, result in perplexities.items()]
+    print(align([("perplexity", "valid", "test"), *lines]))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Positional, arg
 
-from dgl_treestack.cli._arguments import Json, OptionalRun, print_json
+from dgl_treestack.cli import Json, OptionalRun, print_json
 from dgl_treestack.errors import DataError, ExpressionError, TreestackError
 from dgl_treestack.plain_data import text_of
 

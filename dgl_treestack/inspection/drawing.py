@@ -31,47 +31,29 @@ def layout(network: "nx.DiGraph[Any]") -> dict[Any, tuple[float, int]]:
     column, like a leaf.
     Raises GraphError for a cycle.
     """
+    edges = [
+        (int(slot[0] if isinstance(slot, (list, tuple)) else slot), parent, child)
+        for child, parent, slot in network.edges(data="slot")
+    ]
+    downwards: nx.DiGraph[Any] = nx.DiGraph()
+    # roots first, with which the search below begins
+    downwards.add_nodes_from(node for node, parents in network.out_degree() if not parents)
+    downwards.add_nodes_from(network)
+    downwards.add_edges_from((parent, child) for _, parent, child in sorted(edges, key=lambda edge: edge[0]))
     try:
-        parents_first = list(nx.topological_sort(network))[::-1]
+        levels = {node: level for level, nodes in enumerate(nx.topological_generations(downwards)) for node in nodes}
     except nx.NetworkXUnfeasible:
         raise GraphError("The graph has a cycle and no layout. Remove one of its edges.") from None
-    levels = dict.fromkeys(network, 0)
-    for node in parents_first:
-        for child in network.predecessors(node):
-            levels[child] = max(levels[child], levels[node] + 1)
-    children_of = _first_children(network)
+    children_of = nx.dfs_successors(downwards)  # each child once
     columns = dict[Any, float]()
-    for node, children in children_of.items():
-        if not children:
+    order = list(nx.dfs_preorder_nodes(downwards))
+    for node in order:
+        if node not in children_of:
             columns[node] = float(len(columns))
-    for node, children in reversed(children_of.items()):
-        if children:
-            columns[node] = (columns[children[0]] + columns[children[-1]]) / 2
-    return {node: (columns[node], levels[node]) for node in network}
-
-
-def _first_children(network: "nx.DiGraph[Any]") -> dict[Any, list]:
-    """Return the nodes in pre-order from the roots, each with those of its children, by slot, that are reached through it."""
-    children_of: dict[Any, list] = {}
-    pending = [(node, None) for node in reversed([node for node, degree in network.out_degree() if not degree])]
-    while pending:
-        node, parent = pending.pop()
+    for node in reversed(order):
         if node in children_of:
-            continue
-        children_of[node] = []
-        if parent is not None:
-            children_of[parent].append(node)
-        slots = {child: network.edges[child, node]["slot"] for child in network.predecessors(node)}
-        first_slot = {child: int(slot[0] if isinstance(slot, (list, tuple)) else slot) for child, slot in slots.items()}
-        children = sorted(first_slot, key=lambda child: first_slot[child])
-        pending.extend((child, node) for child in reversed(children))
-    return children_of
-
-
-def layout_tree(tree: Expression) -> list[tuple[float, int]]:
-    """Return (x, level) of every node in pre-order, see `layout`."""
-    positions = layout(write(tree))
-    return [positions[node] for node in range(tree.size)]
+            columns[node] = (columns[children_of[node][0]] + columns[children_of[node][-1]]) / 2
+    return {node: (columns[node], levels[node]) for node in network}
 
 
 def label(name: str, text: str | None, signature: Signature) -> str:

@@ -109,12 +109,9 @@ def _build_graph(tensors: dict[str, Tensor]) -> DGLGraph:
     ends = torch.cat([source, target])
     if len(ends) and not 0 <= int(ends.min()) <= int(ends.max()) < count:
         raise ValueError("An edge has no node.")
-    lengths = {"nodes": count, "edges": len(source)}
     graph = _dgl.graph((source, target), num_nodes=count)
     for name, values in tensors.items():
         frame, _, feature = name.partition("/")
-        if len(values) != lengths[frame]:
-            raise ValueError(f"{name} has {len(values)} rows.")
         (graph.ndata if frame == "nodes" else graph.edata)[feature] = values
     return graph
 

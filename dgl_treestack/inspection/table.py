@@ -1,6 +1,7 @@
-"""The nodes of a batched graph as a table: their trees, names, children, signals and norms of states."""
+"""A batched graph in numbers: counts over it, and its nodes as a table of names, children, signals and norms of states."""
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TextIO
 
@@ -9,16 +10,24 @@ import torch
 from torch import Tensor
 
 from dgl_treestack._dgl import DGLGraph
-from dgl_treestack.data.graph import node_names, tree_of_node
+from dgl_treestack.data.graph import node_names, roots, tree_of_node
 from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.data.wellformed import NO_OPERATOR, Checked
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.expression.operators import MATH, Signature
+from dgl_treestack.plain_data import align
 
 OPERATOR = "operator"  # the kind of a node that is no leaf
 SIGNAL = "signal/"  # prefix of the features that `propagate` writes for signals
 LINES = 60
 WIDEST = 60  # characters of a name
+BAR = 40  # characters of the longest bar
+CHARTS = {
+    "operators": "operators",
+    "leaf_texts": "leaves",
+    "depths": "depth of the trees",
+    "levels": "levels: nodes of one height, leaves first",
+}
 
 Row = dict[str, Any]
 
@@ -31,11 +40,10 @@ def describe(
     limit: int = LINES,
     file: TextIO | None = None,
 ) -> list[Row]:
-    """Print the nodes of a batched graph as a table, one line per node, and return the table.
+    """Print the nodes of a batched graph as a table, one line per node, and return the table of `rows`.
 
-    A line has the node's tree, number, name, kind, children and depth. After `propagate`, or a model, has run on the graph, it
-    also has the mean of every recorded signal (push, pop, forget gates and the like) and the norms of the hidden state and of
-    the rows of the stack. A dash means that the node does not have the value.
+    After `propagate`, or a model, has run on the graph, a line also has the mean of every recorded signal (push, pop, forget
+    gates and the like) and the norms of the hidden state and of the rows of the stack. A dash: the node lacks the value.
 
     graph: a batch of trees, for example from `from_expressions` or a `TreeDataset`.
     signature: names the operators; mathematics by default.
@@ -43,7 +51,6 @@ def describe(
     limit: how many nodes to print, 0 for all. The returned table always has all of them.
     file: where to print; standard output by default.
 
-    Returns a dict per node; `rows` lists the keys.
     Raises GraphError for a graph that is not a batch of trees or whose leaves have no names, ConfigurationError for a negative
     limit.
 
@@ -91,7 +98,11 @@ def rows(
         for name, values in sorted(graph.ndata.items())  # a file has them in another order
         if name in ("h", "stack") or name.startswith(SIGNAL)
     }
-    means = {name.removeprefix(SIGNAL): _means(values) for name, values in features.items() if name.startswith(SIGNAL)}
+    means: dict[str, list] = {  # a number per node, or of (N, A, H) a list of A numbers
+        name.removeprefix(SIGNAL): values[..., None].flatten(2 if values.dim() > 2 else 1).mean(-1).tolist()
+        for name, values in features.items()
+        if name.startswith(SIGNAL)
+    }
     norms = _norms(features)
     columns = (indices, tree_of_node(checked)[indices], checked.heights[indices], checked.children[indices])
     table = []
@@ -116,10 +127,46 @@ def text(rows: Sequence[Row], limit: int = LINES) -> str:
     for row in shown:
         fixed = [row[name] for name in ("tree", "node", "name", "kind", "children", "depth")]
         lines.append([cell(value) for value in (*fixed, *row["signals"].values(), *(row[name] for name in norms))])
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    table = ["  ".join(f"{cell:<{width}}" for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
     more = len(rows) - len(shown)
-    return "\n".join([*table, *([f"... and {more:,} more node{'s' * (more > 1)}"] if more else [])])
+    return "\n".join([align(lines, "<"), *([f"... and {more:,} more node{'s' * (more > 1)}"] if more else [])])
+
+
+def summarise(graph: DGLGraph, signature: Signature = MATH, vocabulary: Vocabulary | None = None) -> dict[str, Any]:
+    """Count the elements of a batched graph; trees are counted by roots.
+
+    signature: names the operators. vocabulary: names the leaves of a graph without feature `text`.
+
+    Returns counts of `graphs`, `nodes`, `edges` and `leaves`; `operators` and `leaf_texts`, name -> nodes, the most frequent
+    first; `depths`, depth -> trees; `levels`, the number of nodes of every height, leaves first.
+    Raises GraphError for a graph that is not well formed.
+    """
+    checked, names = node_names(graph, signature, vocabulary, shorten=True)
+    is_leaf = checked.op == NO_OPERATOR
+    depths = checked.heights[roots(graph).cpu().numpy()].tolist()
+    operators = sorted(name for name, leaf in zip(names, is_leaf, strict=True) if not leaf)
+    leaves = sorted(name.replace(":", " ", 1) for name, leaf in zip(names, is_leaf, strict=True) if leaf)
+    return {
+        "graphs": len(depths),
+        "nodes": graph.num_nodes(),
+        "edges": graph.num_edges(),
+        "leaves": len(leaves),
+        "operators": dict(Counter(operators).most_common()),
+        "leaf_texts": dict(Counter(leaves).most_common()),
+        "depths": dict(sorted(Counter(depths).items())),
+        "levels": [len(level) for level in checked.levels],
+    }
+
+
+def summary_text(summary: Mapping[str, Any]) -> str:
+    """Return the counts of `summarise` as text, with a bar chart per kind of count."""
+    totals = {**summary, "operators": summary["nodes"] - summary["leaves"]}
+    lines = [", ".join(f"{name} {totals[name]}" for name in ("graphs", "nodes", "edges", "leaves", "operators"))]
+    for kind, title in CHARTS.items():
+        counts = dict(enumerate(summary[kind])) if kind == "levels" else summary[kind]
+        largest = max(counts.values(), default=1)
+        lines += [f"\n{title}"]
+        lines += [f"  {cell(name):<16}{count:>8} {'#' * round(BAR * count / largest)}" for name, count in counts.items()]
+    return "\n".join(lines)
 
 
 def nodes_below(checked: Checked, tops: Iterable[int]) -> np.ndarray:
@@ -132,21 +179,9 @@ def nodes_below(checked: Checked, tops: Iterable[int]) -> np.ndarray:
     return np.flatnonzero(is_below)
 
 
-def _means(values: Tensor) -> list:
-    """Return a number per node; for a signal of shape (n, A, H), a list of A numbers."""
-    if not len(values):
-        return []
-    means: list = (values.flatten(2).mean(2) if values.dim() > 2 else values.reshape(len(values), -1).mean(1)).tolist()
-    return means
-
-
 def _norms(features: Mapping[str, Tensor]) -> dict[str, list]:
     """Return the norm of `h` per node, and of `stack` the norms of its rows if these are as wide as h."""
-    flat = {
-        name: features[name].flatten(1) if features[name].dim() > 1 else features[name][:, None]
-        for name in ("h", "stack")
-        if name in features
-    }
+    flat = {name: features[name][..., None].flatten(1) for name in ("h", "stack") if name in features}
     norms: dict[str, list] = {name: values.norm(dim=1).tolist() for name, values in flat.items()}
     width = flat["h"].shape[1] if "h" in flat else 0
     if "stack" in flat and width and flat["stack"].shape[1] % width == 0:

@@ -29,8 +29,7 @@ def draw_data(rows: Sequence[dict[str, Any]]) -> Figure:
             ink = "white" if likeliest == "push" else "black"
             axes.text(x, y - 0.12, _NAMES[likeliest], ha="center", va="center", fontsize=7.5, color=ink)
             axes.text(x, y + 0.22, f"{stack['top']:.2f}", ha="center", va="center", fontsize=6.5, color=ink)
-    axes.set_xlim(-0.5, len(rows) - 0.5)
-    axes.set_ylim(len(stacks) - 0.5, -0.5)
+    axes.set(xlim=(-0.5, len(rows) - 0.5), ylim=(len(stacks) - 0.5, -0.5))
     axes.set_xticks(np.arange(len(rows)), [f"{row['symbol']}\n{row['next']}" for row in rows], parse_math=False)
     axes.set_yticks(np.arange(len(stacks)), [f"stack {number}" for number in stacks])
     axes.tick_params(length=0)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from matplotlib.figure import Figure
 
-from dgl_treestack.plots import _style
+from dgl_treestack.plots import line
 
 
 def draw_data(curves: Mapping[str, Mapping[str, Mapping[int, float]]]) -> Figure:
@@ -17,11 +17,9 @@ def draw_data(curves: Mapping[str, Mapping[str, Mapping[int, float]]]) -> Figure
     labels = list(dict.fromkeys(label for models in curves.values() for label in models))  # same style in every panel
     for axes, (task, models) in zip(panels, curves.items(), strict=True):
         for label, curve in models.items():
-            axes.plot(list(curve), list(curve.values()), **_style.line(labels.index(label)), markersize=3, label=label)
+            axes.plot(list(curve), list(curve.values()), **line(labels.index(label)), markersize=3, label=label)
         axes.axvspan(0, 19.5, color="0.92", zorder=0)
-        axes.set_title(task)
-        axes.set_xlabel("size of the sequence (trained on the shaded ones)")
-        axes.set_ylim(-3, 103)
+        axes.set(title=task, xlabel="size of the sequence (trained on the shaded ones)", ylim=(-3, 103))
         axes.legend(fontsize=8)
     panels[0].set_ylabel("sequences that are right (%)")
     return figure

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from dgl_treestack.plots import _style
+from dgl_treestack.plots import line
 
 # verdict -> fill of its part of a bar; "not judged" is for audits without verdicts
 _FILLS: dict[str, dict[str, Any]] = {
@@ -73,10 +73,9 @@ def _draw_counts(axes: Axes, rows: Sequence[Mapping[str, Any]]) -> None:
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=20, min_n_ticks=1))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{abs(value):,.0f}"))
     axes.grid(axis="x", visible=False)
-    axes.set_xlabel("depth of the equation")
     below = "incorrect" if 0 in labels else ""
     above = " and ".join(word for label, word in ((1, "correct"), (None, "unlabelled")) if label in labels)
-    axes.set_ylabel("equations: " + "  |  ".join(filter(None, (below, above))))
+    axes.set(xlabel="depth of the equation", ylabel="equations: " + "  |  ".join(filter(None, (below, above))))
     axes.margins(y=0.12)
     axes.legend(fontsize=8, loc="upper left", ncols=2)
     low, high = axes.get_ylim()
@@ -88,7 +87,7 @@ def _draw_leakage(axes: Axes, rows: Sequence[Mapping[str, Any]]) -> None:
     names = list(rows[0]["baselines"])
     for i, name in enumerate(names):
         scores = [row["baselines"][name] for row in rows]
-        style = _style.line(i)
+        style = line(i)
         axes.errorbar(
             [x + 0.15 * (i - (len(names) - 1) / 2) for x in range(len(rows))],
             [score["accuracy"] for score in scores],
@@ -101,6 +100,5 @@ def _draw_leakage(axes: Axes, rows: Sequence[Mapping[str, Any]]) -> None:
     axes.set_xticks(range(len(rows)), [row["depths"] for row in rows])
     axes.set_xlim(-0.6, len(rows) - 0.4)
     axes.grid(axis="x", visible=False)
-    axes.set_xlabel("depths")
-    axes.set_ylabel("right (%)")
+    axes.set(xlabel="depths", ylabel="right (%)")
     axes.legend(fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from matplotlib.figure import Figure
 
 from dgl_treestack.data import records
-from dgl_treestack.plots import _style
+from dgl_treestack.plots import draw_seeds
 from dgl_treestack.results.metrics import top
 from dgl_treestack.results.run_result import RunResult
 
@@ -27,11 +27,8 @@ def draw_groups(groups: Mapping[str, Sequence[RunResult]]) -> Figure:
         for axes, (kind, limit, title) in zip(row, PANELS, strict=True):
             for i, (label, by_depths) in enumerate(blanks_by_depth.items()):
                 curves = [{depth: top(blanks, kind, limit) for depth, blanks in by_depth.items()} for by_depth in by_depths]
-                _style.draw_seeds(axes, curves, label, i)
-            axes.set_xticks(depths)
-            axes.set_title(title + SETS[name])
-            axes.set_xlabel("depth of the equation")
-        row[0].set_ylabel("blanks filled (%)")
-        row[0].set_ylim(bottom=0)
+                draw_seeds(axes, curves, label, i)
+            axes.set(xticks=depths, title=title + SETS[name], xlabel="depth of the equation")
+        row[0].set(ylabel="blanks filled (%)", ylim=(0, None))
     panels[0][-1].legend(fontsize=8)
     return figure

@@ -38,8 +38,6 @@ def draw(runs: Sequence[RunResult]) -> Figure:
                 axes.text(answer, label, f"{share:.0f}", ha="center", va="center", fontsize=7, color=colour)
         axes.set_xticks(range(len(classes)), classes)
         axes.set_yticks(range(len(classes)), classes)
-        axes.set_xlabel("answer")
-        axes.set_ylabel("label")
-        axes.set_title(name)
+        axes.set(xlabel="answer", ylabel="label", title=name)
         axes.grid(visible=False)
     return figure

@@ -14,7 +14,7 @@ from dgl_treestack.data import records
 from dgl_treestack.data.records import Table
 from dgl_treestack.errors import DataError
 from dgl_treestack.expression.operators import MATH
-from dgl_treestack.plots import _style
+from dgl_treestack.plots import draw_seeds
 from dgl_treestack.results.run_result import RunResult, by_config
 
 MIN_EQUATIONS = 30  # per drawn depth; with fewer the standard error is above 9 points
@@ -79,7 +79,7 @@ def _large_depths(run: RunResult, name_of_set: str) -> dict[int, Table]:
 def _draw_panel(axes: Axes, groups: Mapping[str, Sequence[RunResult]], name_of_set: str) -> None:
     """Draw the curves of all groups on a set, the share of the more frequent label, and a shade over the training depths."""
     for i, (name, group) in enumerate(groups.items()):
-        _style.draw_seeds(axes, [accuracy_by_depth(run, name_of_set) for run in group], name, i)
+        draw_seeds(axes, [accuracy_by_depth(run, name_of_set) for run in group], name, i)
     runs = [run for group in groups.values() for run in group]
     group_by = runs[0].config.data.group_by
     # If test sets differ, the majority of a depth is that of the first run with this depth.

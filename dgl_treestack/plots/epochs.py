@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from matplotlib.figure import Figure
 
-from dgl_treestack.plots import _style
+from dgl_treestack.plots import draw_seeds
 from dgl_treestack.results.run_result import RunResult, by_config
 
 
@@ -18,8 +18,7 @@ def draw_groups(groups: Mapping[str, Sequence[RunResult]]) -> Figure:
     figure = Figure(figsize=(7.2, 4.2), layout="constrained")
     axes = figure.add_subplot()
     for i, (label, runs) in enumerate(groups.items()):
-        _style.draw_seeds(axes, [{row["epoch"]: row["validation_accuracy"] for row in run.rows} for run in runs], label, i)
-    axes.set_xlabel("epoch")
-    axes.set_ylabel("validation accuracy (%)")
+        draw_seeds(axes, [{row["epoch"]: row["validation_accuracy"] for row in run.rows} for run in runs], label, i)
+    axes.set(xlabel="epoch", ylabel="validation accuracy (%)")
     axes.legend()
     return figure

@@ -7,7 +7,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from dgl_treestack.generate.presets.paper import COUNTS
-from dgl_treestack.plots import _style
+from dgl_treestack.plots import COLOURS
 
 PAPERS = "Mali et al. 2021, Table 1"
 _HATCHES = ("//", "", "\\\\", "..")
@@ -22,15 +22,13 @@ def draw(manifests: Sequence[Mapping[str, Any]]) -> Figure:
     for i, (name, counts) in enumerate(histograms):
         centres = [depth + (i - (len(histograms) - 1) / 2) * width for depth in counts]
         style: dict[str, Any] = {
-            "color": _style.COLOURS[i % len(_style.COLOURS)],
+            "color": COLOURS[i % len(COLOURS)],
             "hatch": _HATCHES[i % len(_HATCHES)],
             "edgecolor": "white",
         }
         axes.bar(centres, list(counts.values()), width, linewidth=0, label=f"{name} ({sum(counts.values()):,})", **style)
     axes.set_xticks(sorted({depth for _, counts in histograms for depth in counts}))
-    axes.set_xlabel("depth of the equation")
-    axes.set_ylabel("equations")
-    axes.set_axisbelow(True)
+    axes.set(xlabel="depth of the equation", ylabel="equations", axisbelow=True)
     axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=len(histograms))
     return figure
 

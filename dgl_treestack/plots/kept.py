@@ -8,7 +8,7 @@ import polars as pl
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from dgl_treestack.plots import _style
+from dgl_treestack.plots import draw_seeds, line
 from dgl_treestack.results.metrics import percent
 from dgl_treestack.results.run_result import RunResult
 
@@ -26,15 +26,14 @@ def draw_groups(groups: Mapping[str, Sequence[RunResult]]) -> Figure:
     for i, (label, runs) in enumerate(groups.items()):
         curves = [_accuracies(run) for run in runs]
         counts = [{int(name.split()[1]): value for name, value in curve.items() if "rows" in name} for curve in curves]
-        _style.draw_seeds(by_rows, [dict(sorted(curve.items())) for curve in counts], label, i)
+        draw_seeds(by_rows, [dict(sorted(curve.items())) for curve in counts], label, i)
         actions = [name for name in ACTIONS if name in curves[0]]
         bars = [[curve[name] for curve in curves] for name in actions]
         x = [position + WIDTH * ((i + 0.5) / len(groups) - 0.5) for position in range(len(actions))]
         spread = [stdev(values) if len(values) > 1 else 0.0 for values in bars]
-        colour = _style.line(i)["color"]
+        colour = line(i)["color"]
         by_action.bar(x, [fmean(values) for values in bars], WIDTH / len(groups), yerr=spread, color=colour, label=label)
-    by_rows.set_xlabel("rows kept after every node")
-    by_rows.set_ylabel("accuracy (%)")
+    by_rows.set(xlabel="rows kept after every node", ylabel="accuracy (%)")
     by_rows.xaxis.set_major_locator(MaxNLocator(integer=True))
     by_rows.legend(fontsize=8)
     by_action.set_ylim(0, 100)  # bars begin at 0, lines need not

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from dgl_treestack.data import records
 from dgl_treestack.errors import DataError
-from dgl_treestack.plots import _style
+from dgl_treestack.plots import line
 from dgl_treestack.plots.depth import DEEP
 from dgl_treestack.results.report import Row, rows_of
 from dgl_treestack.results.run_result import RunResult, by_config
@@ -20,30 +20,16 @@ _NOT_DRAWN = ("best epoch", "train")
 MIN_RATIO = 1.3  # minimum ratio of two neighbouring sizes for a tick at the smaller one
 
 
-def draw(runs: Sequence[RunResult]) -> Figure:
+def draw(runs: Sequence[RunResult], label_of_model: Mapping[str, str] | None = None) -> Figure:
     """Draw a line per part of the data; for several models a panel per part and a line per model.
 
     A part is a column of `results.report.rows_of`, such as validation, or the set `deep`, if all runs have records of it. A
-    point is the mean over seeds, its bar one sample standard deviation. Raises DataError when a run does not say how many
-    equations it was trained on.
+    point is the mean over seeds, its bar one sample standard deviation.
+
+    label_of_model: labels in the legend, the models' names by default.
+    Raises DataError when a run does not say how many equations it was trained on.
     """
-    return _draw(runs, {})
-
-
-def draw_groups(groups: Mapping[str, Sequence[RunResult]]) -> Figure:
-    """Draw the figure for runs by label. A model is named after what its labels share: "A" if they are "A, 10 %", "A, 20 %"."""
-    labels_of_model: dict[str, list[str]] = {}
-    for label, group in groups.items():
-        labels_of_model.setdefault(group[0].config.model.name, []).append(label)
-    label_of_model = {}
-    for model, labels in labels_of_model.items():
-        parts = zip(*(label.split(", ") for label in labels), strict=False)
-        label_of_model[model] = ", ".join(part[0] for part in parts if len(set(part)) == 1) or model
-    return _draw([run for group in groups.values() for run in group], label_of_model)
-
-
-def _draw(runs: Sequence[RunResult], label_of_model: Mapping[str, str]) -> Figure:
-    """Draw the figure. label_of_model: labels in the legend, the models' names by default."""
+    labels = label_of_model or {}
     for run in runs:
         if not run.about.get("equations"):
             raise DataError("The run does not say how many equations it was trained on. Train it again.", run.folder)
@@ -59,8 +45,8 @@ def _draw(runs: Sequence[RunResult], label_of_model: Mapping[str, str]) -> Figur
             points = [row for row in rows if row["model"] == model and part in row]
             means, deviations = zip(*(row[part] for row in points), strict=True)
             sizes, bars = [row["equations"] for row in points], [deviation or 0.0 for deviation in deviations]
-            style: dict[str, Any] = {**_style.line(i), "markersize": 4.5, "capsize": 2}
-            axes.errorbar(sizes, means, bars, **style, label=label_of_model.get(model, model) if len(models) > 1 else part)
+            style: dict[str, Any] = {**line(i), "markersize": 4.5, "capsize": 2}
+            axes.errorbar(sizes, means, bars, **style, label=labels.get(model, model) if len(models) > 1 else part)
         set_of_panel = parts_of_panel[0] if len(models) > 1 else ""  # with one model the panel has all parts
         majority = statistics.fmean(
             records.majority(run.of(set_of_panel if set_of_panel in run.sets else "test")) for run in runs
@@ -72,6 +58,18 @@ def _draw(runs: Sequence[RunResult], label_of_model: Mapping[str, str]) -> Figur
     figure.axes[0].set_ylabel("accuracy (%)")
     figure.axes[0].legend()
     return figure
+
+
+def draw_groups(groups: Mapping[str, Sequence[RunResult]]) -> Figure:
+    """Draw the figure for runs by label. A model is named after what its labels share: "A" if they are "A, 10 %", "A, 20 %"."""
+    labels_of_model: dict[str, list[str]] = {}
+    for label, group in groups.items():
+        labels_of_model.setdefault(group[0].config.model.name, []).append(label)
+    label_of_model = {}
+    for model, labels in labels_of_model.items():
+        parts = zip(*(label.split(", ") for label in labels), strict=False)
+        label_of_model[model] = ", ".join(part[0] for part in parts if len(set(part)) == 1) or model
+    return draw([run for group in groups.values() for run in group], label_of_model)
 
 
 def _rows_with_deep(runs: Sequence[RunResult]) -> list[Row]:

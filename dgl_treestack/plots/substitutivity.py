@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from dgl_treestack.data.records import Table
 from dgl_treestack.errors import DataError
-from dgl_treestack.plots import _style
+from dgl_treestack.plots import line
 from dgl_treestack.results import metrics
 from dgl_treestack.results.run_result import RunResult
 
@@ -54,10 +54,9 @@ def _draw_panel(axes: Axes, table: Table) -> None:
     for i, name in enumerate(largest):
         texts = table.filter(pl.col("class") == name)["text"]
         simplest = min(texts, key=lambda text: (text.count("-"), len(text), text))
-        style, (x, y) = _style.line(i), points[classes == name].T
+        style, (x, y) = line(i), points[classes == name].T
         axes.scatter(x, y, s=14, color=style["color"], marker=style["marker"], label=f"value of {simplest}")
-    axes.set_xticks([])
-    axes.set_yticks([])
+    axes.set(xticks=[], yticks=[])
 
 
 def embed(table: Table) -> np.ndarray:

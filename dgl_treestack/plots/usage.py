@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from dgl_treestack.data import records
-from dgl_treestack.plots import _style
+from dgl_treestack.plots import draw_seeds
 from dgl_treestack.plots.depth import MIN_EQUATIONS
 from dgl_treestack.results.metrics import mean
 from dgl_treestack.results.run_result import RunResult
@@ -28,11 +28,9 @@ def draw_groups(groups: Mapping[str, Sequence[RunResult]]) -> Figure:
                 by_depth = records.by(run.of("usage"))
                 large = {depth: table for depth, table in by_depth.items() if len(table) >= MIN_EQUATIONS}
                 curves.append({depth: mean(table, key) for depth, table in large.items()})
-            _style.draw_seeds(axes, curves, label, i)
+            draw_seeds(axes, curves, label, i)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        axes.set_title(title)
-        axes.set_xlabel("depth of the equation")
-    panels[0].set_ylabel("stack rows in use")
-    panels[0].set_ylim(bottom=0)
+        axes.set(title=title, xlabel="depth of the equation")
+    panels[0].set(ylabel="stack rows in use", ylim=(0, None))
     panels[0].legend(fontsize=8)
     return figure

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from dgl_treestack.plots import _style
+from dgl_treestack.plots import draw_seeds
 from dgl_treestack.results import metrics
 from dgl_treestack.results.run_result import RunResult
 
@@ -28,16 +28,14 @@ def draw_groups(groups: Mapping[str, Sequence[RunResult]]) -> Figure:
     drawn = points.scatter(values, readouts, s=3, c=[row["depth"] for row in shown], cmap="viridis", linewidths=0)
     figure.colorbar(drawn, ax=points, label="height of the subtree")
     points.set_title(f"{label}, slot 1", fontsize=9)
-    points.set_xlabel("asinh of the real part")
-    points.set_ylabel("read-out")
+    points.set(xlabel="asinh of the real part", ylabel="read-out")
     for i, (name, group) in enumerate(groups.items()):
         by_height = [metrics.readouts_by_height(run.of("values")) for run in group]
-        _style.draw_seeds(errors, [{height: pair[0] for height, pair in curve.items()} for curve in by_height], name, i)
-        _style.draw_seeds(correlations, [{height: pair[1] for height, pair in curve.items()} for curve in by_height], name, i)
+        draw_seeds(errors, [{height: pair[0] for height, pair in curve.items()} for curve in by_height], name, i)
+        draw_seeds(correlations, [{height: pair[1] for height, pair in curve.items()} for curve in by_height], name, i)
     for axes, title in ((errors, "median error"), (correlations, "correlation")):
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        axes.set_xlabel("height of the subtree")
-        axes.set_ylabel(title)
+        axes.set(xlabel="height of the subtree", ylabel=title)
     errors.set_ylim(bottom=0)
     correlations.set_ylim(top=1.005)
     errors.legend(fontsize=8)

@@ -46,7 +46,8 @@ def test_command_counts_and_describes_a_file_of_graphs(file, tmp_path, capsys):
     answer = json.loads(out)
     assert (code, answer["graphs"]) == (0, 2)
     assert answer["rows"] == [row for row in rows(batch) if row["tree"] == 2]
-    assert str(networkx.read(to_networkx(batch, nodes=nodes_of(batch, 2)))) == TEXTS[2]
+    below = nodes_below(check(batch, MATH), graph.roots(batch).tolist()[2:])
+    assert str(networkx.read(to_networkx(batch, nodes=below))) == TEXTS[2]
     back = nx.read_graphml(tmp_path / "t.graphml", node_type=int)
     assert sorted(back) == [row["node"] for row in answer["rows"]]
     assert inspect(capsys, file, "--output", tmp_path / "t.svg")[0] == 0
@@ -58,10 +59,6 @@ def test_a_file_of_graphs_of_another_language(tmp_path, capsys):
     _dgl.save_graphs(str(tmp_path / "a.bin"), [graph.from_expressions(trees, Vocabulary.of_words("2479"))])
     code, out, err = inspect(capsys, tmp_path / "a.bin", "--language", "listops")
     assert (code, err) == (0, "") and "graphs 1, nodes 6" in out and "MIN" in out
-
-
-def nodes_of(batch, tree):
-    return nodes_below(check(batch, MATH), graph.roots(batch).tolist()[tree : tree + 1])
 
 
 def test_command_draws_shared_nodes_and_needs_a_vocabulary_then(tmp_path, capsys):

@@ -37,8 +37,7 @@ def written(tmp_path_factory):
     formats.write(folder / "some.jsonl", [*examples[:SHALLOW], *deep, nasty])
     shutil.copytree(SMU, folder / "run")
     rows = evaluate(Run.open(folder / "run"), str(folder / "some.jsonl")).rows(named=True)
-    options = {"limit": 0, "equation": "", "output": None, "json": False}
-    inspect(str(folder / "some.jsonl"), run=(folder / "run",), html=folder / "page.html", **options)
+    inspect(str(folder / "some.jsonl"), run=(folder / "run",), html=folder / "page.html", limit=0)
     return folder / "page.html", {row["id"]: row for row in rows}, deep
 
 

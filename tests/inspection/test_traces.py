@@ -13,8 +13,7 @@ from dgl_treestack.data.formats import Example
 from dgl_treestack.data.graph import from_expressions
 from dgl_treestack.errors import ConfigurationError, DataError
 from dgl_treestack.expression import Equation
-from dgl_treestack.inspection import outline, traces
-from dgl_treestack.inspection.stack_drawing import draw_trace
+from dgl_treestack.inspection import trace_views, traces
 from dgl_treestack.runs import pretrained
 from dgl_treestack.runs.evaluation import evaluate
 from dgl_treestack.runs.run import Run
@@ -86,9 +85,8 @@ def test_models_that_read_different_trees_are_not_compared(tmp_path):
         runs.append(
             start(small_config(tmp_path / name, name=name, model=model, schedule={"epochs": 0}), 0, tmp_path, quiet=True)
         )
-    options = {"limit": 0, "equation": "", "output": None, "html": None, "json": False}
     with pytest.raises(DataError, match=r"numeric.jsonl:1: .* do not read the same tree"):
-        inspect(str(tmp_path / "numeric.jsonl"), run=tuple(run.folder for run in runs), **options)
+        inspect(str(tmp_path / "numeric.jsonl"), run=tuple(run.folder for run in runs), limit=0)
 
 
 def test_difference_of_actions():
@@ -104,37 +102,34 @@ def test_difference_of_actions():
 def test_outline_has_a_line_per_node_and_says_where_models_part(file, rnn):
     examples = list(formats.read(file))
     traces_of_model = {"smu": traces.make(Run.open(SMU), examples), "rnn": traces.make(rnn, examples)}
-    text = outline.outline({name: batch[0] for name, batch in traces_of_model.items()})
+    text = trace_views.outline({name: batch[0] for name, batch in traces_of_model.items()})
     lines = text.splitlines()
     assert lines[0] == "sin(x)**2 + cos(x)**2 = 1" and lines[1].startswith("  smu: score ") and "P(holds)" in lines[2]
     assert len(lines) == 3 + examples[0].equation.size and lines[3] == "=" and lines[-1].strip() == "└ 1"
     (apart,) = [line for line in lines if "most apart" in line]
     gaps = traces.difference(traces_of_model["smu"][0], traces_of_model["rnn"][0])
     assert lines.index(apart) == 3 + np.nanargmax(gaps) and apart.count("push") == 2
-    table = outline.correctness_table(traces_of_model)
+    table = trace_views.correctness_table(traces_of_model)
     counts = [int(line.split()[-3]) for line in table.splitlines()[1:]]
     assert table.startswith("3 equations with labels") and sum(counts) == 3
 
 
 def test_a_picture_has_a_bar_and_a_map_for_every_operator(file):
     (trace, *_) = traces.make(Run.open(SMU), list(formats.read(file)))
-    (axes,) = draw_trace("smu", trace).axes
+    (axes,) = trace_views.draw_trace("smu", trace).axes
     operators = sum(text is None for text in trace.tree.texts) - 1
     assert len(axes.images) == operators and len(axes.patches) == operators * 4, "three actions and a frame"
     assert axes.images[0].get_array().shape == (5, 50)
 
 
 def test_command(file, rnn, tmp_path, capsys):
-    options = {"limit": 0, "equation": "e2", "output": tmp_path / "t.png", "html": None}
-    inspect(str(file), run=(SMU, rnn.folder), json=True, **options)
+    inspect(str(file), run=(SMU, rnn.folder), json=True, limit=0, equation="e2", output=tmp_path / "t.png")
     answer = json.loads(capsys.readouterr().out)
     assert answer["text"] == TEXTS[2] and set(answer["models"]) == {"tree_smu", "tree_rnn_stack_noop"}
     model = answer["models"]["tree_smu"]
     assert len(model["gates"]["push"]) == len(model["rows"]) == len(answer["nodes"]) == 7 and model["gates"]["push"][0] is None
     assert (tmp_path / "t.png").read_bytes().startswith(b"\x89PNG")
-    inspect(str(file), run=(SMU,), json=False, **{**options, "output": None, "equation": ""})
+    inspect(str(file), run=(SMU,), limit=0)
     assert "3 equations with labels" in capsys.readouterr().out
     with pytest.raises(ConfigurationError, match="same name"):
-        inspect(str(file), run=(SMU, SMU), json=False, **options)
-    with pytest.raises(DataError, match="No equation has the id 'e9'"):
-        inspect(str(file), run=(SMU,), json=False, **{**options, "equation": "e9"})
+        inspect(str(file), run=(SMU, SMU))

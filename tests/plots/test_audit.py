@@ -1,7 +1,4 @@
-import pytest
-
 from dgl_treestack import plots
-from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.plots import audit
 
 
@@ -46,15 +43,7 @@ def test_panels():
     assert len(audit.draw_data({"sets": {"a": REPORT["sets"]["unlabelled"]}}).axes) == 1
 
 
-def test_files_are_written_and_the_same_every_time(tmp_path):
-    svg, png = plots.draw_data("audit", REPORT, tmp_path / "audit.svg")
-    before = svg.read_bytes()
-    assert before.lstrip().startswith(b"<?xml") and png.read_bytes().startswith(b"\x89PNG")
-    plots.draw_data("audit", REPORT, tmp_path / "audit")
-    assert svg.read_bytes() == before
-
-
-def test_it_is_not_a_figure_of_runs(tmp_path):
+def test_it_is_written_but_not_a_figure_of_runs(tmp_path):
+    svg, png = plots.draw_data("audit", REPORT, tmp_path / "audit")
+    assert svg.read_bytes().lstrip().startswith(b"<?xml") and png.read_bytes().startswith(b"\x89PNG")
     assert "audit" not in plots.figures()
-    with pytest.raises(ConfigurationError, match="neither"):
-        plots.check_output(tmp_path / "a.pdf")

@@ -33,9 +33,8 @@ def fake_run(folder, config, seed, right, equations=100):
     (folder / "config.toml").write_text(configuration.dump(config))
     (folder / "environment.json").write_text(json.dumps({"seed": seed, "equations": {"train": equations}}))
     (folder / "vocabulary.json").write_text("{}")
-    (folder / "metrics.jsonl").write_text(
-        json.dumps({"epoch": 2, "train_accuracy": 80.0, "validation_accuracy": 70.0 + seed}) + "\n"
-    )
+    metrics = {"epoch": 2, "train_accuracy": 80.0, "validation_accuracy": 70.0 + seed}
+    (folder / "metrics.jsonl").write_text(json.dumps(metrics) + "\n")
     for name in ("validation", "test"):
         rows = [
             {
@@ -94,8 +93,6 @@ def test_the_confusion_matrix_is_in_per_cent_of_the_labels(folders):
     assert matrix.shape == (3, 3) and matrix[2].tolist() == pytest.approx([0, 100 - right, right])
     assert matrix[1].tolist() == [0, 0, 0]  # a class without examples
     assert [text.get_text() for text in axes.get_yticklabels()] == ["one", "two", "three"]
-    with pytest.raises(DataError, match="no labels and answers that are classes"):
-        confusion.draw([read(folders[3])])
 
 
 @pytest.mark.parametrize("name", plots.figures())
@@ -180,11 +177,14 @@ def test_a_run_that_does_not_say_its_size_has_no_learning_curve(folders):
 
 
 def test_equations_by_depth_stand_beside_the_papers(tmp_path):
-    folder = write_manifest(tmp_path / "data", "deep", {3: 10, 20: 7})
-    (axes,) = equations.draw([read_manifest(folder)]).axes
-    papers, ours = axes.containers
+    folders = [write_manifest(tmp_path / str(i), "deep", counts) for i, counts in enumerate(({3: 10, 20: 7}, {3: 2}))]
+    manifests = [read_manifest(folder) for folder in folders]
+    manifests[1]["files"]["candidates.jsonl.gz"] = {"by depth and label": {"1": {"None": 50}}}  # no equations
+    (axes,) = equations.draw(manifests).axes
+    papers, ours, others = axes.containers
     assert [bar.get_height() for bar in papers] == list(COUNTS.values())
     assert [bar.get_height() for bar in ours] == [20, 14] and ours.get_label() == "deep (34)"
+    assert [bar.get_height() for bar in others] == [4] and others.get_label() == "deep (4)"
 
 
 @pytest.mark.parametrize("content", [None, "{", "[]", '{"preset": 3}', '{"preset": "a", "files": 1}'])
@@ -193,14 +193,6 @@ def test_a_folder_without_a_manifest_is_one_error(tmp_path, content):
         (tmp_path / "manifest.json").write_text(content)
     with pytest.raises(DataError, match="There is no manifest" if content is None else "manifest is damaged"):
         plots.plot("equations", [tmp_path], tmp_path / "a.svg")
-
-
-def test_two_sets_of_one_preset_and_candidates_that_are_no_equations(tmp_path):
-    small, large = (write_manifest(tmp_path / name, "paper", counts) for name, counts in (("a", {3: 1}), ("b", {3: 2})))
-    manifests = [read_manifest(small), read_manifest(large)]
-    manifests[1]["files"]["candidates.jsonl.gz"] = {"by depth and label": {"1": {"None": 50}}}
-    (axes,) = equations.draw(manifests).axes
-    assert [bars.get_label() for bars in axes.containers[1:]] == ["paper (2)", "paper (4)"]
 
 
 @pytest.mark.parametrize("metric", sorted(METRICS))
@@ -231,9 +223,7 @@ def test_table(folders):
     inside, beyond = rows[0]["test, depth 1-3"], rows[0]["test, depth 4-6"]
     assert inside[0] > beyond[0] and inside[1] > 0
     text = report.markdown(rows)
-    assert text.splitlines()[0].startswith(
-        "| run | model | equations | seeds | metric | best epoch | train | validation | test, depth 1-3 |"
-    )
+    assert text.startswith("| run | model | equations | seeds | metric | best epoch | train | validation | test, depth 1-3 |")
     assert f"{inside[0]:.1f} ± {inside[1]:.1f}" in text
     single = report.tabulate(folders[:1], "f1")  # training keeps its accuracy alone
     assert single[0]["metric"] == "f1" and "train" in rows[0] and "train" not in single[0]
@@ -294,18 +284,19 @@ def test_few_trees_are_named(folders, tmp_path, caplog):
     assert "not drawn, with fewer than 30 trees: depth 6" in caplog.text
 
 
-def test_errors(tmp_path, folders):
-    with pytest.raises(ConfigurationError, match="Did you mean 'depth'"):
-        plots.plot("dept", folders, tmp_path / "a.svg")
-    with pytest.raises(ConfigurationError, match="SVG and PNG"):
-        plots.plot("depth", folders, tmp_path / "a.pdf")
-    with pytest.raises(DataError, match="at least one run"):
-        plots.plot("depth", [], tmp_path / "a.svg")
-    with pytest.raises(DataError, match="given twice"):
-        plots.plot("depth", [folders[0], folders[0]], tmp_path / "a.svg")
-    (folders[0] / "records" / "sources.json").unlink()
-    with pytest.raises(DataError, match="no records of"):
-        plots.plot("depth", folders, tmp_path / "a.svg")
+@pytest.mark.parametrize(
+    ("name", "count", "suffix", "message"),
+    [
+        ("dept", 1, "svg", "Did you mean 'depth'"),
+        ("depth", 1, "pdf", "SVG and PNG"),
+        ("depth", 0, "svg", "at least one run"),
+        ("depth", 2, "svg", "given twice"),
+        ("confusion", 1, "svg", "no labels and answers that are classes"),
+    ],
+)
+def test_errors(tmp_path, folders, name, count, suffix, message):
+    with pytest.raises((ConfigurationError, DataError), match=message):
+        plots.plot(name, folders[:1] * count, tmp_path / f"a.{suffix}")
 
 
 @pytest.mark.parametrize("name", ["metrics.jsonl", "environment.json", "records/sources.json", "records/test.parquet"])
@@ -313,6 +304,12 @@ def test_errors(tmp_path, folders):
 def test_damaged_folders_are_one_error(folders, name, content):
     (folders[0] / name).write_bytes(content)
     with pytest.raises(TreestackError):
+        report.tabulate(folders)
+
+
+def test_a_run_without_records_is_an_error(folders):
+    (folders[0] / "records" / "sources.json").unlink()
+    with pytest.raises(DataError, match="no records of"):
         report.tabulate(folders)
 
 
