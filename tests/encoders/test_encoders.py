@@ -17,8 +17,7 @@ from dgl_treestack.data.formats import Example, read_examples
 from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.encoders import _tokens as tokens
 from dgl_treestack.encoders.sequence import WIDE
-from dgl_treestack.encoders.transformer import sinusoidal
-from dgl_treestack.encoders.tree_transformer import BranchCode
+from dgl_treestack.encoders.transformer import BranchCode, sinusoidal
 from dgl_treestack.errors import ConfigurationError, DataError
 from dgl_treestack.expression import Equation
 from dgl_treestack.expression.operators import MATH

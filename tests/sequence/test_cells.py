@@ -12,8 +12,7 @@ from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.expression import Expression
 from dgl_treestack.propagate import propagate
-from dgl_treestack.sequence import LSTM, RNN, ListRNN, SequenceCell, StackRNN
-from dgl_treestack.sequence.chain import SEQUENCE, Chain
+from dgl_treestack.sequence import LSTM, RNN, SEQUENCE, Chain, ListRNN, SequenceCell, StackRNN
 
 CELLS = {
     "rnn": lambda **more: RNN(3, 4, **more),
