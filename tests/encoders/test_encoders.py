@@ -80,12 +80,6 @@ def test_tokens_are_those_of_plain_recursion():
     assert encoders.build("rnn", len(CANONICAL), len(MATH.operators), 2).tokens == SIGNS + 3
 
 
-def test_constants_and_operators_have_tokens_of_their_own():
-    names = {token(Equation.parse(f"{text} = x"), 1) for text in ("pi", "E", "-1", "half", "oo", "0", "1")}
-    operators = {len(CANONICAL) + i for i in range(len(MATH.operators))}
-    assert len(names) == 7 and not names & operators
-
-
 def test_branch_codes_are_the_published_ones():
     golden = GOLDEN["tree_pe"]
     code = BranchCode(golden["d_model"], branches=golden["n"], steps=golden["k"]).double()
