@@ -15,7 +15,9 @@ from trees import random_equation, random_tree
 
 from dgl_treestack import cells
 from dgl_treestack.cells import COMMON, Cell
+from dgl_treestack.data import graph
 from dgl_treestack.data.vocabulary import PRESETS
+from dgl_treestack.expression import Expression
 from dgl_treestack.expression.operators import MATH
 from dgl_treestack.propagate import propagate
 from dgl_treestack.propagate.compiled.library import unavailable
@@ -53,7 +55,10 @@ REPRESENTATIVES = representatives()
 
 every_model = pytest.mark.parametrize("name", REPRESENTATIVES)
 every_other_model = pytest.mark.parametrize("name", sorted(set(MODELS) - set(REPRESENTATIVES)))
-every_model_of_any_form = pytest.mark.parametrize("name", representatives(ignored=("form",)))  # the test chooses the form
+ORDERED = ("tree_rnn_second_order_bilinear", "child_sum")  # an equation that distinguishes children cannot sum them
+OF_ANY_FORM = representatives(ignored=("form",))
+IN_EACH_FORM = [(name, form) for name in OF_ANY_FORM for form in cells.FORMS if (name, form) != ORDERED]
+every_model_in_each_form = pytest.mark.parametrize(("name", "form"), IN_EACH_FORM)
 every_name = pytest.mark.parametrize("name", sorted(MODELS))
 needs_compiler = pytest.mark.skipif(bool(unavailable()), reason=unavailable())
 traced = pytest.param("levels/traced", marks=[needs_compiler, pytest.mark.slow])
@@ -69,6 +74,18 @@ def make(name, seed=1, *, signature=MATH, vocabulary=VOCABULARY, hidden=HIDDEN, 
 def some_trees(seed=3, count=8):
     rng = random.Random(seed)
     return [random_equation(rng, rng.randrange(2, 6)) if i % 2 else random_tree(rng, rng.randrange(5)) for i in range(count)]
+
+
+def batch_of(*texts):
+    return graph.from_expressions([Expression.parse(text) for text in texts], VOCABULARY)
+
+
+def some_batch(seed=3, count=8, external=0):
+    """A batch of `some_trees`. external: width of an external input."""
+    batch, source = graph.from_expressions(some_trees(seed, count), VOCABULARY), torch.Generator().manual_seed(5)
+    if external:
+        batch.ndata["input"] = torch.randn(batch.num_nodes(), external, dtype=torch.float64, generator=source)
+    return batch
 
 
 def assert_equals_oracle(cell, trees, batch, inputs=None, noise=None, vocabulary=VOCABULARY):

@@ -10,7 +10,9 @@ from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.expression import Expression
 
 
-class _OneOperator:
+class OneOperator:
+    """The products of one operator, as a cell is given them."""
+
     def __init__(self, cell: Cell, operator: str):
         self.cell, self.operator = cell, operator
 
@@ -48,7 +50,7 @@ def recurse(
             children = {field: torch.stack([state[field] for state in below], 1) for field in cell.fields}
             input_of_node = None if inputs is None else inputs[node : node + 1]
             noise_of_node = {field: factors[node : node + 1] for field, factors in (noise or {}).items()}
-            state, signals = cell.node(_OneOperator(cell, name), children, input_of_node, noise_of_node)
+            state, signals = cell.node(OneOperator(cell, name), children, input_of_node, noise_of_node)
     if visited is not None:
         visited[node] = (state, signals)
     return state

@@ -1,17 +1,125 @@
-"""Encoders of whole trees, one file each (sequence cells and attention), and the table of their model names.
+"""Encoders of whole trees, one file each (sequence cells and attention), their contract, and the table of their model names.
 
-An encoder's file defines a class derived from `Encoder`, and `MODELS`, which maps model names to `EncoderSpec`; the table
-collects the files of this folder.
+An encoder reads a subtree as a whole, not node by node. Its file defines a class derived from `Encoder`, and `MODELS`, which
+maps model names to `EncoderSpec`; the table collects the files of this folder.
 """
 
+import abc
 import importlib
 import pkgutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from dgl_treestack.encoders._contract import Encoder as Encoder
-from dgl_treestack.encoders._contract import EncoderSpec as EncoderSpec
-from dgl_treestack.errors import ConfigurationError, unknown
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from dgl_treestack.data.forest import Columns, Forest, Source, columns
+from dgl_treestack.data.wellformed import NO_OPERATOR, NO_TOKEN, uncompiled, written_out_sizes
+from dgl_treestack.encoders._tokens import SIGNS, Trees
+from dgl_treestack.errors import ConfigurationError, DataError, GraphError, unknown
+from dgl_treestack.expression.operators import MATH, Signature
+
+MOST_PADDING = 4.0  # ratio of padded to real nodes, beyond which trees are encoded in groups of similar size
+NO_ENCODER = "Sequence and attention models have no number encoder: leave such equations out, or use a tree model."
+
+
+class Encoder(nn.Module, abc.ABC):
+    """Base of all encoders: a vector (H,) for a subtree.
+
+    leaves: rows of the vocabulary. operators: number of operators of the signature. hidden: H. dropout: probability; a
+    subclass says where it acts. A subclass defines `encode`.
+    Attributes: `table` (tokens, H), the embeddings of all tokens, and `signs`, the number of the first sign; see `_tokens`.
+    """
+
+    def __init__(self, leaves: int, operators: int, hidden: int, *, dropout: float = 0.0):
+        super().__init__()
+        if hidden < 1 or not 0 <= dropout < 1:
+            raise ConfigurationError(f"'hidden' is {hidden}, at least 1; 'dropout' is {dropout}, from 0 to below 1.")
+        self.leaves, self.hidden, self.dropout = leaves, hidden, dropout
+        self.signs = leaves + operators
+        self.tokens = self.signs + len(SIGNS)
+        self.table = nn.Parameter(torch.empty(self.tokens, hidden))
+
+    @abc.abstractmethod
+    def encode(self, trees: Trees) -> Tensor:
+        """Return the vectors (K, H) of K trees."""
+
+    @uncompiled
+    def forward(
+        self, source: Source, nodes: Tensor, signature: Signature = MATH, generator: torch.Generator | None = None
+    ) -> Tensor:
+        """Return the vectors (..., H) of the trees below nodes (...) of a batch.
+
+        Equal trees are encoded once, except with dropout. generator: dropout is drawn from its seed, by default from torch's
+        global generator.
+        Raises GraphError for a graph that is not well formed, or has a number without a row in the vocabulary.
+        """
+        batch = columns(source, signature, self.leaves)
+        numbers = (batch.op == NO_OPERATOR) & (batch.token == NO_TOKEN)
+        if numbers.any():
+            node = int(numbers.argmax())
+            raise GraphError(f"Node {node} is the number {batch.number[node]:g} without a row in the vocabulary. {NO_ENCODER}")
+        tops = nodes.flatten().cpu().numpy()
+        if not len(tops):
+            return self.table.new_zeros(*nodes.shape, self.hidden)
+        device = self.table.device
+        with torch.random.fork_rng([device] if device.type == "cuda" else [], enabled=generator is not None):
+            if generator is not None:
+                torch.manual_seed(generator.initial_seed())
+            if self.training and self.dropout:
+                return self._encode(batch, tops).unflatten(0, nodes.shape)
+            _, first, position = np.unique(batch.subtree[tops], return_index=True, return_inverse=True)
+            vectors = self._encode(batch, tops[first])
+            return vectors[torch.from_numpy(position).to(vectors.device, non_blocking=True)].unflatten(0, nodes.shape)
+
+    def _encode(self, batch: Columns, tops: np.ndarray) -> Tensor:
+        """Return the vectors (K, H) of the trees below the nodes `tops` (K,).
+
+        Trees are encoded in groups of similar size if most of a common sequence would be padding, as with all phrases of trees.
+        """
+        sizes = written_out_sizes(batch.children, batch.height, tops)[tops]
+        if len(tops) * sizes.max() <= MOST_PADDING * sizes.sum():
+            return self.encode(Trees.below(batch, tops, self.leaves))
+        group_of_tree = (np.log(sizes) / np.log(MOST_PADDING)).astype(np.int64)
+        groups = [np.flatnonzero(group_of_tree == group) for group in np.unique(group_of_tree)]
+        vectors = torch.cat([self.encode(Trees.below(batch, tops[trees], self.leaves)) for trees in groups])
+        position = np.argsort(np.concatenate(groups))
+        return vectors[torch.from_numpy(position).to(vectors.device, non_blocking=True)]
+
+    def check(self, forest: Forest, sources: Sequence[str]) -> None:
+        """Raise DataError for a number without a row in the vocabulary, which an encoder cannot embed.
+
+        sources: file and line of every tree of the forest, or "".
+        """
+        numbers = (forest.op < 0) & (forest.token < 0)
+        if numbers.any():
+            node = int(numbers.argmax())
+            kind, text = forest.leaves[forest.leaf[node]]
+            tree = int(np.searchsorted(forest.offsets, node, side="right")) - 1
+            raise DataError(f"{kind} {text} has no row in the vocabulary. {NO_ENCODER}", sources[tree] or None)
+
+    def reset_parameters(self, generator: torch.Generator) -> None:
+        """Draw all initial values: N(0, 1) for the table. A subclass draws its own parameters after that."""
+        nn.init.normal_(self.table, generator=generator)
+
+
+@dataclass(frozen=True)
+class EncoderSpec:
+    """A row of the table of models, as `cells.CellSpec` is for cells.
+
+    encoder: the class. paper, equations: the source. adds: one phrase on what it is. settings: keyword arguments of the class.
+    hidden: its width in the table of models.
+    """
+
+    encoder: type[Encoder]
+    paper: str
+    equations: str
+    adds: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    hidden: int = 50
 
 
 @cache

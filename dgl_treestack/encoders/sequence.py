@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from dgl_treestack.encoders._contract import Encoder, EncoderSpec
+from dgl_treestack.encoders import Encoder, EncoderSpec
 from dgl_treestack.encoders._tokens import Trees, prefix
 from dgl_treestack.errors import ConfigurationError, unknown
 from dgl_treestack.sequence import LSTM, RNN, StackRNN

@@ -130,7 +130,12 @@ def compute(
             raise ConfigurationError(unknown("signal", name, cell.signals))
     checked = None if isinstance(source, Forest) else _checked(source, cell, signature)
     if cell.input_size:
-        _check_input(source, cell)
+        values, shape = feature(source, "input"), (size(source), cell.input_size)
+        if values.shape != shape or not values.is_floating_point():
+            raise GraphError(
+                f"graph.ndata['input'] has dtype {values.dtype} and shape {tuple(values.shape)}; the cell takes real numbers "
+                f"of shape {shape}."
+            )
     for name, factors in (noise or {}).items():
         if len(factors) != size(source):
             raise ConfigurationError(f"The dropout of {name!r} was drawn for {len(factors)} nodes, not for {size(source)}.")
@@ -164,13 +169,3 @@ def _checked(graph: DGLGraph, cell: Cell, signature: Signature) -> Checked:
                 "Pass the signature of the graph, signature=..., or another cell."
             )
     return checked
-
-
-def _check_input(source: Source, cell: Cell) -> None:
-    """Raise ConfigurationError if external input is missing, GraphError unless it is (N, input_size) of a floating dtype."""
-    values = feature(source, "input")
-    if values.shape != (size(source), cell.input_size) or not values.is_floating_point():
-        raise GraphError(
-            f"graph.ndata['input'] has dtype {values.dtype} and shape {tuple(values.shape)}; the cell takes real numbers of "
-            f"shape {(size(source), cell.input_size)}."
-        )

@@ -20,7 +20,7 @@ from dgl_treestack import plugins
 from dgl_treestack.cells import draw_linear
 from dgl_treestack.data.formats import Example
 from dgl_treestack.errors import ConfigurationError, DataError, unknown
-from dgl_treestack.expression import Expression
+from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.expression.operators import Signature
 
 GROUP = "dgl_treestack.tasks"  # of entry points
@@ -50,7 +50,7 @@ class Task(nn.Module, abc.ABC):
     classes.
     Outputs are one number per tree (B,), or a row of them (B, K); for a task at nodes, B is the number of these nodes.
     `selects_by_loss`: whether the best epoch is that of the smallest validation loss, not of the highest accuracy.
-    A subclass defines `accepts`, `forward`, `loss` and `correct`, and the other methods where the defaults do not fit.
+    A subclass defines `forward`, `loss` and `correct`, and the other methods where the defaults do not fit.
     """
 
     name: ClassVar[str]
@@ -89,9 +89,9 @@ class Task(nn.Module, abc.ABC):
         """Return whether the task is one of this package: what it prepares is the same as long as the package is."""
         return cls.__module__.startswith("dgl_treestack.")
 
-    @abc.abstractmethod
     def accepts(self, example: Example) -> bool:
-        """Whether the example belongs to this task."""
+        """Whether the example belongs to this task: by default an equation if it compares sides, else any other tree."""
+        return isinstance(example.equation, Equation) == self.compares_sides
 
     def prepare(self, example: Example) -> Item:
         """Return the tree to propagate and the target: by default the whole tree and its label."""

@@ -10,7 +10,6 @@ from torch.nn import functional
 
 from dgl_treestack.data.formats import Example
 from dgl_treestack.errors import ConfigurationError, DataError, unknown
-from dgl_treestack.expression import Equation
 from dgl_treestack.expression.operators import Label, Signature
 from dgl_treestack.tasks import Item, NodeStates, Task
 
@@ -48,9 +47,6 @@ class Classification(Task):
             if type(weight) not in (int, float) or not 0 <= weight < math.inf:
                 raise ConfigurationError(f"The weight of class {name!r} is {weight!r}; it must be a number from 0 on.")
         self.class_weights = torch.tensor([float(weights.get(name, 1.0)) for name in self.classes])
-
-    def accepts(self, example: Example) -> bool:
-        return not isinstance(example.equation, Equation)
 
     def prepare(self, example: Example) -> Item:
         return Item(example.equation, self.target(example.label, example.source))

@@ -4,9 +4,7 @@ from typing import Any, Self
 
 from torch import Tensor, nn
 
-from dgl_treestack.data.formats import Example
 from dgl_treestack.errors import ConfigurationError
-from dgl_treestack.expression import Equation
 from dgl_treestack.expression.operators import Signature
 from dgl_treestack.tasks import NodeStates, Task
 
@@ -36,9 +34,6 @@ class Regression(Task):
                 f'The labels of the language {language.name!r} are no numbers, as {cls.name!r} needs them: classes = "numbers".'
             )
         return cls(hidden, **settings)
-
-    def accepts(self, example: Example) -> bool:
-        return not isinstance(example.equation, Equation)
 
     def forward(self, h: NodeStates, roots: Tensor, sides: Tensor) -> Tensor:
         return self.decoder(h(roots)).squeeze(1)

@@ -3,8 +3,6 @@
 import torch
 from torch import Tensor, nn
 
-from dgl_treestack.data.formats import Example
-from dgl_treestack.expression import Equation
 from dgl_treestack.tasks import NodeStates
 from dgl_treestack.tasks.classification import Classification
 
@@ -23,9 +21,6 @@ class Relation(Classification):
     def __init__(self, hidden: int, classes: tuple[str, ...]):
         super().__init__(hidden, classes)
         self.comparison = nn.Linear(4 * hidden, hidden)
-
-    def accepts(self, example: Example) -> bool:
-        return isinstance(example.equation, Equation)
 
     def forward(self, h: NodeStates, roots: Tensor, sides: Tensor) -> Tensor:
         left, right = h(sides).unbind(1)

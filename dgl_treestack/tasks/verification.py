@@ -4,9 +4,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from dgl_treestack.data.formats import Example
 from dgl_treestack.errors import ConfigurationError
-from dgl_treestack.expression import Equation
 from dgl_treestack.settings import one_of, whole
 from dgl_treestack.tasks import NodeStates, Task
 
@@ -46,9 +44,6 @@ class Verification(Task):
                 raise ConfigurationError(f"'hidden' is {hidden}, which the {slots} slots of the head do not divide evenly.")
             width = 2 * hidden // slots
             self.by_slot = nn.Sequential(nn.Linear(width, width), nn.GELU(), nn.Linear(width, 2))
-
-    def accepts(self, example: Example) -> bool:
-        return isinstance(example.equation, Equation)
 
     def forward(self, h: NodeStates, roots: Tensor, sides: Tensor) -> Tensor:
         left, right = h(sides).unbind(1)

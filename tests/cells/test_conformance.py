@@ -15,9 +15,11 @@ from every_cell import (
     branches,
     every_engine,
     every_model,
+    every_model_in_each_form,
     every_name,
     every_other_model,
     make,
+    some_batch,
     some_trees,
     traced,
 )
@@ -27,21 +29,19 @@ from trees import BINARY, UNARY, random_tree, shuffled
 from dgl_treestack import cells
 from dgl_treestack.cells import PER_CHILD
 from dgl_treestack.data import graph
-from dgl_treestack.data.forest import Forest
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.expression import Expression
 from dgl_treestack.expression.operators import MATH
 from dgl_treestack.propagate import draw_noise, propagate
 from dgl_treestack.runs.weights import load_into, read_weights, write_weights
-from dgl_treestack.settings import switch, whole
 
 USED = {*UNARY, *BINARY, "arity1", "arity2", "all"}  # or what operators of an arity share
 
 
 @every_engine
-@every_model
-def test_equals_the_recursion(name, engine):
-    cell, trees = make(name), some_trees()
+@every_model_in_each_form
+def test_equals_the_recursion(name, form, engine):
+    cell, trees = make(name, form=form), some_trees()
     batch = graph.from_expressions(trees, VOCABULARY)
     with torch.no_grad():
         propagate(batch, cell, engine=engine, signals=list(cell.signals))
@@ -52,9 +52,7 @@ def test_equals_the_recursion(name, engine):
 @every_engine
 @every_model
 def test_external_input_reaches_inner_nodes(name, engine):
-    cell, trees = make(name, input_size=3), some_trees()
-    batch = graph.from_expressions(trees, VOCABULARY)
-    batch.ndata["input"] = torch.randn(batch.num_nodes(), 3, dtype=torch.float64, generator=torch.Generator().manual_seed(5))
+    cell, trees, batch = make(name, input_size=3), some_trees(), some_batch(external=3)
     with torch.no_grad():
         first = propagate(batch, cell, engine=engine, signals=list(cell.signals)).clone()
         assert_equals_oracle(cell, trees, batch, inputs=batch.ndata["input"])
@@ -68,33 +66,11 @@ def test_external_input_reaches_inner_nodes(name, engine):
 @every_engine
 @every_model
 def test_order_of_edges_and_nodes_changes_nothing(name, engine):
-    cell, trees = make(name), some_trees()
-    batch = graph.from_expressions(trees, VOCABULARY)
+    cell, batch = make(name), some_batch()
     other, new = shuffled(batch, seed=11)
     with torch.no_grad():
         h, moved = propagate(batch, cell, engine=engine), propagate(other, cell, engine=engine)
     assert torch.allclose(h, moved[new], rtol=1e-12, atol=1e-12)
-
-
-@every_engine
-@every_model
-def test_order_of_children_matters_unless_they_are_summed(name, engine):
-    cell, (a, b) = make(name), ("sin(x)", "y + 2")
-    batch = graph.from_expressions([Expression.parse(f"({a})*({b})"), Expression.parse(f"({b})*({a})")], VOCABULARY)
-    with torch.no_grad():
-        h = propagate(batch, cell, engine=engine)[graph.roots(batch)]
-    assert torch.allclose(h[0], h[1], rtol=1e-12, atol=1e-12) == (cell.form == "child_sum")
-
-
-@every_engine
-@every_model
-def test_a_batch_equals_its_members(name, engine):
-    cell, trees = make(name), some_trees(count=5)
-    forest = Forest.build(trees, VOCABULARY)
-    with torch.no_grad():
-        together = propagate(graph.build(forest), cell, engine=engine)
-        alone = torch.cat([propagate(graph.build(forest, [i]), cell, engine=engine) for i in range(len(trees))])
-    assert torch.allclose(together, alone, rtol=1e-12, atol=1e-12)
 
 
 @every_model
@@ -150,7 +126,7 @@ def test_gradients_reach_what_was_used_and_nothing_else(name, engine):
 @every_engine
 @every_model
 def test_signals_only_when_asked(name, engine):
-    cell, batch = make(name), graph.from_expressions(some_trees(), VOCABULARY)
+    cell, batch = make(name), some_batch()
     with torch.no_grad():
         propagate(batch, cell, engine=engine)
         assert not any(key.startswith("signal/") for key in batch.ndata)
@@ -165,8 +141,7 @@ def test_signals_only_when_asked(name, engine):
 @every_engine
 @every_model
 def test_dropout(name, engine):
-    cell, trees = make(name, dropout=0.4), some_trees()
-    batch = graph.from_expressions(trees, VOCABULARY)
+    cell, trees, batch = make(name, dropout=0.4), some_trees(), some_batch()
     assert draw_noise(cell, batch, torch.Generator()) == {}
     with torch.no_grad():
         still = propagate(batch, cell, engine=engine).clone()
@@ -187,8 +162,7 @@ def test_dropout(name, engine):
 @every_engine
 @every_model
 def test_shared_weights(name, engine):
-    cell, trees = make(name, share="all"), some_trees()
-    batch = graph.from_expressions(trees, VOCABULARY)
+    cell, trees, batch = make(name, share="all"), some_trees(), some_batch()
     with torch.no_grad():
         propagate(batch, cell, engine=engine, signals=list(cell.signals))
         assert_equals_oracle(cell, trees, batch)
@@ -197,21 +171,14 @@ def test_shared_weights(name, engine):
 
 
 @every_model
-def test_state_dict_survives_a_file(name, tmp_path):
-    cell, other = make(name), make(name)
-    for parameter in other.parameters():
-        nn.init.zeros_(parameter)
+def test_initial_values_come_from_the_generator_and_survive_a_file(name, tmp_path):
+    cell, again, other = make(name), make(name), make(name, seed=2)
+    assert all(torch.equal(a, b) for a, b in zip(cell.parameters(), again.parameters(), strict=True))
     write_weights(tmp_path / "cell.safetensors", cell.state_dict(), {"cell": name})
     tensors, description = read_weights(tmp_path / "cell.safetensors")
     load_into(other, tensors, tmp_path)
     assert description == {"cell": name}
     assert all(torch.equal(a, b) for a, b in zip(cell.parameters(), other.parameters(), strict=True))
-
-
-@every_model
-def test_initial_values_are_a_function_of_the_generator(name):
-    first, second = make(name), make(name)
-    assert all(torch.equal(a, b) for a, b in zip(first.parameters(), second.parameters(), strict=True))
 
 
 @every_name
@@ -233,12 +200,11 @@ def test_every_class_and_every_branch_is_tested_in_full():
 @every_other_model
 def test_another_name_is_its_class_with_its_settings(name, engine):
     """Class and branches are those of models that are tested in full."""
-    spec, cell, trees = MODELS[name], make(name), some_trees()
+    spec, cell, trees, batch = MODELS[name], make(name), some_trees(), some_batch()
     direct = spec.cell(MATH.inner, len(VOCABULARY), HIDDEN, **spec.settings).double().eval()
     direct.load_state_dict(cell.state_dict())
     assert type(cell) is spec.cell and cell.settings == spec.settings
     assert (cell.fields, cell.signals, cell.noise, cell.form) == (direct.fields, direct.signals, direct.noise, direct.form)
-    batch = graph.from_expressions(trees, VOCABULARY)
     with torch.no_grad():
         assert torch.equal(propagate(batch, cell, engine=engine), propagate(batch, direct, engine=engine))
         propagate(batch, cell, engine=engine, signals=list(cell.signals))
@@ -246,41 +212,34 @@ def test_another_name_is_its_class_with_its_settings(name, engine):
     assert_same_gradients(cell.train(), batch, engine)
 
 
-@every_engine
+@pytest.mark.parametrize("engine", ["levels", traced])
 def test_a_long_chain_needs_no_recursion(engine):
     depth = 1100  # Python gives up at 1,000
-    cell = cells.build("tree_smu", [MATH["sin"]], len(VOCABULARY), 2, stack_size=2)
-    cell.reset_parameters(torch.Generator().manual_seed(1))
-    chain = Expression.from_prefix("sin " * depth + "Symbol:x")
-    h = propagate(graph.from_expressions([chain], VOCABULARY), cell, engine=engine)
-    h[0].sum().backward()
+    cell = make("tree_smu", hidden=2, stack_size=2)
+    batch = graph.from_expressions([Expression.from_prefix("sin " * depth + "Symbol:x")], VOCABULARY)
+    assert_same_gradients(cell, batch, engine)
+    h = batch.ndata["h"]
     assert torch.isfinite(h).all() and h[:-1].all()
     assert cell.products["gates"].weight_sin.grad.any()
 
 
-def test_unknown_names_list_the_known():
-    with pytest.raises(ConfigurationError, match="Did you mean 'tree_smu'"):
-        cells.build("tree_smw", MATH.inner, 3, 4)
-    with pytest.raises(ConfigurationError, match="Unknown setting 'stack'"):
-        cells.build("tree_smu", MATH.inner, 3, 4, stack=2)
-    with pytest.raises(ConfigurationError, match="way to share"):
-        cells.build("tree_smu", MATH.inner, 3, 4, share="some")
-
-
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    ("name", "settings", "message"),
     [
-        ({"stack_size": 0}, "'stack_size' is 0"),
-        ({"top_k": 9}, "whole number from 1 to 5"),
-        ({"activation": "relu"}, "Unknown value for 'activation': 'relu'"),
-        ({"normalise": "foo"}, "Known: none, softmax, sum"),
-        ({"common": 3}, "Unknown setting 'common'"),
+        ("tree_smw", {}, "Did you mean 'tree_smu'"),
+        ("tree_smu", {"stack": 2}, "Unknown setting 'stack'"),
+        ("tree_smu", {"common": 3}, "Unknown setting 'common'"),
+        ("tree_smu", {"share": "some"}, "way to share"),
+        ("tree_smu", {"form": "sum"}, "Known: child_sum, nary"),
+        ("tree_smu", {"stack_size": 0}, "'stack_size' is 0"),
+        ("tree_smu", {"stack_size": "a"}, "'stack_size' is 'a'"),
+        ("tree_smu", {"top_k": 9}, "whole number from 1 to 5"),
+        ("tree_smu", {"activation": "relu"}, "Unknown value for 'activation': 'relu'"),
+        ("tree_smu", {"normalise": "foo"}, "Known: none, softmax, sum"),
+        ("tree_smu", {"noop": 1}, "true or false"),
+        ("tree_rnn_second_order_bilinear", {"form": "child_sum"}, "distinguishes children"),
     ],
 )
-def test_settings_are_checked(settings, message):
+def test_settings_are_checked(name, settings, message):
     with pytest.raises(ConfigurationError, match=message):
-        cells.build("tree_smu", MATH.inner, 3, 4, **settings)
-    with pytest.raises(ConfigurationError, match="'stack_size' is 'a'"):
-        whole("a", "stack_size", 1)
-    with pytest.raises(ConfigurationError, match="true or false"):
-        switch(1, "noop")
+        cells.build(name, MATH.inner, 3, 4, **settings)

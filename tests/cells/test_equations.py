@@ -13,6 +13,7 @@ from math import prod
 import pytest
 import torch
 from each_case import assert_each
+from oracle import OneOperator
 from torch import Tensor, cat, nn, sigmoid, softmax, stack, tanh
 
 from dgl_treestack import cells
@@ -343,16 +344,6 @@ def in_each_form(cases):
         yield from ((f"{label}-{form}", name, {**settings, "form": form}) for form in forms)
 
 
-class Ops:
-    """The products of one operator, as a cell is given them."""
-
-    def __init__(self, cell, operator):
-        self.cell, self.operator = cell, operator
-
-    def linear(self, product, x):
-        return self.cell.products[product](self.operator.name, x)
-
-
 def make(name, width, settings, generator):
     """A cell all of whose parameters are drawn, so that none is a zero or a one that could be left out."""
     cell = cells.build(name, THREE.inner, 2, HIDDEN, input_size=width, **settings).double().requires_grad_(False)
@@ -387,7 +378,7 @@ def assert_follows(name, settings, dropout=False):
         assert file in EQUATIONS, f"No equations of {file}.py: add a function {file} to tests/cells/test_equations.py"
         for operator in THREE.inner:
             children, inputs, noise = frontier(cell, operator.arity, width, generator, dropout)
-            results = cell.node(Ops(cell, operator), children, inputs if width else None, noise if dropout else {})
+            results = cell.node(OneOperator(cell, operator.name), children, inputs if width else None, noise if dropout else {})
             for i in range(NODES):
                 below = [{field: x[i, k] for field, x in children.items()} for k in range(operator.arity)]
                 node = Node(cell, operator, below, inputs[i], {field: x[i] for field, x in noise.items()})

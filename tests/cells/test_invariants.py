@@ -4,19 +4,17 @@ import random
 
 import pytest
 import torch
-from every_cell import VOCABULARY, every_model, every_model_of_any_form, make, some_trees
+from every_cell import VOCABULARY, every_model, every_model_in_each_form, make, some_batch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from oracle import OneOperator
 from trees import random_tree
 
 from dgl_treestack import cells
-from dgl_treestack.cells import FORMS
 from dgl_treestack.cells.memory import stack
 from dgl_treestack.data import graph
-from dgl_treestack.data.vocabulary import PRESETS
 from dgl_treestack.expression.operators import MATH
 from dgl_treestack.propagate import propagate
-from dgl_treestack.propagate.topo import OneOperator
 
 # Models whose gates are one sigmoid each; in all others push, pop and no-op sum to one.
 FREE = {"tree_lstm_stack"}
@@ -30,7 +28,7 @@ seeds = st.integers(0, 10_000)
 @few
 @given(seeds)
 def test_actions_sum_to_one(name, seed):
-    cell, batch = make(name, seed), graph.from_expressions(some_trees(seed, 4), PRESETS["released"])
+    cell, batch = make(name, seed), some_batch(seed, 4)
     with torch.no_grad():
         propagate(batch, cell, signals=list(cell.signals))
     groups: dict[str, list[str]] = {}
@@ -47,13 +45,10 @@ def test_actions_sum_to_one(name, seed):
             assert torch.allclose(total, torch.ones_like(total), rtol=1e-12)
 
 
-@pytest.mark.parametrize("form", FORMS)
-@every_model_of_any_form
+@every_model_in_each_form
 @few
 @given(seeds)
 def test_child_sum_cells_ignore_the_order_of_children_and_nary_ones_do_not(name, form, seed):
-    if name == "tree_rnn_second_order_bilinear" and form == "child_sum":
-        return  # an error, which test_forms.py sees
     cell, source = make(name, seed, form=form), torch.Generator().manual_seed(seed)
     children = {f: torch.rand(1, 2, *shape, dtype=torch.float64, generator=source) for f, shape in cell.fields.items()}
     states = [

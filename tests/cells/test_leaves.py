@@ -2,12 +2,10 @@
 
 import pytest
 import torch
-from every_cell import assert_same_gradients, make, needs_compiler, some_trees, traced
+from every_cell import assert_same_gradients, make, some_batch, traced
 
 from dgl_treestack import cells
 from dgl_treestack.cells._layers import LeafEncoder
-from dgl_treestack.data import graph
-from dgl_treestack.data.vocabulary import PRESETS
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.expression.operators import Operator
 from dgl_treestack.model.model import Model
@@ -52,22 +50,12 @@ def test_a_cell_keeps_its_activation_and_its_other_parameters(name):
     assert [key for key, _ in cell.named_parameters() if key != "leaves.projection.weight"] == [*dict(plain.named_parameters())]
 
 
-@pytest.mark.parametrize("engine", ["levels", traced])
+@pytest.mark.parametrize("engine", ["levels", traced, pytest.param("levels/compiled", marks=traced.marks)])
 @pytest.mark.parametrize("frozen", [False, True])
 def test_engines_agree(engine, frozen):
-    assert_engines_agree(engine, frozen)
-
-
-@pytest.mark.slow
-@needs_compiler
-def test_native_code_agrees():
-    assert_engines_agree("levels/compiled", True)
-
-
-def assert_engines_agree(engine, frozen):
     cell = make("tree_rnn", vector_size=3)
     cell.leaves.table.requires_grad_(not frozen)
-    batch = graph.from_expressions(some_trees(), PRESETS["released"])
+    batch = some_batch()
     assert_same_gradients(cell, batch, engine)
     assert (cell.leaves.table.grad is None) == frozen
     assert cell.leaves.projection.weight.grad.any()

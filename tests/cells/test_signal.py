@@ -5,6 +5,7 @@ import random
 import pytest
 import torch
 from every_cell import every_name
+from oracle import OneOperator
 from trees import random_tree
 
 from dgl_treestack import cells
@@ -13,7 +14,6 @@ from dgl_treestack.data.vocabulary import PRESETS
 from dgl_treestack.expression import Expression
 from dgl_treestack.expression.operators import MATH
 from dgl_treestack.propagate import propagate
-from dgl_treestack.propagate.topo import OneOperator
 
 VOCABULARY = PRESETS["canonical"]
 DEPTH, TREES, HIDDEN, WIDTH = 20, 40, 50, 200

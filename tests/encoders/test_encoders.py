@@ -17,8 +17,7 @@ from dgl_treestack.data.formats import Example, read_examples
 from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.encoders import _tokens as tokens
 from dgl_treestack.encoders.sequence import WIDE
-from dgl_treestack.encoders.transformer import sinusoidal
-from dgl_treestack.encoders.tree_transformer import BranchCode
+from dgl_treestack.encoders.transformer import BranchCode, sinusoidal
 from dgl_treestack.errors import ConfigurationError, DataError
 from dgl_treestack.expression import Equation
 from dgl_treestack.expression.operators import MATH
@@ -81,12 +80,6 @@ def test_tokens_are_those_of_plain_recursion():
     assert encoders.build("rnn", len(CANONICAL), len(MATH.operators), 2).tokens == SIGNS + 3
 
 
-def test_constants_and_operators_have_tokens_of_their_own():
-    names = {token(Equation.parse(f"{text} = x"), 1) for text in ("pi", "E", "-1", "half", "oo", "0", "1")}
-    operators = {len(CANONICAL) + i for i in range(len(MATH.operators))}
-    assert len(names) == 7 and not names & operators
-
-
 def test_branch_codes_are_the_published_ones():
     golden = GOLDEN["tree_pe"]
     code = BranchCode(golden["d_model"], branches=golden["n"], steps=golden["k"]).double()
@@ -107,8 +100,7 @@ def test_sinusoidal_codes():
 
 @pytest.mark.parametrize("name, hidden", SIZED)
 def test_sides_do_not_see_each_other_nor_padding(name, hidden):
-    model = Model.build(name, hidden, CANONICAL, ["verification"], dropout=0.3)
-    model.reset_parameters(torch.Generator().manual_seed(0))
+    model = Model.build(name, hidden, CANONICAL, ["verification"], dropout=0.3, seed=0)
     examples = [Example(tree, 1, str(i)) for i, tree in enumerate(some(12))]
     dataset = model.eval().prepare(examples)
     together = model(dataset.batch(np.arange(12)))
@@ -146,8 +138,7 @@ def test_all_subtrees_are_read_in_groups_of_similar_size(name, hidden, monkeypat
 
 
 def test_equal_sides_are_read_once_unless_dropout_makes_them_differ(monkeypatch):
-    model = Model.build("lstm", 6, CANONICAL, ["verification"], dropout=0.3)
-    model.reset_parameters(torch.Generator().manual_seed(0))
+    model = Model.build("lstm", 6, CANONICAL, ["verification"], dropout=0.3, seed=0)
     sides = [tree.left for tree in some(3)]
     pairs = [Equation.of(sides[a], sides[b]) for a, b in ((0, 1), (0, 2), (1, 2), (0, 1))]
     dataset = model.prepare([Example(tree, 1, str(i)) for i, tree in enumerate(pairs)])
@@ -198,8 +189,7 @@ def test_a_run_stopped_and_resumed_equals_one_never_stopped(name, tmp_path, monk
 @pytest.mark.parametrize("name", sorted(encoders.encoders()))
 def test_a_few_epochs_bring_it_away_from_chance(name):
     """Sixty equations by heart: with positive states, or products of sides that begin large, that takes far longer."""
-    model = Model.build(name, max(32, SIZES.get(name, 0)), CANONICAL, ["verification"])
-    model.reset_parameters(torch.Generator().manual_seed(0))
+    model = Model.build(name, max(32, SIZES.get(name, 0)), CANONICAL, ["verification"], seed=0)
     every_example = read_examples(["bundled:quickstart/train"])
     examples = [example for example in every_example if example.equation.depth <= 4][:60]
     data, adam = model.prepare(examples), torch.optim.Adam(model.parameters(), lr=3e-3)
@@ -213,22 +203,25 @@ def test_a_few_epochs_bring_it_away_from_chance(name):
     assert np.mean([example.label for example in examples]) == 0.5 and right > 0.8
 
 
-def test_what_an_encoder_cannot_read_or_be():
-    model = Model.build("lstm", 4, CANONICAL, ["verification"])
+@pytest.mark.parametrize(
+    ("name", "hidden", "settings", "message"),
+    [
+        ("rnn", 4, {"share": "all"}, "no weights per operator"),
+        ("tree_transformer", 40, {}, "no multiple of 2 branches"),
+        ("tree_transformer", 64, {"steps": 0}, "'steps' is 0"),
+        ("transformer", 8, {"heads": 0}, "it must be a whole number from 1"),
+        ("transformer", 8, {"heads": "four"}, "it must be a whole number from 1"),
+        ("transformer", 8, {"layers": 1.5}, "it must be a whole number from 1"),
+        ("lstm", 4, {"restarts": 2}, "'restarts' is no setting"),
+        ("stack_rnn", 4, {"stack_size": 3}, "unexpected keyword argument 'stack_size'"),
+        ("transfomer", 8, {}, "Did you mean 'transformer'"),
+    ],
+)
+def test_settings_are_checked(name, hidden, settings, message):
+    with pytest.raises(ConfigurationError, match=message):
+        Model.build(name, hidden, CANONICAL, ["verification"], **settings)
+
+
+def test_an_encoder_has_no_row_for_a_number():
     with pytest.raises(DataError, match=r"Number 1.29 has no row"):
-        model.prepare([Example(Equation.parse("x = 1.29"), 1, "a")])
-    with pytest.raises(ConfigurationError, match="no weights per operator"):
-        Model.build("rnn", 4, CANONICAL, ["verification"], share="all")
-    with pytest.raises(ConfigurationError, match="no multiple of 2 branches"):
-        Model.build("tree_transformer", 40, CANONICAL, ["verification"])
-    for settings in ({"heads": 0}, {"heads": "four"}, {"layers": 1.5}):
-        with pytest.raises(ConfigurationError, match="it must be a whole number from 1"):
-            Model.build("transformer", 8, CANONICAL, ["verification"], **settings)
-    with pytest.raises(ConfigurationError, match="'steps' is 0"):
-        Model.build("tree_transformer", 64, CANONICAL, ["verification"], steps=0)
-    with pytest.raises(ConfigurationError, match="'restarts' is no setting"):
-        Model.build("lstm", 4, CANONICAL, ["verification"], restarts=2)
-    with pytest.raises(ConfigurationError, match="unexpected keyword argument 'stack_size'"):
-        Model.build("stack_rnn", 4, CANONICAL, ["verification"], stack_size=3)
-    with pytest.raises(ConfigurationError, match="Did you mean 'transformer'"):
-        Model.build("transfomer", 8, CANONICAL, ["verification"])
+        Model.build("lstm", 4, CANONICAL, ["verification"]).prepare([Example(Equation.parse("x = 1.29"), 1, "a")])

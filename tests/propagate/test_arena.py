@@ -5,21 +5,15 @@ import weakref
 
 import pytest
 import torch
-from every_cell import VOCABULARY, make, some_trees, traced
+from every_cell import make, some_batch, traced
 
 from dgl_treestack.data import graph
 from dgl_treestack.expression.operators import MATH
 from dgl_treestack.propagate import Options, Plans, compute
-from dgl_treestack.propagate.levels import sweep
 from dgl_treestack.propagate.levels.sweep import Arena
 
 CPU = torch.device("cpu")
 SMALL = Options(arena_numbers=0)  # even the smallest tensor lies in a block
-
-
-@pytest.fixture(autouse=True)
-def no_blocks_of_other_tests(monkeypatch):
-    monkeypatch.setattr(sweep, "_free_blocks", {})
 
 
 def gradients(cell, loss, **options):
@@ -39,7 +33,7 @@ def same(some, others):
 @pytest.mark.parametrize("name", ["tree_smu", "tree_lstm_two_stacks"])
 def test_a_step_leaves_nothing_behind(name, engine):
     """Python's collector of cycles is off, and would not see those that go through autograd."""
-    cell, batch = make(name).train(), graph.from_expressions(some_trees(), VOCABULARY)
+    cell, batch = make(name).train(), some_batch()
     gc.disable()
     try:
         states = compute(batch, cell, engine=engine, plans=Plans(MATH, options=SMALL))
@@ -52,18 +46,17 @@ def test_a_step_leaves_nothing_behind(name, engine):
         assert held() is None
     finally:
         gc.enable()
-    assert len(sweep._free_blocks[torch.float64]) == 1
 
 
-def test_recomputed_steps_free_their_memory(monkeypatch):
-    cell, batch = make("tree_smu").train(), graph.from_expressions(some_trees(count=60), VOCABULARY)
-    sizes = []
+def test_recomputed_steps_free_their_memory():
+    cell, batch, sizes = make("tree_smu").train(), some_batch(count=60), []
+    kept = [Arena(torch.float64, CPU, SMALL) for _ in range(3)]  # all memory of earlier sweeps
     for most in (10**6, 0):
-        monkeypatch.setattr(sweep, "_free_blocks", {})
         plans = Plans(MATH, options=Options(arena_numbers=0, recorded_rows=most))
         states = compute(batch, cell, engine="levels", plans=plans)
         states.of("h", graph.roots(batch)).sum().backward()
-        sizes.append(states.arena._size())
+        kept.append(states.arena)
+        sizes.append(sum(block.numel() for block in states.arena.blocks))
     assert sizes[1] < sizes[0] / 2
 
 
@@ -71,7 +64,7 @@ def test_recomputed_steps_free_their_memory(monkeypatch):
 def test_a_cell_that_nobody_holds_is_gone(engine):
     cell = make("tree_smu").train()
     held = weakref.ref(cell)
-    loss_of(cell, graph.from_expressions(some_trees(), VOCABULARY), engine).backward()
+    loss_of(cell, some_batch(), engine).backward()
     del cell
     gc.collect()
     assert held() is None
@@ -80,7 +73,7 @@ def test_a_cell_that_nobody_holds_is_gone(engine):
 @pytest.mark.parametrize("engine", ["levels", traced])
 def test_two_steps_at_once_do_not_disturb_each_other(engine):
     cell = make("tree_smu").train()
-    first, second = (graph.from_expressions(some_trees(count, count), VOCABULARY) for count in (8, 3))
+    first, second = (some_batch(count, count) for count in (8, 3))
     alone = [gradients(cell, loss_of(cell, batch, engine)) for batch in (first, second)]
     losses = [loss_of(cell, batch, engine) for batch in (first, second)]
     with torch.no_grad():
@@ -102,14 +95,15 @@ def test_what_is_taken_does_not_overlap_and_is_given_back():
     assert [set(tensor.flatten().tolist()) for tensor in (*taken, later)] == [{0.0}, {1.0}, {2.0}, {3.0}]
     arena.reset_to(mark)
     assert arena.empty(2).data_ptr() == later.data_ptr()
-    del arena
-    assert sum(block.numel() for block in sweep._free_blocks[torch.float32]) >= 116
-    start = sweep._free_blocks[torch.float32][0].data_ptr()
-    assert Arena(torch.float32, CPU, SMALL).empty(10).data_ptr() == start, "used again"
 
 
-def test_very_much_is_not_kept():
-    arena = Arena(torch.float32, CPU, Options(arena_numbers=0, arena_bytes=100))
-    arena.empty(26)
+@pytest.mark.parametrize(("most", "kept"), [(2**20, True), (100, False)])
+def test_memory_is_kept_for_the_next_sweep_unless_it_is_very_much(most, kept):
+    others = [Arena(torch.float32, CPU, SMALL) for _ in range(3)]  # what earlier sweeps have left
+    arena = Arena(torch.float32, CPU, Options(arena_numbers=0, arena_bytes=most))
+    start, block = arena.empty(26).data_ptr(), weakref.ref(arena.blocks[0])
     del arena
-    assert not sweep._free_blocks.get(torch.float32)
+    assert (block() is not None) == kept
+    if kept:
+        assert Arena(torch.float32, CPU, SMALL).empty(10).data_ptr() == start, "used again"
+    del others

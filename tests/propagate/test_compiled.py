@@ -11,17 +11,15 @@ from pathlib import Path
 
 import pytest
 import torch
-from every_cell import VOCABULARY, assert_same_gradients, every_model_of_any_form, make, needs_compiler
+from every_cell import OF_ANY_FORM, ORDERED, assert_same_gradients, batch_of, make, needs_compiler
 from small_runs import small_config
 from torch._inductor.cpu_vec_isa import pick_vec_isa
 
 from dgl_treestack import _torch, cells
 from dgl_treestack.cells.tree_rnn import TreeRNN
-from dgl_treestack.data import graph
 from dgl_treestack.data.formats import Example
 from dgl_treestack.errors import ConfigurationError
-from dgl_treestack.expression import Equation, Expression
-from dgl_treestack.model.model import Model
+from dgl_treestack.expression import Equation
 from dgl_treestack.propagate import propagate
 from dgl_treestack.propagate.compiled import cache as disk
 from dgl_treestack.propagate.compiled import kernels, library
@@ -42,7 +40,7 @@ def test_native_code_has_the_numbers_of_topo(cache):
     """Batches of changing size down to one node, buffers never the same. One arity, for time."""
     cell, before = make("tree_smu", stack_size=3).train(), set(cache.glob("*.pt2"))
     for chosen in (BINARY, BINARY[:1], BINARY[:3] * 4):
-        batch = graph.from_expressions([Expression.parse(text) for text in chosen], VOCABULARY)
+        batch = batch_of(*chosen)
         assert_same_gradients(cell, batch, "levels/compiled")
         with torch.no_grad():
             wanted = propagate(batch, cell, engine="topo").clone()
@@ -61,7 +59,7 @@ def test_native_code_has_the_numbers_of_topo(cache):
     ],
 )
 def test_a_kernel_is_built_and_traced_once(name, notes, others, cache, monkeypatch):
-    batch = graph.from_expressions([Expression.parse(BINARY[2])], VOCABULARY)
+    batch = batch_of(BINARY[2])
     first = propagate(batch, make("tree_smu", stack_size=3), engine="levels/compiled").clone()
     if not notes:
         for note in cache.glob("*.json"):
@@ -81,7 +79,7 @@ def test_a_kernel_is_built_and_traced_once(name, notes, others, cache, monkeypat
 @needs_compiler
 def test_a_kernel_is_loaded_again_only_for_cells_that_live_at_once(cache):
     """The linker never unloads native code."""
-    batch = graph.from_expressions([Expression.parse(BINARY[2])], VOCABULARY)
+    batch = batch_of(BINARY[2])
 
     def mapped_libraries():
         gc.collect()
@@ -106,7 +104,7 @@ def cut(content):
 @needs_compiler
 @pytest.mark.parametrize(("suffix", "damage"), [("json", cut), ("json", lambda _: b'["gone.pt2", [0]]'), ("pt2", cut)])
 def test_a_damaged_file_of_the_cache_is_replaced(suffix, damage, cache):
-    batch, cell = graph.from_expressions([Expression.parse(BINARY[2])], VOCABULARY), make("tree_smu", stack_size=3)
+    batch, cell = batch_of(BINARY[2]), make("tree_smu", stack_size=3)
     with torch.no_grad():
         first = propagate(batch, cell, engine="levels/compiled").clone()
         paths = [*cache.glob(f"*.{suffix}")]
@@ -125,10 +123,6 @@ def place(tmp_path, monkeypatch):
     return tmp_path / "cache"
 
 
-def test_the_folder_of_the_cache_is_private(place):
-    assert disk.folder() == place and stat.S_IMODE(place.stat().st_mode) == 0o700
-
-
 @pytest.mark.parametrize("mode", [0o720, 0o702, 0o777])
 def test_a_folder_that_others_can_write_to_is_refused(place, mode):
     """A file that somebody else has put there is not run."""
@@ -142,7 +136,7 @@ def test_a_folder_that_others_can_write_to_is_refused(place, mode):
 
 
 def test_a_folder_of_others_or_below_one_of_theirs_is_refused(place, monkeypatch):
-    place.mkdir(mode=0o700)
+    assert disk.folder() == place and stat.S_IMODE(place.stat().st_mode) == 0o700
     place.parent.chmod(0o777)
     with pytest.raises(ConfigurationError, match="Others can replace the folder"):
         disk.folder()
@@ -193,9 +187,8 @@ def test_a_compiler_without_a_shared_library_of_c_plus_plus_is_not_used(tmp_path
 @needs_compiler
 def test_nothing_is_left_in_the_temporary_folder(tmp_path, cache):
     program = (
-        "from every_cell import VOCABULARY, make; from dgl_treestack.data import graph\n"
-        "from dgl_treestack.expression import Expression; from dgl_treestack.propagate import propagate\n"
-        f"batch = graph.from_expressions([Expression.parse('{BINARY[2]}')], VOCABULARY)\n"
+        "from every_cell import batch_of, make; from dgl_treestack.propagate import propagate\n"
+        f"batch = batch_of('{BINARY[2]}')\n"
         "propagate(batch, make('tree_rnn').requires_grad_(False), engine='levels/compiled')"
     )
     folder = tmp_path / "temporary"
@@ -213,11 +206,8 @@ def test_equal_kernels_have_equal_cache_keys():
     for name, settings in [*((name, {}) for name in cells.models()), *VARIANTS]:
         for cell in (make(name, **settings), make(name, seed=2, **settings)):
             kind, cache_keys = (type(cell), str(cell.settings)), _names(cell)
-            assert (
-                None not in cache_keys
-                and kinds.setdefault(kind, cache_keys) == cache_keys
-                and names.setdefault(cache_keys, kind) == kind
-            )
+            assert None not in cache_keys
+            assert kinds.setdefault(kind, cache_keys) == cache_keys and names.setdefault(cache_keys, kind) == kind
 
 
 def test_a_cell_of_another_package_has_no_cache_key():
@@ -297,36 +287,6 @@ def test_a_build_writes_to_no_folder_of_other_processes(tmp_path, monkeypatch):
     assert all("precompiled_headers" in path.parts for path in files)  # which are made under a lock
 
 
-def test_the_engine_of_a_run_is_chosen_once(tmp_path, monkeypatch):
-    monkeypatch.setattr(engine, "_fault_of_native_code", lambda *_: "")
-    monkeypatch.setattr(engine, "unavailable", lambda: "")
-
-    class Data:
-        def __len__(self):
-            return 320
-
-    def choose(recorded=None, **changes):
-        config = small_config(tmp_path, **changes)
-        return engine.choose_engine(config, build_model(config.model), Data(), recorded or {}, torch.device("cpu"))
-
-    assert choose() == "levels"
-    assert choose(schedule={"epochs": 500}) == "levels/compiled"
-    assert choose(schedule={"epochs": 500}, compile="off") == "levels"
-    assert choose(compile="on") == "levels/compiled"
-    assert choose(compile="on", engine="topo") == "topo"
-    assert choose(compile="on", model={"name": "lstm"}) == "levels", "an encoder has no kernels"
-    assert choose({"kernels": "none"}, compile="on") == "levels"
-    assert choose({"kernels": "compiled"}) == "levels/compiled"
-    monkeypatch.setattr(engine, "_fault_of_native_code", lambda *_: "native code gives other gradients")
-    assert choose(schedule={"epochs": 500}) == "levels"
-    with pytest.raises(ConfigurationError, match=r"TreeSMU cannot be compiled \(native code gives other gradients\)"):
-        choose(compile="on")
-    monkeypatch.setattr(engine, "unavailable", lambda: "there is no C++ compiler")
-    assert choose(schedule={"epochs": 500}) == "levels"
-    with pytest.raises(ConfigurationError, match="Provide what is missing"):
-        choose(compile="on")
-
-
 class WithStandIn(torch.fx.Interpreter):
     """Runs a traced step outside of a sweep, with another function in place of the linear maps."""
 
@@ -340,12 +300,11 @@ class WithStandIn(torch.fx.Interpreter):
 @pytest.mark.slow
 @needs_compiler
 @pytest.mark.parametrize("backward", [False, True])
-@every_model_of_any_form
+@pytest.mark.parametrize("name", OF_ANY_FORM)
 def test_a_step_row_by_row_has_the_numbers_of_the_step(name, backward):
     """A kernel, rewritten for the compiler but not compiled. Every model in one of the forms, for time."""
     library.native()
-    forms = cells.FORMS if name != "tree_rnn_second_order_bilinear" else ("nary",)
-    cell = make(name, form=forms[len(name) % len(forms)])
+    cell = make(name, form="nary" if name == ORDERED[0] else cells.FORMS[len(name) % 2])
     step = TracedStep(cell, Form(2, False, ()), torch.float64, torch.device("cpu"))
     examples, _ = step.examples(backward=backward)
     whole = _torch.trace(step.backward if backward else step.forward, examples, symbolic=False)
@@ -359,17 +318,34 @@ def test_a_step_row_by_row_has_the_numbers_of_the_step(name, backward):
 
 
 @needs_compiler
-@pytest.mark.parametrize(("wrong_by", "fault"), [(1.0, ""), (1.01, "native code gives other gradients")])
-def test_native_code_with_other_numbers_is_not_used(wrong_by, fault, monkeypatch):
+def test_the_engine_of_a_run_is_chosen_once_and_native_code_with_other_numbers_is_not_used(tmp_path, monkeypatch):
+    """With the steps uncompiled, and their numbers times `wrong_by`."""
+
     def build(step, backward):
         function, count = step.backward if backward else step.forward, len(step.examples(backward=backward)[0])
         return library.native().Graph(lambda tensors: [value * wrong_by for value in function(tensors)], [*range(count)])
 
+    def choose(recorded=None, **changes):
+        config = small_config(tmp_path, **changes)
+        model = build_model(config.model)
+        model.reset_parameters(torch.Generator().manual_seed(0))
+        data = model.prepare([Example(Equation.parse("x + y = y + x"), 1)] * (320 if "schedule" in changes else 2))
+        return engine.choose_engine(config, model, data, recorded or {}, torch.device("cpu"))
+
     monkeypatch.setattr(kernels, "compiled", build)
-    model = Model.build("tree_lstm", 4, VOCABULARY, ["verification"])
-    model.reset_parameters(torch.Generator().manual_seed(0))
-    data = model.prepare([Example(Equation.parse(text), 1, text) for text in ("x + y = y + x", "sin(x) = 2*y")])
-    assert engine._fault_of_native_code(model, data, 2, torch.device("cpu")) == fault
+    wrong_by, long = 1.0, {"epochs": 500}
+    assert choose() == "levels"
+    assert choose(schedule=long) == "levels/compiled"
+    assert choose(schedule=long, compile="off") == "levels"
+    assert choose(compile="on") == "levels/compiled"
+    assert choose(compile="on", engine="topo") == "topo"
+    assert choose(compile="on", model={"name": "lstm", "hidden": 4}) == "levels", "an encoder has no kernels"
+    assert choose({"kernels": "none"}, compile="on") == "levels"
+    assert choose({"kernels": "compiled"}) == "levels/compiled"
+    wrong_by = 1.01
+    assert choose(schedule=long) == "levels"
+    with pytest.raises(ConfigurationError, match=r"TreeSMU cannot be compiled \(native code gives other gradients\)"):
+        choose(compile="on")
 
 
 HIDDEN = {

@@ -133,21 +133,12 @@ def test_conforms(name, language):
         assert of_weights == [None] * len(of_weights)
 
 
-@every_model
-def test_conforms_with_dropout(name):
-    assert_conforms_with_dropout(name, "one operator", per_subtree=True)
-
-
 @pytest.mark.parametrize("language", ["20 arities", "any arity"])
 @some_models
 def test_conforms_with_dropout_up_to_20_children(name, language):
-    assert_conforms_with_dropout(name, language, per_subtree=False)
-
-
-def assert_conforms_with_dropout(name, language, per_subtree):
     cell, trees = cell_over(name, language, dropout=0.3), TREES[language]
     batch, source = batch_of(trees), torch.Generator().manual_seed(0)
-    noise = draw_noise(cell, batch, source, per_subtree=per_subtree, signature=trees[0].signature)
+    noise = draw_noise(cell, batch, source, signature=trees[0].signature)
     assert noise
     assert_conforms(cell, trees, batch, noise)
 

@@ -12,8 +12,7 @@ from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.expression import Expression
 from dgl_treestack.propagate import propagate
-from dgl_treestack.sequence import LSTM, RNN, ListRNN, SequenceCell, StackRNN
-from dgl_treestack.sequence.chain import SEQUENCE, Chain
+from dgl_treestack.sequence import LSTM, RNN, SEQUENCE, Chain, ListRNN, SequenceCell, StackRNN
 
 CELLS = {
     "rnn": lambda **more: RNN(3, 4, **more),
@@ -33,6 +32,10 @@ def built(name, **more):
     for parameter in cell.parameters():
         parameter.data.mul_(3)  # so that gates are open and shut
     return cell
+
+
+def draw(*shape, seed=2):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed)).double()
 
 
 @pytest.mark.parametrize("case", GOLDEN["cases"], ids=lambda case: f"noop={case['noop']},R={case['use_R']},hard={case['hard']}")
@@ -103,7 +106,7 @@ def test_stacks_over_many_tokens_are_step_by_step_what_autograd_finds(name, capa
 
 def test_hard_actions_and_taken_rows_hold_over_many_tokens():
     cell = built("stack_rnn")
-    x = torch.randn(9, 2, 3, generator=torch.Generator().manual_seed(2)).double()
+    x = draw(9, 2, 3)
     soft, _ = cell.unroll(x)
     with stack.limited(rows=1):
         one_row, last = cell.unroll(x)
@@ -119,7 +122,7 @@ def test_what_is_not_computed_by_hand_goes_step_by_step():
 
     cell, doubled = built("stack_rnn"), Doubled(3, 4, stacks=2, width=2, capacity=5, noop=True, recurrence="full").double()
     doubled.load_state_dict(cell.state_dict())
-    x = torch.randn(9, 2, 3, generator=torch.Generator().manual_seed(2)).double()
+    x = draw(9, 2, 3)
     torch.testing.assert_close(doubled.unroll(x)[0], cell.unroll(2 * x)[0])
     with torch.autocast("cpu", torch.bfloat16):
         h, _ = cell.float().unroll(x.float())
@@ -128,7 +131,7 @@ def test_what_is_not_computed_by_hand_goes_step_by_step():
 
 def test_a_state_with_too_few_rows_and_second_derivatives_are_errors():
     cell = built("stack_rnn")
-    x = torch.randn(9, 2, 3, generator=torch.Generator().manual_seed(2)).double().requires_grad_()
+    x = draw(9, 2, 3).requires_grad_()
     state = cell.start(2)
     with pytest.raises(ConfigurationError, match="have 1 rows; h reads 2"):
         cell.unroll(x, {**state, "stack": state["stack"][:, :, :1]})

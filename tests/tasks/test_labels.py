@@ -34,6 +34,12 @@ def labelled(text, id="t"):
     return Example(tree, labels[0] if labels else None, id, labels=labels)
 
 
+def succeed(*command):
+    with pytest.raises(SystemExit) as exit:
+        main([*command])
+    assert not exit.value.code
+
+
 def model_of(task, language=PHRASES, **more):
     return Model.build("tree_lstm", 5, Vocabulary.of_words("abc"), task, language, seed=1, **more).double().eval()
 
@@ -128,26 +134,14 @@ def test_a_regression_run_keeps_the_epoch_of_the_smallest_loss(tmp_path, monkeyp
         """
 name = "sums"
 batch_size = 4
-[model]
-name = "tree_lstm"
-hidden = 8
-vocabulary = "train"
-tasks = ["regression"]
-[data]
-language = "sums.toml"
-train = ["sums.tsv"]
-validation = ["sums.tsv"]
-test = ["sums.tsv"]
-[optimizer]
-learning_rate = 0.05
-[schedule]
-epochs = 12
+model = { name = "tree_lstm", hidden = 8, vocabulary = "train", tasks = ["regression"] }
+data = { language = "sums.toml", train = ["sums.tsv"], validation = ["sums.tsv"], test = ["sums.tsv"] }
+optimizer = { learning_rate = 0.05 }
+schedule = { epochs = 12 }
 """
     )
-    for command in (["train", "run.toml", "--quiet"], ["evaluate", "runs/sums-0", "sums.tsv"]):
-        with pytest.raises(SystemExit) as exit:
-            main(command)
-        assert not exit.value.code
+    succeed("train", "run.toml", "--quiet")
+    succeed("evaluate", "runs/sums-0", "sums.tsv")
     printed = capsys.readouterr().out
     assert "R2" in printed and "mean absolute error 0." in printed
     rows = [json.loads(line) for line in Run("runs/sums-0").metrics.read_text().splitlines()]
@@ -224,20 +218,13 @@ def test_inspection_and_prediction_answer_at_nodes_without_a_label(tmp_path, mon
     monkeypatch.chdir(tmp_path)
     (tmp_path / "film.txt").write_text("\n".join(FILM) + "\n")
     (tmp_path / "run.toml").write_text(CONFIG.format(task="node_classification", more="max_depth = 0"))
-    commands = [
-        ["train", "run.toml", "--quiet"],
-        ["predict", "film.txt", "--run", "runs/film-0"],
-        ["inspect", "film.txt", "--run", "runs/film-0", "--equation", "2", "--output", "tree.svg", "--json"],
-    ]
-    printed = []
-    for command in commands:
-        with pytest.raises(SystemExit) as exit:
-            main(command)
-        assert not exit.value.code
-        printed.append(capsys.readouterr().out)
-    lines = printed[1].splitlines()
+    succeed("train", "run.toml", "--quiet")
+    capsys.readouterr()
+    succeed("predict", "film.txt", "--run", "runs/film-0")
+    lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 5 and all(line.split("\t")[0] in ("positive", "negative") and "-" not in line for line in lines)
-    shown = json.loads(printed[2])
+    succeed("inspect", "film.txt", "--run", "runs/film-0", "--equation", "2", "--output", "tree.svg", "--json")
+    shown = json.loads(capsys.readouterr().out)
     assert None not in shown["models"]["tree_rnn"]["answers"] and len(shown["models"]["tree_rnn"]["answers"]) == 5
     assert [node["label of the data"] for node in shown["nodes"]] == [None, None, "positive", None, None]
 

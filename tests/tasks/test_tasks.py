@@ -15,7 +15,7 @@ from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.expression import language as languages
 from dgl_treestack.model.model import Model
 from dgl_treestack.model.tree_dataset import TreeDataset
-from dgl_treestack.tasks import Task, tasks
+from dgl_treestack.tasks import tasks
 from dgl_treestack.tasks.verification import Verification
 
 
@@ -85,11 +85,11 @@ def test_settings_of_a_head():
     ):
         with pytest.raises(ConfigurationError, match=message):
             Model.build("tree_slots", 8, slots=2, head_settings=head_settings)
+    settings = {"classification": {"slots": 2}}
     with pytest.raises(ConfigurationError, match="Task 'classification': Unknown setting of the head 'slots'"):
-        language = languages.find("listops")
-        Model.build(
-            "tree_lstm_child_sum", 8, tasks="classification", signature=language, head_settings={"classification": {"slots": 2}}
-        )
+        Model.build("tree_lstm_child_sum", 8, tasks="classification", signature="listops", head_settings=settings)
+    with pytest.raises(ConfigurationError, match="Did you mean 'verification'"):
+        make("verificaton")
 
 
 def test_a_score_of_zero_is_wrong_for_both_labels():
@@ -164,22 +164,18 @@ def test_a_task_that_does_not_answer_for_each_output_is_named(method):
     model = make()
     model.heads["verification"] = Wide(5).double()
     _, batch, output = everything(model, [example("x = x"), example("x = y")])
-    with pytest.raises(
-        RuntimeError, match=rf"Wide\.{method} returned the shape \(2, 2\) for outputs \(2, 1\) and targets \(2,\)"
-    ):
+    message = rf"Wide\.{method} returned the shape \(2, 2\) for outputs \(2, 1\) and targets \(2,\)"
+    with pytest.raises(RuntimeError, match=message):
         (model.losses if method == "loss" else model.correct)(output, batch)
 
 
 def test_classes_where_numbers_are_needed():
-    listops = languages.find("listops")
-    model = Model.build(
-        "tree_lstm", 5, Vocabulary.of_words("12"), ("regression",), replace(listops, classes=(), numeric=True), form="child_sum"
-    )
-    for task in model.heads.values():
-        with pytest.raises(
-            DataError, match=r"file:3: The label 'good' is the name of a class, and the task 'regression' needs numbers"
-        ):
-            Task.prepare(task, Example(Expression.parse("[MAX 1 2 ]", listops), "good", source="file:3"))
+    listops, words = languages.find("listops"), Vocabulary.of_words("12")
+    numeric = replace(listops, classes=(), numeric=True)
+    model = Model.build("tree_lstm", 5, words, ("regression",), numeric, form="child_sum")
+    message = "file:3: The label 'good' is the name of a class, and the task 'regression' needs numbers"
+    with pytest.raises(DataError, match=message):
+        model.heads["regression"].prepare(Example(Expression.parse("[MAX 1 2 ]", listops), "good", source="file:3"))
 
 
 def test_a_language_by_name():
@@ -191,11 +187,6 @@ def test_a_language_by_name():
     tree = Expression.parse("[MAX 1 2 ]", by_name)
     data = TreeDataset([Example(tree, "2")], vocabulary=Vocabulary.of_words("12"), tasks="classification", signature="listops")
     assert data[0][1].dtype == torch.int64 and data[0][1] == 2
-
-
-def test_unknown_task():
-    with pytest.raises(ConfigurationError, match="Did you mean 'verification'"):
-        make("verificaton")
 
 
 def test_batches_of_a_small_data_set_are_made_once(monkeypatch):

@@ -85,7 +85,7 @@ class RowByRow(torch.fx.Interpreter):
         if target is operator.getitem:
             return args[0][args[1]]
         result = NotImplemented
-        if target in RULES:
+        if target in RULES and isinstance(args[0], Rows):
             result = RULES[target](*args, **kwargs)
         elif torch.Tag.pointwise in getattr(target, "tags", ()):
             result = _pointwise(target, args, kwargs)
@@ -188,8 +188,8 @@ def _pointwise(target: Any, args: Any, kwargs: Any) -> Any:
 ZERO_OF_ZERO = {aten.tanh_backward.default, aten.sigmoid_backward.default, aten.neg.default, aten.div.Tensor, aten.mul.Scalar}
 
 
-def _sum(x: Any, dims: Any = None, keepdim: bool = False) -> Any:
-    if not isinstance(x, Rows) or not dims or len(dims) > 1:
+def _sum(x: Rows, dims: Any = None, keepdim: bool = False) -> Any:
+    if not dims or len(dims) > 1:
         return NotImplemented
     axis = dims[0] % (x.entries.ndim + 2) - 1
     if not 0 <= axis < x.entries.ndim:
@@ -203,25 +203,23 @@ def _sum(x: Any, dims: Any = None, keepdim: bool = False) -> Any:
     return Rows.filled(shape, rows, x.like)
 
 
-def _copy(into: Any, x: Any) -> Any:
-    if not (isinstance(into, Rows) and isinstance(x, Rows) and into.entries.shape == x.entries.shape):
+def _copy(into: Rows, x: Any) -> Any:
+    if not (isinstance(x, Rows) and into.entries.shape == x.entries.shape):
         return NotImplemented
     return Rows.filled(x.entries.shape, [a.copy_(b) for a, b in zip(into.list(), x.list(), strict=True)])
 
 
-def _index_select(x: Any, dim: int, index: Tensor) -> Any:
-    if not isinstance(x, Rows) or dim:
+def _index_select(x: Rows, dim: int, index: Tensor) -> Any:
+    if dim:
         return NotImplemented
     return Rows.filled(x.entries.shape, [row.index_select(0, index) for row in x.list()])
 
 
-def _full_like(x: Any, value: Any = 0.0, **kwargs: Any) -> Any:
-    if not isinstance(x, Rows):
-        return NotImplemented
+def _full_like(x: Rows, value: Any = 0.0, **kwargs: Any) -> Any:
     return Rows.filled(x.entries.shape, [torch.full_like(x.like, value)] * x.entries.size)
 
 
-RULES: dict[Any, Callable[..., Any]] = {
+RULES: dict[Any, Callable[..., Any]] = {  # for a first argument that is split; others, and what a rule refuses, are not
     aten.sum.dim_IntList: _sum,
     aten.copy_.default: _copy,
     aten.index_select.default: _index_select,

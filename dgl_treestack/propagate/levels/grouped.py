@@ -5,7 +5,6 @@ computes padding. The weights of all operators with maps of one shape are stacke
 copied to places of equal length, one per operator; weight gradients are computed in the same way, for many frontiers at once.
 """
 
-import math
 from collections.abc import Sequence
 from typing import NamedTuple, cast
 
@@ -70,7 +69,7 @@ class GroupedMaps(LinearMaps):
         self.gradients: dict[Key, Tensor] = {}
 
     def forward(self, product: str, frontier: Frontier, x: Tensor) -> Tensor:
-        rows = _rows(x)
+        rows = x.flatten(0, -2)
         stack = self._stack(product, frontier)
         places = None if stack is None else self._places(frontier, stack, len(rows))
         if stack is None or places is None:
@@ -88,7 +87,7 @@ class GroupedMaps(LinearMaps):
         stack = self._stack(product, frontier)
         if stack is None:
             return super().backward(product, frontier, x, gradient_y)
-        rows, gradient_rows = _rows(x), _rows(gradient_y)
+        rows, gradient_rows = x.flatten(0, -2), gradient_y.flatten(0, -2)
         repeats = len(rows) // (frontier.stop - frontier.start)
         sizes = [size * repeats for size in frontier.sizes]
         self.rows.setdefault((product, stack.names), []).append(Rows(frontier.operators, sizes, rows, gradient_rows))
@@ -136,7 +135,7 @@ class GroupedMaps(LinearMaps):
         padded = np.full((len(rows), length), start)
         for i, numbers in enumerate(rows):
             padded[i, : len(numbers)] = numbers
-        index = self._on_device(padded.ravel())
+        index = torch.from_numpy(padded.ravel()).to(self.device, non_blocking=True)
         gradient_rows = [part.gradient_y for part in parts]
         zeros = gradient_rows[0].new_zeros(1, gradient_rows[0].shape[1])  # the row of padding
         gradient_y = torch.cat([*gradient_rows, zeros]).index_select(0, index).view(len(rows), length, -1)
@@ -187,18 +186,10 @@ class GroupedMaps(LinearMaps):
                 place_of_row = np.repeat((maps - low) * length - ends + sizes, sizes) + np.arange(count)
                 row_of_place = np.zeros((high - low) * length, dtype=np.int64)
                 row_of_place[place_of_row] = np.arange(count)
-                indices = self._on_device(np.concatenate([row_of_place, place_of_row])).split([len(row_of_place), count])
-                places = Places(low, high, *indices)
+                indices = torch.from_numpy(np.concatenate([row_of_place, place_of_row])).to(self.device, non_blocking=True)
+                places = Places(low, high, *indices.split([len(row_of_place), count]))
             self.places[key] = places
         return self.places[key]
-
-    def _on_device(self, numbers: np.ndarray) -> Tensor:
-        return torch.from_numpy(numbers).to(self.device, non_blocking=True)
-
-
-def _rows(x: Tensor) -> Tensor:
-    """Return x (n, ..., W) as rows (m, W)."""
-    return x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
 
 
 def _padded(rows: Tensor, places: Places) -> Tensor:

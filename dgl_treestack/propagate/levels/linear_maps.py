@@ -74,10 +74,9 @@ class LinearMaps:
 
     def forward(self, product: str, frontier: Frontier, x: Tensor) -> Tensor:
         """Apply weight and bias of every row's operator: (n, ..., in) -> (n, ..., out)."""
-        rows = x if x.dim() == 2 else x.reshape(-1, x.shape[-1])
         maps, sizes = self._segments(product, frontier, x)
         result = self.arena.empty(math.prod(x.shape[:-1]), maps[0].outputs)
-        for segment_map, segment, out in zip(maps, _split(rows, sizes), _split(result, sizes), strict=True):
+        for segment_map, segment, out in zip(maps, _split(x.flatten(0, -2), sizes), _split(result, sizes), strict=True):
             segment_map.forward(segment, out)
         return result.unflatten(0, x.shape[:-1]) if x.dim() > 2 else result
 
@@ -85,7 +84,7 @@ class LinearMaps:
         """Return the gradient of x; those of the parameters are accumulated in the maps."""
         maps, sizes = self._segments(product, frontier, x)
         count, inputs = math.prod(x.shape[:-1]), maps[0].inputs
-        rows, gradient_rows = x.reshape(count, x.shape[-1]), gradient_y.reshape(count, gradient_y.shape[-1])
+        rows, gradient_rows = x.flatten(0, -2), gradient_y.flatten(0, -2)
         gradient_x = self.arena.empty(count, inputs)
         if inputs:
             for segment_map, segment, out in zip(maps, _split(gradient_rows, sizes), _split(gradient_x, sizes), strict=True):
