@@ -3,15 +3,18 @@
 import gzip
 import json
 import shutil
+import signal
 
 import pytest
 import torch
 from each_case import assert_each
 from every_cell import needs_compiler
-from test_languages import stop_after, treestack, write_files
+from small_runs import contents, stopped_at
+from test_languages import treestack, write_files
 
 from dgl_treestack.runs.run import Run
 from dgl_treestack.runs.weights import read_weights
+from dgl_treestack.training.trees import TreeObjective
 
 VECTORS = {
     "high": [1.0, 0.5, -0.25],
@@ -49,7 +52,7 @@ def train(capsys, output_dir, *values, options=(), code=0):
 
 
 @pytest.mark.parametrize("freeze", ["true", "false"])
-def test_from_vectors_to_an_answer_without_them(folder, monkeypatch, capsys, freeze):
+def test_from_vectors_to_an_answer_without_them(folder, capsys, freeze):
     frozen = f"model.freeze_vectors={freeze}"
     begun = read_weights(train(capsys, "begun", frozen, "schedule.epochs=0").best)[0]
     whole = train(capsys, "whole", frozen)
@@ -66,18 +69,13 @@ def test_from_vectors_to_an_answer_without_them(folder, monkeypatch, capsys, fre
     for name in ("cell.leaves.projection.weight", "heads.classification.decoder.weight"):
         assert not torch.equal(best[name], begun[name])
 
-    stop_after(7, monkeypatch)
-    assert "Stopped by SIGINT" in train(capsys, "stopped", frozen, code=130)
-    monkeypatch.undo()
-    monkeypatch.chdir(folder)
+    with stopped_at(TreeObjective, 8, signal.SIGINT):
+        assert "Stopped by SIGINT" in train(capsys, "stopped", frozen, code=130)
     write_vectors(folder / "vectors.txt.gz", {**VECTORS, "low": [0.0, 0.0, 0.0]})
     assert "vectors.txt.gz has changed since" in train(capsys, "stopped", frozen, options=["--resume"], code=2)
     (folder / "vectors.txt.gz").unlink()
     stopped = train(capsys, "stopped", frozen, options=["--resume"])
-    assert stopped.metrics.read_text() == whole.metrics.read_text()
-    assert stopped.read_records("test.tsv").equals(whole.read_records("test.tsv"))
-    for first, second in ((whole.best, stopped.best), (whole.last, stopped.last)):
-        assert first.read_bytes() == second.read_bytes()
+    assert contents(stopped.folder) == contents(whole.folder)
     answer, text = treestack(capsys, "predict", "(most rare low)", "--run", "stopped/own-0").strip().split("\t")
     assert answer in ("low", "middle", "high") and text == "(most rare low)"
 

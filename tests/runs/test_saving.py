@@ -24,7 +24,7 @@ from dgl_treestack.runs.evaluation import evaluate
 from dgl_treestack.runs.run import Run
 
 EQUATIONS = ["x + y = y + x", "sin(x)**2 = 1.29", "x = 2*x"]
-WORDS = Vocabulary.of_words(["good", "bad"])
+OF_WORDS = {"vocabulary": Vocabulary.of_words(["good", "bad"]), "tasks": "classification"}
 REVIEWS = Signature(
     "reviews", (Operator("Join", 2), Operator("Not", 1)), words=True, notation="brackets", classes=("bad", "good")
 )
@@ -55,32 +55,17 @@ MODELS = {
     "an encoder": ("transformer", {"heads": 2}, ["x + y = y + x", "x = 2*x"]),
     "heads and signals": (
         "tree_slots",
-        {
-            "slots": 2,
-            "inner": 4,
-            "tasks": ["function_evaluation", "verification"],
-            "head_settings": {"verification": {"compare": "slots"}},
-            "signals": {"value": 1.0, "points": 4},
-        },
+        {"slots": 2, "inner": 4, "tasks": ["function_evaluation", "verification"], "signals": {"value": 1.0, "points": 4}}
+        | {"head_settings": {"verification": {"compare": "slots"}}},
         EQUATIONS,
     ),
     "a vocabulary": ("tree_rnn", {"vocabulary": Vocabulary("canonical", (("Symbol", "q"), ("Integer", "2")))}, ["q = 2*q"]),
     "a language of words": (
         "tree_lstm",
-        {
-            "signature": REVIEWS,
-            "vocabulary": WORDS,
-            "tasks": "classification",
-            "class_weights": {"good": 2},
-            "vector_size": 3,
-        },
+        {**OF_WORDS, "signature": REVIEWS, "class_weights": {"good": 2}, "vector_size": 3},
         [REVIEW],
     ),
-    "a language of the package": (
-        "tree_rnn",
-        {"signature": "listops", "form": "child_sum", "vocabulary": WORDS, "tasks": "classification"},
-        ["[MAX 2 good ]"],
-    ),
+    "a language of the package": ("tree_rnn", {**OF_WORDS, "signature": "listops", "form": "child_sum"}, ["[MAX 2 good ]"]),
     "a registered language": (
         "tree_rnn",
         {"signature": PAIRS},
@@ -131,9 +116,8 @@ def test_what_cannot_be_saved(tmp_path):
     refused(r"Did you mean 'data\.train'", trian=["a.jsonl"])
     refused("made without `Model.build`", Model(model.cell, [*model.heads.values()], model.vocabulary))
     refused("Summed has no name. Write @register_cell", Model.build(Summed, hidden=4, seed=0))
-    refused(
-        "'prefixed pairs' is not registered. Call register_language", Model.build("tree_rnn", hidden=4, signature=PAIRS, seed=0)
-    )
+    of_pairs = Model.build("tree_rnn", hidden=4, signature=PAIRS, seed=0)
+    refused("'prefixed pairs' is not registered. Call register_language", of_pairs)
     changed = Model.build("tree_rnn", hidden=4, seed=0)
     changed.heads["verification"].more = torch.nn.Linear(2, 2)
     refused("does not fit the model of its configuration: heads.verification.more", changed, kind=CheckpointError)
@@ -154,8 +138,7 @@ def test_a_setting_that_no_file_can_hold(tmp_path, registered):
 
 
 def test_names_of_folders_are_names_and_seeds(tmp_path):
-    model = Model.build("tree_rnn", hidden=4)
-    model.reset_parameters(torch.Generator().manual_seed(0))
+    model = Model.build("tree_rnn", hidden=4, seed=0)
     for folder, name, seed in (("mine", "mine", 0), ("lr-0.01-12", "lr-0.01", 12), ("deep/mine-3", "mine", 3)):
         run = model.save(tmp_path / folder)
         assert (run.config.name, run.seed) == (name, seed)

@@ -1,7 +1,5 @@
 """What a training begins with: weights of another run, files that may be missing; what it calls; what it says when stopped."""
 
-import dataclasses
-import json
 import os
 import re
 import shutil
@@ -12,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from small_runs import small_config
+from small_runs import contents, go_on, small_config, small_run, stopped_at
 
 from dgl_treestack import load, plain_data
 from dgl_treestack.cli import main
@@ -25,7 +23,6 @@ from dgl_treestack.model.model import Model
 from dgl_treestack.processes import Interrupted
 from dgl_treestack.runs import configuration, evaluation
 from dgl_treestack.runs.run import Run
-from dgl_treestack.runs.weights import read_weights
 from dgl_treestack.training.start import prepare, start
 from dgl_treestack.training.trees import TreeObjective
 
@@ -47,7 +44,7 @@ def same(module, other):
 
 
 def test_a_run_starts_with_the_weights_of_another_run(tmp_path, caplog):
-    first = start(small_config(tmp_path), 0, tmp_path, quiet=True)
+    first = small_run(tmp_path)
     model, notes = begun(tmp_path, first.folder)
     assert same(model, first.load_model()) and notes == [f"starts with the weights of {first.folder}"]
     config = small_config(tmp_path, model={**SMU, "start": str(first.folder)}, name="tuned")
@@ -107,31 +104,18 @@ def test_another_model_is_one_error_that_says_what_differs(tmp_path, changes, me
         begun(tmp_path, "absent")
 
 
-def test_a_stopped_run_with_a_start_goes_on_from_its_checkpoint_alone(tmp_path, monkeypatch):
-    first = start(small_config(tmp_path), 0, tmp_path, quiet=True)
+def test_a_stopped_run_with_a_start_goes_on_from_its_checkpoint_alone(tmp_path):
+    first = small_run(tmp_path)
     config = small_config(tmp_path, model={**SMU, "dropout": 0.2, "start": str(first.folder)}, name="tuned")
     whole = start(config, 0, tmp_path / "whole", quiet=True)
-    step, seen = TreeObjective.step, []
-
-    def stopping(self, *arguments):
-        seen.append(step(self, *arguments))
-        return dataclasses.replace(seen[-1], stop=signal.SIGTERM if len(seen) == 9 else 0)
-
-    monkeypatch.setattr(TreeObjective, "step", stopping)
-    with pytest.raises(Interrupted):
+    with stopped_at(TreeObjective, 9), pytest.raises(Interrupted):
         start(config, 0, tmp_path / "stopped", quiet=True)
-    monkeypatch.setattr(TreeObjective, "step", step)
     kept = first.best.read_bytes()
     first.best.write_bytes(kept + b"0")
     with pytest.raises(ConfigurationError, match=r"best\.safetensors has changed since"):
-        start(config, 0, tmp_path / "stopped", resume=True, quiet=True)
+        go_on(whole, tmp_path / "stopped")
     first.best.unlink()
-    again = start(config, 0, tmp_path / "stopped", resume=True, quiet=True)
-    assert again.metrics.read_text() == whole.metrics.read_text()
-    for path in (whole.last, whole.best):
-        tensors, _ = read_weights(path)
-        resumed, _ = read_weights(again.folder / path.relative_to(whole.folder))
-        assert all(torch.equal(tensor, resumed[name]) for name, tensor in tensors.items())
+    assert contents(go_on(whole, tmp_path / "stopped").folder) == contents(whole.folder)
 
 
 def test_a_sweep_over_starts(tmp_path):
@@ -152,19 +136,13 @@ def test_the_words_of_a_start_are_taken(tmp_path):
     folder = saved.save(tmp_path / "saved").folder
     (tmp_path / "lists.tsv").write_text("2\t[MAX 2 1 ]\n9\t[MAX 2 9 ]\n")
     data = {"language": "listops", "train": [f"{tmp_path}/lists.tsv"], "validation": [f"{tmp_path}/lists.tsv"]}
-    model, _ = begun_with(tmp_path, folder, data)
+    described = {"name": "tree_rnn", "hidden": 4, "vocabulary": "train", "tasks": ["classification"], "start": str(folder)}
+    described = {"name": "lists", "model": {**described, "settings": {"form": "child_sum"}}, "data": data}
+    model = prepare(Run(tmp_path / "lists-0"), plain_data.build(configuration.RunConfig, described), 0, quiet=True).model
     assert model.vocabulary == words and same(model, saved)
 
 
-def begun_with(folder, start_from, data):
-    model = {"name": "tree_rnn", "hidden": 4, "vocabulary": "train", "tasks": ["classification"], "start": str(start_from)}
-    described = {"name": "lists", "model": {**model, "settings": {"form": "child_sum"}}, "data": data}
-    config = plain_data.build(configuration.RunConfig, described)
-    training = prepare(Run(folder / "lists-0"), config, 0, quiet=True)
-    return training.model, training.objective.notes[1:]
-
-
-def test_a_callback_gets_every_epoch_once(tmp_path, monkeypatch):
+def test_a_callback_gets_every_epoch_once(tmp_path):
     config, calls = small_config(tmp_path), []
 
     def log(row, model):
@@ -173,20 +151,12 @@ def test_a_callback_gets_every_epoch_once(tmp_path, monkeypatch):
         assert isinstance(model, Model)
 
     whole = start(config, 0, tmp_path / "whole", quiet=True, on_epoch=log)
-    rows = [json.loads(line) for line in whole.metrics.read_text().splitlines()]
+    rows = whole.read_metrics()
     assert calls == rows and [row["epoch"] for row in calls] == [1, 2, 3]
-    step, seen = TreeObjective.step, []
-
-    def stopping(self, *arguments):
-        seen.append(step(self, *arguments))
-        return dataclasses.replace(seen[-1], stop=signal.SIGTERM if len(seen) == 9 else 0)  # in the second epoch
-
-    monkeypatch.setattr(TreeObjective, "step", stopping)
     calls.clear()
-    with pytest.raises(Interrupted):
+    with stopped_at(TreeObjective, 9), pytest.raises(Interrupted):  # in the second epoch
         start(config, 0, tmp_path / "stopped", quiet=True, on_epoch=log)
     assert [row["epoch"] for row in calls] == [1]
-    monkeypatch.setattr(TreeObjective, "step", step)
     start(config, 0, tmp_path / "stopped", quiet=True, resume=True, on_epoch=log)
     assert calls == rows
 
@@ -222,7 +192,7 @@ def test_the_documented_log_to_tensorboard(tmp_path, monkeypatch):
     Path("mine.toml").write_text(configuration.dump(small_config(tmp_path)))
     program = types.ModuleType("program")
     exec(block, vars(program))
-    rows = [json.loads(line) for line in Path("runs/small-1/metrics.jsonl").read_text().splitlines()]
+    rows = Run("runs/small-1").read_metrics()
     assert scalars == [(name, value, row["epoch"]) for row in rows for name, value in row.items()]
 
 
