@@ -3,7 +3,7 @@
 import os
 import random
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,7 +13,8 @@ from trees import random_equation
 from dgl_treestack import plain_data
 from dgl_treestack.data import formats
 from dgl_treestack.data.formats import Example
-from dgl_treestack.runs.configuration import RunConfig
+from dgl_treestack.processes import Interrupted
+from dgl_treestack.runs.configuration import Named, RunConfig
 from dgl_treestack.runs.run import Run
 from dgl_treestack.training.objective import Objective
 from dgl_treestack.training.start import start
@@ -86,6 +87,18 @@ def stopped_at(objective: type[Objective], step: int, number: int = signal.SIGTE
         patch.setattr(objective, "step", counted)
         yield
     assert count >= step, "the training has fewer steps"
+
+
+def assert_same_when_stopped(config: Named, objective: type[Objective], stops: Iterable[Sequence[int]], folder: Path) -> None:
+    """Runs that are stopped at some steps, counted anew each time they go on, end like one that was never stopped."""
+    whole = start(config, 0, folder / "whole", quiet=True)
+    for steps in stops:
+        stopped = folder / f"stopped at {steps}"
+        for step in steps:
+            with stopped_at(objective, step), pytest.raises(Interrupted) as stop:
+                start(config, 0, stopped, resume=True, quiet=True)
+            assert stop.value.exit_code == 128 + signal.SIGTERM
+        assert contents(go_on(whole, stopped).folder) == contents(whole.folder)
 
 
 def contents(folder: Path) -> dict[str, bytes]:

@@ -10,13 +10,12 @@ import pytest
 from small_runs import small_config
 
 from dgl_treestack import __version__, cli, plain_data
-from dgl_treestack.cli import main
 from dgl_treestack.data import formats, records
 from dgl_treestack.data.formats import Example
-from dgl_treestack.expression import Equation, Expression
+from dgl_treestack.expression import Equation
 from dgl_treestack.runs import configuration
 
-COMMANDS = [path.stem.replace("_", "-") for path in Path(cli.__file__).parent.glob("[a-z]*.py")]
+COMMANDS = sorted(path.stem.replace("_", "-") for path in Path(cli.__file__).parent.glob("[a-z]*.py"))
 
 
 def treestack(*arguments, folder="."):
@@ -31,18 +30,10 @@ def json_lines(path):
 
 
 @pytest.fixture
-def call(monkeypatch, capsys, folder):
+def call(treestack, folder, monkeypatch):
     """`treestack` in that folder, without a process of its own, for what a test asks beyond its first."""
-
-    def run(*arguments, code=0):
-        monkeypatch.chdir(folder)
-        with pytest.raises(SystemExit) as left:
-            main([str(argument) for argument in arguments])
-        printed = capsys.readouterr()
-        assert (left.value.code or 0) == code, printed.out + printed.err
-        return printed.err if code else printed.out
-
-    return run
+    monkeypatch.chdir(folder)
+    return treestack
 
 
 @pytest.fixture(scope="module")
@@ -90,22 +81,11 @@ def test_the_packages_model_answers_without_training(folder, call):
     verdict = treestack("verify", "sin(x)**2 + cos(x)**2 = 1", folder=folder)
     assert "filler" in text and "certified equations of depth 1-7" in text and "certified equations" in verdict
     assert len(answers) == 10 and {answer["verdict"] for answer in answers} >= {"refuted"}
-    call("complete", "bundled:quickstart/blanks", "--output", "ranks.jsonl")
+    ranks = call("complete", "bundled:quickstart/blanks", "--output", "ranks.jsonl")
+    assert ranks.split()[:2] == ["depth", "blanks"] and ranks.splitlines()[-1].split()[:2] == ["all", "72"]
     assert len(json_lines(folder / "ranks.jsonl")) == 72
     assert "one is asked for" in call("complete", "x = x", code=2)
     assert "--top 0 shows nothing" in call("complete", "_ = x", "--top", 0, code=2)
-
-
-def test_a_file_of_blanks_is_ranked(folder, call):
-    formats.write(
-        folder / "candidates.jsonl.gz", [Example(Expression.parse(t), None, t, value_class=t) for t in ("x", "2", "y")]
-    )
-    formats.write(folder / "blanks.jsonl", [Example(Equation.parse("x + x = 2*x"), 1, "b", "test", blank=5)])
-    text = call("complete", "blanks.jsonl", "--run", "runs/small-0")
-    assert text.split()[:2] == ["depth", "blanks"] and text.splitlines()[-1].split()[:2] == ["all", "1"]
-    (row,) = records.read(folder / "runs" / "small-0" / "records" / "blanks-completion.parquet").rows(named=True)
-    assert row["answer"] == "2" and row["candidates"] == 3
-    assert "no candidates" not in call("complete", "nowhere.jsonl", "--run", "runs/small-0", code=2)
 
 
 def test_version_and_doctor(call):
@@ -154,12 +134,13 @@ def test_evaluate_writes_one_record_per_equation_in_file_order(folder, call):
 
 def test_evaluate_scores_several_files_one_by_one(folder, call):
     (folder / "few.jsonl").write_text("".join((folder / "test.jsonl").read_text().splitlines(keepends=True)[:40]))
-    both = json.loads(call("evaluate", "runs/small-0", "few.jsonl", "test.jsonl", "--json"))
-    alone = [json.loads(call("evaluate", "runs/small-0", name, "--json")) for name in ("few.jsonl", "test.jsonl")]
-    assert both == alone and [score["equations"] for score in both] == [40, 160]
-    text = call("evaluate", "runs/small-0", "few.jsonl", "test.jsonl")
+    files = ("few.jsonl", "test.jsonl")
+    both = json.loads(call("evaluate", "runs/small-0", *files, "--json"))
+    assert both == [json.loads(call("evaluate", "runs/small-0", name, "--json")) for name in files]
+    assert [score["equations"] for score in both] == [40, 160]
+    text = call("evaluate", "runs/small-0", *files)
     assert "few.jsonl: 40 equations" in text and "test.jsonl: 160 equations" in text
-    assert "in turn" in call("evaluate", "runs/small-0", "few.jsonl", "test.jsonl", "--output", "a.jsonl", code=2)
+    assert "in turn" in call("evaluate", "runs/small-0", *files, "--output", "a.jsonl", code=2)
     assert "Name at least one" in call("evaluate", "runs/small-0", code=2)
 
 
@@ -178,46 +159,16 @@ def test_a_tower_of_powers_is_answered_not_computed(folder):
     assert "undefined" in text  # to compute it takes more than the five minutes after which `programs.run` stops a command
 
 
-def test_plot_and_inspect(folder):
-    shown = treestack("plot", "depth", "runs/small-0", "--output", "figures/depth.svg", folder=folder)
-    assert shown.split() == ["figures/depth.svg", "figures/depth.png"]
-    assert (folder / "figures" / "depth.png").stat().st_size > 5000
-    text = treestack("inspect", "train.jsonl", "--limit", 5, "--equation", "train3", "--output", "tree.png", folder=folder)
-    assert "graphs 5" in text and (folder / "tree.png").exists()
-
-
-@pytest.mark.slow
-def test_audit(folder):
-    texts = [(f"{name}(x) + {i} = {i} + sin(x)", label) for i in range(1, 31) for name, label in (("sin", 1), ("cos", 0))]
-    formats.write(folder / "pairs.jsonl", [Example(Equation.parse(t), label, t, pair=t[3:]) for t, label in texts])
-    text = treestack("audit", "pairs.jsonl", "--sample", 50, "--figure", "figures/audit", folder=folder)
-    assert "pairs.jsonl: 60 equations" in text and "No label is contradicted." in text and "a sample of 50 of 60" in text
-    assert text.split()[-2:] == ["figures/audit.svg", "figures/audit.png"]
-    assert (folder / "figures" / "audit.png").stat().st_size > 5000
-
-
-def test_audit_of_two_files_as_one(folder):
-    options = ("--together", "--no-leakage", "--no-verdicts", "--jobs", 2, "--json")
-    report = json.loads(treestack("audit", "test.jsonl", "validation.jsonl", *options, folder=folder))
-    assert set(report["sets"]["all files together"]) == {"equations", "verdicts", "contradicted", "duplicates"}
-    assert [(row["of"], row["in"]) for row in report["overlap"]] == [
-        ("test.jsonl", "validation.jsonl"),
-        ("validation.jsonl", "test.jsonl"),
-    ]
-
-
-def test_audit_of_a_false_label(folder, call):
+def test_audit(folder, call):
     (folder / "false.jsonl").write_text('{"id": "f", "label": 1, "text": "x = y"}\n')
-    assert call("audit", "false.jsonl", "--no-leakage", code=1) == ""
-    assert call("audit", "false.jsonl", "--explain", "f", code=1) == ""
+    for flags in (("--no-leakage",), ("--explain", "f")):
+        assert call("audit", "false.jsonl", *flags, code=1) == ""
     assert "not judged" in call("audit", "false.jsonl", "--no-verdicts", "--no-leakage")
-
-
-def test_audit_explains_an_equation(folder, call):
-    text = call("audit", "test.jsonl", "--explain", "test0")
-    assert "label " in text and "the verdict agrees with the label" in text
-    (explanation,) = json.loads(call("audit", "test.jsonl", "--explain", "test0", "--json"))
-    assert explanation["id"] == "test0" and explanation["contradicted"] is False
+    options = ("--together", "--no-leakage", "--no-verdicts", "--jobs", 2, "--json")
+    report = json.loads(call("audit", "test.jsonl", "validation.jsonl", *options))
+    assert set(report["sets"]["all files together"]) == {"equations", "verdicts", "contradicted", "duplicates"}
+    pairs = [("test.jsonl", "validation.jsonl"), ("validation.jsonl", "test.jsonl")]
+    assert [(row["of"], row["in"]) for row in report["overlap"]] == pairs
 
 
 @pytest.mark.parametrize(
@@ -260,15 +211,17 @@ def test_audit_explains_an_equation(folder, call):
     ],
 )
 def test_bad_input_is_one_clear_error_and_exit_code_2(folder, call, arguments, message):
-    (folder / "bad.jsonl").write_text('{"id": "a", "lable": 1, "text": "x = x"}\n')
-    (folder / "cut.jsonl").write_text('{"id": "a", "label": 1, "text": "x = x"}\n{"id": "b", "lab')
-    (folder / "wrong.jsonl").write_text('{"id": "a", "label": 1, "text": "x = y", "certificate": {"verdict": "refuted"}}\n')
-    (folder / "variable.jsonl").write_text('{"label": 1, "text": "x = x"}\n{"label": 1, "text": "theta = x"}\n')
-    (folder / "empty.jsonl").write_text("")
-    printed = call(*arguments, code=2)
-    assert printed.count("error: ") == 1
-    assert message in printed
-    assert not (folder / "ran").exists()
+    equation = '{"id": "a", "label": 1, "text": "x = x"}\n'
+    files = {
+        "bad": equation.replace("label", "lable"),
+        "cut": equation + equation[:25],
+        "wrong": equation.replace("}", ', "certificate": {"verdict": "refuted"}}'),
+        "variable": equation + equation.replace("x = x", "theta = x"),
+        "empty": "",
+    }
+    for name, text in files.items():
+        (folder / f"{name}.jsonl").write_text(text)
+    assert message in call(*arguments, code=2) and not (folder / "ran").exists()
 
 
 @pytest.mark.slow

@@ -125,3 +125,20 @@ HELP = "from dgl_treestack.cli import main\ntry:\n    main(['--help'])\nexcept S
 )
 def test_what_gets_loaded(code, allowed):
     assert loaded(code) - allowed == set()
+
+
+def test_public_names_are_the_declared_ones():
+    assert sorted(dgl_treestack.__all__) == sorted(dgl_treestack._HOMES)
+    for name in dgl_treestack.__all__:
+        assert getattr(dgl_treestack, name) is not None
+        assert name in dir(dgl_treestack)
+
+
+def test_other_names_are_refused():
+    with pytest.raises(AttributeError, match="has no attribute 'Equations'"):
+        dgl_treestack.Equations  # noqa: B018
+
+
+def test_the_changelog_knows_this_version():
+    changelog = (ROOT.parent / "CHANGELOG.md").read_text()
+    assert re.search(rf"^## \[{re.escape(dgl_treestack.__version__)}\]", changelog, re.MULTILINE)

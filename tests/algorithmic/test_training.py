@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 import torch
-from small_runs import contents, go_on, stopped_at
+from small_runs import assert_same_when_stopped
 from stack_rnn_golden import GOLDEN, of_the_program
 
 from dgl_treestack.algorithmic import testing
@@ -20,7 +20,6 @@ from dgl_treestack.experiments.algorithmic import Extent
 from dgl_treestack.experiments.reproduce import reproduce
 from dgl_treestack.experiments.scales import SCALES, Scale
 from dgl_treestack.generators import torch_generator
-from dgl_treestack.processes import Interrupted
 from dgl_treestack.runs.run import Run
 from dgl_treestack.runs.sequence_configuration import Recipe, StreamTests
 from dgl_treestack.sequence import StackRNN
@@ -125,22 +124,8 @@ def test_a_run_stopped_after_any_segment_goes_on_to_the_same_numbers(tmp_path, l
     config = configuration(label, task, share=0.015 if task == "anbn" else 0.01)
     if label == "LSTM":
         config = dataclasses.replace(config, settings={"hidden": 4, "layers": 1})
-    whole = start(config, 0, tmp_path / "whole", quiet=True)
-    assert whole.read_metrics()[0]["train_loss"] > 0
-    for stop_at in stops:
-        with stopped_at(StreamObjective, stop_at), pytest.raises(Interrupted):
-            start(config, 0, tmp_path / "stopped", quiet=True, resume=True)
-    assert contents(go_on(whole, tmp_path / "stopped").folder) == contents(whole.folder)
-
-
-def test_what_a_run_depends_on_is_in_its_name():
-    config = configuration("Stack RNN 40+10")
-    changed = [
-        dataclasses.replace(config, settings={**config.settings, "noop": True}),
-        dataclasses.replace(config, recipe=dataclasses.replace(config.recipe, goal=0.1)),
-        dataclasses.replace(config, tests=StreamTests(repeats=9)),
-    ]
-    assert len({variant.hash for variant in (config, *changed)}) == 4
+    assert_same_when_stopped(config, StreamObjective, [stops], tmp_path)
+    assert Run(next(tmp_path.glob("whole/*"))).read_metrics()[0]["train_loss"] > 0
 
 
 @pytest.mark.parametrize(

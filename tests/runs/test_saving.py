@@ -11,7 +11,6 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 from dgl_treestack import cells, load
 from dgl_treestack.cells.tree_rnn import TreeRNN
-from dgl_treestack.cli import main
 from dgl_treestack.data import formats
 from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.errors import CheckpointError, ConfigurationError
@@ -146,16 +145,7 @@ def test_names_of_folders_are_names_and_seeds(tmp_path):
         model.save(tmp_path / "my model")
 
 
-def call(capsys, *arguments, code=0):
-    """Run a command, and return what it prints."""
-    with pytest.raises(SystemExit) as left:
-        main([*map(str, arguments)])
-    printed = capsys.readouterr()
-    assert (left.value.code or 0) == code, printed.err
-    return printed.out if code == 0 else printed.err
-
-
-def test_every_command_reads_a_model_of_a_loop_of_ones_own(tmp_path, capsys):
+def test_every_command_reads_a_model_of_a_loop_of_ones_own(tmp_path, treestack):
     data = write_data(tmp_path / "train.jsonl", 60)
     test = write_data(tmp_path / "test.jsonl", 160, 2, "test")
     model = Model.build("tree_smu", hidden=4, seed=0, stack_size=2)
@@ -169,21 +159,21 @@ def test_every_command_reads_a_model_of_a_loop_of_ones_own(tmp_path, capsys):
     folder = model.save(tmp_path / "mine-0", train=[data], max_depth=3).folder
 
     for command in (["report", folder], ["plot", "depth", folder, "--output", tmp_path / "depth.svg"]):
-        assert f"no test records. Evaluate it: treestack evaluate {folder} FILE" in call(capsys, *command, code=2)
-    assert "160 equations" in call(capsys, "evaluate", folder, test)
-    table = call(capsys, "report", folder)
+        assert f"no test records. Evaluate it: treestack evaluate {folder} FILE" in treestack(*command, code=2)
+    assert "160 equations" in treestack("evaluate", folder, test)
+    table = treestack("report", folder)
     assert "| mine | tree_smu |" in table and "depth 1-3 | test, depth 4-" in table and "best epoch" not in table
-    call(capsys, "plot", "depth", folder, "--output", tmp_path / "depth.svg")
+    treestack("plot", "depth", folder, "--output", tmp_path / "depth.svg")
     assert (tmp_path / "depth.svg").exists()
-    assert f"trained on {data} up to depth 3" in call(capsys, "verify", "x = x", "--run", folder)
-    assert "x = y" in call(capsys, "predict", "x = y", "--run", folder)
-    assert "by who is right (tree_smu)" in call(capsys, "inspect", test, "--run", folder)
+    assert f"trained on {data} up to depth 3" in treestack("verify", "x = x", "--run", folder)
+    assert "x = y" in treestack("predict", "x = y", "--run", folder)
+    assert "by who is right (tree_smu)" in treestack("inspect", test, "--run", folder)
     scores = model.score([example.equation for example in formats.read(test)]).tolist()
     assert scores == pytest.approx(Run(folder).read_records(test)["score"].to_list(), abs=1e-6)
 
     other = model.save(tmp_path / "mine-1", train=[data], max_depth=3)
     evaluate(other, test)
-    assert "0 1" in call(capsys, "report", folder, other.folder)  # seeds of one row
+    assert "0 1" in treestack("report", folder, other.folder)  # seeds of one row
     assert run_result.read(other.folder).best_row() is None
 
 

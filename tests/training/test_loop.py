@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import torch
 from each_case import assert_each
-from small_runs import contents, go_on, small_config, small_run, stopped_at, write_data
+from small_runs import assert_same_when_stopped, contents, go_on, small_config, small_run, write_data
 
 from dgl_treestack import plain_data
 from dgl_treestack.data import formats, records
@@ -128,13 +128,7 @@ def test_every_epoch_has_an_order_and_every_step_a_dropout_of_its_own(tmp_path, 
 @pytest.mark.parametrize("gradients", ["none", "zeros"])
 def test_interrupted_anywhere_and_resumed_equals_never_stopped(tmp_path, gradients):
     config = small_config(tmp_path, optimizer={"learning_rate": 0.01, "gradients": gradients})
-    whole = start(config, 0, tmp_path / "whole", quiet=True)
-    for stop_at in (1, 5, 8, 14):
-        folder = tmp_path / f"stopped-{stop_at}"
-        with stopped_at(TreeObjective, stop_at), pytest.raises(Interrupted) as stopped:
-            start(config, 0, folder, quiet=True)
-        assert stopped.value.exit_code == 143
-        assert contents(go_on(whole, folder).folder) == contents(whole.folder)
+    assert_same_when_stopped(config, TreeObjective, [(1,), (5,), (8, 6)], tmp_path)
 
 
 def test_subnormal_numbers_are_zero_while_training_and_evaluating_and_only_then(tmp_path, monkeypatch):
@@ -219,19 +213,6 @@ def _wait_for_step(checkpoint: Path, process: subprocess.Popen):
         time.sleep(0.005)
 
 
-def test_ctrl_c_on_the_command_line_saves_and_exits_130(tmp_path):
-    config = small_config(tmp_path, schedule={"epochs": 500})
-    (tmp_path / "small.toml").write_text(configuration.dump(config))
-    command = [sys.executable, "-m", "dgl_treestack", "train", "small.toml", "--output-dir", "runs"]
-    process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
-    _wait_for_step(tmp_path / "runs" / "small-0" / "checkpoints" / "last.safetensors", process)
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=300)
-    assert process.returncode == 130
-    assert "Stopped by SIGINT; saved." in errors
-    assert not (tmp_path / "runs" / "small-0" / "DONE").exists()
-
-
 def poisoned(tmp_path, **changes):
     """Return a training whose embeddings are NaN."""
     config = small_config(tmp_path, **changes)
@@ -296,8 +277,8 @@ def config_of(kind, folder):
     return StreamConfig("small", "anbn", "stack_rnn", settings, restarts=2, recipe=Recipe(updates=2), tests=tests)
 
 
-def written(name, content):
-    return lambda run: (run.folder / name).write_bytes(content)
+def description_of(text):
+    return lambda run: (run.folder / "environment.json").write_bytes(text.encode("latin-1"))
 
 
 DAMAGES = {  # to a run, and what is said when it goes on
@@ -305,11 +286,8 @@ DAMAGES = {  # to a run, and what is said when it goes on
     "no checkpoint of a training": (lambda run: shutil.copy(run.best, run.last), "no checkpoint of a training"),
     "a checkpoint of another model": (lambda run: write_weights(run.last, *ANOTHER), "does not fit the model"),
     "half a checkpoint": (lambda run: run.last.write_bytes(run.last.read_bytes()[:-50]), "not a safetensors file"),
-    **{
-        str(content): (written("environment.json", content), r"environment\.json")
-        for content in (b"[]", b"{}", b'{"seed": ', b"\xff")
-    },
 }
+DAMAGES |= {text: (description_of(text), r"environment\.json") for text in ("[]", "{}", '{"seed": ', "\xff")}
 ANOTHER = {"model/weight": torch.zeros(1)}, {"progress": {"learning_rate": 1.0}, "objective": {}}
 
 
@@ -410,10 +388,7 @@ def with_signals(folder, **changes):
 def test_signals_at_nodes_interrupted_and_resumed_equal_never_stopped(method, tmp_path):
     changes = {"model.hidden": 16, "optimizer.method": method}  # matrices that Muon takes
     config = plain_data.override(with_signals(tmp_path), [f"{key}={value}" for key, value in changes.items()])
-    whole = start(config, 0, tmp_path / "whole", quiet=True)
-    with stopped_at(TreeObjective, 11, signal.SIGINT), pytest.raises(Interrupted):
-        start(config, 0, tmp_path / "stopped", quiet=True)
-    assert contents(go_on(whole, tmp_path / "stopped").folder) == contents(whole.folder)
+    assert_same_when_stopped(config, TreeObjective, [(11,)], tmp_path)
 
 
 def test_signals_at_nodes_are_learned_and_never_read_at_the_test(tmp_path, monkeypatch):

@@ -13,7 +13,6 @@ import torch
 from small_runs import contents, go_on, small_config, small_run, stopped_at
 
 from dgl_treestack import load, plain_data
-from dgl_treestack.cli import main
 from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.errors import CheckpointError, ConfigurationError, DataError
 from dgl_treestack.experiments import grid
@@ -215,7 +214,7 @@ def test_a_missing_set_names_the_command_that_generates_it(tmp_path, folder, com
 
 
 @pytest.mark.parametrize("arguments", [["--seed", "3"], ["--resume", "--set", "schedule.epochs=9"]])
-def test_a_stopped_command_says_how_to_go_on(tmp_path, monkeypatch, capsys, arguments):
+def test_a_stopped_command_says_how_to_go_on(tmp_path, monkeypatch, treestack, arguments):
     monkeypatch.chdir(tmp_path)
     Path("my small.toml").write_text(configuration.dump(small_config(tmp_path)))
     score = evaluation.score
@@ -224,10 +223,7 @@ def test_a_stopped_command_says_how_to_go_on(tmp_path, monkeypatch, capsys, argu
 
     def stopped():
         shutil.rmtree("runs", ignore_errors=True)
-        with pytest.raises(SystemExit) as left:
-            main(sys.argv[1:])
-        assert left.value.code == 130
-        return capsys.readouterr().err
+        return treestack(*sys.argv[1:], code=130)
 
     resume = "" if "--resume" in arguments else " --resume"
     line = f"To continue: treestack train 'my small.toml' {' '.join(arguments)}{resume}\n"
