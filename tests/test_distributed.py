@@ -33,7 +33,6 @@ VERIFICATION = {
     "functions": {"model.tasks": ["function_evaluation", "verification"], "schedule.epochs": 3},
 }
 
-
 # name -> kind of trees of another language, values replaced
 OTHER_TREES = {
     "trees": ("trees", {}),

@@ -65,11 +65,7 @@ MODELS = {
         [REVIEW],
     ),
     "a language of the package": ("tree_rnn", {**OF_WORDS, "signature": "listops", "form": "child_sum"}, ["[MAX 2 good ]"]),
-    "a registered language": (
-        "tree_rnn",
-        {"signature": PAIRS},
-        [Expression.from_prefix("Iff Symbol:x Not Symbol:y", PAIRS)],
-    ),
+    "a registered language": ("tree_rnn", {"signature": PAIRS}, [Expression.from_prefix("Iff Symbol:x Not Symbol:y", PAIRS)]),
     "external input": ("tree_rnn", {"input_size": 2}, []),
 }
 

@@ -331,31 +331,25 @@ def test_a_start_that_fails_leaves_no_folder(tmp_path):
     assert_each(check, cases + no_gpu)
 
 
-def test_files_of_one_name_do_not_replace_each_others_records(tmp_path):
-    (tmp_path / "other").mkdir()
-    other = write_data(tmp_path / "other" / "test.jsonl", 20, 5)
+def test_records_are_those_of_the_file_as_it_is_now_and_replace_none_of_another(tmp_path):
     run = small_run(tmp_path)
     before = (run.folder / "records" / "test.parquet").read_bytes()
-    evaluation.evaluate(run, other)
-    assert (run.folder / "records" / "test.parquet").read_bytes() == before
-    assert len(run.read_records(other)) == 20
-    assert len(run.read_records(run.config.data.test[0])) == 160
-
-
-def test_records_are_those_of_the_file_as_it_is_now(tmp_path):
-    run = small_run(tmp_path)
-    other = write_data(tmp_path / "other.jsonl", 40, 5)
+    (tmp_path / "other").mkdir()
+    path, kept = tmp_path / "other" / "test.jsonl", tmp_path / "kept.jsonl"
+    other = write_data(path, 40, 5)
     evaluation.evaluate(run, other)
     assert run.has_records(other)
-    (tmp_path / "other.jsonl").rename(tmp_path / "kept.jsonl")
-    write_data(tmp_path / "other.jsonl", 20, 6)
+    path.rename(kept)
+    write_data(path, 20, 6)
     assert not run.has_records(other)
     evaluation.evaluate(run, other)
     assert run.has_records(other) and len(run.read_records(other)) == 20
-    (tmp_path / "kept.jsonl").rename(tmp_path / "other.jsonl")
+    kept.rename(path)
     assert len(run.read_records(other)) == 40
-    (tmp_path / "other.jsonl").unlink()
+    path.unlink()
     assert len(run.read_records(other)) == 20, "the last that were made"
+    assert (run.folder / "records" / "test.parquet").read_bytes() == before
+    assert len(run.read_records(run.config.data.test[0])) == 160
 
 
 def test_schedule(tmp_path):

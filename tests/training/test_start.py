@@ -29,6 +29,13 @@ DOCS = Path(__file__).parent.parent.parent / "docs"
 SMU = {"name": "tree_smu", "hidden": 4, "settings": {"stack_size": 2}}
 
 
+@pytest.fixture
+def saved(tmp_path):
+    """A model and the folder where it is saved."""
+    model = Model.build("tree_smu", hidden=4, stack_size=2, seed=5)
+    return model, model.save(tmp_path / "saved").folder
+
+
 def begun(folder, start_from, **changes):
     """Return the model of a run before its first step, and what it says in its log."""
     model = {**SMU, "start": str(start_from), **changes}
@@ -70,15 +77,14 @@ def test_a_run_starts_with_a_saved_model(tmp_path):
     assert same(again, model.float()) and again.vocabulary == leaves
 
 
-def test_heads_that_are_new_or_others_are_drawn_from_the_seed(tmp_path):
-    saved = Model.build("tree_smu", hidden=4, stack_size=2, seed=5)
-    folder = saved.save(tmp_path / "saved").folder
+def test_heads_that_are_new_or_others_are_drawn_from_the_seed(tmp_path, saved):
+    original, folder = saved
     model, notes = begun(tmp_path, folder)
-    assert same(model.cell, saved.cell) and same(model.heads["verification"], saved.heads["verification"])
+    assert same(model, original)
     changes = {"tasks": ["verification", "function_evaluation"], "head_settings": {"verification": {"compare": "slots"}}}
     model, notes = begun(tmp_path, folder, **changes)
     drawn, _ = begun(tmp_path, "", **changes)
-    assert same(model.cell, saved.cell) and same(model.heads, drawn.heads)
+    assert same(model.cell, original.cell) and same(model.heads, drawn.heads)
     assert notes == [f"starts with the weights of {folder}, but for new heads.verification, heads.function_evaluation"]
 
 
@@ -93,12 +99,10 @@ def test_heads_that_are_new_or_others_are_drawn_from_the_seed(tmp_path):
         ({"vocabulary": "released"}, "model.vocabulary is released, there canonical"),
     ],
 )
-def test_another_model_is_one_error_that_says_what_differs(tmp_path, changes, message):
-    folder = Model.build("tree_smu", hidden=4, stack_size=2, seed=5).save(tmp_path / "saved").folder
-    with pytest.raises(
-        ConfigurationError, match=rf"weights of 'model\.start' are of another model: .*{message}.* Set the values of {folder}"
-    ):
-        begun(tmp_path, folder, **changes)
+def test_another_model_is_one_error_that_says_what_differs(tmp_path, saved, changes, message):
+    whole = rf"weights of 'model\.start' are of another model: .*{message}.* Set the values of {saved[1]}"
+    with pytest.raises(ConfigurationError, match=whole):
+        begun(tmp_path, saved[1], **changes)
     with pytest.raises(CheckpointError, match="no folder of a run"):
         begun(tmp_path, "absent")
 
@@ -117,15 +121,14 @@ def test_a_stopped_run_with_a_start_goes_on_from_its_checkpoint_alone(tmp_path):
     assert contents(go_on(whole, tmp_path / "stopped").folder) == contents(whole.folder)
 
 
-def test_a_sweep_over_starts(tmp_path):
-    folder = Model.build("tree_smu", hidden=4, stack_size=2, seed=5).save(tmp_path / "saved").folder
+def test_a_sweep_over_starts(tmp_path, saved):
     (tmp_path / "base.toml").write_text(configuration.dump(small_config(tmp_path, model=SMU, schedule={"epochs": 1})))
     file = tmp_path / "sweep.toml"
-    file.write_text(f'base = "{tmp_path}/base.toml"\n[grid]\n"model.start" = ["", "{folder}"]\n')
+    file.write_text(f'base = "{tmp_path}/base.toml"\n[grid]\n"model.start" = ["", "{saved[1]}"]\n')
     sweep = grid.load(file)
     assert train_missing([(config, 0) for _, config in sweep.configs], tmp_path / "runs", tmp_path / "files", jobs=1) == 0
     rows = grid.tabulate(sweep, tmp_path / "runs")
-    assert [row["start"] for row in rows] == ["", str(folder)] and rows[0]["run"] != rows[1]["run"]
+    assert [row["start"] for row in rows] == ["", str(saved[1])] and rows[0]["run"] != rows[1]["run"]
 
 
 def test_the_words_of_a_start_are_taken(tmp_path):
@@ -161,14 +164,9 @@ def test_a_callback_gets_every_epoch_once(tmp_path):
 
 
 def test_only_the_first_of_several_processes_calls_back(tmp_path):
-    class Second:
-        size, rank, is_first = 1, 1, False
-
-        def first(self, function):
-            return function()
-
-    assert prepare(Run(tmp_path / "a"), small_config(tmp_path), 0, on_epoch=print, world=Second()).on_epoch is None
-    assert prepare(Run(tmp_path / "a"), small_config(tmp_path), 0, on_epoch=print).on_epoch is print
+    second = types.SimpleNamespace(size=1, rank=1, is_first=False, first=lambda function: function())
+    for world, on_epoch in (({"world": second}, None), ({}, print)):
+        assert prepare(Run(tmp_path / "a"), small_config(tmp_path), 0, on_epoch=print, **world).on_epoch is on_epoch
 
 
 def test_the_documented_log_to_tensorboard(tmp_path, monkeypatch):
@@ -177,22 +175,16 @@ def test_the_documented_log_to_tensorboard(tmp_path, monkeypatch):
     (block,) = re.findall(r"```python\n((?:(?!```).)*SummaryWriter.*?)```", text, re.DOTALL)
     scalars = []
 
-    class SummaryWriter:
-        def __init__(self, folder):
-            assert folder == "board"
-
-        def add_scalar(self, name, value, step):
-            scalars.append((name, value, step))
-
-    writers = types.ModuleType("torch.utils.tensorboard")
-    writers.SummaryWriter = SummaryWriter
+    writers, folders = types.ModuleType("torch.utils.tensorboard"), []
+    writer = types.SimpleNamespace(add_scalar=lambda *scalar: scalars.append(scalar))
+    writers.SummaryWriter = lambda folder: folders.append(folder) or writer
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", writers)
     monkeypatch.chdir(tmp_path)
     Path("mine.toml").write_text(configuration.dump(small_config(tmp_path)))
     program = types.ModuleType("program")
     exec(block, vars(program))
     rows = Run("runs/small-1").read_metrics()
-    assert scalars == [(name, value, row["epoch"]) for row in rows for name, value in row.items()]
+    assert folders == ["board"] and scalars == [(name, value, row["epoch"]) for row in rows for name, value in row.items()]
 
 
 @pytest.mark.parametrize(
