@@ -18,12 +18,17 @@ from dgl_treestack.truth.points import FAR_SPREAD, FRESH_POINTS, SPREAD_POINTS, 
 HOLDING = ["sin(x)**2 + cos(x)**2 = 1", "exp(log(x)) = x", "x - x = 0", "0*x = 0", "0**0 = 1", "0.7 = 7/10", "sin(pi) = 0"]
 HOLDING += ["cot(pi/2) = 0", "log(8, 2) = 3", "E**x = exp(x)", "sqrt(-1)**2 = -1"]
 HOLDING += ["0**x = 0"]  # where Re x > 0, the only places where it is defined
+# Rounding noise at a branch point is dropped.
+HOLDING += ["log(x/x, 2) = 0", "acos(sin(x)**2 + cos(x)**2) = 0", "acosh(x*(1/x)) = 0", "asec(exp(x)*exp(-x)) = 0"]
 REFUTED = ["x = 2*x", "2 + 2 = 5", "x**y = y**x"]
 REFUTED += ["cos(2*y) = (1 - tan(x)**2)/(1 + tan(y)**2)"]  # the misspelt axiom of the papers' data
 CONDITIONAL = ["sqrt(x**2) = x", "log(x*x) = 2*log(x)", "asin(sin(x)) = x", "sin(x) = sqrt(1 - cos(x)**2)"]
 CONDITIONAL += ["(x**2)**y = x**(2*y)"]
 UNDEFINED = ["nan = nan", "oo = oo", "1/(x - x) = 1", "tan(pi/2) = tan(pi/2)", "acot(0) = pi/2", "0**(-1) = 0**(-1)"]
 UNDEFINED += ["(1/(x - x))**0 = 1"]  # NumPy says nan**0 = 1
+UNDEFINED += ["9**9**9**9 = x", "x**x**x**x**x**x**x**x = 1/0", "exp(exp(exp(exp(x)))) = y**(y**(y**(99**99)))"]
+SMALL = ["(x/9)**20000", "exp(-(x**2 + 9)*1000)", "sech(x**2*1000 + 999)", "csch(x**2*1000 + 999)"]
+UNDEFINED += [f"acos({side}) = pi/2" for side in SMALL]  # what underflows is not zero
 LISTS = {"holds": HOLDING, "refuted": REFUTED, "conditional": CONDITIONAL, "undefined": UNDEFINED}
 VERDICTS = [(text, verdict) for verdict, texts in LISTS.items() for text in texts]
 
@@ -31,8 +36,6 @@ VERDICTS = [(text, verdict) for verdict, texts in LISTS.items() for text in text
 LOOK_ALIKES = ["tanh(50) = 1", "exp(-exp(10)) = 0", "exp(-60) = 0", "exp(pi*sqrt(163)) = 262537412640768744", "1 + 1e-25 = 1"]
 LOOK_ALIKES += ["1.0000000001*x = x", "1.00000000000000001*x = x", "x**1.0000000000001 = x"]
 LOOK_ALIKES += ["(1 + 1e-17)*x = x", "sin(x) + 1e-15*sin(x) = sin(x)"]
-
-TOWERS = ["9**9**9**9 = x", "x**x**x**x**x**x**x**x = 1/0", "exp(exp(exp(exp(x)))) = y**(y**(y**(99**99)))"]
 
 
 @pytest.mark.parametrize("judged", [judge, judge_at_fixed_points])
@@ -121,11 +124,6 @@ def test_what_holds_up_to_a_distance_is_conditional(text):
         assert judgement.witness.left != pytest.approx(judgement.witness.right)
 
 
-@pytest.mark.parametrize("text", TOWERS)
-def test_power_towers_are_answered(text):
-    assert judge(Equation.parse(text)).verdict in ("undefined", "refuted")
-
-
 def test_every_verdict_but_undefined_rests_on_ten_points():
     for text, _ in VERDICTS:
         judgement = judge(Equation.parse(text))
@@ -168,10 +166,9 @@ def test_verdict_and_witness_are_the_same_with_other_last_digits(module, judged,
         return sides
 
     monkeypatch.setattr(module, "evaluate_sides", elsewhere)
-    after = [judged(equation) for equation in equations]
-    assert [(verdict.verdict, verdict.points, verdict.witness.point) for verdict in after] == [
-        (verdict.verdict, verdict.points, verdict.witness.point) for verdict in before
-    ]
+    for equation, verdict in zip(equations, before, strict=True):
+        after = judged(equation)
+        assert (after.verdict, after.points, after.witness.point) == (verdict.verdict, verdict.points, verdict.witness.point)
 
 
 @pytest.mark.parametrize("argument", ["x", "2", "1/3", "-3", "2*sqrt(-1)", "-1/2*sqrt(-1)"])
@@ -217,11 +214,6 @@ def test_no_verdict_without_a_point_in_many_digits(text, verdict):
         assert judged(equation, budget=0).verdict == without
 
 
-def test_rounding_noise_at_a_branch_point_is_dropped():
-    for text in ("log(x/x, 2) = 0", "acos(sin(x)**2 + cos(x)**2) = 0", "acosh(x*(1/x)) = 0", "asec(exp(x)*exp(-x)) = 0"):
-        assert judge(Equation.parse(text)).verdict == "holds", text
-
-
 @pytest.mark.parametrize(
     ("text", "decimals", "verdict"),
     [
@@ -236,11 +228,6 @@ def test_rounding_noise_at_a_branch_point_is_dropped():
 )
 def test_rounded_numbers(text, decimals, verdict):
     assert judge_rounded(Equation.parse(text), decimals).verdict == verdict
-
-
-@pytest.mark.parametrize("side", ["(x/9)**20000", "exp(-(x**2 + 9)*1000)", "sech(x**2*1000 + 999)", "csch(x**2*1000 + 999)"])
-def test_what_underflows_is_not_zero(side):
-    assert judge(Equation.parse(f"acos({side}) = pi/2")).verdict == "undefined"
 
 
 @pytest.mark.parametrize("name", ["exp", *(pytest.param(name, marks=pytest.mark.slow) for name in ("sin", "atan"))])

@@ -17,11 +17,13 @@ from each_case import assert_each
 from small_runs import assert_same_when_stopped, contents, go_on, small_config, small_run, write_data
 
 from dgl_treestack import plain_data
+from dgl_treestack.algorithmic import testing
 from dgl_treestack.data import formats, records
 from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.errors import CheckpointError, ConfigurationError, DivergenceError, TreestackError
 from dgl_treestack.expression.operators import MATH
 from dgl_treestack.generators import numpy_generator, torch_generator
+from dgl_treestack.language.model import LanguageModel
 from dgl_treestack.model.model import Model
 from dgl_treestack.model.signals import NodeSignals
 from dgl_treestack.processes import Interrupted
@@ -248,33 +250,39 @@ def test_weights_that_run_away_stop_at_validation(tmp_path):
     assert not (tmp_path / "small-0" / "DONE").exists()
 
 
-@pytest.mark.parametrize("where", ["score", "answers_on"])
-def test_a_signal_during_validation_or_the_last_evaluation_is_obeyed(tmp_path, monkeypatch, where):
-    config = small_config(tmp_path)
+def config_of(kind, folder):
+    """The configuration of a short run on trees, a text or streams, with its data."""
+    if kind == "trees":
+        return small_config(folder)
+    if kind == "text":
+        for part in ("train", "valid", "test"):
+            (folder / f"our.{part}.txt").write_text("one two three\n" * 40)
+        return TextConfig("small", "lstm", 4, text=str(folder), epochs=2, streams=2)
+    settings, tests = {"hidden": 3, "stacks": 1, "capacity": 20}, StreamTests(largest=4, far=(6,), repeats=1, streamed=1)
+    return StreamConfig("small", "anbn", "stack_rnn", settings, 2, Recipe(updates=2), Recipe(updates=1, rate=0.02), tests)
+
+
+@pytest.mark.parametrize(
+    ("kind", "owner", "function"),
+    [
+        ("trees", evaluation, "score"),
+        ("trees", evaluation, "answers_on"),
+        ("text", LanguageModel, "perplexity"),
+        ("streams", testing, "share_correct"),
+    ],
+)
+def test_a_signal_during_validation_or_the_last_evaluation_is_obeyed(tmp_path, kind, owner, function):
+    config, real = config_of(kind, tmp_path), getattr(owner, function)
     whole = start(config, 0, tmp_path / "whole", quiet=True)
-    real = getattr(evaluation, where)
 
     def interrupted(*arguments, **options):
         os.kill(os.getpid(), signal.SIGTERM)
         return real(*arguments, **options)
 
-    monkeypatch.setattr(evaluation, where, interrupted)
-    with pytest.raises(Interrupted):
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(Interrupted):
+        patch.setattr(owner, function, interrupted)
         start(config, 0, tmp_path / "stopped", quiet=True)
-    monkeypatch.setattr(evaluation, where, real)
     assert contents(go_on(whole, tmp_path / "stopped").folder) == contents(whole.folder)
-
-
-def config_of(kind, folder):
-    """The configuration of a short run on trees, a text or streams, with its data."""
-    if kind == "trees":
-        return small_config(folder, schedule={"epochs": 1})
-    if kind == "text":
-        for part in ("train", "valid", "test"):
-            (folder / f"our.{part}.txt").write_text("one two three\n" * 40)
-        return TextConfig("small", "lstm", 4, text=str(folder), epochs=1, streams=2)
-    settings, tests = {"hidden": 3, "stacks": 1, "capacity": 20}, StreamTests(largest=4, far=(6,), repeats=1, streamed=1)
-    return StreamConfig("small", "anbn", "stack_rnn", settings, restarts=2, recipe=Recipe(updates=2), tests=tests)
 
 
 def description_of(text):
