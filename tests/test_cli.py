@@ -207,7 +207,7 @@ def test_bad_input_is_one_clear_error_and_exit_code_2(folder, call, arguments, m
         "bad": equation.replace("label", "lable"),
         "cut": equation + equation[:25],
         "wrong": equation.replace("}", ', "certificate": {"verdict": "refuted"}}'),
-        "variable": equation + equation.replace("x = x", "theta = x"),
+        "variable": equation + equation.replace('"a"', '"b"').replace("x = x", "theta = x"),
         "empty": "",
     }
     for name, text in files.items():

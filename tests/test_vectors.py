@@ -1,7 +1,6 @@
 """Vectors of words from a file, by commands alone: frozen and trained, stopped, resumed, asked without the file."""
 
 import gzip
-import json
 import shutil
 import signal
 
@@ -63,6 +62,7 @@ def test_from_vectors_to_an_answer_without_them(folder, train, treestack, freeze
     whole = train("whole", frozen)
     words = [text for _, text in whole.vocabulary.leaves]
     assert words == ["", "high", "it's (not) so", "low", "middle", "rare", "seldom"]
+    assert {*whole.environment["data"]} == {"own.toml", "vectors.txt.gz", "train.tsv", "validation.tsv", "test.tsv"}
     assert "5 of 6 words of the vocabulary have a vector in vectors.txt.gz" in whole.log.read_text()
     for row, word in enumerate(words):
         assert (begun["cell.leaves.table"][row].tolist() == VECTORS.get(word)) == (word in VECTORS)
@@ -170,9 +170,3 @@ def test_what_does_not_fit_is_one_error(folder, train):
         write_files(folder, "trees")
 
     assert_each(assert_refused, [(name, *fault) for name, fault in FAULTS.items()])
-
-
-def test_the_checksum_of_the_file_is_recorded(folder, train):
-    run = train("runs", "schedule.epochs=1")
-    recorded = json.loads((run.folder / "environment.json").read_text())["data"]
-    assert set(recorded) == {"own.toml", "vectors.txt.gz", "train.tsv", "validation.tsv", "test.tsv"}

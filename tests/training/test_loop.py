@@ -273,10 +273,11 @@ def config_of(kind, folder):
 )
 def test_a_signal_during_validation_or_the_last_evaluation_is_obeyed(tmp_path, kind, owner, function):
     config, real = config_of(kind, tmp_path), getattr(owner, function)
-    whole = start(config, 0, tmp_path / "whole", quiet=True)
+    whole, signals = start(config, 0, tmp_path / "whole", quiet=True), [signal.SIGTERM]
 
     def interrupted(*arguments, **options):
-        os.kill(os.getpid(), signal.SIGTERM)
+        if signals:  # once: a second one stops the program
+            os.kill(os.getpid(), signals.pop())
         return real(*arguments, **options)
 
     with pytest.MonkeyPatch.context() as patch, pytest.raises(Interrupted):
@@ -436,12 +437,10 @@ def test_a_gradient_is_clipped_to_its_maximum_norm(tmp_path, monkeypatch):
         step(self, rate)
 
     monkeypatch.setattr(NamedAdam, "step", noted)
-    for clip, is_hidden in ((0.0, False), (0.05, False), (0.05, True)):
-        if is_hidden:
-            monkeypatch.delattr(torch, "_foreach_mul_")
-        start(small_config(tmp_path, optimizer={"clip": clip}), 0, tmp_path / f"{clip} {is_hidden}", quiet=True)
-    unclipped, clipped, without_lists = np.array_split(norms, 3)
-    assert max(unclipped) > 0.1 and max(clipped) <= 0.05 * (1 + 1e-5) and (without_lists == clipped).all()
+    for clip in (0.0, 0.05):
+        start(small_config(tmp_path, optimizer={"clip": clip}), 0, tmp_path / str(clip), quiet=True)
+    unclipped, clipped = np.array_split(norms, 2)
+    assert max(unclipped) > 0.1 and max(clipped) <= 0.05 * (1 + 1e-5)
 
 
 def test_pairs_stay_together(tmp_path, monkeypatch):
