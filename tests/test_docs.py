@@ -2,7 +2,7 @@
 
 The bash and Python blocks of a page are run in their order, in an empty folder of the page. Commands of `treestack` run in
 this process, with the arguments of SMALL and SHORT. Python blocks without a command between them are one program.
-A comment before a block says what else becomes of it:
+The README is short besides. A comment before a block says what else becomes of it:
 
     <!-- test: skip REASON -->   the block is not run
     <!-- test: file NAME -->     the block is written to a file of this name
