@@ -3,7 +3,7 @@ import os
 import shutil
 import sys
 import traceback
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import jaxtyping
@@ -70,6 +70,25 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.setenv("TORCHINDUCTOR_CACHE_DIR", str(disk.folder() / "inductor"))
         patch.setenv("TREESTACK_CACHE_DIR", str(folder))
         yield folder
+
+
+@pytest.fixture
+def treestack(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """A command in this process, which has loaded the libraries already: returns what it prints, errors for an exit code.
+
+    Bad input, exit code 2, is one error.
+    """
+    from dgl_treestack.cli import main  # not above, as in `cache`
+
+    def call(*arguments: object, code: int = 0) -> str:
+        with pytest.raises(SystemExit) as left:
+            main([str(argument) for argument in arguments])
+        printed = capsys.readouterr()
+        assert (left.value.code or 0) == code, f"{arguments}\n{printed.out}\n{printed.err}"
+        assert code != 2 or printed.err.count("error: ") == 1, printed.err
+        return printed.err if code else printed.out
+
+    return call
 
 
 @pytest.fixture

@@ -1,14 +1,23 @@
 """Small runs for tests."""
 
+import os
 import random
+import signal
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 from trees import random_equation
 
 from dgl_treestack import plain_data
 from dgl_treestack.data import formats
 from dgl_treestack.data.formats import Example
-from dgl_treestack.runs.configuration import RunConfig
+from dgl_treestack.processes import Interrupted
+from dgl_treestack.runs.configuration import Named, RunConfig
+from dgl_treestack.runs.run import Run
+from dgl_treestack.training.objective import Objective
+from dgl_treestack.training.start import start
 
 LEAVES = [("Symbol", "x"), ("Symbol", "y"), ("Integer", "2"), ("Number", "1.29")]
 
@@ -50,3 +59,50 @@ def small_config(folder: Path, *, unary: bool = True, **changes: object) -> RunC
         **changes,
     }
     return plain_data.build(RunConfig, described)
+
+
+def small_run(folder: Path, seed: int = 0, **changes: object) -> Run:
+    """Train a small run in a folder, which gets its data, too."""
+    return start(small_config(folder, **changes), seed, folder, quiet=True)
+
+
+def go_on(run: Run, output_dir: Path | None = None) -> Run:
+    """Resume a run, or that of its configuration in another folder."""
+    return start(run.any_config, run.seed, output_dir or run.folder.parent, resume=True, quiet=True)
+
+
+@contextmanager
+def stopped_at(objective: type[Objective], step: int, number: int = signal.SIGTERM) -> Iterator[None]:
+    """Send this process a signal at a step, counted from 1, of the trainings within."""
+    real, count = objective.step, 0
+
+    def counted(self, *arguments):
+        nonlocal count
+        count += 1
+        if count == step:
+            os.kill(os.getpid(), number)
+        return real(self, *arguments)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(objective, "step", counted)
+        yield
+    assert count >= step, "the training has fewer steps"
+
+
+def assert_same_when_stopped(config: Named, objective: type[Objective], stops: Iterable[Sequence[int]], folder: Path) -> None:
+    """Runs that are stopped at some steps, counted anew each time they go on, end like one that was never stopped."""
+    whole = start(config, 0, folder / "whole", quiet=True)
+    for steps in stops:
+        stopped = folder / f"stopped at {steps}"
+        for step in steps:
+            with stopped_at(objective, step), pytest.raises(Interrupted) as stop:
+                start(config, 0, stopped, resume=True, quiet=True)
+            assert stop.value.exit_code == 128 + signal.SIGTERM
+        assert contents(go_on(whole, stopped).folder) == contents(whole.folder)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """All that runs in a folder leave that must not depend on time, machine or interruptions: name -> content."""
+    ignored = {"environment.json", "times.jsonl", "train.log"}
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.name not in ignored]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}

@@ -49,17 +49,18 @@ def test_a_benchmark_gives_rows(command, measured):
 
 
 @pytest.mark.slow
-def test_throughput_of_restarts(measured):
+def test_restarts_a_loader_and_several_processes_are_measured(measured):
     rows = measured("stack_rnn --restarts 2 --new 10 --hidden 4 --stacks 2 --capacity 20 --updates 3 --json")
     assert [row["engine"] for row in rows] == ["new tokens", "windows"]
     assert all(row["tokens_per_s"] == pytest.approx(2 * 10 / row["ms_per_update"] * 1e3) for row in rows)
-
-
-@pytest.mark.slow
-def test_the_loader_beside_the_packages_loop(measured):
     (row,) = measured(f"loader --batches 4 --steps 2 --rounds 1 {SMALL}")
     assert row["nodes"] > 40 and all(value > 0 for value in row.values())
     assert {"own loop, step", "loader, step", "read and plan", "build tree by tree, dgl.batch"} <= set(row)
+    rows = measured(f"distributed --processes 2 --batch 8 --steps 2 --rounds 1 --compile off {SMALL}")
+    assert [(row["processes"], row["apart"]) for row in rows] == [(2, False), (2, True)]
+    for row in rows:
+        parts = [row[name] for name in row if name.endswith("_ms") and name != "step_ms"]
+        assert sum(parts) == pytest.approx(row["step_ms"]) and row["equations_per_s"] > 0
 
 
 def test_batches_share_rows_only_if_asked_to(monkeypatch):
@@ -71,12 +72,3 @@ def test_batches_share_rows_only_if_asked_to(monkeypatch):
         batch = make_batches(model, 64, shared=shared)[0]
         rows.append(batch.plans.get(batch.trees, shared=True, device=torch.device("cpu")).rows)
     assert rows[0] < rows[1]
-
-
-@pytest.mark.slow
-def test_several_processes_are_measured(measured):
-    rows = measured(f"distributed --processes 2 --batch 8 --steps 2 --rounds 1 --compile off {SMALL}")
-    assert [(row["processes"], row["apart"]) for row in rows] == [(2, False), (2, True)]
-    for row in rows:
-        parts = [row[name] for name in row if name.endswith("_ms") and name != "step_ms"]
-        assert sum(parts) == pytest.approx(row["step_ms"]) and row["equations_per_s"] > 0

@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter, defaultdict
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -36,12 +37,15 @@ def test_the_files_are_small():
 
 
 @pytest.mark.parametrize("fold", FOLDS)
-def test_counts_and_depths(data, fold):
-    depths = Counter(example.equation.depth for example in data[fold])
-    assert sum(depths.values()) >= MINIMUM[fold]
-    assert sorted({*depths} - {1}) == list(DEPTHS[fold])
+def test_counts_and_depths_half_of_which_hold(data, fold):
+    labels = defaultdict(Counter)
+    for example in data[fold]:
+        labels[example.equation.depth][example.label] += 1
+    assert all(counts[0] == counts[1] for counts in labels.values())
+    assert len(data[fold]) >= MINIMUM[fold]
+    assert sorted({*labels} - {1}) == list(DEPTHS[fold])
     if fold == "test":
-        assert min(count for depth, count in depths.items() if depth > 2) >= 230
+        assert min(counts.total() for depth, counts in labels.items() if depth > 2) >= 230
 
 
 @pytest.mark.parametrize("fold", FOLDS)
@@ -51,17 +55,7 @@ def test_the_set_for_scale_smoke_is_every_fifth_pair(fold):
     assert set(Counter(json.loads(line)["pair"] for line in fifth).values()) == {2}
 
 
-@pytest.mark.parametrize("fold", FOLDS)
-def test_half_of_every_depth_holds(data, fold):
-    labels = defaultdict(Counter)
-    for example in data[fold]:
-        labels[example.equation.depth][example.label] += 1
-    assert all(counts[0] == counts[1] for counts in labels.values())
-
-
 def test_the_independent_checker_would_object(data):
-    from dataclasses import replace
-
     wrong = [replace(example, label=1 - example.label) for example in data["validation"][::4]]
     assert len(complaints(wrong)) > 0.99 * len(wrong)
 
@@ -87,21 +81,16 @@ def test_no_equation_and_no_family_is_in_two_folds(data):
     assert sum(map(len, families)) == len(set().union(*families))
 
 
-def test_ids_are_unique_and_pairs_have_two_members(data):
+def test_ids_are_unique_and_pairs_have_two_members_of_the_same_tokens(data):
     everything = [example for fold in FOLDS for example in data[fold]]
     assert len({example.id for example in everything}) == len(everything)
     assert set(Counter(example.pair for example in everything).values()) == {2}
     assert all(example.fold == fold for fold in FOLDS for example in data[fold])
+    for true, false in zip(everything[::2], everything[1::2], strict=True):
+        assert true.equation.depth == 1 or token_counts(true.equation) == token_counts(false.equation)
 
 
-def test_members_of_a_pair_have_the_same_tokens(data):
-    for fold in FOLDS:
-        for true, false in zip(data[fold][::2], data[fold][1::2], strict=True):
-            if true.equation.depth > 1:
-                assert token_counts(true.equation) == token_counts(false.equation)
-
-
-def test_every_function_and_every_leaf_is_known_and_used(data):
+def test_every_function_and_every_leaf_is_known_and_used_and_few_equations_are_without_variables(data):
     vocabulary, used = PRESETS["released"], Counter()
     for example in data["train"]:
         used.update(set(example.equation.names))
@@ -109,9 +98,6 @@ def test_every_function_and_every_leaf_is_known_and_used(data):
             assert vocabulary.row(kind, text) is not None
             assert kind != "Symbol" or text in VARIABLES
     assert min(used[name] for name in FUNCTIONS) > 0.05 * len(data["train"])
-
-
-def test_few_equations_are_without_variables(data):
     deep = [example for fold in FOLDS for example in data[fold] if example.equation.depth > 2]
     assert sum("Symbol" not in example.equation.names for example in deep) < 0.2 * len(deep)
 

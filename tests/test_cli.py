@@ -1,19 +1,20 @@
 """The command line as a person meets it."""
 
 import json
-import subprocess
 import sys
+from pathlib import Path
 
 import programs
 import pytest
 from small_runs import small_config
 
-from dgl_treestack import __version__, plain_data
-from dgl_treestack.cli import COMMANDS, main
+from dgl_treestack import __version__, cli, plain_data
 from dgl_treestack.data import formats, records
 from dgl_treestack.data.formats import Example
-from dgl_treestack.expression import Equation, Expression
+from dgl_treestack.expression import Equation
 from dgl_treestack.runs import configuration
+
+COMMANDS = sorted(path.stem.replace("_", "-") for path in Path(cli.__file__).parent.glob("[a-z]*.py"))
 
 
 def treestack(*arguments, folder="."):
@@ -28,18 +29,10 @@ def json_lines(path):
 
 
 @pytest.fixture
-def call(monkeypatch, capsys):
-    """`treestack` without a process of its own, for what a test asks beyond its first."""
-
-    def run(*arguments, folder, code=0):
-        monkeypatch.chdir(folder)
-        with pytest.raises(SystemExit) as left:
-            main([str(argument) for argument in arguments])
-        printed = capsys.readouterr()
-        assert (left.value.code or 0) == code, printed.out + printed.err
-        return printed.err if code else printed.out
-
-    return run
+def call(treestack, folder, monkeypatch):
+    """`treestack` in that folder, without a process of its own, for what a test asks beyond its first."""
+    monkeypatch.chdir(folder)
+    return treestack
 
 
 @pytest.fixture(scope="module")
@@ -51,23 +44,21 @@ def folder(tmp_path_factory):
     return folder
 
 
-def test_help_explains_and_is_quick():
-    command = [sys.executable, "-X", "importtime", "-m", "dgl_treestack", "--help"]
-    finished = subprocess.run(command, capture_output=True, text=True, check=True)
-    text, imported = finished.stdout, finished.stderr.split()
-    assert "tyro" in imported and not {"torch", "dgl", "sympy", "sklearn", "matplotlib"} & {*imported}  # which take seconds
-    assert all(command in text for command in COMMANDS)
-
-
 @pytest.mark.parametrize("command", COMMANDS)
-def test_help_says_nothing_needless(command, call, tmp_path):
-    text = call(command, "--help", folder=tmp_path)
+def test_help_says_nothing_needless(command, call):
+    """That it loads no library: test_layers."""
+    text = call(command, "--help")
+    assert command in call("--help") and (command != "train" or "--resume" in text)
     for needless in ("{None}", "--no-no-", "--no-json", "default: )", "default: '')", "default: None", "default: False"):
         assert needless not in text
 
 
+def test_an_unknown_command_gets_a_suggestion(call):
+    assert "Did you mean 'verify'?" in call("verfy", "x = x", code=2)
+
+
 def test_predict_shows_probability_and_answer(folder, call):
-    text = call("predict", "-x = x - 2*x", "--run", "runs/small-0", folder=folder)
+    text = call("predict", "-x = x - 2*x", "--run", "runs/small-0")
     header, line = text.splitlines()
     assert header.split() == ["P(correct)", "answer", "equation"]
     probability, answer, equation = line.split(maxsplit=2)
@@ -75,40 +66,32 @@ def test_predict_shows_probability_and_answer(folder, call):
     assert equation == "-x = x - 2*x"
 
 
-def test_the_packages_model_answers_without_training(tmp_path, call):
-    text = treestack("complete", "sin(x)**2 + _ = 1", "--top", 3, folder=tmp_path)
-    answers = json.loads(call("complete", "sin(x)**2 + _ = 1", "--json", folder=tmp_path))
-    verdict = treestack("verify", "sin(x)**2 + cos(x)**2 = 1", folder=tmp_path)
+def test_the_packages_model_answers_without_training(folder, call):
+    text = treestack("complete", "sin(x)**2 + _ = 1", "--top", 3, folder=folder)
+    answers = json.loads(call("complete", "sin(x)**2 + _ = 1", "--json"))
+    verdict = treestack("verify", "sin(x)**2 + cos(x)**2 = 1", folder=folder)
     assert "filler" in text and "certified equations of depth 1-7" in text and "certified equations" in verdict
     assert len(answers) == 10 and {answer["verdict"] for answer in answers} >= {"refuted"}
-    call("complete", "bundled:quickstart/blanks", "--output", "ranks.jsonl", folder=tmp_path)
-    assert len(json_lines(tmp_path / "ranks.jsonl")) == 72
+    ranks = call("complete", "bundled:quickstart/blanks", "--output", "ranks.jsonl")
+    assert ranks.split()[:2] == ["depth", "blanks"] and ranks.splitlines()[-1].split()[:2] == ["all", "72"]
+    assert len(json_lines(folder / "ranks.jsonl")) == 72
+    assert "one is asked for" in call("complete", "x = x", code=2)
+    assert "--top 0 shows nothing" in call("complete", "_ = x", "--top", 0, code=2)
 
 
-def test_a_file_of_blanks_is_ranked(folder, call):
-    formats.write(
-        folder / "candidates.jsonl.gz", [Example(Expression.parse(t), None, t, value_class=t) for t in ("x", "2", "y")]
-    )
-    formats.write(folder / "blanks.jsonl", [Example(Equation.parse("x + x = 2*x"), 1, "b", "test", blank=5)])
-    text = call("complete", "blanks.jsonl", "--run", "runs/small-0", folder=folder)
-    assert text.split()[:2] == ["depth", "blanks"] and text.splitlines()[-1].split()[:2] == ["all", "1"]
-    (row,) = records.read(folder / "runs" / "small-0" / "records" / "blanks-completion.parquet").rows(named=True)
-    assert row["answer"] == "2" and row["candidates"] == 3
-
-
-def test_doctor(call, tmp_path):
+def test_version_and_doctor(call):
+    assert treestack("--version").strip() == __version__
     report = json.loads(treestack("doctor", "--json"))
     assert report["problems"] == []
     assert report["dgl"]["works"] is (sys.version_info < (3, 13))  # there is none for later ones
-    assert call("doctor", folder=tmp_path).startswith("all is well\n")
-    assert call("--version", folder=tmp_path).strip() == __version__
+    assert call("doctor").startswith("all is well\n")
 
 
-def test_cells(call, tmp_path):
+def test_cells(call):
     rows = {row["name"]: row for row in json.loads(treestack("cells", "--json"))}
     assert rows["tree_smu"]["state"] == 50 + 5 * 50
     assert rows["tree_lstm"]["parameters"] > rows["tree_rnn"]["parameters"]
-    assert "Arabshahi 2020" in call("cells", folder=tmp_path)
+    assert "Arabshahi 2020" in call("cells")
 
 
 @pytest.mark.slow
@@ -122,8 +105,9 @@ def test_train_several_seeds_as_processes_then_table_and_figure(folder):
     assert rows[0]["seeds"] == [0]
 
 
-def test_override(folder, call):
-    call("train", "small.toml", "--set", "name=other", "schedule.epochs=1", folder=folder)
+def test_override_and_no_overwriting(folder, call):
+    assert "--resume" in call("train", "small.toml", code=2)
+    call("train", "small.toml", "--set", "name=other", "schedule.epochs=1")
     assert len((folder / "runs" / "other-0" / "metrics.jsonl").read_text().splitlines()) == 1
 
 
@@ -134,36 +118,29 @@ def test_evaluate_writes_one_record_per_equation_in_file_order(folder, call):
     table = records.read(folder / "runs" / "small-0" / "records" / "test.parquet")
     assert rows == records.rows_of(table)
     assert all((row["score"] > 0) == (row["correct"] == bool(row["label"])) for row in rows)
-    shown = json.loads(call("evaluate", "runs/small-0", "test.jsonl", "--json", folder=folder))
+    shown = json.loads(call("evaluate", "runs/small-0", "test.jsonl", "--json"))
     assert shown["equations"] == 160
     assert shown["accuracy"] == pytest.approx(records.accuracy(table))
 
 
 def test_evaluate_scores_several_files_one_by_one(folder, call):
     (folder / "few.jsonl").write_text("".join((folder / "test.jsonl").read_text().splitlines(keepends=True)[:40]))
-    command, files = ("evaluate", "runs/small-0"), ("few.jsonl", "test.jsonl")
-    both = json.loads(call(*command, *files, "--json", folder=folder))
-    assert both == [json.loads(call(*command, name, "--json", folder=folder)) for name in files]
+    files = ("few.jsonl", "test.jsonl")
+    both = json.loads(call("evaluate", "runs/small-0", *files, "--json"))
+    assert both == [json.loads(call("evaluate", "runs/small-0", name, "--json")) for name in files]
     assert [score["equations"] for score in both] == [40, 160]
-    text = call(*command, *files, folder=folder)
+    text = call("evaluate", "runs/small-0", *files)
     assert "few.jsonl: 40 equations" in text and "test.jsonl: 160 equations" in text
-
-
-def test_evaluate_reads_the_authors_format(folder, call):
-    formats.write(folder / "theirs.json.gz", list(formats.read(folder / "test.jsonl")))
-    scores = []
-    for file in ("test.jsonl", "theirs.json.gz"):
-        call("evaluate", "runs/small-0", file, "--output", "a.jsonl", folder=folder)
-        scores.append(sorted(row["score"] for row in json_lines(folder / "a.jsonl")))
-    assert scores[1] == pytest.approx(scores[0], abs=1e-5)
+    assert "in turn" in call("evaluate", "runs/small-0", *files, "--output", "a.jsonl", code=2)
+    assert "Name at least one" in call("evaluate", "runs/small-0", code=2)
 
 
 def test_verify(folder, call):
-    answer = json.loads(call("verify", "sin(x)**2 + cos(x)**2 = 1", "--run", "runs/small-0", "--json", folder=folder))
+    answer = json.loads(call("verify", "sin(x)**2 + cos(x)**2 = 1", "--run", "runs/small-0", "--json"))
     assert answer["verdict"] == "holds"
     assert 0 < answer["probability"] < 1
     assert answer["agree"] == (answer["probability"] > 0.5)
-    texts = [call("verify", text, "--run", "runs/small-0", folder=folder) for text in ("x = x", "x = x + 1")]
+    texts = [call("verify", text, "--run", "runs/small-0") for text in ("x = x", "x = x + 1")]
     assert all("P(correct) = " in text for text in texts)
     assert any("disagree" in text for text in texts) or answer["agree"]
 
@@ -173,50 +150,16 @@ def test_a_tower_of_powers_is_answered_not_computed(folder):
     assert "undefined" in text  # to compute it takes more than the five minutes after which `programs.run` stops a command
 
 
-def test_plot(folder):
-    shown = treestack("plot", "depth", "runs/small-0", "--output", "figures/depth.svg", folder=folder)
-    assert shown.split() == ["figures/depth.svg", "figures/depth.png"]
-    assert (folder / "figures" / "depth.png").stat().st_size > 5000
-
-
-def test_inspect(folder):
-    text = treestack("inspect", "train.jsonl", "--limit", 5, "--equation", "train3", "--output", "tree.png", folder=folder)
-    assert "graphs 5" in text
-    assert (folder / "tree.png").exists()
-
-
-@pytest.mark.slow
-def test_audit(folder):
-    texts = [(f"{name}(x) + {i} = {i} + sin(x)", label) for i in range(1, 31) for name, label in (("sin", 1), ("cos", 0))]
-    formats.write(folder / "pairs.jsonl", [Example(Equation.parse(t), label, t, pair=t[3:]) for t, label in texts])
-    text = treestack("audit", "pairs.jsonl", "--sample", 50, "--figure", "figures/audit", folder=folder)
-    assert "pairs.jsonl: 60 equations" in text and "No label is contradicted." in text and "a sample of 50 of 60" in text
-    assert text.split()[-2:] == ["figures/audit.svg", "figures/audit.png"]
-    assert (folder / "figures" / "audit.png").stat().st_size > 5000
-
-
-def test_audit_of_two_files_as_one(folder):
-    options = ("--together", "--no-leakage", "--no-verdicts", "--jobs", 2, "--json")
-    report = json.loads(treestack("audit", "test.jsonl", "validation.jsonl", *options, folder=folder))
-    assert set(report["sets"]["all files together"]) == {"equations", "verdicts", "contradicted", "duplicates"}
-    assert [(row["of"], row["in"]) for row in report["overlap"]] == [
-        ("test.jsonl", "validation.jsonl"),
-        ("validation.jsonl", "test.jsonl"),
-    ]
-
-
-def test_audit_of_a_false_label(folder, call):
+def test_audit(folder, call):
     (folder / "false.jsonl").write_text('{"id": "f", "label": 1, "text": "x = y"}\n')
-    assert call("audit", "false.jsonl", "--no-leakage", folder=folder, code=1) == ""
-    assert call("audit", "false.jsonl", "--explain", "f", folder=folder, code=1) == ""
-    assert "not judged" in call("audit", "false.jsonl", "--no-verdicts", "--no-leakage", folder=folder)
-
-
-def test_audit_explains_an_equation(folder, call):
-    text = call("audit", "test.jsonl", "--explain", "test0", folder=folder)
-    assert "label " in text and "the verdict agrees with the label" in text
-    (explanation,) = json.loads(call("audit", "test.jsonl", "--explain", "test0", "--json", folder=folder))
-    assert explanation["id"] == "test0" and explanation["contradicted"] is False
+    for flags in (("--no-leakage",), ("--explain", "f")):
+        assert call("audit", "false.jsonl", *flags, code=1) == ""
+    assert "not judged" in call("audit", "false.jsonl", "--no-verdicts", "--no-leakage")
+    options = ("--together", "--no-leakage", "--no-verdicts", "--jobs", 2, "--json")
+    report = json.loads(call("audit", "test.jsonl", "validation.jsonl", *options))
+    assert set(report["sets"]["all files together"]) == {"equations", "verdicts", "contradicted", "duplicates"}
+    pairs = [("test.jsonl", "validation.jsonl"), ("validation.jsonl", "test.jsonl")]
+    assert [(row["of"], row["in"]) for row in report["overlap"]] == pairs
 
 
 @pytest.mark.parametrize(
@@ -267,15 +210,17 @@ def test_audit_explains_an_equation(folder, call):
     ],
 )
 def test_bad_input_is_one_clear_error_and_exit_code_2(folder, call, arguments, message):
-    (folder / "bad.jsonl").write_text('{"id": "a", "lable": 1, "text": "x = x"}\n')
-    (folder / "cut.jsonl").write_text('{"id": "a", "label": 1, "text": "x = x"}\n{"id": "b", "lab')
-    (folder / "wrong.jsonl").write_text('{"id": "a", "label": 1, "text": "x = y", "certificate": {"verdict": "refuted"}}\n')
-    (folder / "variable.jsonl").write_text('{"label": 1, "text": "x = x"}\n{"label": 1, "text": "theta = x"}\n')
-    (folder / "empty.jsonl").write_text("")
-    printed = call(*arguments, folder=folder, code=2)
-    assert printed.count("error: ") == 1
-    assert message in printed
-    assert not (folder / "ran").exists()
+    equation = '{"id": "a", "label": 1, "text": "x = x"}\n'
+    files = {
+        "bad": equation.replace("label", "lable"),
+        "cut": equation + equation[:25],
+        "wrong": equation.replace("}", ', "certificate": {"verdict": "refuted"}}'),
+        "variable": equation + equation.replace('"a"', '"b"').replace("x = x", "theta = x"),
+        "empty": "",
+    }
+    for name, text in files.items():
+        (folder / f"{name}.jsonl").write_text(text)
+    assert message in call(*arguments, code=2) and not (folder / "ran").exists()
 
 
 @pytest.mark.slow

@@ -8,9 +8,10 @@ import shutil
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 
 import pytest
-from small_runs import small_config
+from small_runs import contents, small_config
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'dgl-treestack[cluster]'")
 
@@ -40,12 +41,6 @@ def nodes():
 @pytest.fixture
 def address(nodes):
     return nodes.address
-
-
-def contents(folder):
-    ignored = {"environment.json", "times.jsonl", "train.log"}  # which name the machine, the command and the time
-    files = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.name not in ignored]
-    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
 def treestack(*arguments):
@@ -126,34 +121,23 @@ def test_a_node_is_killed_twice(nodes, grid):
     assert starts(folder) <= 12 + 2  # a node has one task in hand
 
 
+def kill_and_start_again(arguments, condition):
+    process = command(*arguments)
+    wait_for(condition, process)
+    process.kill()
+    process.wait()
+    treestack(*arguments)
+
+
 def test_the_command_is_killed_and_started_again(address, grid, generated, tmp_path):
     folder = grid / "again"
     arguments = ("sweep", grid / "sweep.toml", "--output-dir", folder, "--cluster", address)
-    process = command(*arguments)
-    wait_for(lambda: len([*folder.glob("*/DONE")]) >= 4, process)
-    process.kill()
-    process.wait()
-    treestack(*arguments)
-    assert contents(folder).keys() == contents(grid / "one").keys()
+    kill_and_start_again(arguments, lambda: len([*folder.glob("*/DONE")]) >= 4)
     assert contents(folder) == contents(grid / "one")
     assert starts(folder) <= 12 + 3  # the cluster had three tasks in hand
-    arguments = (
-        "generate",
-        "quickstart",
-        "--seed",
-        3,
-        "--equations",
-        400,
-        "--output-dir",
-        tmp_path / "data",
-        "--cluster",
-        address,
-    )
-    process = command(*arguments)
-    wait_for(lambda: len([*tmp_path.glob("data/parts/*.gz")]) >= 2, process)
-    process.kill()
-    process.wait()
-    treestack(*arguments)
+    options = ("--seed", 3, "--equations", 400, "--output-dir", tmp_path / "data", "--cluster", address)
+    arguments = ("generate", "quickstart", *options)
+    kill_and_start_again(arguments, lambda: len([*tmp_path.glob("data/parts/*.gz")]) >= 2)
     assert contents(tmp_path / "data") == contents(generated)
 
 
@@ -163,26 +147,18 @@ def test_runs(address, tmp_path, monkeypatch, is_shared):
     file.write_text(configuration.dump(small_config(tmp_path)))
     arguments = ["train", str(file), "--seeds", "0", "1", "--quiet"]
     if not is_shared:
-        monkeypatch.setattr(cluster, "marked", lambda folder: NotShared(folder))
+        monkeypatch.setattr(cluster, "marked", not_shared)
     for flags in (["--output-dir", str(tmp_path / "here")], ["--output-dir", str(tmp_path / "there"), "--cluster", address]):
-        with pytest.raises(SystemExit) as exit:
-            main([*arguments, *flags])
-        assert not exit.value.code
+        treestack(*arguments, *flags)
     assert contents(tmp_path / "there") == contents(tmp_path / "here")
     assert json.loads((tmp_path / "there" / "small-1" / "environment.json").read_text())["seed"] == 1
 
 
-class NotShared:
+@contextmanager
+def not_shared(folder):
     """In place of `marked`: a file that no machine finds, as if none shared the folder."""
-
-    def __init__(self, folder):
-        folder.mkdir(parents=True, exist_ok=True)
-
-    def __enter__(self):
-        return "not here"
-
-    def __exit__(self, *_):
-        pass
+    folder.mkdir(parents=True, exist_ok=True)
+    yield "not here"
 
 
 def test_errors_come_back(address, tmp_path, caplog):

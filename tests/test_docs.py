@@ -2,7 +2,7 @@
 
 The bash and Python blocks of a page are run in their order, in an empty folder of the page. Commands of `treestack` run in
 this process, with the arguments of SMALL and SHORT. Python blocks without a command between them are one program.
-A comment before a block says what else becomes of it:
+The README is short besides. A comment before a block says what else becomes of it:
 
     <!-- test: skip REASON -->   the block is not run
     <!-- test: file NAME -->     the block is written to a file of this name
@@ -11,6 +11,7 @@ A comment before a block says what else becomes of it:
 
 import ast
 import itertools
+import pydoc
 import re
 import shlex
 import subprocess
@@ -20,10 +21,13 @@ from typing import NamedTuple
 import programs
 import pytest
 
-from dgl_treestack.cli import main
+from dgl_treestack import cli
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+README = (ROOT / "README.md").read_text()
+PROSE = re.sub(r"```.*?```", "", README, flags=re.DOTALL)
+FIGURE = re.compile(r"\d[\d,.]*(?:-\d[\d,.]*)?")  # a range counts as one
 COPIED = [*sorted((ROOT / "data").glob("[A-Za-z]*.md")), ROOT / "benchmarks" / "README.md"]  # pages of the site as they are
 FEW = ["bundled:smoke/test"]
 SMALL = {
@@ -33,12 +37,8 @@ SMALL = {
     "reproduce": ["--dry-run"],  # likewise
 }
 # Configurations of the package are trained with these values.
-SHORT = [
-    "schedule.epochs=1",
-    "model.hidden=8",
-    "data.max_depth=3",
-    *(f"data.{kind}={FEW}" for kind in ("train", "validation", "test")),
-]
+SHORT = ["schedule.epochs=1", "model.hidden=8", "data.max_depth=3"]
+SHORT += [f"data.{kind}={FEW}" for kind in ("train", "validation", "test")]
 # What a page leaves in its folder, and what its Python prints.
 EXPECTED = {
     "README.md": ({"depth.svg", "depth.png"}, "torch.Size([23, 50]) torch.Size([23, 250])"),
@@ -82,8 +82,8 @@ def output_of(result):
     return result.stdout
 
 
-def call(command, capsys):
-    """Run a command of `treestack` in this process, which has loaded the libraries already; return what it prints."""
+def call(command, treestack):
+    """Run a command; return what it prints."""
     program, name, *arguments = command
     assert program == "treestack", command
     if name == "train" and arguments[0].startswith("configs/"):
@@ -91,11 +91,7 @@ def call(command, capsys):
         arguments += SHORT if "--set" in arguments else ["--set", *SHORT]
     if "--jobs" in arguments:
         arguments[arguments.index("--jobs") + 1] = "1"  # test_processes starts several
-    with pytest.raises(SystemExit) as exit:
-        main([name, *arguments, *SMALL.get(name, [])])
-    printed = capsys.readouterr()
-    assert exit.value.code in (0, None), f"{command}\n{printed.out}\n{printed.err}"
-    return printed.out
+    return treestack(name, *arguments, *SMALL.get(name, []))
 
 
 RUN = [page for page in PAGES if any(map(is_run, blocks(page)))]
@@ -104,7 +100,7 @@ RUN = [page for page in PAGES if any(map(is_run, blocks(page)))]
 @pytest.mark.parametrize(
     "page", [pytest.param(page, id=name(page), marks=[] if page.name == "README.md" else pytest.mark.slow) for page in RUN]
 )
-def test_a_page(page, tmp_path, monkeypatch, capsys):
+def test_a_page(page, tmp_path, monkeypatch, treestack):
     monkeypatch.chdir(tmp_path)
     printed = ""
     for language, group in itertools.groupby(blocks(page), lambda block: block.language if is_run(block) else block.mark):
@@ -117,7 +113,7 @@ def test_a_page(page, tmp_path, monkeypatch, capsys):
                     dry_run = ["make", "--dry-run", "--directory", str(ROOT), *command[1:]]
                     output_of(subprocess.run(dry_run, capture_output=True, text=True))
                 else:
-                    call(command, capsys)
+                    call(command, treestack)
         elif language == "file":
             for block in group:
                 Path(block.argument).write_text(block.text)
@@ -126,7 +122,7 @@ def test_a_page(page, tmp_path, monkeypatch, capsys):
     assert text in printed
 
 
-def test_the_released_weights(authors, tmp_path, monkeypatch, capsys):
+def test_the_released_weights(authors, tmp_path, monkeypatch, treestack):
     monkeypatch.chdir(tmp_path)
     for folder in ("checkpoints", "blanks"):
         for path in (authors / folder).iterdir():
@@ -134,7 +130,7 @@ def test_the_released_weights(authors, tmp_path, monkeypatch, capsys):
     texts = [block.text for page in PAGES for block in blocks(page) if block.mark == "authors"]
     assert texts
     for line in itertools.chain.from_iterable(map(str.splitlines, texts)):
-        printed = call(shlex.split(line, comments=True), capsys)
+        printed = call(shlex.split(line, comments=True), treestack)
     assert "277 equations" in printed
 
 
@@ -148,17 +144,20 @@ def test_blocks_that_are_not_run_say_why():
     assert [name(page) for page in PAGES if other_shell.search(page.read_text())] == [], "no test sees it: write ```bash"
 
 
+def prose(page):
+    """A page without its blocks of code."""
+    return re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+
+
 def anchors(page):
     """The anchors of a page's headings, as MkDocs and code hosts make them."""
-    text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
-    titles = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    titles = re.findall(r"^#+ (.*)$", prose(page), re.MULTILINE)
     return {re.sub(r"[\s-]+", "-", re.sub(r"[^\w\s-]", "", re.sub(r"[`*]", "", title)).strip().lower()) for title in titles}
 
 
 @pytest.mark.parametrize("page", [*PAGES, *COPIED], ids=name)
 def test_links_lead_somewhere(page):
-    text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
-    for path, anchor in re.findall(r"\]\((?!\w+:)([^)#\s]*)(?:#([^)\s]*))?\)", text):
+    for path, anchor in re.findall(r"\]\((?!\w+:)([^)#\s]*)(?:#([^)\s]*))?\)", prose(page)):
         target = (page.parent / path).resolve() if path else page
         assert target.exists(), path
         assert target.is_relative_to(ROOT), path
@@ -169,13 +168,10 @@ def test_links_lead_somewhere(page):
 def test_files_that_pages_link_to_are_copied_to_the_site():
     """Those of the patterns in docs/hooks.py; MkDocs, which the tests do not install, reports others as broken links."""
     names = ast.parse((ROOT / "docs" / "hooks.py").read_text()).body
-    (patterns,) = (
-        ast.literal_eval(node.value) for node in names if isinstance(node, ast.Assign) and node.targets[0].id == "COPIES"
-    )
-    copied = {path for pattern in patterns for path in ROOT.glob(pattern)}
+    patterns = next(node.value for node in names if isinstance(node, ast.Assign) and node.targets[0].id == "COPIES")
+    copied = {path for pattern in ast.literal_eval(patterns) for path in ROOT.glob(pattern)}
     for page in PAGES[1:]:
-        text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
-        targets = {(page.parent / path).resolve() for path in re.findall(r"\]\((?!\w+:|#|/)([^)#\s]+)", text)}
+        targets = {(page.parent / path).resolve() for path in re.findall(r"\]\((?!\w+:|#|/)([^)#\s]+)", prose(page))}
         outside = {path for path in targets if not path.is_relative_to(ROOT / "docs")}
         assert outside <= copied, (name(page), outside - copied)
 
@@ -187,8 +183,6 @@ def test_every_page_is_in_the_navigation():
 
 def test_every_command_has_an_example():
     """Those that `treestack --help` lists, on the page of commands."""
-    from dgl_treestack import cli
-
     text = (ROOT / "docs" / "commands.md").read_text()
     files = {path.stem.replace("_", "-") for path in Path(cli.__file__).parent.glob("[a-z]*.py")}
     assert {name for name in files if f"\ntreestack {name}" not in text} == set()
@@ -196,17 +190,49 @@ def test_every_command_has_an_example():
 
 def test_entries_of_the_python_pages_are_there():
     """Every `::: name` of docs/api can be imported."""
-    import importlib
-
     for page in sorted((ROOT / "docs" / "api").glob("*.md")):
         for entry in re.findall(r"^::: (\S+)$", page.read_text(), re.MULTILINE):
-            try:
-                importlib.import_module(entry)
-            except ModuleNotFoundError:
-                module, _, attribute = entry.rpartition(".")
-                assert hasattr(importlib.import_module(module), attribute), entry
+            assert pydoc.locate(entry) is not None, entry
 
 
 def test_nothing_of_a_machine_stands_in_a_page():
     for page in PAGES:
         assert not re.search(r"(?<![\w.])/(home|root|tmp|work|usr|opt)/", page.read_text()), name(page)
+
+
+def test_the_readme_is_short():
+    assert len(README.encode()) <= 8192
+    assert [line for line in PROSE.splitlines() if len(line) > 120 and not line.startswith("|")] == []
+
+
+def test_no_sentence_of_the_readme_has_five_figures():
+    paragraphs = [part for part in PROSE.split("\n\n") if not part.lstrip().startswith(("|", "#", "!"))]
+    text = re.sub(r"`[^`]*`|\]\([^)]*\)", "", "\n\n".join(paragraphs))
+    sentences = re.split(r"(?<=[.:;])\s|\n(?=- |\n)", text)
+    assert [sentence for sentence in sentences if len(FIGURE.findall(sentence)) >= 5] == []
+
+
+def test_python_stands_in_the_first_fifty_lines():
+    assert README.splitlines().index("```python") < 50
+
+
+def dry_run(*arguments):
+    return subprocess.run(["make", "--dry-run", *arguments], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.parametrize("target", ["quickstart", "test", "check", "docs"])
+def test_make_targets_are_there(target):
+    assert "--constraint constraints.txt" in dry_run(target, "VENV=/nowhere")
+
+
+def test_quickstart_trains_the_configurations_that_are_shipped():
+    names = re.findall(r"configs/\S+\.toml", dry_run("quickstart"))
+    assert len(names) == 3
+    assert all((ROOT / name).is_file() for name in names)
+
+
+def test_every_folder_of_the_layout_in_the_readme_is_there():
+    table = README.split("## Layout")[1].split("## ")[0]
+    named = set(re.findall(r"`(\w+)/`", "".join(line for line in table.splitlines() if line.startswith("| `"))))
+    folders = {path.parent.name for path in (ROOT / "dgl_treestack").glob("*/__init__.py")} - {"resources"}
+    assert named == folders

@@ -10,8 +10,6 @@ import programs
 import pytest
 from nbclient import NotebookClient
 
-from dgl_treestack.cli import main
-
 ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples"
 # name -> arguments, what is printed, files that are there afterwards
@@ -44,11 +42,9 @@ def test_a_script(name, tmp_path):
     assert {path.name for path in tmp_path.iterdir()} >= set(files)
 
 
-def test_the_authors_weights_can_be_trained_further(authors, tmp_path):
+def test_the_authors_weights_can_be_trained_further(authors, tmp_path, treestack):
     (checkpoint, *_) = sorted((authors / "checkpoints").glob("exp_lstm_drop*.checkpoint"))
-    with pytest.raises(SystemExit) as left:
-        main(["import-authors", str(checkpoint), "--output-dir", str(tmp_path / "released")])
-    assert not left.value.code
+    treestack("import-authors", checkpoint, "--output-dir", tmp_path / "released")
     assert "released before: " in run("finetune_released_weights.py", ["released", "--steps", "2"], tmp_path)
 
 

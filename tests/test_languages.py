@@ -2,7 +2,6 @@
 
 import glob
 import json
-import os
 import random
 import re
 import signal
@@ -10,8 +9,8 @@ import signal
 import pytest
 import torch
 from each_case import assert_each
+from small_runs import contents, stopped_at
 
-from dgl_treestack.cli import main
 from dgl_treestack.data import records
 from dgl_treestack.data.formats import Example
 from dgl_treestack.data.vocabulary import Vocabulary
@@ -99,72 +98,49 @@ def write_files(folder, kind):
         folder.joinpath(f"{name}.{suffix}").write_text("\n".join(lines) + "\n")
 
 
-def treestack(capsys, *arguments, code=0):
-    with pytest.raises(SystemExit) as exit:
-        main([str(argument) for argument in arguments])
-    printed = capsys.readouterr()
-    assert (exit.value.code or 0) == code, printed.err
-    return printed.err if code else printed.out
-
-
 @pytest.mark.parametrize("kind", ["trees", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("pairs", "nodes"))])
-def test_from_a_file_to_a_curve(tmp_path, monkeypatch, capsys, kind):
+def test_from_a_file_to_a_curve(tmp_path, monkeypatch, treestack, kind):
     monkeypatch.chdir(tmp_path)
     write_files(tmp_path, kind)
     test = f"test.{KINDS[kind][-1]}"
-    treestack(capsys, "train", "run.toml", "--output-dir", "whole", "--quiet")
-    stop_after(7, monkeypatch)
-    treestack(capsys, "train", "run.toml", "--output-dir", "stopped", "--quiet", code=130)
-    monkeypatch.undo()
-    monkeypatch.chdir(tmp_path)
+    treestack("train", "run.toml", "--output-dir", "whole", "--quiet")
+    with stopped_at(TreeObjective, 8, signal.SIGINT):
+        treestack("train", "run.toml", "--output-dir", "stopped", "--quiet", code=130)
     (tmp_path / "own.toml").rename("gone.toml")  # a run needs its own copy alone
     (tmp_path / "own.toml").write_text((tmp_path / "gone.toml").read_text() + "more = 1\n")
-    assert "own.toml has changed since" in treestack(capsys, "train", "run.toml", "--output-dir", "stopped", "--resume", code=2)
+    assert "own.toml has changed since" in treestack("train", "run.toml", "--output-dir", "stopped", "--resume", code=2)
     (tmp_path / "own.toml").unlink()
     whole, stopped = Run.open("whole/own-0"), Run.open("stopped/own-0")
     assert whole.language.classes == ("low", "middle", "high") and not stopped.done.exists()
-    treestack(capsys, "train", "run.toml", "--output-dir", "stopped", "--resume", "--quiet")
-    assert whole.metrics.read_text() == stopped.metrics.read_text()
-    assert whole.read_records(test).equals(stopped.read_records(test))
-    accuracy = json.loads(treestack(capsys, "evaluate", "whole/own-0", test, "--json"))
+    treestack("train", "run.toml", "--output-dir", "stopped", "--resume", "--quiet")
+    assert contents(stopped.folder) == contents(whole.folder)
+    accuracy = json.loads(treestack("evaluate", "whole/own-0", test, "--json"))
     assert accuracy["accuracy"] > 60 and 0 < accuracy["macro F1"] <= 100 and "3" in accuracy["by_operators"]
-    assert "| own | tree_smu | 200 |" in treestack(capsys, "report", "whole/own-0")
-    assert "| test, operators 0-" in treestack(capsys, "report", "whole/own-0", "--metric", "macro_f1")
-    treestack(capsys, "plot", "depth", "whole/own-0", "--output", "depth.svg")
+    assert "| own | tree_smu | 200 |" in treestack("report", "whole/own-0")
+    assert "| test, operators 0-" in treestack("report", "whole/own-0", "--metric", "macro_f1")
+    treestack("plot", "depth", "whole/own-0", "--output", "depth.svg")
     assert "operators of the tree" in (tmp_path / "depth.svg").read_text()
-    treestack(capsys, "plot", "confusion", "whole/own-0", "--output", "confusion.svg")
-    shown = treestack(capsys, "inspect", test, "--run", "whole/own-0", "--output", "tree.svg", "--html", "page.html")
+    treestack("plot", "confusion", "whole/own-0", "--output", "confusion.svg")
+    shown = treestack("inspect", test, "--run", "whole/own-0", "--output", "tree.svg", "--html", "page.html")
     assert "200 equations with labels" in shown
-    counted = treestack(capsys, "inspect", test, "--language", "gone.toml", "--output", "tree.graphml")
+    counted = treestack("inspect", test, "--language", "gone.toml", "--output", "tree.graphml")
     assert "graphs 200" in counted and "turn" in counted
     assert {"depth.svg", "tree.svg", "page.html", "tree.graphml"} <= {path.name for path in tmp_path.iterdir()}
     text = {"pairs": '(two (turn "unheard of") low)', "trees": '(turn "unheard of")', "nodes": '(- (- "unheard of"))'}[kind]
-    answer, again = treestack(capsys, "predict", text, "--run", "whole/own-0").strip().split("\t")
+    answer, again = treestack("predict", text, "--run", "whole/own-0").strip().split("\t")
     assert answer in ("low", "middle", "high")
     assert re.fullmatch(rf'\({answer} \((low|middle|high) "unheard of"\)\)', again) if kind == "nodes" else again == text
-    treestack(capsys, "predict", test, "--run", "whole/own-0", "--output", "answers.jsonl")
+    treestack("predict", test, "--run", "whole/own-0", "--output", "answers.jsonl")
     answers = [json.loads(line) for line in (tmp_path / "answers.jsonl").read_text().splitlines()]
     assert answers == records.rows_of(whole.read_records(test))
     (tmp_path / "gone.toml").rename("own.toml")
     grid = 'base = "run.toml"\nseeds = [1]\n[set]\n"schedule.epochs" = 1\n[grid]\n"model.hidden" = [4]\n'
     (tmp_path / "sweep.toml").write_text(grid)
-    assert "| 4 | own-" in treestack(capsys, "sweep", "sweep.toml", "--output-dir", "sweep")
-    assert "own-" in treestack(capsys, "report", *glob.glob("sweep/*"))
-    assert "`audit` judges equations" in treestack(capsys, "audit", test, code=2)
-    assert "not equations" in treestack(capsys, "verify", "x = x", "--run", "whole/own-0", code=2)
-    assert "not equations" in treestack(capsys, "complete", "x = _", "--run", "whole/own-0", code=2)
-
-
-def stop_after(steps, monkeypatch):
-    """Raise a signal at a step of training."""
-    step, count = TreeObjective.step, iter(range(steps))
-
-    def stopping(training, *arguments):
-        if next(count, None) is None:
-            os.kill(os.getpid(), signal.SIGINT)
-        return step(training, *arguments)
-
-    monkeypatch.setattr(TreeObjective, "step", stopping)
+    assert "| 4 | own-" in treestack("sweep", "sweep.toml", "--output-dir", "sweep")
+    assert "own-" in treestack("report", *glob.glob("sweep/*"))
+    assert "`audit` judges equations" in treestack("audit", test, code=2)
+    assert "not equations" in treestack("verify", "x = x", "--run", "whole/own-0", code=2)
+    assert "not equations" in treestack("complete", "x = _", "--run", "whole/own-0", code=2)
 
 
 FAULTS = {
@@ -176,7 +152,7 @@ FAULTS = {
 }
 
 
-def test_what_does_not_fit_is_one_error(tmp_path, monkeypatch, capsys):
+def test_what_does_not_fit_is_one_error(tmp_path, monkeypatch, treestack):
     monkeypatch.chdir(tmp_path)
 
     def assert_refused(change, message):
@@ -191,8 +167,8 @@ def test_what_does_not_fit_is_one_error(tmp_path, monkeypatch, capsys):
         if "numbers and variables" in message:
             for name in ("train", "validation"):
                 (tmp_path / f"{name}.tsv").write_text("1\tx\tx\n")
-        error = treestack(capsys, "train", "run.toml", code=2)
-        assert message in error and error.count("error:") == 1, error
+        error = treestack("train", "run.toml", code=2)
+        assert message in error, error
 
     assert_each(assert_refused, [(name, *fault) for name, fault in FAULTS.items()])
 

@@ -1,6 +1,7 @@
 """The direction of flow: a module imports only from rooms that stand before its own, heavy libraries only in their homes."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,43 +12,14 @@ from each_case import assert_each
 import dgl_treestack
 
 ROOT = Path(dgl_treestack.__file__).parent
-ROOMS = [
-    "errors",
-    "settings",
-    "plain_data",
-    "_torch",
-    "generators",
-    "plugins",
-    "gradients",
-    "atomic",
-    "cluster",
-    "processes",
-    "distributed",
-    "resources",
-    "expression",
-    "_dgl",
-    "data",
-    "truth",
-    "generate",
-    "audit",
-    "cells",
-    "sequence",
-    "encoders",
-    "propagate",
-    "tasks",
-    "model",
-    "runs",
-    "results",
-    "language",
-    "algorithmic",
-    "training",
-    "completion",
-    "plots",
-    "inspection",
-    "experiments",
-    "cli",
-    "__main__",
-]
+ROOMS = re.findall(
+    r"\w+",
+    """
+errors, settings, plain_data, _torch, generators, plugins, gradients, atomic, cluster, processes, distributed,
+resources, expression, _dgl, data, truth, generate, audit, cells, sequence, encoders, propagate, tasks, model, runs,
+results, language, algorithmic, training, completion, plots, inspection, experiments, cli, __main__
+""",
+)  # lowest first
 LEVEL = {name: level for level, name in enumerate(ROOMS)}
 HOMES = {
     "dgl": ["_dgl.py"],
@@ -60,17 +32,13 @@ HOMES = {
 }
 
 
-def modules():
-    return sorted(ROOT.rglob("*.py"))
-
-
-def named_modules():
-    return [(str(path.relative_to(ROOT)), path) for path in modules()]
+MODULES = {path: ast.parse(path.read_text()) for path in sorted(ROOT.rglob("*.py"))}
+NAMED = [(str(path.relative_to(ROOT)), path) for path in MODULES]
 
 
 def imports(path):
     """Every module imported anywhere in a file, functions included."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(MODULES[path]):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -83,44 +51,50 @@ def room(path):
 
 
 def test_every_module_has_a_room():
-    assert {room(path) for path in modules()} - {"__init__"} == set(LEVEL)
+    assert {room(path) for path in MODULES} - {"__init__"} == set(LEVEL)
 
 
 def test_imports_point_downwards():
-    assert_each(assert_imports_point_downwards, named_modules())
+    def check(path):
+        for name in imports(path):
+            parts = name.split(".")
+            if parts[0] == "dgl_treestack" and len(parts) > 1 and parts[1] != "__version__" and room(path) != "__init__":
+                assert LEVEL[parts[1]] <= LEVEL[room(path)], f"{room(path)} imports {name}, which stands after it"
 
-
-def assert_imports_point_downwards(path):
-    own = room(path)
-    for name in imports(path):
-        parts = name.split(".")
-        if parts[0] != "dgl_treestack" or len(parts) < 2 or parts[1] == "__version__" or own == "__init__":
-            continue
-        assert LEVEL[parts[1]] <= LEVEL[own], f"{own} imports {name}, which stands after it"
+    assert_each(check, NAMED)
 
 
 def test_libraries_stay_in_their_homes():
-    assert_each(assert_libraries_stay_at_home, named_modules())
+    def check(path):
+        where = str(path.relative_to(ROOT))
+        for name in imports(path):
+            home = HOMES.get(name.split(".")[0])
+            assert home is None or where.startswith(tuple(home)), f"{where} imports {name}"
+
+    assert_each(check, NAMED)
 
 
-def assert_libraries_stay_at_home(path):
-    where = str(path.relative_to(ROOT))
-    for name in imports(path):
-        home = HOMES.get(name.split(".")[0])
-        assert home is None or any(where.startswith(part) for part in home), f"{where} imports {name}"
+def calls(path):
+    """The names of the functions that a file calls by their plain names."""
+    functions = [node.func for node in ast.walk(MODULES[path]) if isinstance(node, ast.Call)]
+    return {function.id for function in functions if isinstance(function, ast.Name)}
 
 
 def test_nothing_dangerous():
-    for path in modules():
-        tree = ast.parse(path.read_text())
-        called = {node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
+    for path, tree in MODULES.items():
         attributes = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
-        assert not called & {"eval", "exec", "sympify", "compile"}, path
+        assert not calls(path) & {"eval", "exec", "sympify", "compile"}, path
         assert not attributes & {"sympify", "parse_expr", "loads_pickle"}, path
         if "torch.load" in path.read_text():
             assert path.name == "import_authors.py"
             assert "weights_only=True" in path.read_text()
         assert path.name == "import_authors.py" or "pickle" not in set(imports(path)), path
+
+
+def test_only_commands_print():
+    """And `describe`, which is for people at a prompt."""
+    for path in MODULES:
+        assert "print" not in calls(path) or path.parent.name == "cli" or path == ROOT / "inspection" / "table.py", path
 
 
 def loaded(code):
@@ -153,13 +127,18 @@ def test_what_gets_loaded(code, allowed):
     assert loaded(code) - allowed == set()
 
 
-def test_only_one_module_imports_dgl():
-    assert [path.name for path in modules() if any(n.split(".")[0] == "dgl" for n in imports(path))] == ["_dgl.py"]
+def test_public_names_are_the_declared_ones():
+    assert sorted(dgl_treestack.__all__) == sorted(dgl_treestack._HOMES)
+    for name in dgl_treestack.__all__:
+        assert getattr(dgl_treestack, name) is not None
+        assert name in dir(dgl_treestack)
 
 
-def test_only_commands_print():
-    """And `describe`, which is for people at a prompt."""
-    for path in modules():
-        calls = [node.func for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
-        prints = any(isinstance(function, ast.Name) and function.id == "print" for function in calls)
-        assert not prints or path.parent.name == "cli" or path == ROOT / "inspection" / "table.py", path
+def test_other_names_are_refused():
+    with pytest.raises(AttributeError, match="has no attribute 'Equations'"):
+        dgl_treestack.Equations  # noqa: B018
+
+
+def test_the_changelog_knows_this_version():
+    changelog = (ROOT.parent / "CHANGELOG.md").read_text()
+    assert re.search(rf"^## \[{re.escape(dgl_treestack.__version__)}\]", changelog, re.MULTILINE)

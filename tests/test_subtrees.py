@@ -1,6 +1,7 @@
 """Targets of training at nodes: values and classes of subtrees, against an evaluator that shares no code."""
 
 import random
+from contextlib import suppress
 
 import independent_checker as checker
 import numpy as np
@@ -16,6 +17,12 @@ from dgl_treestack.truth.subtrees import DEFINED, UNDEFINED, UNKNOWN, targets_of
 
 COUNT, POINTS = 400, 6
 VOCABULARY = Vocabulary.preset("canonical")
+
+
+def of_texts(texts):
+    """The forest of some expressions, and the ids of the whole trees among its subtrees."""
+    forest = Forest.build([Expression.parse(text) for text in texts], VOCABULARY)
+    return forest, forest.subtree[forest.offsets[:-1]]
 
 
 @pytest.fixture(scope="module")
@@ -56,17 +63,11 @@ def exact_values(listed, point):
     values = []
     for name, text, children in listed:
         arguments = [values[child] for child in children]
-        try:
-            value = (
-                None
-                if None in arguments
-                else checker.operate(name, arguments)
-                if text is None
-                else checker.leaf(name, text, variables)
-            )
-            values.append(None if value is None else checker.tidy(value))
-        except checker.Undefined:
-            values.append(None)
+        values.append(None)
+        if None not in arguments:
+            with suppress(checker.Undefined):
+                value = checker.operate(name, arguments) if text is None else checker.leaf(name, text, variables)
+                values[-1] = checker.tidy(value)
     return values
 
 
@@ -95,29 +96,13 @@ def test_values_are_those_of_the_independent_checker(forest, record_property):
 
 
 def test_classes_are_those_of_equal_values():
-    texts = [
-        "sin(x)**2 + cos(x)**2",
-        "1",
-        "x + x",
-        "2*x",
-        "x*2",
-        "y + y",
-        "1/(x - x)",
-        "1/0",
-        "x*0",
-        "0",
-        "x*y",
-        "y*x",
-        "tan(3*x*y)",
-        "x + 2*x",
-    ]
-    forest = Forest.build([Expression.parse(text) for text in texts], VOCABULARY)
-    roots = forest.subtree[forest.offsets[:-1]]
+    texts = ["sin(x)**2 + cos(x)**2", "1", "x + x", "2*x", "x*2", "y + y", "1/(x - x)", "1/0", "x*0", "0", "x*y", "y*x"]
+    texts += ["tan(3*x*y)", "x + 2*x"]
+    forest, roots = of_texts(texts)
     classes = dict(zip(texts, targets_of(forest, POINTS).value_class[roots].tolist(), strict=True))
     assert classes["x + x"] == classes["2*x"] == classes["x*2"] != classes["y + y"]
-    assert (
-        classes["1"] == classes["sin(x)**2 + cos(x)**2"] and classes["x*0"] == classes["0"] and classes["x*y"] == classes["y*x"]
-    )
+    for first, second in (("1", "sin(x)**2 + cos(x)**2"), ("x*0", "0"), ("x*y", "y*x")):
+        assert classes[first] == classes[second]
     assert classes["1/0"] == -1 == classes["1/(x - x)"]
     assert classes["tan(3*x*y)"] == -1  # it saturates where 3*x*y is far from the real axis
     assert len(set(classes.values())) == 7
@@ -131,24 +116,17 @@ def test_no_label_was_certified_at_these_points():
 
 def test_a_constant_is_exact_where_complex128_is_not():
     texts = {"sin(pi)": 0.0, "cos(pi/2)": 0.0, "acos(3)*0 + 2": 2.0, "sin(2*pi) + 3": 3.0, "exp(40)/exp(40)": 1.0}
-    forest = Forest.build([Expression.parse(text) for text in texts], VOCABULARY)
-    roots = forest.subtree[forest.offsets[:-1]]
+    forest, roots = of_texts(texts)
     for number, status in values_at_points(forest, [0, 5]):
         assert number[roots].tolist() == pytest.approx([*texts.values()], abs=1e-15)
         assert (status[roots] == DEFINED).all()
 
 
 def test_what_complex128_cannot_tell_is_unknown_and_an_argument_that_is_undefined_decides():
-    texts = {
-        "x + x*-1": UNKNOWN,
-        "1/(x + x*-1)": UNKNOWN,
-        "tanh(40*x)": UNKNOWN,
-        "x + 1/0": UNDEFINED,
-        "(x + x*-1) + 1/0": UNDEFINED,
-    }
-    forest = Forest.build([Expression.parse(text) for text in texts], VOCABULARY)
-    status = targets_of(forest, 1).status[forest.subtree[forest.offsets[:-1]], 0]
-    assert dict(zip(texts, status.tolist(), strict=True)) == texts
+    texts = dict.fromkeys(("x + x*-1", "1/(x + x*-1)", "tanh(40*x)"), UNKNOWN)
+    texts |= dict.fromkeys(("x + 1/0", "(x + x*-1) + 1/0"), UNDEFINED)
+    forest, roots = of_texts(texts)
+    assert dict(zip(texts, targets_of(forest, 1).status[roots, 0].tolist(), strict=True)) == texts
 
 
 def test_a_selection_of_trees_keeps_the_ids_of_its_subtrees(forest):

@@ -22,17 +22,10 @@ def wheel(tmp_path_factory):
 
 def test_contents(wheel):
     names = set(zipfile.ZipFile(wheel).namelist())
-    for name in (
-        "py.typed",
-        "resources/axioms.txt",
-        "resources/configs/quickstart/tree_smu.toml",
-        "resources/configs/sweep/stack_size.toml",
-        "resources/data/quickstart/train.jsonl.gz",
-        "resources/data/smoke/train.jsonl.gz",
-        "resources/models/tree_slots/checkpoints/best.safetensors",
-        "resources/models/tree_smu/checkpoints/best.safetensors",
-    ):
-        assert f"dgl_treestack/{name}" in names
+    needed = {f"data/{name}/train.jsonl.gz" for name in ("quickstart", "smoke")} | {"axioms.txt"}
+    needed |= {f"configs/{name}.toml" for name in ("quickstart/tree_smu", "sweep/stack_size")}
+    needed |= {f"models/{name}/checkpoints/best.safetensors" for name in ("tree_slots", "tree_smu")}
+    assert names >= {"dgl_treestack/py.typed", *(f"dgl_treestack/resources/{name}" for name in needed)}
     assert not any(name.startswith(("tests/", "benchmarks/")) or "__pycache__" in name for name in names)
 
 

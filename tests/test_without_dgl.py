@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from small_runs import small_config
+from small_runs import contents, small_config
 
 from dgl_treestack.runs import configuration
 from dgl_treestack.training.start import start
@@ -32,15 +32,7 @@ def file(tmp_path):
 def test_a_run_is_the_same_to_the_last_bit(file):
     process = treestack("train", file, "--output-dir", file.parent / "without")
     assert process.returncode == 0, process.stderr
-    folder = file.parent / "with" / "small-0"
-    paths = [
-        path
-        for path in folder.rglob("*")
-        if path.suffix in (".safetensors", ".jsonl", ".parquet") and path.name != "times.jsonl"
-    ]
-    assert len(paths) == 5
-    for path in paths:
-        assert (file.parent / "without" / "small-0" / path.relative_to(folder)).read_bytes() == path.read_bytes(), path
+    assert contents(file.parent / "without") == contents(file.parent / "with")
     process = treestack("plot", "depth", file.parent / "without" / "small-0", "--output", file.parent / "depth.svg")
     assert process.returncode == 0 and (file.parent / "depth.svg").exists()
     process = treestack("evaluate", file.parent / "without" / "small-0", file.parent / "test.jsonl")
@@ -54,19 +46,13 @@ def test_a_verdict_needs_no_graph():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "arguments", [("train", "{file}", "--set", "engine=topo", "--output-dir", "{folder}"), ("complete", "sin(x)**2 + _ = 1")]
+    "command", ["train {file} --set engine=topo --output-dir {folder}", "complete sin(x)**2+_=1", "inspect {folder}/graph.bin"]
 )
-def test_what_needs_a_graph_says_so(file, arguments):
-    filled = [argument.format(file=file, folder=file.parent) for argument in arguments]
-    process = treestack(*filled)
+def test_what_needs_a_graph_says_so(file, command):
+    """A saved graph is not called damaged."""
+    (file.parent / "graph.bin").write_bytes(b"")
+    process = treestack(*(part.format(file=file, folder=file.parent) for part in command.split()))
     assert process.returncode == 2 and "DGL is needed here" in process.stderr and "Traceback" not in process.stderr
-
-
-@pytest.mark.slow
-def test_a_saved_graph_is_not_called_damaged(tmp_path):
-    (tmp_path / "graph.bin").write_bytes(b"")
-    process = treestack("inspect", tmp_path / "graph.bin")
-    assert process.returncode == 2 and "DGL is needed here" in process.stderr
 
 
 @pytest.mark.slow

@@ -1,19 +1,18 @@
 """From untrained restarts to tables: a net of the authors' program, training that finds the algorithm, and what is kept."""
 
 import dataclasses
-import json
 import shutil
-import signal
 
 import pytest
 import torch
+from small_runs import assert_same_when_stopped
 from stack_rnn_golden import GOLDEN, of_the_program
 
 from dgl_treestack.algorithmic import testing
 from dgl_treestack.algorithmic.learner import Net
 from dgl_treestack.algorithmic.models import configurations, label_of
 from dgl_treestack.algorithmic.tasks import tasks
-from dgl_treestack.algorithmic.training import entropy, train
+from dgl_treestack.algorithmic.training import Phase, entropy, train
 from dgl_treestack.data import records
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.experiments import algorithmic
@@ -21,10 +20,8 @@ from dgl_treestack.experiments.algorithmic import Extent
 from dgl_treestack.experiments.reproduce import reproduce
 from dgl_treestack.experiments.scales import SCALES, Scale
 from dgl_treestack.generators import torch_generator
-from dgl_treestack.processes import Interrupted
 from dgl_treestack.runs.run import Run
 from dgl_treestack.runs.sequence_configuration import Recipe, StreamTests
-from dgl_treestack.runs.weights import read_weights
 from dgl_treestack.sequence import StackRNN
 from dgl_treestack.training.start import start
 from dgl_treestack.training.streams import StreamObjective
@@ -41,29 +38,19 @@ def drawn_net(cell, seed):
 @pytest.fixture(scope="module")
 def authors_net():
     """The net that the authors' program trained on a^n b^n, as one restart."""
-    case = {
-        "weights": {name: TRAINED[name] for name in "UADPV"},
-        "k": 2,
-        "stack_size": 200,
-        "noop": False,
-        "use_R": False,
-        "hard": False,
-    }
+    case = {"weights": {name: TRAINED[name] for name in "UADPV"}, "k": 2, "stack_size": 200}
+    case |= dict.fromkeys(("noop", "use_R", "hard"), False)
     cell, output = of_the_program(case)
     net = Net(StackRNN(cell.inputs, cell.hidden, stacks=1, capacity=200, restarts=1)).double()
-    net.load_state_dict(
-        {f"cell.{name}": value.unsqueeze(0) for name, value in cell.state_dict().items()} | {"V": output.unsqueeze(0)}
-    )
+    weights = {f"cell.{name}": value for name, value in cell.state_dict().items()} | {"V": output}
+    net.load_state_dict({name: value.unsqueeze(0) for name, value in weights.items()})
     return net
 
 
-def test_the_authors_net_is_right_for_every_size_from_empty_stacks(authors_net):
+def test_the_authors_net_is_right_for_every_size_from_empty_stacks_and_in_a_stream(authors_net):
+    """In the stream 200 sequences of every size without a pause, as in their program; where it goes wrong there: docs/log."""
     shares = testing.share_correct(tasks()["anbn"], authors_net, range(2, 60), "emptied", 0)
     assert shares.tolist() == [[1.0] * 58]
-
-
-def test_it_is_right_in_a_stream_too(authors_net):
-    """200 sequences of every size without a pause, as in the authors' program; where it goes wrong there: docs/log."""
     assert testing.share_correct(tasks()["anbn"], authors_net, range(2, 7), "stream", 0, repeats=200).tolist() == [[1.0] * 5]
 
 
@@ -88,6 +75,19 @@ def test_restarts_find_the_counter(tmp_path):
     assert first["symbol"] == "b" and [row["symbol"] for row in rest] == list("aaaaaabbbbbb")
     assert all(abs(stack["push"] + stack["pop"] - 1) < 1e-3 for row in rest for stack in row["stacks"])
     assert [row["next"] for row in rest[7:]] == list("bbbba") and len(rest[0]["stacks"]) == left[best]
+
+
+def test_rate_and_sharpness_follow_the_recipe():
+    """The rate is steady, then falls to a hundredth; the sharpness rises in stages, by a fixed factor."""
+    recipe = Recipe(updates=10, segment=1, rate=0.1, steady=0.5, beta=19.2, stages=5)
+    phase = Phase(tasks()["anbn"], drawn_net(StackRNN(2, 4, stacks=1, capacity=20, restarts=2), 0), recipe, 0)
+    seen = []
+    for segment in range(phase.segments):
+        phase.train(segment)
+        seen.append((phase.optimizer.param_groups[0]["lr"], phase.net.cell.beta))
+    rates, sharpness = zip(*seen, strict=True)
+    assert rates == pytest.approx([0.1] * 6 + [0.1 * 0.01**share for share in (0.2, 0.4, 0.6, 0.8)])
+    assert sharpness == pytest.approx([1.2 * 2**stage for stage in (0, 0, 1, 1, 2, 2, 3, 3, 4, 4)])
 
 
 TINY = StreamTests(largest=4, far=(6,), repeats=1, streamed=1)
@@ -116,45 +116,16 @@ def test_a_run_leaves_its_tests_before_and_after_rounding(tmp_path):
         run.config  # noqa: B018
 
 
-def outcome(run):
-    """Return all that a run leaves that must not depend on interruptions."""
-    tensors = {path.name: read_weights(path) for path in run.best.parent.iterdir()}
-    values = {name: ({key: tensor.tolist() for key, tensor in of[0].items()}, of[1]) for name, of in tensors.items()}
-    return values, run.metrics.read_text(), run.answers.read_bytes(), run.trace.read_text() if run.trace.exists() else ""
-
-
 @pytest.mark.parametrize(
     ("label", "task", "stops"),
     [("Stack RNN 40+10", "anbn", (2, 1, 1)), ("LSTM", "anbn", (1,)), ("Stack RNN 100+10", "addition", (13,))],
 )
-def test_a_run_stopped_after_any_segment_goes_on_to_the_same_numbers(tmp_path, monkeypatch, label, task, stops):
+def test_a_run_stopped_after_any_segment_goes_on_to_the_same_numbers(tmp_path, label, task, stops):
     config = configuration(label, task, share=0.015 if task == "anbn" else 0.01)
     if label == "LSTM":
         config = dataclasses.replace(config, settings={"hidden": 4, "layers": 1})
-    whole, step = start(config, 0, tmp_path / "whole", quiet=True), StreamObjective.step
-    assert json.loads(whole.metrics.read_text().splitlines()[0])["train_loss"] > 0
-    for stop_at in stops:
-        segments = iter(range(stop_at - 1))
-
-        def stopped(*arguments, segments=segments):
-            is_last = next(segments, None) is None
-            return dataclasses.replace(step(*arguments), stop=signal.SIGTERM if is_last else 0)
-
-        monkeypatch.setattr(StreamObjective, "step", stopped)
-        with pytest.raises(Interrupted):
-            start(config, 0, tmp_path / "stopped", quiet=True, resume=True)
-    monkeypatch.setattr(StreamObjective, "step", step)
-    assert outcome(start(config, 0, tmp_path / "stopped", quiet=True, resume=True)) == outcome(whole)
-
-
-def test_what_a_run_depends_on_is_in_its_name():
-    config = configuration("Stack RNN 40+10")
-    changed = [
-        dataclasses.replace(config, settings={**config.settings, "noop": True}),
-        dataclasses.replace(config, recipe=dataclasses.replace(config.recipe, goal=0.1)),
-        dataclasses.replace(config, tests=StreamTests(repeats=9)),
-    ]
-    assert len({variant.hash for variant in (config, *changed)}) == 4
+    assert_same_when_stopped(config, StreamObjective, [stops], tmp_path)
+    assert Run(next(tmp_path.glob("whole/*"))).read_metrics()[0]["train_loss"] > 0
 
 
 @pytest.mark.parametrize(

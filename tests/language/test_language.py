@@ -1,17 +1,15 @@
 """Language models on a small text of our own, in which a word depends on one far before it."""
 
-import dataclasses
 import json
 import math
 import random
-import signal
 import tracemalloc
 
 import numpy as np
 import pytest
 import torch
+from small_runs import contents, stopped_at
 
-from dgl_treestack.cli import main
 from dgl_treestack.errors import ConfigurationError, DataError
 from dgl_treestack.experiments.language_model import perplexities_of
 from dgl_treestack.language.corpus import PARTS, Corpus
@@ -20,8 +18,8 @@ from dgl_treestack.language.ngram import KneserNey
 from dgl_treestack.resources import configs
 from dgl_treestack.results.run_result import read_any
 from dgl_treestack.runs import configuration
+from dgl_treestack.runs.run import Run
 from dgl_treestack.runs.sequence_configuration import TextConfig
-from dgl_treestack.runs.weights import read_weights
 from dgl_treestack.sequence import SCRN
 from dgl_treestack.training.text import ENOUGH, TextObjective
 
@@ -63,16 +61,14 @@ def test_a_corpus_is_numbered_words_with_ends(tmp_path):
         ("valid", None, "one file ending in valid.txt"),
     ],
 )
-def test_a_malformed_file_is_one_clear_error(tmp_path, part, content, message, capsys):
+def test_a_malformed_file_is_one_clear_error(tmp_path, part, content, message, train):
     folder = write_text(tmp_path / "text", (20, 5, 5))
     path = folder / f"our.{part}.txt"
     path.unlink() if content is None else path.write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(DataError, match=message):
         Corpus.read(folder)
-    with pytest.raises(SystemExit) as left:
-        main(["train", "configs/language_model/rnn.toml", "--data", str(folder), "--output-dir", str(tmp_path / "runs")])
-    said = capsys.readouterr().err
-    assert left.value.code == 2 and said.count("error: ") == 1 and not (tmp_path / "runs").exists()
+    said = train("configs/language_model/rnn.toml", "--data", folder, "--output-dir", tmp_path / "runs", code=2)
+    assert message in said and not (tmp_path / "runs").exists()
 
 
 def test_what_looks_like_the_penn_treebank_has_to_be_all_of_it(tmp_path):
@@ -130,9 +126,8 @@ def test_every_model_reads_a_stream_as_windows(name):
     whole, _ = model.losses(*next(windows(torch.from_numpy(np.concatenate([[0], tokens])).unsqueeze(1), 500)))
     assert model.perplexity(tokens) == pytest.approx(math.exp(whole.mean().item()), rel=1e-12), "three windows"
     cut = [model.perplexity(part) for part in (tokens[:200], tokens[200:])]
-    assert math.exp((200 * math.log(cut[0]) + 261 * math.log(cut[1])) / 461) != pytest.approx(
-        model.perplexity(tokens), rel=1e-9
-    )
+    mean = (200 * math.log(cut[0]) + 261 * math.log(cut[1])) / 461
+    assert math.exp(mean) != pytest.approx(model.perplexity(tokens), rel=1e-9)
     side_by_side = streams(tokens, 4)
     assert side_by_side.shape == (115, 4) and side_by_side[:, 1].tolist() == tokens[115:230].tolist()
 
@@ -155,36 +150,35 @@ def small(folder, model, **changes):
     settings = {"lstm": {}, "stack_rnn": {"stacks": 4, "recurrence": "full", "noop": True, "capacity": 20}}[model]
     described = {"model": model, "hidden": 32, "settings": settings, "optimizer": "adam", "learning_rate": 0.01, "streams": 8}
     config = TextConfig(f"small-{model}", **{**described, "epochs": 12, "window": 40, **changes})
-    lines = [f"{key} = {json.dumps(value)}" for key, value in vars(config).items() if key != "settings"]
-    table = [f"{key} = {json.dumps(value)}" for key, value in config.settings.items()]
-    (folder / f"{model}.toml").write_text("\n".join([*lines, "[settings]", *table]) + "\n")
-    return str(folder / f"{model}.toml")
+    (folder / f"{model}.toml").write_text(configuration.dump(config))
+    return folder / f"{model}.toml"
 
 
-def train(*arguments):
-    """Run `treestack train` and return its exit code."""
-    with pytest.raises(SystemExit) as left:
-        main(["train", *map(str, arguments), "--quiet"])
-    return left.value.code or 0
+@pytest.fixture
+def train(treestack):
+    """`treestack train`; it returns what is printed, errors for an exit code."""
+    return lambda *arguments, code=0: treestack("train", "--quiet", *arguments, code=code)
 
 
-def test_a_trained_model_beats_the_n_gram_on_words_that_depend_on_far_ones(tmp_path, capsys):
+def test_a_trained_model_beats_the_n_gram_on_words_that_depend_on_far_ones(tmp_path, train, treestack):
     folder = write_text(tmp_path / "text")
     arguments = [small(tmp_path, "lstm"), "--data", folder, "--output-dir", tmp_path / "runs"]
-    assert train(*arguments) == 0
-    lines = [line.rsplit(maxsplit=2) for line in capsys.readouterr().out.splitlines()[1:]]
+    lines = [line.rsplit(maxsplit=2) for line in train(*arguments).splitlines()[1:]]
     rows = {label: [float(valid), float(test)] for label, valid, test in lines}
     result = perplexities_of(read_any(tmp_path / "runs" / "small-lstm-0"))
     assert rows["small-lstm-0"] == [pytest.approx(result["valid"], abs=0.01), pytest.approx(result["test"], abs=0.01)]
     assert rows["small-lstm-0"][1] < 0.97 * min(rows["5-gram"][1], rows["5-gram with cache"][1])
-    assert train(*arguments) == 2 and "Continue with --resume" in capsys.readouterr().err
+    assert "Continue with --resume" in train(*arguments, code=2)
+    run = tmp_path / "runs" / "small-lstm-0"
+    for command in (["report", run], ["evaluate", run, "our.test.txt"], ["predict", "x", "--run", run]):
+        assert "it describes a language model, not a run on trees" in treestack(*command, code=2)
 
 
-def test_after_a_worse_epoch_training_goes_on_from_the_best_weights_at_a_lower_rate(tmp_path):
+def test_after_a_worse_epoch_training_goes_on_from_the_best_weights_at_a_lower_rate(tmp_path, train):
     folder = write_text(tmp_path / "text", (60, 10, 10))
     config = small(tmp_path, "lstm", epochs=30, learning_rate=0.2)
-    assert train(config, "--data", folder, "--output-dir", tmp_path) == 0
-    rows = [json.loads(line) for line in (tmp_path / "small-lstm-0" / "metrics.jsonl").read_text().splitlines()]
+    train(config, "--data", folder, "--output-dir", tmp_path)
+    rows = Run(tmp_path / "small-lstm-0").read_metrics()
     best, rate, stale = math.inf, 0.2, 0
     for row in rows:
         assert row["learning_rate"] == rate and stale < 3
@@ -195,48 +189,31 @@ def test_after_a_worse_epoch_training_goes_on_from_the_best_weights_at_a_lower_r
     assert math.log(perplexities_of(read_any(tmp_path / "small-lstm-0"))["valid"]) == pytest.approx(best, rel=1e-12)
 
 
-def outcome(run):
-    """Return all that a run leaves that must not depend on interruptions."""
-    tensors = {path.name: read_weights(path) for path in (run / "checkpoints").iterdir()}
-    values = {name: ({key: tensor.tolist() for key, tensor in of[0].items()}, of[1]) for name, of in tensors.items()}
-    return values, (run / "metrics.jsonl").read_text(), (run / "records" / "answers.parquet").read_bytes()
-
-
 @pytest.mark.parametrize("optimizer", ["adam", "sgd"])
-def test_a_run_stopped_at_any_window_goes_on_to_the_same_numbers(tmp_path, monkeypatch, optimizer):
+def test_a_run_stopped_at_any_window_goes_on_to_the_same_numbers(tmp_path, optimizer, train):
     folder = write_text(tmp_path / "text", (60, 10, 10))
     config = small(tmp_path, "stack_rnn", epochs=4, optimizer=optimizer)
     command = (config, "--data", folder, "--output-dir")
-    assert train(*command, tmp_path / "whole") == 0
-    whole, stopped, step = tmp_path / "whole/small-stack_rnn-0", tmp_path / "stopped/small-stack_rnn-0", TextObjective.step
+    train(*command, tmp_path / "whole")
+    whole, stopped = tmp_path / "whole/small-stack_rnn-0", tmp_path / "stopped/small-stack_rnn-0"
     for stop_at in (1, 4):
-        steps = iter(range(stop_at - 1))
-
-        def stops(*arguments, steps=steps):
-            is_last = next(steps, None) is None
-            return dataclasses.replace(step(*arguments), stop=signal.SIGTERM if is_last else 0)
-
-        monkeypatch.setattr(TextObjective, "step", stops)
-        assert train(*command, tmp_path / "stopped", "--resume") == 143
-    monkeypatch.setattr(TextObjective, "step", step)
+        with stopped_at(TextObjective, stop_at):
+            train(*command, tmp_path / "stopped", "--resume", code=143)
     begun = json.loads((stopped / "environment.json").read_text())
     (stopped / "environment.json").write_text(json.dumps({**begun, "processor": "another"}))
-    assert train(*command, tmp_path / "stopped", "--resume") == 0
+    train(*command, tmp_path / "stopped", "--resume")
     [resumption] = json.loads((stopped / "environment.json").read_text())["resumed"]
     assert resumption["processor"] == begun["processor"]
     assert "resumed" not in json.loads((whole / "environment.json").read_text())
-    assert outcome(stopped) == outcome(whole)
+    assert contents(stopped) == contents(whole)
 
 
-def test_a_run_goes_on_only_with_its_text_and_its_configuration(tmp_path, capsys):
+def test_a_run_goes_on_only_with_its_configuration(tmp_path, train):
     folder = write_text(tmp_path / "text", (60, 10, 10))
     command = (small(tmp_path, "lstm", epochs=1), "--data", folder, "--output-dir", tmp_path, "--resume")
-    assert train(*command) == 0
+    train(*command)
     (tmp_path / "small-lstm-0" / "DONE").unlink()
-    assert train(*command, "--set", "hidden=8") == 2
-    assert "another configuration (hidden 32, now 8)" in capsys.readouterr().err
-    (folder / "our.valid.txt").write_text("\n".join(sentences(12, 77)) + "\n")
-    assert train(*command) == 2 and "our.valid.txt has changed since" in capsys.readouterr().err
+    assert "another configuration (hidden 32, now 8)" in train(*command, "--set", "hidden=8", code=2)
 
 
 @pytest.mark.parametrize(
@@ -251,29 +228,21 @@ def test_a_run_goes_on_only_with_its_text_and_its_configuration(tmp_path, capsys
         (["--device", "cuda"], "is trained on the CPU"),
     ],
 )
-def test_what_cannot_be_trained_is_one_error(tmp_path, flags, message, capsys):
+def test_what_cannot_be_trained_is_one_error(tmp_path, flags, message, train):
     folder = write_text(tmp_path / "text", (40, 5, 5))
-    with pytest.raises(SystemExit) as left:
-        main(
-            ["train", small(tmp_path, "lstm"), "--data", str(folder), "--output-dir", str(tmp_path / "runs"), "--quiet", *flags]
-        )
-    said = capsys.readouterr().err
-    assert left.value.code == 2 and said.count("error: ") == 1 and message in said
+    assert message in train(small(tmp_path, "lstm"), "--data", folder, "--output-dir", tmp_path / "runs", *flags, code=2)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["rnn", "lstm", "scrn", "stack_rnn"])
-def test_the_configurations_that_are_there_learn(tmp_path, name):
+def test_the_configurations_that_are_there_learn(tmp_path, name, train):
     """By plain descent, a hundred steps: better than equal chances for all words."""
     folder = write_text(tmp_path / "text", (200, 40, 40))
-    flags = ["--output-dir", str(tmp_path / "runs"), "--quiet", "--set", "epochs=2", "streams=2"]
-    with pytest.raises(SystemExit) as left:
-        main(["train", f"configs/language_model/{name}.toml", "--data", str(folder), *flags])
-    assert left.value.code in (0, None)
-    (run,) = (tmp_path / "runs").iterdir()
-    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    assert rows[1]["validation_loss"] < rows[0]["validation_loss"]
-    assert rows[0]["validation_loss"] < math.log(len(json.loads((run / "vocabulary.json").read_text())["words"]))
+    flags = ("--output-dir", tmp_path / "runs", "--set", "epochs=2", "streams=2")
+    train(f"configs/language_model/{name}.toml", "--data", folder, *flags)
+    (run,) = map(Run, (tmp_path / "runs").iterdir())
+    losses = [row["validation_loss"] for row in run.read_metrics()]
+    assert losses[1] < losses[0] < math.log(len(run.read_json("vocabulary.json")["words"]))
 
 
 def test_a_million_tokens_are_read_in_bounded_memory(tmp_path):

@@ -8,7 +8,12 @@ import pytest
 import torch
 from released import CHECKPOINTS, every_checkpoint
 
+from dgl_treestack.data import formats, graph
+from dgl_treestack.data.forest import Forest
 from dgl_treestack.data.formats.authors import from_dict
+from dgl_treestack.data.vocabulary import PRESETS
+from dgl_treestack.expression import Equation
+from dgl_treestack.expression import networkx as network
 from dgl_treestack.runs import import_authors
 from dgl_treestack.runs.configuration import OptimizerConfig
 from dgl_treestack.runs.import_authors import FAMILIES, import_checkpoint, read_checkpoint
@@ -17,18 +22,16 @@ from dgl_treestack.training.adam import NamedAdam
 SIGNALS = {"tree_smu_released": ["push", "pop", "noop", "forget"], "tree_lstm_released": [], "tree_rnn_released": []}
 
 
-def load(path):
-    with gzip.open(path) as file:
+def load(authors, name):
+    with gzip.open(authors / "goldens" / f"goldens_{name}_open.json.gz") as file:
         return json.load(file)
 
 
-def model_of(authors, checkpoint, folder, **options):
+def prepared(authors, checkpoint, folder, **options):
+    """The run of a checkpoint, its model in float64, the authors' outputs for some equations, and these as a data set."""
     run = import_checkpoint(authors / "checkpoints" / f"{checkpoint}.checkpoint", folder, **options)
-    return run, run.load_model(torch.float64)
-
-
-def examples_of(goldens):
-    return [from_dict(data, str(data["id"])) for data in goldens["equations"]]
+    model, goldens = run.load_model(torch.float64), load(authors, checkpoint)["equations"]
+    return run, model, goldens, model.prepare([from_dict(data, str(data["id"])) for data in goldens])
 
 
 def scores(model, dataset, chosen=None, signals=()):
@@ -42,37 +45,31 @@ def scores(model, dataset, chosen=None, signals=()):
 
 @every_checkpoint
 def test_scores_and_losses(authors, checkpoint, tmp_path):
-    goldens = load(authors / "goldens" / f"goldens_{checkpoint}_open.json.gz")
-    _, model = model_of(authors, checkpoint, tmp_path)
-    dataset = model.prepare(examples_of(goldens))
+    _, model, goldens, dataset = prepared(authors, checkpoint, tmp_path)
     computed, batch = scores(model, dataset)
     assert len(computed) == 215
-    assert {golden["meta"]["kind"] for golden in goldens["equations"]} >= {"gold", "numeric", "unary_probe"}
-    assert computed == pytest.approx([golden["score"] for golden in goldens["equations"]], rel=1e-5)
+    assert {golden["meta"]["kind"] for golden in goldens} >= {"gold", "numeric", "unary_probe"}
+    assert computed == pytest.approx([golden["score"] for golden in goldens], rel=1e-5)
     with torch.no_grad():
         losses = model.losses(model(batch), batch).tolist()
-    assert losses == pytest.approx([golden["loss"] for golden in goldens["equations"]], rel=1e-5, abs=1e-6)
+    assert losses == pytest.approx([golden["loss"] for golden in goldens], rel=1e-5, abs=1e-6)
 
 
 @pytest.mark.parametrize("checkpoint", [name for name in CHECKPOINTS if "gated" in name])
 @pytest.mark.parametrize("stack_size", [1, 2, 3, 7])
 def test_scores_at_other_stack_sizes(authors, checkpoint, stack_size, tmp_path):
-    goldens = load(authors / "goldens" / f"goldens_{checkpoint}_open.json.gz")
-    _, model = model_of(authors, checkpoint, tmp_path, stack_size=stack_size)
-    computed, _ = scores(model, model.prepare(examples_of(goldens)))
-    expected = [golden["score_by_stack_size"][str(stack_size)] for golden in goldens["equations"]]
-    assert computed == pytest.approx(expected, rel=1e-5)
+    _, model, goldens, dataset = prepared(authors, checkpoint, tmp_path, stack_size=stack_size)
+    expected = [golden["score_by_stack_size"][str(stack_size)] for golden in goldens]
+    assert scores(model, dataset)[0] == pytest.approx(expected, rel=1e-5)
 
 
 @every_checkpoint
 def test_every_node(authors, checkpoint, tmp_path):
-    goldens = load(authors / "goldens" / f"goldens_{checkpoint}_open.json.gz")
-    run, model = model_of(authors, checkpoint, tmp_path)
-    dataset = model.prepare(examples_of(goldens))
-    chosen = [i for i, golden in enumerate(goldens["equations"]) if "nodes" in golden]
+    run, model, goldens, dataset = prepared(authors, checkpoint, tmp_path)
+    chosen = [i for i, golden in enumerate(goldens) if "nodes" in golden]
     assert len(chosen) == 11
     _, batch = scores(model, dataset, chosen, SIGNALS[run.config.model.name])
-    nodes = [node for i in chosen for node in goldens["equations"][i]["nodes"]]
+    nodes = [node for i in chosen for node in goldens[i]["nodes"]]
     assert len(nodes) == batch.graph.num_nodes()
     compared = dict.fromkeys(("h", "c", "stack", "action", "f"), 0)
     for i, golden in enumerate(nodes):
@@ -98,11 +95,9 @@ def node_value(graph, i, key, golden):
 @pytest.mark.parametrize("convention", ["zeros", "none"])
 @pytest.mark.parametrize("checkpoint", [CHECKPOINTS[0], CHECKPOINTS[2], CHECKPOINTS[4]])
 def test_three_training_steps(authors, checkpoint, convention, tmp_path):
-    golden = load(authors / "goldens" / "goldens_trainstep_open.json.gz")["runs"][checkpoint]
+    golden = load(authors, "trainstep")["runs"][checkpoint]
     expected = golden[f"zero_grad_sets_{'zero' if convention == 'zeros' else 'none'}"]
-    equations = load(authors / "goldens" / f"goldens_{checkpoint}_open.json.gz")
-    run, model = model_of(authors, checkpoint, tmp_path)
-    dataset = model.prepare(examples_of(equations))
+    run, model, _, dataset = prepared(authors, checkpoint, tmp_path)
     position = {example.id: i for i, example in enumerate(dataset.examples)}
     before = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
     adam = NamedAdam(model, OptimizerConfig(gradients=convention))
@@ -143,12 +138,6 @@ def compare_norms(authors, checkpoint, run, tensors, expected):
 
 @pytest.mark.slow
 def test_every_equation_of_the_blanks_files_survives_all_round_trips(authors, tmp_path):
-    from dgl_treestack.data import formats, graph
-    from dgl_treestack.data.forest import Forest
-    from dgl_treestack.data.vocabulary import PRESETS
-    from dgl_treestack.expression import Equation
-    from dgl_treestack.expression import networkx as network
-
     count = 0
     for path in sorted((authors / "blanks").glob("*.json.gz")):
         examples = list(formats.read(path))
@@ -164,8 +153,7 @@ def test_every_equation_of_the_blanks_files_survives_all_round_trips(authors, tm
             assert network.read(network.write(tree)).prefix() == tree.prefix()
         formats.write(tmp_path / "again.json.gz", examples)
         again = list(formats.read(tmp_path / "again.json.gz"))
-        described = [(e.equation, e.label, e.blank) for e in examples]
-        assert [(e.equation, e.label, e.blank) for e in again] == described
+        assert [(e.equation, e.label, e.blank) for e in again] == [(e.equation, e.label, e.blank) for e in examples]
         count += len(trees)
     assert count == 1939
     assert len(list(formats.read(authors / "candidate_classes.json.gz"))) == 1470

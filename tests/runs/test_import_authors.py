@@ -6,6 +6,7 @@ import zipfile
 
 import pytest
 import torch
+from each_case import assert_each
 
 from dgl_treestack.cli.verify import verify
 from dgl_treestack.data.formats import Example
@@ -25,18 +26,11 @@ def released(family):
     def draw(*shape):
         return torch.randn(*shape, generator=generator)
 
-    tensors = {
-        "bias": draw(1),
-        "Symbol.weight": draw(34, HIDDEN),
-        "Number_enc.linear1.weight": draw(HIDDEN, 1),
-        "Number_enc.linear1.bias": draw(HIDDEN),
-        "Number_enc.linear2.weight": draw(HIDDEN, HIDDEN),
-        "Number_enc.linear2.bias": draw(HIDDEN),
-        "Number_dec.linear1.weight": draw(HIDDEN, HIDDEN),
-        "Number_dec.linear1.bias": draw(HIDDEN),
-        "Number_dec.linear2.weight": draw(1, HIDDEN),
-        "Number_dec.linear2.bias": draw(1),
-    }
+    tensors = {"bias": draw(1), "Symbol.weight": draw(34, HIDDEN)}
+    for name, sizes in {"enc": (1, HIDDEN, HIDDEN), "dec": (HIDDEN, HIDDEN, 1)}.items():
+        for layer in (1, 2):
+            tensors[f"Number_{name}.linear{layer}.weight"] = draw(sizes[layer], sizes[layer - 1])
+            tensors[f"Number_{name}.linear{layer}.bias"] = draw(sizes[layer])
     for operator in MATH.inner:
         for block in family.blocks[operator.arity]:
             for name in block.weights:
@@ -52,10 +46,8 @@ def test_class_and_sizes_are_read_off_the_file(tmp_path, family):
     import_checkpoint(tmp_path / "a.checkpoint", tmp_path / "run")
     run = Run.open(tmp_path / "run")
     assert (run.config.model.name, run.config.model.hidden) == (family.model, HIDDEN)
-    assert run.environment["imported_from"] == "a.checkpoint"
-    assert run.environment["preset"] == "scripts"
-    assert len(run.load_model().vocabulary) == 34
-    assert run.load_model().cell.leaves.table.shape == (34, HIDDEN)
+    assert (run.environment["imported_from"], run.environment["preset"]) == ("a.checkpoint", "scripts")
+    assert len(run.load_model().vocabulary) == 34 == len(run.load_model().cell.leaves.table)
     assert run.config.model.settings.get("stack_size", 5) == 5
 
 
@@ -63,13 +55,14 @@ def test_stack_size_can_be_chosen_and_is_recorded(tmp_path):
     torch.save(released(FAMILIES[0]), tmp_path / "a.checkpoint")
     run = import_checkpoint(tmp_path / "a.checkpoint", tmp_path / "run", stack_size=2)
     assert Run.open(run.folder).load_model().cell.fields["stack"] == (2, HIDDEN)
-    with pytest.raises(ConfigurationError, match="Unknown preset"):
-        import_checkpoint(tmp_path / "a.checkpoint", tmp_path / "other", preset="script")
-    with pytest.raises(ConfigurationError, match="'stack_size' is 0"):
-        import_checkpoint(tmp_path / "a.checkpoint", tmp_path / "other", stack_size=0)
-    assert not (tmp_path / "other").exists()
-    with pytest.raises(ConfigurationError, match="is not empty"):
-        import_checkpoint(tmp_path / "a.checkpoint", tmp_path / "run")
+    for folder, options, message in (
+        ("other", {"preset": "script"}, "Unknown preset"),
+        ("other", {"stack_size": 0}, "'stack_size' is 0"),
+        ("run", {}, "is not empty"),
+    ):
+        with pytest.raises(ConfigurationError, match=message):
+            import_checkpoint(tmp_path / "a.checkpoint", tmp_path / folder, **options)
+        assert not (tmp_path / "other").exists()
 
 
 def test_verify_asks_the_verification_head_even_about_numbers(tmp_path, capsys):
@@ -106,29 +99,21 @@ def test_a_malicious_pickle_is_refused_and_does_not_run(tmp_path, legacy):
 
 
 def test_other_files_are_refused(tmp_path):
-    path = tmp_path / "a.checkpoint"
-    for content, message in (
-        (b"", "refused"),
-        (b"not a checkpoint at all", "refused"),
-        (json.dumps({}).encode(), "refused"),
-    ):
-        path.write_bytes(content)
+    path, tensors = tmp_path / "a.checkpoint", released(FAMILIES[2])
+
+    def check(content, message):
+        path.write_bytes(content) if isinstance(content, bytes) else torch.save(content, path)
         with pytest.raises(CheckpointError, match=message):
             import_checkpoint(path, tmp_path / "run")
-    torch.save({"state": {}, "param_groups": []}, path)
-    with pytest.raises(CheckpointError, match="holds no weights"):
-        import_checkpoint(path, tmp_path / "run")
-    torch.save({"w": torch.zeros(1)}, path)
-    with pytest.raises(CheckpointError, match="none of the released classes"):
-        import_checkpoint(path, tmp_path / "run")
-    tensors = released(FAMILIES[2])
-    torch.save({name: tensor for name, tensor in tensors.items() if name != "Pow.linear.bias"}, path)
-    with pytest.raises(CheckpointError, match=r"no tensor 'Pow\.linear\.bias'"):
-        import_checkpoint(path, tmp_path / "run")
-    tensors["Pow.linear.bias"] = torch.zeros(7)
-    torch.save(tensors, path)
-    with pytest.raises(CheckpointError, match="does not fit"):
-        import_checkpoint(path, tmp_path / "run")
+
+    cases = [(str(content), content, "refused") for content in (b"", b"not a checkpoint at all", b"{}")]
+    cases += [
+        ("no weights", {"state": {}, "param_groups": []}, "holds no weights"),
+        ("another class", {"w": torch.zeros(1)}, "none of the released classes"),
+        ("incomplete", {name: tensors[name] for name in [*tensors][:-1]}, f"no tensor '{[*tensors][-1]}'"),
+        ("of another size", {**tensors, "Pow.linear.bias": torch.zeros(7)}, "does not fit"),
+    ]
+    assert_each(check, cases)
     with pytest.raises(CheckpointError, match="does not exist"):
         import_checkpoint(tmp_path / "absent", tmp_path / "run")
 

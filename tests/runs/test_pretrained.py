@@ -1,18 +1,18 @@
-"""The model of the package, against its card."""
+"""The models of the package, against their cards; evaluation by several processes."""
 
 import json
+import shutil
 
 import pytest
-from small_runs import small_config
+from small_runs import small_run
 
 from dgl_treestack.data import formats, records
 from dgl_treestack.errors import CheckpointError, DataError
 from dgl_treestack.expression import Equation
 from dgl_treestack.resources import find_data
-from dgl_treestack.runs import pretrained
+from dgl_treestack.runs import evaluation, pretrained
 from dgl_treestack.runs.evaluation import score
 from dgl_treestack.runs.run import Run
-from dgl_treestack.training.start import start
 from dgl_treestack.truth import judge
 from tools import pack
 
@@ -28,7 +28,7 @@ def test_the_packages_model_is_as_good_as_its_card_says():
 
 
 def test_changed_weights_are_refused(monkeypatch, tmp_path):
-    run = start(small_config(tmp_path), 0, tmp_path, quiet=True)
+    run = small_run(tmp_path)
     monkeypatch.setattr(pack, "FEWEST", 5)
     monkeypatch.setattr(pretrained, "FOLDER", tmp_path / "packed")
     pack.pack(run, pretrained.DEFAULT)
@@ -44,11 +44,9 @@ def test_changed_weights_are_refused(monkeypatch, tmp_path):
         of_test = table.filter(table["depth"].is_between(3, 7))
         (percent,) = (of_depths["3-7"] for of_depths in pretrained.card(pretrained.DEFAULT)["sets"].values() if of_depths)
         assert percent == round(records.accuracy(of_test), 1) and f"| 3-7 | {percent} |" in card
-        said = [
-            pretrained.trust(packed, Equation.parse(text)) for text in ("sin(sin(x)) = x", "x" + "+ x" * 29 + "= y", "1 = 2")
-        ]
-        for line, words in zip(said, ("right for", "not measured at depth 30", "without variables"), strict=True):
-            assert words in line
+        said = {"sin(sin(x)) = x": "right for", f"x{'+ x' * 29} = y": "not measured at depth 30", "1 = 2": "without variables"}
+        for text, words in said.items():
+            assert words in pretrained.trust(packed, Equation.parse(text))
         packed.best.write_bytes(packed.best.read_bytes() + b"0")
         with pytest.raises(CheckpointError, match="has changed since it was packed"):
             pretrained.open_run(None)
@@ -57,7 +55,7 @@ def test_changed_weights_are_refused(monkeypatch, tmp_path):
 
 
 def test_what_is_said_of_other_runs(tmp_path):
-    run = start(small_config(tmp_path), 0, tmp_path, quiet=True)
+    run = small_run(tmp_path)
     said = pretrained.trust(run, Equation.parse("x = y"))
     assert "trained on" in said and "up to depth 3" in said
 
@@ -74,17 +72,13 @@ def test_variables_are_renamed_to_known_ones():
         model.score("a + b + c + d = t + v")
 
 
-def test_the_lists_are_what_they_say_and_how_many_a_model_gets_right(record_property):
-    check_list(pack.TEXTBOOK, "textbook", record_property)
-    check_list(pack.CONSTANTS, "constants", record_property)
-    assert not any(kind == "Symbol" for example in formats.read(pack.CONSTANTS) for _, kind, _ in example.equation.leaves())
-
-
-def check_list(file, name_of_list, record_property):
+@pytest.mark.parametrize(("file", "name_of_list"), [(pack.TEXTBOOK, "textbook"), (pack.CONSTANTS, "constants")])
+def test_a_list_is_what_it_says_and_how_many_a_model_gets_right(file, name_of_list, record_property):
     examples = list(formats.read(file))
     assert [example.label for example in examples] == [1, 0] * 50 and len({str(e.equation) for e in examples}) == 100
     for example in examples:
         assert judge(example.equation).verdict == ("holds" if example.label else "refuted"), example.equation
+        assert file == pack.TEXTBOOK or "Symbol" not in example.equation.names
     for name in pretrained.pretrained():
         right = pack.right_about(pretrained.load(name), file)
         note = f"{name}: {right['right']} of 100 equations of {file.name}, {right['identities']} of the 50 true ones"
@@ -96,3 +90,21 @@ def test_nothing_of_a_machine_is_packed():
     for name in pretrained.pretrained():
         environment = json.loads((pretrained.FOLDER / name / "environment.json").read_text())
         assert set(environment) == set(pack.KEPT) and isinstance(pretrained.open_run(None), Run)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", ["tree_smu", "tree_slots"])
+def test_two_processes_give_the_bytes_of_one(tmp_path, monkeypatch, model):
+    monkeypatch.setattr(evaluation, "PART", 2 * evaluation.BATCH)
+    for name, jobs in (("one", 1), ("two", 2)):
+        shutil.copytree(pretrained.FOLDER / model, tmp_path / name)
+        rows = evaluation.evaluate(Run.open(tmp_path / name), "bundled:quickstart/validation", jobs=jobs)
+        assert len(rows) > 2 * evaluation.PART
+    (one,), (two,) = (sorted((tmp_path / name / "records").glob("validation*")) for name in ("one", "two"))
+    assert one.read_bytes() == two.read_bytes()
+
+
+def test_an_empty_file_is_named(tmp_path):
+    (tmp_path / "empty.jsonl").touch()
+    with pytest.raises(DataError, match="no examples in the file"):
+        evaluation.evaluate(Run.open(pretrained.FOLDER / "tree_smu"), str(tmp_path / "empty.jsonl"), jobs=2)

@@ -11,7 +11,6 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 from dgl_treestack import cells, load
 from dgl_treestack.cells.tree_rnn import TreeRNN
-from dgl_treestack.cli import main
 from dgl_treestack.data import formats
 from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.errors import CheckpointError, ConfigurationError
@@ -24,7 +23,7 @@ from dgl_treestack.runs.evaluation import evaluate
 from dgl_treestack.runs.run import Run
 
 EQUATIONS = ["x + y = y + x", "sin(x)**2 = 1.29", "x = 2*x"]
-WORDS = Vocabulary.of_words(["good", "bad"])
+OF_WORDS = {"vocabulary": Vocabulary.of_words(["good", "bad"]), "tasks": "classification"}
 REVIEWS = Signature(
     "reviews", (Operator("Join", 2), Operator("Not", 1)), words=True, notation="brackets", classes=("bad", "good")
 )
@@ -55,37 +54,18 @@ MODELS = {
     "an encoder": ("transformer", {"heads": 2}, ["x + y = y + x", "x = 2*x"]),
     "heads and signals": (
         "tree_slots",
-        {
-            "slots": 2,
-            "inner": 4,
-            "tasks": ["function_evaluation", "verification"],
-            "head_settings": {"verification": {"compare": "slots"}},
-            "signals": {"value": 1.0, "points": 4},
-        },
+        {"slots": 2, "inner": 4, "tasks": ["function_evaluation", "verification"], "signals": {"value": 1.0, "points": 4}}
+        | {"head_settings": {"verification": {"compare": "slots"}}},
         EQUATIONS,
     ),
     "a vocabulary": ("tree_rnn", {"vocabulary": Vocabulary("canonical", (("Symbol", "q"), ("Integer", "2")))}, ["q = 2*q"]),
     "a language of words": (
         "tree_lstm",
-        {
-            "signature": REVIEWS,
-            "vocabulary": WORDS,
-            "tasks": "classification",
-            "class_weights": {"good": 2},
-            "vector_size": 3,
-        },
+        {**OF_WORDS, "signature": REVIEWS, "class_weights": {"good": 2}, "vector_size": 3},
         [REVIEW],
     ),
-    "a language of the package": (
-        "tree_rnn",
-        {"signature": "listops", "form": "child_sum", "vocabulary": WORDS, "tasks": "classification"},
-        ["[MAX 2 good ]"],
-    ),
-    "a registered language": (
-        "tree_rnn",
-        {"signature": PAIRS},
-        [Expression.from_prefix("Iff Symbol:x Not Symbol:y", PAIRS)],
-    ),
+    "a language of the package": ("tree_rnn", {**OF_WORDS, "signature": "listops", "form": "child_sum"}, ["[MAX 2 good ]"]),
+    "a registered language": ("tree_rnn", {"signature": PAIRS}, [Expression.from_prefix("Iff Symbol:x Not Symbol:y", PAIRS)]),
     "external input": ("tree_rnn", {"input_size": 2}, []),
 }
 
@@ -131,9 +111,8 @@ def test_what_cannot_be_saved(tmp_path):
     refused(r"Did you mean 'data\.train'", trian=["a.jsonl"])
     refused("made without `Model.build`", Model(model.cell, [*model.heads.values()], model.vocabulary))
     refused("Summed has no name. Write @register_cell", Model.build(Summed, hidden=4, seed=0))
-    refused(
-        "'prefixed pairs' is not registered. Call register_language", Model.build("tree_rnn", hidden=4, signature=PAIRS, seed=0)
-    )
+    of_pairs = Model.build("tree_rnn", hidden=4, signature=PAIRS, seed=0)
+    refused("'prefixed pairs' is not registered. Call register_language", of_pairs)
     changed = Model.build("tree_rnn", hidden=4, seed=0)
     changed.heads["verification"].more = torch.nn.Linear(2, 2)
     refused("does not fit the model of its configuration: heads.verification.more", changed, kind=CheckpointError)
@@ -154,8 +133,7 @@ def test_a_setting_that_no_file_can_hold(tmp_path, registered):
 
 
 def test_names_of_folders_are_names_and_seeds(tmp_path):
-    model = Model.build("tree_rnn", hidden=4)
-    model.reset_parameters(torch.Generator().manual_seed(0))
+    model = Model.build("tree_rnn", hidden=4, seed=0)
     for folder, name, seed in (("mine", "mine", 0), ("lr-0.01-12", "lr-0.01", 12), ("deep/mine-3", "mine", 3)):
         run = model.save(tmp_path / folder)
         assert (run.config.name, run.seed) == (name, seed)
@@ -163,16 +141,7 @@ def test_names_of_folders_are_names_and_seeds(tmp_path):
         model.save(tmp_path / "my model")
 
 
-def call(capsys, *arguments, code=0):
-    """Run a command, and return what it prints."""
-    with pytest.raises(SystemExit) as left:
-        main([*map(str, arguments)])
-    printed = capsys.readouterr()
-    assert (left.value.code or 0) == code, printed.err
-    return printed.out if code == 0 else printed.err
-
-
-def test_every_command_reads_a_model_of_a_loop_of_ones_own(tmp_path, capsys):
+def test_every_command_reads_a_model_of_a_loop_of_ones_own(tmp_path, treestack):
     data = write_data(tmp_path / "train.jsonl", 60)
     test = write_data(tmp_path / "test.jsonl", 160, 2, "test")
     model = Model.build("tree_smu", hidden=4, seed=0, stack_size=2)
@@ -186,21 +155,21 @@ def test_every_command_reads_a_model_of_a_loop_of_ones_own(tmp_path, capsys):
     folder = model.save(tmp_path / "mine-0", train=[data], max_depth=3).folder
 
     for command in (["report", folder], ["plot", "depth", folder, "--output", tmp_path / "depth.svg"]):
-        assert f"no test records. Evaluate it: treestack evaluate {folder} FILE" in call(capsys, *command, code=2)
-    assert "160 equations" in call(capsys, "evaluate", folder, test)
-    table = call(capsys, "report", folder)
+        assert f"no test records. Evaluate it: treestack evaluate {folder} FILE" in treestack(*command, code=2)
+    assert "160 equations" in treestack("evaluate", folder, test)
+    table = treestack("report", folder)
     assert "| mine | tree_smu |" in table and "depth 1-3 | test, depth 4-" in table and "best epoch" not in table
-    call(capsys, "plot", "depth", folder, "--output", tmp_path / "depth.svg")
+    treestack("plot", "depth", folder, "--output", tmp_path / "depth.svg")
     assert (tmp_path / "depth.svg").exists()
-    assert f"trained on {data} up to depth 3" in call(capsys, "verify", "x = x", "--run", folder)
-    assert "x = y" in call(capsys, "predict", "x = y", "--run", folder)
-    assert "by who is right (tree_smu)" in call(capsys, "inspect", test, "--run", folder)
+    assert f"trained on {data} up to depth 3" in treestack("verify", "x = x", "--run", folder)
+    assert "x = y" in treestack("predict", "x = y", "--run", folder)
+    assert "by who is right (tree_smu)" in treestack("inspect", test, "--run", folder)
     scores = model.score([example.equation for example in formats.read(test)]).tolist()
     assert scores == pytest.approx(Run(folder).read_records(test)["score"].to_list(), abs=1e-6)
 
     other = model.save(tmp_path / "mine-1", train=[data], max_depth=3)
     evaluate(other, test)
-    assert "0 1" in call(capsys, "report", folder, other.folder)  # seeds of one row
+    assert "0 1" in treestack("report", folder, other.folder)  # seeds of one row
     assert run_result.read(other.folder).best_row() is None
 
 

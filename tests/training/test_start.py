@@ -1,7 +1,5 @@
 """What a training begins with: weights of another run, files that may be missing; what it calls; what it says when stopped."""
 
-import dataclasses
-import json
 import os
 import re
 import shutil
@@ -12,10 +10,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from small_runs import small_config
+from small_runs import contents, go_on, small_config, small_run, stopped_at
 
 from dgl_treestack import load, plain_data
-from dgl_treestack.cli import main
 from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.errors import CheckpointError, ConfigurationError, DataError
 from dgl_treestack.experiments.runs import load_sweep, tabulate, train_missing
@@ -24,12 +21,18 @@ from dgl_treestack.model.model import Model
 from dgl_treestack.processes import Interrupted
 from dgl_treestack.runs import configuration, evaluation
 from dgl_treestack.runs.run import Run
-from dgl_treestack.runs.weights import read_weights
 from dgl_treestack.training.start import prepare, start
 from dgl_treestack.training.trees import TreeObjective
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
 SMU = {"name": "tree_smu", "hidden": 4, "settings": {"stack_size": 2}}
+
+
+@pytest.fixture
+def saved(tmp_path):
+    """A model and the folder where it is saved."""
+    model = Model.build("tree_smu", hidden=4, stack_size=2, seed=5)
+    return model, model.save(tmp_path / "saved").folder
 
 
 def begun(folder, start_from, **changes):
@@ -46,7 +49,7 @@ def same(module, other):
 
 
 def test_a_run_starts_with_the_weights_of_another_run(tmp_path, caplog):
-    first = start(small_config(tmp_path), 0, tmp_path, quiet=True)
+    first = small_run(tmp_path)
     model, notes = begun(tmp_path, first.folder)
     assert same(model, first.load_model()) and notes == [f"starts with the weights of {first.folder}"]
     config = small_config(tmp_path, model={**SMU, "start": str(first.folder)}, name="tuned")
@@ -73,15 +76,14 @@ def test_a_run_starts_with_a_saved_model(tmp_path):
     assert same(again, model.float()) and again.vocabulary == leaves
 
 
-def test_heads_that_are_new_or_others_are_drawn_from_the_seed(tmp_path):
-    saved = Model.build("tree_smu", hidden=4, stack_size=2, seed=5)
-    folder = saved.save(tmp_path / "saved").folder
+def test_heads_that_are_new_or_others_are_drawn_from_the_seed(tmp_path, saved):
+    original, folder = saved
     model, notes = begun(tmp_path, folder)
-    assert same(model.cell, saved.cell) and same(model.heads["verification"], saved.heads["verification"])
+    assert same(model, original)
     changes = {"tasks": ["verification", "function_evaluation"], "head_settings": {"verification": {"compare": "slots"}}}
     model, notes = begun(tmp_path, folder, **changes)
     drawn, _ = begun(tmp_path, "", **changes)
-    assert same(model.cell, saved.cell) and same(model.heads, drawn.heads)
+    assert same(model.cell, original.cell) and same(model.heads, drawn.heads)
     assert notes == [f"starts with the weights of {folder}, but for new heads.verification, heads.function_evaluation"]
 
 
@@ -96,52 +98,36 @@ def test_heads_that_are_new_or_others_are_drawn_from_the_seed(tmp_path):
         ({"vocabulary": "released"}, "model.vocabulary is released, there canonical"),
     ],
 )
-def test_another_model_is_one_error_that_says_what_differs(tmp_path, changes, message):
-    folder = Model.build("tree_smu", hidden=4, stack_size=2, seed=5).save(tmp_path / "saved").folder
-    with pytest.raises(
-        ConfigurationError, match=rf"weights of 'model\.start' are of another model: .*{message}.* Set the values of {folder}"
-    ):
-        begun(tmp_path, folder, **changes)
+def test_another_model_is_one_error_that_says_what_differs(tmp_path, saved, changes, message):
+    whole = rf"weights of 'model\.start' are of another model: .*{message}.* Set the values of {saved[1]}"
+    with pytest.raises(ConfigurationError, match=whole):
+        begun(tmp_path, saved[1], **changes)
     with pytest.raises(CheckpointError, match="no folder of a run"):
         begun(tmp_path, "absent")
 
 
-def test_a_stopped_run_with_a_start_goes_on_from_its_checkpoint_alone(tmp_path, monkeypatch):
-    first = start(small_config(tmp_path), 0, tmp_path, quiet=True)
+def test_a_stopped_run_with_a_start_goes_on_from_its_checkpoint_alone(tmp_path):
+    first = small_run(tmp_path)
     config = small_config(tmp_path, model={**SMU, "dropout": 0.2, "start": str(first.folder)}, name="tuned")
     whole = start(config, 0, tmp_path / "whole", quiet=True)
-    step, seen = TreeObjective.step, []
-
-    def stopping(self, *arguments):
-        seen.append(step(self, *arguments))
-        return dataclasses.replace(seen[-1], stop=signal.SIGTERM if len(seen) == 9 else 0)
-
-    monkeypatch.setattr(TreeObjective, "step", stopping)
-    with pytest.raises(Interrupted):
+    with stopped_at(TreeObjective, 9), pytest.raises(Interrupted):
         start(config, 0, tmp_path / "stopped", quiet=True)
-    monkeypatch.setattr(TreeObjective, "step", step)
     kept = first.best.read_bytes()
     first.best.write_bytes(kept + b"0")
     with pytest.raises(ConfigurationError, match=r"best\.safetensors has changed since"):
-        start(config, 0, tmp_path / "stopped", resume=True, quiet=True)
+        go_on(whole, tmp_path / "stopped")
     first.best.unlink()
-    again = start(config, 0, tmp_path / "stopped", resume=True, quiet=True)
-    assert again.metrics.read_text() == whole.metrics.read_text()
-    for path in (whole.last, whole.best):
-        tensors, _ = read_weights(path)
-        resumed, _ = read_weights(again.folder / path.relative_to(whole.folder))
-        assert all(torch.equal(tensor, resumed[name]) for name, tensor in tensors.items())
+    assert contents(go_on(whole, tmp_path / "stopped").folder) == contents(whole.folder)
 
 
-def test_a_sweep_over_starts(tmp_path):
-    folder = Model.build("tree_smu", hidden=4, stack_size=2, seed=5).save(tmp_path / "saved").folder
+def test_a_sweep_over_starts(tmp_path, saved):
     (tmp_path / "base.toml").write_text(configuration.dump(small_config(tmp_path, model=SMU, schedule={"epochs": 1})))
     file = tmp_path / "sweep.toml"
-    file.write_text(f'base = "{tmp_path}/base.toml"\n[grid]\n"model.start" = ["", "{folder}"]\n')
+    file.write_text(f'base = "{tmp_path}/base.toml"\n[grid]\n"model.start" = ["", "{saved[1]}"]\n')
     sweep = load_sweep(file)
     assert train_missing([(config, 0) for _, config in sweep.configs], tmp_path / "runs", tmp_path / "files", jobs=1) == 0
     rows = tabulate(sweep, tmp_path / "runs")
-    assert [row["start"] for row in rows] == ["", str(folder)] and rows[0]["run"] != rows[1]["run"]
+    assert [row["start"] for row in rows] == ["", str(saved[1])] and rows[0]["run"] != rows[1]["run"]
 
 
 def test_the_words_of_a_start_are_taken(tmp_path):
@@ -151,19 +137,13 @@ def test_the_words_of_a_start_are_taken(tmp_path):
     folder = saved.save(tmp_path / "saved").folder
     (tmp_path / "lists.tsv").write_text("2\t[MAX 2 1 ]\n9\t[MAX 2 9 ]\n")
     data = {"language": "listops", "train": [f"{tmp_path}/lists.tsv"], "validation": [f"{tmp_path}/lists.tsv"]}
-    model, _ = begun_with(tmp_path, folder, data)
+    described = {"name": "tree_rnn", "hidden": 4, "vocabulary": "train", "tasks": ["classification"], "start": str(folder)}
+    described = {"name": "lists", "model": {**described, "settings": {"form": "child_sum"}}, "data": data}
+    model = prepare(Run(tmp_path / "lists-0"), plain_data.build(configuration.RunConfig, described), 0, quiet=True).model
     assert model.vocabulary == words and same(model, saved)
 
 
-def begun_with(folder, start_from, data):
-    model = {"name": "tree_rnn", "hidden": 4, "vocabulary": "train", "tasks": ["classification"], "start": str(start_from)}
-    described = {"name": "lists", "model": {**model, "settings": {"form": "child_sum"}}, "data": data}
-    config = plain_data.build(configuration.RunConfig, described)
-    training = prepare(Run(folder / "lists-0"), config, 0, quiet=True)
-    return training.model, training.objective.notes[1:]
-
-
-def test_a_callback_gets_every_epoch_once(tmp_path, monkeypatch):
+def test_a_callback_gets_every_epoch_once(tmp_path):
     config, calls = small_config(tmp_path), []
 
     def log(row, model):
@@ -172,33 +152,20 @@ def test_a_callback_gets_every_epoch_once(tmp_path, monkeypatch):
         assert isinstance(model, Model)
 
     whole = start(config, 0, tmp_path / "whole", quiet=True, on_epoch=log)
-    rows = [json.loads(line) for line in whole.metrics.read_text().splitlines()]
+    rows = whole.read_metrics()
     assert calls == rows and [row["epoch"] for row in calls] == [1, 2, 3]
-    step, seen = TreeObjective.step, []
-
-    def stopping(self, *arguments):
-        seen.append(step(self, *arguments))
-        return dataclasses.replace(seen[-1], stop=signal.SIGTERM if len(seen) == 9 else 0)  # in the second epoch
-
-    monkeypatch.setattr(TreeObjective, "step", stopping)
     calls.clear()
-    with pytest.raises(Interrupted):
+    with stopped_at(TreeObjective, 9), pytest.raises(Interrupted):  # in the second epoch
         start(config, 0, tmp_path / "stopped", quiet=True, on_epoch=log)
     assert [row["epoch"] for row in calls] == [1]
-    monkeypatch.setattr(TreeObjective, "step", step)
     start(config, 0, tmp_path / "stopped", quiet=True, resume=True, on_epoch=log)
     assert calls == rows
 
 
 def test_only_the_first_of_several_processes_calls_back(tmp_path):
-    class Second:
-        size, rank, is_first = 1, 1, False
-
-        def first(self, function):
-            return function()
-
-    assert prepare(Run(tmp_path / "a"), small_config(tmp_path), 0, on_epoch=print, world=Second()).on_epoch is None
-    assert prepare(Run(tmp_path / "a"), small_config(tmp_path), 0, on_epoch=print).on_epoch is print
+    second = types.SimpleNamespace(size=1, rank=1, is_first=False, first=lambda function: function())
+    for world, on_epoch in (({"world": second}, None), ({}, print)):
+        assert prepare(Run(tmp_path / "a"), small_config(tmp_path), 0, on_epoch=print, **world).on_epoch is on_epoch
 
 
 def test_the_documented_log_to_tensorboard(tmp_path, monkeypatch):
@@ -207,22 +174,16 @@ def test_the_documented_log_to_tensorboard(tmp_path, monkeypatch):
     (block,) = re.findall(r"```python\n((?:(?!```).)*SummaryWriter.*?)```", text, re.DOTALL)
     scalars = []
 
-    class SummaryWriter:
-        def __init__(self, folder):
-            assert folder == "board"
-
-        def add_scalar(self, name, value, step):
-            scalars.append((name, value, step))
-
-    writers = types.ModuleType("torch.utils.tensorboard")
-    writers.SummaryWriter = SummaryWriter
+    writers, folders = types.ModuleType("torch.utils.tensorboard"), []
+    writer = types.SimpleNamespace(add_scalar=lambda *scalar: scalars.append(scalar))
+    writers.SummaryWriter = lambda folder: folders.append(folder) or writer
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", writers)
     monkeypatch.chdir(tmp_path)
     Path("mine.toml").write_text(configuration.dump(small_config(tmp_path)))
     program = types.ModuleType("program")
     exec(block, vars(program))
-    rows = [json.loads(line) for line in Path("runs/small-1/metrics.jsonl").read_text().splitlines()]
-    assert scalars == [(name, value, row["epoch"]) for row in rows for name, value in row.items()]
+    rows = Run("runs/small-1").read_metrics()
+    assert folders == ["board"] and scalars == [(name, value, row["epoch"]) for row in rows for name, value in row.items()]
 
 
 @pytest.mark.parametrize(
@@ -244,7 +205,7 @@ def test_a_missing_set_names_the_command_that_generates_it(tmp_path, folder, com
 
 
 @pytest.mark.parametrize("arguments", [["--seed", "3"], ["--resume", "--set", "schedule.epochs=9"]])
-def test_a_stopped_command_says_how_to_go_on(tmp_path, monkeypatch, capsys, arguments):
+def test_a_stopped_command_says_how_to_go_on(tmp_path, monkeypatch, treestack, arguments):
     monkeypatch.chdir(tmp_path)
     Path("my small.toml").write_text(configuration.dump(small_config(tmp_path)))
     score = evaluation.score
@@ -253,10 +214,7 @@ def test_a_stopped_command_says_how_to_go_on(tmp_path, monkeypatch, capsys, argu
 
     def stopped():
         shutil.rmtree("runs", ignore_errors=True)
-        with pytest.raises(SystemExit) as left:
-            main(sys.argv[1:])
-        assert left.value.code == 130
-        return capsys.readouterr().err
+        return treestack(*sys.argv[1:], code=130)
 
     resume = "" if "--resume" in arguments else " --resume"
     line = f"To continue: treestack train 'my small.toml' {' '.join(arguments)}{resume}\n"
