@@ -124,6 +124,8 @@ def _convert(kind: Any, value: Any, key: str) -> Any:
         if isinstance(value, dict):
             _, kind_of_values = get_args(kind)
             return {name: _convert(kind_of_values, entry, f"{key}.{name}") for name, entry in value.items()}
+    elif get_origin(kind) is list and isinstance(value, list):
+        return [_convert(get_args(kind)[0], entry, f"{key}[{i}]") for i, entry in enumerate(value)]
     elif kind is Any:
         return value
     elif kind is float and type(value) in (int, float) and abs(value) <= sys.float_info.max:

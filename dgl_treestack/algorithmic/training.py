@@ -106,7 +106,8 @@ class Phase:
             losses, weights = self.learner.learn(chunk), chunk.weights.sum(0)
             self.curriculum.note(losses, weights)
             self.optimizer.step()
-            total, counted = total + losses.sum().item(), counted + weights.sum().item()
+            total += losses[losses.isfinite()].sum().item()  # without restarts that have diverged
+            counted += weights[losses.isfinite()].sum().item()
         if segment == self.segments - 1 and recipe.stages > 1 and isinstance(cell, ActingCell):
             cell.beta = recipe.beta
         return total, round(counted)

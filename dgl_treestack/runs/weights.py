@@ -57,10 +57,10 @@ def opened(path: Path, framework: str) -> Iterator[Any]:
         raise CheckpointError(f"{path} is not a safetensors file ({error}). Copy it or train again.") from None
 
 
-def load_into(module: Any, tensors: "Mapping[str, Tensor]", origin: Path) -> None:
+def load_into(module: Any, tensors: "Mapping[str, Tensor]", origin: Path, *, finite: bool = True) -> None:
     """Load tensors into a module by name. Raises CheckpointError that names the tensors that do not fit.
 
-    origin: the file of the tensors, for the error.
+    origin: the file of the tensors, for the error. finite: whether all have to be finite numbers.
     """
     expected = {name: tuple(tensor.shape) for name, tensor in module.state_dict().items()}
     shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
@@ -69,7 +69,7 @@ def load_into(module: Any, tensors: "Mapping[str, Tensor]", origin: Path) -> Non
         for name in sorted({*expected, *shapes})
         if expected.get(name) != shapes.get(name)
     ]
-    if not all(bool(tensor.isfinite().all()) for tensor in tensors.values()):
+    if finite and not all(bool(tensor.isfinite().all()) for tensor in tensors.values()):
         raise CheckpointError(
             f"{origin} holds numbers that are not finite. The run has diverged or the file is damaged; train again."
         )

@@ -166,7 +166,8 @@ class Training:
 
     def _load_best(self) -> None:
         """Give the model the best weights of the run. Raises CheckpointError."""
-        load_into(self.model, self.world.first(self._best_weights), self.run.best)
+        weights = self.world.first(self._best_weights)
+        load_into(self.model, weights, self.run.best, finite=not self.objective.may_diverge)
 
     def _best_weights(self) -> dict[str, Tensor]:
         if not self.run.best.exists():

@@ -32,11 +32,12 @@ class Objective(abc.ABC):
 
     A subclass sets `model`, `schedule`, `learning_rate` (of the start) and `notes` (lines for the log), after a resumption too.
     margin: validation is better if its quality is above this multiple of the best one. goes_back: whether training goes on
-    from the best weights after an epoch that is not better.
+    from the best weights after an epoch that is not better. may_diverge: whether weights may be no finite numbers.
     """
 
     margin: ClassVar[float] = 1.0
     goes_back: ClassVar[bool] = False
+    may_diverge: ClassVar[bool] = False
 
     run: Run
     model: nn.Module

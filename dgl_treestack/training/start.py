@@ -15,7 +15,7 @@ from dgl_treestack import plain_data
 from dgl_treestack.distributed import ALONE, World
 from dgl_treestack.errors import ConfigurationError, OutputError
 from dgl_treestack.model.tree_dataset import TreeDataset
-from dgl_treestack.processes import locked
+from dgl_treestack.processes import locked, processes_of_run
 from dgl_treestack.resources import find_data, sha256
 from dgl_treestack.runs.configuration import Named, RunConfig
 from dgl_treestack.runs.environment import GOES_ON_ELSEWHERE, describe_environment, with_resumption
@@ -179,6 +179,8 @@ def _check_inputs(config: Named, device: str, data: DataSets) -> dict[str, str]:
     if not isinstance(config, RunConfig):
         if device != "cpu" or data:
             raise ConfigurationError(f"A {type(config).__name__} is trained on the CPU, on the data that it names.")
+        if processes_of_run() > 1:
+            raise ConfigurationError(f"A {type(config).__name__} is trained by one process. Start it without torchrun.")
         return {}
     if device != "cpu":
         from dgl_treestack import _dgl

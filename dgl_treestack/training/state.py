@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn, optim
 
+from dgl_treestack import plain_data
 from dgl_treestack.errors import CheckpointError
 from dgl_treestack.runs.run import Run
 from dgl_treestack.runs.weights import load_into, read_weights, write_weights
@@ -80,13 +81,15 @@ def restore(path: Path, checkpoint: Checkpoint, objective: "Objective") -> Progr
             part, _, key = name.partition("/")
             parts[part][key] = tensor.to(device)
         json.dumps(description, allow_nan=False)  # ValueError for a number that is not finite
-        progress, values = Progress(**description["progress"]), dict(description["objective"])
-    except (KeyError, TypeError, ValueError) as error:
+        progress = plain_data.build(Progress, description["progress"])
+        load_into(objective.model, parts["model"], path, finite=not objective.may_diverge)
+        if progress.step:
+            objective.begin_epoch(progress.epoch)
+        objective.restore(parts["objective"], description["objective"])
+    except CheckpointError:
+        raise
+    except (LookupError, TypeError, ValueError, AttributeError, RuntimeError) as error:
         raise CheckpointError(f"{path} is no checkpoint of a training ({error!r}). Train again.") from None
-    load_into(objective.model, parts["model"], path)
-    if progress.step:
-        objective.begin_epoch(progress.epoch)
-    objective.restore(parts["objective"], values)
     return progress
 
 

@@ -36,6 +36,7 @@ class StreamObjective(Objective):
     """
 
     model: Net
+    may_diverge = True  # a restart, which is then never chosen
 
     def __init__(self, run: Run, config: StreamConfig, seed: int):
         if config.task not in tasks():
@@ -79,10 +80,15 @@ class StreamObjective(Objective):
             write_weights(self.run.best.with_name("trained.safetensors"), net.state_dict(), {})
         table = self._test(columns)
         if progress.epoch == 1:
-            table = records.joined([records.read(self.run.answers), table])
+            before = records.read(self.run.answers)  # with those after rounding, if the run was killed just then
+            table = records.joined([before.filter(~before["rounded"]), table])
         records.write(self.run.answers, table)
-        row = {"train_loss": progress.loss_sum / progress.seen, "validation_entropy": min(table["entropy"].to_list())}
-        return row, progress.epoch + 1
+        row = {
+            "learning_rate": self.phase.recipe.rate,
+            "train_loss": progress.loss_sum / progress.seen,
+            "validation_entropy": min(table["entropy"].to_list()),
+        }
+        return row, float(progress.epoch + 1)
 
     def summary(self, row: Mapping[str, Any]) -> str:
         return f"train loss {row['train_loss']:.4f}, least entropy {row['validation_entropy']:.4f}"
