@@ -187,8 +187,8 @@ def _check_nodes(
 ) -> None:
     """Check that operators and tokens exist, leaves have no children and finite numbers, and equations no parents."""
     for node in np.flatnonzero((op < NO_OPERATOR) | (op >= len(signature.operators)))[:1]:
-        known = f"{signature.name!r}: 0 to {len(signature.operators) - 1}, or -1 at a leaf."
-        raise GraphError(f"Node {node} has op = {op[node]}, which is no operator of {known}")
+        codes = f"{signature.name!r}: 0 to {len(signature.operators) - 1}, or -1 at a leaf."
+        raise GraphError(f"Node {node} has op = {op[node]}, which is no operator of {codes}")
     is_leaf = op == NO_OPERATOR
     highest = np.iinfo(np.int64).max if tokens is None else tokens
     lowest = 0 if signature.words else NO_TOKEN  # words have no numbers

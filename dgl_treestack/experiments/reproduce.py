@@ -44,20 +44,20 @@ def reproduce(
     Returns the exit code. Raises ConfigurationError for an unknown protocol or scale, DataError for missing data.
     """
     protocol_of, scale, planned, planned_apart = _plan(names, scale_name, output_dir, seeds, check=train or not from_records)
-    given = collection.read_records(from_records)
+    recorded = collection.read_records(from_records)
     code = 0
     if train:
         for name, runs_apart in planned_apart.items():
             APART[name].prepare(output_dir / name, scale_name)
             planned += runs_apart
-        code = runs.train_missing(planned, output_dir / "runs", output_dir / "configs", jobs=jobs, given=given)
+        code = runs.train_missing(planned, output_dir / "runs", output_dir / "configs", jobs=jobs, given=recorded)
     if code in (130, 143):
         return code
     command = f"--scale {scale_name}" + (f" --seeds {' '.join(map(str, seeds))}" if seeds else "")
     for name, protocol in protocol_of.items():
-        show(_write_results(output_dir / name, protocol, scale, f"treestack reproduce {name} {command}", given))
+        show(_write_results(output_dir / name, protocol, scale, f"treestack reproduce {name} {command}", recorded))
     for name, runs_apart in planned_apart.items():
-        if results := collection.collect_any(runs_apart, output_dir / "runs", given):
+        if results := collection.collect_any(runs_apart, output_dir / "runs", recorded):
             show(APART[name].write(output_dir / name, results, scale_name, scale.seeds[0]))
             archive.write(output_dir / name / RECORDS, results)
     return code

@@ -79,6 +79,7 @@ class StreamObjective(Objective):
         if not is_last:
             write_weights(self.run.best.with_name("trained.safetensors"), net.state_dict(), {})
         table = self._test(columns)
+        least_entropy = min(table["entropy"].to_list())
         if progress.epoch == 1:
             before = records.read(self.run.answers)  # with those after rounding, if the run was killed just then
             table = records.joined([before.filter(~before["rounded"]), table])
@@ -86,7 +87,7 @@ class StreamObjective(Objective):
         row = {
             "learning_rate": self.phase.recipe.rate,
             "train_loss": progress.loss_sum / progress.seen,
-            "validation_entropy": min(table["entropy"].to_list()),
+            "validation_entropy": least_entropy,
         }
         return row, float(progress.epoch + 1)
 

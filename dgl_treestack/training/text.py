@@ -72,9 +72,8 @@ class TextObjective(Objective):
         return Counts(total, targets.numel(), stop=watch.number)
 
     def validate(self, progress: Progress) -> tuple[dict[str, float], float]:
-        perplexity = self.model.perplexity(self.corpus.parts["valid"])
-        self._check(math.log(perplexity), progress)
-        loss = math.log(perplexity)
+        loss = math.log(self.model.perplexity(self.corpus.parts["valid"]))
+        self._check(loss, progress)
         return {"train_loss": progress.loss_sum / progress.seen, "validation_loss": loss}, -loss
 
     def summary(self, row: Mapping[str, Any]) -> str:

@@ -184,13 +184,13 @@ class TreeObjective(Objective):
         return losses.mean()
 
     def step(self, batch: tuple[Batch, np.ndarray, Share], progress: Progress, watch: Watch) -> Counts:
-        own, positions, share = batch
+        share_of_batch, positions, share = batch
         rank = [self.world.rank] if self.world.size > 1 else []  # every process draws the dropout of its own share
         generator = torch_generator(self.seed, "dropout", progress.epoch, progress.step, *rank)
-        forest = own.trees  # an engine may replace it by a graph
-        h = self.model.node_states(own, self.engine, generator=generator)
-        output = self.model.outputs(h, own)
-        losses = self.model.losses(output, own)
+        forest = share_of_batch.trees  # an engine may replace it by a graph
+        h = self.model.node_states(share_of_batch, self.engine, generator=generator)
+        output = self.model.outputs(h, share_of_batch)
+        losses = self.model.losses(output, share_of_batch)
         loss = self.loss(losses, share.positions) * share.fraction
         if self.model.signals is not None and self.targets is not None and isinstance(forest, Forest):
             signal_generator = numpy_generator(self.seed, "signals", progress.epoch, progress.step)
@@ -204,7 +204,7 @@ class TreeObjective(Objective):
             float(loss.detach()),
             is_counted * float(losses.detach().sum()),
             is_counted * len(losses),
-            is_counted * int(self.model.correct(output.detach(), own).sum()),
+            is_counted * int(self.model.correct(output.detach(), share_of_batch).sum()),
             watch.number,
         )
         gradients = [parameter.grad for parameter in self.optimizer.parameters if parameter.grad is not None]
