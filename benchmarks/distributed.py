@@ -31,8 +31,8 @@ from dgl_treestack.model.tree_dataset import TreeDataset
 from dgl_treestack.resources import find_config
 from dgl_treestack.runs import configuration
 from dgl_treestack.runs.run import Run
-from dgl_treestack.training.adam import NamedAdam
 from dgl_treestack.training.loop import Training
+from dgl_treestack.training.optimizer import RowOptimizer
 from dgl_treestack.training.start import prepare
 from dgl_treestack.training.trees import TreeObjective
 
@@ -104,7 +104,7 @@ def _timed(training: Training, settings: Settings, batch: int) -> dict[str, floa
         setattr(owner, name, wrapper)
 
     clocked(World, "sum_gradients", "gradients")
-    clocked(NamedAdam, "step", "optimizer")
+    clocked(RowOptimizer, "step", "optimizer")
     clocked(TreeObjective, "step", "step")
     step = TreeObjective.step
 

@@ -21,7 +21,7 @@ from dgl_treestack.model.model import Model
 from dgl_treestack.resources import find_data
 from dgl_treestack.runs.configuration import OptimizerConfig
 from dgl_treestack.runs.evaluation import score
-from dgl_treestack.training.adam import NamedAdam
+from dgl_treestack.training.optimizer import RowOptimizer
 
 
 @dataclass
@@ -58,7 +58,7 @@ def measure(settings: Settings, engine: str) -> Row:
         model = make_model(settings.cell, settings.hidden)
     dataset = model.prepare(examples)
     loaded = time.process_time() - begin
-    adam = NamedAdam(model, OptimizerConfig())
+    adam = RowOptimizer(model, OptimizerConfig())
     order = np.resize(np.random.default_rng(0).permutation(len(dataset)), settings.equations or len(dataset))
     _train(model, dataset, adam, order[: settings.batch], settings.batch, engine)
     gc.collect()
@@ -82,7 +82,7 @@ def measure(settings: Settings, engine: str) -> Row:
     }
 
 
-def _train(model: Model, dataset: Dataset, adam: NamedAdam, order: np.ndarray, size: int, engine: str) -> None:
+def _train(model: Model, dataset: Dataset, adam: RowOptimizer, order: np.ndarray, size: int, engine: str) -> None:
     model.train()
     for batch in dataset.in_order(order, size):
         loss = model.losses(model(batch, engine), batch).mean()

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 import torch.distributed
-from torch import nn
+from torch import Tensor
 
 from dgl_treestack import errors
 from dgl_treestack.errors import ConfigurationError, ProcessError, TreestackError
@@ -129,7 +129,7 @@ class World:
             torch.distributed.all_reduce(total)
         return total.tolist()
 
-    def sum_gradients(self, parameters: Sequence[nn.Parameter], *numbers: float) -> list[float]:
+    def sum_gradients(self, parameters: Sequence[Tensor], *numbers: float) -> list[float]:
         """Replace gradients by their sums over all processes, and return those of some numbers.
 
         A parameter keeps None where no process has a gradient. All of it is one message, because on one machine the delay of a

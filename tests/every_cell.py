@@ -21,6 +21,8 @@ from dgl_treestack.expression import Expression
 from dgl_treestack.expression.operators import MATH
 from dgl_treestack.propagate import propagate
 from dgl_treestack.propagate.compiled.library import unavailable
+from dgl_treestack.runs.configuration import OptimizerConfig
+from dgl_treestack.training.optimizer import RowOptimizer
 
 VOCABULARY = PRESETS["released"]
 HIDDEN = 6
@@ -116,15 +118,23 @@ def states(cell, batch, signals):
     return {name: batch.ndata[name] for name in (*cell.fields, *(f"signal/{signal}" for signal in signals))}
 
 
+def row_gradients(cell):
+    """The gradients of all parameters, those of operators by operator; None for what was not used."""
+    rows = RowOptimizer(cell, OptimizerConfig())
+    rows.collect()
+    return {name: row.grad for name, row in rows.rows.items()}
+
+
 def gradients(cell, batch, engine, noise, signals, options=None, signature=MATH):
-    """The gradients of a scalar function of all states and signals: of all parameters, and of external input."""
-    cell.zero_grad(set_to_none=True)
+    """The gradients of a scalar function of all states and signals: see `row_gradients`, and of external input."""
+    rows = RowOptimizer(cell, OptimizerConfig())
+    rows.zero()
     if cell.input_size:
         batch.ndata["input"] = batch.ndata["input"].detach().requires_grad_()
     propagate(batch, cell, engine=engine, signature=signature, signals=signals, noise=noise, options=options)
     values = states(cell, batch, signals).values()
     sum((value * torch.linspace(0.5, 1.5, value.shape[-1])).sin().sum() for value in values).backward()
-    by_name = {name: parameter.grad for name, parameter in cell.named_parameters()}
+    by_name = row_gradients(cell)
     return {**by_name, "external input": batch.ndata["input"].grad} if cell.input_size else by_name
 
 

@@ -6,26 +6,28 @@ operators with equal weights in one group, and passes every group to the cell.
 """
 
 from collections.abc import Mapping, Sequence
+from typing import cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
 from dgl_treestack import _dgl
 from dgl_treestack._dgl import DGLGraph
-from dgl_treestack.cells import PER_CHILD, Cell, Shape, State
+from dgl_treestack.cells import PER_CHILD, Cell, OperatorLinear, Shape, State
+from dgl_treestack.cells._layers import Map, apply_map
 from dgl_treestack.data.wellformed import FORMATS, NO_OPERATOR
 from dgl_treestack.expression.operators import Signature
 
 
 class OneOperator:
-    """`Ops` for a group of nodes that share one operator."""
+    """`Ops` for a group of nodes that share one operator. maps: of all operators, by product."""
 
-    def __init__(self, cell: Cell, operator: str):
-        self.cell, self.operator = cell, operator
+    def __init__(self, cell: Cell, operator: str, maps: Mapping[nn.Module, Mapping[str, Map]]):
+        self.cell, self.operator, self.maps = cell, operator, maps
 
     def linear(self, product: str, x: Tensor) -> Tensor:
-        return self.cell.products[product](self.operator, x)
+        return apply_map(self.maps[self.cell.products[product]][self.operator], x)
 
 
 def run(
@@ -51,6 +53,7 @@ class _Step:
     def __init__(self, graph: DGLGraph, cell: Cell, signature: Signature, signals: Sequence[str], noise: Mapping[str, Tensor]):
         self.graph, self.cell, self.signature, self.signals, self.noise = graph, cell, signature, signals, noise
         self.max_arity = int(graph.edata["slot"].max()) + 1 if graph.num_edges() else 1
+        self.maps = {linear: cast(OperatorLinear, linear).maps() for linear in cell.products.values()}
         self.groups = _groups(cell, signature).to(graph.device)
         self.state_width = sum(torch.Size(shape).numel() for shape in cell.fields.values())
 
@@ -95,7 +98,7 @@ class _Step:
             return self._pack({}, {}, count)
         children = unpack(data["children"][:, :arity], self.cell.fields)
         noise = {field: data[f"noise/{field}"] for field in self.noise}
-        result = self.cell.node(OneOperator(self.cell, name), children, data.get("input"), noise)
+        result = self.cell.node(OneOperator(self.cell, name, self.maps), children, data.get("input"), noise)
         return self._pack(*self.cell.checked(result, count), count)
 
     def _signal_shape(self, name: str) -> tuple[int, ...]:

@@ -149,7 +149,8 @@ class DataConfig:
 
 @dataclass(frozen=True)
 class OptimizerConfig:
-    """Adam, with weight decay added to the gradient, or Muon for matrices and Adam for the rest (`training.muon`).
+    """An optimizer: `adam`, with weight decay added to the gradient; `muon` for matrices and Adam for the rest
+    (`training.muon`); or a class of `torch.optim` by its name, such as `AdamW`, with `settings` for its other arguments.
 
     gradients: zeroing sets a gradient to `none`, so that parameters of an operator that is not in the batch stay unchanged, or
     to `zeros`, so that a parameter, once used, is updated at every step, as in the authors' training. clip: maximum norm of the
@@ -163,7 +164,8 @@ class OptimizerConfig:
     weight_decay: float = 1e-5
     gradients: Literal["none", "zeros"] = "none"
     clip: float = 0.0
-    method: Literal["adam", "muon"] = "adam"
+    method: str = "adam"
+    settings: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -228,10 +230,12 @@ class RunConfig(Named):
 
 
 def _values(config: Named) -> dict[str, Any]:
-    """Return all values as plain data; no empty start, which earlier versions lack: hashes name runs, also committed ones."""
+    """Return all values as plain data, without empty ones that earlier versions lack: hashes name runs, also committed ones."""
     values = asdict(config)
-    if isinstance(config, RunConfig) and not config.model.start:
-        del values["model"]["start"]
+    if isinstance(config, RunConfig):
+        for table, key in (("model", "start"), ("optimizer", "settings")):
+            if not values[table][key]:
+                del values[table][key]
     return values
 
 

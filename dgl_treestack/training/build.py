@@ -27,8 +27,6 @@ from dgl_treestack.resources import find_data
 from dgl_treestack.runs.configuration import DataConfig, RunConfig
 from dgl_treestack.runs.run import Run
 from dgl_treestack.tasks import tasks
-from dgl_treestack.training.adam import NamedAdam
-from dgl_treestack.training.muon import NamedMuon
 from dgl_treestack.truth.subtrees import Targets, targets_of
 
 Kind = Literal["train", "validation"]
@@ -112,15 +110,6 @@ def targets(config: RunConfig, model: Model, train_set: Dataset, world: World) -
             "process, or set it to 0."
         )
     return targets_of(train_set.forest, config.signals.points)
-
-
-def optimizer(config: RunConfig, model: Model) -> NamedAdam:
-    """Return the optimizer of a configuration."""
-    # decay would move the vector of a word to zero as fast as the learning rate allows, while no batch has the word
-    undecayed = ["cell.leaves.table"] if config.model.vectors else []
-    if config.optimizer.method == "muon":
-        return NamedMuon(model, config.optimizer, undecayed)
-    return NamedAdam(model, config.optimizer, undecayed)
 
 
 def vocabulary(config: RunConfig, signature: Signature, examples: Iterable[Example], start: Run | None) -> Vocabulary:

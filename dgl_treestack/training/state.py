@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from torch import Tensor, nn, optim
+from torch import Tensor, optim
 
 from dgl_treestack import plain_data
 from dgl_treestack.errors import CheckpointError
@@ -93,20 +93,19 @@ def restore(path: Path, checkpoint: Checkpoint, objective: "Objective") -> Progr
     return progress
 
 
-def optimizer_tensors(optimizer: optim.Optimizer, module: nn.Module) -> dict[str, Tensor]:
+def optimizer_tensors(optimizer: optim.Optimizer, parameters: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return the state of an optimizer of torch: `<kind>/<parameter>` -> tensor."""
     return {
         f"{kind}/{name}": value
-        for name, parameter in module.named_parameters()
+        for name, parameter in parameters.items()
         for kind, value in optimizer.state.get(parameter, {}).items()
         if isinstance(value, Tensor)
     }
 
 
-def restore_optimizer(optimizer: optim.Optimizer, module: nn.Module, tensors: Mapping[str, Tensor]) -> None:
+def restore_optimizer(optimizer: optim.Optimizer, parameters: Mapping[str, Tensor], tensors: Mapping[str, Tensor]) -> None:
     """Restore what `optimizer_tensors` has returned; other tensors are ignored."""
-    parameter_by_name = dict(module.named_parameters())
     for key, tensor in tensors.items():
         kind, _, name = key.partition("/")
-        if name in parameter_by_name:
-            optimizer.state[parameter_by_name[name]][kind] = tensor.clone()
+        if name in parameters:
+            optimizer.state[parameters[name]][kind] = tensor.clone()

@@ -127,7 +127,7 @@ class StreamObjective(Objective):
 
     def tensors(self) -> dict[str, Tensor]:
         curriculum = {"losses": self.phase.curriculum.losses, "counted": self.phase.curriculum.counted}
-        return optimizer_tensors(self.phase.optimizer, self.model) | curriculum
+        return optimizer_tensors(self.phase.optimizer, dict(self.model.named_parameters())) | curriculum
 
     def values(self) -> dict[str, Any]:
         curriculum = self.phase.curriculum
@@ -145,4 +145,4 @@ class StreamObjective(Objective):
         self.phase.generator.bit_generator.state = values["generator"]
         if isinstance(self.model.cell, ActingCell):
             self.model.cell.beta = values["beta"]
-        restore_optimizer(self.phase.optimizer, self.model, tensors)
+        restore_optimizer(self.phase.optimizer, dict(self.model.named_parameters()), tensors)

@@ -89,10 +89,10 @@ class TextObjective(Objective):
 
     def tensors(self) -> dict[str, Tensor]:
         state = {f"state/{name}": value for name, value in (self.state or {}).items()}
-        return optimizer_tensors(self.optimizer, self.model) | state
+        return optimizer_tensors(self.optimizer, dict(self.model.named_parameters())) | state
 
     def restore(self, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> None:
-        restore_optimizer(self.optimizer, self.model, tensors)
+        restore_optimizer(self.optimizer, dict(self.model.named_parameters()), tensors)
         state = {name.removeprefix("state/"): value for name, value in tensors.items() if name.startswith("state/")}
         self.state = state or None
 

@@ -31,6 +31,7 @@ from dgl_treestack.training import build
 from dgl_treestack.training.build import DataSets, Place
 from dgl_treestack.training.engine import choose_engine
 from dgl_treestack.training.objective import Counts, Objective
+from dgl_treestack.training.optimizer import RowOptimizer
 from dgl_treestack.training.state import Progress, SavedRun
 
 logger = logging.getLogger(__name__)
@@ -125,7 +126,9 @@ class TreeObjective(Objective):
         sizes = f"{len(self.train_set)} training, {len(self.validation_set)} validation equations"
         self.notes = [f"{run.folder.name}: {sizes}", *notes]
         self.targets = build.targets(config, self.model, self.train_set, world)
-        self.optimizer = build.optimizer(config, self.model)
+        # decay would move the vector of a word to zero as fast as the learning rate allows, while no batch has the word
+        undecayed = ["cell.leaves.table"] if config.model.vectors else []
+        self.optimizer = RowOptimizer(self.model, config.optimizer, undecayed)
         if world.is_first:
             atomic.remove_leftovers(run.folder)
         choose = partial(choose_engine, config, self.model, self.train_set, saved.environment, self.device)
@@ -198,6 +201,7 @@ class TreeObjective(Objective):
             loss = loss + self.model.signals(h, forest, self.targets, signal_generator, distinct)
         self.optimizer.zero()
         loss.backward()
+        self.optimizer.collect()
         is_counted = share.fraction > 0
         total, loss_sum, seen, right, stopped = self.world.sum_gradients(
             self.optimizer.parameters,

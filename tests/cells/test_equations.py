@@ -76,7 +76,7 @@ class Node:
         return f"{product}_child", cat([vectors[k], extra]), 0
 
     def _weights(self, product, block, shared=False):
-        parameters = dict(self.cell.products[product].named_parameters())
+        parameters = self.cell.products[product].state_dict()
         keys = ("all", f"arity{self.operator.arity}") if shared or self.cell.share == "all" else (self.operator.name,)
         rows = slice(None) if block is None else slice(block * HIDDEN, (block + 1) * HIDDEN)
         names = [[f"{kind}_{key}" for key in keys if f"{kind}_{key}" in parameters] for kind in ("weight", "bias")]

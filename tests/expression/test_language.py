@@ -59,7 +59,7 @@ def test_operators_split_by_their_number_of_children():
         with pytest.raises(ExpressionError):
             Expression.from_prefix(text, language)
     cell = build("tree_lstm", language.inner, 4, 5)
-    shapes = {name: tuple(parameter.shape) for name, parameter in cell.products["gates"].named_parameters()}
+    shapes = {name: tuple(parameter.shape) for name, parameter in cell.products["gates"].state_dict().items()}
     assert shapes["weight_MAX/2"][1] == 10 and shapes["weight_MAX/3"][1] == 15
 
 

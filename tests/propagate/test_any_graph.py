@@ -542,10 +542,10 @@ def test_what_backward_reads_may_not_be_changed_before_it(engine, changed):
     inputs = batch.ndata["input"]
     h = propagate(batch, cell, engine=engine, options=Options(recorded_rows=0))
     with torch.no_grad():
-        (cell.products["gates"].weight_Mul if changed == "weights" else inputs).mul_(2)
+        (cell.products["gates"].weight2 if changed == "weights" else inputs).mul_(2)
     if engine == "topo" and changed == "external input":
         return h.sum().backward()  # it has taken copies
-    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+    with pytest.raises(RuntimeError, match=r"modified (by an )?inplace"):
         h.sum().backward()
 
 

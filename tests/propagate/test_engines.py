@@ -26,7 +26,7 @@ from dgl_treestack.expression.operators import MATH, Operator, Signature
 from dgl_treestack.propagate import Noise, Options, States, draw_noise, propagate
 from dgl_treestack.propagate.compiled import kernels
 from dgl_treestack.propagate.compiled.stepper import CompiledStepper
-from dgl_treestack.propagate.levels import grouped
+from dgl_treestack.propagate.levels import linear_maps
 from dgl_treestack.propagate.levels.eager import EagerStepper
 from dgl_treestack.propagate.levels.plan import make_plan
 from dgl_treestack.propagate.levels.sweep import Arena, Work, sweep
@@ -119,8 +119,8 @@ def test_levels_has_the_gradients_of_topo(name, form, engine):
 @every_model_in_each_form
 def test_grouped_products_have_the_gradients_of_topo(name, form, limits, monkeypatch):
     """Those of a GPU, in one batched product per frontier; with the second limits some are too sparse and computed apart."""
-    for limit, value in zip(("PADDED_ROWS", "PADDED_TIMES", "DEFERRED_ROWS"), limits, strict=True):
-        monkeypatch.setattr(grouped, limit, value)
+    for limit, value in zip(("PADDED_ROWS", "PADDED_TIMES", "GROUPED_ROWS"), limits, strict=True):
+        monkeypatch.setattr(linear_maps, limit, value)
     cell, options = make(name, input_size=2, form=form).train(), Options(group=True, recorded_rows=10**6 * (limits[0] > 0))
     assert_same_gradients(cell, some_batch(8, external=2), "levels", None, list(cell.signals), options=options)
 
@@ -188,15 +188,13 @@ def test_parameters_that_all_operators_share_come_from_the_seed_and_are_refused_
 
 
 @pytest.mark.parametrize("engine", ["levels", traced])
-def test_weights_may_be_tied_and_untied_at_any_time(engine):
+def test_weights_may_be_replaced_at_any_time(engine):
     cell, source = make("tree_smu").train(), torch.Generator().manual_seed(0)
     gates = cell.products["gates"]
     assert_same_gradients(cell, batch_of("sin(x)"), engine)
     batch = batch_of("sin(x + y)*x")
     assert_same_gradients(cell, batch, engine)
-    gates.weight_Add, gates.bias_Add = gates.weight_Mul, gates.bias_Mul
-    assert_same_gradients(cell, batch, engine)
-    gates.weight_Add = torch.nn.Parameter(torch.rand(gates.weight_Mul.shape, dtype=torch.float64, generator=source))
+    gates.weight2 = torch.nn.Parameter(torch.rand(gates.weight2.shape, dtype=torch.float64, generator=source))
     assert_same_gradients(cell, batch, engine)
 
 

@@ -33,8 +33,8 @@ from dgl_treestack.runs.environment import origin_of
 from dgl_treestack.runs.run import Run
 from dgl_treestack.runs.sequence_configuration import Recipe, StreamConfig, StreamTests, TextConfig
 from dgl_treestack.runs.weights import read_weights, write_weights
-from dgl_treestack.training.adam import NamedAdam
 from dgl_treestack.training.objective import Counts
+from dgl_treestack.training.optimizer import RowOptimizer
 from dgl_treestack.training.start import prepare, start
 from dgl_treestack.training.trees import TreeObjective
 
@@ -421,8 +421,8 @@ def test_warm_up_and_decay():
 
 
 def test_the_learning_rate_of_a_step_is_that_of_its_place_in_the_run(tmp_path, monkeypatch):
-    rates, step = [], NamedAdam.step
-    monkeypatch.setattr(NamedAdam, "step", lambda self, rate: rates.append(rate) or step(self, rate))
+    rates, step = [], RowOptimizer.step
+    monkeypatch.setattr(RowOptimizer, "step", lambda self, rate: rates.append(rate) or step(self, rate))
     config = with_signals(tmp_path)
     start(config, 0, tmp_path, quiet=True)
     steps = len(rates) // 3
@@ -430,13 +430,13 @@ def test_the_learning_rate_of_a_step_is_that_of_its_place_in_the_run(tmp_path, m
 
 
 def test_a_gradient_is_clipped_to_its_maximum_norm(tmp_path, monkeypatch):
-    norms, step = [], NamedAdam.step
+    norms, step = [], RowOptimizer.step
 
     def noted(self, rate):
         norms.append(float(torch.nn.utils.get_total_norm([p.grad for p in self.parameters if p.grad is not None])))
         step(self, rate)
 
-    monkeypatch.setattr(NamedAdam, "step", noted)
+    monkeypatch.setattr(RowOptimizer, "step", noted)
     for clip in (0.0, 0.05):
         start(small_config(tmp_path, optimizer={"clip": clip}), 0, tmp_path / str(clip), quiet=True)
     unclipped, clipped = np.array_split(norms, 2)

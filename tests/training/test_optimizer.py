@@ -5,8 +5,8 @@ import torch
 from torch import nn
 
 from dgl_treestack.runs.configuration import OptimizerConfig
-from dgl_treestack.training.adam import NamedAdam
-from dgl_treestack.training.muon import NamedMuon, orthogonalise
+from dgl_treestack.training.muon import orthogonalise
+from dgl_treestack.training.optimizer import RowOptimizer
 
 USED = [(0, 1), (1,), (0, 2), (), (0, 1, 2), (2,)]  # parameters that have a gradient, step by step
 # As a model has them: matrices of two shapes, an output layer, a bias and a table of leaves.
@@ -43,7 +43,7 @@ def assert_same(ours, theirs, **tolerances):
 def test_it_is_torchs_adam(gradients, decay):
     config = OptimizerConfig(gradients=gradients, weight_decay=decay, learning_rate=0.01)
     ours, theirs = a_module(), a_module()
-    adam = NamedAdam(ours, config)
+    adam = RowOptimizer(ours, config)
     reference = torch.optim.Adam(theirs.parameters(), lr=0.01, weight_decay=decay, fused=True)
     for step in range(len(USED)):
         if step == 4:
@@ -62,7 +62,7 @@ def test_it_is_torchs_adam(gradients, decay):
 
 def test_parameters_without_weight_decay():
     ours, theirs = a_module(), a_module()
-    adam = NamedAdam(ours, OptimizerConfig(weight_decay=0.1, learning_rate=0.01), undecayed=["1"])
+    adam = RowOptimizer(ours, OptimizerConfig(weight_decay=0.1, learning_rate=0.01), undecayed=["1"])
     groups = [{"params": [theirs["0"], theirs["2"]], "weight_decay": 0.1}, {"params": [theirs["1"]], "weight_decay": 0.0}]
     reference = torch.optim.Adam(groups, lr=0.01, fused=True)
     for step in range(len(USED)):
@@ -75,7 +75,7 @@ def test_parameters_without_weight_decay():
 def test_without_the_fused_kernel_it_is_torchs_adam_up_to_rounding(decay, monkeypatch):
     monkeypatch.delattr(torch, "_fused_adam_")
     ours, theirs = a_module(), a_module()
-    adam = NamedAdam(ours, OptimizerConfig(gradients="none", weight_decay=decay, learning_rate=0.01))
+    adam = RowOptimizer(ours, OptimizerConfig(gradients="none", weight_decay=decay, learning_rate=0.01))
     reference = torch.optim.Adam(theirs.parameters(), lr=0.01, weight_decay=decay, fused=False)
     for step in range(len(USED)):
         take(ours, step, adam.zero, adam)
@@ -86,17 +86,17 @@ def test_without_the_fused_kernel_it_is_torchs_adam_up_to_rounding(decay, monkey
 
 @pytest.mark.parametrize("gradients", ["none", "zeros"])
 @pytest.mark.parametrize(
-    ("kind", "module", "first", "state"),
+    ("method", "module", "first", "state"),
     [
-        (NamedAdam, a_module, 2, {"exp_avg/0", "exp_avg/1"}),  # the third was never used
-        (NamedMuon, lambda: a_module(MATRICES), 1, {"momentum/first", "momentum/third"}),
+        ("adam", a_module, 2, {"exp_avg/0", "exp_avg/1"}),  # the third was never used
+        ("muon", lambda: a_module(MATRICES), 1, {"momentum/first", "momentum/third"}),
     ],
 )
-def test_it_goes_on_from_its_state(gradients, kind, module, first, state):
+def test_it_goes_on_from_its_state(gradients, method, module, first, state):
     """After `first` steps."""
-    config = OptimizerConfig(gradients=gradients, weight_decay=0.1, method="muon" if kind is NamedMuon else "adam")
+    config = OptimizerConfig(gradients=gradients, weight_decay=0.1, method=method)
     ours, resumed = module(), module()
-    optimizer, resumed_optimizer = kind(ours, config), kind(resumed, config)
+    optimizer, resumed_optimizer = RowOptimizer(ours, config), RowOptimizer(resumed, config)
     for step in range(first):
         take(ours, step, optimizer.zero, optimizer)
     resumed.load_state_dict(ours.state_dict())
@@ -116,7 +116,7 @@ def test_muon_is_torchs_muon_for_matrices_and_adam_for_the_rest(decay, hidden, m
     monkeypatch.setattr(torch.Tensor, "bfloat16", torch.Tensor.clone)  # torch rounds updates to bfloat16, up to 2.14 so,
     monkeypatch.setattr(torch, "bfloat16", torch.float32)  # later with the method `to`
     ours, theirs = a_module(MATRICES), a_module(MATRICES)
-    muon = NamedMuon(ours, OptimizerConfig(weight_decay=decay, learning_rate=0.01, method="muon"))
+    muon = RowOptimizer(ours, OptimizerConfig(weight_decay=decay, learning_rate=0.01, method="muon"))
     settings = {"lr": 0.01, "weight_decay": decay}
     matrices, others = [[theirs[name] for name in names] for names in (("first", "second", "third"), ("output", "bias"))]
     references = torch.optim.Muon(matrices, **settings, adjust_lr_fn="match_rms_adamw"), torch.optim.Adam(others, **settings)

@@ -22,18 +22,27 @@ class _Steps:
 
     def __init__(self, cell: Cell, tensors: list[Tensor]):
         self.ids = [id(tensor) for tensor in tensors]
-        self.index = {key: i for i, key in enumerate(self.ids)}
         self.operator_index = {operator.name: i for i, operator in enumerate(cell.operators)}
         self.steps: dict[tuple, tuple[TracedStep, Any]] = {}
         self.with_backward: set[tuple] = set()
-
-    def parameters(self, cell: Cell, product: str) -> list[list[int]]:
-        """Weights and biases of a product by operator, as indices of tensors, -1 where there is none."""
-        pairs = [cast(OperatorLinear, cell.products[product]).pair(operator.name) for operator in cell.operators]
-        return [[-1 if tensor is None else self.index[id(tensor)] for tensor in column] for column in zip(*pairs, strict=True)]
+        index = {None: -1} | {id(tensor): i for i, tensor in enumerate(tensors)}
+        self.stacks: dict[tuple[str, str], Any] = {}  # by product and suffix of its parameters
+        self.products: list[tuple[OperatorLinear, list[str]]] = []  # of every stack, with the keys of its rows
+        for product, linear in _products(cell).items():
+            places = [linear.places[linear.keys[operator.name]] for operator in cell.operators]
+            for suffix, keys in linear.stacks.items():
+                parameters = [index[tensor if tensor is None else id(tensor)] for tensor in linear.stack(suffix)]
+                rows = [row if suffix_of_row == suffix else -1 for suffix_of_row, row in places]
+                self.stacks[product, suffix] = native().Stack(*parameters, rows, linear.share == "all")
+                self.products.append((linear, keys))
 
 
 _steps_of_cell: "WeakKeyDictionary[Cell, _Steps]" = WeakKeyDictionary()
+
+
+def _products(cell: Cell) -> dict[str, OperatorLinear]:
+    """The products of a cell by name."""
+    return cast(dict[str, OperatorLinear], dict(cell.products.items()))
 
 
 class CompiledStepper:
@@ -47,7 +56,7 @@ class CompiledStepper:
                 f"{type(cell).__name__} has parameters besides those of add_product and add_map: native code computes no "
                 f"gradients of them. Use the engine 'levels'."
             )
-        tensors = [tensor for linear in cell.products.values() for tensor in cast(OperatorLinear, linear).tensors()]
+        self.parameters = tensors = [tensor for linear in _products(cell).values() for tensor in linear.tensors()]
         steps = _steps_of_cell.get(cell)
         if steps is None or steps.ids != [id(tensor) for tensor in tensors]:
             steps = _steps_of_cell[cell] = _Steps(cell, tensors)
@@ -59,16 +68,6 @@ class CompiledStepper:
         for key in self.keys.values():
             if key not in steps.steps:
                 self._make_step(key)
-        self.used = sorted(
-            {
-                steps.index[id(tensor)]
-                for operator in plan.operators
-                for linear in cell.products.values()
-                for tensor in cast(OperatorLinear, linear).pair(operator)
-                if tensor is not None
-            }
-        )
-        self.parameters = [tensors[i] for i in self.used]
         frontiers = [
             native().Frontier(
                 *(frontier.arity, frontier.start, frontier.stop - frontier.start, frontier.children, frontier.nodes),
@@ -78,19 +77,16 @@ class CompiledStepper:
         ]
         native_steps = {arity: steps.steps[key][1] for arity, key in self.keys.items()}
         limits = work.options.deferred_weight, work.options.deferred_rows
-        self.sweep = native().Sweep(native_steps, frontiers, tensors, *limits)
+        self.sweep = native().Sweep(native_steps, [*steps.stacks.values()], frontiers, tensors, *limits)
 
     def _make_step(self, key: tuple) -> None:
         cell = self.work.cell
         native()  # registers the custom operator
         with torch.inference_mode(False):  # the cached step is used in training too
             traced = TracedStep(cell, *key[:3])
-            calls = [
-                native().Call(
-                    *self.steps.parameters(cell, product), cast(OperatorLinear, cell.products[product]).share == "all"
-                )
-                for product in traced.layout.products
-            ]
+            order, products = [*self.steps.stacks], _products(cell)
+            suffix = {name: str(traced.form.arity) if linear.by_arity else "" for name, linear in products.items()}
+            calls = [order.index((product, suffix[product])) for product in traced.layout.products]
             self.steps.steps[key] = traced, native().Step(calls, self.build(traced, False))
 
     def forward(self, buffers: Buffers, recording: bool) -> None:
@@ -109,8 +105,10 @@ class CompiledStepper:
         self.sweep.backward(list(buffers.values()), self._per_node(), list(gradients.values()), input_gradient, block)
 
     def take_gradients(self) -> list[Tensor | None]:
-        gradients = self.sweep.take_gradients()
-        return [gradients[i] for i in self.used]
+        gradients, used = self.sweep.take_gradients()
+        for (linear, keys), rows in zip(self.steps.products, used, strict=True):
+            linear.used.update([keys[row] for row in rows])
+        return gradients
 
     def _per_node(self) -> list[Tensor]:
         return [*([] if self.work.inputs is None else [self.work.inputs]), *self.work.noise.values()]

@@ -14,7 +14,6 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from dgl_treestack.cells.memory import stack
-from dgl_treestack.propagate.levels.grouped import GroupedMaps
 from dgl_treestack.propagate.levels.linear_maps import LinearMaps
 from dgl_treestack.propagate.levels.plan import Frontier
 from dgl_treestack.propagate.levels.sweep import Buffers, Work
@@ -32,10 +31,10 @@ class EagerStepper:
 
     def __init__(self, work: Work):
         self.is_grouped = work.arena.device.type != "cpu" if work.options.group is None else work.options.group
-        self.work, self.maps = work, (GroupedMaps if self.is_grouped else LinearMaps)(work)
+        self.work, self.maps = work, LinearMaps(work, is_grouped=self.is_grouped)
         self.others = [parameter for parameter in work.cell.other_parameters() if parameter.requires_grad]
         self.other_gradients: list[Tensor | None] = [None] * len(self.others)
-        self.parameters = [*self.maps.parameters.values(), *self.others]
+        self.parameters = [*self.maps.parameters, *self.others]
         self.anchor = torch.empty(0, requires_grad=True)  # makes autograd record a linear map of any x
         self.records: list[Record] = []
 
@@ -78,10 +77,8 @@ class EagerStepper:
                 arena.reset_to(mark)
 
     def take_gradients(self) -> list[Tensor | None]:
-        by_key, other_gradients = self.maps.take_gradients(), self.other_gradients
-        self.other_gradients = [None] * len(self.others)
-        of_maps = [by_key.pop(key, None) for key in self.maps.parameters]  # no second reference: autograd would copy
-        return of_maps + other_gradients
+        other_gradients, self.other_gradients = self.other_gradients, [None] * len(self.others)
+        return self.maps.take_gradients() + other_gradients
 
     def _step(self, frontier: Frontier, buffers: Buffers, recording: bool) -> Record:
         work, count = self.work, frontier.stop - frontier.start

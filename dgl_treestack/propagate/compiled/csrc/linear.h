@@ -120,11 +120,10 @@ void add_rows_to(Number* total, const Rows& rows) {
     for (int64_t j = 0; j < width; ++j) total[j] += row[j];
 }
 
-// total = the sum of rows, or total + the sum. For many rows torch's sum is more exact.
+// Adds the sum of rows to total. For many rows torch's sum is more exact.
 inline void sum(const Rows& rows, Tensor& total) {
   bool few = rows.blas_takes() && rows.count < 64;
-  if (!few) return void(total = total.defined() ? total.add_(rows.tensor().sum(0)) : rows.tensor().sum(0));
-  if (!total.defined()) total = at::zeros({rows.all.size(1)}, rows.all.options());
+  if (!few) return void(total.add_(rows.tensor().sum(0)));
   if (total.scalar_type() == at::kFloat) add_rows_to(total.mutable_data_ptr<float>(), rows);
   else add_rows_to(total.mutable_data_ptr<double>(), rows);
 }
@@ -160,10 +159,11 @@ struct Deferral {
   int64_t weight, rows;
 };
 
-// One operator's map of a call of `linear`: weight (out, in) and bias (out), either may be absent.
+// One operator's map: weight (out, in) and bias (out,), either may be absent.
 class Map {
  public:
-  Map(const Tensor& weight, const Tensor& bias, Deferral deferral) : weight_(weight), bias_(bias), deferral_(deferral) {
+  Map(Tensor weight, Tensor bias, Deferral deferral)
+      : weight_(std::move(weight)), bias_(std::move(bias)), deferral_(deferral) {
     bool both = weight_.defined() && bias_.defined();
     TORCH_CHECK(!both || weight_.options().type_equal(bias_.options()), "weight and bias are of different types");
   }
@@ -181,7 +181,7 @@ class Map {
   void accumulate(const Rows& x, const Rows& gradient_y) {
     if (bias_.defined()) sum(gradient_y, bias_gradient);
     if (!weight_.defined()) return;
-    if (x.count >= 64 || weight_.numel() < deferral_.weight) return add_product(x, gradient_y);
+    if (x.count >= 64 || weight_.numel() < deferral_.weight) return product(gradient_y, true, x, false, weight_gradient, true);
     deferred_x_.push_back(x.tensor().clone());  // the memory of both may be reused before they are read
     deferred_y_.push_back(gradient_y.tensor().clone());
     deferred_rows_ += x.count;
@@ -190,21 +190,15 @@ class Map {
 
   // Computes the deferred gradients.
   void compute_deferred() {
-    if (!deferred_x_.empty()) add_product(at::cat(deferred_x_), at::cat(deferred_y_));
+    if (!deferred_x_.empty()) product(at::cat(deferred_y_), true, at::cat(deferred_x_), false, weight_gradient, true);
     deferred_x_.clear();
     deferred_y_.clear();
     deferred_rows_ = 0;
   }
 
-  Tensor weight_gradient, bias_gradient;
+  Tensor weight_gradient, bias_gradient;  // rows of those of all operators, to which the map adds
 
  private:
-  void add_product(const Rows& x, const Rows& gradient_y) {
-    bool adding = weight_gradient.defined();
-    if (!adding) weight_gradient = at::empty_like(weight_);
-    product(gradient_y, true, x, false, weight_gradient, adding);
-  }
-
   Tensor weight_, bias_;
   Deferral deferral_;
   Tensors deferred_x_, deferred_y_;

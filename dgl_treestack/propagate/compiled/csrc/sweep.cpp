@@ -34,16 +34,18 @@ class Graph {
   Indices used_;
 };
 
-// A call of `linear` in a step. weights, biases: by operator, index among the parameters or -1. shared: one map for all.
-struct Call {
-  std::vector<int64_t> weights, biases;
+// The maps of a product whose shapes are equal. weight (K, out, in), bias (K, out): indices among the parameters, or -1.
+// rows: by operator, the row of its map, or -1. shared: one map for all operators.
+struct Stack {
+  int64_t weight, bias;
+  Shape rows;
   bool shared;
 };
 
-// A cell's step of one form. destinations: per gradient that `backward` returns, the field, or -1 for external input; then x
-// and gradient of y follow for every call in `calls_with_gradient`.
+// A cell's step of one form. calls: the stack of every call of `linear`. destinations: per gradient that `backward` returns, the
+// field, or -1 for external input; then x and gradient of y follow for every call in `calls_with_gradient`.
 struct Step {
-  std::vector<Call> calls;
+  Indices calls;
   std::shared_ptr<Graph> forward, backward;
   std::vector<int64_t> destinations;
   Indices calls_with_gradient;
@@ -60,14 +62,16 @@ struct Frontier {
 
 class Sweep {
  public:
-  Sweep(std::map<size_t, std::shared_ptr<Step>> steps, std::vector<Frontier> frontiers, Tensors parameters,
-        int64_t deferred_weight, int64_t deferred_rows)
+  Sweep(std::map<size_t, std::shared_ptr<Step>> steps, std::vector<Stack> stacks, std::vector<Frontier> frontiers,
+        Tensors parameters, int64_t deferred_weight, int64_t deferred_rows)
       : steps_(std::move(steps)),
+        stacks_(std::move(stacks)),
         frontiers_(std::move(frontiers)),
         parameters_(std::move(parameters)),
-        deferral_{deferred_weight, deferred_rows} {
-    for (auto& [arity, step] : steps_) maps_[arity].resize(step->calls.size());
-  }
+        deferral_{deferred_weight, deferred_rows},
+        gradients_(parameters_.size()),
+        maps_(stacks_.size()),
+        used_(stacks_.size()) {}
 
   // Fills the buffers. per_node: external input and noise of all nodes. block: for the results of linear maps.
   void forward(const Tensors& buffers, const Tensors& per_node, Tensor block, bool recording) {
@@ -101,8 +105,9 @@ class Sweep {
       auto result = results.begin() + step.destinations.size();
       for (auto call : step.calls_with_gradient) {
         auto x = flat(*result++), gradient_y = flat(*result++);
-        by_segment(call, gradient_y.size(0), [&](Map& map, int64_t start, int64_t count) {
-          map.accumulate({x, start, count}, {gradient_y, start, count});
+        auto stack = step.calls[call];
+        by_segment(stack, gradient_y.size(0), [&](int64_t row, int64_t start, int64_t count) {
+          with_gradient(stack, row).accumulate({x, start, count}, {gradient_y, start, count});
         });
       }
       arena_->reset();
@@ -110,21 +115,16 @@ class Sweep {
     }
   }
 
-  // The gradients of parameters, undefined for those that were not used.
-  Tensors take_gradients() {
-    Tensors gradients(parameters_.size());
-    for (auto& [arity, calls] : maps_) {
-      auto& step = *steps_.at(arity);
-      for (size_t i = 0; i < calls.size(); ++i)
-        for (size_t operator_ = 0; operator_ < calls[i].size(); ++operator_) {
-          auto& map = calls[i][operator_];
-          if (!map) continue;
-          map->compute_deferred();
-          add(gradients, step.calls[i].weights[operator_], std::exchange(map->weight_gradient, Tensor()));
-          add(gradients, step.calls[i].biases[operator_], std::exchange(map->bias_gradient, Tensor()));
-        }
-    }
-    return gradients;
+  // The gradients of parameters, undefined for those of which no row was used, and the rows used of every stack.
+  std::pair<Tensors, std::vector<Shape>> take_gradients() {
+    for (size_t stack = 0; stack < stacks_.size(); ++stack)
+      for (auto row : used_[stack]) {
+        auto& used = map(stack, row);
+        used.compute_deferred();
+        used.weight_gradient = used.bias_gradient = Tensor();
+      }
+    return {std::exchange(gradients_, Tensors(parameters_.size())),
+            std::exchange(used_, std::vector<Shape>(stacks_.size()))};
   }
 
   // `linear` of the current frontier, or the gradient of its x.
@@ -132,9 +132,10 @@ class Sweep {
     at::DimVector shape(x.sizes().begin(), x.sizes().end() - 1);
     shape.push_back(width);
     auto y = arena_->take(shape), y_rows = flat(y), x_rows = flat(x);
-    by_segment(call, y_rows.size(0), [&](Map& map, int64_t start, int64_t count) {
-      if (transposed) map.backward({x_rows, start, count}, {y_rows, start, count});
-      else map.forward({x_rows, start, count}, {y_rows, start, count});
+    auto stack = step_->calls[call];
+    by_segment(stack, y_rows.size(0), [&](int64_t row, int64_t start, int64_t count) {
+      if (transposed) map(stack, row).backward({x_rows, start, count}, {y_rows, start, count});
+      else map(stack, row).forward({x_rows, start, count}, {y_rows, start, count});
     });
     return y;
   }
@@ -158,7 +159,6 @@ class Sweep {
     void frontier(const Frontier& frontier) {
       sweep->frontier_ = &frontier;
       sweep->step_ = sweep->steps_.at(frontier.arity).get();
-      sweep->maps_of_step_ = &sweep->maps_.at(frontier.arity);
     }
     Sweep *sweep, *previous;
   };
@@ -200,43 +200,55 @@ class Sweep {
     }
   }
 
-  static void add(Tensors& gradients, int64_t index, Tensor gradient) {
-    if (!gradient.defined()) return;
-    auto& total = gradients[index];
-    total = total.defined() ? total + gradient : gradient;
-  }
-
-  // Calls a function with map, first row and number of rows of every segment; rows: of the current frontier, repeats included.
+  // Calls a function with the map's row in its stack, the first row and the number of rows of every segment.
+  // rows: of the current frontier, repeats included.
   template <typename Function>
-  void by_segment(size_t call, int64_t rows, Function function) {
+  void by_segment(size_t stack, int64_t rows, Function function) {
     auto& frontier = *frontier_;
+    auto& row_of = stacks_[stack].rows;
     auto repeats = rows / frontier.count;
-    if (step_->calls[call].shared) return function(map(call, frontier.operators[0]), 0, rows);
+    if (stacks_[stack].shared) return function(row_of[frontier.operators[0]], 0, rows);
     int64_t start = 0;
     for (size_t i = 0; i < frontier.sizes.size(); start += frontier.sizes[i++])
-      function(map(call, frontier.operators[i]), start * repeats, frontier.sizes[i] * repeats);
+      function(row_of[frontier.operators[i]], start * repeats, frontier.sizes[i] * repeats);
   }
 
-  Map& map(size_t call, size_t operator_) {
-    auto& maps = (*maps_of_step_)[call];
-    if (operator_ < maps.size() && maps[operator_]) return *maps[operator_];
-    auto& specification = step_->calls[call];
-    auto parameter = [&](int64_t i) { return i < 0 ? Tensor() : parameters_[i]; };
-    if (maps.size() <= operator_) maps.resize(operator_ + 1);
-    return maps[operator_].emplace(parameter(specification.weights[operator_]), parameter(specification.biases[operator_]),
-                                   deferral_);
+  Map& map(size_t stack, size_t row) {
+    auto& maps = maps_[stack];
+    if (maps.size() <= row) maps.resize(row + 1);
+    if (maps[row]) return *maps[row];
+    NoAutograd guard;
+    auto of_parameter = [&](int64_t i) { return i < 0 ? Tensor() : parameters_[i].select(0, row); };
+    return maps[row].emplace(of_parameter(stacks_[stack].weight), of_parameter(stacks_[stack].bias), deferral_);
+  }
+
+  // A map whose gradients are rows of those of the parameters, which are zero at first.
+  Map& with_gradient(size_t stack, size_t row) {
+    auto& found = map(stack, row);
+    if (found.weight_gradient.defined() || found.bias_gradient.defined()) return found;
+    auto of_parameter = [&](int64_t i) {
+      if (i < 0) return Tensor();
+      if (!gradients_[i].defined()) gradients_[i] = at::zeros_like(parameters_[i]);
+      return gradients_[i].select(0, row);
+    };
+    found.weight_gradient = of_parameter(stacks_[stack].weight);
+    found.bias_gradient = of_parameter(stacks_[stack].bias);
+    used_[stack].push_back(row);
+    return found;
   }
 
   std::map<size_t, std::shared_ptr<Step>> steps_;
+  std::vector<Stack> stacks_;
   std::vector<Frontier> frontiers_;
   Tensors parameters_;
   Deferral deferral_;
-  std::map<size_t, std::vector<std::vector<std::optional<Map>>>> maps_;  // by arity, call and operator
+  Tensors gradients_;
+  std::vector<std::vector<std::optional<Map>>> maps_;  // by stack and row
+  std::vector<Shape> used_;  // rows with a gradient, by stack
   std::vector<Tensors> saved_;
   std::optional<Arena> arena_;
-  const Frontier* frontier_ = nullptr;  // the current one, with its step and maps
+  const Frontier* frontier_ = nullptr;  // the current one, and its step
   const Step* step_ = nullptr;
-  std::vector<std::vector<std::optional<Map>>>* maps_of_step_ = nullptr;
   static inline thread_local Sweep* active_ = nullptr;
 };
 
@@ -257,9 +269,9 @@ PYBIND11_MODULE(treestack_native, module) {
   py::class_<Graph, std::shared_ptr<Graph>>(module, "Graph", local)
       .def(py::init<const std::string&, Indices>())
       .def(py::init<py::function, Indices>());
-  py::class_<Call>(module, "Call", local).def(py::init<std::vector<int64_t>, std::vector<int64_t>, bool>());
+  py::class_<Stack>(module, "Stack", local).def(py::init<int64_t, int64_t, Shape, bool>());
   py::class_<Step, std::shared_ptr<Step>>(module, "Step", local)
-      .def(py::init<std::vector<Call>, std::shared_ptr<Graph>>())
+      .def(py::init<Indices, std::shared_ptr<Graph>>())
       .def("set_backward", [](Step& step, std::shared_ptr<Graph> graph, std::vector<int64_t> destinations, Indices calls) {
         step.backward = std::move(graph);
         step.destinations = std::move(destinations);
@@ -268,7 +280,7 @@ PYBIND11_MODULE(treestack_native, module) {
   py::class_<Frontier>(module, "Frontier", local)
       .def(py::init<size_t, int64_t, int64_t, Tensor, Tensor, Indices, Shape>());
   py::class_<Sweep>(module, "Sweep", local)
-      .def(py::init<std::map<size_t, std::shared_ptr<Step>>, std::vector<Frontier>, Tensors, int64_t, int64_t>())
+      .def(py::init<std::map<size_t, std::shared_ptr<Step>>, std::vector<Stack>, std::vector<Frontier>, Tensors, int64_t, int64_t>())
       .def("forward", &Sweep::forward)
       .def("backward", &Sweep::backward)
       .def("take_gradients", &Sweep::take_gradients);
