@@ -165,18 +165,12 @@ def test_a_plain_loop_has_the_losses_of_the_packages_loop(dropout, tmp_path):
     expected = [row["train_loss"] for row in run.read_metrics()]
 
     from dgl_treestack.generators import torch_generator
+    from dgl_treestack.training.optimizer import RowOptimizer
     from dgl_treestack.training.start import prepare
 
     model = prepare(run, config, 5, quiet=True, data=sets).model
     model.reset_parameters(torch_generator(5, "initial values"))
-    options = config.optimizer
-    adam = torch.optim.Adam(
-        model.parameters(),
-        lr=options.learning_rate,
-        betas=(options.beta1, options.beta2),
-        eps=options.epsilon,
-        weight_decay=options.weight_decay,
-    )
+    adam = RowOptimizer(model, config.optimizer)
     train = Subset(sets["train"], np.flatnonzero(np.isin(sets["train"].depths, config.data.depths)).tolist())
     losses = []
     for epoch in range(3):
@@ -187,8 +181,9 @@ def test_a_plain_loop_has_the_losses_of_the_packages_loop(dropout, tmp_path):
         for step, (batch, target) in enumerate(loader):
             output = model(batch, generator=torch_generator(5, "dropout", epoch, step))
             loss = binary_cross_entropy_with_logits(output, target)
-            adam.zero_grad()
+            adam.zero()
             loss.backward()
+            adam.collect()
             adam.step()
             total += loss.item() * len(target)
         losses.append(total / len(train))

@@ -2,8 +2,13 @@
 
 import pytest
 import torch
+from every_cell import VOCABULARY, make
 from torch import nn
 
+from dgl_treestack.data import graph
+from dgl_treestack.errors import ConfigurationError
+from dgl_treestack.expression import Expression
+from dgl_treestack.propagate import propagate
 from dgl_treestack.runs.configuration import OptimizerConfig
 from dgl_treestack.training.muon import orthogonalise
 from dgl_treestack.training.optimizer import RowOptimizer
@@ -86,10 +91,61 @@ def test_without_the_fused_kernel_it_is_torchs_adam_up_to_rounding(decay, monkey
 
 @pytest.mark.parametrize("gradients", ["none", "zeros"])
 @pytest.mark.parametrize(
+    ("method", "settings"), [("AdamW", {"betas": [0.8, 0.9]}), ("SGD", {"momentum": 0.9, "nesterov": True}), ("RMSprop", {})]
+)
+def test_any_optimizer_of_torch_updates_what_has_a_gradient(method, settings, gradients):
+    config = OptimizerConfig(learning_rate=0.01, weight_decay=0.1, gradients=gradients, method=method, settings=settings)
+    ours, theirs = a_module(), a_module()
+    optimizer = RowOptimizer(ours, config)
+    reference = getattr(torch.optim, method)(theirs.parameters(), lr=0.01, weight_decay=0.1, **settings)
+    for step in range(len(USED)):
+        take(ours, step, optimizer.zero, optimizer)
+        take(theirs, step, lambda: reference.zero_grad(set_to_none=gradients == "none"), reference)
+        assert_same(ours, theirs)
+
+
+@pytest.mark.parametrize("method", ["adam", "muon", "SGD"])
+@pytest.mark.parametrize("gradients", ["none", "zeros"])
+def test_the_row_of_an_absent_operator_is_not_updated_unless_zeros_are_asked_for(gradients, method):
+    """Nor by the momentum that it has from a batch with the operator."""
+    cell = make("tree_smu", hidden=10)
+    settings = {"momentum": 0.9} if method == "SGD" else {}
+    config = OptimizerConfig(gradients=gradients, method=method, settings=settings, learning_rate=0.1)
+    optimizer, changed = RowOptimizer(cell, config), []
+    for text in ("sin(x) + y", "cos(x) + y"):
+        before = {name: tensor.clone() for name, tensor in cell.state_dict().items()}
+        optimizer.zero()
+        propagate(graph.from_expressions([Expression.parse(text)], VOCABULARY), cell).sum().backward()
+        optimizer.collect()
+        optimizer.step()
+        changed.append(
+            {name.rpartition("_")[2] for name, tensor in cell.state_dict().items() if not tensor.equal(before[name])}
+        )
+    operators = [{name for name in of_step if name in cell.products["gates"].keys} for of_step in changed]
+    assert operators == [{"sin", "Add"}, {"cos", "Add"} | ({"sin"} if gradients == "zeros" else set())]
+
+
+@pytest.mark.parametrize(
+    ("method", "settings", "message"),
+    [
+        ("AdaGrad", {}, "Unknown optimizer 'AdaGrad'. Did you mean 'Adagrad'"),
+        ("LBFGS", {}, "Unknown optimizer 'LBFGS'"),
+        ("SGD", {"momentums": 1}, "'optimizer.settings' do not fit 'SGD': .*momentums"),
+        ("SGD", {"momentum": -1.0}, "'optimizer.settings' do not fit 'SGD': Invalid momentum value"),
+    ],
+)
+def test_faulty_optimizers(method, settings, message):
+    with pytest.raises(ConfigurationError, match=message):
+        RowOptimizer(a_module(), OptimizerConfig(method=method, settings=settings))
+
+
+@pytest.mark.parametrize("gradients", ["none", "zeros"])
+@pytest.mark.parametrize(
     ("method", "module", "first", "state"),
     [
         ("adam", a_module, 2, {"exp_avg/0", "exp_avg/1"}),  # the third was never used
         ("muon", lambda: a_module(MATRICES), 1, {"momentum/first", "momentum/third"}),
+        ("AdamW", a_module, 2, {"exp_avg/0", "exp_avg/1"}),
     ],
 )
 def test_it_goes_on_from_its_state(gradients, method, module, first, state):

@@ -37,7 +37,7 @@ class Stack:
         self.parameters = linear.stack(suffix)
         self.weight, self.bias = (None if stack is None else stack.detach() for stack in self.parameters)
         self.inputs = 0 if self.weight is None else self.weight.shape[2]
-        self.outputs = next(stack.shape[1] for stack in (self.weight, self.bias) if stack is not None)
+        self.outputs, self.device = next((s.shape[1], s.device) for s in (self.weight, self.bias) if s is not None)
         self.weights, self.biases = (None if stack is None else stack.unbind() for stack in (self.weight, self.bias))
         self.gradients: list[Tensor | None] = [None, None]
         self.used = set[int]()
@@ -49,10 +49,8 @@ class Stack:
         """Weights and biases of the chosen rows."""
         if len(self.chosen) == len(self.keys):
             return self.weight, self.bias
-        stacks, rows = (self.weight, self.bias), torch.tensor(self.chosen)
-        weight, bias = (
-            None if stack is None else stack.index_select(0, rows.to(stack.device, non_blocking=True)) for stack in stacks
-        )
+        rows = torch.from_numpy(np.array(self.chosen)).to(self.device, non_blocking=True)
+        weight, bias = (None if stack is None else stack.index_select(0, rows) for stack in (self.weight, self.bias))
         return weight, bias
 
     def forward(self, row: int, x: Tensor, out: Tensor) -> None:
