@@ -63,7 +63,7 @@ class RowOptimizer:
         self.stacks: list[tuple[OperatorLinear, Tensor, list[tuple[str, Tensor]]]] = []  # with the keys and rows of a parameter
         self.rows: dict[str, Tensor] = {}  # by their names in `state_dict`
         for prefix, part in module.named_modules():
-            names = {name: parameter for name, parameter in part.named_parameters(recurse=False)}
+            names: dict[str, Tensor] = dict(part.named_parameters(recurse=False))
             if isinstance(part, OperatorLinear):
                 names = {name: row.requires_grad_(part.tensors()[0].requires_grad) for name, row in part.rows().items()}
                 for suffix, keys in part.stacks.items():
