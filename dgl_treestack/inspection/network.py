@@ -16,7 +16,7 @@ from dgl_treestack._dgl import DGLGraph
 from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.errors import DataError
 from dgl_treestack.expression.operators import MATH, Signature
-from dgl_treestack.inspection.table import OPERATOR, rows
+from dgl_treestack.inspection.table import KEYS, OPERATOR, rows
 
 SUFFIX = ".graphml"
 NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # characters that XML cannot represent
@@ -36,7 +36,7 @@ def to_networkx(
 
     Attributes of a node: `name`, an operator or a leaf class, and `text`, a leaf's text or None, from which
     `expression.networkx.read` reads a tree back; `tree` and `depth`; every feature of the DGL graph but the bytes of
-    `text`, as numbers and lists; `mean/<signal>`, `norm/h` and `norm/stack` as in the table of `describe`, None for a node
+    `text`, as numbers and lists; `mean/<signal>`, `norm/<field>` as in the table of `describe`, None for a node
     without them. Attribute of an edge: `slot`, or a list of slots if a node is several children of the same parent.
 
     Raises GraphError for a graph that is not well formed, or has a text that is cut.
@@ -51,7 +51,7 @@ def to_networkx(
             row["node"],
             **{name: values[i] for name, values in features.items()}
             | {f"mean/{name}": mean for name, mean in row["signals"].items()}
-            | {f"norm/{name}": row[name] for name in ("h", "stack") if name in row}
+            | {f"norm/{name}": norm for name, norm in row.items() if name not in KEYS}
             | {"name": row["name"] if is_operator else row["kind"], "text": None if is_operator else row["name"]}
             | {"tree": row["tree"], "depth": row["depth"]},
         )

@@ -17,6 +17,7 @@ from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.expression.operators import MATH, Signature
 from dgl_treestack.plain_data import align
 
+KEYS = ("tree", "node", "name", "kind", "children", "depth", "signals")  # of a row, besides the norms of its fields
 OPERATOR = "operator"  # the kind of a node that is no leaf
 SIGNAL = "signal/"  # prefix of the features that `propagate` writes for signals
 LINES = 60
@@ -85,8 +86,8 @@ def rows(
     - signals: name -> the mean of its elements, or for a signal of shape (N, A, H) a list of means, one per child; None at
       leaves and at the root of an equation, where nothing is computed.
     - h: the norm of the hidden state, if the graph has the feature `h`.
-    - stack: a list of the norms of the stack's rows, if the graph has the feature `stack`; a single norm if its width is not a
-      multiple of that of `h`.
+    - stack, and other fields of real numbers (N, width), by name: a list of the norms of the rows, if the field is several
+      times as wide as `h`; else a single norm.
 
     Raises GraphError for a graph that is not well formed, or whose nodes have no readable names.
     """
@@ -96,7 +97,7 @@ def rows(
     features = {
         name: values.detach()[torch.from_numpy(indices).to(values.device)].cpu().double()
         for name, values in sorted(graph.ndata.items())  # a file has them in another order
-        if name in ("h", "stack") or name.startswith(SIGNAL)
+        if name.startswith(SIGNAL) or (name not in (*KEYS, "input") and values.dim() == 2 and values.is_floating_point())
     }
     means: dict[str, list] = {  # a number per node, or of (N, A, H) a list of A numbers
         name.removeprefix(SIGNAL): values[..., None].flatten(2 if values.dim() > 2 else 1).mean(-1).tolist()
@@ -122,10 +123,10 @@ def text(rows: Sequence[Row], limit: int = LINES) -> str:
     """Return a table as aligned text of at most `limit` rows (0: all), with a last line for the number of omitted rows."""
     shown = rows[:limit] if limit else rows
     signals = list(rows[0]["signals"]) if rows else []
-    norms = [name for name in ("h", "stack") if rows and name in rows[0]]
-    lines = [["tree", "node", "name", "kind", "children", "depth", *signals, *norms]]
+    norms = [name for name in rows[0] if name not in KEYS] if rows else []
+    lines = [[*KEYS[:-1], *signals, *norms]]
     for row in shown:
-        fixed = [row[name] for name in ("tree", "node", "name", "kind", "children", "depth")]
+        fixed = [row[name] for name in KEYS[:-1]]
         lines.append([cell(value) for value in (*fixed, *row["signals"].values(), *(row[name] for name in norms))])
     more = len(rows) - len(shown)
     return "\n".join([align(lines, "<"), *([f"... and {more:,} more node{'s' * (more > 1)}"] if more else [])])
@@ -180,12 +181,12 @@ def nodes_below(checked: Checked, tops: Iterable[int]) -> np.ndarray:
 
 
 def _norms(features: Mapping[str, Tensor]) -> dict[str, list]:
-    """Return the norm of `h` per node, and of `stack` the norms of its rows if these are as wide as h."""
-    flat = {name: features[name][..., None].flatten(1) for name in ("h", "stack") if name in features}
-    norms: dict[str, list] = {name: values.norm(dim=1).tolist() for name, values in flat.items()}
-    width = flat["h"].shape[1] if "h" in flat else 0
-    if "stack" in flat and width and flat["stack"].shape[1] % width == 0:
-        norms["stack"] = flat["stack"].unflatten(1, (-1, width)).norm(dim=2).tolist()
+    """Return the norm per node of `h`, which is first, and of other fields; of one as wide as several h, those of its rows."""
+    width, norms = (features["h"].shape[1] if "h" in features else 0), dict[str, list]()
+    for name, values in sorted(features.items(), key=lambda entry: (entry[0] != "h", entry[0])):
+        if not name.startswith(SIGNAL):
+            is_of_rows = name != "h" and width > 0 and values.shape[1] % width == 0 and values.shape[1] > 0
+            norms[name] = (values.unflatten(1, (-1, width)) if is_of_rows else values).norm(dim=-1).tolist()
     return norms
 
 

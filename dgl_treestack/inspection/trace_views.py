@@ -1,6 +1,7 @@
 """Equations with the values that models compute in them: as text, as a picture, as a page to browse."""
 
 import base64
+import itertools
 import json
 import math
 from collections import Counter
@@ -23,6 +24,7 @@ SHADES = " ▁▂▃▄▅▆▇█"
 TREE_WIDTH = 40  # columns for the tree; a deeper one moves the numbers to the right
 
 COLOURS = {"push": "#0072B2", "pop": "#E69F00", "noop": "#9a9a9a"}
+OTHER_COLOURS = ("#009E73", "#CC79A7", "#56B4E9", "#D55E00")  # of actions with other names
 SPACING = 1.3  # inches from level to level
 # Offsets below a node and heights of its bar and its heat map, in levels; the width of both, in columns.
 BAR, MAP, WIDTH = (0.2, 0.07), (0.29, 0.34), 0.84
@@ -37,7 +39,7 @@ def outline(traces: Mapping[str, Trace]) -> str:
     """Return one equation as a tree with a line per node, and the actions of every model in that line.
 
     traces: model -> its trace of the equation. A line shows the label of the node, if nodes have labels, the answer of the
-    model if it has one for the node, push, pop and no-op and, as blocks, the norms of the rows of the stack. The node at which
+    model if it has one for the node, the actions and, as blocks, the norms of the rows of every stack. The node at which
     the first two models with actions differ most is marked.
     """
     tree = next(iter(traces.values())).tree
@@ -98,18 +100,18 @@ def _branches(tree: Expression) -> Iterator[tuple[int, str]]:
 def _node_texts(trace: Trace) -> list[str]:
     """Return per node its answer, actions and stack as text, such as `push 0.72 pop 0.06 noop 0.22 [█▂   ]`, or "" without.
 
-    The stack is a block per row, the top row first; a full block is the largest norm in the tree.
+    A stack is a block per row, the top row first; a full block is the largest norm in the tree.
     """
-    stacks = [""] * trace.tree.size
-    if trace.stack is not None:
-        norms = np.linalg.norm(trace.stack, axis=2)
+    blocks = [""] * trace.tree.size
+    for stack in trace.stacks.values():
+        norms = np.linalg.norm(stack, axis=2)
         levels = np.ceil(norms / max(float(norms.max(initial=0.0)), 1e-30) * (len(SHADES) - 1)).astype(int)
-        stacks = [f" [{''.join(SHADES[level] for level in row)}]" for row in levels.tolist()]
+        blocks = [f"{before} [{''.join(SHADES[level] for level in row)}]" for before, row in zip(blocks, levels, strict=True)]
     texts = []
-    for node, stack in enumerate(stacks):
+    for node, block in enumerate(blocks):
         means = {name: values[node] for name, values in trace.actions.items()}
         has_actions = bool(means) and not np.isnan(next(iter(means.values())))
-        actions = " ".join(f"{name} {mean:.2f}" for name, mean in means.items()) + stack if has_actions else ""
+        actions = " ".join(f"{name} {mean:.2f}" for name, mean in means.items()) + block if has_actions else ""
         answer = trace.answers.get(node, {"predicted": "", "correct": None})
         wrong = "(wrong)" if answer["correct"] is False else ""
         texts.append(" ".join(filter(None, (answer["predicted"], wrong, actions))))
@@ -119,9 +121,10 @@ def _node_texts(trace: Trace) -> list[str]:
 def draw_trace(name: str, trace: Trace) -> Figure:
     """Draw a model's actions and stacks in an equation.
 
-    Below every operator, a bar shows the shares of push, pop and no-op, and a heat map the rows of the stack, the top row on
-    top, from blue for negative to red for positive numbers. The root of an equation has neither, since it has no state. Above a
-    node is the model's answer, in red if it is wrong, where the task has answers at nodes.
+    Below every operator, a bar shows the shares of the actions, such as push, pop and no-op, and a heat map the rows of the
+    stack, the top row on top, from blue for negative to red for positive numbers; several stacks are side by side. The root of
+    an equation has neither, since it has no state. Above a node is the model's answer, in red if it is wrong, where the task
+    has answers at nodes.
 
     name: of the model, for the title. Raises DataError for a tree of more than 500 nodes.
     """
@@ -129,7 +132,12 @@ def draw_trace(name: str, trace: Trace) -> Figure:
     figure = draw(tree, f"{tree}\n{name}: {score_text(trace)}", spacing=SPACING)
     (axes,) = figure.axes
     limits = axes.get_xlim(), axes.get_ylim()
-    largest = 0.0 if trace.stack is None else float(np.abs(trace.stack).max(initial=1e-9))
+    largest = max((float(np.abs(stack).max(initial=1e-9)) for stack in trace.stacks.values()), default=0.0)
+    groups: dict[str, list[str]] = {}  # of actions, by the stack that their names begin with
+    for action in trace.actions:
+        groups.setdefault(action.rpartition("_")[0], []).append(action)
+    cycle = itertools.cycle(OTHER_COLOURS)
+    colour_of = {action: COLOURS.get(action.rpartition("_")[2]) or next(cycle) for action in trace.actions}
     colours: dict[str, Any] = {"cmap": "RdBu_r", "vmin": -largest, "vmax": largest}
     for node, (x, y) in layout(write(tree)).items():
         if "node" in trace.answers.get(node, {}):
@@ -138,22 +146,24 @@ def draw_trace(name: str, trace: Trace) -> Figure:
             axes.text(x, y - ANSWER, answer, ha="center", va="center", fontsize=7, color=colour, fontweight="bold")
         if not tree.children(node) or (node == 0 and tree.names[0] == tree.signature.root):
             continue
-        left, right = x - WIDTH / 2, x + WIDTH / 2
-        gates = {action: float(values[node]) for action, values in trace.actions.items()}
-        start, total = left, sum(gates.values()) or 1.0
-        for action, gate in gates.items():
-            width = WIDTH * gate / total
-            axes.add_patch(Rectangle((start, y + BAR[0]), width, BAR[1], color=COLOURS[action], linewidth=0, zorder=3))
-            start += width
-        if trace.stack is not None:
-            top, bottom = y + MAP[0], y + MAP[0] + MAP[1]
-            extent = (left, right, bottom, top)
-            axes.imshow(trace.stack[node], extent=extent, aspect="auto", interpolation="nearest", zorder=3, **colours)
-            axes.add_patch(Rectangle((left, top), right - left, bottom - top, fill=False, linewidth=0.5, zorder=4))
+        for i, actions in enumerate(groups.values()):
+            start, share = x + WIDTH * (i / len(groups) - 0.5), WIDTH / len(groups)
+            total = sum(float(trace.actions[action][node]) for action in actions) or 1.0
+            for action in actions:
+                width = share * float(trace.actions[action][node]) / total
+                place = (start, y + BAR[0])
+                axes.add_patch(Rectangle(place, width, BAR[1], color=colour_of[action], linewidth=0, zorder=3))
+                start += width
+        top, bottom, width = y + MAP[0], y + MAP[0] + MAP[1], WIDTH / max(1, len(trace.stacks))
+        for i, stack in enumerate(trace.stacks.values()):
+            left = x - WIDTH / 2 + i * width
+            extent = (left, left + width, bottom, top)
+            axes.imshow(stack[node], extent=extent, aspect="auto", interpolation="nearest", zorder=3, **colours)
+            axes.add_patch(Rectangle((left, top), width, bottom - top, fill=False, linewidth=0.5, zorder=4))
     axes.set_xlim(*limits[0])
     axes.set_ylim(*limits[1])
     if trace.actions:
-        patches = [Patch(color=COLOURS[action], label=action) for action in trace.actions]
+        patches = [Patch(color=colour, label=action) for action, colour in colour_of.items()]
         axes.legend(handles=patches, loc="upper right", fontsize=8, frameon=False)
     return figure
 
@@ -192,7 +202,7 @@ def _describe_model(trace: Trace) -> dict[str, Any]:
         "gates": gates,
         "actions": list(trace.actions),
         "rows": rows,
-        "stack": None if trace.stack is None else _heat_map(trace.stack),
+        "stacks": {name: _heat_map(stack) for name, stack in trace.stacks.items()},
         "h": _heat_map(trace.h[:, None]),
     }
 
@@ -202,19 +212,18 @@ def answers(trace: Trace) -> list[str | None]:
     return [trace.answers.get(node, {}).get("predicted") for node in range(trace.tree.size)] if trace.answers else []
 
 
-def gates_and_norms(trace: Trace) -> tuple[dict[str, list], list[list[float]] | None]:
+def gates_and_norms(trace: Trace) -> tuple[dict[str, list], dict[str, list[list[float]]]]:
     """Return gates and norms of stack rows of every node for JSON, to four decimals.
 
-    gates: name -> a mean per node, or a list of means per child; None for a node without gates. norms: per node a list, the
-    top row first; None for a model without stacks.
+    gates: name -> a mean per node, or a list of means per child; None for a node without gates. norms: stack -> per node a
+    list, the top row first.
     """
     gates = {}
     for name, values in trace.gates.items():
         means = [None if math.isnan(mean) else round(mean, 4) for mean in values.astype(float).flatten().tolist()]
         gates[name] = np.array(means, dtype=object).reshape(values.shape).tolist()
-    if trace.stack is None:
-        return gates, None
-    return gates, np.linalg.norm(trace.stack, axis=2).astype(float).round(4).tolist()
+    norms = {name: np.linalg.norm(stack, axis=2).astype(float).round(4).tolist() for name, stack in trace.stacks.items()}
+    return gates, norms
 
 
 def _heat_map(values: np.ndarray) -> dict[str, Any]:

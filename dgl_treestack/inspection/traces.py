@@ -28,8 +28,8 @@ BATCH = 64
 class Trace:
     """One model on one equation of N nodes in pre-order.
 
-    record: as `evaluate` writes it, for the root. h: (N, H). stack: (N, S, H), the top row first, or None for a model without
-    stacks. gates: signal -> (N,), its mean over elements, or (N, A) per child; NaN where nothing is computed: at leaves and at
+    record: as `evaluate` writes it, for the root. h: (N, H). stacks: field -> (N, S, W), the top row first, for every field of
+    rows. gates: signal -> (N,), its mean over elements, or (N, A) per child; NaN where nothing is computed: at leaves and at
     the root of an equation. answers: node -> its record with the answer there, a class; empty for tasks without classes.
     labels: per node, empty if nodes have none.
     """
@@ -37,15 +37,21 @@ class Trace:
     tree: Expression
     record: Record
     h: np.ndarray
-    stack: np.ndarray | None
+    stacks: Mapping[str, np.ndarray]
     gates: Mapping[str, np.ndarray]
     answers: Mapping[int, Record] = field(default_factory=dict)
     labels: Sequence[Label] = ()
 
     @property
     def actions(self) -> dict[str, np.ndarray]:
-        """The gates that are stack actions, those of push, pop and no-op that the model has: action -> (N,)."""
-        return {name: self.gates[name] for name in ACTIONS if name in self.gates}
+        """The gates that are stack actions: action -> (N,).
+
+        Push, pop and no-op, perhaps after the name of one of several stacks, as in `c_push`; if there are none of them, all
+        gates of a model with stacks, but those per child.
+        """
+        actions = {name: self.gates[name] for name in self.gates if name.rpartition("_")[2] in ACTIONS}
+        others = {name: values for name, values in self.gates.items() if values.ndim == 1}
+        return actions or (others if self.stacks else {})
 
     def sides(self) -> dict[str, float]:
         """Compare the states of the two sides of an equation: dot product, cosine, lengths. Empty for other trees."""
@@ -71,13 +77,13 @@ def make(run: Run, examples: Sequence[Example]) -> list[Trace]:
     computed = evaluation.answers(model, dataset).iter_rows(named=True)
     traces = []
     counts = np.diff(dataset.offsets).tolist()
-    for example, count, (tree, h, stack, gates) in zip(examples, counts, _propagate(model, dataset), strict=True):
+    for example, count, (tree, h, stacks, gates) in zip(examples, counts, _propagate(model, dataset), strict=True):
         record_of_node = {row.get("node") or 0: row for row in itertools.islice(computed, count)}
         task = next(iter(record_of_node.values()))["task"]
         blank = records.of_examples([example], {"task": [task]}).row(0, named=True)
         record = saved.get(example.source) or record_of_node.get(0) or blank
         answers = {node: row for node, row in record_of_node.items() if isinstance(row.get("predicted"), str)}
-        traces.append(Trace(tree, record, h, stack, gates, answers, example.labels))
+        traces.append(Trace(tree, record, h, stacks, gates, answers, example.labels))
     return traces
 
 
@@ -100,16 +106,16 @@ def _saved_records(run: Run, examples: Sequence[Example]) -> dict[str, Record]:
 @torch.no_grad()
 def _propagate(
     model: Model, dataset: ExampleSet
-) -> Iterator[tuple[Expression, np.ndarray, np.ndarray | None, dict[str, np.ndarray]]]:
-    """Yield tree, h, stack and gates of every equation, as `Trace` has them."""
+) -> Iterator[tuple[Expression, np.ndarray, dict[str, np.ndarray], dict[str, np.ndarray]]]:
+    """Yield tree, h, stacks and gates of every equation, as `Trace` has them."""
     root = model.signature.root_index
-    stack_shape = model.tree_cell.fields.get("stack")
+    rows_of = {name: shape[0] for name, shape in model.tree_cell.fields.items() if len(shape) == 2}
     items = iter(dataset.items)
     for batch in dataset.batches(BATCH):
         model.eval()(batch, signals=list(model.tree_cell.signals), keep=True)
         features = batch.graph.ndata
         h = features["h"].numpy()
-        stack = features["stack"].unflatten(1, (stack_shape[0], -1)).numpy() if stack_shape else None
+        stacks = {name: features[name].unflatten(1, (rows, -1)).numpy() for name, rows in rows_of.items()}
         computes_nothing = (features["op"] == NO_OPERATOR) | (features["op"] == root)
         gates = {}
         for name in model.tree_cell.signals:
@@ -118,8 +124,8 @@ def _propagate(
             gates[name] = mean.numpy()
         ends = np.cumsum(batch.graph.batch_num_nodes().numpy())
         for start, end in zip([0, *ends[:-1]], ends, strict=True):
-            gates_of_tree = {name: values[start:end] for name, values in gates.items()}
-            yield next(items).tree, h[start:end], None if stack is None else stack[start:end], gates_of_tree
+            of_tree = [{name: values[start:end] for name, values in named.items()} for named in (stacks, gates)]
+            yield next(items).tree, h[start:end], of_tree[0], of_tree[1]
 
 
 def difference(first: Trace, second: Trace) -> np.ndarray:
@@ -129,10 +135,10 @@ def difference(first: Trace, second: Trace) -> np.ndarray:
     """
     if not (first.actions and second.actions):
         return np.full(first.tree.size, np.nan)
-    names = [name for name in ACTIONS if name in first.gates or name in second.gates]
+    names = dict.fromkeys((*first.actions, *second.actions))
     absent = np.zeros(first.tree.size)
     shares = []
     for trace in (first, second):
-        values = np.stack([trace.gates.get(name, absent) for name in names])
+        values = np.stack([trace.actions.get(name, absent) for name in names])
         shares.append(values / np.maximum(values.sum(0), 1e-30))
     return np.asarray(0.5 * np.abs(shares[0] - shares[1]).sum(0))

@@ -144,7 +144,7 @@ def test_walking_the_tree(written, page):
     gates = {row.get_attribute("data-gate"): float(row.text.split()[-1]) for row in page.find_elements("css selector", ".gate")}
     assert all(gates[name] == pytest.approx(model["gates"][name][at], abs=6e-4) for name in ("push", "pop", "noop"))
     lengths = [float(item.text) for item in page.find_elements("css selector", ".heat ol li")]
-    assert lengths == pytest.approx(model["rows"][at], abs=6e-4)
+    assert lengths == pytest.approx(model["rows"]["stack"][at], abs=6e-4)
     pixels = page.execute_script(
         "const map = document.querySelector('canvas.map'); return [map.width, map.height,"
         " new Set(map.getContext('2d').getImageData(0, 0, map.width, map.height).data).size]"

@@ -1,5 +1,6 @@
 """What models do inside equations: traces, as text, as pictures and for programs."""
 
+import dataclasses
 import json
 
 import numpy as np
@@ -46,7 +47,7 @@ def test_states_and_gates_are_those_of_a_sweep(file):
         batch = from_expressions([example.equation], model.vocabulary)
         propagate.propagate(batch, model.cell, engine="topo", signals=["push", "forget"])
         np.testing.assert_allclose(trace.h, batch.ndata["h"].detach(), atol=1e-5)
-        np.testing.assert_allclose(trace.stack.reshape(len(trace.h), -1), batch.ndata["stack"].detach(), atol=1e-5)
+        np.testing.assert_allclose(trace.stacks["stack"].reshape(len(trace.h), -1), batch.ndata["stack"].detach(), atol=1e-5)
         for node in range(example.equation.size):
             silent = node == 0 or example.equation.texts[node] is not None
             assert np.isnan([values[node] for values in trace.actions.values()]).all() == silent
@@ -92,10 +93,10 @@ def test_models_that_read_different_trees_are_not_compared(tmp_path):
 def test_difference_of_actions():
     tree, record = Equation.parse("x + 1 = x"), {}
     gates = {"push": np.array([np.nan, 0.5, np.nan, np.nan, np.nan]), "pop": np.array([np.nan, 0.5, np.nan, np.nan, np.nan])}
-    first = traces.Trace(tree, record, np.zeros((5, 2)), None, gates)
-    second = traces.Trace(tree, record, np.zeros((5, 2)), None, {**gates, "noop": np.array([np.nan, 1.0, 0, 0, 0])})
+    first = traces.Trace(tree, record, np.zeros((5, 2)), {}, gates)
+    second = traces.Trace(tree, record, np.zeros((5, 2)), {}, {**gates, "noop": np.array([np.nan, 1.0, 0, 0, 0])})
     assert traces.difference(first, second)[1] == pytest.approx(0.5) and traces.difference(first, first)[1] == 0
-    without = traces.Trace(tree, record, np.zeros((5, 2)), None, {})
+    without = traces.Trace(tree, record, np.zeros((5, 2)), {}, {})
     assert np.isnan(traces.difference(first, without)).all()
 
 
@@ -122,12 +123,31 @@ def test_a_picture_has_a_bar_and_a_map_for_every_operator(file):
     assert axes.images[0].get_array().shape == (5, 50)
 
 
+def test_a_cell_with_two_stacks_is_shown_with_both(file, tmp_path):
+    model = {"name": "tree_lstm_two_stacks", "hidden": 4, "settings": {"stack_size": 3}}
+    run = start(small_config(tmp_path, model=model, schedule={"epochs": 1}), 0, tmp_path, quiet=True)
+    (trace, *_) = traces.make(run, list(formats.read(file)))
+    assert {name: stack.shape[1:] for name, stack in trace.stacks.items()} == {"c_stack": (3, 1), "h_stack": (3, 1)}
+    assert list(trace.actions) == ["c_push", "c_pop", "h_push", "h_pop"]
+    line = trace_views.outline({"two": trace}).splitlines()[3]
+    assert line.count("[") == 2 and all(f"{action} 0." in line for action in trace.actions)
+    (axes,) = trace_views.draw_trace("two", trace).axes
+    operators = sum(text is None for text in trace.tree.texts) - 1
+    assert len(axes.images) == 2 * operators and len(axes.patches) == operators * 6, "four actions and two frames"
+    size = trace.tree.size
+    gates = {"write": np.full(size, 0.25), "erase": np.full(size, 0.75), "forget": np.zeros((size, 2))}
+    named = dataclasses.replace(trace, gates=gates)
+    assert list(named.actions) == ["write", "erase"] and trace_views.draw_trace("other", named).axes
+    assert not dataclasses.replace(named, stacks={}).actions
+
+
 def test_command(file, rnn, tmp_path, capsys):
     inspect(str(file), run=(SMU, rnn.folder), json=True, limit=0, equation="e2", output=tmp_path / "t.png")
     answer = json.loads(capsys.readouterr().out)
     assert answer["text"] == TEXTS[2] and set(answer["models"]) == {"tree_smu", "tree_rnn_stack_noop"}
     model = answer["models"]["tree_smu"]
-    assert len(model["gates"]["push"]) == len(model["rows"]) == len(answer["nodes"]) == 7 and model["gates"]["push"][0] is None
+    assert len(model["gates"]["push"]) == len(model["rows"]["stack"]) == len(answer["nodes"]) == 7
+    assert model["gates"]["push"][0] is None
     assert (tmp_path / "t.png").read_bytes().startswith(b"\x89PNG")
     inspect(str(file), run=(SMU,), limit=0)
     assert "3 equations with labels" in capsys.readouterr().out
