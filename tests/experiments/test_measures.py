@@ -63,6 +63,20 @@ def test_stack_rows_in_use(tmp_path):
         stack.make_ablation(classifier, model.prepare(examples))
 
 
+def test_of_several_stacks_the_mean_is_in_use_and_all_are_limited(tmp_path):
+    model = Model.build("tree_lstm_two_stacks", 4, seed=0, stack_size=3)
+    examples = list(formats.read(write_data(tmp_path / "a.jsonl", 10, 3)))
+    rows = stack.make_usage(model, model.prepare(examples), threshold=0.45).rows(named=True)
+    for example, row in zip(examples, rows, strict=True):
+        data = states(model, example.equation)
+        used = np.mean([(data[name].abs() > 0.45).sum(1).numpy() for name in ("c_stack", "h_stack")], axis=0)
+        assert row["top"] == pytest.approx(used[list(example.equation.children(0))].mean())
+    columns = stack.make_ablation(model, model.prepare(examples)).columns
+    assert [name for name in columns if name.startswith(("rows", "without"))] == [
+        *(f"rows {count}" for count in range(4)), "without push", "without pop"
+    ]  # fmt: skip
+
+
 def test_answers_with_less_of_a_stack(tmp_path):
     """Each answer is that of a model whose cell was changed by hand: rows emptied after the update, or a gate at zero."""
     run = Run.open(SMU)

@@ -17,6 +17,14 @@ USED = 1e-3  # minimum Euclidean norm of a row in use: the paper's threshold
 BATCH = 256
 
 
+def _rows_of_stack(model: Model, purpose: str) -> dict[str, int]:
+    """Return the number of rows of every stack of a model, by field. Raises ConfigurationError for a model without any."""
+    rows_of_stack = {name: shape[0] for name, shape in model.tree_cell.fields.items() if name.endswith("stack")}
+    if not rows_of_stack:
+        raise ConfigurationError(f"The model has no stack {purpose}.")
+    return rows_of_stack
+
+
 @torch.no_grad()
 def make_ablation(model: Model, dataset: ExampleSet) -> Table:
     """Return a row per labelled equation, in order, with columns that say whether the model is right, 1 or 0.
@@ -25,15 +33,15 @@ def make_ablation(model: Model, dataset: ExampleSet) -> Table:
     model itself. `without push`, ...: with this action switched off, see `memory.stack.limited`.
     Raises ConfigurationError for a model without stacks, or with a task at nodes.
     """
-    if "stack" not in model.tree_cell.fields:
-        raise ConfigurationError("The model has no stack from which rows could be taken away.")
+    rows_of_stack = _rows_of_stack(model, "from which rows could be taken away")
     if any(head.at_nodes for head in model.heads.values()):
         raise ConfigurationError("The model classifies nodes; rows are taken away from models of whole trees only.")
     dataset = dataset.with_targets()
     model.eval()
-    size = model.tree_cell.fields["stack"][0]
+    size = max(rows_of_stack.values())
     limits: dict[str, tuple[int | None, str]] = {f"rows {rows}": (rows, "") for rows in range(size + 1)}
-    limits |= {f"without {action}": (None, action) for action in stack.ACTIONS if action in model.tree_cell.signals}
+    actions = {name.rpartition("_")[2] for name in model.tree_cell.signals}  # of one of several stacks, as in c_push
+    limits |= {f"without {action}": (None, action) for action in stack.ACTIONS if action in actions}
     right: dict[str, list[int]] = defaultdict(list)
     for batch in dataset.batches(BATCH):
         for name, (rows, action) in limits.items():
@@ -44,27 +52,26 @@ def make_ablation(model: Model, dataset: ExampleSet) -> Table:
 
 @torch.no_grad()
 def make_usage(model: Model, dataset: ExampleSet, threshold: float = USED) -> Table:
-    """Return a row per equation, in order, with the number of stack rows in use (Arabshahi 2020, appendix, Table 5).
+    """Return a row per equation, in order, with the number of stack rows in use (Arabshahi 2020, appendix, Table 5), the mean
+    over several stacks.
 
     `usage` is averaged over the operators of both sides, `top` over the two topmost nodes of the sides, which verification
     compares. The paper does not say over which nodes it averages. `full`, from the trees alone, is the average of
     min(height of a node, rows), the rows that can be in use if every node pushes.
     Raises ConfigurationError for a model without stacks, or with a task that does not compare two sides.
     """
-    if "stack" not in model.tree_cell.fields:
-        raise ConfigurationError("The model has no stack whose use could be measured.")
+    rows_of_stack = _rows_of_stack(model, "whose use could be measured")
     for name, head in model.heads.items():
         if not head.compares_sides:
             raise ConfigurationError(
                 f"The use of a stack is measured at the two sides of equations, which task {name!r} lacks."
             )
     model.eval()
-    rows = model.tree_cell.fields["stack"][0]
     columns: dict[str, list[float]] = {"usage": [], "top": [], "full": []}
     for batch in dataset.batches(BATCH):
         model(batch, keep=True)
-        stacks = batch.graph.ndata["stack"].unflatten(1, (rows, -1))
-        used = (stacks.norm(dim=2) > threshold).sum(1).numpy()
+        norms = [batch.graph.ndata[name].unflatten(1, (rows, -1)).norm(dim=2) for name, rows in rows_of_stack.items()]
+        used = np.mean([(norm > threshold).sum(1).numpy() for norm in norms], axis=0)
         is_inner = (batch.graph.ndata["op"] >= 0).numpy()
         is_inner[batch.roots.numpy()] = False
         tree = np.repeat(np.arange(len(batch.roots)), batch.graph.batch_num_nodes().numpy())
@@ -74,7 +81,7 @@ def make_usage(model: Model, dataset: ExampleSet, threshold: float = USED) -> Ta
         columns["top"] += used[batch.sides.numpy()].mean(1).tolist()
     for example in dataset.examples:
         heights = np.array(example.equation.heights[1:])
-        full = np.minimum(heights[heights > 0], rows)
+        full = np.mean([np.minimum(heights[heights > 0], rows) for rows in rows_of_stack.values()], axis=0)
         columns["full"].append(float(full.mean()) if len(full) else 0.0)
     return records.of_examples(dataset.examples, columns)
 
