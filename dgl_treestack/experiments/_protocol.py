@@ -18,6 +18,7 @@ from dgl_treestack.results.run_result import EPOCHS, RunResult
 FOLDER = Path(__file__).parent
 Paper = tuple[float, float | None]  # mean, standard deviation
 Depths = tuple[int, int]  # lowest, highest
+Results = dict[str, list[RunResult]]  # label of a row -> its runs, one per seed
 
 
 @dataclass(frozen=True)

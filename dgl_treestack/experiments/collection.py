@@ -11,7 +11,7 @@ from dgl_treestack import plain_data
 from dgl_treestack.data import records
 from dgl_treestack.errors import DataError
 from dgl_treestack.experiments import baselines, runs
-from dgl_treestack.experiments._protocol import Protocol, Row
+from dgl_treestack.experiments._protocol import Protocol, Results, Row
 from dgl_treestack.experiments.extras import make_missing, measured
 from dgl_treestack.experiments.scales import Scale
 from dgl_treestack.resources import find_config
@@ -22,8 +22,6 @@ from dgl_treestack.runs.configuration import RunConfig
 from dgl_treestack.runs.run import Run
 
 logger = logging.getLogger(__name__)
-
-Results = dict[str, list[RunResult]]  # label of a row -> its runs, one per seed
 
 
 def configure(row: Row, protocol: Protocol, scale: Scale) -> RunConfig:

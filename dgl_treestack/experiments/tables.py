@@ -7,15 +7,13 @@ from typing import Any
 import polars as pl
 
 from dgl_treestack.data.records import accuracy
-from dgl_treestack.experiments._protocol import TRAIN, Compared, Protocol, read_data
+from dgl_treestack.experiments._protocol import TRAIN, Compared, Protocol, Results, read_data
 from dgl_treestack.experiments.scales import Scale
 from dgl_treestack.results import archive, report
 from dgl_treestack.results.differences import Answers, AnswersOf, Line, answers, tested
-from dgl_treestack.results.run_result import RunResult
 from dgl_treestack.runs.configuration import RunConfig
 
 PAIRS = "pairs.csv"  # the file of `compare_pairs`
-Results = Mapping[str, Sequence[RunResult]]  # label of a model -> its runs, one per seed
 _SETTINGS: dict[str, Callable[[RunConfig], Any]] = {
     "model": lambda config: config.model.name,
     "hidden": lambda config: config.model.hidden,

@@ -30,7 +30,7 @@ CHARTS = {
     "levels": "levels: nodes of one height, leaves first",
 }
 
-Row = dict[str, Any]
+NodeRow = dict[str, Any]
 
 
 def describe(
@@ -40,7 +40,7 @@ def describe(
     *,
     limit: int = LINES,
     file: TextIO | None = None,
-) -> list[Row]:
+) -> list[NodeRow]:
     """Print the nodes of a batched graph as a table, one line per node, and return the table of `rows`.
 
     After `propagate`, or a model, has run on the graph, a line also has the mean of every recorded signal (push, pop, forget
@@ -73,7 +73,7 @@ def rows(
     vocabulary: Vocabulary | None = None,
     nodes: Sequence[int] | np.ndarray | None = None,
     shorten: bool = True,
-) -> list[Row]:
+) -> list[NodeRow]:
     """Return the table of `describe` without printing it. nodes: only these, in this order. shorten: see `node_names`.
 
     Keys of a row:
@@ -119,7 +119,7 @@ def rows(
     return table
 
 
-def text(rows: Sequence[Row], limit: int = LINES) -> str:
+def text(rows: Sequence[NodeRow], limit: int = LINES) -> str:
     """Return a table as aligned text of at most `limit` rows (0: all), with a last line for the number of omitted rows."""
     shown = rows[:limit] if limit else rows
     signals = list(rows[0]["signals"]) if rows else []

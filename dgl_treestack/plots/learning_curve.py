@@ -13,7 +13,8 @@ from dgl_treestack.data import records
 from dgl_treestack.errors import DataError
 from dgl_treestack.plots import line
 from dgl_treestack.plots.depth import DEEP
-from dgl_treestack.results.report import Row, rows_of
+from dgl_treestack.results.differences import Line
+from dgl_treestack.results.report import rows_of
 from dgl_treestack.results.run_result import RunResult, by_config
 
 _NOT_DRAWN = ("best epoch", "train")
@@ -72,7 +73,7 @@ def draw_groups(groups: Mapping[str, Sequence[RunResult]]) -> Figure:
     return draw([run for group in groups.values() for run in group], label_of_model)
 
 
-def _rows_with_deep(runs: Sequence[RunResult]) -> list[Row]:
+def _rows_with_deep(runs: Sequence[RunResult]) -> list[Line]:
     """Return the rows of `rows_of`, with the accuracy on the set `deep`, if all runs have records of it."""
     groups = by_config(runs)
     rows = rows_of(runs)

@@ -17,8 +17,6 @@ from dgl_treestack.results.differences import AnswersOf, Line, answers, behind_b
 from dgl_treestack.results.metrics import METRICS
 from dgl_treestack.results.run_result import RunResult, by_config, read
 
-Row = dict[str, Any]
-
 _DIFFERENCES = (
     "Points by which a model is behind {best}, the most accurate on {where} ({count:,} {unit}). For other seeds: 95 % interval "
     "and p-value of a paired t-test. For other {unit}: p-value of a permutation test, whether {permuted} change sign, with "
@@ -37,12 +35,12 @@ def read_runs(folders: Sequence[Path], *, on: str = "", cuts: bool = True) -> li
     return [replace(run, answers=without_cuts(run.answers)) for run in runs]
 
 
-def tabulate(folders: Sequence[Path], metric: str = "accuracy", *, depths: bool = False, cuts: bool = True) -> list[Row]:
+def tabulate(folders: Sequence[Path], metric: str = "accuracy", *, depths: bool = False, cuts: bool = True) -> list[Line]:
     """Return the table of run folders, see `rows_of` and `read_runs`."""
     return rows_of(read_runs(folders, cuts=cuts), metric, depths=depths)
 
 
-def rows_of(runs: Sequence[RunResult], metric: str = "accuracy", *, depths: bool = False) -> list[Row]:
+def rows_of(runs: Sequence[RunResult], metric: str = "accuracy", *, depths: bool = False) -> list[Line]:
     """Return one row per configuration: its name, model, training equations, seeds and the metric, then statistics over seeds.
 
     A statistic is a tuple of mean and sample standard deviation, None for a single seed: of the best epoch, and a metric of
@@ -56,7 +54,7 @@ def rows_of(runs: Sequence[RunResult], metric: str = "accuracy", *, depths: bool
         raise ConfigurationError(unknown("metric", metric, METRICS))
     rows = []
     for name, group in by_config(runs).items():
-        row: Row = {"run": name, "model": group[0].config.model.name, "equations": group[0].about.get("equations") or None}
+        row: Line = {"run": name, "model": group[0].config.model.name, "equations": group[0].about.get("equations") or None}
         row |= {"seeds": sorted(run.seed for run in group), "metric": metric}
         of_columns = {title: over_seeds(values) for title, values in _values_by_column(group, metric, depths=depths).items()}
         rows.append(row | {title: statistic for title, statistic in of_columns.items() if statistic})
@@ -97,7 +95,7 @@ def _values_by_column(group: Sequence[RunResult], metric: str, *, depths: bool) 
     return columns
 
 
-def markdown(rows: Sequence[Row]) -> str:
+def markdown(rows: Sequence[Line]) -> str:
     """Return a table as Markdown, numbers as mean ± sample standard deviation."""
     columns = list(dict.fromkeys(column for row in rows for column in row))
     return markdown_table([columns, *([_cell(row.get(column)) for column in columns] for row in rows)])
@@ -156,11 +154,11 @@ def lines_table(lines: Sequence[Line]) -> str:
     return markdown_table([titles, *([cell(title, line[title]) for title in titles] for line in lines)])
 
 
-def csv(rows: Sequence[Row]) -> str:
+def csv(rows: Sequence[Line]) -> str:
     """Return a table as CSV, with the standard deviation of a number in a column `<title> sd`."""
     flat_rows = []
     for row in rows:
-        flat: Row = {}
+        flat: Line = {}
         for name, value in row.items():
             if isinstance(value, tuple):
                 flat[name], flat[f"{name} sd"] = value
@@ -170,7 +168,7 @@ def csv(rows: Sequence[Row]) -> str:
     return csv_table(flat_rows)
 
 
-def csv_table(rows: Sequence[Row]) -> str:
+def csv_table(rows: Sequence[Line]) -> str:
     """Return rows of plain values as CSV; a column that only some rows have is empty in the others."""
     file = io.StringIO()
     names = list(dict.fromkeys(name for row in rows for name in row))

@@ -100,8 +100,8 @@ class RowByRow(torch.fx.Interpreter):
         return map_aggregate(target(*map_aggregate(args, argument), **map_aggregate(kwargs, argument)), _to_rows)
 
 
-Part = tuple[int, int, int]  # row of the arguments, first element, last element + 1
-Move = list[tuple[tuple[int, ...], list[list[Part]]]]  # per result, its shape between n and W, and the parts of every row
+Span = tuple[int, int, int]  # row of the arguments, first element, last element + 1
+Move = list[tuple[tuple[int, ...], list[list[Span]]]]  # per result, its shape between n and W, and the parts of every row
 
 
 def _move(node: torch.fx.Node) -> Move | None:
@@ -133,11 +133,11 @@ def _move(node: torch.fx.Node) -> Move | None:
     return move
 
 
-def _parts(positions: np.ndarray, ends: np.ndarray) -> list[Part]:
+def _parts(positions: np.ndarray, ends: np.ndarray) -> list[Span]:
     """The parts of a row; part (-1, 0, k) is k zeros."""
     source = np.where(positions > 0, np.searchsorted(ends, positions - 1, side="right"), -1)
     starts = np.flatnonzero(np.concatenate([[True], (np.diff(positions) != 1) | (np.diff(source) != 0)]))
-    parts: list[Part] = []
+    parts: list[Span] = []
     for begin, end in zip(starts, [*starts[1:], len(positions)], strict=True):
         row = int(source[begin])
         offset = int(positions[begin] - 1 - (ends[row - 1] if row else 0)) if row >= 0 else 0
@@ -148,7 +148,7 @@ def _parts(positions: np.ndarray, ends: np.ndarray) -> list[Part]:
     return parts
 
 
-def _joined(parts: list[Part], sources: list[Tensor]) -> Tensor | None:
+def _joined(parts: list[Span], sources: list[Tensor]) -> Tensor | None:
     if all(row < 0 for row, _, _ in parts):
         return None
     columns = []

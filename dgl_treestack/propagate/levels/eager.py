@@ -19,7 +19,7 @@ from dgl_treestack.propagate.levels.plan import Frontier
 from dgl_treestack.propagate.levels.sweep import Buffers, Work
 
 
-class Record(NamedTuple):
+class StepRecord(NamedTuple):
     """Inputs of a step (the children's fields, perhaps external input) and its outputs."""
 
     inputs: list[Tensor]
@@ -36,7 +36,7 @@ class EagerStepper:
         self.other_gradients: list[Tensor | None] = [None] * len(self.others)
         self.parameters = [*self.maps.parameters, *self.others]
         self.anchor = torch.empty(0, requires_grad=True)  # makes autograd record a linear map of any x
-        self.records: list[Record] = []
+        self.records: list[StepRecord] = []
 
     def forward(self, buffers: Buffers, recording: bool) -> None:
         arena = self.work.arena
@@ -80,7 +80,7 @@ class EagerStepper:
         other_gradients, self.other_gradients = self.other_gradients, [None] * len(self.others)
         return self.maps.take_gradients() + other_gradients
 
-    def _step(self, frontier: Frontier, buffers: Buffers, recording: bool) -> Record:
+    def _step(self, frontier: Frontier, buffers: Buffers, recording: bool) -> StepRecord:
         work, count = self.work, frontier.stop - frontier.start
         children = {
             name: buffers[name]
@@ -97,7 +97,7 @@ class EagerStepper:
             result = work.cell.node(_Ops(self, frontier), children, inputs, noise)
         state, signals = work.cell.checked(result, count)
         outputs = {**state, **{name: signals[name] for name in work.signals if name in signals}}
-        return Record([*children.values(), *([] if inputs is None else [inputs])], outputs)
+        return StepRecord([*children.values(), *([] if inputs is None else [inputs])], outputs)
 
 
 class _Ops:
