@@ -16,7 +16,7 @@ COUNTING: Mapping[str, Recipe] = {
     "list_rnn": replace(_LONGER, optimizer="adam", rate=1e-2),
     "stack_rnn": Recipe(),
 }
-# Storing arbitrary words takes longer than counting, and needs small steps and a slow curriculum (docs/log).
+# Storing arbitrary words takes longer than counting, and needs small steps and a slow curriculum.
 _SLOW = Recipe(updates=9000, tokens=25, optimizer="adam", rate=3e-3, curriculum=0.8, steady=0.65)
 REMEMBERING: Mapping[str, Recipe] = {
     "rnn": replace(_SLOW, updates=4000, optimizer="sgd", rate=0.1),
