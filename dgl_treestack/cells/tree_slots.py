@@ -94,5 +94,7 @@ class TreeSlots(Cell):
 
 MODELS = {
     "tree_slots": CellSpec(TreeSlots, "docs/results/beyond.md", "1-3", "slots that share one network per operator"),
-    "tree_slots_child_sum": CellSpec(TreeSlots, "docs/results/beyond.md", "1-3", "children summed (Tai 2015)", {"form": "child_sum"}),
+    "tree_slots_child_sum": CellSpec(
+        TreeSlots, "docs/results/beyond.md", "1-3", "children summed (Tai 2015)", {"form": "child_sum"}
+    ),
 }
