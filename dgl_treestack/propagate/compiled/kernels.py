@@ -67,7 +67,7 @@ def _load(library: Any, path: Path, used: list[int], cell: nn.Module) -> Any:
     That of a cell that is gone serves the next one, because the linker never unloads native code: it has unique symbols.
     """
     with _LOCK:
-        # Half an hour of training in one process grew by 1.2 MiB a training when every model loaded its code anew.
+        # A process that trained many models grew by 1.2 MiB with each when every model loaded its code anew.
         graphs = _GRAPHS.setdefault((path, *used), [])
         for i, (owner, graph) in enumerate(graphs):
             if owner() is None or owner() is cell:
