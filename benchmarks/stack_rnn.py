@@ -2,8 +2,7 @@
 tokens are all computed at every update, or the new ones only.
 
 The loss is over the last `new` tokens of a window; a token of a stream counts once per restart, although windows overlap. The
-authors' program, with 40 hidden units and 10 stacks, trained 3,500 tokens per second, one net and one token at a time
-(docs/log).
+authors' program, with 40 hidden units and 10 stacks, trained 3,500 tokens per second, one net and one token at a time.
 
 python -m benchmarks.stack_rnn [--restarts 8 32] [--new 1 10 50] [--json]
 """

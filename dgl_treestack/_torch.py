@@ -53,6 +53,7 @@ def fused_adam(
     else:
         for step in steps:
             step.add_(1)
+    # Called directly: of 1.24 ms of `torch.optim.Adam`, its kernel took 0.65.
     if hasattr(torch, "_fused_adam_"):
         torch._fused_adam_(parameters, gradients, first, second, [], steps, **settings, amsgrad=False, maximize=False)
         return
@@ -160,6 +161,8 @@ def package(program: torch.export.ExportedProgram, file: Path, options: Mapping[
 # exp, sigmoid and tanh inline, where Inductor calls a vector library: a call spills all registers of the loop, and its tanh
 # takes ten times as long as a sigmoid. ATen's vectors have an inline exp, `exp_u20`. Relative errors in float32 are below 3e-6
 # (tests/propagate/test_compiled.py); float64 calls the library.
+# Two kernels of 1,024 rows take 352 and 397 us with library calls, 198 and 269 inline, 253 and 384 with formulas written out
+# in the graph, 276 and 300 with Inductor's own decomposition of tanh, which loses digits near zero.
 
 
 def _exp(x: object) -> str:

@@ -53,6 +53,7 @@ def _replacing(path: Path) -> Iterator[BinaryIO]:
             with os.fdopen(handle, "wb") as file:
                 yield file
                 file.flush()
+                # No test covers what a crash of the machine leaves: the suite replaces fsync by nothing, for its time.
                 os.fsync(file.fileno())
             mask = os.umask(0)  # the only way to read it is to set it
             os.umask(mask)

@@ -159,6 +159,7 @@ def marked(folder: Path) -> Iterator[str]:
         marker.unlink(missing_ok=True)
 
 
+# The largest code of many commands is what counts, and -9 of a killed one would pass for success.
 def exit_code(returncode: int) -> int:
     """Return the exit code of a process as a shell gives it: 128 + n for one that was ended by signal n."""
     return returncode if returncode >= 0 else 128 - returncode
@@ -207,6 +208,8 @@ def _run_command(
         written = Path(output) if is_shared else Path(folder) / "output"
         replaced[output_argument] = str(written)
         command = [sys.executable, "-m", "dgl_treestack", *(replaced.get(argument, argument) for argument in arguments)]
+        # A killed node takes its worker along, but not a command that the worker has started: two processes then wanted
+        # one folder.
         settings = {**os.environ, CHILD_OF: str(os.getpid())}
         with subprocess.Popen(command, env=settings, stderr=subprocess.PIPE, text=True) as process:
             try:

@@ -23,6 +23,7 @@ COPIES = (
     "examples/*.ipynb",
     "figures/*.*",
     "figures/*/*/*.*",
+    "tools/device-reports/*.json",
 )
 LINK = re.compile(r"\]\((?!\w+:|#|/)([^)#\s]+)(#[^)\s]*)?\)")
 

@@ -2,6 +2,7 @@
 
 The report of `treestack doctor --json`, the rows of its check of the device, and what makers ask besides: how many operations a
 training step gives the device, and in which lines the CPU waits for it, model by model. On the CPU it runs too.
+`tools/device-reports` has those of docs/benchmarks.md.
 """
 
 import json

@@ -10,13 +10,15 @@ from dgl_treestack.runs.sequence_configuration import Recipe, StreamConfig, Stre
 CAPACITY = 80  # rows in training: sequences of size 19 push at most 76 symbols
 ROUNDING = Recipe(updates=1000, rate=0.02, curriculum=0.0, beta=60.0, stages=20)
 _LONGER = Recipe(updates=2400, tokens=25)
+# In 25 tokens with Adam, LSTM and List RNN learn to count in half the time in which they did worse with 10 tokens at
+# 3e-3. The sigmoid RNN is right on 27 to 46 % of the sizes by plain descent, on none with Adam.
 COUNTING: Mapping[str, Recipe] = {
     "rnn": _LONGER,
     "lstm": replace(_LONGER, optimizer="adam", rate=1e-2),  # with plain gradient descent the gates learn nothing here
     "list_rnn": replace(_LONGER, optimizer="adam", rate=1e-2),
     "stack_rnn": Recipe(),
 }
-# Storing arbitrary words takes longer than counting, and needs small steps and a slow curriculum (docs/log).
+# Storing arbitrary words takes longer than counting, and needs small steps and a slow curriculum.
 _SLOW = Recipe(updates=9000, tokens=25, optimizer="adam", rate=3e-3, curriculum=0.8, steady=0.65)
 REMEMBERING: Mapping[str, Recipe] = {
     "rnn": replace(_SLOW, updates=4000, optimizer="sgd", rate=0.1),
@@ -24,7 +26,8 @@ REMEMBERING: Mapping[str, Recipe] = {
     "list_rnn": _SLOW,
     "stack_rnn": _SLOW,
 }
-# Carrying is learned at small sizes first; a net that meets larger sizes before that never learns it.
+# Carrying is learned at small sizes first; a net that meets larger sizes before that never learns it. Sizes that grew linearly
+# outran all nets. With these 30,000 updates the chosen one of 32 adds numbers of up to four digits.
 _PATIENT = replace(_SLOW, updates=30_000, goal=0.06, steady=0.8)
 _GENTLE = replace(ROUNDING, tokens=25, optimizer="adam", rate=3e-4, beta=40.0)
 _SIZES = {  # of the paper; those whose best restart has the lowest entropy are used
@@ -52,6 +55,7 @@ def configurations(task: Task, restarts: int, share: float, tests: StreamTests) 
         is_rounded = name in ("list_rnn", "stack_rnn")
         phases = {"recipe": recipe, **({"rounding": rounding} if is_rounded else {})}
         shortened: dict[str, Any] = {key: replace(of, updates=max(1, round(of.updates * share))) for key, of in phases.items()}
+        # A run for every size: all six of an LSTM in one took 13 minutes of a core, and kept nothing when stopped.
         for of_size in settings_of_sizes:
             config = StreamConfig(task.name, task.name, name, of_size, restarts, **shortened, tests=tests)
             size = "-".join(str(of_size[key]) for key in ("hidden", "layers") if key in of_size)

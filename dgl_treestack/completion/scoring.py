@@ -74,6 +74,8 @@ def rank(
     scores, classes: of every candidate (C,). truth: index of the blanked expression. right, doubtful: value classes, of which
     the truth's is right and not doubtful.
     """
+    # In float64, 11,626 of the 11,634 ranks of the released checkpoints are the published ones. The others, which
+    # float32 computed, differ by one to three places among candidates whose scores differ by 5e-8 to 1.5e-6.
     order = [int(i) for i in np.argsort(-scores, kind="stable") if classes[i] not in doubtful]
     is_right = [classes[i] in right for i in order]
     first = is_right.index(True)

@@ -92,6 +92,7 @@ class Protocol:
     extras: Sequence[str] = ()
     figures: Mapping[str, Sequence[str]] = field(default_factory=lambda: {"depth": ()})
     compared: Sequence[Compared] = (Compared((8, 13)),)
+    # Chosen before there are results: pairs that were added afterwards would test what is known already.
     pairs: Sequence[tuple[str, str]] = ()
     seeds: int | None = None
     unit: str = "Per cent"

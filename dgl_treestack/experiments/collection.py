@@ -74,6 +74,8 @@ def collect(protocol: Protocol, scale: Scale, folder: Path, given: Mapping[str, 
     finished = [path for config, seeds in planned.values() for path in runs.finished(config, seeds, folder / "runs")]
     make_missing([Run.open(path) for path in finished], protocol.extras, scale)
     results: Results = {}
+    # Runs of two machines may share a table, which then says whose is whose: to refuse them would mean to train half of
+    # 70 runs again after every change of machine.
     for label, (config, seeds) in planned.items():
         runs_of_row = [_find(config, seed, protocol, scale, folder / "runs", given) for seed in seeds]
         results[label] = [run for run in runs_of_row if run is not None]

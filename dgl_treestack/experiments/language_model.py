@@ -42,6 +42,7 @@ class Extent:
 
     sentences: int = text.SENTENCES
     seeds: int = 3
+    # With 32 streams an LSTM was at a validation perplexity of 109 after three epochs, with 8 at 60 (the 5-gram: 121).
     changes: Mapping[str, Any] = field(default_factory=lambda: {"streams": 8})
 
 

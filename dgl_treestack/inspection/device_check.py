@@ -26,6 +26,8 @@ from dgl_treestack.model.model import Model
 DATA, EPOCH = "bundled:quickstart/train", 27_108  # equations of an epoch of the set `paper`
 COMPARED, HIDDEN = 24, 64  # equations and width with which models are compared
 TOLERANCE = 1e-5  # of outputs and gradients, relative to the largest
+# In float64 all 45 models differ by at most 1.4e-14 on an H100; in float32 second-order cells and the multiplicative
+# Tree-RNN differ by up to 1.5e-5, most others by less than 1e-6.
 SENSITIVE = 10  # in float32: or so many times the difference of the CPU in float32
 TIMED = ("tree_rnn", "tree_lstm", "tree_smu", "tree_slots")
 SIZES = (32, 256, 1024)  # of batches

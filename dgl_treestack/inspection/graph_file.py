@@ -59,6 +59,7 @@ def read(file: Path | str) -> DGLGraph:
 
 def _run_child(path: Path, target: Path) -> int | None:
     """Unpack the file in a child process. Returns its exit code: negative if it was killed, None after the time limit."""
+    # The loader ended the process for one of the first 16 damaged files that were tried.
     process = multiprocessing.get_context("fork").Process(target=_unpack, args=(path, target))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Python 3.12 warns of forks beside threads; the child starts none

@@ -43,6 +43,8 @@ class LanguageModel(nn.Module):
         """Return the perplexity of a text read as one stream, from an empty state and after an end of sentence."""
         self.eval()
         text = torch.from_numpy(np.concatenate([[0], tokens]).astype(np.int64))
+        # One stream, so that stacks that go wrong may stay so to the end: one Stack RNN rose from 46.3 to 49.9 in an epoch, by
+        # 0.29 nats a word after 73 % of the text, and with four of its 60 stacks replaced there it did not.
         total, state = 0.0, None
         for inputs, targets in windows(text.unsqueeze(1), EVALUATED):
             losses, state = self.losses(inputs, targets, state)

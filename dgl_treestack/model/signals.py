@@ -32,7 +32,7 @@ class Distinct:
 
 
 class NodeSignals(nn.Module):
-    """The losses of `docs/beyond.md`, eq. 4-6, on the distinct subtrees of a batch. h is cut into K slots of d numbers.
+    """The losses of `docs/results/beyond.md`, eq. 4-6, on the distinct subtrees of a batch. h is cut into K slots of d numbers.
 
         value         (re, im, e) of P / K points = W_2[k] gelu(W_1 h[k] + b_1) + b_2[k]
                       smooth L1 of (re, im) to the value where it is defined, and the logistic loss of e as "defined"; means

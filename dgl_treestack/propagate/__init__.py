@@ -44,6 +44,7 @@ def draw_noise(
     like, keep = next(cell.parameters()), 1 - cell.dropout
     count, row = size(source), None
     if per_subtree:
+        # In order of appearance, so that a forest and the graph built from it draw the same factors.
         noise.subtree = in_order_of_appearance(columns(source, signature, cell.tokens).subtree)
         count, row = int(noise.subtree.max(initial=-1)) + 1, torch.from_numpy(noise.subtree)
     for name, shape in cell.noise.items():
@@ -155,6 +156,7 @@ def compute(
 
 def _checked(graph: DGLGraph, cell: Cell, signature: Signature) -> Checked:
     """Check a graph, and its operators against those of the cell: GraphError, ConfigurationError."""
+    # Graphs name operators by number: with the numbering of another signature a cell would compute, without an error.
     names = {operator.name: None for operator in cell.operators}
     if [*names] != [name for name in signature.names if name in names]:
         raise ConfigurationError(

@@ -37,6 +37,8 @@ def run(
     graph = graph.formats(FORMATS).to(next(cell.parameters()).device).local_var()  # other threads may use the graph
     step = _Step(graph, cell, signature, signals, noise)
     step.prepare()
+    # Built-in functions: a reduce function in Python that sorts the mailbox warns on every frontier of leaves, and is
+    # called once per arity.
     _dgl.prop_nodes_topo(
         graph,
         _dgl.function.u_mul_e("state", "one_hot_slot", "message"),

@@ -39,6 +39,8 @@ def answers(table: Table) -> Answers:
     judged = table.filter(pl.col("correct").is_not_null()).with_columns(pl.col("id", "pair", "family").cast(pl.String))
     if "file" in judged.columns:
         judged = judged.with_columns(id=pl.concat_str(pl.col("file"), pl.lit(":"), pl.col("id")))
+    # Families, because members of a pair, and equations that were grown from one root, go wrong together. By families,
+    # p of one difference rose from 0.0145 to 0.0186, of another from 0.36 to 0.40.
     name = next((name for name in ("family", "pair") if judged[name].fill_null("").ne("").any()), "")
     group = pl.when(pl.col(name or "id").fill_null("") != "").then(pl.col(name or "id")).otherwise(pl.col("id"))
     judged = judged.select("id", "correct", group=group.rank("dense")).sort("id", maintain_order=True)
@@ -121,6 +123,7 @@ def paired_t_test(first: Sequence[float], second: Sequence[float]) -> tuple[floa
     """
     from scipy import stats
 
+    # Differences that are equal but for rounding once had a p-value.
     if len(first) < 2 or not np.ptp(np.subtract(first, second)) > 1e-9:
         return None
     test = stats.ttest_rel(first, second)

@@ -63,6 +63,7 @@ def with_resumption(begun: Mapping[str, Any], epochs: int, device: str) -> tuple
     It is added to the environment, under `resumed`; without one the environment is as before, and the text is empty.
     begun: the environment so far. epochs: those that are complete.
     """
+    # A Transformer that an older commit had begun went on with other initial values, and nobody would have noticed.
     resumptions, environment = begun.get("resumed", []), describe_environment(device)
     before, now = _origin((resumptions or [begun])[-1]), _origin(environment)
     changes = [f"{name} {before[name]}, now {now[name]}" for name in now if name in before and before[name] != now[name]]

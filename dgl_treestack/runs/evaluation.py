@@ -47,6 +47,9 @@ def subnormals_as_zero() -> Iterator[None]:
     long. The setting is one of this thread, for the numbers of Python and NumPy too; threads that start in the context keep
     it, earlier ones do not get it. Processors without the setting ignore it.
     """
+    # Not for a whole process: the setting holds for the floats of Python, too (hypothesis refuses to draw any under
+    # it). A step of a Tree Transformer with 83,000 subnormal numbers among 820,000 takes 26 ms in place of 143 to 212.
+    # `Model.score`, completion and the extras on stacks and values do without it.
     are_zero = sys.float_info.min / 2 == 0
     torch.set_flush_denormal(True)
     try:

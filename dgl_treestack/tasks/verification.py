@@ -25,7 +25,7 @@ class Verification(Task):
         s = 4 mean_k o[k] + b                       in evaluation mode
 
     Shapes: W_1 (2d, 2d), W_2 (2, 2d); one slot makes it a network over the whole h. The weights are learned at the depths of
-    training; beyond them equal weights are more accurate (docs/beyond.md).
+    training; beyond them equal weights are more accurate (docs/results/beyond.md).
 
     The loss is the logistic loss of s, as of a softmax over [0, s]. An output is correct if P(label) > 0.5; s = 0 is wrong.
     The papers do not mention b; the authors' code has it, as one learned number that starts at 0.

@@ -68,7 +68,7 @@ class Training:
             atomic.write_json_lines(self.run.metrics, progress.rows)
         with watch_signals() as watch, ExitStack() as stack:
             gc.collect()
-            gc.freeze()  # or the collector would repeatedly traverse a data set of millions of objects
+            gc.freeze()  # or the collector would traverse a data set of millions of objects again and again, for up to 0.5 s
             stack.callback(gc.unfreeze)
             while progress.epoch < schedule.epochs and not 0 < schedule.early_stopping <= progress.stale:
                 self._run_epoch(watch)
@@ -108,6 +108,7 @@ class Training:
                 progress.right += counts.right
                 bar.update()
                 bar.set_postfix_str(f"loss {progress.loss_sum / progress.seen:.3f}{validated}", refresh=False)
+                # Agreed in the message of the gradients: a process that obeyed by itself stopped a step before the others.
                 if stopped := self._agreed(watch, counts.stop):
                     self.save()
                     raise Interrupted(stopped)
@@ -124,6 +125,7 @@ class Training:
         """Write the CPU time of all processes, with reading and evaluation, after those of earlier ones. Not in the metrics:
         there a resumed run would differ from one that was never stopped."""
         (seconds,) = self.world.sums(time.process_time() - self.started)
+        # Three digits: with one, a tiny run of less than 0.05 s has 0, the sign of an unknown time.
         row = {"epoch": self.progress.epoch, "cpu_seconds": round(seconds, 3)}
         if self.world.is_first:
             atomic.write_json_lines(self.run.times, [*self.earlier_times, row])

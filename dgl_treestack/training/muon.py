@@ -16,6 +16,8 @@ EPSILON = 1e-7
 SIZE = 0.2  # root mean square of an update, as Adam's: both take the same learning rate
 
 
+# SOAP was not better beyond noise, after 4 epochs with 124,320 equations at a rate of 2e-2 on validation and
+# `paper-deeper`: 98.2 and 94.5 %, Muon 98.1 and 94.3. torch does not have it, and it needs more state.
 class Muon(Adam):
     """Muon (Jordan et al. 2024, https://kellerjordan.github.io/posts/muon/) with Adam's learning rate (Liu et al. 2025,
     https://arxiv.org/abs/2502.16982, eq. 4). For every matrix W (m, n) with gradient G,

