@@ -569,12 +569,6 @@ def test_what_is_shared_too_often_to_be_written_out():
             read()
 
 
-def test_an_encoder_has_no_row_for_a_number():
-    batch = tree_graph(Expression.parse("x + Number(1.29)"))
-    with pytest.raises(GraphError, match=r"Node 2 is the number 1.29 without a row in the vocabulary"):
-        encoder_of("lstm")(batch, torch.tensor([0]))
-
-
 @every_model
 def test_cells_and_models_can_be_sent_to_other_processes(name):
     cell, batch = make(name), tree_graph(random_equation(random.Random(3), 4, leaves=LEAVES))
