@@ -1,9 +1,11 @@
-"""The papers' protocols at the smallest size that runs, and that their tables say what the records say."""
+"""The papers' protocols at the smallest size that runs; their tables, committed ones too, say what the records say."""
 
 import csv
 import dataclasses
+import os
 import shutil
 import statistics
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -14,7 +16,7 @@ from dgl_treestack.data import records
 from dgl_treestack.data.formats import read_examples
 from dgl_treestack.errors import ConfigurationError, DataError
 from dgl_treestack.experiments import baselines, collection, scales, tables
-from dgl_treestack.experiments._protocol import Compared, protocols
+from dgl_treestack.experiments._protocol import Compared, Row, protocols
 from dgl_treestack.experiments.collection import configure
 from dgl_treestack.experiments.reproduce import describe, missing, reproduce
 from dgl_treestack.experiments.scales import SCALES, Scale
@@ -322,3 +324,40 @@ def test_shares_of_the_training_data_are_nested_and_keep_pairs():
     assert ids[0] < ids[1] and 0.45 < len(half) / 1482 < 0.55 and 0.75 < len(most) / 1482 < 0.85
     pairs = [example.pair for example in half if example.pair]
     assert all(pairs.count(pair) == 2 for pair in pairs[:50])
+
+
+FIGURES = Path(__file__).parents[2] / "figures"
+COMMITTED = sorted(FIGURES.glob("*/*/records.parquet"), key=lambda path: path.stat().st_size)
+LANGUAGE_MODELS = FIGURES / "day" / "language_model" / "records.parquet"
+WITH_PAIRS = [path for path in COMMITTED if path.with_name("pairs.csv").exists() and path != LANGUAGE_MODELS]
+CHOSEN = COMMITTED if os.environ.get("TREESTACK_TABLES") == "all" else [LANGUAGE_MODELS, WITH_PAIRS[0]]
+
+
+def test_committed_records_are_small():
+    assert COMMITTED and all(path.stat().st_size < 3e6 for path in COMMITTED)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("file", CHOSEN, ids=lambda path: "-".join(path.parts[-3:-1]))
+def test_a_committed_table_is_made_again_from_its_records(file, tmp_path, monkeypatch):
+    """Language models and the smallest experiment on equations with pairs, or all with TREESTACK_TABLES=all."""
+    monkeypatch.chdir(tmp_path)  # no data, no runs
+    scale, name = file.parts[-3:-1]
+    assert reproduce([name], scale, tmp_path, train=False, from_records=[file]) == 0
+    for path in file.parent.iterdir():
+        if path.suffix in (".md", ".csv", ".parquet"):
+            assert (tmp_path / name / path.name).read_bytes() == path.read_bytes(), path.name
+
+
+def test_scale_day_has_the_rates_that_are_best_in_the_table():
+    best: dict[str, tuple[float, float]] = {}  # configuration -> its best validation accuracy, and the rate
+    protocol = protocols()["learning_rate"]
+    searched = [row for row in protocol.rows if list(row.changes) == ["optimizer.learning_rate"]]
+    config_of_row = {row.label: (row.config, row.changes["optimizer.learning_rate"]) for row in searched}
+    for line in rows_of(FIGURES / "day" / "learning_rate" / "table.csv"):
+        if line["measured"] == "validation" and line["ours"] and line["model"] in config_of_row:
+            config, rate = config_of_row[line["model"]]
+            best[config] = max(best.get(config, (0.0, 0.0)), (float(line["ours"]), rate))
+    configured = {name: configure(Row(name, name), protocol, SCALES["day"]) for name in best}
+    assert len(best) >= 21
+    assert all(config.optimizer.learning_rate == best[name][1] for name, config in configured.items())
