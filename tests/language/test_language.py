@@ -208,14 +208,6 @@ def test_a_run_stopped_at_any_window_goes_on_to_the_same_numbers(tmp_path, optim
     assert contents(stopped) == contents(whole)
 
 
-def test_a_run_goes_on_only_with_its_configuration(tmp_path, train):
-    folder = write_text(tmp_path / "text", (60, 10, 10))
-    command = (small(tmp_path, "lstm", epochs=1), "--data", folder, "--output-dir", tmp_path, "--resume")
-    train(*command)
-    (tmp_path / "small-lstm-0" / "DONE").unlink()
-    assert "another configuration (hidden 32, now 8)" in train(*command, "--set", "hidden=8", code=2)
-
-
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
@@ -245,9 +237,9 @@ def test_the_configurations_that_are_there_learn(tmp_path, name, train):
     assert losses[1] < losses[0] < math.log(len(run.read_json("vocabulary.json")["words"]))
 
 
-def test_a_million_tokens_are_read_in_bounded_memory(tmp_path):
+def test_a_long_text_is_read_in_bounded_memory(tmp_path):
     with (tmp_path / "our.train.txt").open("w") as file:
-        for _ in range(100_000):
+        for _ in range(25_000):
             file.write("one two three four five six seven eight nine\n")
     for part in ("valid", "test"):
         (tmp_path / f"our.{part}.txt").write_text("one two\n")
@@ -255,7 +247,7 @@ def test_a_million_tokens_are_read_in_bounded_memory(tmp_path):
     corpus = Corpus.read(tmp_path)
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert len(corpus.parts["train"]) == 1_000_000 and most < 20e6, "four bytes a word, and room to grow"
+    assert len(corpus.parts["train"]) == 250_000 and most < 5e6, "four bytes a word, and room to grow"
 
 
 def _probability(grams, word, before):
