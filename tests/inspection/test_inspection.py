@@ -1,5 +1,6 @@
 """Files of equations looked into: counts, pictures, and what models do inside them."""
 
+import dataclasses
 import json
 import struct
 
@@ -51,15 +52,6 @@ def test_counts():
     assert summary["depths"] == {1: 1, 2: 1, 4: 1}
     assert summary["levels"] == [10, 4, 3, 1, 1]
     assert "graphs 3, nodes 19" in summary_text(summary)
-
-
-def test_command_prints_json_and_draws(file, tmp_path, capsys):
-    inspect(str(file), limit=1, equation="e2", output=tmp_path / "t.svg", json=True)
-    assert json.loads(capsys.readouterr().out)["graphs"] == 1
-    assert "<svg" in (tmp_path / "t.svg").read_text()
-    inspect(str(file), limit=0, output=tmp_path / "t.png", vocabulary="released")
-    assert (tmp_path / "t.png").read_bytes().startswith(b"\x89PNG")
-    assert "graphs 3" in capsys.readouterr().out
 
 
 def test_wrong_arguments_are_refused_before_anything_is_printed(file, tmp_path, capsys):
@@ -153,11 +145,7 @@ def test_scores_are_those_of_the_records_of_the_same_file(file, rnn, tmp_path):
     assert {trace.record["score"] for trace in traces.make(rnn, list(formats.read(file)))} == {7.5}
     formats.write(tmp_path / "b.jsonl", list(formats.read(file))[:2])
     assert [trace.record for trace in traces.make(rnn, list(formats.read(tmp_path / "b.jsonl")))] == rows[:2]
-
-
-def test_equations_without_names_keep_their_own_scores(rnn, tmp_path):
-    examples = [Example(Equation.parse(text), int(i != 1), "") for i, text in enumerate(TEXTS)]
-    formats.write(tmp_path / "unnamed.jsonl", examples)
+    formats.write(tmp_path / "unnamed.jsonl", [dataclasses.replace(example, id="") for example in formats.read(file)])
     scores = evaluate(rnn, str(tmp_path / "unnamed.jsonl"))["score"].to_list()
     unnamed = traces.make(rnn, list(formats.read(tmp_path / "unnamed.jsonl")))
     assert [trace.record["score"] for trace in unnamed] == scores and len(set(scores)) == 3
@@ -209,6 +197,11 @@ def test_a_picture_has_a_bar_and_a_map_for_every_operator(file):
 
 
 def test_command(file, rnn, tmp_path, capsys):
+    """Without a run and with some."""
+    inspect(str(file), limit=1, equation="e2", output=tmp_path / "t.svg", json=True)
+    assert json.loads(capsys.readouterr().out)["graphs"] == 1 and "<svg" in (tmp_path / "t.svg").read_text()
+    inspect(str(file), limit=0, output=tmp_path / "t.png", vocabulary="released")
+    assert "graphs 3" in capsys.readouterr().out and (tmp_path / "t.png").read_bytes().startswith(b"\x89PNG")
     inspect(str(file), run=(SMU, rnn.folder), json=True, limit=0, equation="e2", output=tmp_path / "t.png")
     answer = json.loads(capsys.readouterr().out)
     assert answer["text"] == TEXTS[2] and set(answer["models"]) == {"tree_smu", "tree_rnn_stack_noop"}

@@ -1,6 +1,5 @@
 """Language models on a small text of our own, in which a word depends on one far before it."""
 
-import json
 import math
 import random
 import tracemalloc
@@ -8,7 +7,7 @@ import tracemalloc
 import numpy as np
 import pytest
 import torch
-from small_runs import contents, stopped_at
+from small_runs import assert_same_when_stopped
 
 from dgl_treestack.errors import ConfigurationError, DataError
 from dgl_treestack.experiments.language_model import perplexities_of
@@ -190,22 +189,10 @@ def test_after_a_worse_epoch_training_goes_on_from_the_best_weights_at_a_lower_r
 
 
 @pytest.mark.parametrize("optimizer", ["adam", "sgd"])
-def test_a_run_stopped_at_any_window_goes_on_to_the_same_numbers(tmp_path, optimizer, train):
+def test_a_run_stopped_at_any_window_goes_on_to_the_same_numbers(tmp_path, optimizer):
     folder = write_text(tmp_path / "text", (60, 10, 10))
-    config = small(tmp_path, "stack_rnn", epochs=4, optimizer=optimizer)
-    command = (config, "--data", folder, "--output-dir")
-    train(*command, tmp_path / "whole")
-    whole, stopped = tmp_path / "whole/small-stack_rnn-0", tmp_path / "stopped/small-stack_rnn-0"
-    for stop_at in (1, 4):
-        with stopped_at(TextObjective, stop_at):
-            train(*command, tmp_path / "stopped", "--resume", code=143)
-    begun = json.loads((stopped / "environment.json").read_text())
-    (stopped / "environment.json").write_text(json.dumps({**begun, "processor": "another"}))
-    train(*command, tmp_path / "stopped", "--resume")
-    [resumption] = json.loads((stopped / "environment.json").read_text())["resumed"]
-    assert resumption["processor"] == begun["processor"]
-    assert "resumed" not in json.loads((whole / "environment.json").read_text())
-    assert contents(stopped) == contents(whole)
+    config = configuration.load_any(small(tmp_path, "stack_rnn", epochs=4, optimizer=optimizer, text=str(folder)))
+    assert_same_when_stopped(config, TextObjective, [(1, 4)], tmp_path)
 
 
 @pytest.mark.parametrize(

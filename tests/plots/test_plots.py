@@ -201,15 +201,6 @@ def test_a_table_shows_any_metric_and_every_depth(folders, metric):
             assert row[str(depth_of_column)][0] == pytest.approx(statistics.fmean(numbers))
 
 
-def test_a_table_as_csv_and_an_unknown_metric(folders):
-    rows = report.tabulate(folders)
-    first, *lines = csv.reader(io.StringIO(report.csv(rows)))
-    assert len(lines) == 2 and {"validation", "validation sd", "seeds"} <= set(first)
-    assert float(lines[0][first.index("validation")]) == rows[0]["validation"][0]
-    with pytest.raises(ConfigurationError, match="Unknown metric 'acuracy'"):
-        report.tabulate(folders, "acuracy")
-
-
 def test_table(folders):
     rows = report.tabulate(folders)
     assert [(row["run"], row["seeds"]) for row in rows] == [("small", [0, 1, 2]), ("other", [0, 1, 2])]
@@ -222,6 +213,11 @@ def test_table(folders):
     single = report.tabulate(folders[:1], "f1")  # training keeps its accuracy alone
     assert single[0]["metric"] == "f1" and "train" in rows[0] and "train" not in single[0]
     assert "| f1 | 2 |" in report.markdown(single)
+    first, *lines = csv.reader(io.StringIO(report.csv(rows)))
+    assert len(lines) == 2 and {"validation", "validation sd", "seeds"} <= set(first)
+    assert float(lines[0][first.index("validation")]) == rows[0]["validation"][0]
+    with pytest.raises(ConfigurationError, match="Unknown metric 'acuracy'"):
+        report.tabulate(folders, "acuracy")
 
 
 def test_a_table_on_other_data_says_how_models_differ(folders, tmp_path, treestack):

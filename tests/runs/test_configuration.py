@@ -10,13 +10,6 @@ from dgl_treestack.runs import configuration
 from dgl_treestack.runs.run import build_model
 
 
-def test_written_and_read_back(tmp_path):
-    config = small_config(tmp_path)
-    (tmp_path / "config.toml").write_text(configuration.dump(config))
-    again = configuration.load(tmp_path / "config.toml")
-    assert again == config and again.hash == config.hash
-
-
 def test_every_shipped_configuration_loads():
     assert {"quickstart/tree_rnn", "quickstart/tree_lstm", "quickstart/tree_smu"} <= set(configs())
     for name in configs():

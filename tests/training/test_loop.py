@@ -115,12 +115,6 @@ def test_every_epoch_has_an_order_and_every_step_a_dropout_of_its_own(tmp_path, 
     assert len(set(losses)) == len(losses) == 24
 
 
-@pytest.mark.parametrize("gradients", ["none", "zeros"])
-def test_interrupted_anywhere_and_resumed_equals_never_stopped(tmp_path, gradients):
-    config = small_config(tmp_path, optimizer={"learning_rate": 0.01, "gradients": gradients})
-    assert_same_when_stopped(config, TreeObjective, [(1,), (5,), (8, 6)], tmp_path)
-
-
 def test_subnormal_numbers_are_zero_while_training_and_evaluating_and_only_then(tmp_path, monkeypatch):
     small, during = torch.tensor(1e-38), []
 
@@ -338,11 +332,14 @@ def with_signals(folder, **changes):
     return small_config(folder, **{**described, **changes})
 
 
-@pytest.mark.parametrize("method", ["adam", "muon"])
-def test_signals_at_nodes_interrupted_and_resumed_equal_never_stopped(method, tmp_path):
-    changes = {"model.hidden": 16, "optimizer.method": method}  # matrices that Muon takes
-    config = plain_data.override(with_signals(tmp_path), [f"{key}={value}" for key, value in changes.items()])
-    assert_same_when_stopped(config, TreeObjective, [(11,)], tmp_path)
+@pytest.mark.parametrize("kind", ["none", "zeros", "signals"])
+def test_interrupted_anywhere_and_resumed_equals_never_stopped(tmp_path, kind):
+    """With both conventions for gradients, and with signals at nodes and matrices that Muon takes."""
+    if kind == "signals":
+        config = plain_data.override(with_signals(tmp_path), ["model.hidden=16", "optimizer.method=muon"])
+    else:
+        config = small_config(tmp_path, optimizer={"learning_rate": 0.01, "gradients": kind})
+    assert_same_when_stopped(config, TreeObjective, [(11,)] if kind == "signals" else [(1,), (5,), (8, 6)], tmp_path)
 
 
 def test_signals_at_nodes_are_learned_and_never_read_at_the_test(tmp_path, monkeypatch):
