@@ -213,14 +213,6 @@ def test_a_row_may_need_fewer_seeds(tiny, monkeypatch):
     assert {row["model"]: row["seeds"] for row in table if "Tree" in row["model"]} == {first.label: "0", second.label: "0 1"}
 
 
-def test_a_protocol_may_have_a_set_of_its_own():
-    protocol = protocols()["unverified_labels"]
-    for scale, name in (("day", "data/paper-labels/train.jsonl.gz"), ("smoke", "bundled:smoke/train")):
-        assert configure(protocol.rows[0], protocol, SCALES[scale]).data.train == (name,)
-    with pytest.raises(ConfigurationError, match="Unknown set 'paper-label'"):
-        SCALES["day"].files("paper-label")
-
-
 @pytest.mark.slow
 def test_records_that_do_not_belong_together_are_refused(tiny):
     output = tiny / "out"
@@ -288,7 +280,7 @@ def test_a_pair_has_the_papers_difference_beside_ours():
     assert {line["paper"] for line in tables.compare_pairs(protocol, other)} == {None}
 
 
-def test_protocols_share_runs():
+def test_protocols_share_runs_and_may_have_a_set_of_their_own():
     scale = SCALES["day"]
     rows = {
         name: {row.label: configure(row, protocol, scale).name for row in protocol.rows}
@@ -298,6 +290,11 @@ def test_protocols_share_runs():
     assert rows["productivity"]["Tree-LSTM"] != rows["localism"]["Tree-LSTM"]
     assert rows["sample_efficiency"]["Tree-SMU, 100 %"] == rows["productivity"]["Tree-SMU"]
     assert rows["systematicity"] == rows["productivity"]
+    protocol = protocols()["unverified_labels"]
+    for scale, name in (("day", "data/paper-labels/train.jsonl.gz"), ("smoke", "bundled:smoke/train")):
+        assert configure(protocol.rows[0], protocol, SCALES[scale]).data.train == (name,)
+    with pytest.raises(ConfigurationError, match="Unknown set 'paper-label'"):
+        SCALES["day"].files("paper-label")
 
 
 def test_unknown_names_and_missing_data(tmp_path, monkeypatch):

@@ -57,19 +57,12 @@ def test_neighbours_and_silhouette_of_two_classes():
 def model(right, pairs=0, family=0):
     """Answers by seed of a model. right: seed -> a verdict per equation. pairs: how many of the equations form pairs of two.
     family: how many equations a family has, 0 for none."""
-    rows_of_seed = {
-        seed: [
-            {
-                "id": f"e{i}",
-                "correct": verdict,
-                "pair": f"p{i // 2}" if i < pairs else None,
-                **({"family": f"f{i // family}"} if family else {}),
-            }
-            for i, verdict in enumerate(verdicts)
-        ]
-        for seed, verdicts in right.items()
-    }
-    return {seed: answers(table_of(rows)) for seed, rows in rows_of_seed.items()}
+
+    def row(i, verdict):
+        of_family = {"family": f"f{i // family}"} if family else {}
+        return {"id": f"e{i}", "correct": verdict, "pair": f"p{i // 2}" if i < pairs else None, **of_family}
+
+    return {seed: answers(table_of([row(*item) for item in enumerate(verdicts)])) for seed, verdicts in right.items()}
 
 
 def test_a_clear_difference_and_none():
@@ -81,34 +74,30 @@ def test_a_clear_difference_and_none():
     assert same["points"] == 0 and same["p, equations"] > 0.5 and same["p, seeds"] is None
 
 
-def test_a_pair_counts_once():
-    """Two members of a pair that go wrong together are one observation, so they say less."""
+def test_pairs_and_families_count_once():
+    """Two members of a pair that go wrong together are one observation, so they say less; ten of a family say nothing."""
     good, bad = [True] * 100, [False] * 8 + [True] * 92
     alone = difference(model({0: good}), model({0: bad}), np.random.default_rng(0))
     paired = difference(model({0: good}, 100), model({0: bad}, 100), np.random.default_rng(0))
     assert alone["points"] == paired["points"] and alone["p, equations"] < 0.02 < 0.1 < paired["p, equations"]
-
-
-def test_a_family_counts_once():
-    """Ten equations of one family that go wrong together are one observation, and say nothing."""
-    right = {0: [True] * 100}, {0: [False] * 10 + [True] * 90}
+    right = {0: good}, {0: [False] * 10 + [True] * 90}
     alone = difference(*map(model, right), np.random.default_rng(0))
     together = difference(*(model(verdicts, family=10) for verdicts in right), np.random.default_rng(0))
     assert (alone["p, equations"] < 0.01, alone["permuted"], alone["groups"]) == (True, "records", 100)
     assert (together["p, equations"], together["permuted"], together["groups"]) == (1.0, "families", 10)
 
 
-def test_records_without_an_answer_and_their_order_do_not_matter():
+def test_records_are_matched_by_file_and_id():
+    """Whatever their order, those with an answer; different equations are refused."""
     rows = [{"id": f"e{i}", "correct": i % 3 > 0} for i in range(30)]
     shuffled = [*rows[::-1], {"id": "e99", "correct": None}]
     gap = difference({0: answers(table_of(rows))}, {0: answers(table_of(shuffled))}, np.random.default_rng(0))
     assert (gap["points"], gap["p, equations"], gap["groups"]) == (0, 1.0, 30)
-
-
-def test_equal_ids_of_several_files_are_different_records():
     rows = [{"id": str(i), "correct": i % 3 > 0, "file": name} for name in ("a.tsv", "b.tsv") for i in range(30)]
     gap = difference({0: answers(table_of(rows))}, {0: answers(table_of(rows[::-1]))}, np.random.default_rng(0))
     assert (gap["points"], gap["groups"]) == (0, 60)
+    with pytest.raises(DataError, match="different equations"):
+        difference(model({0: [True] * 3}), model({0: [True] * 4}), np.random.default_rng(0))
 
 
 def test_the_interval_is_that_of_the_paired_test():
@@ -132,11 +121,6 @@ def test_equal_differences_have_no_p_value():
 def test_holm():
     assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert holm([0.5, 0.9]) == [1.0, 1.0] and holm([]) == []
-
-
-def test_different_equations_are_refused():
-    with pytest.raises(DataError, match="different equations"):
-        difference(model({0: [True] * 3}), model({0: [True] * 4}), np.random.default_rng(0))
 
 
 def test_chance_is_that_of_all_signs():
