@@ -166,6 +166,7 @@ def test_audit(folder, call):
         (("complete", "_ = x", "--top", "0"), "--top 0 shows nothing"),
         (("complete", "nowhere.jsonl", "--run", "runs/small-0"), "nowhere.jsonl: "),
         (("train", "smal.toml"), "Unknown configuration"),
+        (("train", "quickstart/tree_smuu"), "Did you mean 'quickstart/tree_smu'"),
         (("train", "small.toml"), "--resume"),
         (("train", "small.toml", "small.toml", "--set", "name=n0"), "Two configurations have the same name"),
         (("train", "small.toml", "--set", "model.name=tree_smw", "name=n1"), "Did you mean 'tree_smu'"),

@@ -25,18 +25,6 @@ FORMS = {
 }
 
 
-def is_one(name, groups, n):
-    counts = [len(group) for group in groups]
-    return {
-        "anbn": counts == [n, n],
-        "anbncn": counts == [n] * 3,
-        "anbncndn": counts == [n] * 4,
-        "anb2n": counts == [n, 2 * n],
-        "anbmcnm": counts[2:] == [n] and sum(counts[:2]) == n,
-        "memorization": counts == [n, n] and groups[0] == groups[1][::-1],
-    }[name]
-
-
 @pytest.mark.parametrize("name", tasks())
 def test_sequences_are_of_their_language(name):
     task, generator = tasks()[name], np.random.default_rng(0)
@@ -50,7 +38,15 @@ def test_sequences_are_of_their_language(name):
             assert int(left, 2) + int(right, 2) == int(total[::-1], 2) and not total.endswith("0" * 2)
             assert n <= len(left) + len(right) <= n + 1 and marked == total + "."
         else:
-            assert is_one(name, groups, n)
+            counts = [len(group) for group in groups]
+            assert {
+                "anbn": counts == [n, n],
+                "anbncn": counts == [n] * 3,
+                "anbncndn": counts == [n] * 4,
+                "anb2n": counts == [n, 2 * n],
+                "anbmcnm": counts[2:] == [n] and sum(counts[:2]) == n,
+                "memorization": counts == [n, n] and groups[0] == groups[1][::-1],
+            }[name]
             assert marked == (groups[-1] if name == "memorization" else text[text.index("bc"[name == "anbmcnm"]) + 1 :])
     assert list(FORMS) == list(tasks())
     assert task.symbols[task.start] == {"memorization": "b", "addition": "."}.get(name, task.symbols[-1])

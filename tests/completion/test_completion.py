@@ -37,12 +37,6 @@ def make(name="tree_smu", tasks=("verification",)):
     return model.double().eval()
 
 
-def scores_of_filled(model, tree, blank):
-    data = model.prepare([Example(tree.replace(blank, candidate), id=str(i)) for i, candidate in enumerate(CANDIDATES)])
-    with torch.no_grad():
-        return model(data.batch(np.arange(len(CANDIDATES)))).numpy()
-
-
 def random_blanks(count=12):
     """Random equations, every depth of a blank down to whole sides."""
     rng = random.Random(5)
@@ -57,7 +51,10 @@ def test_scores_are_those_of_the_filled_equations(name, engine):
     rows = list(scores(model, blanks, CANDIDATES, engine=engine))
     assert len(rows) == len(blanks)
     for (tree, blank), row in zip(blanks, rows, strict=True):
-        assert np.allclose(row, scores_of_filled(model, tree, blank), rtol=1e-10, atol=1e-10)
+        filled = [Example(tree.replace(blank, candidate), id=str(i)) for i, candidate in enumerate(CANDIDATES)]
+        with torch.no_grad():
+            expected = model(model.prepare(filled).batch(np.arange(len(filled)))).numpy()
+        assert np.allclose(row, expected, rtol=1e-10, atol=1e-10)
 
 
 def test_graphs_are_cut_by_size(monkeypatch):
@@ -229,15 +226,11 @@ def test_broken_files_are_named_with_their_line(folder, change, message):
     with pytest.raises(DataError, match=message) as error:
         questions.read(folder / "broken.jsonl")
     assert "broken.jsonl" in str(error.value)
-
-
-def test_candidates_without_classes(folder):
     formats.write(folder / "plain.jsonl", [Example(Expression.parse("x"), None, "k")])
-    with pytest.raises(DataError, match="The candidate has no value class"):
-        questions.read_candidates(folder / "plain.jsonl")
     (folder / "empty.jsonl").write_text("")
-    with pytest.raises(DataError, match="no candidates"):
-        questions.read_candidates(folder / "empty.jsonl")
+    for name, missing in (("plain", "The candidate has no value class"), ("empty", "no candidates")):
+        with pytest.raises(DataError, match=missing):
+            questions.read_candidates(folder / f"{name}.jsonl")
 
 
 def test_one_blank_of_an_equation(folder, model):

@@ -87,21 +87,18 @@ def test_heads_that_are_new_or_others_are_drawn_from_the_seed(tmp_path, saved):
     assert notes == [f"starts with the weights of {folder}, but for new heads.verification, heads.function_evaluation"]
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
+def test_another_model_is_one_error_that_says_what_differs(tmp_path, saved):
+    for changes, message in (
         ({"hidden": 5}, "model.hidden is 5, there 4"),
         ({"settings": {"stack_size": 3}}, "model.settings.stack_size is 3, there 2"),
         ({"settings": {}}, "model.settings.stack_size is None, there 2"),
         ({"share": "all"}, "model.share is all, there operator"),
         ({"name": "tree_lstm", "settings": {}}, "model.name is tree_lstm, there tree_smu"),
         ({"vocabulary": "released"}, "model.vocabulary is released, there canonical"),
-    ],
-)
-def test_another_model_is_one_error_that_says_what_differs(tmp_path, saved, changes, message):
-    whole = rf"weights of 'model\.start' are of another model: .*{message}.* Set the values of {saved[1]}"
-    with pytest.raises(ConfigurationError, match=whole):
-        begun(tmp_path, saved[1], **changes)
+    ):
+        whole = rf"weights of 'model\.start' are of another model: .*{message}.* Set the values of {saved[1]}"
+        with pytest.raises(ConfigurationError, match=whole):
+            begun(tmp_path, saved[1], **changes)
     with pytest.raises(CheckpointError, match="no folder of a run"):
         begun(tmp_path, "absent")
 
