@@ -53,10 +53,6 @@ def test_help_says_nothing_needless(command, call):
         assert needless not in text
 
 
-def test_an_unknown_command_gets_a_suggestion(call):
-    assert "Did you mean 'verify'?" in call("verfy", "x = x", code=2)
-
-
 def test_predict_shows_probability_and_answer(folder, call):
     text = call("predict", "-x = x - 2*x", "--run", "runs/small-0")
     header, line = text.splitlines()
@@ -75,8 +71,6 @@ def test_the_packages_model_answers_without_training(folder, call):
     ranks = call("complete", "bundled:quickstart/blanks", "--output", "ranks.jsonl")
     assert ranks.split()[:2] == ["depth", "blanks"] and ranks.splitlines()[-1].split()[:2] == ["all", "72"]
     assert len(json_lines(folder / "ranks.jsonl")) == 72
-    assert "one is asked for" in call("complete", "x = x", code=2)
-    assert "--top 0 shows nothing" in call("complete", "_ = x", "--top", 0, code=2)
 
 
 def test_version_and_doctor(call):
@@ -105,8 +99,7 @@ def test_train_several_seeds_as_processes_then_table_and_figure(folder):
     assert rows[0]["seeds"] == [0]
 
 
-def test_override_and_no_overwriting(folder, call):
-    assert "--resume" in call("train", "small.toml", code=2)
+def test_override(folder, call):
     call("train", "small.toml", "--set", "name=other", "schedule.epochs=1")
     assert len((folder / "runs" / "other-0" / "metrics.jsonl").read_text().splitlines()) == 1
 
@@ -131,8 +124,6 @@ def test_evaluate_scores_several_files_one_by_one(folder, call):
     assert [score["equations"] for score in both] == [40, 160]
     text = call("evaluate", "runs/small-0", *files)
     assert "few.jsonl: 40 equations" in text and "test.jsonl: 160 equations" in text
-    assert "in turn" in call("evaluate", "runs/small-0", *files, "--output", "a.jsonl", code=2)
-    assert "Name at least one" in call("evaluate", "runs/small-0", code=2)
 
 
 def test_verify(folder, call):
@@ -175,6 +166,7 @@ def test_audit(folder, call):
         (("complete", "_ = x", "--top", "0"), "--top 0 shows nothing"),
         (("complete", "nowhere.jsonl", "--run", "runs/small-0"), "nowhere.jsonl: "),
         (("train", "smal.toml"), "Unknown configuration"),
+        (("train", "quickstart/tree_smuu"), "Did you mean 'quickstart/tree_smu'"),
         (("train", "small.toml"), "--resume"),
         (("train", "small.toml", "small.toml", "--set", "name=n0"), "Two configurations have the same name"),
         (("train", "small.toml", "--set", "model.name=tree_smw", "name=n1"), "Did you mean 'tree_smu'"),

@@ -33,6 +33,7 @@ def run(name, arguments, folder):
 
 def test_every_script_is_run():
     assert set(SCRIPTS) == {path.name for path in EXAMPLES.glob("*.py")}
+    assert len((EXAMPLES / "train_tree_smu.py").read_text().splitlines()) <= 90, "the training script is short"
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow) if name in LONG else name for name in SCRIPTS])
@@ -46,10 +47,6 @@ def test_the_authors_weights_can_be_trained_further(authors, tmp_path, treestack
     (checkpoint, *_) = sorted((authors / "checkpoints").glob("exp_lstm_drop*.checkpoint"))
     treestack("import-authors", checkpoint, "--output-dir", tmp_path / "released")
     assert "released before: " in run("finetune_released_weights.py", ["released", "--steps", "2"], tmp_path)
-
-
-def test_the_training_script_is_short():
-    assert len((EXAMPLES / "train_tree_smu.py").read_text().splitlines()) <= 90
 
 
 def test_only_public_names_are_used():

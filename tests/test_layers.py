@@ -132,9 +132,6 @@ def test_public_names_are_the_declared_ones():
     for name in dgl_treestack.__all__:
         assert getattr(dgl_treestack, name) is not None
         assert name in dir(dgl_treestack)
-
-
-def test_other_names_are_refused():
     with pytest.raises(AttributeError, match="has no attribute 'Equations'"):
         dgl_treestack.Equations  # noqa: B018
 
@@ -142,3 +139,25 @@ def test_other_names_are_refused():
 def test_the_changelog_knows_this_version():
     changelog = (ROOT.parent / "CHANGELOG.md").read_text()
     assert re.search(rf"^## \[{re.escape(dgl_treestack.__version__)}\]", changelog, re.MULTILINE)
+
+
+def test_all_failures_of_a_test_of_many_cases_are_listed():
+    """By `assert_each`, on which tests above rely."""
+
+    def check(divisor, quotient):
+        if quotient is None:
+            with pytest.raises(ZeroDivisionError):
+                6 / divisor
+        else:
+            assert 6 / divisor == quotient
+
+    assert_each(check, [("good", 2, 3), ("raised", 0, None)])
+    cases = [("wrong", 2, 4), ("good", 2, 3), ("by zero", 0, 1), ("not raised", 3, None)]
+    with pytest.raises(AssertionError) as caught:
+        assert_each(check, cases)
+    first, *lines = str(caught.value).split("\n")
+    assert first == "3 of 4 cases fail:"
+    for start in ("wrong: AssertionError: ", "by zero: ZeroDivisionError: division", "not raised: Failed: DID NOT RAISE"):
+        assert sum(line.startswith(start) for line in lines) == 1, start
+    with pytest.raises(AssertionError, match="there are no cases"):
+        assert_each(check, [])

@@ -61,7 +61,6 @@ def test_error_signals_are_clipped_by_both(monkeypatch):
     plain.learn(chunk)
     clipped["plain"] = gradients(net)
     monkeypatch.setattr("dgl_treestack.algorithmic.learner.CLIP", 1e30)
-    monkeypatch.setattr("dgl_treestack.algorithmic.learner.CLIP", 1e30)
     for name, learner in (("hand", hand), ("plain", plain)):
         learner.begin()
         learner.learn(chunk)

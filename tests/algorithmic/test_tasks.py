@@ -1,11 +1,18 @@
-"""Sequences of the tasks, and what of them is determined."""
+"""Sequences of the tasks, what of them is determined, and what counts as right."""
 
 import re
 
 import numpy as np
 import pytest
+import torch
+from torch import nn
 
+from dgl_treestack.algorithmic import testing
+from dgl_treestack.algorithmic.learner import Net
 from dgl_treestack.algorithmic.tasks import tasks
+from dgl_treestack.algorithmic.training import NO_NUMBER, Curriculum, entropy
+from dgl_treestack.generators import torch_generator
+from dgl_treestack.sequence import SequenceCell, StackRNN
 
 FORMS = {
     "anbn": r"(a+)(b+)",
@@ -16,18 +23,6 @@ FORMS = {
     "memorization": r"([ab]+)\|([ab]+)",
     "addition": r"([01]+)\+([01]+)=([01]+)\.",
 }
-
-
-def is_one(name, groups, n):
-    counts = [len(group) for group in groups]
-    return {
-        "anbn": counts == [n, n],
-        "anbncn": counts == [n] * 3,
-        "anbncndn": counts == [n] * 4,
-        "anb2n": counts == [n, 2 * n],
-        "anbmcnm": counts[2:] == [n] and sum(counts[:2]) == n,
-        "memorization": counts == [n, n] and groups[0] == groups[1][::-1],
-    }[name]
 
 
 @pytest.mark.parametrize("name", tasks())
@@ -43,7 +38,105 @@ def test_sequences_are_of_their_language(name):
             assert int(left, 2) + int(right, 2) == int(total[::-1], 2) and not total.endswith("0" * 2)
             assert n <= len(left) + len(right) <= n + 1 and marked == total + "."
         else:
-            assert is_one(name, groups, n)
+            counts = [len(group) for group in groups]
+            assert {
+                "anbn": counts == [n, n],
+                "anbncn": counts == [n] * 3,
+                "anbncndn": counts == [n] * 4,
+                "anb2n": counts == [n, 2 * n],
+                "anbmcnm": counts[2:] == [n] and sum(counts[:2]) == n,
+                "memorization": counts == [n, n] and groups[0] == groups[1][::-1],
+            }[name]
             assert marked == (groups[-1] if name == "memorization" else text[text.index("bc"[name == "anbmcnm"]) + 1 :])
     assert list(FORMS) == list(tasks())
     assert task.symbols[task.start] == {"memorization": "b", "addition": "."}.get(name, task.symbols[-1])
+
+
+A, B = 0, 1
+
+
+class Counter(SequenceCell):
+    """h counts the a and b of a sequence."""
+
+    def __init__(self):
+        super().__init__(2, 2, restarts=1)
+        self.add("U", 2, 2)
+        nn.init.zeros_(self.U)
+
+    def drive(self, x):
+        return x
+
+    def step(self, drive, state):
+        a, b = state["h"].unbind(-1)
+        begins = (drive == A) & (b > 0)
+        a, b = torch.where(begins, 0.0, a), torch.where(begins, 0.0, b)
+        return {"h": torch.stack([a + (drive == A), b + (drive == B)], -1)}, {}
+
+
+class Knows(nn.Module):
+    """In place of `Net`: where it `errs` = (a seen, b seen), it says the other symbol."""
+
+    def __init__(self, errs=None):
+        super().__init__()
+        self.cell, self.errs = Counter(), errs
+
+    def read(self, h):
+        a, b = h.unbind(-1)
+        says_b = (b < a).float()
+        if self.errs:
+            says_b = torch.where((a == self.errs[0]) & (b == self.errs[1]), 1 - says_b, says_b)
+        return torch.stack([1 - says_b, says_b], -1)
+
+
+def untrained(symbols):
+    net = Net(StackRNN(symbols, 8, stacks=2, capacity=60, restarts=2))
+    net.reset_parameters(torch_generator(0, "restarts"))
+    return net
+
+
+@pytest.mark.parametrize("protocol", testing.PROTOCOLS)
+@pytest.mark.parametrize(
+    ("errs", "wrong"),
+    [
+        (None, []),
+        ((5, 0), []),  # the first b is not determined
+        ((5, 1), [5]),
+        ((5, 4), [5]),
+        ((5, 5), [5]),  # the first a of the next sequence is
+        ((7, 2), [7]),
+    ],
+)
+def test_one_error_is_seen_where_it_is(protocol, errs, wrong):
+    shares = testing.share_correct(tasks()["anbn"], Knows(errs), range(2, 9), protocol, 0, repeats=2)
+    assert shares.shape == (1, 7)
+    assert [n for n, share in zip(range(2, 9), shares[0].tolist(), strict=True) if share < 1] == wrong
+
+
+@pytest.mark.parametrize("protocol", testing.PROTOCOLS)
+@pytest.mark.parametrize("name", sorted(tasks()))
+def test_an_untrained_net_is_wrong(name, protocol):
+    task = tasks()[name]
+    net = untrained(len(task.symbols))
+    assert testing.share_correct(task, net, range(6, 9), protocol, 0, repeats=8).max() < 0.5
+
+
+def test_nets_that_have_diverged_are_never_chosen():
+    task = tasks()["anbn"]
+    net = untrained(2)
+    net.V.data[0] = float("nan")
+    entropies = entropy(task, net, 0)
+    assert entropies[0] == NO_NUMBER > entropies[1] and int(entropies.argmin()) == 1
+
+
+def test_sizes_grow_with_time_or_with_what_is_learned():
+    linear = Curriculum(2, 6, 8, 3)
+    sizes = []
+    for _ in range(10):
+        linear.note(torch.ones(3), torch.ones(3))
+        sizes.append(linear.sizes[0])
+    assert sizes == [2, 3, 4, 4, 4, 5, 6, 6, 6, 6]
+    assert Curriculum(2, 6, 0, 2).sizes == [6, 6]
+    by_goal = Curriculum(2, 3, 8, 3, goal=0.5)
+    for _ in range(400):
+        by_goal.note(torch.tensor([0.9, 1.1, 0.9]), torch.tensor([2.0, 2.0, 2.0]))
+    assert by_goal.sizes == [3, 2, 3], "one a stretch, no further than the largest"

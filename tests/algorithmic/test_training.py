@@ -1,5 +1,6 @@
 """From untrained restarts to tables: a net of the authors' program, training that finds the algorithm, and what is kept."""
 
+import copy
 import dataclasses
 import shutil
 
@@ -14,15 +15,17 @@ from dgl_treestack.algorithmic.models import configurations, label_of
 from dgl_treestack.algorithmic.tasks import tasks
 from dgl_treestack.algorithmic.training import Phase, entropy, train
 from dgl_treestack.data import records
-from dgl_treestack.errors import ConfigurationError
+from dgl_treestack.errors import CheckpointError, ConfigurationError
 from dgl_treestack.experiments import algorithmic
 from dgl_treestack.experiments.algorithmic import Extent
 from dgl_treestack.experiments.reproduce import reproduce
 from dgl_treestack.experiments.scales import SCALES, Scale
 from dgl_treestack.generators import torch_generator
 from dgl_treestack.runs.run import Run
-from dgl_treestack.runs.sequence_configuration import Recipe, StreamTests
+from dgl_treestack.runs.sequence_configuration import Recipe, StreamConfig, StreamTests
+from dgl_treestack.runs.weights import read_weights, write_weights
 from dgl_treestack.sequence import StackRNN
+from dgl_treestack.training import loop
 from dgl_treestack.training.start import start
 from dgl_treestack.training.streams import StreamObjective
 
@@ -117,13 +120,16 @@ def test_a_run_leaves_its_tests_before_and_after_rounding(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("label", "task", "stops"),
-    [("Stack RNN 40+10", "anbn", (2, 1, 1)), ("LSTM", "anbn", (1,)), ("Stack RNN 100+10", "addition", (13,))],
+    ("label", "task", "stops", "smaller"),
+    [
+        ("Stack RNN 40+10", "anbn", (2, 1, 1), {"stacks": 2}),
+        ("LSTM", "anbn", (1,), {"layers": 1}),
+        ("Stack RNN 100+10", "addition", (5,), {"stacks": 2}),
+    ],
 )
-def test_a_run_stopped_after_any_segment_goes_on_to_the_same_numbers(tmp_path, label, task, stops):
-    config = configuration(label, task, share=0.015 if task == "anbn" else 0.01)
-    if label == "LSTM":
-        config = dataclasses.replace(config, settings={"hidden": 4, "layers": 1})
+def test_a_run_stopped_after_any_segment_goes_on_to_the_same_numbers(tmp_path, label, task, stops, smaller):
+    config = configuration(label, task, share=0.015 if task == "anbn" else 0.004)
+    config = dataclasses.replace(config, settings={**config.settings, "hidden": 4, **smaller})
     assert_same_when_stopped(config, StreamObjective, [stops], tmp_path)
     assert Run(next(tmp_path.glob("whole/*"))).read_metrics()[0]["train_loss"] > 0
 
@@ -140,6 +146,54 @@ def test_a_configuration_that_cannot_be_trained_is_one_error(tmp_path, changes, 
     with pytest.raises(ConfigurationError, match=message):
         start(dataclasses.replace(configuration("RNN"), **changes), 0, tmp_path, quiet=True)
     assert not list(tmp_path.iterdir())
+
+
+SETTINGS = {"hidden": 3, "stacks": 1, "capacity": 20}
+SHORT = StreamConfig("small", "anbn", "stack_rnn", SETTINGS, 2, Recipe(updates=2), Recipe(updates=2, rate=0.02), TINY)
+
+
+def test_a_run_killed_between_its_last_answers_and_its_checkpoint(tmp_path, monkeypatch):
+    whole = start(SHORT, 0, tmp_path / "whole", quiet=True)
+    count = iter(range(9))
+
+    def killed(*arguments):
+        if next(count) == 1:  # the best weights of the second epoch
+            raise KeyboardInterrupt
+        return write_weights(*arguments)
+
+    monkeypatch.setattr(loop, "write_weights", killed)
+    with pytest.raises(KeyboardInterrupt):
+        start(SHORT, 0, tmp_path / "killed", quiet=True)
+    monkeypatch.undo()
+    again = start(SHORT, 0, tmp_path / "killed", resume=True, quiet=True)
+    assert records.read(again.answers).equals(records.read(whole.answers))
+    assert [row["learning_rate"] for row in again.read_metrics()] == [0.1, 0.02], "those of their epochs"
+    again.done.unlink()
+    checkpoint = read_weights(again.last)
+    for damage in ("generator", "losses"):
+        tensors, description = copy.deepcopy(checkpoint)
+        tensors.pop(f"objective/{damage}", None)
+        description["objective"].pop(damage, None)
+        write_weights(again.last, tensors, description)
+        with pytest.raises(CheckpointError, match="no checkpoint of a training"):
+            start(SHORT, 0, tmp_path / "killed", resume=True, quiet=True)
+
+
+def test_a_restart_that_diverges_ends_no_other(tmp_path, monkeypatch):
+    step = StreamObjective.step
+
+    def diverges(self, *arguments):
+        with torch.no_grad():
+            self.model.V[0] = float("nan")
+        return step(self, *arguments)
+
+    monkeypatch.setattr(StreamObjective, "step", diverges)
+    assert start(SHORT, 0, tmp_path, quiet=True).done.exists()
+
+
+def test_a_segment_without_a_scored_token(tmp_path):
+    config = dataclasses.replace(SHORT, task="addition", restarts=1, recipe=Recipe(updates=1, tokens=1))
+    assert start(config, 0, tmp_path, quiet=True).done.exists()
 
 
 @pytest.mark.slow

@@ -1,9 +1,11 @@
-"""The papers' protocols at the smallest size that runs, and that their tables say what the records say."""
+"""The papers' protocols at the smallest size that runs; their tables, committed ones too, say what the records say."""
 
 import csv
 import dataclasses
+import os
 import shutil
 import statistics
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -14,7 +16,7 @@ from dgl_treestack.data import records
 from dgl_treestack.data.formats import read_examples
 from dgl_treestack.errors import ConfigurationError, DataError
 from dgl_treestack.experiments import baselines, collection, scales, tables
-from dgl_treestack.experiments._protocol import Compared, protocols
+from dgl_treestack.experiments._protocol import Compared, Row, protocols
 from dgl_treestack.experiments.collection import configure
 from dgl_treestack.experiments.reproduce import describe, missing, reproduce
 from dgl_treestack.experiments.scales import SCALES, Scale
@@ -76,19 +78,14 @@ def rows_of(path):
         return list(csv.DictReader(file))
 
 
-def majority_share(train, validation):
-    """The share of validation equations with the label that more than half of the training equations have."""
-    frequent = statistics.fmean(example.label for example in read_examples([str(train)])) > 0.5
-    return statistics.fmean(example.label == frequent for example in read_examples([str(validation)]))
-
-
 def test_a_protocol_ends_in_a_table_and_a_figure(tiny):
     output, shown = tiny / "out", list[str]()
     assert reproduce(["productivity", "localism"], "tiny", output, show=shown.append) == 0
     for name in ("productivity", "localism"):
         assert {path.name for path in (output / name).iterdir()} - {"pairs.csv"} == {*FILES, "depth.svg", "depth.png"}
     lines = {(row["model"], row["measured"]): row for row in rows_of(output / "productivity" / "table.csv")}
-    share = majority_share(tiny / "train.jsonl", tiny / "validation.jsonl")
+    train, validation = ([e.label for e in read_examples([str(tiny / f"{kind}.jsonl")])] for kind in KINDS[:2])
+    share = validation.count(statistics.mode(train)) / len(validation)
     assert float(lines["majority class", "validation accuracy"]["ours"]) == pytest.approx(100 * share)
     assert float(lines["bag of tokens", "train 1-7 recall"]["ours"]) > 90
     smu = lines["Tree-SMU", "validation accuracy"]
@@ -211,14 +208,6 @@ def test_a_row_may_need_fewer_seeds(tiny, monkeypatch):
     assert {row["model"]: row["seeds"] for row in table if "Tree" in row["model"]} == {first.label: "0", second.label: "0 1"}
 
 
-def test_a_protocol_may_have_a_set_of_its_own():
-    protocol = protocols()["unverified_labels"]
-    for scale, name in (("day", "data/paper-labels/train.jsonl.gz"), ("smoke", "bundled:smoke/train")):
-        assert configure(protocol.rows[0], protocol, SCALES[scale]).data.train == (name,)
-    with pytest.raises(ConfigurationError, match="Unknown set 'paper-label'"):
-        SCALES["day"].files("paper-label")
-
-
 @pytest.mark.slow
 def test_records_that_do_not_belong_together_are_refused(tiny):
     output = tiny / "out"
@@ -286,7 +275,7 @@ def test_a_pair_has_the_papers_difference_beside_ours():
     assert {line["paper"] for line in tables.compare_pairs(protocol, other)} == {None}
 
 
-def test_protocols_share_runs():
+def test_protocols_share_runs_and_may_have_a_set_of_their_own():
     scale = SCALES["day"]
     rows = {
         name: {row.label: configure(row, protocol, scale).name for row in protocol.rows}
@@ -296,6 +285,11 @@ def test_protocols_share_runs():
     assert rows["productivity"]["Tree-LSTM"] != rows["localism"]["Tree-LSTM"]
     assert rows["sample_efficiency"]["Tree-SMU, 100 %"] == rows["productivity"]["Tree-SMU"]
     assert rows["systematicity"] == rows["productivity"]
+    protocol = protocols()["unverified_labels"]
+    for scale, name in (("day", "data/paper-labels/train.jsonl.gz"), ("smoke", "bundled:smoke/train")):
+        assert configure(protocol.rows[0], protocol, SCALES[scale]).data.train == (name,)
+    with pytest.raises(ConfigurationError, match="Unknown set 'paper-label'"):
+        SCALES["day"].files("paper-label")
 
 
 def test_unknown_names_and_missing_data(tmp_path, monkeypatch):
@@ -322,3 +316,40 @@ def test_shares_of_the_training_data_are_nested_and_keep_pairs():
     assert ids[0] < ids[1] and 0.45 < len(half) / 1482 < 0.55 and 0.75 < len(most) / 1482 < 0.85
     pairs = [example.pair for example in half if example.pair]
     assert all(pairs.count(pair) == 2 for pair in pairs[:50])
+
+
+FIGURES = Path(__file__).parents[2] / "figures"
+COMMITTED = sorted(FIGURES.glob("*/*/records.parquet"), key=lambda path: path.stat().st_size)
+LANGUAGE_MODELS = FIGURES / "day" / "language_model" / "records.parquet"
+WITH_PAIRS = [path for path in COMMITTED if path.with_name("pairs.csv").exists() and path != LANGUAGE_MODELS]
+CHOSEN = COMMITTED if os.environ.get("TREESTACK_TABLES") == "all" else [LANGUAGE_MODELS, WITH_PAIRS[0]]
+
+
+def test_committed_records_are_small():
+    assert COMMITTED and all(path.stat().st_size < 3e6 for path in COMMITTED)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("file", CHOSEN, ids=lambda path: "-".join(path.parts[-3:-1]))
+def test_a_committed_table_is_made_again_from_its_records(file, tmp_path, monkeypatch):
+    """Language models and the smallest experiment on equations with pairs, or all with TREESTACK_TABLES=all."""
+    monkeypatch.chdir(tmp_path)  # no data, no runs
+    scale, name = file.parts[-3:-1]
+    assert reproduce([name], scale, tmp_path, train=False, from_records=[file]) == 0
+    for path in file.parent.iterdir():
+        if path.suffix in (".md", ".csv", ".parquet"):
+            assert (tmp_path / name / path.name).read_bytes() == path.read_bytes(), path.name
+
+
+def test_scale_day_has_the_rates_that_are_best_in_the_table():
+    best: dict[str, tuple[float, float]] = {}  # configuration -> its best validation accuracy, and the rate
+    protocol = protocols()["learning_rate"]
+    searched = [row for row in protocol.rows if list(row.changes) == ["optimizer.learning_rate"]]
+    config_of_row = {row.label: (row.config, row.changes["optimizer.learning_rate"]) for row in searched}
+    for line in rows_of(FIGURES / "day" / "learning_rate" / "table.csv"):
+        if line["measured"] == "validation" and line["ours"] and line["model"] in config_of_row:
+            config, rate = config_of_row[line["model"]]
+            best[config] = max(best.get(config, (0.0, 0.0)), (float(line["ours"]), rate))
+    configured = {name: configure(Row(name, name), protocol, SCALES["day"]) for name in best}
+    assert len(best) >= 21
+    assert all(config.optimizer.learning_rate == best[name][1] for name, config in configured.items())

@@ -99,9 +99,7 @@ def test_a_model_that_deviates_is_a_problem(monkeypatch, tmp_path, capsys):
     assert json.loads((tmp_path / "report.json").read_text())["measured on"] == "cpu"
 
 
-def test_a_device_that_is_not_there(capsys):
+def test_a_device_that_is_not_there(treestack):
     if torch.cuda.is_available():
         pytest.skip("there is a GPU")
-    with pytest.raises(SystemExit) as stop:
-        main(["doctor", "--device", "cuda"])
-    assert stop.value.code == 2 and "'cuda' is not available here" in capsys.readouterr().err
+    assert "'cuda' is not available here" in treestack("doctor", "--device", "cuda", code=2)

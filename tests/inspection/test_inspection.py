@@ -1,56 +1,57 @@
+"""Files of equations looked into: counts, pictures, and what models do inside them."""
+
+import dataclasses
 import json
 import struct
 
+import numpy as np
 import pytest
+from small_runs import small_config
 
+from dgl_treestack import propagate
 from dgl_treestack.cli.inspect import inspect
-from dgl_treestack.data import formats
+from dgl_treestack.data import formats, records
 from dgl_treestack.data.formats import Example
 from dgl_treestack.data.graph import from_expressions
 from dgl_treestack.data.vocabulary import PRESETS
-from dgl_treestack.errors import DataError, TreestackError
+from dgl_treestack.errors import ConfigurationError, DataError, TreestackError
 from dgl_treestack.expression import Equation, Expression
-from dgl_treestack.expression.networkx import write
 from dgl_treestack.expression.operators import Operator, Signature
-from dgl_treestack.inspection import drawing
+from dgl_treestack.inspection import drawing, trace_views, traces
 from dgl_treestack.inspection.table import summarise, summary_text
+from dgl_treestack.runs import pretrained
+from dgl_treestack.runs.evaluation import evaluate
+from dgl_treestack.runs.run import Run
+from dgl_treestack.training.start import start
 
-TEXTS = ["sin(x)**2 + cos(x)**2 = 1", "x = y", "x + 0 = x"]
+TEXTS = ["sin(x)**2 + cos(x)**2 = 1", "x + 0 = y", "2*x = x + x"]
+
+SMU = pretrained.FOLDER / "tree_smu"
 
 
 @pytest.fixture
 def file(tmp_path):
-    formats.write(tmp_path / "a.jsonl", [Example(Equation.parse(text), 1, f"e{i}") for i, text in enumerate(TEXTS)])
+    formats.write(tmp_path / "a.jsonl", [Example(Equation.parse(text), int(i != 1), f"e{i}") for i, text in enumerate(TEXTS)])
     return tmp_path / "a.jsonl"
 
 
+@pytest.fixture(scope="module")
+def rnn(tmp_path_factory):
+    """A Tree-RNN with a stack of three rows, one gate per action."""
+    folder = tmp_path_factory.mktemp("rnn")
+    model = {"name": "tree_rnn_stack_noop", "hidden": 4, "settings": {"stack_size": 3}}
+    return start(small_config(folder, model=model, schedule={"epochs": 1}), 0, folder, quiet=True)
+
+
 def test_counts():
-    summary = summarise(from_expressions([Equation.parse(written) for written in TEXTS], PRESETS["canonical"]))
+    texts = [TEXTS[0], "x = y", "x + 0 = x"]
+    summary = summarise(from_expressions([Equation.parse(text) for text in texts], PRESETS["canonical"]))
     assert [summary[name] for name in ("graphs", "nodes", "edges", "leaves")] == [3, 19, 16, 10]
     assert summary["operators"] == {"Equality": 3, "Add": 2, "Pow": 2, "cos": 1, "sin": 1}
     assert summary["leaf_texts"]["Symbol x"] == 5
     assert summary["depths"] == {1: 1, 2: 1, 4: 1}
     assert summary["levels"] == [10, 4, 3, 1, 1]
     assert "graphs 3, nodes 19" in summary_text(summary)
-
-
-def test_command_prints_json_and_draws(file, tmp_path, capsys):
-    inspect(str(file), limit=1, equation="e2", output=tmp_path / "t.svg", json=True)
-    assert json.loads(capsys.readouterr().out)["graphs"] == 1
-    assert "<svg" in (tmp_path / "t.svg").read_text()
-    inspect(str(file), limit=0, output=tmp_path / "t.png", vocabulary="released")
-    assert (tmp_path / "t.png").read_bytes().startswith(b"\x89PNG")
-    assert "graphs 3" in capsys.readouterr().out
-
-
-def test_places_keep_the_order_of_children_and_overlap_nowhere():
-    tree = Expression.parse("(x + y)*sin(z - 2)")
-    positions = drawing.layout(write(tree))
-    assert len(set(positions.values())) == tree.size
-    for node in range(tree.size):
-        children = tree.children(node)
-        assert [positions[child][0] for child in children] == sorted(positions[child][0] for child in children)
-        assert all(positions[child][1] == positions[node][1] + 1 for child in children)
 
 
 def test_wrong_arguments_are_refused_before_anything_is_printed(file, tmp_path, capsys):
@@ -80,18 +81,14 @@ def comb(count):
     return Expression.from_prefix("Add Symbol:x " * count + "Symbol:x")
 
 
-def test_a_picture_has_at_most_8000_pixels_a_side():
+def test_a_picture_has_at_most_8000_pixels_a_side(tmp_path, monkeypatch):
     figure = drawing.draw(comb(248))
     assert max(figure.get_size_inches()) * figure.dpi == pytest.approx(8000)
     assert drawing.draw(comb(3)).dpi == 150
     with pytest.raises(DataError, match="too large to draw"):
         drawing.draw(comb(251))
-
-
-def test_saving_keeps_to_the_limit(tmp_path, monkeypatch):
     monkeypatch.setattr(drawing, "MAX_PIXELS", 600)
-    equation = Equation.of(comb(20), Expression.parse("y"))
-    formats.write(tmp_path / "a.jsonl", [Example(equation, 0, "comb")])
+    formats.write(tmp_path / "a.jsonl", [Example(Equation.of(comb(20), Expression.parse("y")), 0, "comb")])
     inspect(str(tmp_path / "a.jsonl"), output=tmp_path / "t.png")
     sides = struct.unpack(">II", (tmp_path / "t.png").read_bytes()[16:24])
     assert 590 <= max(sides) <= 600
@@ -117,3 +114,120 @@ def test_words_of_many_bytes_are_shortened_on_the_screen_alone(tmp_path, capsys)
     assert counts == {"Word see": 3, **{f"Word {word}": 1 for word in words}}
     inspect(str(path), language="sentiment", output=tmp_path / "a.graphml")
     assert words[0] in (tmp_path / "a.graphml").read_text()
+
+
+def test_states_and_gates_are_those_of_a_sweep(file):
+    run, examples = Run.open(SMU), list(formats.read(file))
+    traces_of_run = traces.make(run, examples)
+    model = run.load_model()
+    for trace, example in zip(traces_of_run, examples, strict=True):
+        batch = from_expressions([example.equation], model.vocabulary)
+        propagate.propagate(batch, model.cell, engine="topo", signals=["push", "forget"])
+        np.testing.assert_allclose(trace.h, batch.ndata["h"].detach(), atol=1e-5)
+        np.testing.assert_allclose(trace.stacks["stack"].reshape(len(trace.h), -1), batch.ndata["stack"].detach(), atol=1e-5)
+        for node in range(example.equation.size):
+            silent = node == 0 or example.equation.texts[node] is not None
+            assert np.isnan([values[node] for values in trace.actions.values()]).all() == silent
+            if not silent:
+                mean = float(batch.ndata["signal/push"][node].detach().mean())
+                assert trace.gates["push"][node] == pytest.approx(mean, abs=1e-5)
+                assert sum(values[node] for values in trace.actions.values()) == pytest.approx(1, abs=1e-5)
+        assert trace.gates["forget"].shape == (example.equation.size, 2)
+        bias = model.heads["verification"].bias.item()
+        assert trace.sides()["dot"] + bias == pytest.approx(trace.record["score"], abs=1e-4)
+
+
+def test_scores_are_those_of_the_records_of_the_same_file(file, rnn, tmp_path):
+    table = evaluate(rnn, str(file))
+    rows = table.rows(named=True)
+    assert [trace.record for trace in traces.make(rnn, list(formats.read(file)))] == rows
+    records.write(rnn.folder / "records" / "a.parquet", table.with_columns(score=7.5))
+    assert {trace.record["score"] for trace in traces.make(rnn, list(formats.read(file)))} == {7.5}
+    formats.write(tmp_path / "b.jsonl", list(formats.read(file))[:2])
+    assert [trace.record for trace in traces.make(rnn, list(formats.read(tmp_path / "b.jsonl")))] == rows[:2]
+    formats.write(tmp_path / "unnamed.jsonl", [dataclasses.replace(example, id="") for example in formats.read(file)])
+    scores = evaluate(rnn, str(tmp_path / "unnamed.jsonl"))["score"].to_list()
+    unnamed = traces.make(rnn, list(formats.read(tmp_path / "unnamed.jsonl")))
+    assert [trace.record["score"] for trace in unnamed] == scores and len(set(scores)) == 3
+
+
+def test_models_that_read_different_trees_are_not_compared(tmp_path):
+    formats.write(tmp_path / "numeric.jsonl", [Example(Equation.parse("2*x + 1 = 1.29"), 1, "a")])
+    runs = []
+    for name, tasks in (("one", ["verification"]), ("other", ["function_evaluation", "verification"])):
+        model = {"name": "tree_rnn_stack", "hidden": 4, "tasks": tasks}
+        runs.append(
+            start(small_config(tmp_path / name, name=name, model=model, schedule={"epochs": 0}), 0, tmp_path, quiet=True)
+        )
+    with pytest.raises(DataError, match=r"numeric.jsonl:1: .* do not read the same tree"):
+        inspect(str(tmp_path / "numeric.jsonl"), run=tuple(run.folder for run in runs), limit=0)
+
+
+def test_difference_of_actions():
+    tree, record = Equation.parse("x + 1 = x"), {}
+    gates = {"push": np.array([np.nan, 0.5, np.nan, np.nan, np.nan]), "pop": np.array([np.nan, 0.5, np.nan, np.nan, np.nan])}
+    first = traces.Trace(tree, record, np.zeros((5, 2)), {}, gates)
+    second = traces.Trace(tree, record, np.zeros((5, 2)), {}, {**gates, "noop": np.array([np.nan, 1.0, 0, 0, 0])})
+    assert traces.difference(first, second)[1] == pytest.approx(0.5) and traces.difference(first, first)[1] == 0
+    without = traces.Trace(tree, record, np.zeros((5, 2)), {}, {})
+    assert np.isnan(traces.difference(first, without)).all()
+
+
+def test_outline_has_a_line_per_node_and_says_where_models_part(file, rnn):
+    examples = list(formats.read(file))
+    traces_of_model = {"smu": traces.make(Run.open(SMU), examples), "rnn": traces.make(rnn, examples)}
+    text = trace_views.outline({name: batch[0] for name, batch in traces_of_model.items()})
+    lines = text.splitlines()
+    assert lines[0] == "sin(x)**2 + cos(x)**2 = 1" and lines[1].startswith("  smu: score ") and "P(holds)" in lines[2]
+    assert len(lines) == 3 + examples[0].equation.size and lines[3] == "=" and lines[-1].strip() == "└ 1"
+    (apart,) = [line for line in lines if "most apart" in line]
+    gaps = traces.difference(traces_of_model["smu"][0], traces_of_model["rnn"][0])
+    assert lines.index(apart) == 3 + np.nanargmax(gaps) and apart.count("push") == 2
+    table = trace_views.correctness_table(traces_of_model)
+    counts = [int(line.split()[-3]) for line in table.splitlines()[1:]]
+    assert table.startswith("3 equations with labels") and sum(counts) == 3
+
+
+def test_a_picture_has_a_bar_and_a_map_for_every_operator(file):
+    (trace, *_) = traces.make(Run.open(SMU), list(formats.read(file)))
+    (axes,) = trace_views.draw_trace("smu", trace).axes
+    operators = sum(text is None for text in trace.tree.texts) - 1
+    assert len(axes.images) == operators and len(axes.patches) == operators * 4, "three actions and a frame"
+    assert axes.images[0].get_array().shape == (5, 50)
+
+
+def test_a_cell_with_two_stacks_is_shown_with_both(file, tmp_path):
+    model = {"name": "tree_lstm_two_stacks", "hidden": 4, "settings": {"stack_size": 3}}
+    run = start(small_config(tmp_path, model=model, schedule={"epochs": 1}), 0, tmp_path, quiet=True)
+    (trace, *_) = traces.make(run, list(formats.read(file)))
+    assert {name: stack.shape[1:] for name, stack in trace.stacks.items()} == {"c_stack": (3, 1), "h_stack": (3, 1)}
+    assert list(trace.actions) == ["c_push", "c_pop", "h_push", "h_pop"]
+    line = trace_views.outline({"two": trace}).splitlines()[3]
+    assert line.count("[") == 2 and all(f"{action} 0." in line for action in trace.actions)
+    (axes,) = trace_views.draw_trace("two", trace).axes
+    operators = sum(text is None for text in trace.tree.texts) - 1
+    assert len(axes.images) == 2 * operators and len(axes.patches) == operators * 6, "four actions and two frames"
+    size = trace.tree.size
+    gates = {"write": np.full(size, 0.25), "erase": np.full(size, 0.75), "forget": np.zeros((size, 2))}
+    named = dataclasses.replace(trace, gates=gates)
+    assert list(named.actions) == ["write", "erase"] and trace_views.draw_trace("other", named).axes
+    assert not dataclasses.replace(named, stacks={}).actions
+
+
+def test_command(file, rnn, tmp_path, capsys):
+    """Without a run and with some."""
+    inspect(str(file), limit=1, equation="e2", output=tmp_path / "t.svg", json=True)
+    assert json.loads(capsys.readouterr().out)["graphs"] == 1 and "<svg" in (tmp_path / "t.svg").read_text()
+    inspect(str(file), limit=0, output=tmp_path / "t.png", vocabulary="released")
+    assert "graphs 3" in capsys.readouterr().out and (tmp_path / "t.png").read_bytes().startswith(b"\x89PNG")
+    inspect(str(file), run=(SMU, rnn.folder), json=True, limit=0, equation="e2", output=tmp_path / "t.png")
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["text"] == TEXTS[2] and set(answer["models"]) == {"tree_smu", "tree_rnn_stack_noop"}
+    model = answer["models"]["tree_smu"]
+    assert len(model["gates"]["push"]) == len(model["rows"]["stack"]) == len(answer["nodes"]) == 7
+    assert model["gates"]["push"][0] is None
+    assert (tmp_path / "t.png").read_bytes().startswith(b"\x89PNG")
+    inspect(str(file), run=(SMU,), limit=0)
+    assert "3 equations with labels" in capsys.readouterr().out
+    with pytest.raises(ConfigurationError, match="same name"):
+        inspect(str(file), run=(SMU, SMU))

@@ -9,16 +9,16 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from each_case import assert_each
 from small_runs import small_config
 from tables import table_of
 
 from dgl_treestack import plain_data, plots
-from dgl_treestack.cli import main
 from dgl_treestack.data import records
 from dgl_treestack.errors import ConfigurationError, DataError, TreestackError
 from dgl_treestack.generate.presets.paper import COUNTS
 from dgl_treestack.generate.production import read_manifest
-from dgl_treestack.plots import confusion, depth, equations, learning_curve
+from dgl_treestack.plots import audit, confusion, depth, equations, learning_curve
 from dgl_treestack.results import report
 from dgl_treestack.results.metrics import METRICS
 from dgl_treestack.results.run_result import read
@@ -170,12 +170,6 @@ def test_the_learning_curve_of_an_experiment_has_the_names_of_its_models_and_the
     assert "deep 8-19" not in [axes.get_title() for axes in learning_curve.draw_groups(deep).axes]
 
 
-def test_a_run_that_does_not_say_its_size_has_no_learning_curve(folders):
-    (folders[0] / "environment.json").write_text(json.dumps({"seed": 0}))
-    with pytest.raises(DataError, match="how many equations"):
-        learning_curve.draw([read(folders[0])])
-
-
 def test_equations_by_depth_stand_beside_the_papers(tmp_path):
     folders = [write_manifest(tmp_path / str(i), "deep", counts) for i, counts in enumerate(({3: 10, 20: 7}, {3: 2}))]
     manifests = [read_manifest(folder) for folder in folders]
@@ -207,15 +201,6 @@ def test_a_table_shows_any_metric_and_every_depth(folders, metric):
             assert row[str(depth_of_column)][0] == pytest.approx(statistics.fmean(numbers))
 
 
-def test_a_table_as_csv_and_an_unknown_metric(folders):
-    rows = report.tabulate(folders)
-    first, *lines = csv.reader(io.StringIO(report.csv(rows)))
-    assert len(lines) == 2 and {"validation", "validation sd", "seeds"} <= set(first)
-    assert float(lines[0][first.index("validation")]) == rows[0]["validation"][0]
-    with pytest.raises(ConfigurationError, match="Unknown metric 'acuracy'"):
-        report.tabulate(folders, "acuracy")
-
-
 def test_table(folders):
     rows = report.tabulate(folders)
     assert [(row["run"], row["seeds"]) for row in rows] == [("small", [0, 1, 2]), ("other", [0, 1, 2])]
@@ -228,31 +213,31 @@ def test_table(folders):
     single = report.tabulate(folders[:1], "f1")  # training keeps its accuracy alone
     assert single[0]["metric"] == "f1" and "train" in rows[0] and "train" not in single[0]
     assert "| f1 | 2 |" in report.markdown(single)
+    first, *lines = csv.reader(io.StringIO(report.csv(rows)))
+    assert len(lines) == 2 and {"validation", "validation sd", "seeds"} <= set(first)
+    assert float(lines[0][first.index("validation")]) == rows[0]["validation"][0]
+    with pytest.raises(ConfigurationError, match="Unknown metric 'acuracy'"):
+        report.tabulate(folders, "acuracy")
 
 
-def test_a_table_on_other_data_says_how_models_differ(folders, tmp_path, capsys):
-    def call(command, *options):
-        with pytest.raises(SystemExit) as left:
-            main([command, *map(str, folders), "--on", str(tmp_path / "other.jsonl"), *options])
-        return left.value.code or 0
-
+def test_a_table_on_other_data_says_how_models_differ(folders, tmp_path, treestack):
+    compare = ("--on", tmp_path / "other.jsonl", "--compare")
     (tmp_path / "other.jsonl").write_text("{}")
     for folder in folders:
         run = Run.open(folder)
         run.write_records(str(tmp_path / "other.jsonl"), read(folder).of("test")[::2].drop("set"))
-    assert call("report", "--compare", "--output", str(tmp_path / "table.md")) == 0
-    table, paragraph, behind = capsys.readouterr().out.strip().split("\n\n")
+    text = treestack("report", *folders, *compare, "--output", tmp_path / "table.md")
+    table, paragraph, behind = text.strip().split("\n\n")
     assert (tmp_path / "table.md").read_text() == f"{table}\n\n{paragraph}\n\n{behind}\n"
     of_files = [read(folder, str(tmp_path / "other.jsonl")) for folder in folders]
     means = [statistics.fmean(records.accuracy(run.of("test")) for run in of_files[i : i + 3]) for i in (0, 3)]
     assert f"behind small, the most accurate on these records ({len(of_files[0].of('test'))} records)" in paragraph
     cells = behind.splitlines()[-1].split(" | ")
     assert cells[0] == "| other" and float(cells[1]) == pytest.approx(means[0] - means[1], rel=0.01) and " to " in cells[2]
-    assert call("report", "--compare", "--json") == 0
-    assert [line["model"] for line in json.loads(capsys.readouterr().out)["behind the best"]] == ["small", "other"]
+    answer = json.loads(treestack("report", *folders, *compare, "--json"))
+    assert [line["model"] for line in answer["behind the best"]] == ["small", "other"]
     del folders[3:]
-    assert call("report", "--compare") == 2
-    assert "one configuration only" in capsys.readouterr().err
+    assert "one configuration only" in treestack("report", *folders, *compare, code=2)
     (tmp_path / "same.jsonl").write_text("{}")
     same, other = (read(folders[0], str(tmp_path / f"{name}.jsonl")).about["checksums"] for name in ("same", "other"))
     assert same == other
@@ -279,11 +264,6 @@ def test_only_answers_to_the_same_trees_are_compared(folders, tmp_path):
     assert set(result.of("test")["file"]) == set(names) and len(set(result.about["checksums"])) == 2
 
 
-def test_few_trees_are_named(folders, tmp_path, caplog):
-    plots.plot("depth", folders, tmp_path / "a.svg")
-    assert "not drawn, with fewer than 30 trees: depth 6" in caplog.text
-
-
 @pytest.mark.parametrize(
     ("name", "count", "suffix", "message"),
     [
@@ -299,21 +279,33 @@ def test_errors(tmp_path, folders, name, count, suffix, message):
         plots.plot(name, folders[:1] * count, tmp_path / f"a.{suffix}")
 
 
-@pytest.mark.parametrize("name", ["metrics.jsonl", "environment.json", "records/sources.json", "records/test.parquet"])
-@pytest.mark.parametrize("content", [b'{"epoch": 1', b"5\n", b"\xff\xfe", b'{"a": 1}\n'])
-def test_damaged_folders_are_one_error(folders, name, content):
-    (folders[0] / name).write_bytes(content)
-    with pytest.raises(TreestackError):
-        report.tabulate(folders)
+def test_damaged_folders_are_one_error(folders, tmp_path):
+    def check(name, content, kind=TreestackError, message=None, make=report.tabulate):
+        path = folders[0] / name
+        whole = path.read_bytes()
+        path.unlink() if content is None else path.write_bytes(content)
+        with pytest.raises(kind, match=message):
+            make(folders)
+        path.write_bytes(whole)
+
+    def curve(folders):
+        learning_curve.draw([read(folders[0])])
+
+    names = ("metrics.jsonl", "environment.json", "records/sources.json", "records/test.parquet")
+    contents = (b'{"epoch": 1', b"5\n", b"\xff\xfe", b'{"a": 1}\n')
+    cases = [(f"{name}: {content}", name, content) for name in names for content in contents]
+    other = configuration.dump(plain_data.override(configuration.load(folders[0] / "config.toml"), ["schedule.epochs=99"]))
+    cases += [
+        ("no records", "records/sources.json", None, DataError, "no records of"),
+        ("no size", "environment.json", b'{"seed": 0}', DataError, "how many equations", curve),
+        ("two configurations of a name", "config.toml", other.encode(), DataError, "but differs"),
+    ]
+    assert_each(check, cases)
 
 
-def test_a_run_without_records_is_an_error(folders):
-    (folders[0] / "records" / "sources.json").unlink()
-    with pytest.raises(DataError, match="no records of"):
-        report.tabulate(folders)
-
-
-def test_runs_with_other_depths_are_drawn_where_they_overlap(folders):
+def test_runs_with_other_depths_are_drawn_where_they_overlap(folders, tmp_path, caplog):
+    plots.plot("depth", folders, tmp_path / "a.svg")
+    assert "not drawn, with fewer than 30 trees: depth 6" in caplog.text
     path = folders[0] / "records" / "test.parquet"
     records.write(path, records.read(path).filter(pl.col("depth") > 2))
     figure = depth.draw([read(folder) for folder in folders])
@@ -323,19 +315,55 @@ def test_runs_with_other_depths_are_drawn_where_they_overlap(folders):
     records.write(path, records.read(path)[:20])
     with pytest.raises(DataError, match="30 trees"):
         depth.draw([read(folders[0])])
-
-
-def test_a_test_set_within_the_training_depths(folders):
-    for folder in folders[:2]:
+    for folder in folders[1:3]:  # whose test sets lie within the training depths
         path = folder / "records" / "test.parquet"
         records.write(path, records.read(path).filter(pl.col("depth") <= 3))
-    (row,) = report.tabulate(folders[:2])
-    assert "test, depth 1-3" in row
-    assert not any(title.startswith("test, depth 4") for title in row)
+    (row,) = report.tabulate(folders[1:3])
+    assert "test, depth 1-3" in row and not any(title.startswith("test, depth 4") for title in row)
 
 
-def test_runs_of_one_name_must_have_one_configuration(tmp_path, folders):
-    changed = plain_data.override(configuration.load(folders[0] / "config.toml"), ["schedule.epochs=99"])
-    fake_run(tmp_path / "changed", changed, 5, 0.9)
-    with pytest.raises(DataError, match="but differs"):
-        report.tabulate([folders[0], tmp_path / "changed"])
+def row(depth, label, equations, **verdicts):
+    return {"depth": depth, "label": label, "equations": equations, **verdicts}
+
+
+def score(accuracy):
+    return {"accuracy": accuracy, "standard_error": 1.5, "setting": "C=1", "above": False}
+
+
+REPORT = {
+    "sets": {
+        "train": {
+            "equations": 40,
+            "verdicts": [row(2, 1, 10, holds=9, conditional=1), row(2, 0, 10, refuted=10), row(3, 1, 20, holds=15)],
+            "leakage": [
+                {"depths": "1-2", "used": 20, "majority": 50, "baselines": {"tokens": score(52), "boosting on all": score(57)}},
+                {"depths": "3-4", "equations": 20, "skipped": "20 correct and 0 incorrect"},
+            ],
+        },
+        "unlabelled": {"equations": 3, "verdicts": [row(4, None, 3)]},
+    }
+}
+
+
+def test_bars_are_the_counts_correct_ones_upwards():
+    heights = audit.heights(REPORT["sets"]["train"]["verdicts"])
+    assert heights["holds"] == {(1, 2): 9, (1, 3): 15, (-1, 2): 0}
+    assert heights["refuted"][-1, 2] == 10 and heights["conditional"][1, 2] == 1
+    assert heights["not judged"][1, 3] == 5 and "undefined" not in heights
+
+
+def test_panels():
+    figure = audit.draw_data(REPORT)
+    counts, leakage, unlabelled, nothing = figure.axes
+    assert [bar.get_height() for bar in counts.patches if bar.get_y() < 0 or bar.get_height() < 0] == [-10]
+    assert sum(bar.get_height() for bar in counts.patches) == 30 - 10
+    assert {text.get_text() for text in leakage.get_legend().get_texts()} == {"tokens", "boosting on all", "commoner label"}
+    assert [tick.get_text() for tick in leakage.get_xticklabels()] == ["1-2"]
+    assert unlabelled.get_ylabel() == "equations: unlabelled" and not nothing.axison
+    assert len(audit.draw_data({"sets": {"a": REPORT["sets"]["unlabelled"]}}).axes) == 1
+
+
+def test_it_is_written_but_not_a_figure_of_runs(tmp_path):
+    svg, png = plots.draw_data("audit", REPORT, tmp_path / "audit")
+    assert svg.read_bytes().lstrip().startswith(b"<?xml") and png.read_bytes().startswith(b"\x89PNG")
+    assert "audit" not in plots.figures()

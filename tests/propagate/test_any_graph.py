@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from trees import LEAVES, random_equation, random_tree
 
-from dgl_treestack import GraphDataLoader, Vocabulary, cells, dgl, encoders
+from dgl_treestack import Vocabulary, cells, dgl, encoders
 from dgl_treestack.data import graph
 from dgl_treestack.data.forest import Forest, columns
 from dgl_treestack.data.wellformed import check_one_root
@@ -292,18 +292,6 @@ def test_empty_batches_and_single_leaves(engine):
     assert propagate(leaf, cell, engine=engine).shape == (2, 6)
 
 
-@pytest.mark.parametrize("workers", [0, 2])
-def test_a_loader_of_dgl(workers):
-    rng, cell = random.Random(1), make("tree_smu")
-    graphs = [some_graph(rng) for _ in range(24)]
-    batches = list(GraphDataLoader(graphs, batch_size=5, shuffle=True, num_workers=workers))
-    assert len(batches) == 5
-    for batch in batches:
-        wanted = propagate(batch.clone(), cell, engine="topo")
-        for engine in ENGINES:
-            torch.testing.assert_close(propagate(batch, cell, engine=engine), wanted, **EXACT)
-
-
 @pytest.mark.parametrize("engine", ["topo", *ENGINES])
 def test_several_threads_at_once(engine):
     """On the same graph and on others, with gradients."""
@@ -346,19 +334,11 @@ def edge(batch, child, parent):
 
 
 def feature(name, node, value):
-    def change(batch):
-        batch.ndata[name][node] = value
-        return batch
-
-    return change
+    return replaced("ndata", name, lambda values: values.index_fill(0, torch.tensor([node]), value))
 
 
 def slot(child, parent, value):
-    def change(batch):
-        batch.edata["slot"][edge(batch, child, parent)] = value
-        return batch
-
-    return change
+    return replaced("edata", "slot", lambda values: values.index_fill(0, torch.tensor([edge(good(), child, parent)]), value))
 
 
 def linked(child, parent, value):
@@ -369,20 +349,16 @@ def cut(child, parent):
     return lambda batch: dgl.remove_edges(batch, edge(batch, child, parent))
 
 
-def without(home, name):
-    def change(batch):
-        getattr(batch, home).pop(name)
+def replaced(home, name, change):
+    """Another feature, or none."""
+
+    def changed(batch):
+        values = getattr(batch, home).pop(name)
+        if change:
+            getattr(batch, home)[name] = change(values)
         return batch
 
-    return change
-
-
-def replaced(home, name, values):
-    def change(batch):
-        getattr(batch, home)[name] = values(getattr(batch, home)[name])
-        return batch
-
-    return change
+    return changed
 
 
 def heterogeneous(batch):
@@ -416,9 +392,9 @@ MALFORMED = {
         "Node 3 is a leaf with token = -1, whose number is not finite",
     ),
     "equation below an operator": (feature("op", 1, ROOT), "Node 1 is 'Equality' and has a parent"),
-    "no op": (without("ndata", "op"), r"There is no graph.ndata\['op'\]"),
+    "no op": (replaced("ndata", "op", None), r"There is no graph.ndata\['op'\]"),
     "a cycle, without rows": (lambda batch: cyclic(batch).formats("coo"), r"Node \d is below itself: the graph has a cycle"),
-    "no slot": (without("edata", "slot"), r"There is no graph.edata\['slot'\]"),
+    "no slot": (replaced("edata", "slot", None), r"There is no graph.edata\['slot'\]"),
     "op of numbers with a point": (replaced("ndata", "op", torch.Tensor.float), "whole numbers, torch.int64"),
     "token of two columns": (
         replaced("ndata", "token", lambda values: values.unsqueeze(1).expand(-1, 2)),
@@ -567,12 +543,6 @@ def test_what_is_shared_too_often_to_be_written_out():
     ):
         with pytest.raises(GraphError, match="10,000,000 nodes once shared ones are written out"):
             read()
-
-
-def test_an_encoder_has_no_row_for_a_number():
-    batch = tree_graph(Expression.parse("x + Number(1.29)"))
-    with pytest.raises(GraphError, match=r"Node 2 is the number 1.29 without a row in the vocabulary"):
-        encoder_of("lstm")(batch, torch.tensor([0]))
 
 
 @every_model

@@ -85,18 +85,6 @@ def test_two_steps_at_once_do_not_disturb_each_other(engine):
     assert torch.equal(held.rows["stack"], before)
 
 
-def test_what_is_taken_does_not_overlap_and_is_given_back():
-    arena = Arena(torch.float32, CPU, SMALL)
-    taken = [arena.empty(3, 5), arena.empty(100), arena.empty(1)]
-    mark = arena.mark()
-    later = arena.empty(2)
-    for number, tensor in enumerate((*taken, later)):
-        tensor.fill_(number)
-    assert [set(tensor.flatten().tolist()) for tensor in (*taken, later)] == [{0.0}, {1.0}, {2.0}, {3.0}]
-    arena.reset_to(mark)
-    assert arena.empty(2).data_ptr() == later.data_ptr()
-
-
 @pytest.mark.parametrize(("most", "kept"), [(2**20, True), (100, False)])
 def test_memory_is_kept_for_the_next_sweep_unless_it_is_very_much(most, kept):
     others = [Arena(torch.float32, CPU, SMALL) for _ in range(3)]  # what earlier sweeps have left

@@ -34,8 +34,12 @@ BINARY = ["x", "x + y", "x*(y + x) + y = (x + y)*(x*y)", "(x + y)*x = x", "x*y*x
 pytestmark = pytest.mark.usefixtures("cache")
 
 
-@pytest.mark.slow
-@needs_compiler
+def built(test):
+    """Of a test that has native code built."""
+    return needs_compiler(pytest.mark.slow(test))
+
+
+@built
 def test_native_code_has_the_numbers_of_topo(cache):
     """Batches of changing size down to one node, buffers never the same. One arity, for time."""
     cell, before = make("tree_smu", stack_size=3).train(), set(cache.glob("*.pt2"))
@@ -49,8 +53,7 @@ def test_native_code_has_the_numbers_of_topo(cache):
     assert len(kernels_of_cell) <= 2 <= len(before | kernels_of_cell)  # forward and backward, whichever test built them
 
 
-@pytest.mark.slow
-@needs_compiler
+@built
 @pytest.mark.parametrize(
     ("name", "notes", "others"),
     [
@@ -75,8 +78,7 @@ def test_a_kernel_is_built_and_traced_once(name, notes, others, cache, monkeypat
             propagate(batch, make("tree_smu", stack_size=3, **changed), engine="levels/compiled")
 
 
-@pytest.mark.slow
-@needs_compiler
+@built
 def test_a_kernel_is_loaded_again_only_for_cells_that_live_at_once(cache):
     """The linker never unloads native code."""
     batch = batch_of(BINARY[2])
@@ -100,8 +102,7 @@ def cut(content):
     return content[: len(content) // 2]
 
 
-@pytest.mark.slow
-@needs_compiler
+@built
 @pytest.mark.parametrize(("suffix", "damage"), [("json", cut), ("json", lambda _: b'["gone.pt2", [0]]'), ("pt2", cut)])
 def test_a_damaged_file_of_the_cache_is_replaced(suffix, damage, cache):
     batch, cell = batch_of(BINARY[2]), make("tree_smu", stack_size=3)
@@ -183,8 +184,7 @@ def test_a_compiler_without_a_shared_library_of_c_plus_plus_is_not_used(tmp_path
     assert _torch.missing.__wrapped__() == f"{compiler} finds no libstdc++.so"
 
 
-@pytest.mark.slow
-@needs_compiler
+@built
 def test_nothing_is_left_in_the_temporary_folder(tmp_path, cache):
     program = (
         "from every_cell import batch_of, make; from dgl_treestack.propagate import propagate\n"
@@ -201,35 +201,28 @@ def test_nothing_is_left_in_the_temporary_folder(tmp_path, cache):
 
 @pytest.mark.slow
 def test_equal_kernels_have_equal_cache_keys():
-    """For every cell and all settings of models, functions included."""
+    """For every cell and all settings of models, functions included; a cell of another package has none."""
+    library.native()
+
+    def keys(cell):
+        """Of both kernels for two children."""
+        step = TracedStep(cell, Form(2, False, ()), torch.float64, torch.device("cpu"))
+        return kernels._cache_key(step, False), kernels._cache_key(step, True)
+
+    class Own(TreeRNN):
+        pass
+
+    assert set(keys(Own(make("tree_rnn").operators, 8, 4))) == {None}
     kinds, names = {}, {}
-    for name, settings in [*((name, {}) for name in cells.models()), *VARIANTS]:
+    variants = [("tree_smu", {"normalise": "none"}), ("tree_smu", {"activation": "sigmoid"})]
+    for name, settings in [*((name, {}) for name in cells.models()), *variants]:
         for cell in (make(name, **settings), make(name, seed=2, **settings)):
-            kind, cache_keys = (type(cell), str(cell.settings)), _names(cell)
+            kind, cache_keys = (type(cell), str(cell.settings)), keys(cell)
             assert None not in cache_keys
             assert kinds.setdefault(kind, cache_keys) == cache_keys and names.setdefault(cache_keys, kind) == kind
 
 
-def test_a_cell_of_another_package_has_no_cache_key():
-    class Own(TreeRNN):
-        pass
-
-    cell = Own(make("tree_rnn").operators, 8, 4)
-    assert set(_names(cell)) == {None}
-
-
-VARIANTS = [("tree_smu", {"normalise": "none"}), ("tree_smu", {"activation": "sigmoid"})]
-
-
-def _names(cell):
-    """Of both kernels for two children."""
-    library.native()
-    step = TracedStep(cell, Form(2, False, ()), torch.float64, torch.device("cpu"))
-    return kernels._cache_key(step, False), kernels._cache_key(step, True)
-
-
-@pytest.mark.slow
-@needs_compiler
+@built
 def test_a_compiled_run_resumes_compiled_to_the_same_numbers(tmp_path):
     changes = {"unary": False, "model": {"name": "tree_rnn", "hidden": 4}}  # one arity, for time
     config = small_config(tmp_path, compile="on", **changes)
@@ -245,16 +238,11 @@ def test_a_compiled_run_resumes_compiled_to_the_same_numbers(tmp_path):
     subprocess.run([*command, str(stopped), "--resume"], check=True, capture_output=True)
     assert (stopped / "small-0" / "metrics.jsonl").read_text() == whole.metrics.read_text()
     plain = start(small_config(tmp_path, **changes), 0, tmp_path / "plain", quiet=True)
-    for compiled_loss, loss in zip(_losses(whole), _losses(plain), strict=True):
-        assert compiled_loss == pytest.approx(loss, rel=1e-4)
+    for ours, theirs in zip(whole.read_metrics(), plain.read_metrics(), strict=True):
+        assert ours["validation_loss"] == pytest.approx(theirs["validation_loss"], rel=1e-4)
 
 
-def _losses(run):
-    return [json.loads(line)["validation_loss"] for line in run.metrics.read_text().splitlines()]
-
-
-@pytest.mark.slow
-@needs_compiler
+@built
 def test_inline_functions_are_exact_to_a_few_digits_of_float32(cache):
     """In whole vectors and in what is left of a row; what is not a number, and what is infinite, included."""
 
@@ -272,8 +260,7 @@ def test_inline_functions_are_exact_to_a_few_digits_of_float32(cache):
         assert torch.allclose(actual, wanted, equal_nan=True)
 
 
-@needs_compiler
-@pytest.mark.slow
+@built
 def test_a_build_writes_to_no_folder_of_other_processes(tmp_path, monkeypatch):
     """Inductor's own folder serves all processes, which would read each other's half-written files."""
     pick_vec_isa()  # compiles its checks there, with locks
@@ -297,8 +284,7 @@ class WithStandIn(torch.fx.Interpreter):
         return super().call_function(target, args, kwargs)
 
 
-@pytest.mark.slow
-@needs_compiler
+@built
 @pytest.mark.parametrize("backward", [False, True])
 @pytest.mark.parametrize("name", OF_ANY_FORM)
 def test_a_step_row_by_row_has_the_numbers_of_the_step(name, backward):
@@ -348,17 +334,12 @@ def test_the_engine_of_a_run_is_chosen_once_and_native_code_with_other_numbers_i
         choose(compile="on")
 
 
-HIDDEN = {
-    "torch._inductor.cpp_builder": "cpp_builder",
-    "torch.fx.experimental.proxy_tensor": "proxy_tensor",
-}
-
-
-@pytest.mark.parametrize("module", HIDDEN)
+@pytest.mark.parametrize("module", ["torch._inductor.cpp_builder", "torch.fx.experimental.proxy_tensor"])
 def test_a_torch_without_private_interfaces_trains_and_says_so_once(module, tmp_path, monkeypatch, caplog):
     """With public parts: no native code, and Adam in separate operations."""
     monkeypatch.setitem(sys.modules, module, None)  # importing it raises ImportError
-    monkeypatch.delattr(sys.modules[module.rpartition(".")[0]], HIDDEN[module], raising=False)
+    package, _, name = module.rpartition(".")
+    monkeypatch.delattr(sys.modules[package], name, raising=False)
     monkeypatch.delattr(torch, "_fused_adam_")
     for cached in (_torch.missing, _torch.cpp_compiler, _torch._warn_without, library.unavailable):
         cached.cache_clear()

@@ -86,15 +86,16 @@ def test_what_runs_have_in_common_is_stored_once(run, tmp_path):
 
 
 def test_a_long_test_set_takes_few_bits_an_equation(config, tmp_path):
-    right = np.random.default_rng(0).normal(size=(9, 40_000)) > 0
-    i = np.arange(40_000)
+    count = 12_000
+    right = np.random.default_rng(0).normal(size=(9, count)) > 0
+    i = np.arange(count)
     names = {"id": i.astype(str), "pair": (i // 2).astype(str), "family": (i // 8).astype(str)}
     table = pl.DataFrame({**names, "depth": 8 + i % 6, "label": i % 2})
-    for count in (1, 9):
-        answers = [table.with_columns(score=np.where(row == i % 2, 0.5, -0.5), correct=row) for row in right[:count]]
-        archive.write(tmp_path / f"{count}.parquet", [result_of(config, test=records.joined([one])) for one in answers])
+    for runs in (1, 9):
+        answers = [table.with_columns(score=np.where(row == i % 2, 0.5, -0.5), correct=row) for row in right[:runs]]
+        archive.write(tmp_path / f"{runs}.parquet", [result_of(config, test=records.joined([one])) for one in answers])
     size = (tmp_path / "9.parquet").stat().st_size - (tmp_path / "1.parquet").stat().st_size
-    assert size < 8 * 40_000 * 0.6, "of eight more runs, of which chance alone takes two bits"
+    assert size < 8 * count * 0.6, "of eight more runs, of which chance alone takes two bits"
 
 
 def test_damaged_files_are_refused(run, tmp_path):

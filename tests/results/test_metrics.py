@@ -1,3 +1,6 @@
+"""Metrics, and differences between models: intervals and p-values against formulas and enumeration."""
+
+import itertools
 import math
 
 import numpy as np
@@ -5,6 +8,8 @@ import pytest
 from sklearn.calibration import calibration_curve
 from tables import table_of
 
+from dgl_treestack.errors import DataError
+from dgl_treestack.results.differences import answers, difference, holm
 from dgl_treestack.results.metrics import calibration_error, clusters, pair_accuracy
 
 
@@ -47,3 +52,86 @@ def test_neighbours_and_silhouette_of_two_classes():
     assert 0.3 < measured["silhouette"] < 0.8
     of_one_class = clusters(table_of([row for row in rows if row["class"] == "a"]))
     assert all(math.isnan(value) for value in of_one_class.values())
+
+
+def model(right, pairs=0, family=0):
+    """Answers by seed of a model. right: seed -> a verdict per equation. pairs: how many of the equations form pairs of two.
+    family: how many equations a family has, 0 for none."""
+
+    def row(i, verdict):
+        of_family = {"family": f"f{i // family}"} if family else {}
+        return {"id": f"e{i}", "correct": verdict, "pair": f"p{i // 2}" if i < pairs else None, **of_family}
+
+    return {seed: answers(table_of([row(*item) for item in enumerate(verdicts)])) for seed, verdicts in right.items()}
+
+
+def test_a_clear_difference_and_none():
+    generator = np.random.default_rng(0)
+    good, bad = [True] * 90 + [False] * 10, [True] * 60 + [False] * 40
+    clear = difference(model({0: good, 1: good[1:] + good[:1]}), model({0: bad, 1: [*bad[1:], False]}), generator)
+    assert clear["points"] == pytest.approx(30.5) and clear["p, equations"] < 0.001 and clear["p, seeds"] is not None
+    same = difference(model({0: good}), model({0: good[::-1]}), generator)
+    assert same["points"] == 0 and same["p, equations"] > 0.5 and same["p, seeds"] is None
+
+
+def test_pairs_and_families_count_once():
+    """Two members of a pair that go wrong together are one observation, so they say less; ten of a family say nothing."""
+    good, bad = [True] * 100, [False] * 8 + [True] * 92
+    alone = difference(model({0: good}), model({0: bad}), np.random.default_rng(0))
+    paired = difference(model({0: good}, 100), model({0: bad}, 100), np.random.default_rng(0))
+    assert alone["points"] == paired["points"] and alone["p, equations"] < 0.02 < 0.1 < paired["p, equations"]
+    right = {0: good}, {0: [False] * 10 + [True] * 90}
+    alone = difference(*map(model, right), np.random.default_rng(0))
+    together = difference(*(model(verdicts, family=10) for verdicts in right), np.random.default_rng(0))
+    assert (alone["p, equations"] < 0.01, alone["permuted"], alone["groups"]) == (True, "records", 100)
+    assert (together["p, equations"], together["permuted"], together["groups"]) == (1.0, "families", 10)
+
+
+def test_records_are_matched_by_file_and_id():
+    """Whatever their order, those with an answer; different equations are refused."""
+    rows = [{"id": f"e{i}", "correct": i % 3 > 0} for i in range(30)]
+    shuffled = [*rows[::-1], {"id": "e99", "correct": None}]
+    gap = difference({0: answers(table_of(rows))}, {0: answers(table_of(shuffled))}, np.random.default_rng(0))
+    assert (gap["points"], gap["p, equations"], gap["groups"]) == (0, 1.0, 30)
+    rows = [{"id": str(i), "correct": i % 3 > 0, "file": name} for name in ("a.tsv", "b.tsv") for i in range(30)]
+    gap = difference({0: answers(table_of(rows))}, {0: answers(table_of(rows[::-1]))}, np.random.default_rng(0))
+    assert (gap["points"], gap["groups"]) == (0, 60)
+    with pytest.raises(DataError, match="different equations"):
+        difference(model({0: [True] * 3}), model({0: [True] * 4}), np.random.default_rng(0))
+
+
+def test_the_interval_is_that_of_the_paired_test():
+    right = {"first": (90, 88, 91), "second": (80, 81, 79)}
+    first, second = (model({i: [True] * n + [False] * (100 - n) for i, n in enumerate(right[name])}) for name in right)
+    gap = difference(first, second, np.random.default_rng(0))
+    gaps = np.subtract(right["first"], right["second"])
+    half = 4.302653 * gaps.std(ddof=1) / np.sqrt(3)  # the t-distribution with two degrees of freedom
+    assert gap["interval"] == pytest.approx((gaps.mean() - half, gaps.mean() + half))
+    assert difference({0: first[0]}, {0: second[0]}, np.random.default_rng(0))["interval"] is None
+
+
+def test_equal_differences_have_no_p_value():
+    """Over 3,000 equations the differences of two seeds are equal but for rounding."""
+    counts = (2711, 2650), (2001, 1940)
+    first, second = (model({i: [True] * n + [False] * (3000 - n) for i, n in enumerate(right)}) for right in counts)
+    gap = difference(first, second, np.random.default_rng(0))
+    assert gap["p, seeds"] is None and gap["interval"] is None and gap["points"] == pytest.approx(100 * 710 / 3000)
+
+
+def test_holm():
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.5, 0.9]) == [1.0, 1.0] and holm([]) == []
+
+
+def test_chance_is_that_of_all_signs():
+    """The p-value of few gaps, of two sizes and both signs, against the exact test over all assignments of signs."""
+    verdicts = (
+        {0: [True] * 9 + [False] * 2, 1: [True] * 6 + [False] * 5},
+        {0: [False] * 7 + [True] * 4, 1: [False] * 4 + [True] * 7},
+    )
+    first, second = (model(right) for right in verdicts)
+    gaps = [(a + b - c - d) / 2 for a, b, c, d in zip(*verdicts[0].values(), *verdicts[1].values(), strict=True)]
+    sums = [abs(sum(s * g for s, g in zip(signs, gaps, strict=True))) for signs in itertools.product((-1, 1), repeat=len(gaps))]
+    exact = sum(total >= abs(sum(gaps)) - 1e-9 for total in sums) / len(sums)
+    assert 0.01 < exact < 0.9
+    assert difference(first, second, np.random.default_rng(0))["p, equations"] == pytest.approx(exact, abs=0.02)

@@ -3,18 +3,11 @@ from small_runs import small_config
 
 from dgl_treestack import plain_data
 from dgl_treestack.data.vocabulary import Vocabulary
-from dgl_treestack.errors import ConfigurationError, DataError
+from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.expression.language import find
 from dgl_treestack.resources import configs, find_config, find_data
 from dgl_treestack.runs import configuration
 from dgl_treestack.runs.run import build_model
-
-
-def test_written_and_read_back(tmp_path):
-    config = small_config(tmp_path)
-    (tmp_path / "config.toml").write_text(configuration.dump(config))
-    again = configuration.load(tmp_path / "config.toml")
-    assert again == config and again.hash == config.hash
 
 
 def test_every_shipped_configuration_loads():
@@ -100,10 +93,3 @@ def test_errors_name_the_file(tmp_path):
         assert str(path) in str(caught.value)
     with pytest.raises(ConfigurationError, match="cannot be read"):
         configuration.load(tmp_path / "absent.toml")
-
-
-def test_resources_by_name():
-    with pytest.raises(ConfigurationError, match="Did you mean 'quickstart/tree_smu'"):
-        find_config("quickstart/tree_smuu")
-    with pytest.raises(DataError, match="Did you mean 'bundled:quickstart/train'"):
-        find_data("bundled:quickstart/trian")

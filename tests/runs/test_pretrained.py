@@ -29,6 +29,8 @@ def test_the_packages_model_is_as_good_as_its_card_says():
 
 def test_changed_weights_are_refused(monkeypatch, tmp_path):
     run = small_run(tmp_path)
+    said = pretrained.trust(run, Equation.parse("x = y"))
+    assert "trained on" in said and "up to depth 3" in said
     monkeypatch.setattr(pack, "FEWEST", 5)
     monkeypatch.setattr(pretrained, "FOLDER", tmp_path / "packed")
     pack.pack(run, pretrained.DEFAULT)
@@ -52,12 +54,6 @@ def test_changed_weights_are_refused(monkeypatch, tmp_path):
             pretrained.open_run(None)
     finally:
         pretrained.card.cache_clear()
-
-
-def test_what_is_said_of_other_runs(tmp_path):
-    run = small_run(tmp_path)
-    said = pretrained.trust(run, Equation.parse("x = y"))
-    assert "trained on" in said and "up to depth 3" in said
 
 
 def test_variables_are_renamed_to_known_ones():
@@ -102,9 +98,3 @@ def test_two_processes_give_the_bytes_of_one(tmp_path, monkeypatch, model):
         assert len(rows) > 2 * evaluation.PART
     (one,), (two,) = (sorted((tmp_path / name / "records").glob("validation*")) for name in ("one", "two"))
     assert one.read_bytes() == two.read_bytes()
-
-
-def test_an_empty_file_is_named(tmp_path):
-    (tmp_path / "empty.jsonl").touch()
-    with pytest.raises(DataError, match="no examples in the file"):
-        evaluation.evaluate(Run.open(pretrained.FOLDER / "tree_smu"), str(tmp_path / "empty.jsonl"), jobs=2)

@@ -99,8 +99,11 @@ def test_class_weights_dropout_and_signals_are_kept(tmp_path, registered):
 
 
 def test_what_cannot_be_saved(tmp_path):
+    """The name of a folder is a name and a seed."""
     model = Model.build("tree_rnn", hidden=4, seed=0)
-    model.save(tmp_path / "run")
+    for folder, name, seed in (("run", "run", 0), ("lr-0.01-12", "lr-0.01", 12), ("deep/mine-3", "mine", 3)):
+        run = model.save(tmp_path / folder)
+        assert (run.config.name, run.seed) == (name, seed)
 
     def refused(message, model=model, folder="other", kind=ConfigurationError, **data):
         with pytest.raises(kind, match=message):
@@ -108,6 +111,7 @@ def test_what_cannot_be_saved(tmp_path):
         assert not (tmp_path / "other").exists()
 
     refused("run exists and is not empty. Choose another folder, or delete it", folder="run")
+    refused("'name' is 'my model'; it names a folder", folder="my model")
     refused(r"Did you mean 'data\.train'", trian=["a.jsonl"])
     refused("made without `Model.build`", Model(model.cell, [*model.heads.values()], model.vocabulary))
     refused("Summed has no name. Write @register_cell", Model.build(Summed, hidden=4, seed=0))
@@ -130,15 +134,6 @@ def test_a_setting_that_no_file_can_hold(tmp_path, registered):
     with pytest.raises(ConfigurationError, match=r"A value of 'odd' cannot be written: .*builtin_function"):
         Model.build("odd", hidden=4, seed=0, odd=len).save(tmp_path / "odd")
     assert not (tmp_path / "odd").exists()
-
-
-def test_names_of_folders_are_names_and_seeds(tmp_path):
-    model = Model.build("tree_rnn", hidden=4, seed=0)
-    for folder, name, seed in (("mine", "mine", 0), ("lr-0.01-12", "lr-0.01", 12), ("deep/mine-3", "mine", 3)):
-        run = model.save(tmp_path / folder)
-        assert (run.config.name, run.seed) == (name, seed)
-    with pytest.raises(ConfigurationError, match="'name' is 'my model'; it names a folder"):
-        model.save(tmp_path / "my model")
 
 
 def test_every_command_reads_a_model_of_a_loop_of_ones_own(tmp_path, treestack):

@@ -87,21 +87,18 @@ def test_heads_that_are_new_or_others_are_drawn_from_the_seed(tmp_path, saved):
     assert notes == [f"starts with the weights of {folder}, but for new heads.verification, heads.function_evaluation"]
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
+def test_another_model_is_one_error_that_says_what_differs(tmp_path, saved):
+    for changes, message in (
         ({"hidden": 5}, "model.hidden is 5, there 4"),
         ({"settings": {"stack_size": 3}}, "model.settings.stack_size is 3, there 2"),
         ({"settings": {}}, "model.settings.stack_size is None, there 2"),
         ({"share": "all"}, "model.share is all, there operator"),
         ({"name": "tree_lstm", "settings": {}}, "model.name is tree_lstm, there tree_smu"),
         ({"vocabulary": "released"}, "model.vocabulary is released, there canonical"),
-    ],
-)
-def test_another_model_is_one_error_that_says_what_differs(tmp_path, saved, changes, message):
-    whole = rf"weights of 'model\.start' are of another model: .*{message}.* Set the values of {saved[1]}"
-    with pytest.raises(ConfigurationError, match=whole):
-        begun(tmp_path, saved[1], **changes)
+    ):
+        whole = rf"weights of 'model\.start' are of another model: .*{message}.* Set the values of {saved[1]}"
+        with pytest.raises(ConfigurationError, match=whole):
+            begun(tmp_path, saved[1], **changes)
     with pytest.raises(CheckpointError, match="no folder of a run"):
         begun(tmp_path, "absent")
 
@@ -144,6 +141,7 @@ def test_the_words_of_a_start_are_taken(tmp_path):
 
 
 def test_a_callback_gets_every_epoch_once(tmp_path):
+    """In the first of several processes."""
     config, calls = small_config(tmp_path), []
 
     def log(row, model):
@@ -160,12 +158,8 @@ def test_a_callback_gets_every_epoch_once(tmp_path):
     assert [row["epoch"] for row in calls] == [1]
     start(config, 0, tmp_path / "stopped", quiet=True, resume=True, on_epoch=log)
     assert calls == rows
-
-
-def test_only_the_first_of_several_processes_calls_back(tmp_path):
     second = types.SimpleNamespace(size=1, rank=1, is_first=False, first=lambda function: function())
-    for world, on_epoch in (({"world": second}, None), ({}, print)):
-        assert prepare(Run(tmp_path / "a"), small_config(tmp_path), 0, on_epoch=print, **world).on_epoch is on_epoch
+    assert prepare(Run(tmp_path / "a"), config, 0, on_epoch=log, world=second).on_epoch is None
 
 
 def test_the_documented_log_to_tensorboard(tmp_path, monkeypatch):
