@@ -5,11 +5,9 @@ maps model names to `EncoderSpec`; the table collects the files of this folder.
 """
 
 import abc
-import importlib
-import pkgutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,6 +19,7 @@ from dgl_treestack.data.wellformed import NO_OPERATOR, NO_TOKEN, uncompiled, wri
 from dgl_treestack.encoders._tokens import SIGNS, Trees
 from dgl_treestack.errors import ConfigurationError, DataError, GraphError, unknown
 from dgl_treestack.expression.operators import MATH, Signature
+from dgl_treestack.plugins import Registry, read_module
 
 MOST_PADDING = 4.0  # ratio of padded to real nodes, beyond which trees are encoded in groups of similar size
 NO_ENCODER = "Sequence and attention models have no number encoder: leave such equations out, or use a tree model."
@@ -122,13 +121,11 @@ class EncoderSpec:
     hidden: int = 50
 
 
-@cache
-def encoders() -> dict[str, EncoderSpec]:
-    """Return all encoders by name."""
-    table: dict[str, EncoderSpec] = {}
-    for module in sorted(info.name for info in pkgutil.iter_modules(__path__) if not info.name.startswith("_")):
-        table.update(importlib.import_module(f"{__name__}.{module}").MODELS)
-    return table
+def _models(_: str, models: Mapping[str, EncoderSpec]) -> Mapping[str, EncoderSpec]:
+    return models
+
+
+encoders = Registry("model", Path(__file__).parent, read_module, _models).table
 
 
 def build(name: str, leaves: int, operators: int, hidden: int, *, dropout: float = 0.0, **settings: Any) -> Encoder:
@@ -137,9 +134,9 @@ def build(name: str, leaves: int, operators: int, hidden: int, *, dropout: float
     leaves, operators, hidden, dropout: as in `Encoder`. settings: override those of the model name.
     Raises ConfigurationError for an unknown name or setting.
     """
-    if name not in encoders():
+    spec = encoders().get(name)
+    if spec is None:
         raise ConfigurationError(unknown("model", name, encoders()))
-    spec = encoders()[name]
     try:
         return spec.encoder(leaves, operators, hidden, dropout=dropout, **{**spec.settings, **settings})
     except TypeError as error:

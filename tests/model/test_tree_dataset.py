@@ -240,7 +240,7 @@ def test_what_tasks_of_ones_own_prepare_is_not_kept(file, tmp_path):
         tasks.register_task(Contrary)
         contrary, plain = (TreeDataset(file, tasks=name, save_dir=tmp_path / "kept") for name in ("contrary", "verification"))
     finally:
-        tasks._registered.clear()
+        tasks.registry.registered.clear()
     assert (contrary.targets == 1 - plain.targets).all()
     assert len(list((tmp_path / "kept").rglob("*.safetensors"))) == 1
 
