@@ -7,6 +7,7 @@ package: a class, whose model name is that of the entry point, or a mapping from
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,23 +26,23 @@ from dgl_treestack.cells._layers import OperatorLinear as OperatorLinear
 from dgl_treestack.cells._layers import draw_linear as draw_linear
 from dgl_treestack.errors import ConfigurationError, unknown
 from dgl_treestack.expression.operators import Operator
+from dgl_treestack.plain_data import whole
 from dgl_treestack.plugins import Registry, read_module
-from dgl_treestack.settings import whole
 
 COMMON = ("dropout", "input_size", "share")  # keyword arguments of every cell, not settings of a model
 
 
-def _specs(name: str, target: Any) -> Mapping[str, CellSpec]:
-    """Return the models of a mapping, or the class of a name as a model. Raises ConfigurationError for other objects."""
+def specs_of(base: type, name: str, target: Any) -> Mapping[str, CellSpec]:
+    """Return the models of a mapping, or the class of a name as a model. Raises ConfigurationError for other classes."""
     specs = target if isinstance(target, Mapping) else {name: CellSpec(target)}
     for model, spec in specs.items():
         cell = spec.cell if isinstance(spec, CellSpec) else spec
-        if not (isinstance(cell, type) and issubclass(cell, Cell)):
-            raise ConfigurationError(f"The model {model!r} is no class derived from dgl_treestack.Cell: {cell!r}.")
+        if not (isinstance(cell, type) and issubclass(cell, base)):
+            raise ConfigurationError(f"The model {model!r} is no class derived from dgl_treestack.{base.__name__}: {cell!r}.")
     return specs
 
 
-registry: Registry[CellSpec] = Registry("model", Path(__file__).parent, read_module, _specs, "dgl_treestack.cells")
+registry = Registry("model", Path(__file__).parent, read_module, partial(specs_of, Cell), "dgl_treestack.cells")
 models, find = registry.table, registry.find
 
 
@@ -58,7 +59,7 @@ def register_cell(
     """
 
     def add(cell: type[Cell]) -> type[Cell]:
-        _specs(name, cell)
+        specs_of(Cell, name, cell)
         registry.register(name, CellSpec(cell, paper, equations, adds, settings or {}))
         return cell
 
@@ -90,7 +91,7 @@ def build(
             raise ConfigurationError(unknown("model", name, models()))
     else:
         label = getattr(name, "__name__", str(name))
-        spec = _specs(label, name)[label]
+        spec = specs_of(Cell, label, name)[label]
     cells_of_mro = [base for base in spec.cell.__mro__ if issubclass(base, Cell)]
     parameters = [p for base in cells_of_mro for p in inspect.signature(base.__init__).parameters.values()]
     allowed = {p.name for p in parameters if p.kind is p.KEYWORD_ONLY} - set(COMMON)
@@ -98,7 +99,7 @@ def build(
         if key not in allowed:
             raise ConfigurationError(f"Model {label!r}: " + unknown("setting", key, allowed))
     common: dict[str, Any] = {"dropout": dropout, "input_size": input_size, "share": share}
-    cell = spec.cell(operators, tokens, hidden, **common, **{**spec.settings, **settings})
+    cell: Cell = spec.cell(operators, tokens, hidden, **common, **{**spec.settings, **settings})
     if cell.fields.get("h") != (hidden,):
         raise ConfigurationError(f"The fields of {label!r} are {cell.fields}; tasks read 'h', which must be ({hidden},).")
     if dropout and not cell.noise:

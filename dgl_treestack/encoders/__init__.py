@@ -1,12 +1,12 @@
 """Encoders of whole trees, one file each (sequence cells and attention), their contract, and the table of their model names.
 
 An encoder reads a subtree as a whole, not node by node. Its file defines a class derived from `Encoder`, and `MODELS`, which
-maps model names to `EncoderSpec`; the table collects the files of this folder.
+maps model names to `CellSpec`; the table collects the files of this folder.
 """
 
 import abc
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from dgl_treestack.cells import CellSpec as CellSpec
+from dgl_treestack.cells import specs_of
 from dgl_treestack.data.forest import Columns, Forest, Source, columns
 from dgl_treestack.data.wellformed import NO_OPERATOR, NO_TOKEN, uncompiled, written_out_sizes
 from dgl_treestack.encoders._tokens import SIGNS, Trees
@@ -105,27 +107,7 @@ class Encoder(nn.Module, abc.ABC):
         nn.init.normal_(self.table, generator=generator)
 
 
-@dataclass(frozen=True)
-class EncoderSpec:
-    """A row of the table of models, as `cells.CellSpec` is for cells.
-
-    encoder: the class. paper, equations: the source. adds: one phrase on what it is. settings: keyword arguments of the class.
-    hidden: its width in the table of models.
-    """
-
-    encoder: type[Encoder]
-    paper: str
-    equations: str
-    adds: str
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    hidden: int = 50
-
-
-def _models(_: str, models: Mapping[str, EncoderSpec]) -> Mapping[str, EncoderSpec]:
-    return models
-
-
-encoders = Registry("model", Path(__file__).parent, read_module, _models).table
+encoders = Registry("model", Path(__file__).parent, read_module, partial(specs_of, Encoder)).table
 
 
 def build(name: str, leaves: int, operators: int, hidden: int, *, dropout: float = 0.0, **settings: Any) -> Encoder:
@@ -138,6 +120,7 @@ def build(name: str, leaves: int, operators: int, hidden: int, *, dropout: float
     if spec is None:
         raise ConfigurationError(unknown("model", name, encoders()))
     try:
-        return spec.encoder(leaves, operators, hidden, dropout=dropout, **{**spec.settings, **settings})
+        encoder: Encoder = spec.cell(leaves, operators, hidden, dropout=dropout, **{**spec.settings, **settings})
+        return encoder
     except TypeError as error:
         raise ConfigurationError(f"Model {name!r}: {str(error).split('() ')[-1]}.") from None

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from dgl_treestack.encoders import Encoder, EncoderSpec
+from dgl_treestack.encoders import CellSpec, Encoder
 from dgl_treestack.encoders._tokens import Trees, prefix
 from dgl_treestack.errors import ConfigurationError, unknown
 from dgl_treestack.sequence import LSTM, RNN, StackRNN
@@ -64,7 +64,7 @@ class SequenceEncoder(Encoder):
 
 _STACKS = {"cell": "stack_rnn", "stacks": 10, "noop": True, "recurrence": "full", "capacity": 64}
 MODELS = {
-    "rnn": EncoderSpec(SequenceEncoder, "Arabshahi 2019", "-", "a recurrent net over prefix tokens", {"cell": "rnn"}),
-    "lstm": EncoderSpec(SequenceEncoder, "Arabshahi 2019", "-", "an LSTM over prefix tokens", {"cell": "lstm"}),
-    "stack_rnn": EncoderSpec(SequenceEncoder, "Joulin & Mikolov 2015", "3-7", "a Stack RNN over prefix tokens", _STACKS),
+    "rnn": CellSpec(SequenceEncoder, "Arabshahi 2019", "-", "a recurrent net over prefix tokens", {"cell": "rnn"}),
+    "lstm": CellSpec(SequenceEncoder, "Arabshahi 2019", "-", "an LSTM over prefix tokens", {"cell": "lstm"}),
+    "stack_rnn": CellSpec(SequenceEncoder, "Joulin & Mikolov 2015", "3-7", "a Stack RNN over prefix tokens", _STACKS),
 }

@@ -8,6 +8,7 @@ that of the state h.
 """
 
 import abc
+from functools import partial
 from typing import Any, ClassVar
 
 import torch
@@ -16,7 +17,7 @@ from torch.nn import functional
 
 from dgl_treestack.cells import Cell, Noise, Ops
 from dgl_treestack.expression.operators import Operator, Signature
-from dgl_treestack.settings import number, whole
+from dgl_treestack.plain_data import number, whole
 
 State = dict[str, Tensor]
 Signals = dict[str, Tensor]
@@ -98,9 +99,9 @@ class SequenceCell(nn.Module, abc.ABC):
         outputs = []
         for drive in driven:
             state, _ = self.step(drive, state)
-            for value in state.values() if clip is not None else ():
-                if value.requires_grad:
-                    value.register_hook(lambda gradient: gradient.clamp(-clip, clip))
+            for value in state.values():
+                if clip is not None and value.requires_grad:
+                    value.register_hook(partial(torch.clamp, min=-clip, max=clip))
             outputs.append(state["h"])
         return torch.stack(outputs), state
 

@@ -5,11 +5,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from dgl_treestack._torch import once_differentiable
 from dgl_treestack.cells.memory import stack
 from dgl_treestack.errors import ConfigurationError
-from dgl_treestack.gradients import once_differentiable
+from dgl_treestack.plain_data import one_of, switch, whole
 from dgl_treestack.sequence._contract import EMPTY, ActingCell, Signals, State, weight_gradient
-from dgl_treestack.settings import one_of, switch, whole
 
 RECURRENCES = ("none", "stacks", "full")
 PIECE = 64  # without gradients, sequences are computed in pieces of so many tokens, since all stacks of a piece are kept

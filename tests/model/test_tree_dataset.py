@@ -11,10 +11,10 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 from torch.utils.data import DataLoader, Subset, WeightedRandomSampler
 
 from dgl_treestack import Example, GraphDataLoader, Model, Operator, Signature, TreeDataset, plain_data, tasks
+from dgl_treestack._torch import numpy_generator
 from dgl_treestack.data import formats, graph
 from dgl_treestack.errors import ConfigurationError, DataError, GraphError
 from dgl_treestack.expression import Equation
-from dgl_treestack.generators import numpy_generator
 from dgl_treestack.runs.configuration import RunConfig
 from dgl_treestack.tasks import Item
 from dgl_treestack.tasks.verification import Verification
@@ -164,7 +164,7 @@ def test_a_plain_loop_has_the_losses_of_the_packages_loop(dropout, tmp_path):
     run = start(config, 5, tmp_path / "given", quiet=True, data=sets)
     expected = [row["train_loss"] for row in run.read_metrics()]
 
-    from dgl_treestack.generators import torch_generator
+    from dgl_treestack._torch import torch_generator
     from dgl_treestack.training.start import prepare
 
     model = prepare(run, config, 5, quiet=True, data=sets).model
