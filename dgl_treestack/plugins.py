@@ -1,7 +1,6 @@
 """The registry: what names stand for, in this package, in a program that registers more, and in other installed packages."""
 
 import importlib
-import importlib.metadata
 import logging
 from collections.abc import Callable, Mapping
 from functools import cached_property
@@ -66,8 +65,10 @@ class Registry(Generic[Entry]):
         An entry point that cannot be loaded, or names what cannot be an entry, is left out with a warning, and stands in
         `faults`: other names keep working.
         """
+        from importlib.metadata import entry_points  # reads mail headers, and commands wait for that
+
         table: dict[str, Entry] = {}
-        for entry_point in importlib.metadata.entry_points(group=self.group) if self.group else ():
+        for entry_point in entry_points(group=self.group) if self.group else ():
             try:
                 table.update(self.entries(entry_point.name, entry_point.load()))
             except Exception as error:  # the module of somebody else can raise anything

@@ -21,14 +21,15 @@ Leaves are words: any text. A file in `expression/languages` has the name of its
 signature by an entry point of the group `dgl_treestack.languages`, a program by `register_language`.
 """
 
+import math
 from pathlib import Path
 from typing import Any
 
 import tomli_w
 
-from dgl_treestack.errors import ConfigurationError, unknown
+from dgl_treestack.errors import ConfigurationError, DataError, unknown
 from dgl_treestack.expression.notations import WITH_OPERATORS
-from dgl_treestack.expression.operators import MATH, UNKNOWN, WITHOUT_OPERATORS, WORDS, Operator, Signature
+from dgl_treestack.expression.operators import MATH, UNKNOWN, WITHOUT_OPERATORS, WORDS, Label, Operator, Signature
 from dgl_treestack.plain_data import read_toml
 from dgl_treestack.plugins import Registry
 
@@ -102,6 +103,33 @@ def from_dict(data: dict[str, Any]) -> Signature:
     if notation in WITHOUT_OPERATORS and len(set(arities)) < len(arities):
         raise ConfigurationError(f"In the notation {notation!r} a number of children can have one operator only.")
     return Signature(str(data["name"]), table, root, words=True, notation=notation, **_classes(data.get("classes", [])))
+
+
+def label_of(value: object, language: Signature) -> Label:
+    """Return the label of a tree from a text or number of a file: a class, a number, 0 or 1; None if unknown.
+
+    Raises DataError.
+    """
+    text = str(value)
+    if text == UNKNOWN:
+        return None
+    if language.numeric:
+        try:
+            number = math.nan if isinstance(value, bool) else float(text)
+        except ValueError:
+            number = math.nan
+        if not math.isfinite(number):
+            raise DataError(f"The label {text!r} is no finite number, as the language {language.name!r} has them.")
+        return number
+    if language.classes:
+        label = dict(language.class_of_label).get(text, text)
+        if label not in (*language.classes, UNKNOWN) or isinstance(value, bool):
+            known = {*language.classes, *(other for other, _ in language.class_of_label)}
+            raise DataError(unknown(f"label of the language {language.name!r}:", text, known))
+        return None if label == UNKNOWN else label
+    if text not in ("0", "1"):
+        raise DataError(f"'label' is {value}; write 1 for correct, 0 for incorrect, null for unknown.")
+    return int(text)
 
 
 def to_toml(language: Signature) -> str:
