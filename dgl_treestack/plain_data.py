@@ -4,6 +4,7 @@ And, the other way, rows of cells as text that people read.
 """
 
 import codecs
+import inspect
 import json
 import re
 import sys
@@ -119,6 +120,13 @@ def switch(value: object, setting: str) -> bool:
     if type(value) is not bool:
         raise ConfigurationError(f"{setting!r} is {value!r}; it must be true or false.")
     return value
+
+
+def settings_of(cls: type) -> dict[str, Any]:
+    """Return the settings of a class: the keyword-only arguments of it and its bases, with their defaults."""
+    signatures = [inspect.signature(base.__init__) for base in reversed(cls.__mro__)]  # type: ignore[misc]
+    keywords = [p for signature in signatures for p in signature.parameters.values() if p.kind is p.KEYWORD_ONLY]
+    return {parameter.name: parameter.default for parameter in keywords}
 
 
 def build(cls: type[Built], data: dict[str, Any], prefix: str = "") -> Built:

@@ -5,7 +5,6 @@ files of this folder. Other cells are added by `register_cell`, or by an entry p
 package: a class, whose model name is that of the entry point, or a mapping from names to `CellSpec`.
 """
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -26,7 +25,7 @@ from dgl_treestack.cells._layers import OperatorLinear as OperatorLinear
 from dgl_treestack.cells._layers import draw_linear as draw_linear
 from dgl_treestack.errors import ConfigurationError, unknown
 from dgl_treestack.expression.operators import Operator
-from dgl_treestack.plain_data import whole
+from dgl_treestack.plain_data import settings_of, whole
 from dgl_treestack.plugins import Registry, read_module
 
 COMMON = ("dropout", "input_size", "share")  # keyword arguments of every cell, not settings of a model
@@ -92,9 +91,7 @@ def build(
     else:
         label = getattr(name, "__name__", str(name))
         spec = specs_of(Cell, label, name)[label]
-    cells_of_mro = [base for base in spec.cell.__mro__ if issubclass(base, Cell)]
-    parameters = [p for base in cells_of_mro for p in inspect.signature(base.__init__).parameters.values()]
-    allowed = {p.name for p in parameters if p.kind is p.KEYWORD_ONLY} - set(COMMON)
+    allowed = settings_of(spec.cell).keys() - set(COMMON)
     for key in settings:
         if key not in allowed:
             raise ConfigurationError(f"Model {label!r}: " + unknown("setting", key, allowed))

@@ -5,7 +5,6 @@ entry point of the group `dgl_treestack.tasks` in their package, which names the
 """
 
 import abc
-import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from dgl_treestack.data.formats import Example
 from dgl_treestack.errors import ConfigurationError, DataError, unknown
 from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.expression.operators import Signature
+from dgl_treestack.plain_data import settings_of
 from dgl_treestack.plugins import Registry, read_module
 
 # The states h of nodes, by their indices in the batch: (...) -> (..., H).
@@ -68,8 +68,7 @@ class Task(nn.Module, abc.ABC):
 
         Raises ConfigurationError for an unknown setting.
         """
-        parameters = inspect.signature(cls.__init__).parameters.values()
-        allowed = [parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
+        allowed = settings_of(cls)
         for key in settings:
             if key not in allowed:
                 raise ConfigurationError(f"Task {cls.name!r}: " + unknown("setting of the head", key, allowed))
