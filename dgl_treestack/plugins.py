@@ -2,7 +2,7 @@
 
 import importlib
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -17,35 +17,30 @@ Entry = TypeVar("Entry")
 class Registry(Generic[Entry]):
     """Cells, encoders, tasks or languages by name.
 
-    kind: the word for an entry in messages. folder: of the files of this package, one an entry or a family of them.
-    read: file -> what stands in it. entries: (name, what stands in a file or is named by an entry point) -> entries by name;
-    raises ConfigurationError for what cannot be one. group: of entry points, empty for none.
-
+    kind: the word for an entry in messages. files: those of this package, one an entry or a family of them. read: file -> what
+    stands in it. entries: (name, what stands in a file or is named by an entry point) -> entries by name; raises
+    ConfigurationError for what cannot be one. group: of entry points, empty for none.
     `registered` are the entries of a program by name. Where a name occurs several times, they come first, files next.
     """
 
     def __init__(
         self,
         kind: str,
-        folder: Path,
+        files: Iterable[Path],
         read: Callable[[Path], Any],
         entries: Callable[[str, Any], Mapping[str, Entry]],
         group: str = "",
     ):
-        self.kind, self.read, self.entries, self.group = kind, read, entries, group
-        paths = (path for path in folder.iterdir() if path.suffix in (".py", ".toml") and not path.name.startswith("_"))
-        self.files = {path.stem: path for path in sorted(paths)}
+        self.kind, self.files, self.read, self.entries, self.group = kind, sorted(files), read, entries, group
         self.registered: dict[str, Entry] = {}
-        self._of_file: dict[str, Mapping[str, Entry]] = {}
 
     def table(self) -> dict[str, Entry]:
         """Return all entries by name."""
-        of_files = {name: entry for file in self.files for name, entry in self._in_file(file).items()}
-        return {**self.of_packages, **of_files, **self.registered}
+        return {**self.of_packages, **self.of_files, **self.registered}
 
     def find(self, name: str) -> Entry | None:
-        """Return the entry of a name, or None. Usually one file is read, not all of them: see `_find_here`."""
-        return self._find_here(name) or self.table().get(name)
+        """Return the entry of a name, or None."""
+        return self.registered.get(name) or self.of_files.get(name) or self.of_packages.get(name)
 
     def register(self, name: str, entry: Entry) -> None:
         """Add an entry of a program. Raises ConfigurationError when this package or the program has another one of this name.
@@ -53,10 +48,16 @@ class Registry(Generic[Entry]):
         A name that an installed package adds may be used anew. This must not load entry points: a decorator that registers may
         run while the module of one is imported.
         """
-        namesake = self._find_here(name)
+        namesake = self.registered.get(name) or self.of_files.get(name)
         if namesake is not None and _definition(namesake) != _definition(entry):
             raise ConfigurationError(f"There is another {self.kind} {name!r}. Choose another name.")
         self.registered[name] = entry
+
+    @cached_property
+    def of_files(self) -> dict[str, Entry]:
+        """The entries of this package."""
+        tables = [self.entries(path.stem, self.read(path)) for path in self.files if not path.name.startswith("_")]
+        return {name: entry for table in tables for name, entry in table.items()}
 
     @cached_property
     def of_packages(self) -> dict[str, Entry]:
@@ -78,19 +79,6 @@ class Registry(Generic[Entry]):
                     logger.warning("The entry point %s is left out: %s: %s", description, type(error).__name__, error)
                 faults[description] = f"{type(error).__name__}: {error}"
         return table
-
-    def _find_here(self, name: str) -> Entry | None:
-        """Return the entry of a name that is registered, or stands in a file whose name is a prefix of it, long ones first."""
-        if name in self.registered:
-            return self.registered[name]
-        files = sorted(filter(name.startswith, self.files), key=len, reverse=True)
-        tables = map(self._in_file, files)
-        return next((table[name] for table in tables if name in table), None)
-
-    def _in_file(self, file: str) -> Mapping[str, Entry]:
-        if file not in self._of_file:
-            self._of_file[file] = self.entries(file, self.read(self.files[file]))
-        return self._of_file[file]
 
 
 def read_module(path: Path) -> Any:

@@ -41,7 +41,7 @@ def specs_of(base: type, name: str, target: Any) -> Mapping[str, CellSpec]:
     return specs
 
 
-registry = Registry("model", Path(__file__).parent, read_module, partial(specs_of, Cell), "dgl_treestack.cells")
+registry = Registry("model", Path(__file__).parent.glob("*.py"), read_module, partial(specs_of, Cell), "dgl_treestack.cells")
 models, find = registry.table, registry.find
 
 

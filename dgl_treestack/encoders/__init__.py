@@ -107,7 +107,7 @@ class Encoder(nn.Module, abc.ABC):
         nn.init.normal_(self.table, generator=generator)
 
 
-encoders = Registry("model", Path(__file__).parent, read_module, partial(specs_of, Encoder)).table
+encoders = Registry("model", Path(__file__).parent.glob("*.py"), read_module, partial(specs_of, Encoder)).table
 
 
 def build(name: str, leaves: int, operators: int, hidden: int, *, dropout: float = 0.0, **settings: Any) -> Encoder:

@@ -78,7 +78,7 @@ def read(path: Path) -> Signature:
     return read_toml(path, lambda data: from_dict({"name": path.stem, **data}))
 
 
-registry = Registry("language", Path(__file__).parent / "languages", read, _by_name, "dgl_treestack.languages")
+registry = Registry("language", (Path(__file__).parent / "languages").glob("*.toml"), read, _by_name, "dgl_treestack.languages")
 registry.registered[MATH.name] = MATH
 languages = registry.table
 

@@ -131,7 +131,9 @@ def _by_name(_: str, task: Any) -> dict[str, type[Task]]:
     return {task.name: task}
 
 
-registry: Registry[type[Task]] = Registry("task", Path(__file__).parent, read_module, _by_name, "dgl_treestack.tasks")
+registry: Registry[type[Task]] = Registry(
+    "task", Path(__file__).parent.glob("*.py"), read_module, _by_name, "dgl_treestack.tasks"
+)
 tasks = registry.table
 
 
