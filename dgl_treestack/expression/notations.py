@@ -20,7 +20,8 @@ quotation marks, but at its beginning, and no round brackets.
 import json
 import re
 from collections.abc import Collection, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
 
 from dgl_treestack.errors import ExpressionError
 from dgl_treestack.expression.operators import UNKNOWN, WITHOUT_OPERATORS, Node, Signature
@@ -159,15 +160,12 @@ def _tokens(text: str, notation: str) -> Iterator[tuple[str, str, bool, int]]:
         raise ExpressionError("There is no tree.", text, end + 1)
 
 
-class _Tree(NamedTuple):
-    """A tree that has been read: its label, None for a bare word, its root, and its children."""
-
-    label: str | None
-    root: Node
-    children: Sequence["_Tree"] = ()
+# A tree that has been read: its label, None for a bare word, its root, and its children.
+_Tree = tuple[str | None, Node, Sequence["_Tree"]]
 
 
-class _Operator(NamedTuple):
+@dataclass
+class _Operator:
     """The word of an operator whose children are not complete: none, or the second of two."""
 
     word: str
@@ -180,25 +178,24 @@ _Item = _Tree | _Operator  # what stands in a bracket
 
 def _read_brackets(text: str, signature: Signature) -> tuple[list[Node], list[str]]:
     """The nodes of a text in brackets and, without operators, the label of each, `UNKNOWN` where there is none."""
-    opening, closing = _BRACKETS[signature.notation]
+    opening, _ = _BRACKETS[signature.notation]
     is_labelled, has_operators = signature.notation == "labelled", signature.notation in WITH_OPERATORS
     close = _close if has_operators else _close_without_operators
     frames: list[tuple[int, list[_Item]]] = [(0, [])]  # per open bracket, its column and what has been read in it
     for bracket, word, is_quoted, column in _tokens(text, signature.notation):
         start, items = frames[-1]
-        is_first = len(frames) > 1 and not items
+        if not bracket:
+            is_operator = has_operators and not items and len(frames) > 1 and not is_quoted and word in signature.by_word
+            items.append(_Operator(word, column) if is_operator else (None, ("Word", word, 0), ()))
+            continue
         # `( (S ...) )`, as treebanks have it, has no label
-        if is_labelled and is_first and bracket and not (len(frames) == 2 and bracket == opening):
+        if is_labelled and not items and len(frames) > 1 + (bracket == opening):
             raise ExpressionError(_NO_LABEL, text, column)
         if bracket == opening:
             frames.append((column, []))
-        elif bracket == closing:
+        else:
             frames.pop()
             frames[-1][1].append(close(items, signature, text, start))
-        elif has_operators and is_first and not is_quoted and word in signature.by_word:
-            items.append(_Operator(word, column))
-        else:
-            items.append(_Tree(None, ("Word", word, 0)))
     tree = frames[0][1][0]
     if isinstance(tree, _Operator):
         raise ExpressionError(f"{tree.word!r} takes 2 operands, found 1.", text, 1)
@@ -220,13 +217,13 @@ def _close(items: list[_Item], signature: Signature, text: str, column: int) -> 
     if not items:
         raise ExpressionError(f"{rule}, here nothing.", text, column)
     first, *rest = items
-    trees = [item for item in rest if isinstance(item, _Tree)]
+    trees = [item for item in rest if not isinstance(item, _Operator)]
     if isinstance(first, _Operator) and first.right is None:
         arities = signature.by_word[first.word]
         if len(trees) == len(rest):
             operator = signature.operator(first.word, len(trees))
             if trees and operator is not None and operator.arity in (None, len(trees)):
-                return _Tree(None, (operator.name, None, len(trees)), trees)
+                return None, (operator.name, None, len(trees)), trees
             if len(trees) == 1 and 2 in arities:
                 return _Operator(first.word, first.column, trees[0])
             raise ExpressionError(f"{first.word!r} takes {_expected(arities)}, found {len(trees)}.", text, column)
@@ -234,9 +231,9 @@ def _close(items: list[_Item], signature: Signature, text: str, column: int) -> 
             if isinstance(item, _Operator):  # with one child: it is not the first of its brackets
                 takes = _expected(signature.by_word[item.word])
                 raise ExpressionError(f"{item.word!r} takes {takes}, found 1.", text, item.column)
-    if isinstance(first, _Tree) and len(rest) == 1 and isinstance(rest[0], _Operator) and rest[0].right is not None:
-        return _Tree(None, (signature.by_word[rest[0].word][2].name, None, 2), (first, rest[0].right))
-    shown = f"{first.root[1]!r}" if isinstance(first, _Tree) and not first.children else "a tree"
+    if not isinstance(first, _Operator) and len(rest) == 1 and isinstance(rest[0], _Operator) and rest[0].right is not None:
+        return None, (signature.by_word[rest[0].word][2].name, None, 2), (first, rest[0].right)
+    shown = "a tree" if isinstance(first, _Operator) or first[2] else f"{first[1][1]!r}"
     raise ExpressionError(f"{rule}, here {shown}.", text, column)
 
 
@@ -250,28 +247,26 @@ def _expected(arities: Collection[int | None]) -> str:
 
 def _close_without_operators(items: list[_Item], signature: Signature, text: str, column: int) -> _Item:
     """As `_close`, where the operator follows from the number of children, and the first word may be a label."""
-    children = [item for item in items if isinstance(item, _Tree)]  # all of them
-    label = None
+    children, label = cast(list[_Tree], items), None
     if signature.notation == "labelled":
-        is_bare = [child.label is None for child in children]
-        if is_bare[0]:
-            label = children.pop(0).root[1]
-        if any(is_bare[1:]):
+        if children[0][0] is None:
+            label = children.pop(0)[1][1]
+        if None in [of_child for of_child, _, _ in children]:
             if len(children) > 1:
                 remedy = 'A leaf is (label word); write a leaf of several words as (label "two words").'
                 raise ExpressionError(f"This bracket holds a word and {len(children) - 1} more. {remedy}", text, column)
-            return _Tree(label, children[0].root)
+            return label, children[0][1], ()
         if label is None:
             if len(children) > 1:
                 raise ExpressionError(_NO_LABEL, text, column)
             return children[0]
-    count, arities = len(children), {operator.arity: operator.name for operator in signature.inner}
+    count, arities = len(children), signature.by_arity
     name = arities.get(count) or arities.get(None)
     if not name or not count:
         counts = ", ".join("any" if arity is None else str(arity) for arity in arities)
         remedy = f"operators of {signature.name!r} have {counts} children. Correct it, or add an operator."
         raise ExpressionError(f"This bracket has {count} child{'ren' * (count != 1)}; {remedy}", text, column)
-    return _Tree(label, (name, None, count), children)
+    return label, (name, None, count), children
 
 
 def _quoted(text: str, notation: str) -> str:

@@ -98,6 +98,11 @@ class Signature:
         """Leaf class -> its fixed text, or None for a class whose leaves differ in their text."""
         return WORDS if self.words else LEAF_CLASSES
 
+    @cached_property
+    def by_arity(self) -> dict[int | None, str]:
+        """Number of children, None for any -> name of an operator that is not the root."""
+        return {operator.arity: operator.name for operator in self.inner}
+
     def operator(self, word: str, arity: int) -> Operator | None:
         """The operator of a word in a text and a number of children; without such a number, another one of that word."""
         named = self.by_word.get(word, {})
