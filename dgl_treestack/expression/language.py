@@ -124,8 +124,8 @@ def label_of(value: object, language: Signature) -> Label:
     if language.classes:
         label = dict(language.class_of_label).get(text, text)
         if label not in (*language.classes, UNKNOWN) or isinstance(value, bool):
-            known = {*language.classes, *(other for other, _ in language.class_of_label)}
-            raise DataError(unknown(f"label of the language {language.name!r}:", text, known))
+            names = {*language.classes, *(other for other, _ in language.class_of_label)}
+            raise DataError(unknown(f"label of the language {language.name!r}:", text, names))
         return None if label == UNKNOWN else label
     if text not in ("0", "1"):
         raise DataError(f"'label' is {value}; write 1 for correct, 0 for incorrect, null for unknown.")
