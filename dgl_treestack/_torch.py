@@ -8,6 +8,9 @@ Inductor's packager      likewise
 Inductor's headers       precompiled ones are in the shared temporary folder, where others could put their own
 Inductor's C++ code      kernels call library functions for exp, sigmoid and tanh, slower
 C++ package loader       (in csrc/sweep.cpp) the native library does not compile; the error names the engine to use
+
+At the end: generators of random numbers, where every draw is a function of a seed, its purpose and its position in a run, so
+that random streams have no state that a checkpoint would have to hold; and gradients that have no gradient.
 """
 
 import logging
@@ -15,9 +18,10 @@ import math
 import os
 import subprocess
 import warnings
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from functools import cache
+from functools import cache, wraps
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -28,6 +32,7 @@ from numpy.polynomial import Polynomial
 from numpy.polynomial.chebyshev import Chebyshev
 from torch import Tensor
 
+Gradients = tuple[Tensor | None, ...]
 logger = logging.getLogger(__name__)
 
 SMALL = 0.4  # below, tanh is a polynomial: 1 - 2 / (1 + exp(2 x)) would lose digits
@@ -208,3 +213,51 @@ def _inline_functions() -> Iterator[Any]:
 
     for name, write in INLINE.items():
         yield mock.patch.object(CppVecOverrides, name, writer(write, originals[name]))
+
+
+def numpy_generator(seed: int, purpose: str, *position: int) -> np.random.Generator:
+    """Return the NumPy generator of a purpose at a position, such as ("order", epoch)."""
+    return np.random.default_rng([seed, zlib.crc32(purpose.encode()), *position])
+
+
+def torch_generator(seed: int, purpose: str, *position: int) -> torch.Generator:
+    """Return the torch generator of a purpose at a position, such as ("dropout", epoch, step)."""
+    sequence = np.random.SeedSequence([seed, zlib.crc32(purpose.encode()), *position])
+    return torch.Generator().manual_seed(int(sequence.generate_state(1, np.uint64)[0] >> np.uint64(1)))
+
+
+def once_differentiable(backward: Callable[..., Gradients]) -> Callable[..., Gradients]:
+    """Decorate the `backward` of a `torch.autograd.Function` that saves all inputs which need a gradient, or outputs of them.
+
+    torch's decorator of this name cuts the gradients off from the inputs. `backward` through them raises, but
+    `torch.autograd.grad` of them with respect to parameters does not meet the cut: it returns what other paths contribute.
+    Here the gradients depend on all that was saved, so that both raise RuntimeError.
+    """
+
+    @wraps(backward)
+    def wrapped(ctx: Any, *output_gradients: Tensor | None) -> Gradients:
+        with torch.no_grad():
+            gradients = backward(ctx, *output_gradients)
+        if not torch.is_grad_enabled():
+            return gradients
+        present = [gradient for gradient in gradients if gradient is not None]
+        sources = [tensor for tensor in (*output_gradients, *ctx.saved_tensors) if tensor is not None and tensor.requires_grad]
+        connected = iter(_FirstOrder.apply(len(present), *present, *sources))
+        return tuple(None if gradient is None else next(connected) for gradient in gradients)
+
+    return wrapped
+
+
+class _FirstOrder(torch.autograd.Function):
+    """(gradients, what they depend on) -> the same gradients, which cannot be differentiated."""
+
+    @staticmethod
+    def forward(ctx: Any, count: int, *tensors: Tensor) -> tuple[Tensor, ...]:
+        return tuple(tensor.view_as(tensor) for tensor in tensors[:count])
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor | None) -> Gradients:
+        raise RuntimeError(
+            "Second derivatives are not available here: this gradient is computed by a formula of its own. The engine 'topo' "
+            "and the method `step` of a sequence cell consist of torch's own operations, which can be differentiated twice."
+        )

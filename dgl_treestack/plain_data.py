@@ -1,9 +1,10 @@
-"""Plain data that people hand in, as TOML and JSON, and frozen dataclasses from it: every key and every type is checked.
+"""Plain data that people hand in, as TOML and JSON: every key and type is checked, and so are settings of cells and tasks.
 
 And, the other way, rows of cells as text that people read.
 """
 
 import codecs
+import inspect
 import json
 import re
 import sys
@@ -90,6 +91,42 @@ def read_json(text: str, remedy: str = "", start: int | None = None) -> tuple[An
         reason = "nested too deeply" if isinstance(error, RecursionError) else "a number has too many digits"
         raise DataError(f"Not a complete JSON object ({getattr(error, 'msg', reason)}). {remedy}") from None
     return value, end
+
+
+def one_of(options: Iterable[str], value: object, setting: str) -> str:
+    """Return the value of a setting that must be one of some names."""
+    names = tuple(options)
+    if not isinstance(value, str) or value not in names:
+        raise ConfigurationError(unknown(f"value for {setting!r}:", str(value), names))
+    return value
+
+
+def whole(value: object, setting: str, low: int, high: int = 10_000) -> int:
+    """Return the value of a setting that must be a whole number from `low` to `high`."""
+    if type(value) is not int or not low <= value <= high:
+        raise ConfigurationError(f"{setting!r} is {value!r}; it must be a whole number from {low} to {high}.")
+    return value
+
+
+def number(value: object, setting: str, low: float = -1e6, high: float = 1e6) -> float:
+    """Return the value of a setting that must be a number in [low, high)."""
+    if type(value) not in (int, float) or not low <= value < high:  # type: ignore[operator]
+        raise ConfigurationError(f"{setting!r} is {value!r}; it must be a number from {low:g} on, below {high:g}.")
+    return float(value)  # type: ignore[arg-type]
+
+
+def switch(value: object, setting: str) -> bool:
+    """Return the value of a setting that must be true or false."""
+    if type(value) is not bool:
+        raise ConfigurationError(f"{setting!r} is {value!r}; it must be true or false.")
+    return value
+
+
+def settings_of(cls: type) -> dict[str, Any]:
+    """Return the settings of a class: the keyword-only arguments of it and its bases, with their defaults."""
+    signatures = [inspect.signature(base.__init__) for base in reversed(cls.__mro__)]  # type: ignore[misc]
+    keywords = [p for signature in signatures for p in signature.parameters.values() if p.kind is p.KEYWORD_ONLY]
+    return {parameter.name: parameter.default for parameter in keywords}
 
 
 def build(cls: type[Built], data: dict[str, Any], prefix: str = "") -> Built:

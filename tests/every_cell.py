@@ -5,7 +5,6 @@ through every class and every branch that a setting switches: these are tested i
 each of which has to be its class with its settings. `every_name` are both.
 """
 
-import inspect
 import random
 
 import pytest
@@ -14,11 +13,12 @@ from oracle import recurse
 from trees import random_equation, random_tree
 
 from dgl_treestack import cells
-from dgl_treestack.cells import COMMON, Cell
+from dgl_treestack.cells import COMMON
 from dgl_treestack.data import graph
 from dgl_treestack.data.vocabulary import PRESETS
 from dgl_treestack.expression import Expression
 from dgl_treestack.expression.operators import MATH
+from dgl_treestack.plain_data import settings_of
 from dgl_treestack.propagate import propagate
 from dgl_treestack.propagate.compiled.library import unavailable
 from dgl_treestack.runs.configuration import OptimizerConfig
@@ -36,9 +36,7 @@ def branches(name, ignored=()):
     Settings that the name leaves at their defaults count too. Numbers with a point switch nothing.
     """
     spec = MODELS[name]
-    signatures = [inspect.signature(base.__init__) for base in reversed(spec.cell.__mro__) if issubclass(base, Cell)]
-    keywords = [p for signature in signatures for p in signature.parameters.values() if p.kind is p.KEYWORD_ONLY]
-    settings = {p.name: p.default for p in keywords if p.name not in (*COMMON, *ignored)} | spec.settings
+    settings = {key: x for key, x in settings_of(spec.cell).items() if key not in (*COMMON, *ignored)} | spec.settings
     switches = {key: min(x, 2) if type(x) is int else x for key, x in settings.items() if type(x) is not float}
     return {(spec.cell, key, value) for key, value in switches.items() if key not in ignored}
 

@@ -15,7 +15,7 @@ ROOT = Path(dgl_treestack.__file__).parent
 ROOMS = re.findall(
     r"\w+",
     """
-errors, settings, plain_data, _torch, generators, plugins, gradients, atomic, cluster, processes, distributed,
+errors, plain_data, _torch, plugins, atomic, cluster, processes, distributed,
 resources, expression, _dgl, data, truth, generate, audit, cells, sequence, encoders, propagate, tasks, model, runs,
 results, language, algorithmic, training, completion, plots, inspection, experiments, cli, __main__
 """,

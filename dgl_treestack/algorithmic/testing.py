@@ -7,10 +7,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from dgl_treestack._torch import numpy_generator
 from dgl_treestack.algorithmic.learner import Net
 from dgl_treestack.algorithmic.tasks import Task
 from dgl_treestack.algorithmic.training import entropy, states
-from dgl_treestack.generators import numpy_generator
 from dgl_treestack.sequence import ActingCell, StackRNN
 
 PROTOCOLS = ("emptied", "stream")

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from dgl_treestack._torch import numpy_generator
 from dgl_treestack.algorithmic.learner import AutogradLearner, Chunk, Net, StackLearner
 from dgl_treestack.algorithmic.tasks import Task
-from dgl_treestack.generators import numpy_generator
 from dgl_treestack.runs.sequence_configuration import Recipe
 from dgl_treestack.sequence import ActingCell
 

@@ -5,14 +5,11 @@ files of this folder. Other cells are added by `register_cell`, or by an entry p
 package: a class, whose model name is that of the entry point, or a mapping from names to `CellSpec`.
 """
 
-import importlib
-import inspect
-import pkgutil
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import partial
+from pathlib import Path
 from typing import Any
 
-from dgl_treestack import plugins
 from dgl_treestack.cells._contract import FORMS as FORMS
 from dgl_treestack.cells._contract import PER_CHILD as PER_CHILD
 from dgl_treestack.cells._contract import Cell as Cell
@@ -28,41 +25,24 @@ from dgl_treestack.cells._layers import OperatorLinear as OperatorLinear
 from dgl_treestack.cells._layers import draw_linear as draw_linear
 from dgl_treestack.errors import ConfigurationError, unknown
 from dgl_treestack.expression.operators import Operator
-from dgl_treestack.settings import whole
+from dgl_treestack.plain_data import settings_of, whole
+from dgl_treestack.plugins import Registry, read_module
 
 COMMON = ("dropout", "input_size", "share")  # keyword arguments of every cell, not settings of a model
-GROUP = "dgl_treestack.cells"  # of entry points
-_FILES = tuple(
-    sorted(module.name for module in pkgutil.iter_modules(__path__) if not (module.ispkg or module.name.startswith("_")))
-)
-_registered: dict[str, CellSpec] = {}
 
 
-def models() -> dict[str, CellSpec]:
-    """Return all models by name: those of installed packages, of the files of this folder, and the registered ones."""
-    table = dict(_models_of_packages())
-    for file in _FILES:
-        table.update(importlib.import_module(f"{__name__}.{file}").MODELS)
-    return {**table, **_registered}
+def specs_of(base: type, name: str, target: Any) -> Mapping[str, CellSpec]:
+    """Return the models of a mapping, or the class of a name as a model. Raises ConfigurationError for other classes."""
+    specs = target if isinstance(target, Mapping) else {name: CellSpec(target)}
+    for model, spec in specs.items():
+        cell = spec.cell if isinstance(spec, CellSpec) else spec
+        if not (isinstance(cell, type) and issubclass(cell, base)):
+            raise ConfigurationError(f"The model {model!r} is no class derived from dgl_treestack.{base.__name__}: {cell!r}.")
+    return specs
 
 
-def find(name: str) -> CellSpec | None:
-    """Return the model of a name, or None.
-
-    Files whose name is a prefix of the model name are searched first, so that usually one cell is imported, not all of them.
-    """
-    return _registered_or_of_file(name) or models().get(name)
-
-
-def _registered_or_of_file(name: str) -> CellSpec | None:
-    """Return the registered model of a name, or that of a file of this folder."""
-    if name in _registered:
-        return _registered[name]
-    for file in sorted(filter(name.startswith, _FILES), key=len, reverse=True):
-        models_of_file: Mapping[str, CellSpec] = importlib.import_module(f"{__name__}.{file}").MODELS
-        if name in models_of_file:
-            return models_of_file[name]
-    return None
+registry = Registry("model", Path(__file__).parent.glob("*.py"), read_module, partial(specs_of, Cell), "dgl_treestack.cells")
+models, find = registry.table, registry.find
 
 
 def register_cell(
@@ -78,39 +58,11 @@ def register_cell(
     """
 
     def add(cell: type[Cell]) -> type[Cell]:
-        _check_cell(cell, name)
-        spec = _registered_or_of_file(name)
-        # A class may be registered again under its name: a notebook may run the definition more than once.
-        if spec is not None and (spec.cell.__module__, spec.cell.__qualname__) != (cell.__module__, cell.__qualname__):
-            raise ConfigurationError(f"The model name {name!r} is that of {spec.cell.__name__}. Choose another one.")
-        _registered[name] = CellSpec(cell, paper, equations, adds, settings or {})
+        specs_of(Cell, name, cell)
+        registry.register(name, CellSpec(cell, paper, equations, adds, settings or {}))
         return cell
 
     return add
-
-
-@cache
-def _models_of_packages() -> dict[str, CellSpec]:
-    """Return the models that the entry points of installed packages name."""
-    targets = plugins.load(GROUP, lambda name, target: _check_specs(_specs(name, target)))
-    return {model: spec for name, target in targets for model, spec in _specs(name, target).items()}
-
-
-def _specs(name: str, target: Any) -> Mapping[str, CellSpec]:
-    """Return the models of an entry point: those of a mapping, or the class of its name."""
-    return target if isinstance(target, Mapping) else {name: CellSpec(target)}
-
-
-def _check_specs(specs: Mapping[str, CellSpec]) -> None:
-    """Raise ConfigurationError unless all of these are models."""
-    for name, spec in specs.items():
-        _check_cell(spec.cell if isinstance(spec, CellSpec) else spec, name)
-
-
-def _check_cell(cell: object, name: str) -> None:
-    """Raise ConfigurationError unless the object of a model name is a class of cells."""
-    if not (isinstance(cell, type) and issubclass(cell, Cell)):
-        raise ConfigurationError(f"The model {name!r} is no class derived from dgl_treestack.Cell: {cell!r}.")
 
 
 def build(
@@ -138,16 +90,13 @@ def build(
             raise ConfigurationError(unknown("model", name, models()))
     else:
         label = getattr(name, "__name__", str(name))
-        _check_cell(name, label)
-        spec = CellSpec(name)
-    cells_of_mro = [base for base in spec.cell.__mro__ if issubclass(base, Cell)]
-    parameters = [p for base in cells_of_mro for p in inspect.signature(base.__init__).parameters.values()]
-    allowed = {p.name for p in parameters if p.kind is p.KEYWORD_ONLY} - set(COMMON)
+        spec = specs_of(Cell, label, name)[label]
+    allowed = settings_of(spec.cell).keys() - set(COMMON)
     for key in settings:
         if key not in allowed:
             raise ConfigurationError(f"Model {label!r}: " + unknown("setting", key, allowed))
     common: dict[str, Any] = {"dropout": dropout, "input_size": input_size, "share": share}
-    cell = spec.cell(operators, tokens, hidden, **common, **{**spec.settings, **settings})
+    cell: Cell = spec.cell(operators, tokens, hidden, **common, **{**spec.settings, **settings})
     if cell.fields.get("h") != (hidden,):
         raise ConfigurationError(f"The fields of {label!r} are {cell.fields}; tasks read 'h', which must be ({hidden},).")
     if dropout and not cell.noise:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from dgl_treestack.cells._layers import Constants, Draw, LeafEncoder, OperatorLinear, draw_linear
 from dgl_treestack.errors import ConfigurationError, unknown
 from dgl_treestack.expression.operators import Operator
-from dgl_treestack.settings import number, whole
+from dgl_treestack.plain_data import number, whole
 
 State = dict[str, Tensor]
 Signals = dict[str, Tensor]
@@ -275,12 +275,14 @@ class Cell(nn.Module, abc.ABC):
 class CellSpec:
     """A row of the table of models: the definition of a model name.
 
-    cell: the class. paper, equations: the source. adds: one phrase on what it adds to the previous model. settings: keyword
-    arguments of the class, besides sizes, dropout, input_size and share.
+    cell: the class of the cell, or of the encoder. paper, equations: the source. adds: one phrase on what it adds to the
+    previous model. settings: keyword arguments of the class, besides sizes, dropout, input_size and share. hidden: width in
+    the table of models.
     """
 
-    cell: type[Cell]
+    cell: type[Any]
     paper: str = "-"
     equations: str = "-"
     adds: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict)
+    hidden: int = 50

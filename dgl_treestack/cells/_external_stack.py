@@ -9,7 +9,7 @@ from torch import Tensor
 from dgl_treestack.cells._contract import PER_CHILD, Cell, Noise, Ops, Signals, State, dropped
 from dgl_treestack.cells.memory import stack
 from dgl_treestack.errors import ConfigurationError
-from dgl_treestack.settings import number, one_of, switch, whole
+from dgl_treestack.plain_data import number, one_of, switch, whole
 
 COMBINATIONS = ("gates", "sum", "mean")
 CONTROLLERS = ("h", "x")

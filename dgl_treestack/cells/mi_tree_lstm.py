@@ -7,7 +7,7 @@ from torch import Tensor
 
 from dgl_treestack.cells._contract import PER_CHILD, CellSpec, Noise, Ops, Signals, State, dropped
 from dgl_treestack.cells._external_stack import MayHaveStack
-from dgl_treestack.settings import one_of
+from dgl_treestack.plain_data import one_of
 
 GATES = 4  # i, o, u, f
 INTEGRATIONS = ("general", "printed", "first_order")

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from dgl_treestack.cells._contract import CellSpec, Noise, Ops, Signals, State, dropped
 from dgl_treestack.cells._external_stack import MayHaveStack
-from dgl_treestack.settings import number
+from dgl_treestack.plain_data import number
 
 
 class MTreeRNN(MayHaveStack):

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from dgl_treestack.cells._contract import Cell, CellSpec, Noise, Ops, Signals, State, dropped
 from dgl_treestack.cells._layers import ACTIVATIONS
-from dgl_treestack.settings import one_of, whole
+from dgl_treestack.plain_data import one_of, whole
 
 
 class TreeRNN(Cell):

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from dgl_treestack.cells._contract import CellSpec, Noise, Ops, Signals, State, dropped
 from dgl_treestack.cells._external_stack import MayHaveStack
 from dgl_treestack.errors import ConfigurationError
-from dgl_treestack.settings import number, one_of, switch
+from dgl_treestack.plain_data import number, one_of, switch
 
 FACTORS = ("sum", "bilinear")
 

@@ -8,7 +8,7 @@ from torch import Tensor
 from dgl_treestack.cells._contract import Cell, CellSpec, Noise, Ops, Signals, State, dropped
 from dgl_treestack.cells._layers import ACTIVATIONS, LeafEncoder
 from dgl_treestack.cells.memory import stack
-from dgl_treestack.settings import one_of, switch, whole
+from dgl_treestack.plain_data import one_of, switch, whole
 
 
 class TreeRNNStackReleased(Cell):

@@ -8,7 +8,7 @@ from torch.nn import functional
 
 from dgl_treestack.cells._contract import Cell, CellSpec, Noise, Ops, Signals, State, dropped
 from dgl_treestack.errors import ConfigurationError
-from dgl_treestack.settings import switch, whole
+from dgl_treestack.plain_data import switch, whole
 
 EPSILON = 1e-6
 MAX_SLOTS = 8

@@ -9,7 +9,7 @@ from torch import Tensor
 from dgl_treestack.cells._contract import PER_CHILD, Cell, CellSpec, Noise, Ops, Signals, State, dropped
 from dgl_treestack.cells._layers import ACTIVATIONS
 from dgl_treestack.cells.memory import stack
-from dgl_treestack.settings import one_of, switch, whole
+from dgl_treestack.plain_data import one_of, switch, whole
 
 NORMALISATIONS = ("none", "sum", "softmax")
 

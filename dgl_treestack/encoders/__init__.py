@@ -1,26 +1,27 @@
 """Encoders of whole trees, one file each (sequence cells and attention), their contract, and the table of their model names.
 
 An encoder reads a subtree as a whole, not node by node. Its file defines a class derived from `Encoder`, and `MODELS`, which
-maps model names to `EncoderSpec`; the table collects the files of this folder.
+maps model names to `CellSpec`; the table collects the files of this folder.
 """
 
 import abc
-import importlib
-import pkgutil
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cache
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from dgl_treestack.cells import CellSpec as CellSpec
+from dgl_treestack.cells import specs_of
 from dgl_treestack.data.forest import Columns, Forest, Source, columns
 from dgl_treestack.data.wellformed import NO_OPERATOR, NO_TOKEN, uncompiled, written_out_sizes
 from dgl_treestack.encoders._tokens import SIGNS, Trees
 from dgl_treestack.errors import ConfigurationError, DataError, GraphError, unknown
 from dgl_treestack.expression.operators import MATH, Signature
+from dgl_treestack.plugins import Registry, read_module
 
 MOST_PADDING = 4.0  # ratio of padded to real nodes, beyond which trees are encoded in groups of similar size
 NO_ENCODER = "Sequence and attention models have no number encoder: leave such equations out, or use a tree model."
@@ -106,29 +107,7 @@ class Encoder(nn.Module, abc.ABC):
         nn.init.normal_(self.table, generator=generator)
 
 
-@dataclass(frozen=True)
-class EncoderSpec:
-    """A row of the table of models, as `cells.CellSpec` is for cells.
-
-    encoder: the class. paper, equations: the source. adds: one phrase on what it is. settings: keyword arguments of the class.
-    hidden: its width in the table of models.
-    """
-
-    encoder: type[Encoder]
-    paper: str
-    equations: str
-    adds: str
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    hidden: int = 50
-
-
-@cache
-def encoders() -> dict[str, EncoderSpec]:
-    """Return all encoders by name."""
-    table: dict[str, EncoderSpec] = {}
-    for module in sorted(info.name for info in pkgutil.iter_modules(__path__) if not info.name.startswith("_")):
-        table.update(importlib.import_module(f"{__name__}.{module}").MODELS)
-    return table
+encoders = Registry("model", Path(__file__).parent.glob("*.py"), read_module, partial(specs_of, Encoder)).table
 
 
 def build(name: str, leaves: int, operators: int, hidden: int, *, dropout: float = 0.0, **settings: Any) -> Encoder:
@@ -137,10 +116,11 @@ def build(name: str, leaves: int, operators: int, hidden: int, *, dropout: float
     leaves, operators, hidden, dropout: as in `Encoder`. settings: override those of the model name.
     Raises ConfigurationError for an unknown name or setting.
     """
-    if name not in encoders():
+    spec = encoders().get(name)
+    if spec is None:
         raise ConfigurationError(unknown("model", name, encoders()))
-    spec = encoders()[name]
     try:
-        return spec.encoder(leaves, operators, hidden, dropout=dropout, **{**spec.settings, **settings})
+        encoder: Encoder = spec.cell(leaves, operators, hidden, dropout=dropout, **{**spec.settings, **settings})
+        return encoder
     except TypeError as error:
         raise ConfigurationError(f"Model {name!r}: {str(error).split('() ')[-1]}.") from None

@@ -6,14 +6,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from dgl_treestack.encoders import Encoder, EncoderSpec
+from dgl_treestack import sequence
+from dgl_treestack.encoders import CellSpec, Encoder
 from dgl_treestack.encoders._tokens import Trees, prefix
-from dgl_treestack.errors import ConfigurationError, unknown
-from dgl_treestack.sequence import LSTM, RNN, StackRNN
+from dgl_treestack.errors import ConfigurationError
 
 WIDE, GROUPS = 100, 4  # on a CPU, an LSTM of this width or more reads groups of similar length: padding costs more
 SIGMOID_GAIN = 4.0  # a sigmoid's slope is a quarter of tanh's
-CELLS = {"rnn": RNN, "lstm": LSTM, "stack_rnn": StackRNN}
 
 
 class SequenceEncoder(Encoder):
@@ -23,23 +22,21 @@ class SequenceEncoder(Encoder):
     values are four times as large (Glorot & Bengio 2010), since otherwise only the last tokens have an effect. Without both a
     Stack RNN stays at chance.
 
-    cell: rnn, lstm or stack_rnn. settings: keyword arguments of that cell. Dropout acts on x_t.
+    cell: its name in `sequence.CELLS`. settings: keyword arguments of that cell. Dropout acts on x_t.
     Deviations from the authors' code: every token has its own row, while theirs, by mistake, gives named constants the rows of
     operators; theirs has another sigmoid layer after the RNN's last token, and dropout on the LSTM's candidate in place of x_t.
     """
 
     def __init__(self, leaves: int, operators: int, hidden: int, *, cell: str, dropout: float = 0.0, **settings: Any):
         super().__init__(leaves, operators, hidden, dropout=dropout)
-        if cell not in CELLS:
-            raise ConfigurationError(unknown("sequence cell", cell, CELLS))
         if "restarts" in settings:
             raise ConfigurationError("'restarts' is no setting of an encoder, which has a single net.")
-        self.cell = CELLS[cell](hidden, hidden, **settings)
+        self.cell = sequence.build(cell, hidden, hidden=hidden, **settings)
 
     def encode(self, trees: Trees) -> Tensor:
         tokens, lengths = (torch.from_numpy(values) for values in prefix(trees, self.signs))
         device = self.table.device
-        wide = isinstance(self.cell, LSTM) and self.hidden >= WIDE and device.type == "cpu"
+        wide = isinstance(self.cell, sequence.LSTM) and self.hidden >= WIDE and device.type == "cpu"
         order = lengths.argsort() if wide else torch.arange(len(lengths))
         last_h = []
         for rows in order.chunk(GROUPS if wide else 1):
@@ -64,7 +61,7 @@ class SequenceEncoder(Encoder):
 
 _STACKS = {"cell": "stack_rnn", "stacks": 10, "noop": True, "recurrence": "full", "capacity": 64}
 MODELS = {
-    "rnn": EncoderSpec(SequenceEncoder, "Arabshahi 2019", "-", "a recurrent net over prefix tokens", {"cell": "rnn"}),
-    "lstm": EncoderSpec(SequenceEncoder, "Arabshahi 2019", "-", "an LSTM over prefix tokens", {"cell": "lstm"}),
-    "stack_rnn": EncoderSpec(SequenceEncoder, "Joulin & Mikolov 2015", "3-7", "a Stack RNN over prefix tokens", _STACKS),
+    "rnn": CellSpec(SequenceEncoder, "Arabshahi 2019", "-", "a recurrent net over prefix tokens", {"cell": "rnn"}),
+    "lstm": CellSpec(SequenceEncoder, "Arabshahi 2019", "-", "an LSTM over prefix tokens", {"cell": "lstm"}),
+    "stack_rnn": CellSpec(SequenceEncoder, "Joulin & Mikolov 2015", "3-7", "a Stack RNN over prefix tokens", _STACKS),
 }

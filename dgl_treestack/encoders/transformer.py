@@ -7,10 +7,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from dgl_treestack.encoders import Encoder, EncoderSpec
+from dgl_treestack.encoders import CellSpec, Encoder
 from dgl_treestack.encoders._tokens import Trees, prefix, preorder
 from dgl_treestack.errors import ConfigurationError
-from dgl_treestack.settings import whole
+from dgl_treestack.plain_data import whole
 
 GROUPS, ROWS = 4, 32  # a batch is split by length into groups of about ROWS sequences, at least GROUPS of them
 FIRST, LAST = 0.5, 0.95  # initial decays; a decay near 0 would keep one step only
@@ -151,6 +151,6 @@ class TreeTransformer(Transformer):
 
 
 MODELS = {
-    "transformer": EncoderSpec(Transformer, "Arabshahi 2020", "-", "attention over prefix tokens", hidden=128),
-    "tree_transformer": EncoderSpec(TreeTransformer, "Arabshahi 2020", "-", "attention over nodes in their tree", hidden=128),
+    "transformer": CellSpec(Transformer, "Arabshahi 2020", "-", "attention over prefix tokens", hidden=128),
+    "tree_transformer": CellSpec(TreeTransformer, "Arabshahi 2020", "-", "attention over nodes in their tree", hidden=128),
 }

@@ -21,54 +21,24 @@ Leaves are words: any text. A file in `expression/languages` has the name of its
 signature by an entry point of the group `dgl_treestack.languages`, a program by `register_language`.
 """
 
-from functools import cache
+import math
 from pathlib import Path
 from typing import Any
 
 import tomli_w
 
-from dgl_treestack import plugins
-from dgl_treestack.errors import ConfigurationError, unknown
+from dgl_treestack.errors import ConfigurationError, DataError, unknown
 from dgl_treestack.expression.notations import WITH_OPERATORS
-from dgl_treestack.expression.operators import MATH, UNKNOWN, WITHOUT_OPERATORS, WORDS, Operator, Signature
+from dgl_treestack.expression.operators import MATH, UNKNOWN, WITHOUT_OPERATORS, WORDS, Label, Operator, Signature
 from dgl_treestack.plain_data import read_toml
+from dgl_treestack.plugins import Registry
 
-GROUP = "dgl_treestack.languages"  # of entry points
 NOTATIONS = (*WITH_OPERATORS, *WITHOUT_OPERATORS)
-_registered: dict[str, Signature] = {}
 _KEYS = ("name", "notation", "root", "classes", "operators")
 
 
-def languages() -> dict[str, Signature]:
-    """Return the languages by name: those of installed packages, `math`, the files of this package, the registered ones."""
-    return {**_languages_of_packages(), **_languages_of_files(), **_registered}
-
-
-@cache
-def _languages_of_files() -> dict[str, Signature]:
-    files = sorted((Path(__file__).parent / "languages").glob("*.toml"))
-    return {language.name: language for language in (MATH, *map(read, files))}
-
-
-@cache
-def _languages_of_packages() -> dict[str, Signature]:
-    return {language.name: language for _, language in plugins.load(GROUP, _check_language)}
-
-
-def register_language(language: Signature) -> Signature:
-    """Add a language that a program defines, under its name, in this process.
-
-    Raises ConfigurationError when another one has the name, and for a notation, root or number of children that cannot be.
-    """
-    _check_language("", language)
-    if {**_languages_of_files(), **_registered}.get(language.name, language) != language:
-        raise ConfigurationError(f"There is another language {language.name!r}. Choose another name.")
-    _registered[language.name] = language
-    return language
-
-
-def _check_language(_: str, language: object) -> None:
-    """Raise ConfigurationError unless the object is a language whose notation, root and operators can be."""
+def _by_name(_: str, language: Any) -> dict[str, Signature]:
+    """Return a language by its name. Raises ConfigurationError unless its notation, root and operators can be."""
     if not isinstance(language, Signature):
         raise ConfigurationError(f"The language is no dgl_treestack.Signature: {language!r}.")
     if language.notation not in (*NOTATIONS, "infix", "prefix"):
@@ -80,22 +50,37 @@ def _check_language(_: str, language: object) -> None:
             raise ConfigurationError(
                 f"{operator.name!r} has {operator.arity!r} children; give a number from 1 on, or None for any."
             )
+    return {language.name: language}
+
+
+def register_language(language: Signature) -> Signature:
+    """Add a language that a program defines, under its name, in this process.
+
+    Raises ConfigurationError when another one has the name, and for a notation, root or number of children that cannot be.
+    """
+    for name in _by_name("", language):
+        registry.register(name, language)
+    return language
 
 
 def find(name: str) -> Signature:
     """Return the language of a name or of a path that ends in `.toml`. Raises ConfigurationError."""
-    if name == MATH.name:  # in the path of most commands, which need no file of another language
-        return MATH
     if name.endswith(".toml"):
         return read(Path(name))
-    if name not in languages():
+    language = registry.find(name)
+    if language is None:
         raise ConfigurationError(f"{unknown('language', name, languages())} Or give the path of a .toml file.")
-    return languages()[name]
+    return language
 
 
 def read(path: Path) -> Signature:
     """Return the language of a TOML file. Raises ConfigurationError that names file, key and remedy."""
     return read_toml(path, lambda data: from_dict({"name": path.stem, **data}))
+
+
+registry = Registry("language", (Path(__file__).parent / "languages").glob("*.toml"), read, _by_name, "dgl_treestack.languages")
+registry.registered[MATH.name] = MATH
+languages = registry.table
 
 
 def from_dict(data: dict[str, Any]) -> Signature:
@@ -118,6 +103,33 @@ def from_dict(data: dict[str, Any]) -> Signature:
     if notation in WITHOUT_OPERATORS and len(set(arities)) < len(arities):
         raise ConfigurationError(f"In the notation {notation!r} a number of children can have one operator only.")
     return Signature(str(data["name"]), table, root, words=True, notation=notation, **_classes(data.get("classes", [])))
+
+
+def label_of(value: object, language: Signature) -> Label:
+    """Return the label of a tree from a text or number of a file: a class, a number, 0 or 1; None if unknown.
+
+    Raises DataError.
+    """
+    text = str(value)
+    if text == UNKNOWN:
+        return None
+    if language.numeric:
+        try:
+            number = math.nan if isinstance(value, bool) else float(text)
+        except ValueError:
+            number = math.nan
+        if not math.isfinite(number):
+            raise DataError(f"The label {text!r} is no finite number, as the language {language.name!r} has them.")
+        return number
+    if language.classes:
+        label = dict(language.class_of_label).get(text, text)
+        if label not in (*language.classes, UNKNOWN) or isinstance(value, bool):
+            names = {*language.classes, *(other for other, _ in language.class_of_label)}
+            raise DataError(unknown(f"label of the language {language.name!r}:", text, names))
+        return None if label == UNKNOWN else label
+    if text not in ("0", "1"):
+        raise DataError(f"'label' is {value}; write 1 for correct, 0 for incorrect, null for unknown.")
+    return int(text)
 
 
 def to_toml(language: Signature) -> str:

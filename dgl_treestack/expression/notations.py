@@ -19,13 +19,12 @@ quotation marks, but at its beginning, and no round brackets.
 
 import json
 import re
-from collections import deque
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from dgl_treestack.errors import ExpressionError
-from dgl_treestack.expression.operators import UNKNOWN, WITHOUT_OPERATORS, Node, Operator, Signature
+from dgl_treestack.expression.operators import UNKNOWN, WITHOUT_OPERATORS, Node, Signature
 
 if TYPE_CHECKING:
     from dgl_treestack.expression.tree import Expression
@@ -41,6 +40,7 @@ _PLAIN = {  # words that are read back as they stand
     **dict.fromkeys(WITHOUT_OPERATORS, re.compile(r'[^\s()"\x00-\x1f\x7f][^\s()\x00-\x1f\x7f]*')),
 }
 _BRACKETS_IN_JSON = str.maketrans({"(": r"\u0028", ")": r"\u0029"})
+_NO_LABEL = f"A bracket begins with a label, or {UNKNOWN!r} for an unknown one."
 _COUNT = re.compile("[1-9][0-9]{0,8}")
 _PREFIX_TOKEN = re.compile(r'[^ "]*(?:"(?:[^"\\]|\\.)*"?[^ ]*)?')  # up to a space outside of a quoted text
 
@@ -50,9 +50,7 @@ def read(text: str, signature: Signature) -> tuple[list[Node], list[str]]:
 
     Raises ExpressionError that points at the column.
     """
-    if signature.notation in WITHOUT_OPERATORS:
-        return _read_without_operators(text, signature)
-    return read_prefix(text, signature) if signature.notation == "prefix" else _read_operators(text, signature), []
+    return (read_prefix(text, signature), []) if signature.notation == "prefix" else _read_brackets(text, signature)
 
 
 def write(tree: "Expression", labels: Sequence[str] = (), notation: str | None = None) -> str:
@@ -162,36 +160,55 @@ def _tokens(text: str, notation: str) -> Iterator[tuple[str, str, bool, int]]:
         raise ExpressionError("There is no tree.", text, end + 1)
 
 
+# A tree that has been read: its label, None for a bare word, its root, and its children.
+_Tree = tuple[str | None, Node, Sequence["_Tree"]]
+
+
 @dataclass
 class _Operator:
     """The word of an operator whose children are not complete: none, or the second of two."""
 
     word: str
     column: int
-    right: deque[Node] | None = None
+    right: _Tree | None = None
 
 
-def _read_operators(text: str, signature: Signature) -> list[Node]:
-    """The nodes of a text whose brackets name operators."""
-    opening, closing = _BRACKETS[signature.notation]
-    # Per open bracket, its column and what has been read in it: trees, as nodes in pre-order, and operators.
-    frames: list[tuple[int, list[deque[Node] | _Operator]]] = [(0, [])]
+_Item = _Tree | _Operator  # what stands in a bracket
+
+
+def _read_brackets(text: str, signature: Signature) -> tuple[list[Node], list[str]]:
+    """The nodes of a text in brackets and, without operators, the label of each, `UNKNOWN` where there is none."""
+    opening, _ = _BRACKETS[signature.notation]
+    is_labelled, has_operators = signature.notation == "labelled", signature.notation in WITH_OPERATORS
+    close = _close if has_operators else _close_without_operators
+    frames: list[tuple[int, list[_Item]]] = [(0, [])]  # per open bracket, its column and what has been read in it
     for bracket, word, is_quoted, column in _tokens(text, signature.notation):
+        start, items = frames[-1]
+        if not bracket:
+            is_operator = has_operators and not items and len(frames) > 1 and not is_quoted and word in signature.by_word
+            items.append(_Operator(word, column) if is_operator else (None, ("Word", word, 0), ()))
+            continue
+        # `( (S ...) )`, as treebanks have it, has no label
+        if is_labelled and not items and len(frames) > 1 + (bracket == opening):
+            raise ExpressionError(_NO_LABEL, text, column)
         if bracket == opening:
             frames.append((column, []))
-        elif bracket == closing:
-            start, items = frames.pop()
-            frames[-1][1].append(_close(items, signature, text, start))
         else:
-            is_operator = not is_quoted and len(frames) > 1 and not frames[-1][1] and word in signature.by_word
-            frames[-1][1].append(_Operator(word, column) if is_operator else deque([("Word", word, 0)]))
+            frames.pop()
+            frames[-1][1].append(close(items, signature, text, start))
     tree = frames[0][1][0]
     if isinstance(tree, _Operator):
         raise ExpressionError(f"{tree.word!r} takes 2 operands, found 1.", text, 1)
-    return list(tree)
+    nodes, labels, pending = [], [], [tree]
+    while pending:
+        label, root, children = pending.pop()
+        nodes.append(root)
+        labels.append(UNKNOWN if label is None else label)
+        pending.extend(reversed(children))
+    return nodes, [] if has_operators else labels
 
 
-def _close(items: list[deque[Node] | _Operator], signature: Signature, text: str, column: int) -> deque[Node] | _Operator:
+def _close(items: list[_Item], signature: Signature, text: str, column: int) -> _Item:
     """The tree, or the operator with its second child, of what stands in a pair of brackets.
 
     text, column: of the opening bracket, for errors. Raises ExpressionError.
@@ -206,7 +223,7 @@ def _close(items: list[deque[Node] | _Operator], signature: Signature, text: str
         if len(trees) == len(rest):
             operator = signature.operator(first.word, len(trees))
             if trees and operator is not None and operator.arity in (None, len(trees)):
-                return _join(operator, trees)
+                return None, (operator.name, None, len(trees)), trees
             if len(trees) == 1 and 2 in arities:
                 return _Operator(first.word, first.column, trees[0])
             raise ExpressionError(f"{first.word!r} takes {_expected(arities)}, found {len(trees)}.", text, column)
@@ -214,9 +231,9 @@ def _close(items: list[deque[Node] | _Operator], signature: Signature, text: str
             if isinstance(item, _Operator):  # with one child: it is not the first of its brackets
                 takes = _expected(signature.by_word[item.word])
                 raise ExpressionError(f"{item.word!r} takes {takes}, found 1.", text, item.column)
-    if isinstance(first, deque) and len(rest) == 1 and isinstance(rest[0], _Operator) and rest[0].right is not None:
-        return _join(signature.by_word[rest[0].word][2], [first, rest[0].right])
-    shown = f"{first[0][1]!r}" if isinstance(first, deque) and len(first) == 1 else "a tree"
+    if not isinstance(first, _Operator) and len(rest) == 1 and isinstance(rest[0], _Operator) and rest[0].right is not None:
+        return None, (signature.by_word[rest[0].word][2].name, None, 2), (first, rest[0].right)
+    shown = "a tree" if isinstance(first, _Operator) or first[2] else f"{first[1][1]!r}"
     raise ExpressionError(f"{rule}, here {shown}.", text, column)
 
 
@@ -228,76 +245,28 @@ def _expected(arities: Collection[int | None]) -> str:
     return f"{' or '.join(map(str, numbers))} operand{'s' * (numbers != [1])}"
 
 
-def _join(operator: Operator, trees: list[deque[Node]]) -> deque[Node]:
-    """The tree of an operator and its children, in the deque of the largest child: each step moves the smaller part."""
-    joined = trees[0]
-    for tree in trees[1:]:
-        if len(tree) <= len(joined):
-            joined.extend(tree)
-        else:
-            tree.extendleft(reversed(joined))
-            joined = tree
-    joined.appendleft((operator.name, None, len(trees)))
-    return joined
-
-
-@dataclass
-class _Bracket:
-    """An open bracket: its column and node, how many children have been read, and whether one was a word."""
-
-    column: int
-    node: int
-    children: int = 0
-    has_word: bool = False
-
-
-def _read_without_operators(text: str, signature: Signature) -> tuple[list[Node], list[str]]:
-    """The nodes of a text whose brackets name no operators, and the label of each, `UNKNOWN` where there is none."""
-    is_labelled = signature.notation == "labelled"
-    operator_of_arity = {operator.arity: operator.name for operator in signature.inner}
-    no_label = f"A bracket begins with a label, or {UNKNOWN!r} for an unknown one."
-    nodes: list[Node] = []
-    labels: list[str] = []
-    frames: list[_Bracket] = []
-    is_label_next = False
-    for bracket, word, _, column in _tokens(text, signature.notation):
-        if is_label_next and not bracket:
-            labels[-1], is_label_next = word, False
-            continue
-        is_outermost_of_treebank = len(frames) == 1 and bracket == "("  # `( (S ...) )` has no label
-        if is_label_next and not is_outermost_of_treebank:
-            raise ExpressionError(no_label, text, column)
-        if bracket != ")":
-            if frames:
-                frames[-1].children += 1
-                frames[-1].has_word |= not bracket
-            if bracket:
-                frames.append(_Bracket(column, len(nodes)))
-            is_label_next = bool(bracket) and is_labelled
-            nodes.append(("", None, 0) if bracket else ("Word", word, 0))
-            labels.append(UNKNOWN)
-            continue
-        closed = frames.pop()
-        children = closed.children
-        if is_labelled and closed.has_word:
-            if children > 1:
+def _close_without_operators(items: list[_Item], signature: Signature, text: str, column: int) -> _Item:
+    """As `_close`, where the operator follows from the number of children, and the first word may be a label."""
+    children, label = cast(list[_Tree], items), None
+    if signature.notation == "labelled":
+        if children[0][0] is None:
+            label = children.pop(0)[1][1]
+        if None in [of_child for of_child, _, _ in children]:
+            if len(children) > 1:
                 remedy = 'A leaf is (label word); write a leaf of several words as (label "two words").'
-                raise ExpressionError(f"This bracket holds a word and {children - 1} more. {remedy}", text, closed.column)
-            nodes[closed.node] = nodes.pop()
-            labels.pop()
-        elif is_labelled and not frames and text[closed.column :].lstrip(_ASCII_SPACES).startswith("("):  # without a label
-            if children > 1:
-                raise ExpressionError(no_label, text, closed.column)
-            del nodes[0], labels[0]
-        else:
-            name = operator_of_arity.get(children) or operator_of_arity.get(None)
-            if not name or not children:
-                counts = ", ".join("any" if arity is None else str(arity) for arity in operator_of_arity)
-                has = f"This bracket has {children} child{'ren' * (children != 1)}"
-                remedy = f"operators of {signature.name!r} have {counts} children. Correct it, or add an operator."
-                raise ExpressionError(f"{has}; {remedy}", text, closed.column)
-            nodes[closed.node] = (name, None, children)
-    return nodes, labels
+                raise ExpressionError(f"This bracket holds a word and {len(children) - 1} more. {remedy}", text, column)
+            return label, children[0][1], ()
+        if label is None:
+            if len(children) > 1:
+                raise ExpressionError(_NO_LABEL, text, column)
+            return children[0]
+    count, arities = len(children), signature.by_arity
+    name = arities.get(count) or arities.get(None)
+    if not name or not count:
+        counts = ", ".join("any" if arity is None else str(arity) for arity in arities)
+        remedy = f"operators of {signature.name!r} have {counts} children. Correct it, or add an operator."
+        raise ExpressionError(f"This bracket has {count} child{'ren' * (count != 1)}; {remedy}", text, column)
+    return label, (name, None, count), children
 
 
 def _quoted(text: str, notation: str) -> str:

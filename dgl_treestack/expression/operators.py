@@ -15,7 +15,6 @@ within 1e-33 as equal, is for equations that are generated, whose numbers are sh
 """
 
 import keyword
-import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -23,7 +22,7 @@ from fractions import Fraction
 from functools import cached_property, lru_cache, partial
 from typing import Any
 
-from dgl_treestack.errors import DataError, ExpressionError, unknown
+from dgl_treestack.errors import ExpressionError, unknown
 
 UNKNOWN = "-"  # an unknown label in a file of trees, which no class may be called
 WITHOUT_OPERATORS = ("plain", "labelled")  # notations whose brackets name no operator
@@ -99,30 +98,10 @@ class Signature:
         """Leaf class -> its fixed text, or None for a class whose leaves differ in their text."""
         return WORDS if self.words else LEAF_CLASSES
 
-    def label(self, value: object) -> Label:
-        """The label of a tree from a text or number of a file: a class, a number, 0 or 1; None if unknown. Raises DataError."""
-        text = str(value)
-        if text == UNKNOWN:
-            return None
-        if self.numeric:
-            try:
-                number = math.nan if isinstance(value, bool) else float(text)
-            except ValueError:
-                number = math.nan
-            if not math.isfinite(number):
-                raise DataError(f"The label {text!r} is no finite number, as the language {self.name!r} has them.")
-            return number
-        if self.classes:
-            if text not in self._class_of_label or isinstance(value, bool):
-                raise DataError(unknown(f"label of the language {self.name!r}:", text, self._class_of_label))
-            return None if self._class_of_label[text] == UNKNOWN else self._class_of_label[text]
-        if text not in ("0", "1"):
-            raise DataError(f"'label' is {value}; write 1 for correct, 0 for incorrect, null for unknown.")
-        return int(text)
-
     @cached_property
-    def _class_of_label(self) -> dict[str, str]:
-        return {**{name: name for name in self.classes}, **dict(self.class_of_label)}
+    def by_arity(self) -> dict[int | None, str]:
+        """Number of children, None for any -> name of an operator that is not the root."""
+        return {operator.arity: operator.name for operator in self.inner}
 
     def operator(self, word: str, arity: int) -> Operator | None:
         """The operator of a word in a text and a number of children; without such a number, another one of that word."""

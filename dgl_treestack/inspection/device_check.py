@@ -17,9 +17,9 @@ from torch import Tensor
 from tqdm.auto import tqdm
 
 from dgl_treestack import cells, encoders
+from dgl_treestack._torch import torch_generator
 from dgl_treestack.data import formats
 from dgl_treestack.data.formats import Example
-from dgl_treestack.generators import torch_generator
 from dgl_treestack.model.dataset import Batch
 from dgl_treestack.model.model import Model
 

@@ -10,7 +10,7 @@ from torch.nn import functional
 from dgl_treestack.cells import draw_linear
 from dgl_treestack.data.forest import Forest
 from dgl_treestack.errors import ConfigurationError
-from dgl_treestack.settings import number, whole
+from dgl_treestack.plain_data import number, whole
 from dgl_treestack.tasks import NodeStates
 from dgl_treestack.truth.subtrees import DEFINED, UNKNOWN, Targets
 

@@ -13,19 +13,16 @@ HIDDEN = 50
 def rows() -> list[dict[str, Any]]:
     """Return every model name with its source, its parameters over all operators, and its state size per node.
 
-    Sizes are at hidden 50 for cells, at the width of their `EncoderSpec` for encoders.
+    Sizes are at the width that a model's `CellSpec` names.
     """
-    tokens = len(Vocabulary.preset("canonical"))
-    models: list[tuple[str, Any, Any]] = [
-        *((name, spec, cells.build(name, MATH.inner, tokens, HIDDEN)) for name, spec in cells.models().items()),
-        *(
-            (name, spec, encoders.build(name, tokens, len(MATH.operators), spec.hidden))
-            for name, spec in encoders.encoders().items()
-        ),
-    ]
-    table = []
-    for name, spec, module in models:
-        fields = module.fields if isinstance(module, cells.Cell) else {}
+    tokens, table = len(Vocabulary.preset("canonical")), []
+    for name, spec in [*cells.models().items(), *encoders.encoders().items()]:
+        module: cells.Cell | encoders.Encoder
+        if issubclass(spec.cell, cells.Cell):
+            module = cells.build(name, MATH.inner, tokens, spec.hidden)
+            fields = module.fields
+        else:
+            module, fields = encoders.build(name, tokens, len(MATH.operators), spec.hidden), {}
         table.append(
             {
                 "name": name,

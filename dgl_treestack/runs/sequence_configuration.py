@@ -1,7 +1,6 @@
 """The configurations of runs that learn a text, or streams of an algorithmic task."""
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -10,23 +9,6 @@ from dgl_treestack.runs.configuration import Named
 
 if TYPE_CHECKING:
     from dgl_treestack.sequence import SequenceCell
-
-
-def _build_cell(name: str, inputs: int, settings: dict[str, Any]) -> "SequenceCell":
-    """Build a cell. settings: arguments of its class. Raises ConfigurationError for an unknown one."""
-    from dgl_treestack.sequence import LSTM, RNN, SCRN, ListRNN, StackRNN
-
-    classes: dict[str, Callable[..., SequenceCell]] = {
-        "rnn": RNN,
-        "lstm": LSTM,
-        "scrn": SCRN,
-        "list_rnn": ListRNN,
-        "stack_rnn": StackRNN,
-    }
-    try:
-        return classes[name](inputs, **settings)
-    except TypeError as error:
-        raise ConfigurationError(f"Model {name!r}: {str(error).split('() ')[-1]}.") from None
 
 
 def _check_positive(config: Any, whole: tuple[str, ...], real: tuple[str, ...]) -> None:
@@ -76,7 +58,9 @@ class TextConfig(Named):
         """Build the cell, with `hidden` inputs. Raises ConfigurationError for an unknown setting."""
         if "restarts" in self.settings:
             raise ConfigurationError("'restarts' is no setting of a language model, which trains one net. Remove it.")
-        return _build_cell(self.model, self.hidden, {"hidden": self.hidden, **self.settings})
+        from dgl_treestack import sequence
+
+        return sequence.build(self.model, self.hidden, **{"hidden": self.hidden, **self.settings})
 
 
 @dataclass(frozen=True)
@@ -143,4 +127,6 @@ class StreamConfig(Named):
 
     def cell(self, symbols: int) -> "SequenceCell":
         """Build the cells of all restarts. Raises ConfigurationError for an unknown setting."""
-        return _build_cell(self.model, symbols, {**self.settings, "restarts": self.restarts})
+        from dgl_treestack import sequence
+
+        return sequence.build(self.model, symbols, **{**self.settings, "restarts": self.restarts})

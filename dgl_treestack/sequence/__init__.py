@@ -1,5 +1,8 @@
 """Sequence cells, one file each: a cell is a step from one token to the next, and `unroll` runs it over a sequence."""
 
+from typing import Any
+
+from dgl_treestack.errors import ConfigurationError, unknown
 from dgl_treestack.sequence._contract import LARGEST as LARGEST
 from dgl_treestack.sequence._contract import SEQUENCE as SEQUENCE
 from dgl_treestack.sequence._contract import ActingCell as ActingCell
@@ -12,3 +15,18 @@ from dgl_treestack.sequence.lstm import LSTM as LSTM
 from dgl_treestack.sequence.rnn import RNN as RNN
 from dgl_treestack.sequence.scrn import SCRN as SCRN
 from dgl_treestack.sequence.stack_rnn import StackRNN as StackRNN
+
+CELLS: dict[str, type[SequenceCell]] = {"rnn": RNN, "lstm": LSTM, "scrn": SCRN, "list_rnn": ListRNN, "stack_rnn": StackRNN}
+
+
+def build(name: str, inputs: int, **settings: Any) -> SequenceCell:
+    """Return a cell by its name, uninitialised. settings: arguments of its class.
+
+    Raises ConfigurationError for an unknown name or setting.
+    """
+    if name not in CELLS:
+        raise ConfigurationError(unknown("sequence cell", name, CELLS))
+    try:
+        return CELLS[name](inputs, **settings)
+    except TypeError as error:
+        raise ConfigurationError(f"Model {name!r}: {str(error).split('() ')[-1]}.") from None

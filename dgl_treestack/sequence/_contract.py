@@ -8,6 +8,7 @@ that of the state h.
 """
 
 import abc
+from functools import partial
 from typing import Any, ClassVar
 
 import torch
@@ -16,7 +17,7 @@ from torch.nn import functional
 
 from dgl_treestack.cells import Cell, Noise, Ops
 from dgl_treestack.expression.operators import Operator, Signature
-from dgl_treestack.settings import number, whole
+from dgl_treestack.plain_data import number, whole
 
 State = dict[str, Tensor]
 Signals = dict[str, Tensor]
@@ -83,27 +84,26 @@ class SequenceCell(nn.Module, abc.ABC):
 
         state: the initial state, by default that of `start`.
         """
-        driven = self.drive(x)
-        state = self.start(driven.shape[-2]) if state is None else state
-        outputs = []
-        for drive in driven:
-            state, _ = self.step(drive, state)
-            outputs.append(state["h"])
-        return torch.stack(outputs), state
+        return self.run(self.drive(x), state)
 
     def window(self, driven: Tensor, state: State, clip: float) -> Tensor:
         """Run over the results of `drive`, from a state: h after every token (T, R, B, H).
 
         In the backward pass the gradient of every field at every token is clamped to [-clip, clip], and none reaches `state`.
         """
-        outputs, state = [], {name: value.detach() for name, value in state.items()}
+        return self.run(driven, {name: value.detach() for name, value in state.items()}, clip)[0]
+
+    def run(self, driven: Tensor, state: State | None, clip: float | None = None) -> tuple[Tensor, State]:
+        """Run over the results of `drive` step by step. A subclass may do the same by hand. clip: as for `window`, or None."""
+        state = self.start(driven.shape[-2]) if state is None else state
+        outputs = []
         for drive in driven:
             state, _ = self.step(drive, state)
             for value in state.values():
-                if value.requires_grad:
-                    value.register_hook(lambda gradient: gradient.clamp(-clip, clip))
+                if clip is not None and value.requires_grad:
+                    value.register_hook(partial(torch.clamp, min=-clip, max=clip))
             outputs.append(state["h"])
-        return torch.stack(outputs)
+        return torch.stack(outputs), state
 
     def reset_parameters(self, generator: torch.Generator) -> None:
         """Draw all initial values: from U(-1 / sqrt(H), 1 / sqrt(H)), as torch does, unless a subclass says otherwise."""

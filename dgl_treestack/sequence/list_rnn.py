@@ -7,8 +7,8 @@ from torch import Tensor, nn
 
 from dgl_treestack.cells.memory.stack import weighted_sum
 from dgl_treestack.errors import ConfigurationError
+from dgl_treestack.plain_data import whole
 from dgl_treestack.sequence._contract import EMPTY, ActingCell, Signals, State
-from dgl_treestack.settings import whole
 
 ACTIONS = ("insert", "left", "right", "noop")
 

@@ -5,9 +5,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from dgl_treestack.gradients import once_differentiable
+from dgl_treestack._torch import once_differentiable
+from dgl_treestack.plain_data import whole
 from dgl_treestack.sequence._contract import SequenceCell, Signals, State, weight_gradient
-from dgl_treestack.settings import whole
 
 
 class LSTM(SequenceCell):

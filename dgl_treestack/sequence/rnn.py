@@ -6,9 +6,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from dgl_treestack.gradients import once_differentiable
+from dgl_treestack._torch import once_differentiable
+from dgl_treestack.plain_data import one_of
 from dgl_treestack.sequence._contract import SequenceCell, Signals, State, weight_gradient
-from dgl_treestack.settings import one_of
 
 ACTIVATIONS = {"tanh": torch.tanh, "sigmoid": torch.sigmoid}
 SLOPES = {"tanh": lambda y: 1 - y * y, "sigmoid": lambda y: y * (1 - y)}  # derivatives in terms of the function's value

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from dgl_treestack.errors import ConfigurationError
+from dgl_treestack.plain_data import number, whole
 from dgl_treestack.sequence._contract import SequenceCell, Signals, State
-from dgl_treestack.settings import number, whole
 
 
 class SCRN(SequenceCell):

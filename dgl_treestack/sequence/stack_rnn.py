@@ -5,11 +5,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from dgl_treestack._torch import once_differentiable
 from dgl_treestack.cells.memory import stack
 from dgl_treestack.errors import ConfigurationError
-from dgl_treestack.gradients import once_differentiable
+from dgl_treestack.plain_data import one_of, switch, whole
 from dgl_treestack.sequence._contract import EMPTY, ActingCell, Signals, State, weight_gradient
-from dgl_treestack.settings import one_of, switch, whole
 
 RECURRENCES = ("none", "stacks", "full")
 PIECE = 64  # without gradients, sequences are computed in pieces of so many tokens, since all stacks of a piece are kept
@@ -83,30 +83,11 @@ class StackRNN(ActingCell):
         signals = dict(zip(self.actions, actions, strict=True))
         return {"h": h, "stack": moved.unflatten(0, rows.shape[:-2])}, signals
 
-    def unroll(self, x: Tensor, state: State | None = None) -> tuple[Tensor, State]:
-        if not self._goes_by_hand(x):
-            return super().unroll(x, state)
-        driven = self.drive(x)
+    def run(self, driven: Tensor, state: State | None, clip: float | None = None) -> tuple[Tensor, State]:
+        by_steps = self.hard or stack.is_limited() or torch.is_autocast_enabled(driven.device.type)
+        if by_steps or type(self) is not StackRNN:  # `StackUnroll` would not do what `step` does, which a subclass may define
+            return super().run(driven, state, clip)
         before = self.start(driven.shape[-2]) if state is None else state
-        filled = 0 if state is None else before["stack"].shape[-2]
-        outputs = []
-        for piece in [driven] if torch.is_grad_enabled() else driven.split(PIECE):
-            h, before = self._unroll(piece, before, filled, None)
-            filled += len(piece)
-            outputs.append(h)
-        return torch.cat(outputs), before
-
-    def window(self, driven: Tensor, state: State, clip: float) -> Tensor:
-        if not self._goes_by_hand(driven):
-            return super().window(driven, state, clip)
-        return self._unroll(driven, state, state["stack"].shape[-2], clip)[0]
-
-    def _goes_by_hand(self, x: Tensor) -> bool:
-        """Return whether `StackUnroll` computes what `step` does. A subclass may have another step or start."""
-        return type(self) is StackRNN and not (self.hard or stack.is_limited() or torch.is_autocast_enabled(x.device.type))
-
-    def _unroll(self, driven: Tensor, before: State, filled: int, clip: float | None) -> tuple[Tensor, State]:
-        """Run over the results of `drive` with `StackUnroll`: h after every token, and the last state."""
         rows = before["stack"].shape[-2]
         if rows < self.depth:
             raise ConfigurationError(
@@ -117,15 +98,21 @@ class StackRNN(ActingCell):
         logits = self.beta * self.A.unflatten(-2, (self.stacks, -1)).transpose(-3, -2)  # (R, a, M, H)
         push, pop, *noop = logits.unbind(-3)
         write = torch.cat([self.D, push, *noop, pop], -2).mT
-        constants = Unrolling(
-            capacity=rows if self.capacity else rows + len(driven),
-            depth=self.depth if weights_read else 0,
-            empty=self.empty["stack"],
-            filled=min(filled, rows),
-            clip=clip,
-        )
-        h, last = StackUnroll.apply(driven, read, write, before["h"], before["stack"], constants)
-        return h, {"h": h[-1], "stack": last}
+        filled, outputs = 0 if state is None else rows, []
+        for piece in [driven] if torch.is_grad_enabled() or clip is not None else driven.split(PIECE):
+            rows = before["stack"].shape[-2]
+            constants = Unrolling(
+                capacity=rows if self.capacity else rows + len(piece),
+                depth=self.depth if weights_read else 0,
+                empty=self.empty["stack"],
+                filled=min(filled, rows),
+                clip=clip,
+            )
+            h, stacks = StackUnroll.apply(piece, read, write, before["h"], before["stack"], constants)
+            before = {"h": h[-1], "stack": stacks}
+            filled += len(piece)
+            outputs.append(h)
+        return torch.cat(outputs), before
 
 
 class Unrolling(NamedTuple):

@@ -5,26 +5,21 @@ entry point of the group `dgl_treestack.tasks` in their package, which names the
 """
 
 import abc
-import importlib
-import inspect
-import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
 
-from dgl_treestack import plugins
 from dgl_treestack.cells import draw_linear
 from dgl_treestack.data.formats import Example
 from dgl_treestack.errors import ConfigurationError, DataError, unknown
 from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.expression.operators import Signature
-
-GROUP = "dgl_treestack.tasks"  # of entry points
-_registered: dict[str, type["Task"]] = {}
+from dgl_treestack.plain_data import settings_of
+from dgl_treestack.plugins import Registry, read_module
 
 # The states h of nodes, by their indices in the batch: (...) -> (..., H).
 NodeStates = Callable[[Tensor], Tensor]
@@ -73,8 +68,7 @@ class Task(nn.Module, abc.ABC):
 
         Raises ConfigurationError for an unknown setting.
         """
-        parameters = inspect.signature(cls.__init__).parameters.values()
-        allowed = [parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
+        allowed = settings_of(cls)
         for key in settings:
             if key not in allowed:
                 raise ConfigurationError(f"Task {cls.name!r}: " + unknown("setting of the head", key, allowed))
@@ -130,20 +124,17 @@ class Task(nn.Module, abc.ABC):
                 draw_linear(module.weight, module.bias, generator)
 
 
-def tasks() -> dict[str, type[Task]]:
-    """Return the table of tasks by name: those of installed packages, of the files of this folder, and the registered ones."""
-    return {**_tasks_of_packages(), **_tasks_of_files(), **_registered}
+def _by_name(_: str, task: Any) -> dict[str, type[Task]]:
+    """Return a task's class by its name. Raises ConfigurationError unless it is a class of tasks with a name."""
+    if not (isinstance(task, type) and issubclass(task, Task) and isinstance(getattr(task, "name", None), str)):
+        raise ConfigurationError(f"The task is no class derived from dgl_treestack.Task with a name: {task!r}.")
+    return {task.name: task}
 
 
-@cache
-def _tasks_of_files() -> dict[str, type[Task]]:
-    modules = (importlib.import_module(f"{__name__}.{info.name}") for info in pkgutil.iter_modules(__path__))
-    return {module.TASK.name: module.TASK for module in modules}
-
-
-@cache
-def _tasks_of_packages() -> dict[str, type[Task]]:
-    return {task.name: task for _, task in plugins.load(GROUP, _check_task)}
+registry: Registry[type[Task]] = Registry(
+    "task", Path(__file__).parent.glob("*.py"), read_module, _by_name, "dgl_treestack.tasks"
+)
+tasks = registry.table
 
 
 def register_task(task: type[Task]) -> type[Task]:
@@ -151,16 +142,6 @@ def register_task(task: type[Task]) -> type[Task]:
 
     Raises ConfigurationError when another task has the name; a name that an installed package adds may be used anew.
     """
-    _check_task("", task)
-    namesake = {**_tasks_of_files(), **_registered}.get(task.name)
-    # A class may be registered again under its name: a notebook may run the definition more than once.
-    if namesake is not None and (namesake.__module__, namesake.__qualname__) != (task.__module__, task.__qualname__):
-        raise ConfigurationError(f"The task name {task.name!r} is that of {namesake.__name__}. Choose another one.")
-    _registered[task.name] = task
+    for name in _by_name("", task):
+        registry.register(name, task)
     return task
-
-
-def _check_task(_: str, task: object) -> None:
-    """Raise ConfigurationError unless the object is a class of tasks with a name."""
-    if not (isinstance(task, type) and issubclass(task, Task) and isinstance(getattr(task, "name", None), str)):
-        raise ConfigurationError(f"The task is no class derived from dgl_treestack.Task with a name: {task!r}.")

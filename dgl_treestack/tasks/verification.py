@@ -5,7 +5,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from dgl_treestack.errors import ConfigurationError
-from dgl_treestack.settings import one_of, whole
+from dgl_treestack.plain_data import one_of, whole
 from dgl_treestack.tasks import NodeStates, Task
 
 COMPARISONS = ("dot", "slots")

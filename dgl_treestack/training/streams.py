@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from dgl_treestack import atomic
+from dgl_treestack._torch import torch_generator
 from dgl_treestack.algorithmic import testing
 from dgl_treestack.algorithmic.learner import Net
 from dgl_treestack.algorithmic.tasks import tasks
@@ -16,7 +17,6 @@ from dgl_treestack.algorithmic.training import Phase, entropy
 from dgl_treestack.data import records
 from dgl_treestack.data.records import Table
 from dgl_treestack.errors import ConfigurationError, unknown
-from dgl_treestack.generators import torch_generator
 from dgl_treestack.processes import Watch
 from dgl_treestack.runs.configuration import ScheduleConfig
 from dgl_treestack.runs.run import Run

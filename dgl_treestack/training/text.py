@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from dgl_treestack._torch import torch_generator
 from dgl_treestack.data import records
-from dgl_treestack.generators import torch_generator
 from dgl_treestack.language.corpus import Corpus, files_of
 from dgl_treestack.language.model import LanguageModel, streams, windows
 from dgl_treestack.processes import Watch

@@ -13,12 +13,12 @@ import torch
 from torch import Tensor
 
 from dgl_treestack import _torch, atomic
+from dgl_treestack._torch import numpy_generator, torch_generator
 from dgl_treestack.data import records
 from dgl_treestack.data.forest import Forest
 from dgl_treestack.distributed import ALONE, World
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.expression import language
-from dgl_treestack.generators import numpy_generator, torch_generator
 from dgl_treestack.model.dataset import Batch, Dataset
 from dgl_treestack.model.model import Model
 from dgl_treestack.model.signals import Distinct

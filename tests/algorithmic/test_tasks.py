@@ -7,11 +7,11 @@ import pytest
 import torch
 from torch import nn
 
+from dgl_treestack._torch import torch_generator
 from dgl_treestack.algorithmic import testing
 from dgl_treestack.algorithmic.learner import Net
 from dgl_treestack.algorithmic.tasks import tasks
 from dgl_treestack.algorithmic.training import NO_NUMBER, Curriculum, entropy
-from dgl_treestack.generators import torch_generator
 from dgl_treestack.sequence import SequenceCell, StackRNN
 
 FORMS = {

@@ -9,6 +9,7 @@ import torch
 from small_runs import assert_same_when_stopped
 from stack_rnn_golden import GOLDEN, of_the_program
 
+from dgl_treestack._torch import torch_generator
 from dgl_treestack.algorithmic import testing
 from dgl_treestack.algorithmic.learner import Net
 from dgl_treestack.algorithmic.models import configurations, label_of
@@ -20,7 +21,6 @@ from dgl_treestack.experiments import algorithmic
 from dgl_treestack.experiments.algorithmic import Extent
 from dgl_treestack.experiments.reproduce import reproduce
 from dgl_treestack.experiments.scales import SCALES, Scale
-from dgl_treestack.generators import torch_generator
 from dgl_treestack.runs.run import Run
 from dgl_treestack.runs.sequence_configuration import Recipe, StreamConfig, StreamTests
 from dgl_treestack.runs.weights import read_weights, write_weights

@@ -42,12 +42,22 @@ USED = {*UNARY, *BINARY, "arity1", "arity2", "all"}  # or what operators of an a
 @every_engine
 @every_model_in_each_form
 def test_equals_the_recursion(name, form, engine):
-    cell, trees = make(name, form=form), some_trees()
-    batch = graph.from_expressions(trees, VOCABULARY)
-    with torch.no_grad():
-        propagate(batch, cell, engine=engine, signals=list(cell.signals))
-        assert_equals_oracle(cell, trees, batch)
-    assert batch.ndata["h"].abs().sum() > 0
+    trees, batch = some_trees(), some_batch()
+    for share in ("operator", "all"):
+        cell = make(name, form=form, share=share)
+        with torch.no_grad():
+            propagate(batch, cell, engine=engine)
+            assert not any(key.startswith("signal/") for key in batch.ndata)
+            propagate(batch, cell, engine=engine, signals=list(cell.signals))
+            assert_equals_oracle(cell, trees, batch)
+        assert batch.ndata["h"].abs().sum() > 0
+        for signal, shape in cell.signals.items():
+            expected = tuple(2 if extent == PER_CHILD else extent for extent in shape)
+            assert batch.ndata.pop(f"signal/{signal}").shape == (batch.num_nodes(), *expected)
+    for product in cell.products.values():
+        assert {key.split("_", 1)[1] for key in product.state_dict()} in ({"arity1", "arity2"}, {"all"})
+    with pytest.raises(ConfigurationError, match="Unknown signal 'no such signal'"):
+        propagate(batch, cell, engine=engine, signals=["no such signal"])
 
 
 @every_engine
@@ -119,21 +129,6 @@ def test_gradients_reach_what_was_used_and_nothing_else(name, engine):
 
 @every_engine
 @every_model
-def test_signals_only_when_asked(name, engine):
-    cell, batch = make(name), some_batch()
-    with torch.no_grad():
-        propagate(batch, cell, engine=engine)
-        assert not any(key.startswith("signal/") for key in batch.ndata)
-        propagate(batch, cell, engine=engine, signals=list(cell.signals))
-    for signal, shape in cell.signals.items():
-        expected = tuple(2 if extent == PER_CHILD else extent for extent in shape)
-        assert batch.ndata[f"signal/{signal}"].shape == (batch.num_nodes(), *expected)
-    with pytest.raises(ConfigurationError, match="Unknown signal 'no such signal'"):
-        propagate(batch, cell, engine=engine, signals=["no such signal"])
-
-
-@every_engine
-@every_model
 def test_dropout(name, engine):
     cell, trees, batch = make(name, dropout=0.4), some_trees(), some_batch()
     assert draw_noise(cell, batch, torch.Generator()) == {}
@@ -151,17 +146,6 @@ def test_dropout(name, engine):
     for factors in noise.values():
         assert factors.unique().tolist() == [0.0, pytest.approx(1 / 0.6)]
         assert abs(float((factors == 0).double().mean()) - 0.4) < 0.1
-
-
-@every_engine
-@every_model
-def test_shared_weights(name, engine):
-    cell, trees, batch = make(name, share="all"), some_trees(), some_batch()
-    with torch.no_grad():
-        propagate(batch, cell, engine=engine, signals=list(cell.signals))
-        assert_equals_oracle(cell, trees, batch)
-    for product in cell.products.values():
-        assert {key.split("_", 1)[1] for key in product.state_dict()} in ({"arity1", "arity2"}, {"all"})
 
 
 @every_model

@@ -5,7 +5,6 @@ papers and the class's docstring, one child and one row at a time, on weights re
 the file of the class, its keyword arguments are the class's settings with their defaults, and it returns state and signals.
 """
 
-import inspect
 from dataclasses import dataclass
 from functools import partial
 from math import prod
@@ -19,6 +18,7 @@ from torch import Tensor, cat, nn, sigmoid, softmax, stack, tanh
 from dgl_treestack import cells
 from dgl_treestack.cells import COMMON, FORMS, Cell
 from dgl_treestack.expression.operators import Operator, Signature
+from dgl_treestack.plain_data import settings_of
 
 THREE = Signature("three", tuple(Operator(f"f{arity}", arity) for arity in (1, 2, 3)))
 HIDDEN, NODES, WIDTHS, EXACT = 4, 2, (0, 3), 1e-12
@@ -399,12 +399,6 @@ def test_settings_follow_the_equations():
 
 def test_dropout_acts_where_the_docstring_says():
     assert_each(partial(assert_follows, dropout=True), in_each_form(NAMED))
-
-
-def settings_of(cell):
-    """The keyword arguments of a class and its bases."""
-    signatures = [inspect.signature(base.__init__) for base in cell.__mro__ if issubclass(base, Cell)]
-    return {p.name for signature in signatures for p in signature.parameters.values() if p.kind is p.KEYWORD_ONLY}
 
 
 def test_every_setting_of_every_class_is_tried():

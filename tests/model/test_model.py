@@ -70,7 +70,7 @@ class Summed(TreeRNN):
 
 @pytest.fixture
 def clean_registries():
-    registries = [cells._registered, tasks._registered, language._registered]
+    registries = [cells.registry.registered, tasks.registry.registered, language.registry.registered]
     before = [dict(registry) for registry in registries]
     yield
     for registry, content in zip(registries, before, strict=True):
@@ -93,7 +93,7 @@ def test_a_registered_cell_has_a_name_for_models_and_configurations(tmp_path, cl
     assert issubclass(Summed, Cell) and "summed" in cells.models()
     run = start(small_config(tmp_path, model={"name": "summed", "hidden": 3}, schedule={"epochs": 1}), 0, tmp_path, quiet=True)
     assert isinstance(load(run.folder).cell, Summed)
-    with pytest.raises(ConfigurationError, match="'tree_smu' is that of TreeSMU"):
+    with pytest.raises(ConfigurationError, match="another model 'tree_smu'"):
         cells.register_cell("tree_smu")(Summed)
     with pytest.raises(ConfigurationError, match="no class derived"):
         cells.register_cell("other")(dict)
@@ -111,7 +111,7 @@ def test_a_registered_task_has_a_name_for_models(clean_registries):
     assert issubclass(Cosine, Task)
     model = Model.build("tree_rnn", 4, tasks=["cosine"], seed=0)
     assert model.score("x = x").item() == pytest.approx(1.0)
-    with pytest.raises(ConfigurationError, match="'verification' is that of Verification"):
+    with pytest.raises(ConfigurationError, match="another task 'verification'"):
         tasks.register_task(type("Other", (Verification,), {}))
     with pytest.raises(ConfigurationError, match="no class derived from"):
         tasks.register_task(dict)
@@ -142,9 +142,9 @@ def test_entry_points_of_other_packages(tmp_path, monkeypatch, caplog, clean_reg
         "[dgl_treestack.languages]\nsoup = somebodys:SOUP\nno_language = somebodys:Own\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
-    tables = cells._models_of_packages, tasks._tasks_of_packages, language._languages_of_packages
-    for table in tables:
-        table.cache_clear()
+    registries = cells.registry, tasks.registry, language.registry
+    for registry in registries:
+        registry.__dict__.pop("of_packages", None)
     try:
         assert {"somebodys", "somebodys_tanh", "decorated"} <= set(cells.models())
         assert "judge" in tasks.tasks() and "soup" in language.languages()
@@ -154,8 +154,8 @@ def test_entry_points_of_other_packages(tmp_path, monkeypatch, caplog, clean_reg
             assert f"entry point {wrong} = " in problems and caplog.text.count(f"entry point {wrong} = ") == 1
         assert problems.count("is left out") == 5
     finally:
-        for table in tables:
-            table.cache_clear()
+        for registry in registries:
+            registry.__dict__.pop("of_packages", None)
         sys.modules.pop("somebodys")
         plugins.faults.clear()
 

@@ -11,10 +11,10 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 from torch.utils.data import DataLoader, Subset, WeightedRandomSampler
 
 from dgl_treestack import Example, GraphDataLoader, Model, Operator, Signature, TreeDataset, plain_data, tasks
+from dgl_treestack._torch import numpy_generator
 from dgl_treestack.data import formats, graph
 from dgl_treestack.errors import ConfigurationError, DataError, GraphError
 from dgl_treestack.expression import Equation
-from dgl_treestack.generators import numpy_generator
 from dgl_treestack.runs.configuration import RunConfig
 from dgl_treestack.tasks import Item
 from dgl_treestack.tasks.verification import Verification
@@ -164,7 +164,7 @@ def test_a_plain_loop_has_the_losses_of_the_packages_loop(dropout, tmp_path):
     run = start(config, 5, tmp_path / "given", quiet=True, data=sets)
     expected = [row["train_loss"] for row in run.read_metrics()]
 
-    from dgl_treestack.generators import torch_generator
+    from dgl_treestack._torch import torch_generator
     from dgl_treestack.training.optimizer import RowOptimizer
     from dgl_treestack.training.start import prepare
 
@@ -235,7 +235,7 @@ def test_what_tasks_of_ones_own_prepare_is_not_kept(file, tmp_path):
         tasks.register_task(Contrary)
         contrary, plain = (TreeDataset(file, tasks=name, save_dir=tmp_path / "kept") for name in ("contrary", "verification"))
     finally:
-        tasks._registered.clear()
+        tasks.registry.registered.clear()
     assert (contrary.targets == 1 - plain.targets).all()
     assert len(list((tmp_path / "kept").rglob("*.safetensors"))) == 1
 

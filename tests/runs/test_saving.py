@@ -37,7 +37,7 @@ class Summed(TreeRNN):
 
 @pytest.fixture
 def registered():
-    registries = [cells._registered, language._registered]
+    registries = [cells.registry.registered, language.registry.registered]
     before = [dict(registry) for registry in registries]
     cells.register_cell("summed")(Summed)
     language.register_language(PAIRS)

@@ -18,6 +18,7 @@ from dgl_treestack.data.formats import authors, tabular
 from dgl_treestack.data.formats.tabular import Example as Example
 from dgl_treestack.errors import DataError, ExpressionError, unknown
 from dgl_treestack.expression import Expression
+from dgl_treestack.expression.language import label_of
 from dgl_treestack.expression.operators import MATH, WITHOUT_OPERATORS, Label, Signature
 from dgl_treestack.plain_data import read_json, text_of
 from dgl_treestack.resources import find_data
@@ -184,7 +185,7 @@ def from_dict(data: dict[str, Any], source: str = "", signature: Signature = MAT
     if "labels" in data:
         if any(labels):
             raise DataError("The labels are in 'text' and in 'labels'. Take one of them out.")
-        labels = tuple(None if label is None else signature.label(label) for label in data["labels"])
+        labels = tuple(None if label is None else label_of(label, signature) for label in data["labels"])
         if len(labels) != tree.size:
             raise DataError(f"'labels' has {len(labels)} entries for {tree.size} nodes. Write one for each, null if unknown.")
     if data.get("depth", tree.depth) != tree.depth:
@@ -195,7 +196,7 @@ def from_dict(data: dict[str, Any], source: str = "", signature: Signature = MAT
     label = data.get("label")
     if isinstance(label, str) and not signature.classes:
         raise DataError(f"'label' must be {'a number' if signature.numeric else 'int'} or null, found {label!r}.")
-    label = None if label is None else signature.label(label)
+    label = None if label is None else label_of(label, signature)
     label = tabular.root_label(label, labels) if labels else label
     verdict = _VERDICT_OF_LABEL[label] if isinstance(label, int) else None
     if verdict and certificate and certificate.get("verdict", verdict) != verdict:

@@ -13,6 +13,7 @@ from typing import Any
 
 from dgl_treestack.errors import DataError, ExpressionError
 from dgl_treestack.expression import Equation, Expression, notations
+from dgl_treestack.expression.language import label_of
 from dgl_treestack.expression.operators import UNKNOWN, Label, Signature
 
 
@@ -63,7 +64,7 @@ def read(path: Path, lines: Iterable[str], language: Signature, *, has_label: bo
             if len(trees) > 1 and any(labels):
                 raise DataError(f"The trees of a pair have no labels at their nodes. Write {UNKNOWN!r} for each.")
             tree = trees[0] if len(trees) == 1 else Equation.of(*trees)
-            label = root_label(language.label(texts[0]) if has_label else None, labels[0])
+            label = root_label(label_of(texts[0], language) if has_label else None, labels[0])
         except (DataError, ExpressionError) as error:
             raise DataError(str(error), path, number) from None
         yield Example(tree, label, str(number), labels=labels[0], source=f"{path}:{number}")
@@ -98,7 +99,7 @@ def read_tree(text: str, language: Signature) -> tuple[Expression, tuple[Label, 
     if language.notation != "labelled":
         return Expression.parse(text, language), ()
     nodes, texts = notations.read(text, language)
-    labels = tuple(language.label(label) for label in texts)
+    labels = tuple(label_of(label, language) for label in texts)
     return Expression.from_nodes(nodes, language), () if set(labels) == {None} else labels
 
 

@@ -6,12 +6,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from dgl_treestack._torch import torch_generator
 from dgl_treestack.data import formats, records
 from dgl_treestack.data.forest import Forest
 from dgl_treestack.data.records import Table
 from dgl_treestack.errors import DataError
 from dgl_treestack.experiments.extras import Extra
-from dgl_treestack.generators import torch_generator
 from dgl_treestack.model.model import Model
 from dgl_treestack.propagate import compute
 from dgl_treestack.resources import find_data

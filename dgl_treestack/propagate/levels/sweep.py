@@ -19,10 +19,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from dgl_treestack._torch import once_differentiable
 from dgl_treestack.cells import PER_CHILD, Cell
 from dgl_treestack.data.forest import Source, feature
 from dgl_treestack.data.wellformed import Checked
-from dgl_treestack.gradients import once_differentiable
 from dgl_treestack.propagate.levels.plan import Options, Plan, Plans
 
 Buffers = dict[str, Tensor]

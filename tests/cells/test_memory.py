@@ -1,3 +1,7 @@
+"""The memories of cells: a stack and a queue, against Python's own."""
+
+from collections import deque
+
 import jaxtyping
 import pytest
 import torch
@@ -5,12 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dgl_treestack.cells.memory import stack
+from dgl_treestack.cells.tree_queue import update
 
 H = 3
+numbers = st.floats(-3, 3, allow_nan=False, width=32)
+sizes = st.integers(1, 6)
 
 
 def one_hot(action):
-    return [torch.full((1, 1), float(action == name), dtype=torch.float64) for name in ("push", "pop", "noop")]
+    return [torch.full((1, 1), float(action == name), dtype=torch.float64) for name in stack.ACTIONS]
 
 
 def test_shapes_are_checked_here():
@@ -79,3 +86,27 @@ def test_rows_and_actions_that_are_taken_away(size, kept, without, actions, empt
     below = old[:, 1] if size > 1 else empty
     top = gates[0] * value + gates[1] * below + (gates[2] * old[:, 0] if actions == 3 else 0)
     torch.testing.assert_close(stack.update(old, value, *gates, empty=empty)[:, 0], top), "no limits outside of the block"
+
+
+@given(st.lists(st.tuples(st.sampled_from(stack.ACTIONS), numbers), max_size=20), sizes)
+def test_one_hot_actions_are_a_real_queue(history, size):
+    soft = filled = torch.zeros(1, size, 2, dtype=torch.float64)
+    real: deque[float] = deque()
+    for action, number in history:
+        soft, filled = update(soft, filled, torch.full((1, 2), number, dtype=torch.float64), *one_hot(action))
+        if action == "push" and len(real) < size:
+            real.append(number)
+        elif action == "pop" and real:
+            real.popleft()
+        assert soft[0, :, 0].tolist() == [*real, *[0.0] * (size - len(real))]
+        assert filled[0, :, 0].tolist() == [1.0] * len(real) + [0.0] * (size - len(real))
+
+
+@given(st.lists(numbers, min_size=3, max_size=3), st.lists(st.floats(0, 1), min_size=3, max_size=3), sizes)
+def test_a_queue_never_holds_more_than_its_size(values, weights, size):
+    soft = filled = torch.zeros(1, size, 1, dtype=torch.float64)
+    gates = torch.softmax(torch.tensor(weights, dtype=torch.float64), 0).reshape(3, 1, 1)
+    for number in values * 3:
+        soft, filled = update(soft, filled, torch.full((1, 1), number, dtype=torch.float64), *gates)
+        assert bool(((filled >= 0) & (filled <= 1 + 1e-12)).all())
+        assert bool((filled[:, 1:] <= filled[:, :-1] + 1e-12).all()), "taken rows come first"
