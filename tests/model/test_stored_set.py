@@ -24,7 +24,7 @@ from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.expression.language import from_dict
 from dgl_treestack.model import stored_set
 from dgl_treestack.model.model import Model
-from dgl_treestack.model.stored_set import StoredSet
+from dgl_treestack.model.stored_set import prepare_on_disk
 from dgl_treestack.runs import configuration
 from dgl_treestack.training import build
 from dgl_treestack.training.start import start
@@ -43,7 +43,7 @@ def stored(model, examples, folder, **changes):
     path = folder / "train.jsonl"
     formats.write(path, examples)
     arguments = {"selection": [], "group_by": "depth", **changes}
-    return StoredSet.prepare(model, [str(path)], examples, **arguments)
+    return prepare_on_disk(model, [str(path)], examples, **arguments)
 
 
 def assert_same(on_disk, in_memory):
@@ -170,7 +170,7 @@ def test_what_cannot_be_on_disk_is_said(tmp_path, monkeypatch):
     (tmp_path / "other.jsonl.columns").write_text("")
     (tmp_path / "train.jsonl").rename(tmp_path / "other.jsonl")
     with pytest.raises(OutputError, match="columns cannot be written"):
-        StoredSet.prepare(model, [str(tmp_path / "other.jsonl")], examples, selection=[], group_by="depth")
+        prepare_on_disk(model, [str(tmp_path / "other.jsonl")], examples, selection=[], group_by="depth")
     config = small_config(tmp_path)
     with pytest.raises(ConfigurationError, match="is in memory"):
         data = {"train": model.dataset(config.data.train)}
