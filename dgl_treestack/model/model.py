@@ -162,7 +162,10 @@ class Model(nn.Module):
         """
         trees: list[Expression] = []
         for equation in [equations] if isinstance(equations, str | Expression) else equations:
-            tree = Expression.parse(equation, self.signature) if isinstance(equation, str) else equation
+            if isinstance(equation, str):
+                tree = Expression.parse(equation, self.signature)
+            else:
+                tree = Expression(equation.names, equation.texts, equation.arities, self.signature)
             names = self.known_names(tree)
             trees.append((tree.with_variables(names) if names else tree).recognised())
         dataset = self.prepare([Example(tree) for tree in trees], task)
