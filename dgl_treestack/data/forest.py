@@ -23,8 +23,8 @@ from dgl_treestack.expression.operators import MATH, Signature
 
 Source: TypeAlias = "DGLGraph | Forest"
 _WHOLE = ("leaf", "parent", "slot", "height", "subtree")
-_CODE = [("token", np.int64), ("number", np.float64)]
-NODE = np.dtype([("op", np.int64), *_CODE, *((name, np.int64) for name in _WHOLE)])
+CODE = [("token", np.int64), ("number", np.float64)]
+NODE = np.dtype([("op", np.int64), *CODE, *((name, np.int64) for name in _WHOLE)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,11 +135,6 @@ class Forest:
             for name in NODE.names or ():
                 nodes[name] = (packed if name in packed.dtype.names else self.codes[packed["leaf"]])[name]
         return Forest(self.signature, self.leaves, nodes, offsets)
-
-    @staticmethod
-    def codes_of(leaves: Sequence[tuple[str, str]], vocabulary: Vocabulary) -> np.ndarray:
-        """(L + 1,) token and number of leaves, and last those of operators."""
-        return np.array([*(vocabulary.code(*leaf) for leaf in leaves), (NO_TOKEN, 0.0)], dtype=_CODE)
 
     def expression(self, i: int) -> Expression:
         """Tree i as an expression."""

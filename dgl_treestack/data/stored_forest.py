@@ -82,24 +82,8 @@ class ForestWriter:
 
     def finish(self) -> None:
         """Number the subtrees, and write the nodes with these numbers."""
-        ids = self.columns.folder / "ids of subtrees.bin"
-        self.largest["subtree"] = self._number_subtrees(ids)
-        narrow = np.dtype([(name, np.min_scalar_type(-1 - self.largest[name])) for name in STORED])
-        for part in range(len(self.nodes) - 1):
-            wide = self.columns.read("wide nodes", *self.nodes[part : part + 2])
-            start, stop = self.subtrees[part : part + 2]
-            nodes = wide.astype(narrow)
-            nodes["subtree"] = np.fromfile(ids, np.int64, stop - start, offset=8 * start)[wide["subtree"]]
-            self.columns.append("nodes", nodes)
-        ids.unlink()
-        for name in ("wide nodes", "keys"):
-            (self.columns.folder / f"{name}.bin").unlink()
-            del self.columns.kinds[name]
-
-    def _number_subtrees(self, path: Path) -> int:
-        """Write (S,) the ids of the subtrees of all parts as int64. Returns the number of different ones."""
-        count = 0
-        with path.open("wb") as file:
+        path, count = self.columns.folder / "ids of subtrees.bin", 0
+        with path.open("wb") as file:  # (S,) int64, of the subtrees of all parts
             for _, slices in sorted(self.slices.items()):  # a kind at a time
                 keys = np.concatenate([self.columns.read("keys", *part) for part in slices])
                 order = np.lexsort((keys["second"], keys["first"]))  # stable: equal keys stay in the order of the parts
@@ -114,7 +98,18 @@ class ForestWriter:
                     file.seek(ids.itemsize * start)
                     file.write(ids[: stop - start].tobytes())
                     ids = ids[stop - start :]
-        return count
+        self.largest["subtree"] = count
+        narrow = np.dtype([(name, np.min_scalar_type(-1 - self.largest[name])) for name in STORED])
+        for part in range(len(self.nodes) - 1):
+            wide = self.columns.read("wide nodes", *self.nodes[part : part + 2])
+            start, stop = self.subtrees[part : part + 2]
+            nodes = wide.astype(narrow)
+            nodes["subtree"] = np.fromfile(path, np.int64, stop - start, offset=8 * start)[wide["subtree"]]
+            self.columns.append("nodes", nodes)
+        path.unlink()
+        for name in ("wide nodes", "keys"):
+            (self.columns.folder / f"{name}.bin").unlink()
+            del self.columns.kinds[name]
 
 
 def _kinds_and_keys(forest: Forest) -> tuple[np.ndarray, np.ndarray]:

@@ -17,9 +17,10 @@ from typing import Any
 import numpy as np
 
 from dgl_treestack import atomic
-from dgl_treestack.data.forest import Forest, in_order_of_appearance
+from dgl_treestack.data.forest import CODE, Forest, in_order_of_appearance
 from dgl_treestack.data.formats import Example
 from dgl_treestack.data.stored_forest import ColumnFiles, ForestWriter
+from dgl_treestack.data.vocabulary import NO_TOKEN
 from dgl_treestack.encoders import Encoder
 from dgl_treestack.errors import ConfigurationError, DataError, OutputError
 from dgl_treestack.model.dataset import Dataset, settings_of_columns
@@ -47,8 +48,6 @@ class Texts(Sequence[str]):
 
     def __getitem__(self, i: Any) -> Any:
         chosen = range(len(self))[i]
-        if isinstance(chosen, range):
-            return [self[k] for k in chosen]
         return self.content[self.offsets[chosen] : self.offsets[chosen + 1]].tobytes().decode()
 
 
@@ -98,7 +97,7 @@ def prepare_on_disk(
             column = ColumnFiles(folder, description["columns"]).open
             leaves = tuple((str(kind), str(text)) for kind, text in description["leaves"])
             offsets = {name: np.concatenate([[0], np.cumsum(column(name))]) for name in ("sizes", "outputs", "id sizes")}
-            codes = Forest.codes_of(leaves, model.vocabulary)
+            codes = np.array([*(model.vocabulary.code(*leaf) for leaf in leaves), (NO_TOKEN, 0.0)], dtype=CODE)
             return Dataset(
                 forest=Forest(model.signature, leaves, column("nodes"), offsets["sizes"], codes),
                 offsets=offsets["outputs"],

@@ -133,9 +133,16 @@ class TreeDataset(DGLDataset):
         """Write the columns to the cache, except those of examples or of a user's task."""
         if not self._is_cached:
             return
-        arrays = {"nodes": self.forest.nodes, "offsets": self.forest.offsets, "targets": self.targets, "task": self.task}
-        content = io.BytesIO()
-        np.savez(content, key=np.array(self._key), leaves=np.array(json.dumps(self.forest.leaves)), **arrays)
+        content, forest = io.BytesIO(), self.forest
+        np.savez(
+            content,
+            key=np.array(self._key),
+            leaves=np.array(json.dumps(forest.leaves)),
+            nodes=forest.nodes,
+            offsets=forest.offsets,
+            targets=self.targets,
+            task=self.task,
+        )
         try:
             atomic.write_bytes(self._path, content.getvalue())
         except OutputError as error:
