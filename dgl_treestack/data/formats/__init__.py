@@ -108,16 +108,7 @@ def _read_json_lines(path: Path, signature: Signature, *, unique_ids: bool) -> I
         if not line.strip():
             continue
         try:
-            data, _ = read_json(line, "One line holds one equation.")
-            if not isinstance(data, dict):
-                raise DataError(f"Expected a JSON object, found {type(data).__name__}. One line holds one equation.")
-            for key, value in data.items():
-                if key not in _TYPES:
-                    raise DataError(unknown("key", key, _TYPES))
-                if not isinstance(value, _TYPES[key]) or isinstance(value, bool):
-                    expected = " or ".join("null" if kind is type(None) else kind.__name__ for kind in _TYPES[key])
-                    raise DataError(f"{key!r} must be {expected}, found {value!r}.")
-            example = from_dict(data, f"{path}:{number}", signature)
+            example = from_dict(_decode(line), f"{path}:{number}", signature)
             if example.id in line_of_id:
                 raise DataError(f"The id {example.id!r} is already in line {line_of_id[example.id]}; ids are unique.")
         except (DataError, ExpressionError) as error:
@@ -155,6 +146,20 @@ def read_lines(path: Path) -> Iterator[str]:
         raise DataError(f"Damaged or cut short ({error}). Copy or generate the file again.", path, number + 1) from None
     except OSError as error:
         raise DataError(f"Cannot be read: {error.strerror}.", path) from None
+
+
+def _decode(line: str) -> dict[str, Any]:
+    """The JSON object of a line, with checked keys and types. Raises DataError."""
+    data, _ = read_json(line, "One line holds one equation.")
+    if not isinstance(data, dict):
+        raise DataError(f"Expected a JSON object, found {type(data).__name__}. One line holds one equation.")
+    for key, value in data.items():
+        if key not in _TYPES:
+            raise DataError(unknown("key", key, _TYPES))
+        if not isinstance(value, _TYPES[key]) or isinstance(value, bool):
+            expected = " or ".join("null" if kind is type(None) else kind.__name__ for kind in _TYPES[key])
+            raise DataError(f"{key!r} must be {expected}, found {value!r}.")
+    return data
 
 
 def from_dict(data: dict[str, Any], source: str = "", signature: Signature = MATH) -> Example:
