@@ -23,7 +23,8 @@ from dgl_treestack.expression.operators import MATH, Signature
 
 Source: TypeAlias = "DGLGraph | Forest"
 _WHOLE = ("leaf", "parent", "slot", "height", "subtree")
-NODE = np.dtype([("op", np.int64), ("token", np.int64), ("number", np.float64), *((name, np.int64) for name in _WHOLE)])
+CODE = [("token", np.int64), ("number", np.float64)]
+NODE = np.dtype([("op", np.int64), *CODE, *((name, np.int64) for name in _WHOLE)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +33,8 @@ class Forest:
 
     nodes: (N,) records of the columns, so that the data of a tree are contiguous in memory.
     offsets: (G + 1,) tree g is nodes offsets[g] : offsets[g + 1].
+    codes: (L + 1,) token and number of every leaf, and last those of operators, if `nodes`, mapped from a file, are without
+    them; other columns may then be of smaller types. None in memory. `select` returns a forest in memory.
 
     op: (N,) index of the operator in `signature`, -1 at leaves.
     token: (N,) row of the embedding table, -1 at operators and at leaves that go through the number encoder.
@@ -47,10 +50,11 @@ class Forest:
     leaves: tuple[tuple[str, str], ...]
     nodes: np.ndarray
     offsets: np.ndarray
+    codes: np.ndarray | None = None
 
     op = property(lambda forest: forest.nodes["op"])
-    token = property(lambda forest: forest.nodes["token"])
-    number = property(lambda forest: forest.nodes["number"])
+    token = property(lambda forest: (forest.nodes if forest.codes is None else forest.codes[forest.leaf])["token"])
+    number = property(lambda forest: (forest.nodes if forest.codes is None else forest.codes[forest.leaf])["number"])
     leaf = property(lambda forest: forest.nodes["leaf"])
     parent = property(lambda forest: forest.nodes["parent"])
     slot = property(lambda forest: forest.nodes["slot"])
@@ -125,8 +129,12 @@ class Forest:
         starts, ends = self.offsets[:-1][trees], self.offsets[1:][trees]
         offsets = np.zeros(len(trees) + 1, dtype=np.int64)
         np.cumsum(ends - starts, out=offsets[1:])
-        nodes = np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], ends - starts)
-        return Forest(self.signature, self.leaves, self.nodes.take(nodes), offsets)
+        nodes = self.nodes.take(np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], ends - starts))
+        if self.codes is not None:
+            packed, nodes = nodes, np.empty(len(nodes), dtype=NODE)
+            for name in NODE.names or ():
+                nodes[name] = (packed if name in packed.dtype.names else self.codes[packed["leaf"]])[name]
+        return Forest(self.signature, self.leaves, nodes, offsets)
 
     def expression(self, i: int) -> Expression:
         """Tree i as an expression."""

@@ -7,18 +7,15 @@ are there. Their order is that of `Forest.build` for all trees at once.
 
 import itertools
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from dgl_treestack.data.forest import NODE, Forest, columns
-from dgl_treestack.data.vocabulary import NO_TOKEN, Vocabulary
+from dgl_treestack.data.forest import Forest, columns
 from dgl_treestack.data.wellformed import NO_OPERATOR
 from dgl_treestack.errors import DataError
-from dgl_treestack.expression.operators import Signature
 
 STORED = ("op", "slot", "height", "parent", "leaf", "subtree")  # columns of nodes; token and number are those of the leaf
 _WIDE = np.dtype([(name, np.int32) for name in STORED])
@@ -41,60 +38,16 @@ class ColumnFiles:
 
     def read(self, name: str, start: int, stop: int) -> np.ndarray:
         """Read rows into memory. A mapping would count as memory of the process, too, but for all rows."""
-        dtype, _ = self._type(name)
+        dtype = np.lib.format.descr_to_dtype(self.kinds[name][0])
         return np.fromfile(self.folder / f"{name}.bin", dtype, stop - start, offset=start * dtype.itemsize)
 
     def open(self, name: str) -> np.ndarray:
         """Return an array, memory-mapped. Raises DataError when its file is not as long as it was."""
-        path, (dtype, count) = self.folder / f"{name}.bin", self._type(name)
+        path, (kind, count) = self.folder / f"{name}.bin", self.kinds[name]
+        dtype = np.lib.format.descr_to_dtype(kind)
         if not path.is_file() or path.stat().st_size != count * dtype.itemsize:
             raise DataError("The prepared columns are damaged. Delete the folder; it is made again.", self.folder)
         return np.memmap(path, dtype, "r").view(np.ndarray) if count else np.empty(0, dtype)
-
-    def remove(self, name: str) -> None:
-        """Delete an array."""
-        (self.folder / f"{name}.bin").unlink()
-        del self.kinds[name]
-
-    def _type(self, name: str) -> tuple[np.dtype, int]:
-        kind, count = self.kinds[name]
-        return np.dtype(kind if isinstance(kind, str) else [(field, code) for field, code in kind]), count
-
-
-@dataclass(frozen=True, eq=False)
-class StoredForest(Forest):
-    """Trees in memory-mapped columns. `select` returns an ordinary forest of some of them.
-
-    nodes: (N,) records of the columns `STORED`, in as few bytes as they need. token_of_leaf, number_of_leaf: (L,).
-    """
-
-    token_of_leaf: np.ndarray
-    number_of_leaf: np.ndarray
-
-    @classmethod
-    def open(
-        cls, columns: ColumnFiles, leaves: Sequence[tuple[str, str]], vocabulary: Vocabulary, signature: Signature
-    ) -> "StoredForest":
-        """Open the columns of a `ForestWriter`."""
-        tokens, numbers = zip(*(vocabulary.code(*leaf) for leaf in leaves), strict=True) if leaves else ((), ())
-        offsets = np.concatenate([[0], np.cumsum(columns.open("sizes"))])
-        of_leaves = np.array(tokens, np.int64), np.array(numbers, np.float64)
-        return cls(signature, tuple(leaves), columns.open("nodes"), offsets, *of_leaves)
-
-    token = property(lambda forest: forest._of_leaves(forest.leaf)[0])
-    number = property(lambda forest: forest._of_leaves(forest.leaf)[1])
-
-    def _of_leaves(self, leaf: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return token and number of nodes. leaf: their indices in `leaves`, -1 for operators."""
-        return np.where(leaf < 0, NO_TOKEN, self.token_of_leaf[leaf]), np.where(leaf < 0, 0.0, self.number_of_leaf[leaf])
-
-    def select(self, trees: Any) -> Forest:
-        packed = super().select(trees)
-        nodes = np.empty(len(packed.nodes), dtype=NODE)
-        for name in STORED:
-            nodes[name] = packed.nodes[name]
-        nodes["token"], nodes["number"] = self._of_leaves(nodes["leaf"])
-        return Forest(self.signature, self.leaves, nodes, packed.offsets)
 
 
 class ForestWriter:
@@ -129,23 +82,8 @@ class ForestWriter:
 
     def finish(self) -> None:
         """Number the subtrees, and write the nodes with these numbers."""
-        ids = self.columns.folder / "ids of subtrees.bin"
-        self.largest["subtree"] = self._number_subtrees(ids)
-        narrow = np.dtype([(name, np.min_scalar_type(-1 - self.largest[name])) for name in STORED])
-        for part in range(len(self.nodes) - 1):
-            wide = self.columns.read("wide nodes", *self.nodes[part : part + 2])
-            start, stop = self.subtrees[part : part + 2]
-            nodes = wide.astype(narrow)
-            nodes["subtree"] = np.fromfile(ids, np.int64, stop - start, offset=8 * start)[wide["subtree"]]
-            self.columns.append("nodes", nodes)
-        ids.unlink()
-        self.columns.remove("wide nodes")
-        self.columns.remove("keys")
-
-    def _number_subtrees(self, path: Path) -> int:
-        """Write (S,) the ids of the subtrees of all parts as int64. Returns the number of different ones."""
-        count = 0
-        with path.open("wb") as file:
+        path, count = self.columns.folder / "ids of subtrees.bin", 0
+        with path.open("wb") as file:  # (S,) int64, of the subtrees of all parts
             for _, slices in sorted(self.slices.items()):  # a kind at a time
                 keys = np.concatenate([self.columns.read("keys", *part) for part in slices])
                 order = np.lexsort((keys["second"], keys["first"]))  # stable: equal keys stay in the order of the parts
@@ -160,7 +98,18 @@ class ForestWriter:
                     file.seek(ids.itemsize * start)
                     file.write(ids[: stop - start].tobytes())
                     ids = ids[stop - start :]
-        return count
+        self.largest["subtree"] = count
+        narrow = np.dtype([(name, np.min_scalar_type(-1 - self.largest[name])) for name in STORED])
+        for part in range(len(self.nodes) - 1):
+            wide = self.columns.read("wide nodes", *self.nodes[part : part + 2])
+            start, stop = self.subtrees[part : part + 2]
+            nodes = wide.astype(narrow)
+            nodes["subtree"] = np.fromfile(path, np.int64, stop - start, offset=8 * start)[wide["subtree"]]
+            self.columns.append("nodes", nodes)
+        path.unlink()
+        for name in ("wide nodes", "keys"):
+            (self.columns.folder / f"{name}.bin").unlink()
+            del self.columns.kinds[name]
 
 
 def _kinds_and_keys(forest: Forest) -> tuple[np.ndarray, np.ndarray]:

@@ -15,7 +15,7 @@ from dgl_treestack.data.records import Record
 from dgl_treestack.data.wellformed import NO_OPERATOR
 from dgl_treestack.expression import Expression
 from dgl_treestack.expression.operators import Label
-from dgl_treestack.model.dataset import ExampleSet
+from dgl_treestack.model.dataset import Dataset
 from dgl_treestack.model.model import Model
 from dgl_treestack.resources import sha256
 from dgl_treestack.runs import evaluation
@@ -105,7 +105,7 @@ def _saved_records(run: Run, examples: Sequence[Example]) -> dict[str, Record]:
 
 @torch.no_grad()
 def _propagate(
-    model: Model, dataset: ExampleSet
+    model: Model, dataset: Dataset
 ) -> Iterator[tuple[Expression, np.ndarray, dict[str, np.ndarray], dict[str, np.ndarray]]]:
     """Yield tree, h, stacks and gates of every equation, as `Trace` has them."""
     root = model.signature.root_index

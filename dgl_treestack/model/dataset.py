@@ -1,6 +1,6 @@
 """Trees prepared for a model, with the nodes whose outputs a task wants and their targets: data sets, and batches of them."""
 
-import abc
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -102,13 +102,16 @@ def measure(name: str, tree: Expression, node: int = 0) -> int:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Dataset(abc.ABC):
+class Dataset:
     """G trees prepared for one model, which has R outputs for them: one per tree, or one per node with a target.
 
+    The columns are in memory, or mapped from files, see `model.stored_set`.
     forest: the trees. offsets: (G + 1,) the outputs of tree g are offsets[g] : offsets[g + 1].
     nodes: (R,) the node of every output, and sides (R, 2) its first two children or -1, as indices within the tree.
     targets: (R,). task: (R,) index of the model's task.
     ids: (G,) of the examples. groups: (G,) the same number for the examples of a pair, in the order of the first examples.
+    examples: (G,), and items: (G,) their trees and targets; empty if the columns are those of files.
+    description: how the files were made, with the ranges of measures; empty in memory.
     cache: batches by their size, device and processes, filled by `batches`.
     """
 
@@ -120,52 +123,80 @@ class Dataset(abc.ABC):
     task: np.ndarray
     ids: Sequence[str]
     groups: np.ndarray
+    examples: Sequence[Example] = ()
+    items: Sequence[Item] = ()
+    description: Mapping[str, Any] = field(default_factory=dict)
     cache: dict[tuple[int, str, World], list[Batch]] = field(default_factory=dict)
 
-    @abc.abstractmethod
+    @property
+    def example_of_output(self) -> np.ndarray:
+        """(R,) index of the example of every output."""
+        return np.repeat(np.arange(len(self)), np.diff(self.offsets))
+
     def measured(self, group_by: str) -> tuple[float, float] | None:
         """Return the smallest and the largest measure (`measure`) of the outputs, None without any."""
+        if self.description:
+            low, high = self.description["measured"][group_by]
+            return low, high
+        outputs = zip(self.example_of_output.tolist(), self.nodes.tolist(), strict=True)
+        measures = [measure(group_by, self.examples[i].equation, node) for i, node in outputs]
+        return (min(measures), max(measures)) if measures else None
+
+    def with_targets(self) -> "Dataset":
+        """Return the data set in memory of the outputs whose targets are known, and the examples that have any."""
+        has_target = np.isfinite(self.targets)
+        if has_target.all():
+            return self
+        chosen, counts = np.unique(self.example_of_output[has_target], return_counts=True)
+        return Dataset.of_outputs(
+            [self.examples[i] for i in chosen],
+            [self.items[i] for i in chosen],
+            self.forest.select(chosen),
+            counts,
+            nodes=self.nodes[has_target],
+            sides=self.sides[has_target],
+            targets=self.targets[has_target],
+            task=self.task[has_target],
+        )
+
+    @classmethod
+    def of_outputs(
+        cls, examples: Sequence[Example], items: Sequence[Item], forest: Forest, counts: Any, **columns: Any
+    ) -> "Dataset":
+        """Return a data set in memory. counts: (G,) outputs per tree. columns: those of outputs, by name."""
+        number_of_pair: dict[str, int] = {}
+        names = (example.pair or f"/{i}" for i, example in enumerate(examples))
+        return cls(
+            forest=forest,
+            offsets=np.array([0, *np.cumsum(counts)], dtype=np.int64),
+            ids=[example.id for example in examples],
+            groups=np.array([number_of_pair.setdefault(name, len(number_of_pair)) for name in names], dtype=np.int64),
+            examples=examples,
+            items=items,
+            **columns,
+        )
 
     def contents(self) -> Iterator[bytes]:
         """Yield bytes that are the same for equal trees and targets."""
+        if self.description:
+            yield json.dumps(self.description["made from"]).encode()
+            return
         columns = self.forest.offsets, self.forest.op, self.forest.token, self.targets
         yield from (column.tobytes() for column in columns)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
-    def batch(
-        self,
-        chosen: np.ndarray,
-        device: torch.device | str = "cpu",
-        *,
-        forest: Forest | None = None,
-        plans: Plans | None = None,
-    ) -> Batch:
-        """Return the chosen examples as one batch: trees on the CPU, targets on the device.
-
-        forest, plans: those of the chosen trees, if they exist already.
-        """
-        forest = self.forest.select(chosen) if forest is None else forest
-        counts = self.offsets[1:][chosen] - self.offsets[:-1][chosen]
-        first_of_tree = np.cumsum(counts) - counts
-        outputs = np.arange(counts.sum()) + np.repeat(self.offsets[:-1][chosen] - first_of_tree, counts)
-        starts, sides = np.repeat(forest.offsets[:-1], counts), self.sides[outputs]
-        return Batch(
-            forest,
-            torch.from_numpy(starts + self.nodes[outputs]),
-            torch.from_numpy(np.where(sides < 0, -1, sides + starts[:, None])),
-            torch.from_numpy(self.targets[outputs]).to(device, non_blocking=True),
-            self.task[outputs],
-            Plans(forest.signature) if plans is None else plans,
-        )
+    def batch(self, chosen: np.ndarray, device: torch.device | str = "cpu") -> Batch:
+        """Return the chosen examples as one batch: trees on the CPU, targets on the device."""
+        return next(self.batches_of([chosen], device))
 
     def in_order(self, order: np.ndarray, size: int, device: torch.device | str = "cpu") -> Iterator[Batch]:
         """Yield batches of `size` examples in the given order."""
         return self.batches_of([order[start : start + size] for start in range(0, len(order), size)], device)
 
     def batches_of(self, chosen: Sequence[np.ndarray], device: torch.device | str = "cpu") -> Iterator[Batch]:
-        """Yield a batch for every array of indices of examples.
+        """Yield a batch for every array of indices of examples: trees on the CPU, targets on the device.
 
         Batches and their plans are built in groups, because a training step evicts the code and data of building from the
         processor's caches.
@@ -173,10 +204,17 @@ class Dataset(abc.ABC):
         for start in range(0, len(chosen), AT_ONCE):
             group = chosen[start : start + AT_ONCE]
             forests = [self.forest.select(trees) for trees in group]
-            plans = Plans(self.forest.signature, forests)
-            yield from [
-                self.batch(trees, device, forest=forest, plans=plans) for trees, forest in zip(group, forests, strict=True)
-            ]
+            plans, batches = Plans(self.forest.signature, forests), []
+            for trees, forest in zip(group, forests, strict=True):
+                counts = self.offsets[1:][trees] - self.offsets[:-1][trees]
+                first_of_tree = np.cumsum(counts) - counts
+                outputs = np.arange(counts.sum()) + np.repeat(self.offsets[:-1][trees] - first_of_tree, counts)
+                starts, children = np.repeat(forest.offsets[:-1], counts), self.sides[outputs]
+                roots = torch.from_numpy(starts + self.nodes[outputs])
+                sides = torch.from_numpy(np.where(children < 0, -1, children + starts[:, None]))
+                targets = torch.from_numpy(self.targets[outputs]).to(device, non_blocking=True)
+                batches.append(Batch(forest, roots, sides, targets, self.task[outputs], plans))
+            yield from batches
 
     def batches(self, size: int, device: torch.device | str = "cpu", world: World = ALONE) -> Iterator[Batch]:
         """Yield all examples in order, or this process's part. The batches of a small data set are cached with their plans."""
@@ -194,50 +232,13 @@ class Dataset(abc.ABC):
             self.cache[key] = batches
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class ExampleSet(Dataset):
-    """A data set in memory. examples: (G,). items: (G,) the tree and the targets of every example."""
-
-    examples: Sequence[Example]
-    items: Sequence[Item]
-
-    def measured(self, group_by: str) -> tuple[float, float] | None:
-        examples = np.repeat(np.arange(len(self)), np.diff(self.offsets)).tolist()
-        outputs = zip((self.examples[i].equation for i in examples), self.nodes.tolist(), strict=True)
-        measures = [measure(group_by, tree, node) for tree, node in outputs]
-        return (min(measures), max(measures)) if measures else None
-
-    def with_targets(self) -> "ExampleSet":
-        """Return the data set of the outputs whose targets are known, and the examples that have any."""
-        has_target = np.isfinite(self.targets)
-        if has_target.all():
-            return self
-        example_of_output = np.repeat(np.arange(len(self)), np.diff(self.offsets))[has_target]
-        chosen, counts = np.unique(example_of_output, return_counts=True)
-        columns = {name: getattr(self, name)[has_target] for name in ("nodes", "sides", "targets", "task")}
-        return ExampleSet(
-            forest=self.forest.select(chosen),
-            offsets=np.array([0, *np.cumsum(counts)], dtype=np.int64),
-            **columns,
-            **_of_examples([self.examples[i] for i in chosen], [self.items[i] for i in chosen]),
-        )
-
-
-def _of_examples(examples: Sequence[Example], items: Sequence[Item]) -> dict[str, Any]:
-    """The fields of an `ExampleSet` that do not depend on outputs."""
-    number_of_pair: dict[str, int] = {}
-    names = (example.pair or f"/{i}" for i, example in enumerate(examples))
-    groups = np.array([number_of_pair.setdefault(name, len(number_of_pair)) for name in names], dtype=np.int64)
-    return {"examples": examples, "items": items, "ids": [example.id for example in examples], "groups": groups}
-
-
 def prepare(
     examples: Sequence[Example],
     heads: Sequence[Task],
     vocabulary: Vocabulary,
     signature: Signature = MATH,
     task_name: str | None = None,
-) -> ExampleSet:
+) -> Dataset:
     """Prepare every example for the first task that accepts it, or all examples for the task `task_name`.
 
     Raises DataError if no task accepts an example, ConfigurationError for a task that is not among the heads, VocabularyError
@@ -276,10 +277,11 @@ def prepare(
         for item, target_of_node in zip(items, targets, strict=True)
         for node in target_of_node
     ]
-    return ExampleSet(
-        **_of_examples(examples, items),
-        forest=forest,
-        offsets=np.array([0, *np.cumsum(counts)], dtype=np.int64),
+    return Dataset.of_outputs(
+        examples,
+        items,
+        forest,
+        counts,
         nodes=nodes,
         sides=np.array(children, dtype=np.int64).reshape(-1, 2),
         targets=np.array([target for target_of_node in targets for target in target_of_node.values()], dtype=np.float64),

@@ -16,10 +16,10 @@ from dgl_treestack.data.formats import Example
 from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.encoders import Encoder
 from dgl_treestack.errors import ConfigurationError, unknown
-from dgl_treestack.expression import Equation, Expression
+from dgl_treestack.expression import Expression
 from dgl_treestack.expression.language import find
 from dgl_treestack.expression.operators import MATH, Signature
-from dgl_treestack.model.dataset import Batch, ExampleSet, prepare
+from dgl_treestack.model.dataset import Batch, Dataset, prepare
 from dgl_treestack.model.tree_dataset import TreeDataset
 from dgl_treestack.propagate import ENGINES, compute, draw_noise, propagate
 from dgl_treestack.tasks import Item, NodeStates, Task
@@ -139,7 +139,7 @@ class Model(nn.Module):
         """
         return dgl_treestack.Run.of_model(Path(folder), self, data)
 
-    def prepare(self, examples: Sequence[Example], task_name: str | None = None) -> ExampleSet:
+    def prepare(self, examples: Sequence[Example], task_name: str | None = None) -> Dataset:
         """Prepare examples for this model. task_name: the task of all of them, by default the first that accepts an example.
 
         Raises DataError if no task accepts an example, ConfigurationError for a task that the model does not have,
@@ -162,10 +162,12 @@ class Model(nn.Module):
         """
         trees: list[Expression] = []
         for equation in [equations] if isinstance(equations, str | Expression) else equations:
-            tree = Expression.parse(equation, self.signature) if isinstance(equation, str) else equation
-            tree = tree.with_variables(self.known_names(tree))
-            is_equation = tree.names[0] == self.signature.root
-            trees.append(Equation(tree.names, tree.texts, tree.arities, self.signature) if is_equation else tree)
+            if isinstance(equation, str):
+                tree = Expression.parse(equation, self.signature)
+            else:
+                tree = Expression(equation.names, equation.texts, equation.arities, self.signature)
+            names = self.known_names(tree)
+            trees.append((tree.with_variables(names) if names else tree).recognised())
         dataset = self.prepare([Example(tree) for tree in trees], task)
         modes = {module: module.training for module in self.modules()}
         self.eval()

@@ -9,8 +9,7 @@ import math
 import os
 import shutil
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,9 +17,10 @@ from typing import Any
 import numpy as np
 
 from dgl_treestack import atomic
-from dgl_treestack.data.forest import in_order_of_appearance
+from dgl_treestack.data.forest import CODE, Forest, in_order_of_appearance
 from dgl_treestack.data.formats import Example
-from dgl_treestack.data.stored_forest import ColumnFiles, ForestWriter, StoredForest
+from dgl_treestack.data.stored_forest import ColumnFiles, ForestWriter
+from dgl_treestack.data.vocabulary import NO_TOKEN
 from dgl_treestack.encoders import Encoder
 from dgl_treestack.errors import ConfigurationError, DataError, OutputError
 from dgl_treestack.model.dataset import Dataset, settings_of_columns
@@ -48,101 +48,70 @@ class Texts(Sequence[str]):
 
     def __getitem__(self, i: Any) -> Any:
         chosen = range(len(self))[i]
-        if isinstance(chosen, range):
-            return [self[k] for k in chosen]
         return self.content[self.offsets[chosen] : self.offsets[chosen + 1]].tobytes().decode()
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class StoredSet(Dataset):
-    """A data set in memory-mapped files. description: the content of its manifest."""
+def prepare_on_disk(
+    model: Model, files: Sequence[str], examples: Iterable[Example], *, selection: Sequence[Any], group_by: str
+) -> Dataset:
+    """Return the data set of columns of files, which are written first if there are none, or if a file has changed since.
 
-    description: dict[str, Any]
+    They are in a folder beside the first file. While another process writes them, this one waits.
 
-    def contents(self) -> Iterator[bytes]:
-        yield json.dumps(self.description["made from"]).encode()
+    files: by path or bundled name. examples: those of the files that are wanted, read only if they are
+    needed. selection: what decides which are wanted, as plain data. group_by: the measure whose range is kept.
 
-    def measured(self, group_by: str) -> tuple[float, float] | None:
-        low, high = self.description["measured"][group_by]
-        return low, high
-
-    @classmethod
-    def prepare(
-        cls,
-        model: Model,
-        files: Sequence[str],
-        examples: Iterable[Example],
-        *,
-        selection: Sequence[Any],
-        group_by: str,
-    ) -> "StoredSet":
-        """Open the columns of files, which are written first if there are none, or if a file has changed since.
-
-        They are in a folder beside the first file. While another process writes them, this one waits.
-
-        files: by path or bundled name. examples: those of the files that are wanted, read only if they are
-        needed. selection: what decides which are wanted, as plain data. group_by: the measure whose range is kept.
-
-        Raises DataError for an example that cannot be prepared or an id that occurs twice, OutputError if files cannot be
-        written, ConfigurationError for a user's task.
-        """
-        for task in model.heads.values():
-            if not task.is_ours():
-                raise ConfigurationError(
-                    f"Columns on disk cannot tell whether the code of the task {task.name!r} has changed. Train in memory: "
-                    "--columns memory."
-                )
-        sources = [find_data(name) for name in files]
-        settings = settings_of_columns(model.vocabulary, model.signature, list(model.heads))
-        made_from = {
-            "files": [sha256(path) for path in sources],
-            "settings": [FORMAT, isinstance(model.cell, Encoder), group_by, list(selection), *settings],
-        }
-        key = hashlib.sha256(json.dumps(made_from).encode()).hexdigest()[:16]
-        parent = sources[0].with_name(sources[0].name + SUFFIX)
-        with _writable(parent), locked(parent):
+    Raises DataError for an example that cannot be prepared, an id that occurs twice, or columns that are not as long as they
+    were, OutputError if files cannot be written, ConfigurationError for a user's task.
+    """
+    for task in model.heads.values():
+        if not task.is_ours():
+            raise ConfigurationError(
+                f"Columns on disk cannot tell whether the code of the task {task.name!r} has changed. Train in memory: "
+                "--columns memory."
+            )
+    sources = [find_data(name) for name in files]
+    settings = settings_of_columns(model.vocabulary, model.signature, list(model.heads))
+    made_from = {
+        "files": [sha256(path) for path in sources],
+        "settings": [FORMAT, isinstance(model.cell, Encoder), group_by, list(selection), *settings],
+    }
+    key = hashlib.sha256(json.dumps(made_from).encode()).hexdigest()[:16]
+    parent = sources[0].with_name(sources[0].name + SUFFIX)
+    folder, unfinished = parent / key, parent / f".{key}"
+    try:
+        parent.mkdir(exist_ok=True)
+        with locked(parent):
             for path in parent.iterdir():
                 if path.name.startswith(".") or _source_of(path) != made_from["files"][0]:
                     shutil.rmtree(path, ignore_errors=True)
-            if not (parent / key).is_dir():
-                unfinished = parent / f".{key}"
+            if not folder.is_dir():
                 unfinished.mkdir()
                 try:
                     _write(unfinished, model, examples, group_by, made_from)
-                    os.replace(unfinished, parent / key)
+                    os.replace(unfinished, folder)
                 except BaseException:
                     shutil.rmtree(unfinished, ignore_errors=True)
                     raise
-            return cls._open(parent / key, model)
-
-    @classmethod
-    def _open(cls, folder: Path, model: Model) -> "StoredSet":
-        """Open the columns of a folder. Raises DataError when a file is not as long as it was."""
-        description = json.loads((folder / MANIFEST).read_text())
-        files = ColumnFiles(folder, description["columns"])
-        leaves = [(str(kind), str(text)) for kind, text in description["leaves"]]
-        return cls(
-            forest=StoredForest.open(files, leaves, model.vocabulary, model.signature),
-            offsets=np.concatenate([[0], np.cumsum(files.open("outputs"))]),
-            nodes=files.open("nodes of outputs"),
-            sides=files.open("sides").reshape(-1, 2),
-            targets=files.open("targets"),
-            task=files.open("task"),
-            ids=Texts(np.concatenate([[0], np.cumsum(files.open("id sizes"))]), files.open("ids")),
-            groups=files.open("groups"),
-            description=description,
-        )
-
-
-@contextmanager
-def _writable(folder: Path) -> Iterator[None]:
-    """Make a folder; within the block, turn errors of the file system into OutputError."""
-    try:
-        folder.mkdir(exist_ok=True)
-        yield
+            description = json.loads((folder / MANIFEST).read_text())
+            column = ColumnFiles(folder, description["columns"]).open
+            leaves = tuple((str(kind), str(text)) for kind, text in description["leaves"])
+            offsets = {name: np.concatenate([[0], np.cumsum(column(name))]) for name in ("sizes", "outputs", "id sizes")}
+            codes = np.array([*(model.vocabulary.code(*leaf) for leaf in leaves), (NO_TOKEN, 0.0)], dtype=CODE)
+            return Dataset(
+                forest=Forest(model.signature, leaves, column("nodes"), offsets["sizes"], codes),
+                offsets=offsets["outputs"],
+                nodes=column("nodes of outputs"),
+                sides=column("sides").reshape(-1, 2),
+                targets=column("targets"),
+                task=column("task"),
+                ids=Texts(offsets["id sizes"], column("ids")),
+                groups=column("groups"),
+                description=description,
+            )
     except OSError as error:
         raise OutputError(
-            f"{folder} cannot be written: {error.strerror or error}. Columns on disk lie beside their file; make room, copy "
+            f"{parent} cannot be written: {error.strerror or error}. Columns on disk lie beside their file; make room, copy "
             "the file to another place, or train in memory: --columns memory."
         ) from None
 
@@ -169,7 +138,7 @@ def _write(folder: Path, model: Model, examples: Iterable[Example], group_by: st
         while part := list(itertools.islice(remaining, PART)):
             prepared = model.prepare(part)
             labelled = prepared.with_targets()
-            forest.add(prepared.forest, np.flatnonzero(np.isin([*map(id, part)], [*map(id, labelled.examples)])))
+            forest.add(prepared.forest, np.unique(prepared.example_of_output[np.isfinite(prepared.targets)]))
             texts = [name.encode() for name in labelled.ids]
             columns.append("outputs", np.diff(labelled.offsets))
             columns.append("nodes of outputs", labelled.nodes.astype(np.int32))

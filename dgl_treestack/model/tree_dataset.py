@@ -1,25 +1,24 @@
 """Trees as a DGL data set, for `dgl.dataloading.GraphDataLoader` and anything that takes a torch `Dataset`."""
 
 import hashlib
+import io
 import json
 import logging
 import operator
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import safetensors
-import safetensors.numpy
 import torch
 from torch import Tensor
 
 from dgl_treestack import atomic, resources
 from dgl_treestack._dgl import DGLDataset, DGLGraph, batch
 from dgl_treestack.data import formats, graph
-from dgl_treestack.data.forest import NODE, Forest
+from dgl_treestack.data.forest import Forest
 from dgl_treestack.data.formats import Example
 from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.errors import ConfigurationError, DataError, OutputError, unknown
@@ -29,7 +28,7 @@ from dgl_treestack.model.dataset import prepare, settings_of_columns
 from dgl_treestack.tasks import tasks as task_table
 
 logger = logging.getLogger(__name__)
-FORMAT = 3  # version of the cached file
+FORMAT = 4  # version of the cached file
 IGNORED = -100  # the default of torch's `ignore_index`
 Sample = tuple[DGLGraph, Tensor]
 
@@ -124,7 +123,7 @@ class TreeDataset(DGLDataset):
 
     @property
     def _path(self) -> Path:
-        return Path(self.save_path) / f"{self.hash}.safetensors"
+        return Path(self.save_path) / f"{self.hash}.npz"
 
     def has_cache(self) -> bool:
         """Whether there is a cached file to load."""
@@ -134,24 +133,29 @@ class TreeDataset(DGLDataset):
         """Write the columns to the cache, except those of examples or of a user's task."""
         if not self._is_cached:
             return
-        nodes = self.forest.nodes.view(np.int64)  # every column has 8 bytes
-        arrays = {"nodes": nodes, "offsets": self.forest.offsets, "targets": self.targets, "task": self.task}
-        metadata = {"key": self._key, "leaves": json.dumps(self.forest.leaves), "sha256": _checksum(arrays)}
+        content, forest = io.BytesIO(), self.forest
+        np.savez(
+            content,
+            key=np.array(self._key),
+            leaves=np.array(json.dumps(forest.leaves)),
+            nodes=forest.nodes,
+            offsets=forest.offsets,
+            targets=self.targets,
+            task=self.task,
+        )
         try:
-            atomic.write_bytes(self._path, safetensors.numpy.save(arrays, metadata))
+            atomic.write_bytes(self._path, content.getvalue())
         except OutputError as error:
             logger.warning("The columns of %s are not kept: %s", ", ".join(self.files), error)
 
     def load(self) -> None:
-        """Read the columns from the cache. Raises DataError for a file with another key; DGL then calls `process`."""
-        with safetensors.safe_open(self._path, framework="numpy") as file:
-            metadata = file.metadata() or {}
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        if metadata.get("key") != self._key or metadata.get("sha256") != _checksum(arrays):
-            raise DataError("This cached file was made from other equations, or is damaged.", self._path)
-        leaves = tuple((str(kind), str(text)) for kind, text in json.loads(metadata["leaves"]))
-        self.forest = Forest(self.signature, leaves, arrays["nodes"].view(NODE), arrays["offsets"])
-        self.targets, self.task = arrays["targets"], arrays["task"]
+        """Read the columns from the cache. Raises an error for a damaged file, or another key; DGL then calls `process`."""
+        with np.load(io.BytesIO(self._path.read_bytes())) as arrays:  # which compares the checksum of every array
+            if arrays["key"].item() != self._key:
+                raise DataError("This cached file was made from other equations.", self._path)
+            leaves = tuple((str(kind), str(text)) for kind, text in json.loads(arrays["leaves"].item()))
+            self.forest = Forest(self.signature, leaves, arrays["nodes"], arrays["offsets"])
+            self.targets, self.task = arrays["targets"], arrays["task"]
 
     # Samples
 
@@ -220,12 +224,3 @@ class Samples(Sequence[Sample]):
         targets = self.dataset.targets_of([index])
         target = targets if self.dataset.at_nodes else targets[0]
         return (tree if transform is None else transform(tree)), target
-
-
-def _checksum(arrays: Mapping[str, np.ndarray]) -> str:
-    """SHA-256 of names and values."""
-    digest = hashlib.sha256()
-    for name in sorted(arrays):
-        digest.update(name.encode())
-        digest.update(np.ascontiguousarray(arrays[name]).data)
-    return digest.hexdigest()

@@ -19,7 +19,7 @@ from dgl_treestack.data.records import Table
 from dgl_treestack.distributed import ALONE, World
 from dgl_treestack.errors import DataError
 from dgl_treestack.expression.operators import Signature
-from dgl_treestack.model.dataset import Dataset, ExampleSet, measure
+from dgl_treestack.model.dataset import Dataset, measure
 from dgl_treestack.model.model import Model
 from dgl_treestack.processes import Jobs, workers
 from dgl_treestack.runs.run import Run
@@ -74,7 +74,7 @@ def score(model: Model, dataset: Dataset, engine: str = "levels", world: World =
 
 
 @torch.no_grad()
-def answers(model: Model, dataset: ExampleSet, engine: str = "levels", group_by: str = "depth") -> Table:
+def answers(model: Model, dataset: Dataset, engine: str = "levels", group_by: str = "depth") -> Table:
     """Return the table of answers: a row per output, in order of the examples, from the model in evaluation mode.
 
     If a task has outputs at nodes, there are the columns `node` and `depth of the tree`, null for outputs of whole trees; id,
@@ -88,7 +88,7 @@ def answers(model: Model, dataset: ExampleSet, engine: str = "levels", group_by:
             output = model(batch, engine)
         outputs += output.tolist()
         correct += model.correct(output, batch).tolist()
-    place = np.repeat(np.arange(len(dataset)), np.diff(dataset.offsets)).tolist()
+    place = dataset.example_of_output.tolist()
     examples, items = [dataset.examples[i] for i in place], [dataset.items[i] for i in place]
     nodes, is_judged = dataset.nodes.tolist(), (~np.isnan(dataset.targets)).tolist()
     of_tasks = list(map(model.record, examples, items, dataset.task.tolist(), outputs))

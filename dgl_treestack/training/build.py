@@ -21,7 +21,7 @@ from dgl_treestack.expression.operators import Signature
 from dgl_treestack.generate import presets
 from dgl_treestack.model.dataset import Dataset
 from dgl_treestack.model.model import Model
-from dgl_treestack.model.stored_set import StoredSet
+from dgl_treestack.model.stored_set import prepare_on_disk
 from dgl_treestack.model.tree_dataset import TreeDataset
 from dgl_treestack.resources import find_data
 from dgl_treestack.runs.configuration import DataConfig, RunConfig
@@ -97,7 +97,7 @@ def train_set(config: RunConfig, model: Model, examples: Iterable[Example], *, o
     if not on_disk:
         return model.prepare(list(examples)).with_targets()
     selection = [config.data.min_depth, config.data.max_depth, config.data.percent]
-    return StoredSet.prepare(model, config.data.train, examples, selection=selection, group_by=config.data.group_by)
+    return prepare_on_disk(model, config.data.train, examples, selection=selection, group_by=config.data.group_by)
 
 
 def targets(config: RunConfig, model: Model, train_set: Dataset, world: World) -> Targets | None:

@@ -144,6 +144,15 @@ BROKEN = [
     ("binary", "a.tsv", "4\t( [MAX )", "has 1 child;"),
     ("binary", "a.tsv", "4\t[MAX 4 ]", "complete before this"),
     ("binary", "a.tsv", "4\t( )", "has 0 children"),
+    ("listops", "a.tsv", "\t1", "Unknown label"),
+    ("listops", "a.tsv", '3\t"[SM 1 \\"2\\" ]"', r'is not doubled\. Write "" for it, or no marks around the field'),
+    ("listops", "a.tsv", '3\t"[SM 1 2', "partner"),
+    ("listops", "a.tsv", '"label"\t"tree"', "Unknown label of the language 'listops': 'label'"),
+    ("listops", "a.tsv", "3\t'[SM 1 2 ]'", "complete before this"),
+    ("listops", "a.tsv", '3\t[SM 1 "\\ud800" ]', "has half of a character"),
+    ("listops", "a.jsonl", jsonl(text="[MAX 3 ]", signature="listops", label="11"), "Unknown label"),
+    ("listops", "a.jsonl", jsonl(text="[MAX 3 ]", signature="listops", label=True), "must be int"),
+    ("listops", "a.jsonl", jsonl(text="[MAX 3 ]", signature="listops", label=1.5), "Unknown label"),
     ("logic", "a.tsv", "=\ta", "3 column.*found 2"),
     ("logic", "a.tsv", "=\ta\tb\tc", "found 4"),
     ("logic", "a.tsv", "==\ta\tb", "Unknown label"),
@@ -190,9 +199,9 @@ def test_every_broken_line_is_refused_with_file_and_line(tmp_path):
         if file.endswith(".tsv") and "\t" not in good:
             good = f"3\t{good}"
         if file.endswith(".jsonl"):
-            good = jsonl()
+            good = jsonl() if language == "sentiment" else jsonl(text="[MAX 3 ]", signature=language, label=3)
         with pytest.raises(DataError, match=message) as caught:
-            read(tmp_path, language, file, good, line)
-        assert str(caught.value).startswith(f"{tmp_path / file}:2: ")
+            read(tmp_path, language, file, f"{good}\r", "", line)
+        assert str(caught.value).startswith(f"{tmp_path / file}:3: ")
 
     assert_each(assert_refused, [(f"{language} {line}", language, file, line, said) for language, file, line, said in BROKEN])

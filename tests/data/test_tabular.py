@@ -6,7 +6,7 @@ import pytest
 from dgl_treestack.data import formats
 from dgl_treestack.data.formats import Example
 from dgl_treestack.data.vocabulary import Vocabulary
-from dgl_treestack.errors import DataError, ExpressionError
+from dgl_treestack.errors import ExpressionError
 from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.expression.language import find
 from dgl_treestack.expression.operators import Operator, Signature
@@ -29,26 +29,6 @@ def test_examples_of_a_language_are_read_back(tmp_path, suffix):
         again = list(formats.read(path, find(name)))
         assert again == examples and all(example.equation.signature == find(name) for example in again)
         assert again[-1].source == f"{path}:{len(examples)}"
-
-
-@pytest.mark.parametrize(("language", "line"), [(LISTS, "\t1"), (LOGIC, "==\ta\ta")])
-def test_a_bad_line_is_one_error_with_file_and_line(tmp_path, language, line):
-    path = tmp_path / "bad.tsv"
-    good = "-\t(or a b)\tb" if language.root else "-\t[MAX 1 2 ]"
-    path.write_text(f"{good}\r\n\n{line}\n")
-    with pytest.raises(DataError, match="Unknown label") as caught:
-        list(formats.read(path, language))
-    assert str(caught.value).startswith(f"{path}:3: ")
-
-
-@pytest.mark.parametrize(("label", "message"), [('"11"', "Unknown label"), ("true", "must be int"), ("1.5", "Unknown label")])
-def test_labels_in_json(tmp_path, label, message):
-    path = tmp_path / "a.jsonl"
-    path.write_text('{"label": 3, "text": "[MAX 3 ]", "signature": "listops"}\n')
-    assert next(formats.read(path, LISTS)).label == "3"
-    path.write_text(f'{{"label": {label}, "text": "[MAX 3 ]", "signature": "listops"}}\n')
-    with pytest.raises(DataError, match=message):
-        list(formats.read(path, LISTS))
 
 
 def test_a_vocabulary_of_words_has_a_row_for_unknown_leaves():
@@ -114,22 +94,6 @@ def test_any_word_alone_is_a_tree_that_is_read_back(tmp_path, language, word):
     for name in ("a.tsv", "a.txt"):
         formats.write(tmp_path / name, examples)
         assert list(formats.read(tmp_path / name, language)) == examples
-
-
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ('3\t"[SM 1 \\"2\\" ]"', r'is not doubled\. Write "" for it, or no marks around the field'),
-        ('3\t"[SM 1 2', "partner"),
-        ('"label"\t"tree"', "Unknown label of the language 'listops': 'label'"),
-        ("3\t'[SM 1 2 ]'", "complete before this"),
-        ('3\t[SM 1 "\\ud800" ]', "has half of a character"),
-    ],
-)
-def test_a_quoted_field_that_cannot_be_read_is_an_error_with_file_and_line(tmp_path, line, message):
-    (tmp_path / "a.tsv").write_text(f"3\t7\n{line}\n")
-    with pytest.raises(DataError, match=rf"a.tsv:2: .*{message}"):
-        list(formats.read(tmp_path / "a.tsv", LISTS))
 
 
 def test_half_of_a_character_is_no_text_of_a_word():

@@ -24,8 +24,9 @@ from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.expression.language import from_dict
 from dgl_treestack.model import stored_set
 from dgl_treestack.model.model import Model
-from dgl_treestack.model.stored_set import StoredSet
+from dgl_treestack.model.stored_set import prepare_on_disk
 from dgl_treestack.runs import configuration
+from dgl_treestack.runs.run import Run
 from dgl_treestack.training import build
 from dgl_treestack.training.start import start
 from dgl_treestack.truth.subtrees import targets_of
@@ -43,7 +44,7 @@ def stored(model, examples, folder, **changes):
     path = folder / "train.jsonl"
     formats.write(path, examples)
     arguments = {"selection": [], "group_by": "depth", **changes}
-    return StoredSet.prepare(model, [str(path)], examples, **arguments)
+    return prepare_on_disk(model, [str(path)], examples, **arguments)
 
 
 def assert_same(on_disk, in_memory):
@@ -62,7 +63,7 @@ def assert_same(on_disk, in_memory):
                 assert np.array_equal(ours, wanted), name
     for name in ("offsets", "nodes", "sides", "targets", "task", "groups"):
         assert np.array_equal(getattr(on_disk, name), getattr(in_memory, name)), name
-    assert list(on_disk.ids) == list(in_memory.ids) and on_disk.ids[-1:] == in_memory.ids[-1:]
+    assert list(on_disk.ids) == list(in_memory.ids) and on_disk.ids[-1] == in_memory.ids[-1]
     assert on_disk.measured("depth") == in_memory.measured("depth")
     assert np.array_equal(on_disk.forest.depths, in_memory.forest.depths)
 
@@ -100,10 +101,16 @@ def test_columns_of_several_tasks_and_of_labels_at_nodes(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("more", [{}, {"signals": {"value": 0.3}}])
-def test_a_run_on_disk_is_the_run_in_memory(tmp_path, more, monkeypatch):
+def test_a_run_on_disk_is_the_run_in_memory(tmp_path, more, monkeypatch, caplog):
     monkeypatch.setattr(stored_set, "PART", 7)
     config = plain_data.override(small_config(tmp_path, **more), ["data.pairs_together=true", "data.percent=80"])
+    (tmp_path / "small.toml").write_text(configuration.dump(config))
+    caplog.set_level("INFO", "dgl_treestack")
+    with pytest.raises(SystemExit) as stop:
+        main(["train", str(tmp_path / "small.toml"), "--output-dir", str(tmp_path / "by command"), "--columns", "disk"])
+    assert stop.value.code == 0 and " examples in " in caplog.text
     runs = [start(config, 0, tmp_path / place, columns=place, quiet=True) for place in ("memory", "disk", "auto")]
+    runs.append(Run.open(tmp_path / "by command" / "small-0"))
     for run in runs[1:]:
         assert run.metrics.read_bytes() == runs[0].metrics.read_bytes()
         assert run.best.read_bytes() == runs[0].best.read_bytes()
@@ -170,7 +177,7 @@ def test_what_cannot_be_on_disk_is_said(tmp_path, monkeypatch):
     (tmp_path / "other.jsonl.columns").write_text("")
     (tmp_path / "train.jsonl").rename(tmp_path / "other.jsonl")
     with pytest.raises(OutputError, match="columns cannot be written"):
-        StoredSet.prepare(model, [str(tmp_path / "other.jsonl")], examples, selection=[], group_by="depth")
+        prepare_on_disk(model, [str(tmp_path / "other.jsonl")], examples, selection=[], group_by="depth")
     config = small_config(tmp_path)
     with pytest.raises(ConfigurationError, match="is in memory"):
         data = {"train": model.dataset(config.data.train)}
@@ -189,13 +196,3 @@ def test_processes_that_prepare_at_once_wait_for_each_other(tmp_path):
     metrics = {(tmp_path / name / "small-0" / "metrics.jsonl").read_text() for name in ("first", "second")}
     assert len(metrics) == 1
     assert len(list((tmp_path / "train.jsonl.columns").iterdir())) == 1
-
-
-def test_the_command_trains_from_disk(tmp_path, caplog):
-    (tmp_path / "small.toml").write_text(configuration.dump(small_config(tmp_path)))
-    caplog.set_level("INFO", "dgl_treestack")
-    with pytest.raises(SystemExit) as stop:
-        main(["train", str(tmp_path / "small.toml"), "--output-dir", str(tmp_path), "--columns", "disk"])
-    assert stop.value.code == 0
-    assert (tmp_path / "small-0" / "DONE").exists() and (tmp_path / "train.jsonl.columns").is_dir()
-    assert "44 examples in" in caplog.text

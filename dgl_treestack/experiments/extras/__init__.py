@@ -15,7 +15,7 @@ from dgl_treestack.data import formats
 from dgl_treestack.data.records import Table
 from dgl_treestack.encoders import Encoder
 from dgl_treestack.experiments.scales import Scale
-from dgl_treestack.model.dataset import ExampleSet
+from dgl_treestack.model.dataset import Dataset
 from dgl_treestack.model.model import Model
 from dgl_treestack.results import run_result
 from dgl_treestack.results.run_result import RunResult
@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 # Large files take minutes to read, so the last one is cached: its examples, and the data prepared for one model.
 _examples = lru_cache(maxsize=1)(formats.read_examples)
-_prepared: dict[str, ExampleSet] = {}
+_prepared: dict[str, Dataset] = {}
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Extra:
     select: Callable[[Table], Table] = lambda table: table
 
 
-def from_data(make: Callable[[Model, ExampleSet, str], Table], data: str = "test", kind: str = "") -> Extra:
+def from_data(make: Callable[[Model, Dataset, str], Table], data: str = "test", kind: str = "") -> Extra:
     """Return the extra that is made from a model and a data set. make: (model, data set, engine) -> records.
 
     The last data set is cached for models that prepare it in the same way.

@@ -10,7 +10,7 @@ from dgl_treestack.data import records
 from dgl_treestack.data.records import Table
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.experiments.extras import from_data
-from dgl_treestack.model.dataset import ExampleSet
+from dgl_treestack.model.dataset import Dataset
 from dgl_treestack.model.model import Model
 
 USED = 1e-3  # minimum Euclidean norm of a row in use: the paper's threshold
@@ -26,7 +26,7 @@ def _rows_of_stack(model: Model, purpose: str) -> dict[str, int]:
 
 
 @torch.no_grad()
-def make_ablation(model: Model, dataset: ExampleSet) -> Table:
+def make_ablation(model: Model, dataset: Dataset) -> Table:
     """Return a row per labelled equation, in order, with columns that say whether the model is right, 1 or 0.
 
     `rows 0`, `rows 1`, ...: with so many rows of every stack, the others emptied after every update; the last column is the
@@ -53,7 +53,7 @@ def make_ablation(model: Model, dataset: ExampleSet) -> Table:
 
 
 @torch.no_grad()
-def make_usage(model: Model, dataset: ExampleSet, threshold: float = USED) -> Table:
+def make_usage(model: Model, dataset: Dataset, threshold: float = USED) -> Table:
     """Return a row per equation, in order, with the number of stack rows in use (Arabshahi 2020, appendix, Table 5), the mean
     over several stacks.
 

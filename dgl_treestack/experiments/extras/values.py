@@ -7,7 +7,7 @@ from dgl_treestack.data import records
 from dgl_treestack.data.records import Table
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.experiments.extras import from_data
-from dgl_treestack.model.dataset import ExampleSet
+from dgl_treestack.model.dataset import Dataset
 from dgl_treestack.model.model import Model
 from dgl_treestack.truth.subtrees import DEFINED, targets_of
 
@@ -16,7 +16,7 @@ MOST = 400  # subtrees of a height, drawn at random
 
 
 @torch.no_grad()
-def make_records(model: Model, dataset: ExampleSet, engine: str = "levels") -> Table:
+def make_records(model: Model, dataset: Dataset, engine: str = "levels") -> Table:
     """Return a row per subtree, by height: `depth` is that of the subtree, `values` and `readouts` have an entry per point.
 
     A value is [asinh of real part, asinh of imaginary part] as in `truth.subtrees`, None where it is undefined or unknown.
