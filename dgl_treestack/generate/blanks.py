@@ -6,7 +6,7 @@ from the original subtree: both x and -x fill `_**2 = x**2`. `fills` implements 
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from dgl_treestack.generate.derivation import depth_of
 from dgl_treestack.generate.folds import canonical_key, in_partition
 from dgl_treestack.generate.grow import Grower, Habits
 from dgl_treestack.generate.nodes import to_equation
-from dgl_treestack.generate.presets import Row
+from dgl_treestack.generate.presets import Cell, Row, deal
 from dgl_treestack.truth import Verdict, judge_at_fixed_points
 
 VARIABLES = ("x", "y", "z")  # of every blanked equation, in order of occurrence
@@ -28,25 +28,11 @@ BLANKS_FILE = "blanks.jsonl.gz"
 _PROBES = tuple(map(Expression.parse, ("Float(0.37)", "x*Float(1.9) - sin(Float(0.6)*x)")))
 
 
-@dataclass(frozen=True)
-class TrueEquation:
-    """An equation that holds: its verdict, canonical key and the axiom at the root of its derivation."""
-
-    equation: Equation
-    verdict: Verdict
-    key: str
-    axiom: str
-
-    def row(self) -> Row:
-        """Return the equation and the evidence for its label as plain data for a part."""
-        certificate = {**self.verdict.certificate, "axiom": self.axiom}
-        return {"equation": self.equation.prefix(), "key": self.key, "certificate": certificate}
-
-
-def true_equations(rng: np.random.Generator, depth: int, attempts: int, variables: int = 0) -> Iterator[TrueEquation]:
+def true_equations(rng: np.random.Generator, depth: int, attempts: int, variables: int = 0) -> Iterator[tuple[Equation, Row]]:
     """Yield different equations in `VARIABLES` of exactly this depth, derived and certified, from at most `attempts`.
 
-    variables: number of variables in an equation; 0 for any number from one on.
+    With each, yield the start of the row of its blank: `equation`, `keys`, and the `certificate`, which has the axiom at the
+    root of the derivation. variables: number of variables in an equation; 0 for any number from one on.
     """
     weights = tuple(float(count == variables) for count in (1, 2, 3)) if variables else Habits().variables
     grower, seen = Grower(rng, Habits(variables=weights)), set[str]()
@@ -66,7 +52,8 @@ def true_equations(rng: np.random.Generator, depth: int, attempts: int, variable
         seen.add(key)
         verdict = judge_at_fixed_points(equation)
         if verdict.verdict == "holds" and variables in (0, len(names)):
-            yield TrueEquation(equation, verdict, key, start.steps[0][1])
+            certificate = {**verdict.certificate, "axiom": start.steps[0][1]}
+            yield equation, {"equation": equation.prefix(), "keys": [key], "certificate": certificate}
 
 
 def places_of_depth(equation: Equation, depth: int, side: str = "") -> list[int]:
@@ -91,45 +78,33 @@ def is_question(equation: Equation, blank: int) -> bool:
 
 
 def question(blank: Row, value_class: str, fit: Mapping[str, list[str]], candidates: str) -> Row:
-    """Return the row of a blank whose right classes are known: its line, the canonical key and the cell of the plan.
+    """Return the row of a blank for `deal`.
 
-    blank: `equation` in prefix form, `blank`, `certificate`, `key` and `cell`. value_class: that of the truth, empty if it has
+    blank: `equation` in prefix form, `blank`, `certificate`, `keys` and `cell`. value_class: that of the truth, empty if it has
     no certified one. fit: see `fillers.Fillings`. candidates: the file of its candidates.
     """
     certificate = {**blank["certificate"], "candidates": candidates, **fit}
-    equation = Equation.from_prefix(blank["equation"])
+    equation, unfit = Equation.from_prefix(blank["equation"]), ""
+    if not value_class:
+        unfit = "truth without a certified class"
+    elif value_class not in fit["right"]:
+        unfit = "truth not confirmed among the candidates"
+    elif len(fit["right"]) > MOST_RIGHT:
+        unfit = "fits too much"
     example = Example(equation, 1, "", "test", certificate=certificate, blank=blank["blank"], value_class=value_class)
-    return {"key": blank["key"], "cell": blank["cell"], "line": to_dict(example)}
+    return {"keys": blank["keys"], "cell": blank["cell"], "lines": [to_dict(example)], "unfit": unfit}
 
 
-def chosen(rows: Iterable[Row], plan: Mapping[str, int]) -> tuple[list[Row], Row]:
-    """Return the lines of the blanks to keep, no more than planned in any cell, from rows of `question`; and notes."""
-    seen, counts, dropped = set[str](), Counter[str](), Counter[str]()
-    lines: list[Row] = []
-    for row in rows:
-        key, cell, line = row["key"], row["cell"], row["line"]
-        right = line["certificate"]["right"]
-        if "class" not in line:
-            dropped["truth without a certified class"] += 1
-        elif line["class"] not in right:
-            dropped["truth not confirmed among the candidates"] += 1
-        elif len(right) > MOST_RIGHT:
-            dropped["fits too much"] += 1
-        elif key in seen:
-            dropped["duplicate"] += 1
-        elif counts[cell] == plan[cell]:
-            dropped["surplus"] += 1
-        else:
-            seen.add(key)
-            counts[cell] += 1
-            lines.append({"id": f"b{len(lines)}", **line})
-    short = {cell: count - counts[cell] for cell, count in plan.items() if counts[cell] < count}
+def kept(rows: Iterable[Row], plan: Mapping[Cell, int], title: str) -> tuple[list[Row], Row]:
+    """Return the lines of the blanks to keep, no more than planned in any cell, and notes. title: format of a cell's name."""
+    dealt = deal(rows, {cell: repeat("test", count) for cell, count in plan.items()}, "b")
+    lines, short = dealt.lines["test"], Counter(plan) - dealt.kept
     notes = {
-        "kept": {cell: counts[cell] for cell in plan},
-        "dropped": counted(dropped.elements()),
+        "kept": {title.format(*cell): dealt.kept[cell] for cell in plan},
+        "dropped": counted(dealt.dropped.elements()),
         "blanks by number of right classes": counted(len(line["certificate"]["right"]) for line in lines),
     }
-    return lines, {**notes, "short of the plan": short} if short else notes
+    return lines, notes | ({"short of the plan": {title.format(*cell): n for cell, n in short.items()}} if short else {})
 
 
 def counted(items: Iterable[Any]) -> dict[str, int]:

@@ -20,9 +20,9 @@ from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.generate.blanks import (
     BLANKS_FILE,
     VARIABLES,
-    chosen,
     counted,
     is_question,
+    kept,
     places_of_depth,
     question,
     true_equations,
@@ -66,9 +66,9 @@ class Completion(Preset):
 
     def finish(self, options: Options, parts: Parts) -> Product:
         per_cell, equations = _plan(options)
-        planned = {_CELL_NAME.format(depth, *cell): per_cell for depth in DEPTHS for cell in _CELLS}
+        planned = {(depth, *cell): per_cell for depth in DEPTHS for cell in _CELLS}
         names = [shard.name.replace("equations", "fits") for shard in equations]
-        lines, notes = chosen(parts.rows(*names), planned)
+        lines, notes = kept(parts.rows(*names), planned, _CELL_NAME)
         candidates = list(parts.rows("candidates"))
         sizes = {
             "candidates by depth": counted(row["depth"] for row in candidates),
@@ -97,14 +97,13 @@ def _blanks(options: Options, shard: Shard) -> Iterator[Row]:
     """Make blanks for every cell; an equation is used for the emptiest cell for which it has a node."""
     rng, counts = stream(options.seed, shard.name), dict.fromkeys(_CELLS, 0)
     depth, full = shard.work["depth"], shard.work["blanks"]
-    for example in true_equations(rng, depth, 200 + _ATTEMPTS * full * len(_CELLS)):
+    for equation, row in true_equations(rng, depth, 200 + _ATTEMPTS * full * len(_CELLS)):
         for cell in sorted((cell for cell in _CELLS if counts[cell] < full), key=counts.__getitem__):
-            nodes = places_of_depth(example.equation, *cell)
+            nodes = places_of_depth(equation, *cell)
             blank = pick(nodes, rng) if nodes else 0
-            if blank and is_question(example.equation, blank):
+            if blank and is_question(equation, blank):
                 counts[cell] += 1
-                truth = example.equation.subtree(blank).prefix()
-                yield {**example.row(), "truth": truth, "blank": blank, "cell": _CELL_NAME.format(depth, *cell)}
+                yield {**row, "truth": equation.subtree(blank).prefix(), "blank": blank, "cell": [depth, *cell]}
                 break
         if min(counts.values()) == full:
             return

@@ -7,13 +7,12 @@ and result together, without the operator, give no clue either: only results tha
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import groupby, islice
-from operator import itemgetter
+from itertools import islice, repeat
 
 import numpy as np
 
-from dgl_treestack.data.formats import Example
-from dgl_treestack.expression import Equation, Expression
+from dgl_treestack.data.formats import Example, to_dict
+from dgl_treestack.expression import Expression
 from dgl_treestack.generate.folds import canonical_key
 from dgl_treestack.generate.grow import BINARY, UNARY
 from dgl_treestack.generate.numeric import (
@@ -31,7 +30,7 @@ from dgl_treestack.generate.numeric import (
     tradable,
     trades,
 )
-from dgl_treestack.generate.presets import Options, Parts, Preset, Product, Row, Shard, by_fold, stream
+from dgl_treestack.generate.presets import Options, Parts, Preset, Product, Row, Shard, deal, stream
 from dgl_treestack.truth import judge_at_fixed_points
 
 DECIMAL = "decimal"
@@ -66,40 +65,25 @@ class Numeric(Preset):
         # A common first fold would put all equations of a small set into the training fold.
         start = int(rng.integers(len(FOLDS)))
         families = _decimals(rng, count) if kind == DECIMAL else _evaluations(kind, rng, count)
-        for index, family in enumerate(families):
-            for equation, holds, certificate in family:
+        for index, judged in enumerate(families):
+            family, fold, lines = f"{shard.name}-{index}", FOLDS[(start + index) % len(FOLDS)], list[Row]()
+            for i, (equation, holds, certificate) in enumerate(judged):  # equations 0 and 1 are a pair, 2 and 3 the next
                 if certificate is None:
                     verdict = judge_at_fixed_points(equation)
                     certificate = {"verdict": verdict.verdict, "points": verdict.points}
-                yield {
-                    "key": canonical_key(equation),
-                    "prefix": equation.prefix(),
-                    "label": int(holds),
-                    "certificate": certificate,
-                    "kind": kind,
-                    "family": f"{shard.name}-{index}",
-                    "fold": FOLDS[(start + index) % len(FOLDS)],
-                }
+                pair = f"{family}-{i // 2}"
+                lines.append(to_dict(Example(equation, int(holds), f"{family}-{i}", fold, pair, family, certificate)))
+            yield {"keys": [canonical_key(equation) for equation, *_ in judged], "cell": [kind], "lines": lines}
 
     def finish(self, options: Options, parts: Parts) -> Product:
         """Build the files, without families that have an equation in common with an earlier one."""
-        examples, seen, counts, planned, dropped = list[Example](), set[str](), Counter[str](), Counter[str](), 0
-        for name, rows in groupby(parts.rows(*parts.names()), key=itemgetter("family")):
-            family = list(rows)
-            keys = {row["key"] for row in family}
-            if keys & seen or len(keys) < len(family):
-                dropped += len(family)
-                continue
-            seen |= keys
-            counts[family[0]["kind"]] += len(family)
-            for i, row in enumerate(family):  # equations 0 and 1 are a pair, 2 and 3 the next
-                equation, pair = Equation.from_prefix(row["prefix"]), f"{name}-{i // 2}"
-                entries = equation, row["label"], f"{name}-{i}", row["fold"], pair, name, row["certificate"]
-                examples.append(Example(*entries))
+        dealt = deal(parts.rows(*parts.names()), {(kind,): repeat("") for kind in KINDS}, "")
+        planned = Counter[str]()
         for shard in self.shards(options, parts):
             planned[shard.work["kind"]] += 4 * shard.work["trades"]
-        short = {kind: {"wanted": planned[kind], "made": counts[kind]} for kind in KINDS if counts[kind] < planned[kind]}
-        return Product(by_fold(examples), {"dropped as duplicates": dropped, "fell short": short})
+        made = {kind: dealt.kept[kind,] for kind in KINDS}
+        short = {kind: {"wanted": planned[kind], "made": made[kind]} for kind in KINDS if made[kind] < planned[kind]}
+        return Product(dealt.files(), {"dropped as duplicates": dealt.dropped["duplicate"], "fell short": short})
 
 
 PRESET = Numeric()

@@ -6,14 +6,12 @@ and the share of correct equations follow Mali et al. (2021), Table 1.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from itertools import repeat
-from operator import itemgetter
+from itertools import product
 
-from dgl_treestack.data.formats import Example
-from dgl_treestack.expression import Equation
+from dgl_treestack.data.formats import Example, to_dict
 from dgl_treestack.generate.folds import canonical_key
-from dgl_treestack.generate.papers import Cell, unverified
-from dgl_treestack.generate.presets import Options, Parts, Preset, Product, Row, Shard, by_fold, dealt, stream
+from dgl_treestack.generate.papers import unverified
+from dgl_treestack.generate.presets import Cell, Deal, Options, Parts, Preset, Product, Row, Shard, deal, stream
 from dgl_treestack.generate.presets.paper import COUNTS, TRAINING_DEPTH
 from dgl_treestack.generate.rewrite import AXIOMS as IDENTITIES
 from dgl_treestack.generate.rewrite import load_axioms
@@ -29,7 +27,6 @@ _ROUNDS = 4  # of shards; all but the first replace equations that several shard
 _BUDGET = 4000  # operations in 80 digits for a judgement
 
 Quota = Counter[Cell]  # equations per depth and label
-_cell = itemgetter("depth", "label")  # of a row
 
 
 class PaperLabels(Preset):
@@ -56,7 +53,7 @@ class PaperLabels(Preset):
             names = [shard.name for shard in shards]
             if not set(names) <= set(parts.names()):
                 break
-            missing = target - Counter(map(_cell, _distinct(target, parts, names)))
+            missing = target - _dealt(options, parts, names).kept
             if not missing:
                 break
             # A new shard first finds equations that exist already, so it gets a larger quota than is missing.
@@ -66,30 +63,22 @@ class PaperLabels(Preset):
     def make(self, options: Options, shard: Shard) -> Iterator[Row]:
         quota: Quota = Counter({(depth, label): count for depth, label, count in shard.work["quota"]})
         for equation, label in unverified(load_axioms(AXIOMS), quota, stream(options.seed, shard.name)):
-            verdict, key = judge_at_fixed_points(equation, _BUDGET).verdict, canonical_key(equation)
-            yield {"key": key, "prefix": equation.prefix(), "depth": equation.depth, "label": label, "judged": verdict}
+            certificate = {"convention": "papers", "judged": judge_at_fixed_points(equation, _BUDGET).verdict}
+            line = to_dict(Example(equation, label, fold="train", certificate=certificate))
+            yield {"keys": [canonical_key(equation)], "cell": [equation.depth, label], "lines": [line]}
 
     def finish(self, options: Options, parts: Parts) -> Product:
-        target = target_counts(options)
-        rows = list(_distinct(target, parts, parts.names()))
-        validation = stream(options.seed, "folds").random(len(rows)) < VALIDATION_SHARE
-        examples = list[Example]()
-        judged: dict[str, Counter[str]] = {
-            f"label {label}, depth {depths}": Counter() for label in (1, 0) for depths in ("1-7", "8-13")
-        }
-        for i, row in enumerate(rows):
-            deep = row["depth"] > TRAINING_DEPTH
-            fold = "test" if deep else "validation" if validation[i] else "train"
-            equation, certificate = Equation.from_prefix(row["prefix"]), {"convention": "papers", "judged": row["judged"]}
-            examples.append(Example(equation, row["label"], f"p{i}", fold, certificate=certificate))
-            judged[f"label {row['label']}, depth {'8-13' if deep else '1-7'}"][row["judged"]] += 1
-        short = target - Counter(map(_cell, rows))
+        dealt, judged = _dealt(options, parts, parts.names()), dict[str, Counter[str]]()
+        for label, fold in product((1, 0), dealt.lines):
+            verdicts = judged.setdefault(f"label {label}, depth {'8-13' if fold == 'test' else '1-7'}", Counter())
+            verdicts.update(line["certificate"]["judged"] for line in dealt.lines[fold] if line["label"] == label)
+        short = target_counts(options) - dealt.kept
         notes = {
             "labels": "the papers', not verified; a single mutation leaves traces that a model without recursion can see",
             "judged": {name: dict(sorted(counts.items())) for name, counts in judged.items()},
             "fell short": {f"depth {depth}, label {label}": count for (depth, label), count in sorted(short.items())},
         }
-        return Product(by_fold(examples), notes)
+        return Product(dealt.files(), notes)
 
 
 PRESET = PaperLabels()
@@ -106,8 +95,13 @@ def target_counts(options: Options) -> Quota:
     return quota
 
 
-def _distinct(target: Quota, parts: Parts, names: Iterable[str]) -> Iterator[Row]:
-    """Yield rows in the order of their parts' names, without duplicates, and at most `target` of each depth and label."""
-    plans = {cell: repeat("", count) for cell, count in target.items()}
-    rows = dealt(parts.rows(*sorted(names)), itemgetter("key"), lambda row: plans[_cell(row)])
-    return (row for row, _ in rows)
+def _dealt(options: Options, parts: Parts, names: Iterable[str]) -> Deal:
+    """Deal the rows of some parts, in the order of their names; deep equations are for the test."""
+    rng = stream(options.seed, "folds")
+
+    def folds(cell: Cell, count: int) -> Iterator[str]:
+        for _ in range(count):
+            is_validation = rng.random() < VALIDATION_SHARE
+            yield "test" if cell[0] > TRAINING_DEPTH else "validation" if is_validation else "train"
+
+    return deal(parts.rows(*sorted(names)), {cell: folds(cell, n) for cell, n in target_counts(options).items()}, "p")
