@@ -95,7 +95,7 @@ def test_one_seed_grows_the_same_equations():
 def test_the_members_of_a_pair_are_what_they_are_said_to_be(style):
     maker = PairMaker(Grower(np.random.default_rng(4)), {style: 1.0})
     pairs = [pair for pair in (maker.make(*maker.start(), depth=6) for _ in range(30)) if pair]
-    assert len(pairs) > 7 and maker.tally["pairs"] == len(pairs)
+    assert len(pairs) > 7
     for pair in pairs:
         true, false = pair.true.equation, pair.false.equation
         assert (true.depth, false.depth, pair.style) == (6, 6, style)
