@@ -11,7 +11,7 @@ import numpy as np
 
 from dgl_treestack.errors import ExpressionError
 from dgl_treestack.expression import Expression
-from dgl_treestack.truth.evaluation import ExactEvaluation, Value
+from dgl_treestack.truth.evaluation import Exact, Value
 from dgl_treestack.truth.exact import BUDGET, DIGITS, magnitude
 from dgl_treestack.truth.points import FIXED, POINTS, Points, value_of
 
@@ -77,7 +77,7 @@ class Comparison:
 
     def __init__(self, left: Value, right: Value, variables: Sequence[str], budget: int, expected: str = ""):
         self.left, self.right, self.variables = left, right, variables
-        self.exact = ExactEvaluation(budget)
+        self.exact = Exact(budget)
         self.gap = relative_gap(left.number, right.number)
         self.tolerance = np.full(POINTS, _AGREE)
         self.expected = expected

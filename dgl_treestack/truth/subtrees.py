@@ -48,6 +48,13 @@ class Targets(NamedTuple):
 
 def targets_of(forest: Forest, points: int) -> Targets:
     """Return the targets of all subtrees of a forest. Raises ConfigurationError if its language defines no values."""
+    signature = forest.signature
+    without = [operator.name for operator in signature.inner if operator.value is None]
+    if without or (signature.words and signature.leaf_value is None):
+        reason = f"the operator {without[0]!r} has none" if without else "its leaves have none (Signature.leaf_value)"
+        raise ConfigurationError(
+            f"Signals at nodes need values, and in the language {signature.name!r} {reason}. Leave out [signals]."
+        )
     ids, count = np.unique(forest.subtree), int(forest.subtree.max(initial=-1)) + 1
     value, status = np.zeros((count, points, 2), np.float32), np.full((count, points), UNKNOWN, np.int8)
     key = np.zeros(count, np.uint64)
@@ -66,7 +73,6 @@ def targets_of(forest: Forest, points: int) -> Targets:
 def values_at_points(forest: Forest, points: Sequence[int]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield, point by point, the values (S,) complex128 and their status (S,) of the subtrees of a forest, in order of ids."""
     signature, nodes = forest.signature, columns(forest, forest.signature)
-    _check_values(signature)
     _, first, place = np.unique(nodes.subtree, return_index=True, return_inverse=True)  # a node of every subtree
     operator = nodes.op[first]
     children = np.where(nodes.children[first] >= 0, place[nodes.children[first]], -1)
@@ -114,16 +120,6 @@ def _groups(
     keys = np.stack([height[order], arity[order], operator[order]], axis=1)
     groups = np.split(order, np.flatnonzero((keys[1:] != keys[:-1]).any(1)) + 1) if len(order) else []
     return [(operator[group[0]], group, children[group, : arity[group[0]]].T) for group in groups]
-
-
-def _check_values(signature: Signature) -> None:
-    """Raise ConfigurationError unless leaves and operators of a language have values."""
-    without = [operator.name for operator in signature.inner if operator.value is None]
-    if without or (signature.words and signature.leaf_value is None):
-        reason = f"the operator {without[0]!r} has none" if without else "its leaves have none (Signature.leaf_value)"
-        raise ConfigurationError(
-            f"Signals at nodes need values, and in the language {signature.name!r} {reason}. Leave out [signals]."
-        )
 
 
 def _operator(signature: Signature, op: int, arguments: np.ndarray, unknown: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
