@@ -5,11 +5,12 @@ is reported. Chance is the share of the more frequent label.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.model_selection import PredefinedSplit, cross_val_predict
 from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
@@ -39,20 +40,6 @@ class Fit:
 DEFAULT = Fit()
 
 
-@dataclass(frozen=True, eq=False)
-class DepthGroup:
-    """The labelled equations of a range of depths.
-
-    depths: the range as text. rows: (n,) positions of all of them. used: those of the sample. skipped: why the group cannot be
-    measured, or "".
-    """
-
-    depths: str
-    rows: np.ndarray
-    used: np.ndarray
-    skipped: str
-
-
 def measure(corpus: Corpus, rows: np.ndarray, fit: Fit = DEFAULT, title: str = "") -> list[dict]:
     """Measure leakage: a row per depth group with labelled equations.
 
@@ -62,38 +49,35 @@ def measure(corpus: Corpus, rows: np.ndarray, fit: Fit = DEFAULT, title: str = "
 
     rows: positions of equations. title: of a progress bar, none without it.
     """
-    groups, result = list(depth_groups(corpus, rows, fit)), []
-    fits_of_group = PARTS * sum(len(BASELINES[name].settings) for name in fit.baselines)
-    total = fits_of_group * sum(not group.skipped for group in groups)
-    with tqdm(total=total, desc=title, unit="fit", disable=not title, leave=False) as bar:
-        for group in groups:
-            row: dict[str, Any] = {"depths": group.depths, "equations": len(group.rows)}
-            if group.skipped:
-                result.append({**row, "skipped": group.skipped})
-                continue
-            label = corpus["label"][group.used]
-            majority = float(100 * max(label.mean(), 1 - label.mean()))
-            scores = {name: _score(corpus, group.used, name, fit.jobs, majority, bar) for name in fit.baselines}
-            result.append({**row, "used": len(group.used), "majority": round(majority, 2), "baselines": scores})
-    return result
-
-
-def depth_groups(corpus: Corpus, rows: np.ndarray, fit: Fit) -> Iterator[DepthGroup]:
-    """Yield the groups with labelled equations. rows: positions of equations."""
     rows = rows[corpus["label"][rows] != UNKNOWN]
+    result, measured = list[dict[str, Any]](), list[tuple[dict[str, Any], np.ndarray, np.ndarray]]()
     depth = corpus["depth"][rows]
     for low, high in fit.groups:
         inside = rows[(depth >= low) & (depth <= (math.inf if high is None else high))]
         if not len(inside):
             continue
         used = sampled(corpus, inside, fit.sample)
-        correct, pairs = int(corpus["label"][used].sum()), len(np.unique(corpus["pair"][used]))
-        incorrect, skipped = len(used) - correct, ""
-        if min(correct, incorrect) < FEWEST:
-            skipped = f"{correct} correct and {incorrect} incorrect equations; {FEWEST} of each are needed"
+        label, pair = corpus["label"][used], np.unique(corpus["pair"][used], return_inverse=True)[1]
+        correct, pairs = int(label.sum()), int(pair.max()) + 1
+        part = (np.random.default_rng(1).permutation(pairs) % PARTS)[pair]
+        result.append({"depths": f"{low}+" if high is None else f"{low}-{high}", "equations": len(inside)})
+        if min(correct, len(used) - correct) < FEWEST:
+            counts = f"{correct} correct and {len(used) - correct} incorrect equations"
+            result[-1]["skipped"] = f"{counts}; {FEWEST} of each are needed"
         elif pairs < PARTS:
-            skipped = f"{pairs} pairs; {PARTS} are needed"
-        yield DepthGroup(f"{low}+" if high is None else f"{low}-{high}", inside, used, skipped)
+            result[-1]["skipped"] = f"{pairs} pairs; {PARTS} are needed"
+        elif any(len(np.unique(part[label == value])) == 1 for value in (0, 1)):
+            result[-1]["skipped"] = f"all equations of one label are in one of the {PARTS} parts"
+        else:
+            measured.append((result[-1], used, part))
+    fits_of_group = PARTS * sum(len(BASELINES[name].settings) for name in fit.baselines)
+    with tqdm(total=fits_of_group * len(measured), desc=title, unit="fit", disable=not title, leave=False) as bar:
+        for row, used, part in measured:
+            share = corpus["label"][used].mean()
+            majority = float(100 * max(share, 1 - share))
+            scores = {name: _score(corpus, used, part, name, fit.jobs, majority, bar) for name in fit.baselines}
+            row |= {"used": len(used), "majority": round(majority, 2), "baselines": scores}
+    return result
 
 
 def sampled(corpus: Corpus, rows: np.ndarray, limit: int) -> np.ndarray:
@@ -107,25 +91,18 @@ def sampled(corpus: Corpus, rows: np.ndarray, limit: int) -> np.ndarray:
     return rows[rank[pair] < fitting]
 
 
-def _score(corpus: Corpus, rows: np.ndarray, name: str, jobs: int, majority: float, bar: tqdm) -> dict[str, Any]:
+def _score(
+    corpus: Corpus, rows: np.ndarray, part: np.ndarray, name: str, jobs: int, majority: float, bar: tqdm
+) -> dict[str, Any]:
     """Return the accuracy of a baseline with its best setting, cross-validated over parts of the pairs. bar: counts fits."""
     baseline, label = BASELINES[name], corpus["label"][rows]
     features = baseline.features(corpus, rows)
-    pair = np.unique(corpus["pair"][rows], return_inverse=True)[1]
-    part = (np.random.default_rng(1).permutation(pair.max() + 1) % PARTS)[pair]
     shares = {}
     for setting in baseline.settings:
-        right = 0
-        for held_out in range(PARTS):
-            train, test = np.flatnonzero(part != held_out), np.flatnonzero(part == held_out)
-            if label[train].min() == label[train].max():  # one label only: nothing to fit
-                predicted = np.full(len(test), label[train][0])
-            else:
-                with threadpool_limits(jobs):
-                    predicted = baseline.build(setting, jobs).fit(features[train], label[train]).predict(features[test])
-            right += int((predicted == label[test]).sum())
-            bar.update()
-        shares[setting] = right / len(label)
+        with threadpool_limits(jobs):
+            predicted = cross_val_predict(baseline.build(setting, jobs), features, label, cv=PredefinedSplit(part))
+        bar.update(PARTS)
+        shares[setting] = float((predicted == label).mean())
     best = max(shares, key=lambda setting: shares[setting])
     accuracy, error = 100 * shares[best], 100 * math.sqrt(shares[best] * (1 - shares[best]) / len(rows))
     return {

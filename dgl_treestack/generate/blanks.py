@@ -14,9 +14,10 @@ import numpy as np
 from dgl_treestack.data.formats import Example, to_dict
 from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.generate.derivation import depth_of
+from dgl_treestack.generate.fillers import Fillings
 from dgl_treestack.generate.folds import canonical_key, in_partition
 from dgl_treestack.generate.grow import Grower, Habits
-from dgl_treestack.generate.nodes import to_equation
+from dgl_treestack.generate.nodes import Node, Pool, to_equation
 from dgl_treestack.generate.presets import Cell, Row, deal
 from dgl_treestack.truth import Verdict, judge_at_fixed_points
 
@@ -77,22 +78,25 @@ def is_question(equation: Equation, blank: int) -> bool:
     return all(fills(equation, blank, probe).verdict == "refuted" for probe in _PROBES)
 
 
-def question(blank: Row, value_class: str, fit: Mapping[str, list[str]], candidates: str) -> Row:
-    """Return the row of a blank for `deal`.
+def questions(pool: Pool, classes: dict[Node, str], blanks: Iterable[Row], candidates: str) -> Iterator[Row]:
+    """Yield the rows of blanks for `deal`, with all classes that are right for them.
 
-    blank: `equation` in prefix form, `blank`, `certificate`, `keys` and `cell`. value_class: that of the truth, empty if it has
-    no certified one. fit: see `fillers.Fillings`. candidates: the file of its candidates.
+    classes: candidate in the pool -> its class. blanks: of each, `equation` in prefix form, `blank`, `certificate`, `keys` and
+    `cell`. candidates: the file of the candidates.
     """
-    certificate = {**blank["certificate"], "candidates": candidates, **fit}
-    equation, unfit = Equation.from_prefix(blank["equation"]), ""
-    if not value_class:
-        unfit = "truth without a certified class"
-    elif value_class not in fit["right"]:
-        unfit = "truth not confirmed among the candidates"
-    elif len(fit["right"]) > MOST_RIGHT:
-        unfit = "fits too much"
-    example = Example(equation, 1, "", "test", certificate=certificate, blank=blank["blank"], value_class=value_class)
-    return {"keys": blank["keys"], "cell": blank["cell"], "lines": [to_dict(example)], "unfit": unfit}
+    fillings = Fillings(pool, classes)
+    for row in blanks:
+        equation, blank, unfit = Equation.from_prefix(row["equation"]), row["blank"], ""
+        value_class, fit = classes.get(pool.tree(equation.subtree(blank)), ""), fillings.fit(equation, blank)
+        if not value_class:
+            unfit = "truth without a certified class"
+        elif value_class not in fit["right"]:
+            unfit = "truth not confirmed among the candidates"
+        elif len(fit["right"]) > MOST_RIGHT:
+            unfit = "fits too much"
+        certificate = {**row["certificate"], "candidates": candidates, **fit}
+        example = Example(equation, 1, "", "test", certificate=certificate, blank=blank, value_class=value_class)
+        yield {"keys": row["keys"], "cell": row["cell"], "lines": [to_dict(example)], "unfit": unfit}
 
 
 def kept(rows: Iterable[Row], plan: Mapping[Cell, int], title: str) -> tuple[list[Row], Row]:

@@ -30,7 +30,7 @@ from dgl_treestack.generate.grow import BINARY, CONSTANTS, UNARY
 from dgl_treestack.generate.nodes import Node, Pool, find, path_to, to_expression
 from dgl_treestack.generate.presets import Row, pick
 from dgl_treestack.generate.rewrite import instantiate, rule_index
-from dgl_treestack.truth import POINTS, compare
+from dgl_treestack.truth import POINTS, Verdict, compare
 from dgl_treestack.truth.certificates import REFUTED_SHARE, relative_gap
 
 CLEARLY = 1e-6  # the relative gap above which `truth` calls values different
@@ -120,15 +120,15 @@ class CandidateSet:
         if node in self.members or node in self._refused:
             return self.members.get(node)
         self._refused.add(node)  # removed when it has a class
-        if not is_defined(node):
+        if verdict_on(node, node).points < POINTS:
             return None
         value, numbers = node.value, node.value.number.copy()
-        for point in np.flatnonzero(value.doubt).tolist():  # these were evaluated in 80 digits by `is_defined`
+        for point in np.flatnonzero(value.doubt).tolist():  # these were evaluated in 80 digits by `verdict_on`
             numbers[point] = complex(value.exact[0 if value.constant else point])
         count = len(self._representatives)
         gap = relative_gap(self._numbers[:count], numbers)
         for number in np.flatnonzero((gap > CLEARLY).sum(axis=1) < REFUTED_SHARE * POINTS).tolist():
-            verdict = verdict_on(self._representatives[number], node)
+            verdict = verdict_on(self._representatives[number], node).verdict
             if verdict == "holds":
                 break
             if verdict != "refuted":
@@ -184,7 +184,7 @@ class Fillings:
             differ = (relative_gap(numbers, opposite) > CLEARLY) & (np.maximum(np.abs(numbers), np.abs(opposite)) > _NOISE)
         fit: dict[str, list[str]] = {"right": [], "doubtful": []}
         for number in np.flatnonzero(differ.sum(axis=1) < REFUTED_SHARE * POINTS).tolist():
-            verdict = verdict_on(*self.pool.replace(root, blank, self.fillers[number]).children)
+            verdict = verdict_on(*self.pool.replace(root, blank, self.fillers[number]).children).verdict
             if verdict == "holds":
                 fit["right"].append(self.names[number])
             elif verdict != "refuted":
@@ -192,11 +192,6 @@ class Fillings:
         return fit
 
 
-def is_defined(node: Node) -> bool:
-    """Return whether the expression has a value at every point."""
-    return compare(node.value, node.value, sorted(node.variables)).points == POINTS
-
-
-def verdict_on(left: Node, right: Node) -> str:
+def verdict_on(left: Node, right: Node) -> Verdict:
     """Return the verdict on left = right."""
-    return compare(left.value, right.value, sorted({*left.variables, *right.variables})).verdict
+    return compare(left.value, right.value, sorted({*left.variables, *right.variables}))

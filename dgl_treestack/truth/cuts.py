@@ -82,15 +82,12 @@ def _root(argument: Value, name: str, place: Any, values: dict[str, Any], exact:
     values: of all variables; that of `name` is where the method begins.
     """
 
-    def argument_at(x: Any, bits: int) -> Any:
-        return exact.value(argument, 0, bits, {**values, name: x})
-
     x = values[name]
     for bits, sufficient in CONVERGED.items():
         for _ in range(STEPS):
             with ctx.workprec(bits):
                 small = arb(2) ** (-bits // 2)
-                here, beside = argument_at(x, bits), argument_at(x * (1 + small), bits)
+                here, beside = (exact.value(argument, 0, bits, {**values, name: at}) for at in (x, x * (1 + small)))
                 if not isinstance(here, acb) or not isinstance(beside, acb) or (here - beside).contains(0):
                     return None
                 step = (here - place) * x * small / (beside - here)
@@ -103,7 +100,7 @@ def _root(argument: Value, name: str, place: Any, values: dict[str, Any], exact:
         radius = abs(x) * ROOT
         parts = [arb(0) if abs(part) < radius else arb(part.mid(), radius.mid()) for part in (x.real, x.imag)]
         root = acb(*parts)
-        there = argument_at(root, PRECISIONS[-1])
+        there = exact.value(argument, 0, PRECISIONS[-1], {**values, name: root})
         return root if isinstance(there, acb) and (there - place).contains(0) else None
 
 

@@ -79,19 +79,15 @@ def values_at_points(forest: Forest, points: Sequence[int]) -> Iterator[tuple[np
     is_equation = operator == signature.root_index
     leaves = np.flatnonzero(operator == NO_OPERATOR)
     leaf_of_subtree = {subtree: forest.leaves[forest.leaf[first[subtree]]] for subtree in leaves.tolist()}
-    value_of_constant = _constants(operator, children, leaf_of_subtree) if signature is MATH else {}
-    constants = np.array([*value_of_constant], dtype=np.int64)
-    constant = np.array([value.number[0] for value in value_of_constant.values()], dtype=complex)
-    in_doubt = np.array([value.doubt[0] for value in value_of_constant.values()], dtype=bool) & ~np.isnan(constant)
+    constants, constant, in_doubt = _constants(operator, children, leaf_of_subtree if signature is MATH else {})
     is_computed = ~is_equation & (operator != NO_OPERATOR)
     is_computed[constants] = False
     groups = _groups(np.flatnonzero(is_computed), operator, children, nodes.height[first])
+    varying = {subtree: text for subtree, (_, text) in leaf_of_subtree.items() if subtree not in constants}
     for point in points:
         number, unknown = np.full(len(first), np.nan, complex), np.zeros(len(first), bool)
-        for subtree, (_, text) in leaf_of_subtree.items():
-            if subtree not in value_of_constant:
-                leaf_value = signature.leaf_value or training_value
-                number[subtree] = leaf_value(text, point)
+        for subtree, text in varying.items():
+            number[subtree] = (signature.leaf_value or training_value)(text, point)
         number[constants], unknown[constants] = constant, in_doubt  # exact, but what is computed from it may not be
         for op, group, arguments in groups:
             number[group], unknown[group] = _operator(signature, op, number[arguments], unknown[arguments])
@@ -100,15 +96,20 @@ def values_at_points(forest: Forest, points: Sequence[int]) -> Iterator[tuple[np
         yield number, status.astype(np.int8)
 
 
-def _constants(operator: np.ndarray, children: np.ndarray, leaf_of_subtree: Mapping[int, tuple[str, str]]) -> dict[int, Value]:
-    """Return the values of the subtrees without variables, exact where complex128 is in doubt, by the subtree's place."""
+def _constants(
+    operator: np.ndarray, children: np.ndarray, leaf_of_subtree: Mapping[int, tuple[str, str]]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the places (n,) of the subtrees without variables, their values, exact where complex128 is in doubt, and where
+    these are in doubt even so."""
     values = {subtree: Value(*leaf) for subtree, leaf in leaf_of_subtree.items() if leaf[0] != "Symbol"}
-    for subtree in range(len(operator)):  # an operator has a larger id than its children
+    for subtree in range(len(operator)) if values else ():  # an operator has a larger id than its children
         if operator[subtree] != NO_OPERATOR and MATH.names[operator[subtree]] != MATH.root:
             arguments = [values.get(child) for child in children[subtree].tolist() if child >= 0]
             if all(arguments):
                 values[subtree] = Value(MATH.names[operator[subtree]], None, tuple(filter(None, arguments)))
-    return values
+    number = np.array([value.number[0] for value in values.values()], dtype=complex)
+    doubt = np.array([value.doubt[0] for value in values.values()], dtype=bool)
+    return np.array([*values], dtype=np.int64), number, doubt & ~np.isnan(number)
 
 
 def _groups(

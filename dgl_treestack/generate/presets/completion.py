@@ -16,7 +16,7 @@ Shards are generated in three rounds: equations, candidates from all truths, and
 from collections import Counter
 from collections.abc import Iterator
 
-from dgl_treestack.expression import Equation, Expression
+from dgl_treestack.expression import Expression
 from dgl_treestack.generate.blanks import (
     BLANKS_FILE,
     VARIABLES,
@@ -24,10 +24,10 @@ from dgl_treestack.generate.blanks import (
     is_question,
     kept,
     places_of_depth,
-    question,
+    questions,
     true_equations,
 )
-from dgl_treestack.generate.fillers import CandidateSet, Filler, Fillings
+from dgl_treestack.generate.fillers import CandidateSet, Filler
 from dgl_treestack.generate.nodes import Pool
 from dgl_treestack.generate.presets import Options, Parts, Preset, Product, Row, Shard, pick, stream
 
@@ -130,8 +130,4 @@ def _fits(options: Options, shard: Shard) -> Iterator[Row]:
     """Yield the lines of the blanks, with their right classes."""
     pool = Pool()
     classes = {pool.tree(Expression.parse(row["text"])): row["class"] for row in shard.work["candidates"]}
-    fillings = Fillings(pool, classes)
-    for row in shard.work["blanks"]:
-        value_class = classes.get(pool.tree(Expression.from_prefix(row["truth"])), "")
-        fit = fillings.fit(Equation.from_prefix(row["equation"]), row["blank"])
-        yield question(row, value_class, fit, CANDIDATES_FILE)
+    return questions(pool, classes, shard.work["blanks"], CANDIDATES_FILE)

@@ -30,12 +30,13 @@ from dgl_treestack.generate.blanks import (
     is_question,
     kept,
     places_of_depth,
-    question,
+    questions,
     true_equations,
 )
-from dgl_treestack.generate.fillers import CandidateSet, Filler, Fillings, is_defined
+from dgl_treestack.generate.fillers import CandidateSet, Filler, verdict_on
 from dgl_treestack.generate.nodes import Node
 from dgl_treestack.generate.presets import Options, Parts, Preset, Product, Row, Shard, pick, stream
+from dgl_treestack.truth import POINTS
 
 EQUATIONS, CANDIDATES = 500, 1000
 BLANK_DEPTHS, VARIABLE_COUNTS = range(1, 14), range(1, len(VARIABLES) + 1)
@@ -71,11 +72,8 @@ class CompletionDeep(Preset):
         filler = Filler(VARIABLES[: shard.work["variables"]], stream(options.seed, shard.name))
         blanks, natural = _gather(filler, shard.work)
         candidates = _candidates(filler, blanks, natural, shard.work)
-        fillings = Fillings(filler.pool, candidates.ordered)
-        for equation, row, truth in blanks:
-            fit = fillings.fit(equation, row["blank"])
-            row = {**row, "cell": [shard.name]}
-            yield question(row, candidates.ordered.get(truth, ""), fit, CANDIDATES_FILE.format(shard.name))
+        rows = [{**row, "cell": [shard.name]} for _, row, _ in blanks]
+        yield from questions(filler.pool, candidates.ordered, rows, CANDIDATES_FILE.format(shard.name))
         for line in candidates.rows(f"{shard.name}-"):
             yield {"candidate": line}
 
@@ -112,7 +110,7 @@ def _gather(filler: Filler, work: Row) -> tuple[list[Blank], list[Node]]:
         truth = filler.pool.tree(equation.subtree(node))
         if len(blanks) == full:
             natural.append(truth)
-        elif is_defined(truth) and is_question(equation, node):
+        elif verdict_on(truth, truth).points == POINTS and is_question(equation, node):
             blanks.append((equation, {**row, "blank": node}, truth))
             side, other_side = other_side, side
         if len(natural) == work["natural"]:
