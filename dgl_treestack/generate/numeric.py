@@ -25,9 +25,9 @@ BITS = 8  # of the order of a spelt number
 _TIE = 1e-7  # in hundredths
 _BINS = (80, 20)  # in hundredths
 
-_EXACT = MPContext()
-_EXACT.dps = 40
-_OPERATIONS = {"Add": _EXACT.fadd, "Mul": _EXACT.fmul, "Pow": _EXACT.power}
+EXACT = MPContext()
+EXACT.dps = 40
+_OPERATIONS = {"Add": EXACT.fadd, "Mul": EXACT.fmul, "Pow": EXACT.power}
 _OPERATORS: dict[str, Callable] = {"Add": np.add, "Mul": np.multiply, "Pow": np.power}
 # Operator -> the first operand as a function of the result and the second one, the second of the result and the first.
 _INVERSES: dict[str, tuple[Callable, Callable]] = {
@@ -52,21 +52,17 @@ class Evaluation:
     value: mpmath.mpf
     result: int
 
-    def error(self, result: int) -> mpmath.mpf:
-        """Return the distance of a printed result from the value."""
-        return abs(self.value - _EXACT.mpf(result) / 100)
-
 
 def evaluate(name: str, *arguments: int) -> Evaluation | None:
     """Return the evaluation, or None if the value is not real, too large or too close to a rounding tie."""
-    function = _OPERATIONS[name] if name in _OPERATIONS else getattr(_EXACT, name)
+    function = _OPERATIONS[name] if name in _OPERATIONS else getattr(EXACT, name)
     try:
-        value = function(*(_EXACT.mpf(argument) / 100 for argument in arguments))
+        value = function(*(EXACT.mpf(argument) / 100 for argument in arguments))
     except (ZeroDivisionError, ValueError):
         return None
-    if not isinstance(value, _EXACT.mpf) or not abs(value) < 10:
+    if not isinstance(value, EXACT.mpf) or not abs(value) < 10:
         return None
-    result = int(_EXACT.nint(100 * value))
+    result = int(EXACT.nint(100 * value))
     if abs(result) > LARGEST or abs(abs(100 * value - result) - 0.5) < _TIE:
         return None
     return Evaluation(name, arguments, value, result)

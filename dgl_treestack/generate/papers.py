@@ -203,29 +203,23 @@ def evaluates_to_true(equation: Expression) -> bool:
     >>> evaluates_to_true(Expression.parse("x + x = 2*x")), evaluates_to_true(Expression.parse("sin(x)**2 = 1 - cos(x)**2"))
     (True, False)
     """
+    stack: list[Any] = []
     try:
-        left, right = _sides(equation)
-        if left.has(*_UNDEFINED) or right.has(*_UNDEFINED):
-            return False
-        return bool(left == right or left - right == 0)
+        for i in range(equation.size - 1, 0, -1):
+            name = equation.names[i]
+            if equation.texts[i] is not None:
+                stack.append(equation.subtree(i).to_sympy())
+                continue
+            arguments = [stack.pop() for _ in range(equation.arities[i])]
+            if name == "Pow" and arguments[1].is_Number and not abs(arguments[1]) <= LARGEST_POWER:
+                return False
+            value = _CLASSES[name](*arguments)
+            for number in [value] if value.is_Number else value.args[:1]:
+                if number.is_Number and not abs(number) <= LARGEST:
+                    return False
+            stack.append(value)
+        right, left = stack
+        is_undefined = left.has(*_UNDEFINED) or right.has(*_UNDEFINED)
+        return not is_undefined and bool(left == right or left - right == 0)
     except Exception:  # SymPy raises many classes of errors on unusual expressions; by the papers' rule they are not true
         return False
-
-
-def _sides(equation: Expression) -> tuple[Any, Any]:
-    """Build both sides in SymPy, from the leaves up. Raises OverflowError for too large a number."""
-    stack: list[Any] = []
-    for i in range(equation.size - 1, 0, -1):
-        name = equation.names[i]
-        if equation.texts[i] is not None:
-            stack.append(equation.subtree(i).to_sympy())
-            continue
-        arguments = [stack.pop() for _ in range(equation.arities[i])]
-        if name == "Pow" and arguments[1].is_Number and not abs(arguments[1]) <= LARGEST_POWER:
-            raise OverflowError
-        value = _CLASSES[name](*arguments)
-        for number in [value] if value.is_Number else value.args[:1]:
-            if number.is_Number and not abs(number) <= LARGEST:
-                raise OverflowError
-        stack.append(value)
-    return stack[1], stack[0]

@@ -12,7 +12,7 @@ import numpy as np
 from flint import acb, arb, ctx
 
 from dgl_treestack.truth.evaluation import Exact, Value, children_first
-from dgl_treestack.truth.exact import BUDGET, MIDPOINTS, PRECISIONS
+from dgl_treestack.truth.exact import BUDGET, MIDPOINTS, PRECISIONS, at_branch_point
 from dgl_treestack.truth.functions import BRANCHES, RECIPROCAL_ARGUMENT
 from dgl_treestack.truth.points import POINTS, REAL_POINTS, WIDE_POINT, Points
 
@@ -42,7 +42,12 @@ def is_on_cut(left: Value, right: Value) -> bool:
                 near = (np.abs(off) <= NEAR * (1 + np.abs(along))) | argument.doubt
             points = [0] if argument.constant else REAL_POINTS + np.flatnonzero(near[REAL_POINTS:])[:TRIED]
             for point in map(int, points):
-                if not near[point] or not _is_on(exact.value(argument, point), cut, is_inverted):
+                place = exact.value(argument, point) if near[point] else None
+                if place is None or (is_inverted and place == 0):
+                    continue
+                place = 1 / place if is_inverted else place
+                along, off = _parts(at_branch_point(place, cut[0], MIDPOINTS), cut)
+                if off != 0 or cut[1] < along < cut[2]:
                     continue
                 exponent = exact.value(value.children[1], point) if value.name == "Pow" else None
                 is_whole = exponent is not None and exponent.imag == 0 and complex(exponent).real.is_integer()
@@ -119,11 +124,3 @@ def _arguments(value: Value) -> Iterator[tuple[Value, Cut, bool]]:
 def _parts(number: Any, cut: Cut) -> tuple[Any, Any]:
     """Return the part of a number along the axis of a cut, and the other one."""
     return (number.real, number.imag) if cut[0] == "real" else (number.imag, number.real)
-
-
-def _is_on(number: Any, cut: Cut, is_inverted: bool) -> bool:
-    """Return whether a value in 80 digits, or its reciprocal, is on a cut; not if it is undefined."""
-    if number is None or (is_inverted and number == 0):
-        return False
-    along, off = _parts(MIDPOINTS.at_branch_point(1 / number if is_inverted else number, cut[0]), cut)
-    return bool(off == 0) and not (along > cut[1] and along < cut[2])

@@ -102,7 +102,7 @@ class Preset(ABC):
 
     summary: ClassVar[str]
     seed: ClassVar[int]
-    accepts: ClassVar[frozenset[str]] = frozenset()
+    accepts: ClassVar[frozenset[str]] = frozenset({"equations"})
 
     @abstractmethod
     def shards(self, options: Options, parts: Parts) -> list[Shard]:

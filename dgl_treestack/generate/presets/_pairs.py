@@ -41,7 +41,7 @@ class Recipe:
     block_starts: the first depth of every block but the first, see `assembly`.
     """
 
-    styles: Mapping[str, float]
+    styles: Mapping[str, float] = field(default_factory=lambda: {"swap": 0.5, "buried": 0.2, "false rule": 0.3})
     partition: str = ""
     shares: Mapping[str, float] = field(default_factory=lambda: {"train": 0.6, "validation": 0.15, "test": 0.25})
     habits: Habits = field(default_factory=Habits)

@@ -44,7 +44,6 @@ _ATTEMPTS = 15  # derivations per blank
 class Completion(Preset):
     summary = "true equations of depth 8-13 with a blank of depth 0-2, and candidates with value classes"
     seed = 2018
-    accepts = frozenset({"equations"})
 
     def shards(self, options: Options, parts: Parts) -> list[Shard]:
         (_, equations), present = _plan(options), set(parts.names())

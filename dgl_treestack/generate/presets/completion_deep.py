@@ -55,7 +55,6 @@ Blank = tuple[Equation, Row, Node]  # the equation, the row of its blank, and th
 class CompletionDeep(Preset):
     summary = "true equations of depth 8-14 with a blank of depth 1-13, and 1,000 candidates each"
     seed = 2021
-    accepts = frozenset({"equations"})
 
     def shards(self, options: Options, parts: Parts) -> list[Shard]:
         blanks = max(1, round((options.equations or EQUATIONS) / (len(BLANK_DEPTHS) * len(VARIABLE_COUNTS))))

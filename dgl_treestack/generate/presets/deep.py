@@ -12,7 +12,6 @@ class Deep(PairPreset):
     seed = 2020
     accepts = frozenset({"max_depth", "equations", "no_cuts"})
     recipe = Recipe(
-        styles={"swap": 0.5, "buried": 0.2, "false rule": 0.3},
         partition="deep",
         shares={"train": 0.6, "test": 0.4},  # the families of the training fold of `paper` are `train` here, and unused
         habits=Habits(variables=(0.4, 0.4, 0.2), constant=0.3, decoy=0.35, expansion=0.05, steps=(0.66, 0.17, 0.17)),

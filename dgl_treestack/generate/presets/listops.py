@@ -33,7 +33,6 @@ _SURPLUS = 1.25  # trees made per tree of the plan: some trees are made in sever
 class ListOps(Preset):
     summary = "ListOps: nested lists of digits, labelled by their value, 90,000 for training and 10,000 for the test"
     seed = 2018
-    accepts = frozenset({"equations"})
 
     def shards(self, options: Options, parts: Parts) -> list[Shard]:
         total = sum(target_counts(options).values())

@@ -36,7 +36,6 @@ _SHARD = 5000  # pairs
 class Logic(Preset):
     summary = "propositional logic: the relation of two formulas, training with up to 6 operators, test with up to 12"
     seed = 2015
-    accepts = frozenset({"equations"})
 
     def shards(self, options: Options, parts: Parts) -> list[Shard]:
         """Small sizes, of which there are few pairs, have one shard each; larger sizes several with some surplus."""

@@ -17,6 +17,7 @@ from dgl_treestack.generate.folds import canonical_key
 from dgl_treestack.generate.grow import BINARY, UNARY
 from dgl_treestack.generate.numeric import (
     BITS,
+    EXACT,
     LARGEST,
     NEAR,
     Evaluation,
@@ -47,7 +48,6 @@ Judged = tuple[Expression, bool, Row | None]  # an equation, whether it holds, a
 class Numeric(Preset):
     summary = "function evaluations and decimal trees, true and false, in numbers with two decimals"
     seed = 2018
-    accepts = frozenset({"equations"})
 
     def shards(self, options: Options, parts: Parts) -> list[Shard]:
         shards = []
@@ -103,7 +103,7 @@ def _evaluations(name: str, rng: np.random.Generator, count: int) -> Iterator[li
             left, right = Expression.node(name, *operands), number(result, order[2])
             certificate = None  # a sum is exact, so it is judged like any other equation
             if name != "Add":
-                error = round(float(evaluation.error(result)), 6)
+                error = round(float(abs(evaluation.value - EXACT.mpf(result) / 100)), 6)
                 certificate = {"rounded": 2, "value": f"{float(evaluation.value):.6f}", "error": error}
             family.append((commuted("Equality", left, right, order[3]), result == evaluation.result, certificate))
         yield family

@@ -11,11 +11,7 @@ class PaperDeeper(PairPreset):
     )
     seed = 2021
     accepts = frozenset({"max_depth", "equations", "no_cuts"})
-    recipe = Recipe(
-        styles={"swap": 0.5, "buried": 0.2, "false rule": 0.3},
-        partition="paper",
-        pairs={"validation": dict.fromkeys(range(8, 11), 1500)},
-    )
+    recipe = Recipe(partition="paper", pairs={"validation": dict.fromkeys(range(8, 11), 1500)})
 
 
 PRESET = PaperDeeper()

@@ -32,7 +32,6 @@ Quota = Counter[Cell]  # equations per depth and label
 class PaperLabels(Preset):
     summary = "the papers' convention: axioms with both signs of the roots, single mutations, labels never verified"
     seed = 2018
-    accepts = frozenset({"equations"})
 
     def shards(self, options: Options, parts: Parts) -> list[Shard]:
         """Return the shards of all rounds so far. A round has one shard of shallow equations, and shards of equal size of the
