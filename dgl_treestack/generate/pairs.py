@@ -8,8 +8,8 @@ swap          Two subtrees exchanged: same tokens, same depth, so token counts d
 buried        A swap, then different true rewrites of both members, so that the error is not the last edit.
 false rule    A rule that does not hold, from a table of plausible ones, between true rewrites.
 
-A style yields candidates; `PairMaker` certifies which of them are false. The papers' style, a single mutation, is in `papers`:
-it leaks.
+A style yields candidates; `PairMaker` certifies which of them are false. The papers' style, a single mutation, is in
+`presets.paper_labels`: it leaks.
 """
 
 from collections.abc import Iterator, Mapping

@@ -4,7 +4,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
 
 from dgl_treestack.expression import Equation
-from dgl_treestack.generate.balance import balanced
+from dgl_treestack.generate.assembly import balanced
 from dgl_treestack.generate.features import FEATURES, difference
 
 FUNCTIONS = ("sin", "cos", "tan", "sinh", "cosh", "tanh")

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from dgl_treestack.expression import Equation, Expression
-from dgl_treestack.generate.fillers import CandidateSet, Filler, Fillings, verdict_on
+from dgl_treestack.generate.blanks import CandidateSet, Filler, Fillings, verdict_on
 from dgl_treestack.generate.nodes import Pool
 
 

@@ -36,7 +36,7 @@ class Recipe:
     """How the pairs of a preset are generated.
 
     styles: style of `pairs` -> weight. partition: of the canonical keys, see `folds`. shares: fold -> share of the families.
-    surplus: (last depth, raw pairs made per planned pair), by increasing depth. tolerance: of `balance`.
+    surplus: (last depth, raw pairs made per planned pair), by increasing depth. tolerance: of `assembly.balanced`.
     pairs: fold -> depth -> pairs, evaluation folds first; beyond the last depth, up to --max-depth, as many as there.
     block_starts: the first depth of every block but the first, see `assembly`.
     """

@@ -20,6 +20,8 @@ from dgl_treestack.expression import Expression
 from dgl_treestack.generate.blanks import (
     BLANKS_FILE,
     VARIABLES,
+    CandidateSet,
+    Filler,
     counted,
     is_question,
     kept,
@@ -27,7 +29,6 @@ from dgl_treestack.generate.blanks import (
     questions,
     true_equations,
 )
-from dgl_treestack.generate.fillers import CandidateSet, Filler
 from dgl_treestack.generate.nodes import Pool
 from dgl_treestack.generate.presets import Options, Parts, Preset, Product, Row, Shard, pick, stream
 

@@ -26,14 +26,16 @@ from dgl_treestack.expression import Equation
 from dgl_treestack.generate.blanks import (
     BLANKS_FILE,
     VARIABLES,
+    CandidateSet,
+    Filler,
     counted,
     is_question,
     kept,
     places_of_depth,
     questions,
     true_equations,
+    verdict_on,
 )
-from dgl_treestack.generate.fillers import CandidateSet, Filler, verdict_on
 from dgl_treestack.generate.nodes import Node
 from dgl_treestack.generate.presets import Options, Parts, Preset, Product, Row, Shard, pick, stream
 from dgl_treestack.truth import POINTS

@@ -7,9 +7,16 @@ import pytest
 
 from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.expression import Equation
-from dgl_treestack.generate.papers import Dictionary, evaluates_to_true, single_mutation
 from dgl_treestack.generate.presets import Options
-from dgl_treestack.generate.presets.paper_labels import AXIOMS, CORRECT, COUNTS, target_counts
+from dgl_treestack.generate.presets.paper_labels import (
+    AXIOMS,
+    CORRECT,
+    COUNTS,
+    Dictionary,
+    evaluates_to_true,
+    single_mutation,
+    target_counts,
+)
 from dgl_treestack.generate.production import produce
 from dgl_treestack.generate.rewrite import load_axioms
 from dgl_treestack.truth import judge, judge_at_fixed_points
