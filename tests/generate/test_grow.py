@@ -23,18 +23,13 @@ def grown(depth: int, count: int, seed: int = 3):
             yield grower, derivation
 
 
-@pytest.mark.parametrize("depth", [2, 3, 5, 8, 13, 19])
+@pytest.mark.parametrize("depth", [2, 3, 5, 8, 13, 19, 40])
 def test_growth_hits_the_depth_and_keeps_the_size(depth):
-    for _, derivation in grown(depth, 20):
+    for _, derivation in grown(depth, 20 if depth < 20 else 1):
         equation = to_equation(*derivation.sides)
         assert equation.depth == depth == depth_of(derivation.sides)
         assert equation.size == size_of(derivation.sides) <= SIZE_PER_DEPTH * depth + SIZE_OFFSET
         assert equation.left != equation.right
-
-
-def test_growth_of_forty_levels():
-    (_, derivation) = next(grown(40, 1))
-    assert to_equation(*derivation.sides).depth == 40
 
 
 @pytest.mark.slow

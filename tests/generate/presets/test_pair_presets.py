@@ -103,13 +103,6 @@ def test_the_manifest_counts_what_was_dropped(made):
     assert {"balance", "side of an evaluation equation"} <= set(notes["pairs dropped, by gate and depth"])
 
 
-@pytest.mark.slow
-def test_deeper_than_nineteen(tmp_path):
-    produce("deep", Options(seed=3, max_depth=40, equations=80), tmp_path)
-    depths = Counter(example.equation.depth for example in read(tmp_path)["test"])
-    assert set(range(4, 41)) <= set(depths) and max(depths) == 40
-
-
 def test_the_second_validation_set_is_of_the_validation_families(made, paper):
     deeper = made("paper-deeper").examples
     assert {example.equation.depth for example in deeper} == {8, 9, 10}
@@ -117,8 +110,16 @@ def test_the_second_validation_set_is_of_the_validation_families(made, paper):
     assert not {example.family for example in deeper} & others
 
 
-def test_the_second_validation_set_goes_as_deep_as_asked(tmp_path):
-    produce("paper-deeper", Options(seed=3, max_depth=12, equations=60), tmp_path)
-    assert {example.equation.depth for example in read(tmp_path)["validation"]} == {8, 9, 10, 11, 12}
+@pytest.mark.parametrize(
+    ("name", "fold", "first", "deepest"),
+    [pytest.param("deep", "test", 4, 40, marks=pytest.mark.slow), ("paper-deeper", "validation", 8, 12)],
+)
+def test_it_goes_as_deep_as_asked(name, fold, first, deepest, tmp_path):
+    produce(name, Options(seed=3, max_depth=deepest, equations=80), tmp_path)
+    depths = {example.equation.depth for example in read(tmp_path)[fold]}
+    assert set(range(first, deepest + 1)) <= depths and max(depths) == deepest
+
+
+def test_no_set_is_shallower_than_its_plan(tmp_path):
     with pytest.raises(ConfigurationError, match="depth 8 at least"):
         produce("paper-deeper", Options(seed=3, max_depth=7), tmp_path / "shallow")
