@@ -6,10 +6,9 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from dgl_treestack.audit.baselines import BASELINES
 from dgl_treestack.audit.corpus import OUTCOMES, UNKNOWN, VERDICTS, Corpus, build
 from dgl_treestack.audit.examination import EXPECTED, LABELS, ROUNDED, SIDE_DEPTH
-from dgl_treestack.audit.leakage import DEFAULT, PARTS, Fit, measure
+from dgl_treestack.audit.leakage import BASELINES, DEFAULT, PARTS, Fit, measure
 from dgl_treestack.audit.matches import KINDS, count_duplicates, count_overlap
 from dgl_treestack.data import formats
 from dgl_treestack.errors import ConfigurationError, DataError

@@ -171,12 +171,12 @@ def judge_at_fixed_points(equation: Expression, budget: int = BUDGET) -> Verdict
     return compare(left, right, sorted(variables), budget)
 
 
-def compare(left: Value, right: Value, variables: Sequence[str], budget: int = BUDGET) -> Verdict:
+def compare(left: Value, right: Value, variables: Sequence[str], budget: int = BUDGET, expected: str = "") -> Verdict:
     """Return the verdict on two sides that are already evaluated.
 
-    variables: the names that occur in them. budget: operations allowed in 80 digits.
+    variables: the names that occur in them. budget: operations allowed in 80 digits. expected: see `Comparison`.
     """
-    comparison = Comparison(left, right, variables, budget)
+    comparison = Comparison(left, right, variables, budget, expected)
     comparison.recheck()
     return comparison.verdict()
 
@@ -186,9 +186,7 @@ def certify(left: Value, right: Value, variables: Sequence[str], expected: str) 
 
     variables: the names that occur in the sides. expected: "holds" or "refuted".
     """
-    comparison = Comparison(left, right, variables, BUDGET, expected)
-    comparison.recheck()
-    verdict = comparison.verdict()
+    verdict = compare(left, right, variables, expected=expected)
     return verdict if verdict.verdict == expected else None
 
 

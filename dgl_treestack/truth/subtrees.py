@@ -13,7 +13,7 @@ import numpy as np
 from dgl_treestack.data.forest import Forest, columns
 from dgl_treestack.data.wellformed import NO_OPERATOR
 from dgl_treestack.errors import ConfigurationError
-from dgl_treestack.expression.operators import MATH, Signature
+from dgl_treestack.expression.operators import MATH
 from dgl_treestack.truth.evaluation import Value
 from dgl_treestack.truth.functions import apply
 
@@ -83,14 +83,24 @@ def values_at_points(forest: Forest, points: Sequence[int]) -> Iterator[tuple[np
     is_computed = ~is_equation & (operator != NO_OPERATOR)
     is_computed[constants] = False
     groups = _groups(np.flatnonzero(is_computed), operator, children, nodes.height[first])
-    varying = {subtree: text for subtree, (_, text) in leaf_of_subtree.items() if subtree not in constants}
+    is_constant = np.isin(np.arange(len(first)), constants)
+    varying = {subtree: text for subtree, (_, text) in leaf_of_subtree.items() if not is_constant[subtree]}
     for point in points:
         number, unknown = np.full(len(first), np.nan, complex), np.zeros(len(first), bool)
         for subtree, text in varying.items():
             number[subtree] = (signature.leaf_value or training_value)(text, point)
         number[constants], unknown[constants] = constant, in_doubt  # exact, but what is computed from it may not be
         for op, group, arguments in groups:
-            number[group], unknown[group] = _operator(signature, op, number[arguments], unknown[arguments])
+            values, is_unknown, value_of = number[arguments], unknown[arguments], signature.operators[op].value
+            if signature is MATH:
+                result, doubt = apply(MATH.names[op], list(values), [np.zeros(len(group), bool)] * len(values))
+            else:
+                assert value_of is not None
+                result, doubt = np.asarray(value_of(*values), complex), np.zeros(len(group), bool)
+            undefined = (np.isnan(values) & ~is_unknown).any(0)  # for certain, whatever the other arguments are
+            result[undefined] = np.nan
+            doubt &= ~np.isnan(result)  # infinity, a pole or an overflow is no matter of rounding
+            number[group], unknown[group] = result, (doubt | is_unknown.any(0)) & ~undefined
         unknown[constants] = False
         status = np.where(unknown | is_equation, UNKNOWN, np.where(np.isnan(number), UNDEFINED, DEFINED))
         yield number, status.astype(np.int8)
@@ -121,20 +131,3 @@ def _groups(
     keys = np.stack([height[order], arity[order], operator[order]], axis=1)
     groups = np.split(order, np.flatnonzero((keys[1:] != keys[:-1]).any(1)) + 1) if len(order) else []
     return [(operator[group[0]], group, children[group, : arity[group[0]]].T) for group in groups]
-
-
-def _operator(signature: Signature, op: int, arguments: np.ndarray, unknown: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the values of an operator (n,), and which are unknown, from those of its arguments (A, n).
-
-    A value is undefined for certain if an argument is, whatever the other arguments are.
-    """
-    undefined = (np.isnan(arguments) & ~unknown).any(0)
-    if signature is MATH:
-        number, doubt = apply(MATH.names[op], list(arguments), [np.zeros(arguments.shape[1], bool)] * len(arguments))
-    else:
-        value = signature.operators[op].value
-        assert value is not None
-        number, doubt = np.asarray(value(*arguments), complex), np.zeros(arguments.shape[1], bool)
-    number[undefined] = np.nan
-    doubt &= ~np.isnan(number)  # infinity, a pole or an overflow is no matter of rounding
-    return number, (doubt | unknown.any(0)) & ~undefined
