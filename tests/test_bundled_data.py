@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from plain_features import token_counts
 
-from dgl_treestack.audit import baselines
+from dgl_treestack.audit import leakage
 from dgl_treestack.audit.corpus import build
 from dgl_treestack.audit.leakage import Fit, measure
 from dgl_treestack.data.formats import read, read_lines
@@ -104,7 +104,7 @@ def test_every_function_and_every_leaf_is_known_and_used_and_few_equations_are_w
 
 @pytest.mark.slow
 def test_leakage_of_the_training_data(data, monkeypatch):
-    monkeypatch.setattr(baselines, "TREES", 40)  # for time; `treestack audit` grows 200
+    monkeypatch.setattr(leakage, "TREES", 40)  # for time; `treestack audit` grows 200
     limits = {"tokens": 55, "parent-child pairs": 58, "side differences": 60}
     corpus = build([("train", data["train"])])
     (row,) = measure(corpus, np.arange(len(corpus)), Fit(baselines=tuple(limits), groups=((0, None),)))

@@ -28,7 +28,7 @@ HOMES = {
     "matplotlib": ["plots/", "inspection/"],
     "flint": ["truth/"],
     "polars": ["data/records.py", "results/", "experiments/", "plots/"],
-    "sklearn": ["results/metrics.py", "audit/", "generate/balance.py", "plots/substitutivity.py"],
+    "sklearn": ["results/metrics.py", "audit/", "generate/assembly.py", "plots/substitutivity.py"],
 }
 
 

@@ -12,7 +12,7 @@ from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.generate.grow import UNARY
 from dgl_treestack.truth import POINTS, Value, certificates, judge, judge_at_fixed_points, judge_rounded, judgement, value_of
 from dgl_treestack.truth.cuts import MOST_ON_CUTS
-from dgl_treestack.truth.evaluation import ExactEvaluation
+from dgl_treestack.truth.evaluation import Exact
 from dgl_treestack.truth.exact import BUDGET
 from dgl_treestack.truth.points import FAR_SPREAD, FRESH_POINTS, SPREAD_POINTS, fresh, spread
 
@@ -191,7 +191,7 @@ def value_at_points(expression: Expression) -> list[complex]:
     for i in range(expression.size - 1, -1, -1):
         children = tuple(stack.pop() for _ in range(expression.arities[i]))
         stack.append(Value(expression.names[i], expression.texts[i], children))
-    exact = ExactEvaluation(BUDGET)
+    exact = Exact(BUDGET)
     return [complex(exact.value(stack[0], p) if stack[0].doubt[p] else stack[0].number[p]) for p in range(POINTS)]
 
 
@@ -244,7 +244,7 @@ def test_complex128_and_eighty_digits_agree_where_there_is_no_doubt():
     x = Value("Symbol", "x")
     for name in UNARY:
         value = Value("Add", None, (Value(name, None, (x,)), Value("Pow", None, (x, x))))
-        exact = ExactEvaluation(BUDGET)
+        exact = Exact(BUDGET)
         trusted = np.flatnonzero(~value.doubt)
         assert len(trusted) >= 12
         for point in trusted:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 from dgl_treestack.data.formats import Example
 from dgl_treestack.errors import DataError, ExpressionError
@@ -33,35 +33,7 @@ _CHUNKS_AHEAD = 4  # per process: enough to keep it busy, few enough not to hold
 Tree = tuple[tuple[str, ...], tuple[str | None, ...], tuple[int, ...], Any]
 
 
-class Examination(NamedTuple):
-    """The result of an examination.
-
-    verdict: of `judge_equation`, "" if not judged.
-    key, left, right: digests of 64 bits of the equation and its sides, up to the order of terms and the names of variables
-    (`folds.canonical_key`); `NO_SIDE` for a side of depth below `SIDE_DEPTH`; 0 if not computed.
-    """
-
-    verdict: str
-    key: int
-    left: int
-    right: int
-
-
-def examine(equation: Expression, decimals: Any, *, verdicts: bool, keys: bool) -> Examination:
-    """Examine one equation. decimals: see `judge_equation`. verdicts, keys: see `examine_all`.
-
-    Raises ExpressionError for an expression that is not an equation, nests equations or has a blank.
-    """
-    if equation.names[0] != equation.signature.root:
-        raise ExpressionError(f"Only equations can be audited; {equation.names[0]!r} is the root of this expression.")
-    verdict = judge_equation(equation, decimals).verdict if verdicts else ""
-    if not keys:
-        return Examination(verdict, 0, NO_SIDE, NO_SIDE)
-    left, right = (
-        digest(canonical_key(equation.subtree(i)).encode()) if equation.heights[i] >= SIDE_DEPTH else NO_SIDE
-        for i in (1, equation.ends[1])
-    )
-    return Examination(verdict, digest(canonical_key(equation).encode()), left, right)
+Examination = dict[str, Any]
 
 
 def judge_equation(equation: Expression, decimals: Any) -> Verdict:
@@ -88,7 +60,9 @@ def examine_all(
 ) -> Iterator[tuple[Example, Examination]]:
     """Yield every example with its examination, in order, from a pool if there are several processes, or a cluster.
 
-    verdicts: judge the equations. keys: compute digests of equations and sides. Both are expensive.
+    verdicts: judge the equations; `verdict` is that of `judge_equation`, "" without. keys: compute digests of 64 bits; `key`,
+    `left` and `right` are those of the equation and its sides, up to the order of terms and the names of variables
+    (`folds.canonical_key`), `NO_SIDE` for a side of depth below `SIDE_DEPTH`, and 0 without. Both are expensive.
     Raises DataError with file and line for an equation that cannot be examined.
     """
     remaining = iter(examples)
@@ -115,8 +89,19 @@ def _examine_trees(trees: Sequence[Tree], *, verdicts: bool, keys: bool) -> list
     """Return for each tree its examination, or the message of the error that it raises."""
     results: list[Examination | str] = []
     for names, texts, arities, decimals in trees:
+        equation = Expression(names, texts, arities)
+        if names[0] != equation.signature.root:
+            results.append(f"Only equations can be audited; {names[0]!r} is the root of this expression.")
+            continue
         try:
-            results.append(examine(Expression(names, texts, arities), decimals, verdicts=verdicts, keys=keys))
+            verdict = judge_equation(equation, decimals).verdict if verdicts else ""
         except ExpressionError as error:
             results.append(str(error))
+            continue
+        left, right = (
+            digest(canonical_key(equation.subtree(i)).encode()) if keys and equation.heights[i] >= SIDE_DEPTH else NO_SIDE
+            for i in (1, equation.ends[1])
+        )
+        key = digest(canonical_key(equation).encode()) if keys else 0
+        results.append({"verdict": verdict, "key": key, "left": left, "right": right})
     return results

@@ -26,7 +26,7 @@ def audit(
 ) -> int:
     """Judge labels, find duplicates, measure leakage of labels. Exit code 1 when a label is contradicted."""
     from dgl_treestack import plots
-    from dgl_treestack.audit import explanation, report, tables
+    from dgl_treestack.audit import explanation, report
     from dgl_treestack.audit.leakage import Fit
     from dgl_treestack.errors import DataError
 
@@ -50,7 +50,7 @@ def audit(
         jobs=tasks,
         progress=sys.stderr.isatty(),
     )
-    print_json(audited) if json else print(tables.describe(audited))
+    print_json(audited) if json else print(report.describe(audited))
     for path in plots.draw_data("audit", audited, figure) if figure else ():
         print(path, file=sys.stderr if json else sys.stdout)
     return int(any(part["contradicted"] for part in audited["sets"].values()))

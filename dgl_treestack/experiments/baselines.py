@@ -24,7 +24,7 @@ from dgl_treestack.runs.environment import describe_environment, machine_of
 logger = logging.getLogger(__name__)
 
 MAJORITY = "majority class"
-CLASSIFIERS = {"bag of tokens": "tokens", "boosting on counts": "boosting on all"}  # label of a row -> `audit.baselines`
+CLASSIFIERS = {"bag of tokens": "tokens", "boosting on counts": "boosting on all"}  # label of a row -> `audit.leakage`
 LABELS = (MAJORITY, *CLASSIFIERS)
 
 
@@ -86,8 +86,8 @@ def _fit(config: RunConfig, files: Mapping[str, Sequence[str]], name_of_label: M
 
 def _predict(examples_of_set: Mapping[str, Sequence[Example]], fitted: np.ndarray) -> dict[str, dict[str, np.ndarray]]:
     """Return the predicted labels of every set, by label of LABELS. fitted: which training equations are fitted."""
-    from dgl_treestack.audit.baselines import BASELINES
     from dgl_treestack.audit.corpus import build
+    from dgl_treestack.audit.leakage import BASELINES
 
     corpus = build(examples_of_set.items())
     rows = {kind: np.flatnonzero(corpus["file"] == file) for file, kind in enumerate(examples_of_set)}

@@ -4,11 +4,15 @@ The pairs of a block, in the order of its cells, pass four gates.
     new         an earlier pair of any block with the same canonical key drops a pair
     held out    a training pair has no side of depth 2 or more of a validation or test equation of depth 4 or more (at depth 3
                 there are too few such sides)
-    balanced    `balance`, per depth group
+    balanced    `balanced`, per depth group
     counted     no more pairs per fold and depth than planned
 
 A block is in memory while it is added. Of those before, their keys are, sorted, in 10 bytes each, the sides that are held out,
 and the rows of the chosen pairs.
+
+To balance a depth group, a linear model over the features of `features` is cross-validated. If its scores favour the true
+member of too many pairs, surplus pairs of this kind are dropped; if they favour the false member of too many, surplus pairs of
+that kind. Whole pairs are dropped, so labels stay balanced, and no network takes part.
 """
 
 import hashlib
@@ -19,8 +23,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
+from scipy.sparse import csr_matrix
 
-from dgl_treestack.generate.balance import Difference, balanced
 from dgl_treestack.generate.folds import KEY_BYTES
 from dgl_treestack.generate.presets import Parts
 
@@ -28,6 +32,13 @@ GROUP_STARTS = (3, 5, 8, 14, 20)  # depth groups that are balanced within themse
 
 KEY = np.dtype(f"S{KEY_BYTES}")
 SMALL = 3  # evaluation equations up to this depth may share sides with training equations
+
+BINS = 8
+PARTS = 5
+STRENGTH = 0.1  # of the regression, as scikit-learn's C
+FEWEST = 40  # minimum pairs of a depth group to fit a model; a smaller group is kept as it is
+
+Difference = tuple[np.ndarray, np.ndarray]  # features, and their values in the true member minus those in the false one
 
 
 class Cell(NamedTuple):
@@ -56,15 +67,12 @@ class Assembly:
         return sum(map(len, self.chosen[cell].values()))
 
 
-@dataclass(frozen=True)
-class RawPair:
-    """What the gates read of a raw pair: its part and row, canonical keys of its members and of their sides, local features."""
+class RawPair(NamedTuple):
+    """A pair that passed the first two gates: its part and row, its cell, its local features."""
 
     part: str
     row: int
     cell: Cell
-    keys: tuple[bytes, bytes]
-    sides: tuple[bytes, ...]
     difference: Difference
 
 
@@ -72,7 +80,7 @@ class RawPair:
 class Assembler:
     """Adds blocks one after the other; evaluation folds come first, so that training never changes them.
 
-    tolerance: see `balance.balanced`. balanced: a digest of a block's pairs -> indices of those that `balance` keeps, which the
+    tolerance: see `balanced`. balanced: a digest of a block's pairs -> indices of those that `balanced` keeps, which the
     next round of shards uses again. keys: of all pairs so far, sorted; a Python set would take ten times the memory. held_out:
     sides that no training pair may have.
     """
@@ -111,26 +119,75 @@ class Assembler:
 
     def _new(self, cell: Cell, name: str, keys: set[bytes]) -> Iterator[RawPair]:
         """Yield the pairs of a part that pass the first two gates. keys: of the pairs of this block so far, updated."""
-        pairs = []
-        for number, row in enumerate(self.parts.rows(name)):
-            first, second = map(bytes.fromhex, row["keys"])
-            sides = tuple(map(bytes.fromhex, row["sides"]))
-            features, values = row["difference"]
-            difference = np.array(features, np.int32), np.array(values, np.float32)
-            pairs.append(RawPair(name, number, cell, (first, second), sides, difference))
-        sought = np.array([pair.keys for pair in pairs], KEY).reshape(-1, 2)
-        is_known = np.zeros(len(pairs), bool)
+        rows = [
+            (
+                tuple(map(bytes.fromhex, row["keys"])),
+                tuple(map(bytes.fromhex, row["sides"])),
+                (np.array(row["difference"][0], np.int32), np.array(row["difference"][1], np.float32)),
+            )
+            for row in self.parts.rows(name)
+        ]
+        sought = np.array([keys_of_pair for keys_of_pair, *_ in rows], KEY).reshape(-1, 2)
+        is_known = np.zeros(len(rows), bool)
         if len(self.keys):
             is_known = (self.keys[np.minimum(np.searchsorted(self.keys, sought), len(self.keys) - 1)] == sought).any(axis=1)
-        for pair, is_duplicate in zip(pairs, is_known, strict=True):
-            self.result.raw_pairs[cell] += 1
-            if is_duplicate or not keys.isdisjoint(pair.keys):
+        self.result.raw_pairs[cell] += len(rows)
+        for number, (keys_of_pair, sides, difference) in enumerate(rows):
+            if is_known[number] or not keys.isdisjoint(keys_of_pair):
                 self.result.dropped["duplicate", cell.depth] += 1
-            elif cell.fold == "train" and not self.held_out.isdisjoint(pair.sides):
+            elif cell.fold == "train" and not self.held_out.isdisjoint(sides):
                 self.result.dropped["side of an evaluation equation", cell.depth] += 1
             else:
-                keys.update(pair.keys)
+                keys.update(keys_of_pair)
                 if cell.fold != "train" and cell.depth > SMALL:
-                    self.held_out.update(pair.sides)
+                    self.held_out.update(sides)
                 self.result.new[cell] += 1
-                yield pair
+                yield RawPair(name, number, cell, difference)
+
+
+def balanced(
+    differences: Sequence[Difference],
+    groups: Sequence[int],
+    rng: np.random.Generator,
+    tolerance: float = 1.5,
+) -> np.ndarray:
+    """Return the indices of the pairs to keep, in order.
+
+    groups: per pair, the depth group within which it is balanced. tolerance: maximum ratio of the frequencies of the two signs
+    of the score, in each bin of its absolute value.
+    """
+    if not differences:
+        return np.zeros(0, int)
+    features, values = (np.concatenate(arrays) for arrays in zip(*differences, strict=True))
+    names, columns = np.unique(features, return_inverse=True)
+    ends = np.cumsum([0, *(len(row) for row, _ in differences)])
+    rows = csr_matrix((values, columns, ends), shape=(len(differences), max(1, len(names))))
+    keep = np.ones(len(differences), bool)
+    for group in np.unique(groups):
+        pairs = np.flatnonzero(np.asarray(groups) == group)
+        if len(pairs) < FEWEST:
+            continue
+        margin = _margins(rows[pairs], rng)
+        for members in np.array_split(np.argsort(np.abs(margin), kind="stable"), BINS):
+            positive, negative = members[margin[members] > 0], members[margin[members] < 0]
+            for many, few in ((positive, negative), (negative, positive)):
+                surplus = len(many) - int(tolerance * len(few))
+                if surplus > 0:
+                    keep[pairs[rng.choice(many, size=surplus, replace=False)]] = False
+    return np.flatnonzero(keep)
+
+
+def _margins(rows: csr_matrix, rng: np.random.Generator) -> np.ndarray:
+    """Return per pair the score of the true member minus that of the false one, from a model that has not seen the pair."""
+    from sklearn.linear_model import LogisticRegression  # takes a second to load, and worker processes do not need it
+
+    part = rng.permutation(rows.shape[0]) % PARTS
+    margin = np.zeros(rows.shape[0])
+    for held_out in range(PARTS):
+        train, test = np.flatnonzero(part != held_out), np.flatnonzero(part == held_out)
+        # without intercept, the linear score of a difference changes sign when the members are exchanged
+        signs = np.where(rng.random(len(train)) < 0.5, 1.0, -1.0)
+        model = LogisticRegression(C=STRENGTH, fit_intercept=False, max_iter=300)
+        model.fit(rows[train].multiply(signs[:, None]).tocsr(), signs > 0)
+        margin[test] = rows[test] @ model.coef_[0]
+    return margin.round(6)  # independent of a solver's last digits

@@ -8,11 +8,10 @@ swap          Two subtrees exchanged: same tokens, same depth, so token counts d
 buried        A swap, then different true rewrites of both members, so that the error is not the last edit.
 false rule    A rule that does not hold, from a table of plausible ones, between true rewrites.
 
-A style yields candidates; `PairMaker` certifies which of them are false. The papers' style, a single mutation, is in `papers`:
-it leaks.
+A style yields candidates; `PairMaker` certifies which of them are false. The papers' style, a single mutation, is in
+`presets.paper_labels`: it leaks.
 """
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -114,6 +113,13 @@ class Member:
         return to_equation(*self.sides)
 
 
+def certified(sides: Sides, key: str, verdict: str) -> Member | None:
+    """Return the member between two sides if it has the verdict."""
+    left, right = sides
+    certificate = certify(left.value, right.value, sorted({*left.variables, *right.variables}), verdict)
+    return Member(sides, key, certificate) if certificate else None
+
+
 @dataclass(frozen=True)
 class Pair:
     """An equation that holds with its derivation, and a false partner in one of the styles.
@@ -124,7 +130,6 @@ class Pair:
 
     true: Member
     false: Member
-    depth: int
     family: str
     style: str
     derivation: list[list[Any]]
@@ -136,14 +141,12 @@ class PairMaker:
     """Makes pairs whose canonical keys it has not seen before.
 
     styles: weights. partition: the family of presets to which the keys must belong; any key is accepted when empty.
-    tally: outcome of an attempt -> count.
     """
 
     grower: Grower
     styles: Mapping[str, float]
     partition: str = ""
     seen: set[str] = field(default_factory=set)
-    tally: Counter[str] = field(default_factory=Counter)
 
     def start(self, numeric: bool = True) -> tuple[Derivation, str]:
         """Draw the root of a derivation; return it and its family. numeric: whether it may have no variables."""
@@ -155,27 +158,21 @@ class PairMaker:
     def make(self, start: Derivation, family: str, depth: int, numeric: bool = True) -> Pair | None:
         """Grow a pair of exactly this depth from `start`, or return None. numeric: whether it may have no variables."""
         grown = changed = self.grower.grow(start, depth)
-        if grown is not None:
-            style = self.grower.weighted(self.styles)
-            if style not in UNCHANGED:
-                changed = self.grower.further(grown, depth, self.grower.pick(FURTHER))
-        if grown is None or changed is None:
-            self.tally["depth not reached"] += 1
+        if grown is None:
             return None
-        certified = self._true(changed, depth, numeric)
-        if isinstance(certified, str):
-            self.tally[certified] += 1
+        style = self.grower.weighted(self.styles)
+        if style not in UNCHANGED:
+            changed = self.grower.further(grown, depth, self.grower.pick(FURTHER))
+        certified = self._true(changed, depth, numeric) if changed else None
+        if certified is None:
             return None
         derivation, true = certified
         candidates = false_partners(style, self.grower, grown, derivation, depth)
         false = self._false(candidates, size_of(derivation.sides), true.key)
         if false is None:
-            self.tally["no false partner"] += 1
             return None
-        self.tally["pairs"] += 1
-        self.seen |= {true.key, false.key}
         whole_sides = frozenset(key_of(side) for side in (*true.sides, *false.sides) if side.depth >= WHOLE_SIDE)
-        return Pair(true, false, depth, family, style, derivation.to_lists(), whole_sides)
+        return Pair(true, false, family, style, derivation.to_lists(), whole_sides)
 
     def atoms(self) -> Iterator[Pair]:
         """Yield the pairs of depth 1: a leaf equals itself, and not another one."""
@@ -184,49 +181,40 @@ class PairMaker:
             sides = (leaves[i], leaves[i])
             certified = self._true(Derivation(sides, (("start", SAME, sides),)), 1, numeric=True)
             candidates = ((leaves[i], leaves[j]) for j in self.grower.rng.permutation(len(leaves)) if j != i)
-            if isinstance(certified, str):
-                continue
-            derivation, true = certified
-            false = self._false(candidates, 3, true.key)
-            if false is not None:
-                self.seen |= {true.key, false.key}
-                yield Pair(true, false, 1, true.key, "swap", derivation.to_lists(), frozenset())
+            false = self._false(candidates, 3, certified[1].key) if certified else None
+            if certified and false:
+                derivation, true = certified
+                yield Pair(true, false, true.key, "swap", derivation.to_lists(), frozenset())
 
-    def _true(self, derivation: Derivation, depth: int, numeric: bool) -> tuple[Derivation, Member] | str:
-        """Certify the true member and return it with its derivation, or the reason why there is none.
+    def _true(self, derivation: Derivation, depth: int, numeric: bool) -> tuple[Derivation, Member] | None:
+        """Certify the true member and return it with its derivation.
 
         While its key exists already or is of another partition, the equation is rewritten further.
         """
+        changed: Derivation | None = derivation
         for _ in range(_NUDGES):
-            if not numeric and not any(side.variables for side in derivation.sides):
-                return "no variables"
-            member = self._member(derivation.sides, "holds")
-            if isinstance(member, Member):
-                return derivation, member
-            if member is not None:
-                return f"derived but {member}"
-            changed = self.grower.further(derivation, depth, 1)
-            if changed is None:
+            if changed is None or not (numeric or any(side.variables for side in changed.sides)):
                 break
-            derivation = changed
-        return "duplicate"
+            if key := self._new_key(changed.sides):
+                member = certified(changed.sides, key, "holds")
+                return (changed, member) if member else None
+            changed = self.grower.further(changed, depth, 1)
+        return None
 
     def _false(self, candidates: Candidates, size: int, true_key: str) -> Member | None:
-        """Return the first candidate that is refuted, new and about as large as the true member."""
+        """Return the first candidate that is refuted, new and about as large as the true member, and note both keys."""
         for sides in candidates:
             small, large = sorted((size, size_of(sides)))
             if large > SIZE_RATIO * small:
                 continue
-            member = self._member(sides, "refuted")
-            if isinstance(member, Member) and member.key != true_key:
+            key = self._new_key(sides)
+            member = certified(sides, key, "refuted") if key else None
+            if member and key != true_key:
+                self.seen |= {true_key, member.key}
                 return member
         return None
 
-    def _member(self, sides: Sides, verdict: str) -> Member | str | None:
-        """Return the member if it has the verdict, else "not <verdict>"; None if its key exists or is of another partition."""
+    def _new_key(self, sides: Sides) -> str | None:
+        """Return the canonical key of an equation, None if it exists already or is of another partition."""
         key = key_of(*sides)
-        if key in self.seen or (self.partition and not in_partition(key, self.partition)):
-            return None
-        left, right = sides
-        certificate = certify(left.value, right.value, sorted({*left.variables, *right.variables}), verdict)
-        return Member(sides, key, certificate) if certificate else f"not {verdict}"
+        return key if key not in self.seen and (not self.partition or in_partition(key, self.partition)) else None

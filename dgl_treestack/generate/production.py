@@ -43,7 +43,15 @@ def produce(name: str, options: Options, folder: Path, jobs: Jobs = 1, progress:
     written or a worker process dies.
     """
     preset, folder = presets.find(name), Path(folder)
-    _check(preset, name, options, jobs)
+    for key, value in asdict(options).items():
+        if not 0 <= value <= MOST.get(key, value):
+            limit = f" to {MOST[key]}" if key in MOST else " on"
+            raise ConfigurationError(f"{key} is {value}; it is a whole number from 0{limit}.")
+        if value and key != "seed" and key not in preset.accepts:
+            allowed_names = ", ".join(sorted(preset.accepts)) or "none beside the seed"
+            raise ConfigurationError(f"The preset {name!r} has no option {key!r}; it has {allowed_names}.")
+    if isinstance(jobs, int) and jobs < 1:
+        raise ConfigurationError(f"The number of jobs is {jobs}; at least one is needed.")
     settings = {"preset": name, "options": asdict(options), "version": __version__}
     path, text = folder / _SETTINGS, json.dumps(settings, indent=1) + "\n"
     if path.exists() and not (path.is_file() and path.read_bytes() == text.encode()):
@@ -101,19 +109,6 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     except (OSError, ValueError, KeyError, TypeError):
         raise DataError("The manifest is damaged. Delete the folder and generate again.", path) from None
     return manifest
-
-
-def _check(preset: Preset, name: str, options: Options, jobs: Jobs) -> None:
-    """Raise ConfigurationError for an option out of range or that the preset does not have, or less than one job."""
-    for key, value in asdict(options).items():
-        if not 0 <= value <= MOST.get(key, value):
-            limit = f" to {MOST[key]}" if key in MOST else " on"
-            raise ConfigurationError(f"{key} is {value}; it is a whole number from 0{limit}.")
-        if value and key != "seed" and key not in preset.accepts:
-            allowed_names = ", ".join(sorted(preset.accepts)) or "none beside the seed"
-            raise ConfigurationError(f"The preset {name!r} has no option {key!r}; it has {allowed_names}.")
-    if isinstance(jobs, int) and jobs < 1:
-        raise ConfigurationError(f"The number of jobs is {jobs}; at least one is needed.")
 
 
 def _make(name: str, options: Options, shards: list[Shard], parts: Parts, jobs: Jobs, progress: bool) -> None:

@@ -7,7 +7,7 @@ A rule is one direction of an axiom. A variable matches any subtree, and equal s
 occurs only in the target is filled by the caller.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
@@ -95,26 +95,22 @@ class Rule:
         return depth
 
 
-def rules_of(axioms: Iterable[Axiom]) -> tuple[Rule, ...]:
-    """Return both directions of every axiom, but one of a commutative law, whose reverse is the same rule."""
-    pool, rules = Pool(), list[Rule]()
-    for axiom in axioms:
-        source, target = pool.tree(axiom.equation).children
-        rules.append(Rule(f"{axiom.name}>", source, target))
-        left, right = axiom.equation.left, axiom.equation.right
-        commutes = left.names == right.names and left.size == 3 and {*left.leaves()} != {*right.leaves()}
-        if not commutes:
-            rules.append(Rule(f"{axiom.name}<", target, source))
-    return tuple(rules)
-
-
 class RuleIndex:
     """Rules by the labels of their source's root and its children; expansions, which fit every node, are separate.
 
     The matches of a node are cached on the node: a rewrite replaces only the nodes from there up to the root.
     """
 
-    def __init__(self, rules: Sequence[Rule]):
+    def __init__(self, axioms: Iterable[Axiom]):
+        """Make rules of both directions of every axiom, but one of a commutative law, whose reverse is the same rule."""
+        pool, rules = Pool(), list[Rule]()
+        for axiom in axioms:
+            source, target = pool.tree(axiom.equation).children
+            rules.append(Rule(f"{axiom.name}>", source, target))
+            left, right = axiom.equation.left, axiom.equation.right
+            commutes = left.names == right.names and left.size == 3 and {*left.leaves()} != {*right.leaves()}
+            if not commutes:
+                rules.append(Rule(f"{axiom.name}<", target, source))
         self.by_name = {rule.name: rule for rule in rules}
         self.expansions = tuple(rule for rule in rules if rule.is_expansion)
         self._by_labels: dict[tuple[str, ...], list[Rule]] = {}  # label of the root, then of the children, "" for a variable
@@ -153,7 +149,7 @@ class RuleIndex:
 @cache
 def rule_index(path: Path = AXIOMS) -> RuleIndex:
     """Return the rules of a table, loaded once per process."""
-    return RuleIndex(rules_of(load_axioms(path)))
+    return RuleIndex(load_axioms(path))
 
 
 def match(pattern: Node, node: Node) -> Bindings | None:

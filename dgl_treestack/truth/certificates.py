@@ -11,7 +11,7 @@ import numpy as np
 
 from dgl_treestack.errors import ExpressionError
 from dgl_treestack.expression import Expression
-from dgl_treestack.truth.evaluation import ExactEvaluation, Value
+from dgl_treestack.truth.evaluation import Exact, Value
 from dgl_treestack.truth.exact import BUDGET, DIGITS, magnitude
 from dgl_treestack.truth.points import FIXED, POINTS, Points, value_of
 
@@ -77,7 +77,7 @@ class Comparison:
 
     def __init__(self, left: Value, right: Value, variables: Sequence[str], budget: int, expected: str = ""):
         self.left, self.right, self.variables = left, right, variables
-        self.exact = ExactEvaluation(budget)
+        self.exact = Exact(budget)
         self.gap = relative_gap(left.number, right.number)
         self.tolerance = np.full(POINTS, _AGREE)
         self.expected = expected
@@ -171,12 +171,12 @@ def judge_at_fixed_points(equation: Expression, budget: int = BUDGET) -> Verdict
     return compare(left, right, sorted(variables), budget)
 
 
-def compare(left: Value, right: Value, variables: Sequence[str], budget: int = BUDGET) -> Verdict:
+def compare(left: Value, right: Value, variables: Sequence[str], budget: int = BUDGET, expected: str = "") -> Verdict:
     """Return the verdict on two sides that are already evaluated.
 
-    variables: the names that occur in them. budget: operations allowed in 80 digits.
+    variables: the names that occur in them. budget: operations allowed in 80 digits. expected: see `Comparison`.
     """
-    comparison = Comparison(left, right, variables, budget)
+    comparison = Comparison(left, right, variables, budget, expected)
     comparison.recheck()
     return comparison.verdict()
 
@@ -186,9 +186,7 @@ def certify(left: Value, right: Value, variables: Sequence[str], expected: str) 
 
     variables: the names that occur in the sides. expected: "holds" or "refuted".
     """
-    comparison = Comparison(left, right, variables, BUDGET, expected)
-    comparison.recheck()
-    verdict = comparison.verdict()
+    verdict = compare(left, right, variables, expected=expected)
     return verdict if verdict.verdict == expected else None
 
 

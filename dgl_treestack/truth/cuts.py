@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from flint import acb, arb, ctx
 
-from dgl_treestack.truth.evaluation import Balls, ExactEvaluation, Value, children_first
-from dgl_treestack.truth.exact import BUDGET, MIDPOINTS, PRECISIONS
+from dgl_treestack.truth.evaluation import Exact, Value, children_first
+from dgl_treestack.truth.exact import BUDGET, MIDPOINTS, PRECISIONS, at_branch_point
 from dgl_treestack.truth.functions import BRANCHES, RECIPROCAL_ARGUMENT
 from dgl_treestack.truth.points import POINTS, REAL_POINTS, WIDE_POINT, Points
 
@@ -33,7 +33,7 @@ def is_on_cut(left: Value, right: Value) -> bool:
     At real values that would be nothing special: every `sqrt(x)` is on its cut where x is negative. Arguments near a cut in
     complex128 are decided in 80 digits, at no more than `TRIED` points.
     """
-    exact = ExactEvaluation(BUDGET)
+    exact = Exact(BUDGET)
     for value in dict.fromkeys([*children_first(left), *children_first(right)]):
         for argument, cut, is_inverted in _arguments(value):
             number = argument.number
@@ -41,9 +41,17 @@ def is_on_cut(left: Value, right: Value) -> bool:
                 along, off = _parts(1 / number if is_inverted else number, cut)
                 near = (np.abs(off) <= NEAR * (1 + np.abs(along))) | argument.doubt
             points = [0] if argument.constant else REAL_POINTS + np.flatnonzero(near[REAL_POINTS:])[:TRIED]
-            for point in points:
-                is_on = near[point] and _is_on(exact.value(argument, int(point)), cut, is_inverted)
-                if is_on and _has_cut(value, exact, int(point)):
+            for point in map(int, points):
+                place = exact.value(argument, point) if near[point] else None
+                if place is None or (is_inverted and place == 0):
+                    continue
+                place = 1 / place if is_inverted else place
+                along, off = _parts(at_branch_point(place, cut[0], MIDPOINTS), cut)
+                if off != 0 or cut[1] < along < cut[2]:
+                    continue
+                exponent = exact.value(value.children[1], point) if value.name == "Pow" else None
+                is_whole = exponent is not None and exponent.imag == 0 and complex(exponent).real.is_integer()
+                if value.name != "Pow" or (exponent is not None and not is_whole):  # a whole power has no cut
                     return True
     return False
 
@@ -54,7 +62,7 @@ def points_on_cuts(left: Value, right: Value, budget: int) -> Points:
     For every argument with variables and for some places on its cut, one variable is computed such that the argument is there;
     the others keep their values at a complex point of those of the sides. budget: operations allowed in 80 digits.
     """
-    balls = Balls(budget)
+    exact = Exact(budget)
     order = dict.fromkeys([*children_first(left), *children_first(right)])
     variables = [value for value in order if value.name == "Symbol"]
     points: list[dict[str, Any]] = []
@@ -66,28 +74,25 @@ def points_on_cuts(left: Value, right: Value, budget: int) -> Points:
             name, place = names[number % len(names)], acb(along) if cut[0] == "real" else acb(0, along)
             with ctx.workprec(PRECISIONS[-1]):
                 place = 1 / place if is_inverted else place
-            root = _root(argument, name, place, values, balls) if len(points) < MOST_ON_CUTS else None
+            root = _root(argument, name, place, values, exact) if len(points) < MOST_ON_CUTS else None
             if root is not None:
                 points.append({**values, name: root})
     columns = {value.text or "": [point[value.text or ""] for point in points] for value in variables}
     return Points(len(points), lambda name: np.array([complex(ball) for ball in columns[name]], complex), columns)
 
 
-def _root(argument: Value, name: str, place: Any, values: dict[str, Any], balls: Balls) -> Any:
+def _root(argument: Value, name: str, place: Any, values: dict[str, Any], exact: Exact) -> Any:
     """Return a ball around the value of a variable at which an argument is at a place, None if Newton's method fails.
 
     values: of all variables; that of `name` is where the method begins.
     """
-
-    def argument_at(x: Any, bits: int) -> Any:
-        return balls.at(argument, {**values, name: x}, bits)
 
     x = values[name]
     for bits, sufficient in CONVERGED.items():
         for _ in range(STEPS):
             with ctx.workprec(bits):
                 small = arb(2) ** (-bits // 2)
-                here, beside = argument_at(x, bits), argument_at(x * (1 + small), bits)
+                here, beside = (exact.value(argument, 0, bits, {**values, name: at}) for at in (x, x * (1 + small)))
                 if not isinstance(here, acb) or not isinstance(beside, acb) or (here - beside).contains(0):
                     return None
                 step = (here - place) * x * small / (beside - here)
@@ -100,7 +105,7 @@ def _root(argument: Value, name: str, place: Any, values: dict[str, Any], balls:
         radius = abs(x) * ROOT
         parts = [arb(0) if abs(part) < radius else arb(part.mid(), radius.mid()) for part in (x.real, x.imag)]
         root = acb(*parts)
-        there = argument_at(root, PRECISIONS[-1])
+        there = exact.value(argument, 0, PRECISIONS[-1], {**values, name: root})
         return root if isinstance(there, acb) and (there - place).contains(0) else None
 
 
@@ -119,19 +124,3 @@ def _arguments(value: Value) -> Iterator[tuple[Value, Cut, bool]]:
 def _parts(number: Any, cut: Cut) -> tuple[Any, Any]:
     """Return the part of a number along the axis of a cut, and the other one."""
     return (number.real, number.imag) if cut[0] == "real" else (number.imag, number.real)
-
-
-def _is_on(number: Any, cut: Cut, is_inverted: bool) -> bool:
-    """Return whether a value in 80 digits, or its reciprocal, is on a cut; not if it is undefined."""
-    if number is None or (is_inverted and number == 0):
-        return False
-    along, off = _parts(MIDPOINTS.at_branch_point(1 / number if is_inverted else number, cut[0]), cut)
-    return bool(off == 0) and not (along > cut[1] and along < cut[2])
-
-
-def _has_cut(value: Value, exact: ExactEvaluation, point: int) -> bool:
-    """Return whether an operator has a cut at all: a power with a whole exponent has none."""
-    if value.name != "Pow":
-        return True
-    exponent = exact.value(value.children[1], point)
-    return exponent is not None and not (exponent.imag == 0 and complex(exponent).real.is_integer())

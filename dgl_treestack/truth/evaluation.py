@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from flint import acb, arb, ctx
 
-from dgl_treestack.truth.exact import BITS, BUDGET, INTERVALS, MIDPOINTS, PRECISIONS, Unresolved, apply
+from dgl_treestack.truth.exact import BITS, BUDGET, INTERVALS, MIDPOINTS, PRECISIONS, Intervals, Midpoints, Unresolved, apply
 from dgl_treestack.truth.functions import CONSTANTS, TRUSTED, drop_noise, fraction_of
 from dgl_treestack.truth.functions import apply as apply_in_complex128
 from dgl_treestack.truth.points import FIXED, Points
 
-COSTS = dict(zip(PRECISIONS, (1, 2, 10), strict=True))  # of an operation, in operations of the first precision
+COSTS = dict(zip((0, *PRECISIONS), (1, 1, 2, 10), strict=True))  # of an operation, in operations of the first precision
 UNRESOLVED = "unresolved"  # the digits do not suffice to say which value, or whether there is one
 
 
@@ -46,7 +46,7 @@ class Value:
             number = CONSTANTS[name] if name in CONSTANTS else float(fraction_of(name, text))
             self.number, self.doubt = drop_noise(np.full(points.count, number, complex), np.zeros(points.count, bool))
         if self.constant and self.doubt[0]:  # one exact evaluation pays: cos(pi) and 1 - 1 are frequent
-            value = ExactEvaluation(BUDGET).value(self, 0)
+            value = Exact(BUDGET).value(self, 0)
             self.number = np.full(points.count, np.nan if value is None else complex(value), complex)
             size = abs(self.number[0])
             self.doubt = np.full(points.count, bool(size > TRUSTED or 0 < size < 1 / TRUSTED))
@@ -67,89 +67,67 @@ def children_first(root: Value) -> list[Value]:
 
 
 @dataclass(eq=False)
-class ExactEvaluation:
-    """Evaluation of single points in 80 digits, each distinct subtree once, within a budget of operations.
+class Exact:
+    """Evaluation of single points in many digits, each distinct subtree once, within a budget of operations.
 
-    The digits are those of midpoints: results that are only rounding noise become zero.
+    Of no bits, a value is a midpoint in 80 digits, whose noise is zero; it is kept by the `Value`. Of some of `PRECISIONS`, it
+    is a ball, or UNRESOLVED, and kept here.
     """
 
     budget: int
     _order: Callable[[Value], list[Value]] = field(default_factory=lambda: cache(children_first), init=False, repr=False)
+    _balls: dict[tuple[int, int], dict[Value, Any]] = field(default_factory=dict, init=False, repr=False)
 
-    def value(self, root: Value, point: int) -> Any:
-        """Return the value of a subtree at a point, None where it is undefined or beyond the budget."""
-        root_point = 0 if root.constant else point
-        if root_point in root.exact:
-            return root.exact[root_point]
-        with ctx.workprec(BITS):
-            for value in self._order(root):
-                at = 0 if value.constant else point
-                if at in value.exact:
-                    continue
-                if self.budget <= 0:
-                    return None
-                self.budget -= 1
-                if value.text is None:
-                    arguments = [child.exact[0 if child.constant else point] for child in value.children]
-                    value.exact[at] = None if None in arguments else apply(value.name, arguments, MIDPOINTS)
+    def value(self, root: Value, point: int, bits: int = 0, variables: Mapping[str, Any] | None = None) -> Any:
+        """Return the value of a subtree at a point, None where it is undefined.
+
+        Beyond the budget, a midpoint is None and a ball UNRESOLVED. variables: balls in place of the variables at the point.
+        """
+        if not bits and (0 if root.constant else point) in root.exact:
+            return root.exact[0 if root.constant else point]
+        noise, order = (INTERVALS[bits] if bits else MIDPOINTS), self._order(root)
+        constant, varying = (self._balls.setdefault((at, bits), {}) for at in (-1, point))
+        if variables is not None:
+            varying = {value: variables[value.text or ""] for value in order if value.name == "Symbol"}
+        store: dict[Any, Any]
+        key: Any
+        with ctx.workprec(bits or BITS):
+            for value in order:  # the root is the last
+                if bits:
+                    store, key = (constant if value.constant else varying), value
                 else:
-                    number = _leaf(value, point)
-                    value.exact[at] = number if value.name in ("Symbol", "Pi", "Exp1") else MIDPOINTS.reduced(number)
-        return root.exact[root_point]
-
-
-@dataclass(eq=False)
-class Balls:
-    """Evaluation of single points by balls, each distinct subtree once, within a budget of operations.
-
-    A ball is an `acb`, None where the value is undefined, or UNRESOLVED.
-    """
-
-    budget: int
-    _order: Callable[[Value], list[Value]] = field(default_factory=lambda: cache(children_first), init=False, repr=False)
-    _values: dict[tuple[int, int], dict[Value, Any]] = field(default_factory=dict, init=False, repr=False)
-
-    def value(self, root: Value, point: int, bits: int) -> Any:
-        """Return the ball of a subtree at a point; UNRESOLVED beyond the budget."""
-        return self._evaluated(root, self._values.setdefault((point, bits), {}), point, bits)
-
-    def at(self, root: Value, variables: Mapping[str, Any], bits: int) -> Any:
-        """As `value`, at other values of the variables."""
-        symbols = [value for value in self._order(root) if value.name == "Symbol"]
-        return self._evaluated(root, {symbol: variables[symbol.text or ""] for symbol in symbols}, 0, bits)
-
-    def _evaluated(self, root: Value, at_point: dict[Value, Any], point: int, bits: int) -> Any:
-        """Return the ball of a subtree, given those at the point that are already there, to which it adds."""
-        constant, noise = self._values.setdefault((-1, bits), {}), INTERVALS[bits]
-        with ctx.workprec(bits):
-            for value in self._order(root):
-                balls = constant if value.constant else at_point
-                if value in balls:
+                    store, key = value.exact, 0 if value.constant else point
+                if key in store:
                     continue
                 if self.budget <= 0:
-                    return UNRESOLVED
+                    return UNRESOLVED if bits else None
                 self.budget -= COSTS[bits]
-                arguments = [(constant if child.constant else at_point)[child] for child in value.children]
+                if bits:
+                    arguments = [(constant if child.constant else varying)[child] for child in value.children]
+                else:
+                    arguments = [child.exact[0 if child.constant else point] for child in value.children]
                 try:
                     if value.text is not None:
-                        balls[value] = noise.reduced(_leaf(value, point))
-                    elif None in arguments or UNRESOLVED in arguments:
-                        balls[value] = None if None in arguments else UNRESOLVED
+                        store[key] = _leaf(value, point, noise)
+                    elif None in arguments:
+                        store[key] = None
+                    elif bits and UNRESOLVED in arguments:
+                        store[key] = UNRESOLVED
                     else:
-                        balls[value] = apply(value.name, arguments, noise)
+                        store[key] = apply(value.name, arguments, noise)
                 except Unresolved:
-                    balls[value] = UNRESOLVED
-        return (constant if root.constant else at_point)[root]
+                    store[key] = UNRESOLVED
+        return store[key]
 
 
-def _leaf(leaf: Value, point: int) -> Any:
-    """Return the ball of a leaf at a point in the current precision, None for a leaf without value."""
+def _leaf(leaf: Value, point: int, noise: Midpoints | Intervals) -> Any:
+    """Return the value of a leaf at a point in the current precision, None for a leaf without value."""
     if leaf.name == "Symbol":
         number = leaf.exact.get(point)
-        return acb(complex(leaf.number[point])) if number is None else number
+        return noise.reduced(acb(complex(leaf.number[point])) if number is None else number)
     if leaf.name in ("Pi", "Exp1"):
         return acb.pi() if leaf.name == "Pi" else acb(arb.const_e())
     if leaf.name in ("NaN", "Infinity"):
         return None
     fraction = fraction_of(leaf.name, leaf.text or "")
-    return acb(fraction.numerator) / fraction.denominator
+    return noise.reduced(acb(fraction.numerator) / fraction.denominator)

@@ -51,17 +51,13 @@ class Midpoints:
             return acb(number.real.mid())
         return number.mid() if abs(rough.real) >= _NOISE * size else acb(0, number.imag.mid())
 
+    def is_noise(self, number: Any, scale: float) -> bool:
+        """Return whether a number, or a part of one, is zero beside the scale."""
+        return magnitude(number) < _NOISE * scale
+
     def divisor(self, number: Any, scale: float) -> Any:
         """Return a number to divide by, None for zero or out of range."""
-        return None if magnitude(number) < _NOISE * scale else number
-
-    def at_branch_point(self, x: Any, axis: str) -> Any:
-        """Return the branch point, 1 or i or their negatives, if only noise separates `x` from it, else `x`.
-
-        Close to a branch point a function behaves like a square root, which would turn noise of 1e-80 into 1e-40.
-        """
-        point = _branch_point_near(x, axis)
-        return x if point is None or magnitude(x - point) >= _NOISE else point
+        return None if self.is_noise(number, scale) else number
 
 
 class Intervals:
@@ -76,28 +72,26 @@ class Intervals:
         if not number.is_finite():
             raise Unresolved
         size = magnitude(number)
-        least = self.noise * max(size, scale)
+        scale = max(size, scale)
         if number.contains(0):
-            if number == 0 or number.rad() < least:
+            if number == 0 or self.is_noise(number, scale):
                 return _ZERO
             raise Unresolved
         if not 1 / LARGEST <= size <= LARGEST:
             return None
         real, imag = number.real, number.imag
-        if not imag.is_zero() and imag.contains(0) and imag.rad() < least:
+        if not imag.is_zero() and self.is_noise(imag, scale):
             number = acb(real, 0)
-        if not real.is_zero() and real.contains(0) and real.rad() < least:
+        if not real.is_zero() and self.is_noise(real, scale):
             number = acb(0, number.imag)
         return number
+
+    def is_noise(self, number: Any, scale: float) -> bool:
+        return bool(number.contains(0) and number.rad() < self.noise * scale)
 
     def divisor(self, number: Any, scale: float) -> Any:
         below = self.reduced(number, scale)
         return None if below is None or below == 0 else below
-
-    def at_branch_point(self, x: Any, axis: str) -> Any:
-        point = _branch_point_near(x, axis)
-        is_point = point is not None and (x - point).contains(0) and (x - point).rad() < self.noise
-        return point if is_point else x
 
 
 MIDPOINTS = Midpoints()
@@ -118,7 +112,7 @@ def apply(name: str, arguments: Sequence[Any], noise: Midpoints | Intervals) -> 
             raise Unresolved
         return noise.reduced(_power(x, arguments[1]))
     if name == "log":
-        x, base = (noise.at_branch_point(argument, "real") for argument in arguments)
+        x, base = (at_branch_point(argument, "real", noise) for argument in arguments)
         return None if x == 0 or base in (0, 1) else noise.reduced(x.log() / base.log())
     if name in RECIPROCAL_ARGUMENT:
         inverse = None if x == 0 else noise.reduced(1 / x)
@@ -137,7 +131,7 @@ def _function(name: str, x: Any, noise: Midpoints | Intervals) -> Any:
     """Return the value of a FLINT function, None at a pole."""
     if name not in BRANCHES:
         return getattr(x, name)()
-    x = noise.at_branch_point(x, BRANCHES[name][0])
+    x = at_branch_point(x, BRANCHES[name][0], noise)
     number = getattr(x, name)()
     if number.is_finite():
         return number
@@ -153,14 +147,18 @@ def exceeds_limits(name: str, x: Any) -> bool:
     return name in GROWING and bool(abs(getattr(complex(x), GROWING[name])) > LOG_LARGEST)
 
 
-def _branch_point_near(x: Any, axis: str) -> Any:
-    """Return the branch point, 1 or i or their negatives, that is within 1e-12 along an axis, or None."""
+def at_branch_point(x: Any, axis: str, noise: Midpoints | Intervals) -> Any:
+    """Return the branch point on an axis, 1 or i or their negatives, if only noise separates `x` from it, else `x`.
+
+    Close to a branch point a function behaves like a square root, which would turn noise of 1e-80 into 1e-40.
+    """
     rough = complex(x)
     along = rough.real if axis == "real" else rough.imag
     if abs(abs(along) - 1) > 1e-12:
-        return None
+        return x
     sign = 1 if along > 0 else -1
-    return acb(sign) if axis == "real" else acb(0, sign)
+    point = acb(sign) if axis == "real" else acb(0, sign)
+    return point if noise.is_noise(x - point, 1.0) else x
 
 
 def _power(base: Any, exponent: Any) -> Any:

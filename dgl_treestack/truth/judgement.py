@@ -7,7 +7,7 @@ say whether the sides differ.
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
+from itertools import product
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from dgl_treestack.truth.certificates import (
     relative_gap,
 )
 from dgl_treestack.truth.cuts import points_on_cuts
-from dgl_treestack.truth.evaluation import UNRESOLVED, Balls, Value
+from dgl_treestack.truth.evaluation import UNRESOLVED, Exact, Value
 from dgl_treestack.truth.exact import BUDGET, PRECISIONS, exceeds_limits, magnitude
 from dgl_treestack.truth.functions import CONSTANTS, LARGEST, SATURATING
 from dgl_treestack.truth.points import SPREAD_POINTS, Points, fresh, spread
@@ -53,7 +53,7 @@ class Judgement:
     def __init__(self, left: Value, right: Value, variables: Sequence[str], points: Points, budget: int, stride: int = 1):
         self.stride = stride
         self.left, self.right, self.variables, self.points = left, right, variables, points
-        self.balls = Balls(budget)
+        self.exact = Exact(budget)
         self.gap = relative_gap(left.number, right.number)
         self.state = np.full(points.count, OPEN)
         self.precision = np.full(points.count, 53)
@@ -64,26 +64,20 @@ class Judgement:
 
     def _decide(self, points: Iterable[int], precisions: Sequence[int] = PRECISIONS) -> None:
         """Decide points by balls, in rising precision until it suffices."""
-        for point in map(int, points):
-            for bits in precisions:
-                self.precision[point] = bits
-                self.state[point] = self._compared(point, bits)
-                if self.state[point] != TOO_FEW_DIGITS:
-                    break
-
-    def _compared(self, point: int, bits: int) -> int:
-        """Return the state of a point in one precision, and set its gap."""
-        a, b = self.balls.value(self.left, point, bits), self.balls.value(self.right, point, bits)
-        if a is None or b is None:
-            self.gap[point] = np.nan
-            return NO_VALUE
-        if a is UNRESOLVED or b is UNRESOLVED:
-            return TOO_FEW_DIGITS
-        difference, scale = a - b, max(magnitude(a), magnitude(b))
-        self.gap[point] = magnitude(difference) / scale if scale else 0.0
-        if not difference.contains(0):
-            return DIFFER
-        return AGREE if difference.rad() <= scale * 10.0**-DIGITS_THAT_AGREE else TOO_FEW_DIGITS
+        for point, bits in product(map(int, points), precisions):
+            if bits != precisions[0] and self.state[point] != TOO_FEW_DIGITS:
+                continue
+            self.precision[point], self.state[point] = bits, TOO_FEW_DIGITS
+            a, b = self.exact.value(self.left, point, bits), self.exact.value(self.right, point, bits)
+            if a is None or b is None:
+                self.gap[point], self.state[point] = np.nan, NO_VALUE
+            elif a is not UNRESOLVED and b is not UNRESOLVED:
+                difference, scale = a - b, max(magnitude(a), magnitude(b))
+                self.gap[point] = magnitude(difference) / scale if scale else 0.0
+                if not difference.contains(0):
+                    self.state[point] = DIFFER
+                elif difference.rad() <= scale * 10.0**-DIGITS_THAT_AGREE:
+                    self.state[point] = AGREE
 
     def decide(self) -> None:
         """Decide as many points as the verdict needs."""
@@ -139,21 +133,17 @@ class Judgement:
         else:
             confirmed, unclear = (bool((is_highest & (self.state == state)).any()) for state in (AGREE, TOO_FEW_DIGITS))
             name = "holds" if confirmed and not unclear else "undecided"
-        gap = float(np.nanmax(self.gap[np.isin(self.state, (AGREE, DIFFER))], initial=0.0))
+        gap, witness = float(np.nanmax(self.gap[np.isin(self.state, (AGREE, DIFFER))], initial=0.0)), None
+        if differing:  # the point with the largest gap, the first of nearly equal ones
+            is_largest = (self.state == DIFFER) & (self.gap >= (1 - SAME) * self.gap[self.state == DIFFER].max())
+            point = int(np.flatnonzero(is_largest)[0])
+            sides, bits = [], int(self.precision[point])
+            for side in (self.left, self.right):
+                sides.append(complex(side.number[point] if bits == 53 else self.exact.value(side, point, bits)))
+            witness = Witness(point, {name: complex(self.points.of(name)[point]) for name in self.variables}, *sides)
         bits = int(self.precision.max())
         precision = "float64" if bits == 53 else f"{10 * math.floor(bits * math.log10(2) / 10)} digits"
-        return Verdict(name, points, agreeing, gap, self._witness() if differing else None, precision)
-
-    def _witness(self) -> Witness:
-        """Return the point with the largest gap, the first of nearly equal ones."""
-        largest = self.gap[self.state == DIFFER].max()
-        point = int(np.flatnonzero((self.state == DIFFER) & (self.gap >= (1 - SAME) * largest))[0])
-        bits = int(self.precision[point])
-        left, right = (
-            complex(side.number[point] if bits == 53 else self.balls.value(side, point, bits))
-            for side in (self.left, self.right)
-        )
-        return Witness(point, {name: complex(self.points.of(name)[point]) for name in self.variables}, left, right)
+        return Verdict(name, points, agreeing, gap, witness, precision)
 
 
 def judge(equation: Expression, budget: int = BUDGET) -> Verdict:
@@ -206,25 +196,22 @@ def _joined(first: Verdict, second: Verdict, count: int) -> Verdict:
 def why_undefined(equation: Expression) -> str:
     """Return in words which subtree of an equation has no value at one of its points, and why; '' if all have one."""
     points = fresh(equation)
-    values, balls = evaluate_nodes(equation, points), Balls(BUDGET)
-    for point in range(points.count):
-        for node, value in values.items():
-            if balls.value(value, point, PRECISIONS[0]) is None:
-                arguments = [balls.value(child, point, PRECISIONS[0]) for child in value.children]
-                return f"{equation.subtree(node)} {_reason(value.name, arguments)}"
+    values, exact = evaluate_nodes(equation, points), Exact(BUDGET)
+    for point, (node, value) in product(range(points.count), values.items()):
+        if exact.value(value, point, PRECISIONS[0]) is not None:
+            continue
+        name, arguments = value.name, [exact.value(child, point, PRECISIONS[0]) for child in value.children]
+        if not arguments:
+            reason = "is no number" if name in CONSTANTS else OUT_OF_RANGE
+        elif name in SATURATING and exceeds_limits(name, arguments[0]):
+            reason = "is too close to its limit for its value there"
+        elif name == "Pow" and arguments[0] == 0:
+            reason = "divides by zero" if complex(arguments[1]).real < 0 else "is a power of zero without value"
+        else:
+            is_large = name in ("Add", "Mul", "Pow") or exceeds_limits(name, arguments[0])
+            reason = OUT_OF_RANGE if is_large else "is at a pole"
+        return f"{equation.subtree(node)} {reason}"
     return ""
-
-
-def _reason(name: str, arguments: Sequence[Any]) -> str:
-    """Return why an operator has no value, or a leaf for no arguments."""
-    if not arguments:
-        return "is no number" if name in CONSTANTS else OUT_OF_RANGE
-    x = arguments[0]
-    if name in SATURATING and exceeds_limits(name, x):
-        return "is too close to its limit for its value there"
-    if name == "Pow" and x == 0:
-        return "divides by zero" if complex(arguments[1]).real < 0 else "is a power of zero without value"
-    return OUT_OF_RANGE if name in ("Add", "Mul", "Pow") or exceeds_limits(name, x) else "is at a pole"
 
 
 def judge_rounded(equation: Expression, decimals: int) -> Verdict:

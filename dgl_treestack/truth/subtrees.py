@@ -13,7 +13,7 @@ import numpy as np
 from dgl_treestack.data.forest import Forest, columns
 from dgl_treestack.data.wellformed import NO_OPERATOR
 from dgl_treestack.errors import ConfigurationError
-from dgl_treestack.expression.operators import MATH, Signature
+from dgl_treestack.expression.operators import MATH
 from dgl_treestack.truth.evaluation import Value
 from dgl_treestack.truth.functions import apply
 
@@ -48,6 +48,13 @@ class Targets(NamedTuple):
 
 def targets_of(forest: Forest, points: int) -> Targets:
     """Return the targets of all subtrees of a forest. Raises ConfigurationError if its language defines no values."""
+    signature = forest.signature
+    without = [operator.name for operator in signature.inner if operator.value is None]
+    if without or (signature.words and signature.leaf_value is None):
+        reason = f"the operator {without[0]!r} has none" if without else "its leaves have none (Signature.leaf_value)"
+        raise ConfigurationError(
+            f"Signals at nodes need values, and in the language {signature.name!r} {reason}. Leave out [signals]."
+        )
     ids, count = np.unique(forest.subtree), int(forest.subtree.max(initial=-1)) + 1
     value, status = np.zeros((count, points, 2), np.float32), np.full((count, points), UNKNOWN, np.int8)
     key = np.zeros(count, np.uint64)
@@ -66,43 +73,53 @@ def targets_of(forest: Forest, points: int) -> Targets:
 def values_at_points(forest: Forest, points: Sequence[int]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield, point by point, the values (S,) complex128 and their status (S,) of the subtrees of a forest, in order of ids."""
     signature, nodes = forest.signature, columns(forest, forest.signature)
-    _check_values(signature)
     _, first, place = np.unique(nodes.subtree, return_index=True, return_inverse=True)  # a node of every subtree
     operator = nodes.op[first]
     children = np.where(nodes.children[first] >= 0, place[nodes.children[first]], -1)
     is_equation = operator == signature.root_index
     leaves = np.flatnonzero(operator == NO_OPERATOR)
     leaf_of_subtree = {subtree: forest.leaves[forest.leaf[first[subtree]]] for subtree in leaves.tolist()}
-    value_of_constant = _constants(operator, children, leaf_of_subtree) if signature is MATH else {}
-    constants = np.array([*value_of_constant], dtype=np.int64)
-    constant = np.array([value.number[0] for value in value_of_constant.values()], dtype=complex)
-    in_doubt = np.array([value.doubt[0] for value in value_of_constant.values()], dtype=bool) & ~np.isnan(constant)
+    constants, constant, in_doubt = _constants(operator, children, leaf_of_subtree if signature is MATH else {})
     is_computed = ~is_equation & (operator != NO_OPERATOR)
     is_computed[constants] = False
     groups = _groups(np.flatnonzero(is_computed), operator, children, nodes.height[first])
+    is_constant = np.isin(np.arange(len(first)), constants)
+    varying = {subtree: text for subtree, (_, text) in leaf_of_subtree.items() if not is_constant[subtree]}
     for point in points:
         number, unknown = np.full(len(first), np.nan, complex), np.zeros(len(first), bool)
-        for subtree, (_, text) in leaf_of_subtree.items():
-            if subtree not in value_of_constant:
-                leaf_value = signature.leaf_value or training_value
-                number[subtree] = leaf_value(text, point)
+        for subtree, text in varying.items():
+            number[subtree] = (signature.leaf_value or training_value)(text, point)
         number[constants], unknown[constants] = constant, in_doubt  # exact, but what is computed from it may not be
         for op, group, arguments in groups:
-            number[group], unknown[group] = _operator(signature, op, number[arguments], unknown[arguments])
+            values, is_unknown, value_of = number[arguments], unknown[arguments], signature.operators[op].value
+            if signature is MATH:
+                result, doubt = apply(MATH.names[op], list(values), [np.zeros(len(group), bool)] * len(values))
+            else:
+                assert value_of is not None
+                result, doubt = np.asarray(value_of(*values), complex), np.zeros(len(group), bool)
+            undefined = (np.isnan(values) & ~is_unknown).any(0)  # for certain, whatever the other arguments are
+            result[undefined] = np.nan
+            doubt &= ~np.isnan(result)  # infinity, a pole or an overflow is no matter of rounding
+            number[group], unknown[group] = result, (doubt | is_unknown.any(0)) & ~undefined
         unknown[constants] = False
         status = np.where(unknown | is_equation, UNKNOWN, np.where(np.isnan(number), UNDEFINED, DEFINED))
         yield number, status.astype(np.int8)
 
 
-def _constants(operator: np.ndarray, children: np.ndarray, leaf_of_subtree: Mapping[int, tuple[str, str]]) -> dict[int, Value]:
-    """Return the values of the subtrees without variables, exact where complex128 is in doubt, by the subtree's place."""
+def _constants(
+    operator: np.ndarray, children: np.ndarray, leaf_of_subtree: Mapping[int, tuple[str, str]]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the places (n,) of the subtrees without variables, their values, exact where complex128 is in doubt, and where
+    these are in doubt even so."""
     values = {subtree: Value(*leaf) for subtree, leaf in leaf_of_subtree.items() if leaf[0] != "Symbol"}
-    for subtree in range(len(operator)):  # an operator has a larger id than its children
+    for subtree in range(len(operator)) if values else ():  # an operator has a larger id than its children
         if operator[subtree] != NO_OPERATOR and MATH.names[operator[subtree]] != MATH.root:
             arguments = [values.get(child) for child in children[subtree].tolist() if child >= 0]
             if all(arguments):
                 values[subtree] = Value(MATH.names[operator[subtree]], None, tuple(filter(None, arguments)))
-    return values
+    number = np.array([value.number[0] for value in values.values()], dtype=complex)
+    doubt = np.array([value.doubt[0] for value in values.values()], dtype=bool)
+    return np.array([*values], dtype=np.int64), number, doubt & ~np.isnan(number)
 
 
 def _groups(
@@ -114,30 +131,3 @@ def _groups(
     keys = np.stack([height[order], arity[order], operator[order]], axis=1)
     groups = np.split(order, np.flatnonzero((keys[1:] != keys[:-1]).any(1)) + 1) if len(order) else []
     return [(operator[group[0]], group, children[group, : arity[group[0]]].T) for group in groups]
-
-
-def _check_values(signature: Signature) -> None:
-    """Raise ConfigurationError unless leaves and operators of a language have values."""
-    without = [operator.name for operator in signature.inner if operator.value is None]
-    if without or (signature.words and signature.leaf_value is None):
-        reason = f"the operator {without[0]!r} has none" if without else "its leaves have none (Signature.leaf_value)"
-        raise ConfigurationError(
-            f"Signals at nodes need values, and in the language {signature.name!r} {reason}. Leave out [signals]."
-        )
-
-
-def _operator(signature: Signature, op: int, arguments: np.ndarray, unknown: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the values of an operator (n,), and which are unknown, from those of its arguments (A, n).
-
-    A value is undefined for certain if an argument is, whatever the other arguments are.
-    """
-    undefined = (np.isnan(arguments) & ~unknown).any(0)
-    if signature is MATH:
-        number, doubt = apply(MATH.names[op], list(arguments), [np.zeros(arguments.shape[1], bool)] * len(arguments))
-    else:
-        value = signature.operators[op].value
-        assert value is not None
-        number, doubt = np.asarray(value(*arguments), complex), np.zeros(arguments.shape[1], bool)
-    number[undefined] = np.nan
-    doubt &= ~np.isnan(number)  # infinity, a pole or an overflow is no matter of rounding
-    return number, (doubt | unknown.any(0)) & ~undefined

@@ -5,10 +5,20 @@ import plain_features
 import pytest
 from sklearn.ensemble import RandomForestClassifier
 
-from dgl_treestack.audit import baselines
-from dgl_treestack.audit.baselines import BASELINES, SHAPE, Baseline, columns, pair_counts, side_differences, token_counts
+from dgl_treestack.audit import leakage as module
 from dgl_treestack.audit.corpus import Corpus, build
-from dgl_treestack.audit.leakage import Fit, measure, sampled
+from dgl_treestack.audit.leakage import (
+    BASELINES,
+    SHAPE,
+    Baseline,
+    Fit,
+    columns,
+    measure,
+    pair_counts,
+    sampled,
+    side_differences,
+    token_counts,
+)
 from dgl_treestack.data.formats import Example
 from dgl_treestack.expression import Equation
 from dgl_treestack.generate import features
@@ -19,9 +29,9 @@ ALL = ((0, None),)
 @pytest.fixture(autouse=True)
 def few_trees(monkeypatch):
     """Forests of twenty trees and twenty steps of boosting, for time; the planted leaks are easy to see."""
-    monkeypatch.setattr(baselines, "TREES", 20)
-    for name, settings in baselines._BOOSTINGS.items():
-        monkeypatch.setitem(baselines._BOOSTINGS, name, {**settings, "max_iter": 20, "learning_rate": 0.3})
+    monkeypatch.setattr(module, "TREES", 20)
+    for name, settings in module._BOOSTINGS.items():
+        monkeypatch.setitem(module._BOOSTINGS, name, {**settings, "max_iter": 20, "learning_rate": 0.3})
 
 
 def corpus(examples) -> Corpus:
@@ -128,7 +138,7 @@ def test_matrices_count_what_the_features_of_the_generator_count(matrix, of_one_
 
 
 def test_a_dense_matrix_keeps_the_fullest_columns(monkeypatch):
-    monkeypatch.setattr(baselines, "MAX_DENSE", 2)
+    monkeypatch.setattr(module, "MAX_DENSE", 2)
     equations = corpus(Example(Equation.parse(text), 1, text) for text in ("x + y = x", "sin(x) = x"))
     baseline = Baseline("tokens", (token_counts,), RandomForestClassifier, {})
     assert baseline.features(equations, np.arange(2)).tolist() == [[1, 2], [1, 2]]  # = and x

@@ -4,10 +4,9 @@ import json
 
 import pytest
 
-from dgl_treestack.audit import tables
 from dgl_treestack.audit.corpus import build
 from dgl_treestack.audit.leakage import Fit
-from dgl_treestack.audit.report import TOGETHER, audit
+from dgl_treestack.audit.report import TOGETHER, audit, describe
 from dgl_treestack.cli import audit as command
 from dgl_treestack.data import formats
 from dgl_treestack.data.formats import Example
@@ -77,7 +76,7 @@ def test_an_equation_that_holds_when_rounded_is_counted_apart(tmp_path, jobs, ca
     }
     assert counts == {1: len(ROUNDED), 0: 1, None: 1}
     assert sum(row["refuted"] for row in audited["verdicts"]) == len(examples)
-    text = tables.describe(report)
+    text = describe(report)
     assert f"\n{len(NOT_ROUNDED)} labels are contradicted: {NOT_ROUNDED[0]}, " in text
     assert f"\n{len(ROUNDED)} labels are right when rounded: the sides differ, by half of the last decimal" in text
     assert "neither confirmed" not in text
@@ -104,7 +103,7 @@ def test_screen_and_json(file, pairs, capsys):
     assert command.audit((file, pairs), leakage=False, json=True) == 1, "a label is contradicted"
     assert json.loads(capsys.readouterr().out) == audit([file, pairs], leakage=False)
     report = audit([file, pairs], fit=Fit(baselines=("tokens",)))
-    text = tables.describe(report)
+    text = describe(report)
     assert "1 label is contradicted: x = y\n" in text and "No label is contradicted." in text
     assert "depth 1-2: not measured, 3 correct and 1 incorrect equations; 20 of each are needed" in text
     (line,) = [line for line in text.splitlines() if line.startswith("3-4    ")]
@@ -116,7 +115,7 @@ def test_screen_and_json(file, pairs, capsys):
 def test_costly_parts_can_be_left_out(file):
     report = audit([file], verdicts=False, duplicates=False, leakage=False)
     assert set(report["sets"][file]) == {"equations", "verdicts", "contradicted"} and report["overlap"] == []
-    assert "not judged" in tables.describe(report) and "holds" not in tables.describe(report)
+    assert "not judged" in describe(report) and "holds" not in describe(report)
 
 
 def test_files_together_are_one_set(file, pairs):
@@ -128,7 +127,7 @@ def test_files_together_are_one_set(file, pairs):
 
 
 def test_a_sample_is_announced(pairs):
-    text = tables.describe(audit([pairs], verdicts=False, duplicates=False, fit=Fit(sample=80, baselines=("tokens",))))
+    text = describe(audit([pairs], verdicts=False, duplicates=False, fit=Fit(sample=80, baselines=("tokens",))))
     assert "a sample of 80 of 120 equations (--sample 80; 0 for all)" in text
 
 

@@ -60,13 +60,9 @@ def test_steps_are_described():
         [["start"]],
         [["start", "same", "x = x"], ["both", "nope"]],
         [["start", "same", "x = x"], ["both", "Add"]],
+        5,
     ],
 )
 def test_a_step_that_cannot_be_taken_is_one_error(steps):
-    with pytest.raises(DataError, match="cannot be taken"):
+    with pytest.raises(DataError, match="cannot be taken" if isinstance(steps, list) else "found int"):
         list(replay(steps))
-
-
-def test_a_derivation_that_is_no_list_is_one_error():
-    with pytest.raises(DataError, match="found int"):
-        list(replay(5))

@@ -23,18 +23,13 @@ def grown(depth: int, count: int, seed: int = 3):
             yield grower, derivation
 
 
-@pytest.mark.parametrize("depth", [2, 3, 5, 8, 13, 19])
+@pytest.mark.parametrize("depth", [2, 3, 5, 8, 13, 19, 40])
 def test_growth_hits_the_depth_and_keeps_the_size(depth):
-    for _, derivation in grown(depth, 20):
+    for _, derivation in grown(depth, 20 if depth < 20 else 1):
         equation = to_equation(*derivation.sides)
         assert equation.depth == depth == depth_of(derivation.sides)
         assert equation.size == size_of(derivation.sides) <= SIZE_PER_DEPTH * depth + SIZE_OFFSET
         assert equation.left != equation.right
-
-
-def test_growth_of_forty_levels():
-    (_, derivation) = next(grown(40, 1))
-    assert to_equation(*derivation.sides).depth == 40
 
 
 @pytest.mark.slow
@@ -95,7 +90,7 @@ def test_one_seed_grows_the_same_equations():
 def test_the_members_of_a_pair_are_what_they_are_said_to_be(style):
     maker = PairMaker(Grower(np.random.default_rng(4)), {style: 1.0})
     pairs = [pair for pair in (maker.make(*maker.start(), depth=6) for _ in range(30)) if pair]
-    assert len(pairs) > 7 and maker.tally["pairs"] == len(pairs)
+    assert len(pairs) > 7
     for pair in pairs:
         true, false = pair.true.equation, pair.false.equation
         assert (true.depth, false.depth, pair.style) == (6, 6, style)

@@ -5,11 +5,11 @@ from each_case import assert_each
 from dgl_treestack.expression import Expression
 from dgl_treestack.generate.grow import Grower
 from dgl_treestack.generate.nodes import Pool, find, to_equation
-from dgl_treestack.generate.rewrite import RuleIndex, instantiate, load_axioms, match, rule_index, rules_of
+from dgl_treestack.generate.rewrite import RuleIndex, instantiate, load_axioms, match, rule_index
 from dgl_treestack.truth import judge
 
 AXIOMS = load_axioms()
-RULES = rules_of(AXIOMS)
+RULES = list(rule_index().by_name.values())
 NAMED_RULES = [(rule.name, rule) for rule in RULES]
 
 
@@ -91,13 +91,13 @@ def test_what_fits_is_what_matching_every_rule_finds():
 
 def test_drawing_where_nothing_fits_gives_none():
     pool = Pool()
-    index = RuleIndex(rules_of([axiom for axiom in AXIOMS if axiom.section == "circular"]))
+    index = RuleIndex(axiom for axiom in AXIOMS if axiom.section == "circular")
     assert index.draw(tree(pool, "exp(x)"), np.random.default_rng(0)) is None
 
 
 def test_an_expansion_fits_anything():
     pool, node = Pool(), Pool().leaf("Pi", "pi")
-    rule, bindings = RuleIndex(RULES).draw(node, np.random.default_rng(0), expanding=True)
+    rule, bindings = rule_index().draw(node, np.random.default_rng(0), expanding=True)
     assert rule.is_expansion and match(rule.target, instantiate(pool, rule.target, bindings, lambda: pool.leaf("Pi", "pi")))
 
 

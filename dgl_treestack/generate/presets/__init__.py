@@ -11,7 +11,8 @@ import json
 import pkgutil
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
@@ -19,13 +20,13 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from dgl_treestack import atomic
-from dgl_treestack.data.formats import Example, to_dict
 from dgl_treestack.errors import ConfigurationError, DataError, unknown
 
 FILES = {fold: f"{fold}.jsonl.gz" for fold in ("train", "validation", "test")}
 _ENDING = ".jsonl.gz"
 
 Row = dict[str, Any]  # plain data that JSON can hold
+Cell = tuple[Any, ...]  # the name of a part of a plan, such as depth and label
 Option = TypeVar("Option")
 
 
@@ -101,7 +102,7 @@ class Preset(ABC):
 
     summary: ClassVar[str]
     seed: ClassVar[int]
-    accepts: ClassVar[frozenset[str]] = frozenset()
+    accepts: ClassVar[frozenset[str]] = frozenset({"equations"})
 
     @abstractmethod
     def shards(self, options: Options, parts: Parts) -> list[Shard]:
@@ -141,25 +142,42 @@ def pick(options: Sequence[Option], rng: np.random.Generator) -> Option:
     return options[int(rng.integers(len(options)))]
 
 
-def dealt(
-    rows: Iterable[Row], key: Callable[[Row], Hashable], folds: Callable[[Row], Iterator[str]]
-) -> Iterator[tuple[Row, str]]:
-    """Yield rows without duplicates, each with its fold.
+@dataclass
+class Deal:
+    """What `deal` keeps. lines: fold -> the lines of its file. kept: cell -> number of lines. dropped: reason -> number of
+    lines."""
 
-    key: equal for rows that are the same; the first one counts. folds: the plan for the rows like this one, of which each takes
-    the next fold; when it is used up, further rows are left out.
+    lines: dict[str, list[Row]] = field(default_factory=lambda: {fold: [] for fold in FILES})
+    kept: Counter[Cell] = field(default_factory=Counter)
+    dropped: Counter[str] = field(default_factory=Counter)
+
+    def files(self) -> dict[str, list[Row]]:
+        """Return the file of every fold."""
+        return {FILES[fold]: lines for fold, lines in self.lines.items()}
+
+
+def deal(rows: Iterable[Row], plan: Mapping[Cell, Iterator[str]], prefix: str, number: int = 0) -> Deal:
+    """Drop duplicates, and give every other row the next fold of the plan of its cell; when it is used up, drop the row.
+
+    rows: of each, `lines` are the lines of equations that stay together, `keys` their identities, of which the first row that
+    is kept counts, `cell` names a cell of the plan, and `unfit`, if there is one, is a reason to drop it. plan: cell -> folds;
+    where a fold is empty, lines keep their own. prefix, number: the id of the first line; a line with an id keeps it.
     """
-    seen = set[Hashable]()
+    result, seen = Deal(), set[str]()
     for row in rows:
-        identity = key(row)
-        if identity not in seen and (fold := next(folds(row), None)) is not None:
-            seen.add(identity)
-            yield row, fold
-
-
-def by_fold(examples: Iterable[Example]) -> dict[str, list[Row]]:
-    """Return the file of every fold, with the lines of its examples in order."""
-    files: dict[str, list[Row]] = {file: [] for file in FILES.values()}
-    for example in examples:
-        files[FILES[example.fold]].append(to_dict(example))
-    return files
+        keys, lines, cell = {*row["keys"]}, row["lines"], tuple(row["cell"])
+        reason, fold = row.get("unfit"), None
+        if not reason and (len(keys) < len(row["keys"]) or not seen.isdisjoint(keys)):
+            reason = "duplicate"
+        if not reason and (fold := next(plan[cell], None)) is None:
+            reason = "surplus"
+        if reason or fold is None:
+            result.dropped[reason or ""] += len(lines)
+            continue
+        seen |= keys
+        result.kept[cell] += len(lines)
+        for line in lines:
+            numbered = {"id": f"{prefix}{number}", **line, "fold": fold or line["fold"]}
+            result.lines[numbered["fold"]].append(numbered)
+            number += 1
+    return result

@@ -10,6 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from dgl_treestack.data.formats import Example, to_dict
+from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.generate.assembly import Assembler, Assembly, Cell
 from dgl_treestack.generate.features import difference
 from dgl_treestack.generate.folds import fold_of
@@ -35,20 +36,24 @@ class Recipe:
     """How the pairs of a preset are generated.
 
     styles: style of `pairs` -> weight. partition: of the canonical keys, see `folds`. shares: fold -> share of the families.
-    surplus: (last depth, raw pairs made per planned pair), by increasing depth. tolerance: of `balance`.
+    surplus: (last depth, raw pairs made per planned pair), by increasing depth. tolerance: of `assembly.balanced`.
+    pairs: fold -> depth -> pairs, evaluation folds first; beyond the last depth, up to --max-depth, as many as there.
+    block_starts: the first depth of every block but the first, see `assembly`.
     """
 
-    styles: Mapping[str, float]
+    styles: Mapping[str, float] = field(default_factory=lambda: {"swap": 0.5, "buried": 0.2, "false rule": 0.3})
     partition: str = ""
     shares: Mapping[str, float] = field(default_factory=lambda: {"train": 0.6, "validation": 0.15, "test": 0.25})
     habits: Habits = field(default_factory=Habits)
     surplus: tuple[tuple[int, float], ...] = ((3, 2.0), (4, 1.8), (7, 1.45), (1000, 1.25))
     tolerance: float = 1.5
+    pairs: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    block_starts: tuple[int, ...] = ()
 
 
 @dataclass(eq=False)
 class PairPreset(Preset):
-    """A preset of matched pairs. A subclass defines a recipe and `plan`.
+    """A preset of matched pairs. A subclass defines a recipe, and `plan` if the recipe has no `pairs`.
 
     The assemblies of the last options are cached, because every round of shards and `finish` need them.
     """
@@ -59,8 +64,18 @@ class PairPreset(Preset):
     _balanced: dict[bytes, np.ndarray] = field(default_factory=dict, init=False)  # see `Assembler`
 
     def plan(self, options: Options) -> Plan:
-        """Return the pairs per cell, in the order in which cells choose them."""
-        raise NotImplementedError
+        """Return the pairs per cell, in the order in which cells choose them. Raises ConfigurationError for too small a
+        depth."""
+        plan: dict[Cell, int] = {}
+        for fold, pairs in self.recipe.pairs.items():
+            first, last = min(pairs), max(pairs)
+            deepest = options.max_depth or last
+            if deepest < first:
+                raise ConfigurationError(f"--max-depth is {deepest}; the equations of this set have depth {first} at least.")
+            for depth in range(first, deepest + 1):
+                block = sum(depth >= start for start in self.recipe.block_starts)
+                plan[Cell(block, fold, depth)] = pairs.get(depth, pairs[last])
+        return scaled(plan, options.equations)
 
     def shards(self, options: Options, parts: Parts) -> list[Shard]:
         """Return the shards of all rounds so far. The first round covers the plan with a surplus; later ones replace the pairs
@@ -130,17 +145,17 @@ class PairPreset(Preset):
     def finish(self, options: Options, parts: Parts) -> Product:
         """Build one file per fold, and notes on the pairs that were generated, dropped and missing."""
         plan, assembly = self.plan(options), self._assembly(options, parts, self.shards(options, parts))
-        by_depth, dropped, short = Counter[int](), dict[str, dict[str, int]](), Counter[str]()
+        made, dropped, short = Counter[int](), dict[str, dict[str, int]](), Counter[str]()
         for cell, pairs in assembly.raw_pairs.items():
-            by_depth[cell.depth] += pairs
+            made[cell.depth] += pairs
         for (gate, depth), pairs in sorted(assembly.dropped.items()):
             dropped.setdefault(gate, {})[str(depth)] = pairs
         for cell, pairs in plan.items():
             short[f"{cell.fold}, depth {cell.depth}"] += pairs - assembly.count(cell)
         notes = {
-            "pairs made, by depth": {str(depth): by_depth[depth] for depth in sorted(by_depth)},
+            "pairs made, by depth": {str(depth): pairs for depth, pairs in sorted(made.items())},
             "pairs dropped, by gate and depth": dropped,
-            "pairs short of the plan": {name: pairs for name, pairs in short.items() if pairs},
+            "pairs short of the plan": dict(+short),
         }
         folds = [fold for fold in FILES if any(cell.fold == fold for cell in plan)]
         return Product({FILES[fold]: _lines(fold, assembly, parts) for fold in folds}, notes)
@@ -160,18 +175,16 @@ def row_of(pair: Pair) -> Row:
     The certificate of a member states the evidence for its verdict; a witness is a point of `truth` with the values of both
     sides. `cut` says that a value lies on a branch cut or at a branch point.
     """
-
-    def shown(value: complex) -> list[float]:
-        """Return both parts in six digits; what is small beside the number is rounding, which depends on the processor."""
-        return [float(f"{part:.6g}") if abs(part) > NOISE * abs(value) else 0.0 for part in (value.real, value.imag)]
-
-    members, lines = (pair.true, pair.false), list[Row]()
-    equations = [member.equation for member in members]
+    lines, equations = list[Row](), (pair.true.equation, pair.false.equation)
     origins: tuple[Row, Row] = ({"derivation": pair.derivation}, {"style": pair.style})
-    for member, equation, origin, label in zip(members, equations, origins, (1, 0), strict=True):
+    for member, equation, origin, label in zip((pair.true, pair.false), equations, origins, (1, 0), strict=True):
         certificate, witness = member.verdict.certificate, member.verdict.witness
         if witness is not None:
-            certificate["witness"] = {"point": witness.point, "left": shown(witness.left), "right": shown(witness.right)}
+            sides = {}
+            for side, value in (("left", witness.left), ("right", witness.right)):
+                parts = (value.real, value.imag)  # in six digits; what is small beside the number depends on the processor
+                sides[side] = [float(f"{part:.6g}") if abs(part) > NOISE * abs(value) else 0.0 for part in parts]
+            certificate["witness"] = {"point": witness.point, **sides}
         if is_on_cut(*(side.value for side in member.sides)):
             certificate["cut"] = True
         lines.append(to_dict(Example(equation, label, family=pair.family[:12], certificate={**certificate, **origin})))

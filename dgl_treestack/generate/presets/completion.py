@@ -16,18 +16,19 @@ Shards are generated in three rounds: equations, candidates from all truths, and
 from collections import Counter
 from collections.abc import Iterator
 
-from dgl_treestack.expression import Equation, Expression
+from dgl_treestack.expression import Expression
 from dgl_treestack.generate.blanks import (
     BLANKS_FILE,
     VARIABLES,
-    chosen,
+    CandidateSet,
+    Filler,
     counted,
     is_question,
+    kept,
     places_of_depth,
-    question,
+    questions,
     true_equations,
 )
-from dgl_treestack.generate.fillers import CandidateSet, Filler, Fillings
 from dgl_treestack.generate.nodes import Pool
 from dgl_treestack.generate.presets import Options, Parts, Preset, Product, Row, Shard, pick, stream
 
@@ -44,7 +45,6 @@ _ATTEMPTS = 15  # derivations per blank
 class Completion(Preset):
     summary = "true equations of depth 8-13 with a blank of depth 0-2, and candidates with value classes"
     seed = 2018
-    accepts = frozenset({"equations"})
 
     def shards(self, options: Options, parts: Parts) -> list[Shard]:
         (_, equations), present = _plan(options), set(parts.names())
@@ -66,9 +66,9 @@ class Completion(Preset):
 
     def finish(self, options: Options, parts: Parts) -> Product:
         per_cell, equations = _plan(options)
-        planned = {_CELL_NAME.format(depth, *cell): per_cell for depth in DEPTHS for cell in _CELLS}
+        planned = {(depth, *cell): per_cell for depth in DEPTHS for cell in _CELLS}
         names = [shard.name.replace("equations", "fits") for shard in equations]
-        lines, notes = chosen(parts.rows(*names), planned)
+        lines, notes = kept(parts.rows(*names), planned, _CELL_NAME)
         candidates = list(parts.rows("candidates"))
         sizes = {
             "candidates by depth": counted(row["depth"] for row in candidates),
@@ -97,14 +97,13 @@ def _blanks(options: Options, shard: Shard) -> Iterator[Row]:
     """Make blanks for every cell; an equation is used for the emptiest cell for which it has a node."""
     rng, counts = stream(options.seed, shard.name), dict.fromkeys(_CELLS, 0)
     depth, full = shard.work["depth"], shard.work["blanks"]
-    for example in true_equations(rng, depth, 200 + _ATTEMPTS * full * len(_CELLS)):
+    for equation, row in true_equations(rng, depth, 200 + _ATTEMPTS * full * len(_CELLS)):
         for cell in sorted((cell for cell in _CELLS if counts[cell] < full), key=counts.__getitem__):
-            nodes = places_of_depth(example.equation, *cell)
+            nodes = places_of_depth(equation, *cell)
             blank = pick(nodes, rng) if nodes else 0
-            if blank and is_question(example.equation, blank):
+            if blank and is_question(equation, blank):
                 counts[cell] += 1
-                truth = example.equation.subtree(blank).prefix()
-                yield {**example.row(), "truth": truth, "blank": blank, "cell": _CELL_NAME.format(depth, *cell)}
+                yield {**row, "truth": equation.subtree(blank).prefix(), "blank": blank, "cell": [depth, *cell]}
                 break
         if min(counts.values()) == full:
             return
@@ -131,8 +130,4 @@ def _fits(options: Options, shard: Shard) -> Iterator[Row]:
     """Yield the lines of the blanks, with their right classes."""
     pool = Pool()
     classes = {pool.tree(Expression.parse(row["text"])): row["class"] for row in shard.work["candidates"]}
-    fillings = Fillings(pool, classes)
-    for row in shard.work["blanks"]:
-        value_class = classes.get(pool.tree(Expression.from_prefix(row["truth"])), "")
-        fit = fillings.fit(Equation.from_prefix(row["equation"]), row["blank"])
-        yield question(row, value_class, fit, CANDIDATES_FILE)
+    return questions(pool, classes, shard.work["blanks"], CANDIDATES_FILE)

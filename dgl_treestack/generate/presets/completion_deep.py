@@ -22,20 +22,23 @@ others are wrong.
 from collections.abc import Iterator
 from itertools import chain, zip_longest
 
+from dgl_treestack.expression import Equation
 from dgl_treestack.generate.blanks import (
     BLANKS_FILE,
     VARIABLES,
-    TrueEquation,
-    chosen,
+    CandidateSet,
+    Filler,
     counted,
     is_question,
+    kept,
     places_of_depth,
-    question,
+    questions,
     true_equations,
+    verdict_on,
 )
-from dgl_treestack.generate.fillers import CandidateSet, Filler, Fillings, is_defined
 from dgl_treestack.generate.nodes import Node
 from dgl_treestack.generate.presets import Options, Parts, Preset, Product, Row, Shard, pick, stream
+from dgl_treestack.truth import POINTS
 
 EQUATIONS, CANDIDATES = 500, 1000
 BLANK_DEPTHS, VARIABLE_COUNTS = range(1, 14), range(1, len(VARIABLES) + 1)
@@ -48,13 +51,12 @@ _CHUNK = 25  # blanks that share a file of candidates
 _SURPLUS = 1.15  # blanks made per blank of the plan
 _ATTEMPTS = 40  # derivations per equation
 
-Blank = tuple[TrueEquation, int, Node]  # the equation, the node, and the truth in the pool of the shard
+Blank = tuple[Equation, Row, Node]  # the equation, the row of its blank, and the truth in the pool of the shard
 
 
 class CompletionDeep(Preset):
     summary = "true equations of depth 8-14 with a blank of depth 1-13, and 1,000 candidates each"
     seed = 2021
-    accepts = frozenset({"equations"})
 
     def shards(self, options: Options, parts: Parts) -> list[Shard]:
         blanks = max(1, round((options.equations or EQUATIONS) / (len(BLANK_DEPTHS) * len(VARIABLE_COUNTS))))
@@ -71,17 +73,15 @@ class CompletionDeep(Preset):
         filler = Filler(VARIABLES[: shard.work["variables"]], stream(options.seed, shard.name))
         blanks, natural = _gather(filler, shard.work)
         candidates = _candidates(filler, blanks, natural, shard.work)
-        fillings = Fillings(filler.pool, candidates.ordered)
-        for example, blank, truth in blanks:
-            value_class = candidates.ordered.get(truth, "")
-            row = {**example.row(), "blank": blank, "cell": shard.name}
-            yield question(row, value_class, fillings.fit(example.equation, blank), CANDIDATES_FILE.format(shard.name))
+        rows = [{**row, "cell": [shard.name]} for _, row, _ in blanks]
+        yield from questions(filler.pool, candidates.ordered, rows, CANDIDATES_FILE.format(shard.name))
         for line in candidates.rows(f"{shard.name}-"):
             yield {"candidate": line}
 
     def finish(self, options: Options, parts: Parts) -> Product:
         planned = {shard.name: shard.work["blanks"] for shard in reversed(self.shards(options, parts))}
-        lines, notes = chosen((row for row in parts.rows(*planned) if "line" in row), planned)
+        rows = (row for row in parts.rows(*planned) if "lines" in row)
+        lines, notes = kept(rows, {(name,): count for name, count in planned.items()}, "{}")
         candidates = {
             CANDIDATES_FILE.format(name): (row["candidate"] for row in parts.rows(name) if "candidate" in row)
             for name in planned
@@ -103,18 +103,16 @@ def _gather(filler: Filler, work: Row) -> tuple[list[Blank], list[Node]]:
     attempts = _ATTEMPTS * (full + work["natural"]) // len(depths)
     streams = [true_equations(filler.rng, depth, attempts, work["variables"]) for depth in depths]
     side, other_side = "left", "right"
-    for example in chain.from_iterable(zip_longest(*streams)):
-        if example is None:
-            continue
-        nodes = places_of_depth(example.equation, work["depth"], side) or places_of_depth(example.equation, work["depth"])
+    for equation, row in filter(None, chain.from_iterable(zip_longest(*streams))):
+        nodes = places_of_depth(equation, work["depth"], side) or places_of_depth(equation, work["depth"])
         if not nodes:
             continue
         node = pick(nodes, filler.rng)
-        truth = filler.pool.tree(example.equation.subtree(node))
+        truth = filler.pool.tree(equation.subtree(node))
         if len(blanks) == full:
             natural.append(truth)
-        elif is_defined(truth) and is_question(example.equation, node):
-            blanks.append((example, node, truth))
+        elif verdict_on(truth, truth).points == POINTS and is_question(equation, node):
+            blanks.append((equation, {**row, "blank": node}, truth))
             side, other_side = other_side, side
         if len(natural) == work["natural"]:
             break
@@ -127,8 +125,8 @@ def _candidates(filler: Filler, blanks: list[Blank], natural: list[Node], work: 
     candidates, full = CandidateSet(), work["candidates"]
     for _, _, truth in blanks:
         candidates.add(truth)
-    for example, _, truth in blanks:
-        sides = [filler.pool.tree(side) for side in (example.equation.left, example.equation.right)]
+    for equation, _, truth in blanks:
+        sides = [filler.pool.tree(side) for side in (equation.left, equation.right)]
         rewritings = [filler.rewriting(truth) for _ in range(_REWRITINGS)]
         near_misses = [filler.near_miss(truth) for _ in range(_NEAR_MISSES)]
         for node in (*rewritings, *near_misses):

@@ -7,7 +7,6 @@ different, in all folds together. Files named `binary-...` have the same lists a
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from operator import itemgetter
 from statistics import median
 
 import numpy as np
@@ -16,7 +15,7 @@ from dgl_treestack.data.formats import Example, to_dict
 from dgl_treestack.expression import Expression
 from dgl_treestack.expression.language import find
 from dgl_treestack.expression.operators import Node
-from dgl_treestack.generate.presets import Options, Parts, Preset, Product, Row, Shard, dealt, stream
+from dgl_treestack.generate.presets import FILES, Options, Parts, Preset, Product, Row, Shard, deal, stream
 
 COUNTS = {"test": 10_000, "train": 90_000, "validation": 5_000}  # the paper has no validation fold
 FUNCTIONS: dict[str, Callable[[list[int]], int]] = {
@@ -34,7 +33,6 @@ _SURPLUS = 1.25  # trees made per tree of the plan: some trees are made in sever
 class ListOps(Preset):
     summary = "ListOps: nested lists of digits, labelled by their value, 90,000 for training and 10,000 for the test"
     seed = 2018
-    accepts = frozenset({"equations"})
 
     def shards(self, options: Options, parts: Parts) -> list[Shard]:
         total = sum(target_counts(options).values())
@@ -49,21 +47,21 @@ class ListOps(Preset):
             text = str(tree)
             if text not in texts:
                 texts.add(text)
-                yield {"text": text, "label": str(evaluate(tree))}
+                line = to_dict(Example(tree, str(evaluate(tree)), fold="train"))
+                yield {"keys": [text], "cell": [], "lines": [line]}
 
     def finish(self, options: Options, parts: Parts) -> Product:
         target, language = target_counts(options), find("listops")
         folds = [fold for fold, count in target.items() for _ in range(count)]
         plan = iter(stream(options.seed, "folds").permutation(folds).tolist())  # short lists are rare in later shards
-        rows = parts.rows(*parts.names())
-        files: dict[str, list[Row]] = {f"{form}{fold}.jsonl.gz": [] for form in ("", "binary-") for fold in target}
-        labels = Counter[str]()
-        for number, (row, fold) in enumerate(dealt(rows, itemgetter("text"), lambda _: plan), 1):
-            labels[row["label"]] += 1
-            tree = Expression.parse(row["text"], language)
-            for form, shown in (("", tree), ("binary-", binary(tree))):
-                files[f"{form}{fold}.jsonl.gz"].append(to_dict(Example(shown, row["label"], f"lo{number}", fold)))
-        return Product(files, {"labels": dict(sorted(labels.items())), "missing": sum(1 for _ in plan)})
+        dealt = deal(parts.rows(*parts.names()), {(): plan}, "lo", 1)
+        files = {FILES[fold]: dealt.lines[fold] for fold in target}
+        for fold in target:
+            trees = [(line, binary(Expression.parse(line["text"], language))) for line in dealt.lines[fold]]
+            lines = [to_dict(Example(tree, line["label"], line["id"], fold)) for line, tree in trees]
+            files[f"binary-{FILES[fold]}"] = lines
+        labels = Counter(line["label"] for lines in dealt.lines.values() for line in lines)
+        return Product(files, {"labels": dict(sorted(labels.items())), "missing": len(folds) - dealt.kept.total()})
 
 
 PRESET = ListOps()

@@ -12,15 +12,13 @@ everywhere or false everywhere. Over the 64 assignments:
 
 from collections import Counter
 from collections.abc import Iterator
-from functools import partial
-from operator import itemgetter
 
 import numpy as np
 
-from dgl_treestack.data.formats import Example
+from dgl_treestack.data.formats import Example, to_dict
 from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.expression.language import find
-from dgl_treestack.generate.presets import FILES, Options, Parts, Preset, Product, Row, Shard, by_fold, dealt, stream
+from dgl_treestack.generate.presets import Cell, Options, Parts, Preset, Product, Row, Shard, deal, stream
 
 TEST = (6, 410, 2198, 4104, 5361, 6027, 5816, 4707, 3347, 2230, 1444, 864, 853)  # pairs by size
 TRAIN = (30, 2319, 12451, 23252, 30373, 34152, 32952)
@@ -38,7 +36,6 @@ _SHARD = 5000  # pairs
 class Logic(Preset):
     summary = "propositional logic: the relation of two formulas, training with up to 6 operators, test with up to 12"
     seed = 2015
-    accepts = frozenset({"equations"})
 
     def shards(self, options: Options, parts: Parts) -> list[Shard]:
         """Small sizes, of which there are few pairs, have one shard each; larger sizes several with some surplus."""
@@ -51,7 +48,7 @@ class Logic(Preset):
         return shards
 
     def make(self, options: Options, shard: Shard) -> Iterator[Row]:
-        rng, size = stream(options.seed, shard.name), shard.work["size"]
+        rng, size, language = stream(options.seed, shard.name), shard.work["size"], find("logic")
         pairs = set[tuple[str, str]]()
         while len(pairs) < shard.work["pairs"]:
             names = rng.permutation(list(VARIABLES))[:PER_PAIR].tolist()
@@ -61,26 +58,21 @@ class Logic(Preset):
             pair = left[0], right[0]
             if pair not in pairs and all(table not in (0, WORLDS) for _, table in (left, right)):
                 pairs.add(pair)
-                yield {"size": size, "left": left[0], "right": right[0], "label": relation(left[1], right[1])}
+                equation = Equation.of(*(Expression.from_prefix(text, language) for text in pair))
+                line = to_dict(Example(equation, relation(left[1], right[1]), fold="train"))
+                yield {"keys": [" = ".join(pair)], "cell": [size], "lines": [line]}
 
     def finish(self, options: Options, parts: Parts) -> Product:
-        language, rng = find("logic"), stream(options.seed, "folds")  # pairs of short formulas are rare in later shards
-        plans = [
-            iter(rng.permutation([fold for fold, count in quota.items() for _ in range(count)]).tolist())
-            for quota in quotas(options)
-        ]
-        rows = parts.rows(*parts.names())
-        chosen = enumerate(dealt(rows, itemgetter("left", "right"), lambda row: plans[row["size"]]), 1)
-        parse = partial(Expression.from_prefix, signature=language)
-        files = by_fold(
-            Example(Equation.of(parse(row["left"]), parse(row["right"])), row["label"], f"pl{number}", fold)
-            for number, (row, fold) in chosen
-        )
-        shares = {}
-        for fold, file in FILES.items():
-            counts = Counter(row["label"] for row in files[file])
+        rng, plan, planned = stream(options.seed, "folds"), dict[Cell, Iterator[str]](), 0
+        for size, quota in enumerate(quotas(options)):
+            folds = [fold for fold, count in quota.items() for _ in range(count)]
+            plan[size,] = iter(rng.permutation(folds).tolist())  # pairs of short formulas are rare in later shards
+            planned += len(folds)
+        dealt, shares = deal(parts.rows(*parts.names()), plan, "pl", 1), {}
+        for fold, lines in dealt.lines.items():
+            counts = Counter(line["label"] for line in lines)
             shares[fold] = {label: f"{100 * count / counts.total():.1f} %" for label, count in counts.most_common()}
-        return Product(files, {"relations": shares, "missing": sum(1 for plan in plans for _ in plan)})
+        return Product(dealt.files(), {"relations": shares, "missing": planned - dealt.kept.total()})
 
 
 PRESET = Logic()

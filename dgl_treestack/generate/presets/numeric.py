@@ -3,35 +3,29 @@
 Two true equations f(a) = c and f(b) = d trade their results: f(a) = d and f(b) = c are wrong. Every argument, result,
 operator and order of operands then occurs in as many true as false equations, alone and together with the operator. Argument
 and result together, without the operator, give no clue either: only results that are plausible for the argument are traded.
+
+All numbers are integers, in hundredths. A result is rounded half to even; a value within 1e-9 of a tie is omitted.
+
+As a tree a number is one leaf, or spelt out, 1.29 = 1 + 2*10**(-1) + 9*10**(-1*2). A minus sign is a product with -1. `order`
+holds random bits that define the order of the operands of sums and products; the operands of a power keep their order. A digit
+0 after the point is omitted, and so is the coefficient 1.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from itertools import groupby, islice
-from operator import itemgetter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import islice, repeat
 
+import mpmath
 import numpy as np
+from mpmath.ctx_mp import MPContext
 
-from dgl_treestack.data.formats import Example
-from dgl_treestack.expression import Equation, Expression
+from dgl_treestack.data.formats import Example, to_dict
+from dgl_treestack.expression import Expression
 from dgl_treestack.generate.folds import canonical_key
 from dgl_treestack.generate.grow import BINARY, UNARY
-from dgl_treestack.generate.numeric import (
-    BITS,
-    LARGEST,
-    NEAR,
-    Evaluation,
-    balanced,
-    commuted,
-    digits,
-    evaluate,
-    evaluations,
-    number,
-    spelt,
-    tradable,
-    trades,
-)
-from dgl_treestack.generate.presets import Options, Parts, Preset, Product, Row, Shard, by_fold, stream
+from dgl_treestack.generate.presets import Options, Parts, Preset, Product, Row, Shard, deal, stream
 from dgl_treestack.truth import judge_at_fixed_points
 
 DECIMAL = "decimal"
@@ -44,11 +38,43 @@ _DRAWN = 6  # pairs of operands drawn per trade
 
 Judged = tuple[Expression, bool, Row | None]  # an equation, whether it holds, and its certificate; None: `truth` judges it
 
+LARGEST = 314  # arguments and results are within 3.14, as in the papers
+NEAREST, NEAR = 5, 30  # a wrong result is at least 0.05 off; up to 0.3 it is a near miss
+BITS = 8  # of the order of a spelt number
+_TIE = 1e-7  # in hundredths
+_BINS = (80, 20)  # in hundredths
+
+_EXACT = MPContext()
+_EXACT.dps = 40
+_OPERATIONS = {"Add": _EXACT.fadd, "Mul": _EXACT.fmul, "Pow": _EXACT.power}
+_OPERATORS: dict[str, Callable] = {"Add": np.add, "Mul": np.multiply, "Pow": np.power}
+# Operator -> the first operand as a function of the result and the second one, the second of the result and the first.
+_INVERSES: dict[str, tuple[Callable, Callable]] = {
+    "Add": (np.subtract, np.subtract),
+    "Mul": (np.divide, np.divide),
+    "Pow": (lambda result, exponent: result ** (1 / exponent), lambda result, base: np.log(result) / np.log(base)),
+}
+
+_MINUS_ONE = Expression.leaf("NegativeOne")
+_INTEGERS = tuple(Expression.leaf("Integer", str(value)) for value in range(11))
+
+Order = Sequence[bool]
+Trade = tuple[int, int]  # (i, j): evaluation i with the result of j, and j with the result of i
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """An operator at arguments, its value, and the result as printed."""
+
+    name: str
+    arguments: tuple[int, ...]
+    value: mpmath.mpf
+    result: int
+
 
 class Numeric(Preset):
     summary = "function evaluations and decimal trees, true and false, in numbers with two decimals"
     seed = 2018
-    accepts = frozenset({"equations"})
 
     def shards(self, options: Options, parts: Parts) -> list[Shard]:
         shards = []
@@ -66,40 +92,25 @@ class Numeric(Preset):
         # A common first fold would put all equations of a small set into the training fold.
         start = int(rng.integers(len(FOLDS)))
         families = _decimals(rng, count) if kind == DECIMAL else _evaluations(kind, rng, count)
-        for index, family in enumerate(families):
-            for equation, holds, certificate in family:
+        for index, judged in enumerate(families):
+            family, fold, lines = f"{shard.name}-{index}", FOLDS[(start + index) % len(FOLDS)], list[Row]()
+            for i, (equation, holds, certificate) in enumerate(judged):  # equations 0 and 1 are a pair, 2 and 3 the next
                 if certificate is None:
                     verdict = judge_at_fixed_points(equation)
                     certificate = {"verdict": verdict.verdict, "points": verdict.points}
-                yield {
-                    "key": canonical_key(equation),
-                    "prefix": equation.prefix(),
-                    "label": int(holds),
-                    "certificate": certificate,
-                    "kind": kind,
-                    "family": f"{shard.name}-{index}",
-                    "fold": FOLDS[(start + index) % len(FOLDS)],
-                }
+                pair = f"{family}-{i // 2}"
+                lines.append(to_dict(Example(equation, int(holds), f"{family}-{i}", fold, pair, family, certificate)))
+            yield {"keys": [canonical_key(equation) for equation, *_ in judged], "cell": [kind], "lines": lines}
 
     def finish(self, options: Options, parts: Parts) -> Product:
         """Build the files, without families that have an equation in common with an earlier one."""
-        examples, seen, counts, planned, dropped = list[Example](), set[str](), Counter[str](), Counter[str](), 0
-        for name, rows in groupby(parts.rows(*parts.names()), key=itemgetter("family")):
-            family = list(rows)
-            keys = {row["key"] for row in family}
-            if keys & seen or len(keys) < len(family):
-                dropped += len(family)
-                continue
-            seen |= keys
-            counts[family[0]["kind"]] += len(family)
-            for i, row in enumerate(family):  # equations 0 and 1 are a pair, 2 and 3 the next
-                equation, pair = Equation.from_prefix(row["prefix"]), f"{name}-{i // 2}"
-                entries = equation, row["label"], f"{name}-{i}", row["fold"], pair, name, row["certificate"]
-                examples.append(Example(*entries))
+        dealt = deal(parts.rows(*parts.names()), {(kind,): repeat("") for kind in KINDS}, "")
+        planned = Counter[str]()
         for shard in self.shards(options, parts):
             planned[shard.work["kind"]] += 4 * shard.work["trades"]
-        short = {kind: {"wanted": planned[kind], "made": counts[kind]} for kind in KINDS if counts[kind] < planned[kind]}
-        return Product(by_fold(examples), {"dropped as duplicates": dropped, "fell short": short})
+        made = {kind: dealt.kept[kind,] for kind in KINDS}
+        short = {kind: {"wanted": planned[kind], "made": made[kind]} for kind in KINDS if made[kind] < planned[kind]}
+        return Product(dealt.files(), {"dropped as duplicates": dealt.dropped["duplicate"], "fell short": short})
 
 
 PRESET = Numeric()
@@ -119,7 +130,7 @@ def _evaluations(name: str, rng: np.random.Generator, count: int) -> Iterator[li
             left, right = Expression.node(name, *operands), number(result, order[2])
             certificate = None  # a sum is exact, so it is judged like any other equation
             if name != "Add":
-                error = round(float(evaluation.error(result)), 6)
+                error = round(float(abs(evaluation.value - _EXACT.mpf(result) / 100)), 6)
                 certificate = {"rounded": 2, "value": f"{float(evaluation.value):.6f}", "error": error}
             family.append((commuted("Equality", left, right, order[3]), result == evaluation.result, certificate))
         yield family
@@ -151,3 +162,138 @@ def _decimals(rng: np.random.Generator, count: int) -> Iterator[list[Judged]]:
                 left, right = spelt(sign * numbers[a], order), number(sign * numbers[b], order[6])
                 family.append((commuted("Equality", left, right, order[7]), numbers[a] == numbers[b], None))
         yield family
+
+
+def evaluate(name: str, *arguments: int) -> Evaluation | None:
+    """Return the evaluation, or None if the value is not real, too large or too close to a rounding tie."""
+    function = _OPERATIONS[name] if name in _OPERATIONS else getattr(_EXACT, name)
+    try:
+        value = function(*(_EXACT.mpf(argument) / 100 for argument in arguments))
+    except (ZeroDivisionError, ValueError):
+        return None
+    if not isinstance(value, _EXACT.mpf) or not abs(value) < 10:
+        return None
+    result = int(_EXACT.nint(100 * value))
+    if abs(result) > LARGEST or abs(abs(100 * value - result) - 0.5) < _TIE:
+        return None
+    return Evaluation(name, arguments, value, result)
+
+
+@lru_cache(maxsize=len(UNARY))
+def evaluations(name: str) -> tuple[Evaluation, ...]:
+    """Return all evaluations of a unary function."""
+    attempts = (evaluate(name, argument) for argument in range(-LARGEST, LARGEST + 1))
+    return tuple(evaluation for evaluation in attempts if evaluation)
+
+
+@lru_cache(maxsize=1)
+def curves() -> np.ndarray:
+    """Return a table of (argument + LARGEST, result + LARGEST): whether any unary function has this result there."""
+    table = np.zeros((2 * LARGEST + 1,) * 2, bool)
+    for name in UNARY:
+        for evaluation in evaluations(name):
+            table[evaluation.arguments[0] + LARGEST, evaluation.result + LARGEST] = True
+    return table
+
+
+def tradable(candidates: Sequence[Evaluation]) -> np.ndarray:
+    """Return a table (i, j): whether i may take the result of j, which must have the same sign and be plausible, but wrong.
+
+    For a unary function another function must have that result at the argument; otherwise a model could learn that no
+    function has it. For an operator, each operand must have a substitute of the same sign that makes the result right.
+    All candidates are of one operator or function.
+    """
+    if not candidates:
+        return np.zeros((0, 0), bool)
+    name, values = candidates[0].name, np.array([float(100 * evaluation.value) for evaluation in candidates])
+    results = np.array([evaluation.result for evaluation in candidates])
+    arguments = np.array([evaluation.arguments for evaluation in candidates])  # (n, arity)
+    allowed = ((results[:, None] < 0) == (results < 0)) & (np.abs(values[:, None] - results) >= NEAREST)
+    if name not in BINARY:
+        return allowed & curves()[arguments + LARGEST, results + LARGEST]
+    operands = arguments.T[:, :, None] / 100
+    for slot in (0, 1):
+        fixed = operands[1 - slot]
+        with np.errstate(all="ignore"):
+            substitute = np.round(_INVERSES[name][slot](results / 100, fixed), 2)
+            pair = (substitute, fixed) if slot == 0 else (fixed, substitute)
+            allowed &= np.abs(_OPERATORS[name](*pair) - results / 100) <= 0.005
+        allowed &= (substitute != 0) & (np.abs(substitute) <= LARGEST / 100) & ((substitute < 0) == (operands[slot] < 0))
+    return allowed
+
+
+def trades(allowed: np.ndarray, preferred: np.ndarray, rng: np.random.Generator) -> list[Trade]:
+    """Return disjoint trades that are allowed in both directions, in random order; if possible, half of them are preferred.
+    Indices with the fewest partners choose first, so that as many as possible find a partner."""
+    allowed = allowed & allowed.T
+    free = np.ones(len(allowed), bool)
+    pairs: list[Trade] = []
+    for i in np.argsort(allowed.sum(axis=1) + rng.random(len(allowed)), kind="stable"):
+        partners = np.flatnonzero(allowed[i] & free) if free[i] else np.empty(0, int)
+        if len(partners):
+            choice = partners[preferred[i, partners] == (rng.random() < 0.5)]
+            j = int(rng.choice(choice if len(choice) else partners))
+            free[[i, j]] = False
+            pairs.append((int(i), j))
+    return [pairs[k] for k in rng.permutation(len(pairs))]
+
+
+def balanced(evaluations: Sequence[Evaluation], candidates: Iterable[Trade]) -> Iterator[Trade]:
+    """Yield the trades that do not increase the imbalance of the trades before.
+
+    The surplus of a cell, a bin of operands and a bin of results, is its count in true equations minus that in false ones.
+    """
+    surplus: Counter[tuple[int, ...]] = Counter()
+    for trade in candidates:
+        change: Counter[tuple[int, ...]] = Counter()
+        for first, second in (trade, trade[::-1]):
+            for slot, argument in enumerate(evaluations[first].arguments):
+                for size in _BINS:
+                    change[size, slot, argument // size, evaluations[first].result // size] += 1
+                    change[size, slot, argument // size, evaluations[second].result // size] -= 1
+        if sum(surplus[cell] * amount for cell, amount in change.items()) <= 0:
+            surplus.update(change)
+            yield trade
+
+
+def number(hundredths: int, swapped: bool = False) -> Expression:
+    """Return the number as a leaf of class Number with two printed decimals, times -1 if it is negative.
+
+    >>> str(number(129)), str(number(-50)), number(200).texts
+    ('1.29', '-0.50', ('2.00',))
+    """
+    leaf = Expression.leaf("Number", f"{abs(hundredths) // 100}.{abs(hundredths) % 100:02d}")
+    return leaf if hundredths >= 0 else commuted("Mul", _MINUS_ONE, leaf, swapped)
+
+
+def digits(hundredths: int) -> tuple[int, int, int]:
+    """Return the digit before the point and the two after it.
+
+    >>> digits(-129)
+    (1, 2, 9)
+    """
+    size = abs(hundredths)
+    return size // 100, size // 10 % 10, size % 10
+
+
+def spelt(hundredths: int, order: Order) -> Expression:
+    """Return the number as a sum of digits times powers of ten, the sum times -1 if it is negative."""
+    integer_part, *decimals = digits(hundredths)
+    terms = [_INTEGERS[integer_part]]
+    exponents = _MINUS_ONE, commuted("Mul", _MINUS_ONE, _INTEGERS[2], order[1])
+    for digit, exponent, swapped in zip(decimals, exponents, (order[0], order[2]), strict=True):
+        if digit:
+            power = Expression.node("Pow", _INTEGERS[10], exponent)
+            terms.append(power if digit == 1 else commuted("Mul", _INTEGERS[digit], power, swapped))
+    if len(terms) == 3 and order[5]:
+        tree = commuted("Add", terms[0], commuted("Add", terms[1], terms[2], order[3]), order[4])
+    else:
+        tree = terms[0]
+        for term, swapped in zip(terms[1:], order[3:5], strict=False):
+            tree = commuted("Add", tree, term, swapped)
+    return tree if hundredths >= 0 else commuted("Mul", _MINUS_ONE, tree, order[6])
+
+
+def commuted(name: str, first: Expression, second: Expression, swapped: bool) -> Expression:
+    """Return an operator over two operands, in reverse order if swapped."""
+    return Expression.node(name, second, first) if swapped else Expression.node(name, first, second)

@@ -20,7 +20,7 @@ class Paper(PairPreset):
     summary = "depths 1-13 with the papers' counts; --train-size for more training data"
     seed = 2019
     accepts = frozenset({"train_size", "equations", "no_cuts"})
-    recipe = Recipe(styles={"swap": 0.5, "buried": 0.2, "false rule": 0.3}, partition="paper")
+    recipe = Recipe(partition="paper")
 
     def plan(self, options: Options) -> Plan:
         """Plan one block of evaluation cells, then training blocks of the default size until there are enough equations."""

@@ -48,7 +48,6 @@ class Lexicon:
 class Text(Preset):
     summary = "a text in an invented language with agreement over nested clauses, for language models"
     seed = 2015
-    accepts = frozenset({"equations"})
 
     def shards(self, options: Options, parts: Parts) -> list[Shard]:
         sentences = options.equations or SENTENCES

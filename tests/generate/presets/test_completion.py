@@ -1,35 +1,28 @@
-from collections import defaultdict
+"""Both sets of blanks: equations that hold, candidates in classes, which of them are right."""
+
+from collections import Counter, defaultdict
 
 import numpy as np
 import pytest
 from independent_checker import Undefined, complaint, draw_points, evaluate, steps
 
-from dgl_treestack.data.formats import read
 from dgl_treestack.expression import Equation
 from dgl_treestack.generate.blanks import VARIABLES, fills
-from dgl_treestack.generate.folds import canonical_key, in_partition
-from dgl_treestack.generate.presets import Options
-from dgl_treestack.generate.production import produce
 
 pytestmark = pytest.mark.slow
-OPTIONS = Options(seed=7, equations=72)
+
+
+@pytest.fixture(scope="module", params=["completion", "completion-deep"])
+def data(request, made):
+    """The blanks, and the sets of candidates by file."""
+    files = made(request.param).files
+    return files["blanks"], {f"{name}.jsonl.gz": examples for name, examples in files.items() if name != "blanks"}
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("completion")
-    produce("completion", OPTIONS, folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def blanks(folder):
-    return list(read(folder / "blanks.jsonl.gz"))
-
-
-@pytest.fixture(scope="module")
-def candidates(folder):
-    return list(read(folder / "candidates.jsonl.gz"))
+def deep(made):
+    files = made("completion-deep").files
+    return [(example, files[example.certificate["candidates"].split(".")[0]]) for example in files["blanks"]]
 
 
 def values(candidates, seed=11):
@@ -48,67 +41,82 @@ def values(candidates, seed=11):
 
 
 def largest_gap(a, b):
-    """The largest relative gap between rows of values, over the points where both are defined."""
+    """The largest relative gap between rows of values, over the points where both are defined; NaN without such a point."""
     with np.errstate(all="ignore"):
         gap = np.abs(a - b) / np.maximum(np.abs(a), np.abs(b))
     gap[a == b] = 0.0
-    return np.nanmax(np.where(np.isnan(gap), -1.0, gap), axis=-1)
+    return np.where(np.isnan(gap).all(axis=-1), np.nan, np.where(np.isnan(gap), -1.0, gap).max(axis=-1))
 
 
-def test_the_plan_is_kept(blanks):
-    cells = defaultdict(int)
-    for example in blanks:
-        equation = example.equation
-        assert example.label == 1 and example.fold == "test" and example.certificate["verdict"] == "holds"
-        assert set(VARIABLES) >= {text for _, kind, text in equation.leaves() if kind == "Symbol"}
-        cells[equation.depth, equation.heights[example.blank], example.blank < equation.ends[1]] += 1
-    assert {cell[0] for cell in cells} == set(range(8, 14)) and {cell[1] for cell in cells} == {0, 1, 2}
-    assert max(cells.values()) == 2 and sum(cells.values()) >= 68
+def variables(expression):
+    return {text for _, kind, text in expression.leaves() if kind == "Symbol"}
 
 
-def test_blanked_equations_are_true_to_a_second_opinion(blanks):
+def test_the_plan_is_kept(made, deep):
+    blanks = made("completion").examples
+    places = [(e.equation.depth, e.equation.heights[e.blank], e.blank < e.equation.ends[1]) for e in blanks]
+    assert {place[0] for place in places} == set(range(8, 14)) and {place[1] for place in places} == {0, 1, 2}
+    assert max(Counter(places).values()) == 2 and len(places) >= 68
+    assert all(set(VARIABLES) >= variables(example.equation) for example in blanks)
+    cells = Counter((example.equation.heights[example.blank], len(variables(example.equation))) for example, _ in deep)
+    assert cells == {(depth, count): 2 for depth in (1, 5, 11) for count in (1, 2)}
+    assert all(8 <= example.equation.depth <= 14 for example, _ in deep)
+
+
+def test_blanked_equations_are_true_to_a_second_opinion(data):
+    blanks, _ = data
+    assert {(example.label, example.certificate["verdict"]) for example in blanks} == {(1, "holds")}
     assert [actual for example in blanks if (actual := complaint(example))] == []
 
 
-def test_equations_are_different_and_of_the_test_only_partition(blanks):
-    keys = [canonical_key(example.equation) for example in blanks]
-    assert len(keys) == len(set(keys)) and all(in_partition(key, "deep") for key in keys)
-
-
-def test_the_truth_is_a_candidate_of_the_class_of_the_blank(blanks, candidates):
-    classes = {candidate.equation: candidate.value_class for candidate in candidates}
-    assert len(classes) == len(candidates)
+def test_the_truth_is_a_candidate_of_the_class_of_the_blank(data):
+    blanks, sets = data
+    for candidates in sets.values():
+        assert len({candidate.equation for candidate in candidates}) == len(candidates) >= 150
+        assert all(candidate.label is None for candidate in candidates)
     for example in blanks:
-        assert example.certificate["candidates"] == "candidates.jsonl.gz"
+        classes = {candidate.equation: candidate.value_class for candidate in sets[example.certificate["candidates"]]}
         assert classes[example.equation.subtree(example.blank)] == example.value_class
         assert example.value_class in example.certificate["right"]
 
 
-def test_candidates_are_leaves_and_depths_one_and_two(candidates):
-    depths = [candidate.equation.depth for candidate in candidates]
-    assert depths.count(0) == 14 and depths.count(1) > 850 and depths.count(2) > 20 and max(depths) == 2
-    assert all(candidate.label is None for candidate in candidates)
+def test_candidates_are_leaves_and_depths_one_and_two(made):
+    depths = Counter(candidate.equation.depth for candidate in made("completion").files["candidates"])
+    assert depths[0] == 14 and depths[1] > 850 and depths[2] > 20 and max(depths) == 2
 
 
-def test_classes_are_right_at_other_points(candidates):
-    actual = values(candidates)
-    first = {}
-    for row, candidate in enumerate(candidates):
-        first.setdefault(candidate.value_class, row)
-        gap = largest_gap(actual[row], actual[first[candidate.value_class]])
-        assert -1 < gap < 1e-9, f"{candidate.equation} is not {candidates[first[candidate.value_class]].equation}"
-    heads = list(first.values())
-    for i, row in enumerate(heads[1:], 1):
-        near = int(np.argmin(gaps := largest_gap(actual[heads[:i]], actual[row])))
-        assert gaps[near] > 1e-7, f"{candidates[row].equation} may be {candidates[heads[near]].equation}"
+def test_neither_depth_nor_variables_nor_size_give_the_truth_away(deep):
+    for example, candidates in deep:
+        truth = example.equation.subtree(example.blank)
+        assert all(candidate.equation.depth == truth.depth for candidate in candidates)
+        assert all(variables(candidate.equation) <= variables(example.equation) for candidate in candidates)
+        assert sum(variables(candidate.equation) == variables(truth) for candidate in candidates) > 5
+        assert sum(abs(candidate.equation.size - truth.size) <= 4 for candidate in candidates) > 20
+        assert sum(candidate.value_class in example.certificate["right"] for candidate in candidates) < 20
+        filled = [example.equation.replace(example.blank, candidate.equation) for candidate in candidates]
+        assert all(equation.left != equation.right for equation in filled), "none copies the other side"
 
 
-def test_right_classes_fill_and_others_do_not(blanks, candidates):
-    rng = np.random.default_rng(0)
-    members = defaultdict(list)
-    for candidate in candidates:
-        members[candidate.value_class].append(candidate.equation)
-    for example in blanks[::3]:
+def test_classes_are_right_at_other_points(data):
+    for candidates in data[1].values():
+        actual, first = values(candidates), {}
+        for row, candidate in enumerate(candidates):
+            head = first.setdefault(candidate.value_class, row)
+            gap = largest_gap(actual[row], actual[head])
+            assert not gap >= 1e-9, f"{candidate.equation} is not {candidates[head].equation}"
+        heads = list(first.values())
+        for i, row in enumerate(heads[1:], 1):
+            gaps = largest_gap(actual[heads[:i]], actual[row])
+            near = heads[int(np.argmin(np.where(np.isnan(gaps), 1.0, gaps)))]
+            assert not (gaps <= 1e-7).any(), f"{candidates[row].equation} may be {candidates[near].equation}"
+
+
+def test_right_classes_fill_and_others_do_not(data):
+    rng, (blanks, sets) = np.random.default_rng(0), data
+    for example in blanks[:: 3 if len(sets) == 1 else 1]:
+        members = defaultdict(list)
+        for candidate in sets[example.certificate["candidates"]]:
+            members[candidate.value_class].append(candidate.equation)
         right, doubtful = example.certificate["right"], example.certificate["doubtful"]
         for name in right[:4]:
             assert fills(example.equation, example.blank, members[name][-1]).verdict == "holds"
@@ -116,9 +124,3 @@ def test_right_classes_fill_and_others_do_not(blanks, candidates):
             assert fills(example.equation, example.blank, members[name][0]).verdict in ("conditional", "undefined")
         for name in rng.choice(sorted(set(members) - {*right, *doubtful}), 8):
             assert fills(example.equation, example.blank, members[name][0]).verdict != "holds"
-
-
-@pytest.mark.slow
-def test_another_seed_makes_other_blanks(blanks, tmp_path):
-    produce("completion", Options(seed=8, equations=36), tmp_path)
-    assert not {example.equation for example in read(tmp_path / "blanks.jsonl.gz")} & {e.equation for e in blanks}

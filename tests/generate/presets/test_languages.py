@@ -9,34 +9,23 @@ from dgl_treestack.data import formats
 from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.expression.language import find
 from dgl_treestack.generate.presets import Options, listops, logic
-from dgl_treestack.generate.production import produce
 
 FOLDS = ("train", "validation", "test")
 
 
-def generated(name, folder, equations):
-    manifest = produce(name, Options(seed=1, equations=equations), folder)
-    examples = {fold: list(formats.read(folder / f"{fold}.jsonl.gz", find(name))) for fold in FOLDS}
-    return manifest, examples
+@pytest.fixture
+def lists(made):
+    return made("listops").files
 
 
-@pytest.fixture(scope="module")
-def lists(tmp_path_factory):
-    return generated("listops", tmp_path_factory.mktemp("listops"), 2000)
+@pytest.fixture
+def pairs(made):
+    return made("logic").files
 
 
-@pytest.fixture(scope="module")
-def pairs(tmp_path_factory):
-    return generated("logic", tmp_path_factory.mktemp("logic"), 2000)
-
-
-@pytest.mark.parametrize("data", ["lists", "pairs"])
-def test_no_tree_is_in_the_data_twice(data, request):
-    manifest, examples = request.getfixturevalue(data)
-    texts = [str(example.equation) for fold in FOLDS for example in examples[fold]]
-    ids = [example.id for fold in FOLDS for example in examples[fold]]
-    assert len(texts) == len(set(texts)) == len(set(ids)) and manifest["notes"]["missing"] == 0
-    assert all(example.fold == fold for fold in FOLDS for example in examples[fold])
+@pytest.mark.parametrize("name", ["listops", "logic"])
+def test_nothing_is_missing(made, name):
+    assert made(name).manifest["notes"]["missing"] == 0
 
 
 def value(text):
@@ -57,22 +46,18 @@ def value(text):
     return text.strip()
 
 
-def test_the_same_lists_are_written_as_binary_trees(lists, tmp_path):
-    folder = tmp_path / "listops"
-    produce("listops", Options(seed=1, equations=2000), folder)
+def test_the_same_lists_are_written_as_binary_trees(made, lists):
     for fold in FOLDS:
-        binary = list(formats.read(folder / f"binary-{fold}.jsonl.gz", find("listops_binary")))
-        assert len(binary) == len(lists[1][fold])
-        for tree, example in zip(binary, lists[1][fold], strict=True):
+        binary = list(formats.read(made("listops").folder / f"binary-{fold}.jsonl.gz", find("listops_binary")))
+        for tree, example in zip(binary, lists[fold], strict=True):
             assert (tree.id, tree.label, tree.fold) == (example.id, example.label, example.fold)
             assert Expression.parse(str(tree.equation), find("listops")) == example.equation  # brackets ( ) are skipped there
             assert " ".join(text for _, _, text in tree.equation.leaves()) == str(example.equation)
 
 
 def test_lists_have_their_values(lists):
-    _, examples = lists
-    assert [len(examples[fold]) for fold in FOLDS] == [1714, 95, 190]
-    for example in itertools.chain(*examples.values()):
+    assert [len(lists[fold]) for fold in FOLDS] == [1714, 95, 190]
+    for example in itertools.chain(*lists.values()):
         assert example.label == value(str(example.equation))
         tree = example.equation
         assert 1 <= tree.depth < listops.LEVELS
@@ -115,8 +100,7 @@ def worlds(formula):
 
 
 def test_pairs_have_their_relations(pairs):
-    _, examples = pairs
-    for example in itertools.chain(*examples.values()):
+    for example in itertools.chain(*pairs.values()):
         assert isinstance(example.equation, Equation)
         left, right = worlds(example.equation.left), worlds(example.equation.right)
         occurring = set(zip(left, right, strict=True))
@@ -137,9 +121,8 @@ def operators(tree):
 
 
 def test_pairs_have_the_published_sizes(pairs):
-    _, examples = pairs
     sizes = {
-        fold: Counter(max(operators(example.equation.left), operators(example.equation.right)) for example in examples[fold])
+        fold: Counter(max(operators(example.equation.left), operators(example.equation.right)) for example in pairs[fold])
         for fold in FOLDS
     }
     assert (
@@ -151,7 +134,7 @@ def test_pairs_have_the_published_sizes(pairs):
         assert {fold: count for fold in FOLDS if (count := sizes[fold][size])} == quota
     full = logic.quotas(Options(seed=1))
     assert [quota["test"] for quota in full] == list(logic.TEST) and full[0] == {"test": 6, "train": 30}
-    for example in itertools.chain(*examples.values()):
+    for example in itertools.chain(*pairs.values()):
         leaves = {text for _, _, text in example.equation.leaves()}
         assert leaves <= set("abcdef") and len(leaves) <= 4
         for side in (example.equation.left, example.equation.right):

@@ -1,45 +1,35 @@
 """Presets of matched pairs, made small: counts, folds, partitions, labels, derivations."""
 
-import json
 from collections import Counter
 
 import pytest
 
 from dgl_treestack.data import formats
 from dgl_treestack.errors import ConfigurationError
-from dgl_treestack.expression import Equation
 from dgl_treestack.generate import presets
 from dgl_treestack.generate.derivation import replay
-from dgl_treestack.generate.folds import canonical_key, in_partition
+from dgl_treestack.generate.folds import canonical_key
 from dgl_treestack.generate.presets import Options
 from dgl_treestack.generate.presets.paper import COUNTS
 from dgl_treestack.generate.production import produce
 from dgl_treestack.truth import judge_at_fixed_points, value_of
 
 FOLDS = ("train", "validation", "test")
-EQUATIONS, MORE = 900, 1200
-
-
-@pytest.fixture(scope="module")
-def folders(tmp_path_factory):
-    root = tmp_path_factory.mktemp("presets")
-    produce("paper", Options(seed=1, equations=EQUATIONS), root / "paper")
-    produce("deep", Options(seed=2, equations=240), root / "deep")
-    return root
+MORE = 1200
 
 
 def read(folder):
     return {path.name.split(".")[0]: list(formats.read(path)) for path in sorted(folder.glob("*.jsonl.gz"))}
 
 
-@pytest.fixture(scope="module")
-def paper(folders):
-    return read(folders / "paper")
+@pytest.fixture
+def paper(made):
+    return made("paper").files
 
 
-@pytest.fixture(scope="module")
-def deep(folders):
-    return read(folders / "deep")["test"]
+@pytest.fixture
+def deep(made):
+    return made("deep").files["test"]
 
 
 def test_the_counts_are_those_of_the_papers_table(paper):
@@ -49,7 +39,7 @@ def test_the_counts_are_those_of_the_papers_table(paper):
     assert 41_800 < 2 * sum(plan.values()) < 42_000
     assert 27_000 < 2 * sum(pairs for cell, pairs in plan.items() if cell.fold == "train" and cell.depth <= 7) < 27_400
     actual = Counter(example.equation.depth for fold in FOLDS for example in paper[fold])
-    assert all(abs(actual[depth] - COUNTS[depth] * EQUATIONS / 41_894) <= 3 for depth in range(3, 14))
+    assert all(abs(actual[depth] - COUNTS[depth] * 900 / 41_894) <= 3 for depth in range(3, 14))
 
 
 def test_half_of_every_depth_and_fold_is_correct(paper, deep):
@@ -60,13 +50,6 @@ def test_half_of_every_depth_and_fold_is_correct(paper, deep):
 
 def test_every_depth_up_to_nineteen(deep):
     assert set(range(3, 20)) <= {example.equation.depth for example in deep}
-
-
-def test_no_key_twice_in_folds_or_presets(paper, deep):
-    keys = {name: [canonical_key(e.equation) for e in examples] for name, examples in {**paper, "deep": deep}.items()}
-    assert len({key for actual in keys.values() for key in actual}) == sum(map(len, keys.values()))
-    assert all(in_partition(key, "deep") for key in keys["deep"])
-    assert all(in_partition(key, "paper") for fold in FOLDS for key in keys[fold])
 
 
 def test_no_family_in_two_folds_and_none_of_training_in_deep(paper, deep):
@@ -102,9 +85,9 @@ def test_a_negative_carries_style_and_witness(paper, deep):
 
 
 @pytest.mark.slow
-def test_more_training_data_leaves_evaluation_and_the_first_training_data_alone(folders, tmp_path):
-    produce("paper", Options(seed=1, equations=EQUATIONS, train_size=MORE), tmp_path)
-    before, after = read(folders / "paper"), read(tmp_path)
+def test_more_training_data_leaves_evaluation_and_the_first_training_data_alone(paper, tmp_path):
+    produce("paper", Options(seed=1, equations=900, train_size=MORE), tmp_path)
+    before, after = paper, read(tmp_path)
     assert before["test"] == after["test"] and before["validation"] == after["validation"]
     first = before["train"]
     assert after["train"][: len(first)] == first and len(after["train"]) > 1.8 * len(first)
@@ -112,59 +95,31 @@ def test_more_training_data_leaves_evaluation_and_the_first_training_data_alone(
     assert abs(shallow - MORE) < 36
 
 
-def test_the_manifest_counts_what_was_dropped(folders):
-    notes = json.loads((folders / "paper" / "manifest.json").read_text())["notes"]
-    made = sum(notes["pairs made, by depth"].values())
+def test_the_manifest_counts_what_was_dropped(made):
+    notes = made("paper").manifest["notes"]
+    pairs = sum(notes["pairs made, by depth"].values())
     dropped = sum(sum(gate.values()) for gate in notes["pairs dropped, by gate and depth"].values())
-    files = sum(len(examples) for examples in read(folders / "paper").values())
-    assert made - dropped == files / 2
+    assert pairs - dropped == len(made("paper").examples) / 2
     assert {"balance", "side of an evaluation equation"} <= set(notes["pairs dropped, by gate and depth"])
 
 
-@pytest.mark.slow
-def test_deeper_than_nineteen(tmp_path):
-    produce("deep", Options(seed=3, max_depth=40, equations=80), tmp_path)
-    depths = Counter(example.equation.depth for example in read(tmp_path)["test"])
-    assert set(range(4, 41)) <= set(depths) and max(depths) == 40
+def test_the_second_validation_set_is_of_the_validation_families(made, paper):
+    deeper = made("paper-deeper").examples
+    assert {example.equation.depth for example in deeper} == {8, 9, 10}
+    others = {example.family for fold in ("train", "test") for example in paper[fold]}
+    assert not {example.family for example in deeper} & others
 
 
-def test_the_second_validation_set_is_of_the_validation_families(folders, tmp_path):
-    produce("paper-deeper", Options(seed=3, equations=60), tmp_path)
-    deeper = read(tmp_path)["validation"]
-    assert {example.equation.depth for example in deeper} == {8, 9, 10} and {example.fold for example in deeper} == {
-        "validation"
-    }
-    paper = read(folders / "paper")
-    assert not {example.family for example in deeper} & {
-        example.family for fold in ("train", "test") for example in paper[fold]
-    }
+@pytest.mark.parametrize(
+    ("name", "fold", "first", "deepest"),
+    [pytest.param("deep", "test", 4, 40, marks=pytest.mark.slow), ("paper-deeper", "validation", 8, 12)],
+)
+def test_it_goes_as_deep_as_asked(name, fold, first, deepest, tmp_path):
+    produce(name, Options(seed=3, max_depth=deepest, equations=80), tmp_path)
+    depths = {example.equation.depth for example in read(tmp_path)[fold]}
+    assert set(range(first, deepest + 1)) <= depths and max(depths) == deepest
 
 
-def test_the_second_validation_set_goes_as_deep_as_asked(tmp_path):
-    produce("paper-deeper", Options(seed=3, max_depth=12, equations=60), tmp_path)
-    assert {example.equation.depth for example in read(tmp_path)["validation"]} == {8, 9, 10, 11, 12}
+def test_no_set_is_shallower_than_its_plan(tmp_path):
     with pytest.raises(ConfigurationError, match="depth 8 at least"):
         produce("paper-deeper", Options(seed=3, max_depth=7), tmp_path / "shallow")
-
-
-def test_presets_are_found_by_listing_the_folder():
-    assert {
-        "completion",
-        "completion-deep",
-        "deep",
-        "listops",
-        "logic",
-        "numeric",
-        "paper",
-        "paper-deeper",
-        "paper-labels",
-        "quickstart",
-        "text",
-    } == set(presets.names())
-    for name in presets.names():
-        preset = presets.find(name)
-        assert preset.summary and preset.seed > 0 and preset.accepts <= {"equations", "train_size", "max_depth", "no_cuts"}
-
-
-def test_an_equation_is_read_back_as_it_was_made(deep):
-    assert all(isinstance(example.equation, Equation) for example in deep)

@@ -5,18 +5,15 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from dgl_treestack.generate.presets import Options, text
-from dgl_treestack.generate.production import produce
+from dgl_treestack.generate.presets import text
 from dgl_treestack.language.corpus import Corpus
 
 PARTS = ("train", "valid", "test")
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("text")
-    produce("text", Options(seed=1, equations=9000), folder)
-    return folder
+@pytest.fixture
+def folder(made):
+    return made("text").folder
 
 
 def lines(folder, part):
