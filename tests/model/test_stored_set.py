@@ -16,7 +16,7 @@ from dgl_treestack import plain_data
 from dgl_treestack.cli import main
 from dgl_treestack.data import formats
 from dgl_treestack.data.formats import Example
-from dgl_treestack.data.formats.tabular import read_tree
+from dgl_treestack.data.formats.example import read_tree
 from dgl_treestack.data.stored_forest import STORED
 from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.errors import ConfigurationError, DataError, OutputError

@@ -12,7 +12,7 @@ from torch.nn import functional
 from dgl_treestack.cli import main
 from dgl_treestack.data import formats, graph
 from dgl_treestack.data.formats import Example
-from dgl_treestack.data.formats.tabular import read_tree
+from dgl_treestack.data.formats.example import read_tree
 from dgl_treestack.data.records import accuracy
 from dgl_treestack.data.vocabulary import PRESETS, Vocabulary
 from dgl_treestack.data.wellformed import check

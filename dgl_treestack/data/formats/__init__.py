@@ -11,39 +11,21 @@ import json
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from dgl_treestack import atomic
 from dgl_treestack.data.formats import authors, tabular
-from dgl_treestack.data.formats.tabular import Example as Example
-from dgl_treestack.errors import DataError, ExpressionError, unknown
-from dgl_treestack.expression import Expression
-from dgl_treestack.expression.language import label_of
-from dgl_treestack.expression.operators import MATH, WITHOUT_OPERATORS, Label, Signature
-from dgl_treestack.plain_data import read_json, text_of
+from dgl_treestack.data.formats.example import Example as Example
+from dgl_treestack.data.formats.example import decode
+from dgl_treestack.data.formats.example import from_dict as from_dict
+from dgl_treestack.data.formats.example import to_dict as to_dict
+from dgl_treestack.errors import DataError, ExpressionError
+from dgl_treestack.expression.operators import MATH, Signature
+from dgl_treestack.plain_data import text_of
 from dgl_treestack.resources import find_data
 
 SUFFIXES = tuple(f"{suffix}{packed}" for packed in ("", ".gz") for suffix in (".jsonl", ".json", ".tsv", ".txt"))
 MAX_LINE = 20_000_000  # bytes
 MAX_EXPANSION, HARMLESS = 200, 10_000_000  # largest ratio of bytes decompressed to compressed, after so many bytes
-MAX_INFIX_DEPTH = 60  # deeper trees are written in prefix form
-
-_VERDICT_OF_LABEL = {1: "holds", 0: "refuted"}
-_TYPES: dict[str, tuple[type, ...]] = {
-    "id": (str,),
-    "label": (int, float, str, type(None)),
-    "labels": (list,),
-    "depth": (int,),
-    "text": (str,),
-    "prefix": (str,),
-    "signature": (str,),
-    "fold": (str,),
-    "pair": (str,),
-    "family": (str,),
-    "class": (str,),
-    "blank": (int,),
-    "certificate": (dict,),
-}
 
 
 def read(path: Path | str, signature: Signature = MATH, *, unique_ids: bool = True) -> Iterator[Example]:
@@ -109,7 +91,7 @@ def _read_json_lines(path: Path, signature: Signature, *, unique_ids: bool) -> I
         if not line.strip():
             continue
         try:
-            example = from_dict(_decode(line), f"{path}:{number}", signature)
+            example = from_dict(decode(line), f"{path}:{number}", signature)
             if example.id in line_of_id:
                 raise DataError(f"The id {example.id!r} is already in line {line_of_id[example.id]}; ids are unique.")
         except (DataError, ExpressionError) as error:
@@ -147,85 +129,3 @@ def read_lines(path: Path) -> Iterator[str]:
         raise DataError(f"Damaged or cut short ({error}). Copy or generate the file again.", path, number + 1) from None
     except OSError as error:
         raise DataError(f"Cannot be read: {error.strerror}.", path) from None
-
-
-def _decode(line: str) -> dict[str, Any]:
-    """The JSON object of a line, with checked keys and types. Raises DataError."""
-    data, _ = read_json(line, "One line holds one equation.")
-    if not isinstance(data, dict):
-        raise DataError(f"Expected a JSON object, found {type(data).__name__}. One line holds one equation.")
-    for key, value in data.items():
-        if key not in _TYPES:
-            raise DataError(unknown("key", key, _TYPES))
-        if not isinstance(value, _TYPES[key]) or isinstance(value, bool):
-            expected = " or ".join("null" if kind is type(None) else kind.__name__ for kind in _TYPES[key])
-            raise DataError(f"{key!r} must be {expected}, found {value!r}.")
-    return data
-
-
-def from_dict(data: dict[str, Any], source: str = "", signature: Signature = MATH) -> Example:
-    """The example of one line, from values of the right types. Raises DataError or ExpressionError, without file and line."""
-    if ("text" in data) == ("prefix" in data):
-        raise DataError("Exactly one of the keys 'text' and 'prefix' gives the equation.")
-    language_of_line = data.get("signature", signature.name if signature.words else MATH.name)
-    if language_of_line != signature.name:
-        only = ", the language of audit, verify and complete" if signature.name == MATH.name else ""
-        raise DataError(
-            f"Its operators are those of {language_of_line!r}, not of {signature.name!r}{only}. "
-            "Give the run the language of the file, [data] language, or read it in Python: formats.read(path, signature)."
-        )
-    if "text" in data and signature.notation == "prefix":
-        raise DataError(f"{signature.name!r} has no notation for the key 'text'. Write its trees as 'prefix'.")
-    labels: tuple[Label, ...] = ()
-    if "prefix" in data:
-        tree = Expression.from_prefix(data["prefix"], signature)
-    else:
-        tree, labels = tabular.read_tree(data["text"], signature)
-    tree = tree.recognised()
-    if "labels" in data:
-        if any(labels):
-            raise DataError("The labels are in 'text' and in 'labels'. Take one of them out.")
-        labels = tuple(None if label is None else label_of(label, signature) for label in data["labels"])
-        if len(labels) != tree.size:
-            raise DataError(f"'labels' has {len(labels)} entries for {tree.size} nodes. Write one for each, null if unknown.")
-    if data.get("depth", tree.depth) != tree.depth:
-        raise DataError(f"'depth' says {data['depth']}, the tree has {tree.depth} (a leaf is 0, '=' counts). Correct it.")
-    if not 0 <= data.get("blank", 0) < tree.size:
-        raise DataError(f"'blank' is node {data['blank']} of a tree with {tree.size} nodes.")
-    certificate = data.get("certificate")
-    label = data.get("label")
-    if isinstance(label, str) and not signature.classes:
-        raise DataError(f"'label' must be {'a number' if signature.numeric else 'int'} or null, found {label!r}.")
-    label = None if label is None else label_of(label, signature)
-    label = tabular.root_label(label, labels) if labels else label
-    verdict = _VERDICT_OF_LABEL[label] if isinstance(label, int) else None
-    if verdict and certificate and certificate.get("verdict", verdict) != verdict:
-        raise DataError(f"'label' is {label} but the certificate says {certificate['verdict']!r}. One of them is wrong.")
-    texts = {key: data.get(key, "") for key in ("id", "fold", "pair", "family")}
-    more = {"certificate": certificate, "blank": data.get("blank"), "value_class": data.get("class", "")}
-    return Example(tree, label, labels=labels, source=source, **texts, **more)
-
-
-def to_dict(example: Example) -> dict[str, Any]:
-    """One line of our format as plain data; empty fields are left out."""
-    tree = example.equation
-    notation = tree.signature.notation
-    is_pair_without_name = notation in WITHOUT_OPERATORS and tree.names[0] == tree.signature.root
-    is_too_deep = notation == "infix" and tree.depth > MAX_INFIX_DEPTH
-    has_text = notation != "prefix" and not (is_pair_without_name or is_too_deep)
-    text = {"text": str(tree)} if has_text else {"prefix": tree.prefix()}
-    line = {
-        "id": example.id,
-        "label": example.label,
-        "depth": tree.depth,
-        **text,
-        "signature": "" if tree.signature.name == MATH.name else tree.signature.name,
-        "fold": example.fold,
-        "pair": example.pair,
-        "family": example.family,
-        "class": example.value_class,
-        "blank": example.blank,
-        "certificate": example.certificate,
-        "labels": list(example.labels),
-    }
-    return {key: value for key, value in line.items() if value not in ("", None, []) or key == "label"}

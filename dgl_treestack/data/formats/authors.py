@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from dgl_treestack.data.formats.tabular import Example
+from dgl_treestack.data.formats.example import Example
 from dgl_treestack.data.vocabulary import LETTERS
 from dgl_treestack.errors import DataError, ExpressionError
 from dgl_treestack.expression import Expression

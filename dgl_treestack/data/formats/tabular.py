@@ -1,4 +1,4 @@
-"""One tree with its labels; and files of a tree per line, in the notation of their language: after a label and a tab (`.tsv`),
+"""Files of a tree per line, in the notation of their language: after a label and a tab (`.tsv`),
 or alone (`.txt`).
 
 4<TAB>[MAX 2 4 [MIN 4 3 ] ]
@@ -7,39 +7,13 @@ or alone (`.txt`).
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
+from dgl_treestack.data.formats.example import Example, read_tree, root_label
 from dgl_treestack.errors import DataError, ExpressionError
-from dgl_treestack.expression import Equation, Expression, notations
+from dgl_treestack.expression import Equation, notations
 from dgl_treestack.expression.language import label_of
 from dgl_treestack.expression.operators import UNKNOWN, Label, Signature
-
-
-@dataclass(frozen=True)
-class Example:
-    """One equation, or another tree, with its metadata.
-
-    label: 1 correct, 0 incorrect, None unknown; in a language with classes, the name of one; in one with numbers, a number.
-    labels: of every node in pre-order, if the nodes have labels; the first of them is `label`. fold: train, validation or test.
-    pair: shared by the two members of a matched pair. family: the root derivation it was grown from. certificate: how the
-    label was certified. blank: the node to be predicted (the equation still holds the true subtree there), if any.
-    value_class: equivalence class of a candidate. source: `path:line` where it was read, for messages; it is neither written
-    to files nor part of equality.
-    """
-
-    equation: Expression
-    label: Label = None
-    id: str = ""
-    fold: str = ""
-    pair: str = ""
-    family: str = ""
-    certificate: dict[str, Any] | None = None
-    blank: int | None = None
-    value_class: str = ""
-    labels: tuple[Label, ...] = ()
-    source: str = field(default="", compare=False)
 
 
 def read(path: Path, lines: Iterable[str], language: Signature, *, has_label: bool) -> Iterator[Example]:
@@ -81,26 +55,6 @@ def _unquoted(entry: str, language: Signature | None) -> str:
     if '"' in content.replace('""', ""):
         raise DataError('A quotation mark in a quoted field is not doubled. Write "" for it, or no marks around the field.')
     return content.replace('""', '"')
-
-
-def root_label(label: Label, labels: tuple[Label, ...]) -> Label:
-    """The label of a tree, given for itself or as that of its root. Raises DataError if both are known and differ."""
-    of_root = labels[0] if labels else None
-    if None not in (label, of_root) and label != of_root:
-        raise DataError(f"The tree has the label {label!r} and its root {of_root!r}. Correct one, or write {UNKNOWN!r}.")
-    return of_root if label is None else label
-
-
-def read_tree(text: str, language: Signature) -> tuple[Expression, tuple[Label, ...]]:
-    """The tree of a text and the labels of its nodes; there are none if the notation has none, or all are unknown.
-
-    Raises ExpressionError, and DataError for a label that the language does not have.
-    """
-    if language.notation != "labelled":
-        return Expression.parse(text, language), ()
-    nodes, texts = notations.read(text, language)
-    labels = tuple(label_of(label, language) for label in texts)
-    return Expression.from_nodes(nodes, language), () if set(labels) == {None} else labels
 
 
 def write(examples: Iterable[Example], *, has_label: bool) -> str:
