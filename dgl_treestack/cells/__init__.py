@@ -21,7 +21,9 @@ from dgl_treestack.cells._contract import Signals as Signals
 from dgl_treestack.cells._contract import State as State
 from dgl_treestack.cells._contract import dropped as dropped
 from dgl_treestack.cells._layers import LeafEncoder
+from dgl_treestack.cells._layers import Map as Map
 from dgl_treestack.cells._layers import OperatorLinear as OperatorLinear
+from dgl_treestack.cells._layers import apply_map as apply_map
 from dgl_treestack.cells._layers import draw_linear as draw_linear
 from dgl_treestack.errors import ConfigurationError, unknown
 from dgl_treestack.expression.operators import Operator

@@ -14,8 +14,7 @@ from torch.nn import functional
 
 from dgl_treestack import _dgl
 from dgl_treestack._dgl import DGLGraph
-from dgl_treestack.cells import PER_CHILD, Cell, OperatorLinear, Shape, State
-from dgl_treestack.cells._layers import Map, apply_map
+from dgl_treestack.cells import PER_CHILD, Cell, Map, OperatorLinear, Shape, State, apply_map
 from dgl_treestack.data.wellformed import FORMATS, NO_OPERATOR
 from dgl_treestack.expression.operators import Signature
 

@@ -1,4 +1,4 @@
-"""Optimizers of trees, where operators are absent from batches: any of `torch.optim`, Adam with less overhead, and Muon."""
+"""The optimizer of trees, where operators are absent from batches: Adam, Muon, or any class of `torch.optim`."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -6,43 +6,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn, optim
 
-from dgl_treestack._torch import fused_adam
 from dgl_treestack.cells import OperatorLinear
 from dgl_treestack.errors import ConfigurationError, unknown
 from dgl_treestack.runs.configuration import OptimizerConfig
+from dgl_treestack.training.muon import Adam, Muon
 from dgl_treestack.training.state import optimizer_tensors, restore_optimizer
 
-_OTHERS = ("Optimizer", "LBFGS", "SparseAdam")  # need more than gradients of all numbers
-
-
-class Adam(optim.Optimizer):
-    """Adam as in the papers, with weight decay added to the gradient, of parameters of one dtype on one device.
-
-    The update is the fused kernel of `torch.optim.Adam`. That class takes 1.5 to 2.7 times as long, because it checks all its
-    options at every step.
-    """
-
-    def __init__(self, parameters: Any, *, lr: float, betas: tuple[float, float], eps: float, weight_decay: float = 0.0):
-        super().__init__(parameters, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay})
-
-    @torch.no_grad()
-    def step(self, closure: None = None) -> None:  # type: ignore[override]
-        for group in self.param_groups:
-            self.update(group, group["params"])
-
-    def update(self, group: dict[str, Any], parameters: list[Tensor]) -> None:
-        """Update those of some parameters of a group that have a gradient, by Adam."""
-        used = [(parameter, parameter.grad, self.state[parameter]) for parameter in parameters if parameter.grad is not None]
-        if not used:
-            return
-        for parameter, _, state in used:
-            if not state:
-                state["exp_avg"], state["exp_avg_sq"] = torch.zeros_like(parameter), torch.zeros_like(parameter)
-                state["step"] = torch.zeros((), dtype=torch.float32, device=parameter.device)
-        rows, gradients, states = map(list, zip(*used, strict=True))
-        first, second, steps = ([state[kind] for state in states] for kind in ("exp_avg", "exp_avg_sq", "step"))
-        (beta1, beta2), settings = group["betas"], {"weight_decay": group["weight_decay"], "eps": group["eps"]}
-        fused_adam(rows, gradients, first, second, steps, lr=group["lr"], beta1=beta1, beta2=beta2, **settings)
+_UNSUITED = ("Optimizer", "LBFGS", "SparseAdam")  # need more than gradients of all numbers
 
 
 class RowOptimizer:
@@ -57,8 +27,6 @@ class RowOptimizer:
     """
 
     def __init__(self, module: nn.Module, config: OptimizerConfig, undecayed: Collection[str] = ()):
-        from dgl_treestack.training.muon import Muon
-
         self.keeps_zeros, self.learning_rate = config.gradients == "zeros", config.learning_rate
         # Rows share the memory of stacked parameters. As some 89 tensors of their own they were stacked at every sweep
         # on a GPU; a step takes 0.76 to 1.03 times as long as then (three models, batch 32, 256, 1,024).
@@ -74,7 +42,7 @@ class RowOptimizer:
                             self.stacks.append((part, stack, [(key, names[f"{kind}_{key}"]) for key in keys]))
             self.rows.update({f"{prefix}.{name}".lstrip("."): row for name, row in names.items()})
         self.parameters = list(self.rows.values())
-        classes = {name: kind for name, kind in vars(optim).items() if isinstance(kind, type) and name not in _OTHERS}
+        classes = {name: kind for name, kind in vars(optim).items() if isinstance(kind, type) and name not in _UNSUITED}
         methods: dict[str, Any] = {"adam": Adam, "muon": Muon, **classes}
         if config.method not in methods:
             raise ConfigurationError(unknown("optimizer", config.method, methods))

@@ -145,15 +145,15 @@ class PairPreset(Preset):
     def finish(self, options: Options, parts: Parts) -> Product:
         """Build one file per fold, and notes on the pairs that were generated, dropped and missing."""
         plan, assembly = self.plan(options), self._assembly(options, parts, self.shards(options, parts))
-        made, dropped, short = Counter[int](), dict[str, dict[str, int]](), Counter[str]()
+        pairs_of_depth, dropped, short = Counter[int](), dict[str, dict[str, int]](), Counter[str]()
         for cell, pairs in assembly.raw_pairs.items():
-            made[cell.depth] += pairs
+            pairs_of_depth[cell.depth] += pairs
         for (gate, depth), pairs in sorted(assembly.dropped.items()):
             dropped.setdefault(gate, {})[str(depth)] = pairs
         for cell, pairs in plan.items():
             short[f"{cell.fold}, depth {cell.depth}"] += pairs - assembly.count(cell)
         notes = {
-            "pairs made, by depth": {str(depth): pairs for depth, pairs in sorted(made.items())},
+            "pairs made, by depth": {str(depth): pairs for depth, pairs in sorted(pairs_of_depth.items())},
             "pairs dropped, by gate and depth": dropped,
             "pairs short of the plan": dict(+short),
         }

@@ -108,8 +108,12 @@ class Numeric(Preset):
         planned = Counter[str]()
         for shard in self.shards(options, parts):
             planned[shard.work["kind"]] += 4 * shard.work["trades"]
-        made = {kind: dealt.kept[kind,] for kind in KINDS}
-        short = {kind: {"wanted": planned[kind], "made": made[kind]} for kind in KINDS if made[kind] < planned[kind]}
+        count_of_kind = {kind: dealt.kept[kind,] for kind in KINDS}
+        short = {
+            kind: {"wanted": planned[kind], "made": count_of_kind[kind]}
+            for kind in KINDS
+            if count_of_kind[kind] < planned[kind]
+        }
         return Product(dealt.files(), {"dropped as duplicates": dealt.dropped["duplicate"], "fell short": short})
 
 

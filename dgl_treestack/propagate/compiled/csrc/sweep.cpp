@@ -121,9 +121,9 @@ class Sweep {
   std::pair<Tensors, std::vector<Shape>> take_gradients() {
     for (size_t stack = 0; stack < stacks_.size(); ++stack)
       for (auto row : used_[stack]) {
-        auto& used = map(stack, row);
-        used.compute_deferred();
-        used.weight_gradient = used.bias_gradient = Tensor();
+        auto& row_map = map(stack, row);
+        row_map.compute_deferred();
+        row_map.weight_gradient = row_map.bias_gradient = Tensor();
       }
     return {std::exchange(gradients_, Tensors(parameters_.size())),
             std::exchange(used_, std::vector<Shape>(stacks_.size()))};
@@ -229,18 +229,18 @@ class Sweep {
 
   // A map whose gradients are rows of those of the parameters, which are zero at first.
   Map& with_gradient(size_t stack, size_t row) {
-    auto& found = map(stack, row);
-    if (found.weight_gradient.defined() || found.bias_gradient.defined()) return found;
+    auto& row_map = map(stack, row);
+    if (row_map.weight_gradient.defined() || row_map.bias_gradient.defined()) return row_map;
     auto of_parameter = [&](int64_t i) {
       if (i < 0) return Tensor();
       // A tensor each: one block for the gradients of all parameters gained nothing (0.995).
       if (!gradients_[i].defined()) gradients_[i] = at::zeros_like(parameters_[i]);
       return gradients_[i].select(0, row);
     };
-    found.weight_gradient = of_parameter(stacks_[stack].weight);
-    found.bias_gradient = of_parameter(stacks_[stack].bias);
+    row_map.weight_gradient = of_parameter(stacks_[stack].weight);
+    row_map.bias_gradient = of_parameter(stacks_[stack].bias);
     used_[stack].push_back(row);
-    return found;
+    return row_map;
   }
 
   std::map<size_t, std::shared_ptr<Step>> steps_;
