@@ -119,8 +119,8 @@ def compute(
 ) -> States:
     """Return the states that `propagate` writes, for callers that need those of a few nodes.
 
-    source: a graph, or the forest from which it would be built. The cell may be on a GPU and the graph on the CPU, except with
-    `topo`. plans: cached plans of this batch.
+    source: a graph, or the forest from which it would be built. The cell may be on a GPU and the graph on the CPU.
+    plans: cached plans of this batch.
     Raises GraphError for a graph that is not well formed, ConfigurationError for an unknown engine or signal, for dropout that
     was drawn for another batch, and for native code without a compiler.
     """

@@ -2,7 +2,8 @@
 
 The fields of a node are concatenated into one feature, `state` (N, D). A message writes the child's state to the slot that
 edge feature `slot` gives, so the order of edges does not matter. The apply-node function groups a frontier by operator,
-operators with equal weights in one group, and passes every group to the cell.
+operators with equal weights in one group, and passes every group to the cell. For a cell on a GPU DGL names the frontiers, and
+their features are gathered on the GPU.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,9 +34,18 @@ def run(
     graph: DGLGraph, cell: Cell, signature: Signature, signals: Sequence[str], noise: Mapping[str, Tensor]
 ) -> dict[str, Tensor]:
     """Run a cell, see `propagate.compute`. Returns fields and signals of all nodes."""
-    graph = graph.formats(FORMATS).to(next(cell.parameters()).device).local_var()  # other threads may use the graph
+    graph = graph.formats(FORMATS).to("cpu").local_var()  # other threads may use the graph
     step = _Step(graph, cell, signature, signals, noise)
-    step.prepare()
+    # DGL traverses on the CPU wherever the features are (dgl issue 2910), and PyPI has no DGL for GPUs.
+    features = by_dgl(step) if step.like.device.type == "cpu" else by_frontier(step)
+    return {**unpack(features["state"], cell.fields), **{name: features[name] for name in step.signals}}
+
+
+def by_dgl(step: "_Step") -> Mapping[str, Tensor]:
+    """Return the node features that `dgl.prop_nodes_topo` leaves."""
+    graph = step.graph
+    graph.ndata.update(step.features)
+    graph.edata["one_hot_slot"] = functional.one_hot(graph.edata["slot"].long(), step.max_arity).to(step.like).unsqueeze(2)
     # Built-in functions: a reduce function in Python that sorts the mailbox warns on every frontier of leaves, and is
     # called once per arity.
     _dgl.prop_nodes_topo(
@@ -44,36 +54,55 @@ def run(
         _dgl.function.sum("message", "children"),
         apply_node_func=step,
     )
-    values = {f"signal/{name}": graph.ndata[f"signal/{name}"] for name in signals}
-    return {**unpack(graph.ndata["state"], cell.fields), **values}
+    return graph.ndata
+
+
+def by_frontier(step: "_Step") -> Mapping[str, Tensor]:
+    """Return the same features, bit for bit, with the frontiers of DGL on the CPU and the features on the cell's device."""
+    graph, features, device = step.graph, dict(step.features), step.like.device
+    for frontier in _dgl.topological_nodes_generator(graph):
+        children, _, edges = graph.in_edges(frontier, form="all")  # parent after parent
+        parents = torch.repeat_interleave(torch.arange(len(frontier)), graph.in_degrees(frontier))
+        slots = (parents * step.max_arity + graph.edata["slot"][edges.long()].long()).to(device)
+        mailbox = features["state"].new_zeros(len(frontier) * step.max_arity, step.state_width)
+        mailbox = mailbox.index_copy(0, slots, features["state"].index_select(0, children.to(device)))
+        nodes = frontier.long().to(device)
+        data = {name: feature.index_select(0, nodes) for name, feature in features.items()}
+        for name, rows in step.of({**data, "children": mailbox.unflatten(0, (len(frontier), step.max_arity))}).items():
+            features[name] = features[name].index_copy(0, nodes, rows)
+    return features
 
 
 class _Step:
     """The apply-node function: a frontier's features in, its states and signals out."""
 
     def __init__(self, graph: DGLGraph, cell: Cell, signature: Signature, signals: Sequence[str], noise: Mapping[str, Tensor]):
-        self.graph, self.cell, self.signature, self.signals, self.noise = graph, cell, signature, signals, noise
+        self.graph, self.cell, self.signature, self.noise = graph, cell, signature, noise
+        self.signals = {f"signal/{name}": name for name in signals}
         self.max_arity = int(graph.edata["slot"].max()) + 1 if graph.num_edges() else 1
         self.maps = {linear: cast(OperatorLinear, linear).maps() for linear in cell.products.values()}
-        self.groups = _groups(cell, signature).to(graph.device)
+        self.like = next(cell.parameters())
+        self.groups = _groups(cell, signature).to(self.like.device)
         self.state_width = sum(torch.Size(shape).numel() for shape in cell.fields.values())
+        self.features = self._features()
 
-    def prepare(self) -> None:
-        """Write the features that the sweep reads into the local copy of the graph."""
-        like = next(self.cell.parameters())
-        for name in ("op", "token"):
-            self.graph.ndata[name] = self.graph.ndata[name].long()
-        one_hot = functional.one_hot(self.graph.edata["slot"].long(), self.max_arity)
-        self.graph.edata["one_hot_slot"] = one_hot.to(like).unsqueeze(2)
-        self.graph.ndata["arity"] = self.graph.in_degrees()
-        self.graph.ndata["state"] = like.new_zeros(self.graph.num_nodes(), self.state_width)
-        for name in self.signals:  # for a graph without nodes, on which no step runs
-            self.graph.ndata[f"signal/{name}"] = like.new_zeros(self.graph.num_nodes(), *self._signal_shape(name))
-        for name, factors in self.noise.items():
-            self.graph.ndata[f"noise/{name}"] = factors
+    def _features(self) -> dict[str, Tensor]:
+        """What the sweep reads of every node, on the cell's device, and its state and signals, which it writes."""
+        data, nodes, device = self.graph.ndata, self.graph.num_nodes(), self.like.device
+        features = {"op": data["op"].long(), "token": data["token"].long(), "number": data["number"]}
+        features["arity"] = self.graph.in_degrees()
+        if self.cell.input_size:
+            features["input"] = data["input"]
+        features |= {f"noise/{name}": factors for name, factors in self.noise.items()}
+        features = {name: feature.to(device) for name, feature in features.items()}
+        features["state"] = self.like.new_zeros(nodes, self.state_width)
+        return features | {key: self.like.new_zeros(nodes, *self._signal_shape(name)) for key, name in self.signals.items()}
 
     def __call__(self, nodes: "object") -> dict[str, Tensor]:
-        data: Mapping[str, Tensor] = nodes.data  # type: ignore[attr-defined]
+        return self.of(nodes.data)  # type: ignore[attr-defined]
+
+    def of(self, data: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Return the states and signals of nodes with these features."""
         groups = self.groups[data["op"]]
         parts, rows = [], []
         for operator, arity in torch.unique(torch.stack([groups, data["arity"]]), dim=1).T.tolist():
@@ -106,15 +135,13 @@ class _Step:
         return tuple(self.max_arity if size == PER_CHILD else size for size in self.cell.signals[name])
 
     def _pack(self, state: State, signals: Mapping[str, Tensor], count: int) -> dict[str, Tensor]:
-        like = next(self.cell.parameters())
-        packed = {"state": like.new_zeros(count, self.state_width)}
+        packed = {"state": self.like.new_zeros(count, self.state_width)}
         if state:
             packed["state"] = torch.cat([state[name].flatten(1) for name in self.cell.fields], dim=1)
-        for name in self.signals:
-            value = like.new_zeros(count, *self._signal_shape(name))
+        for key, name in self.signals.items():
+            packed[key] = self.like.new_zeros(count, *self._signal_shape(name))
             if name in signals:
-                value[:, : signals[name].shape[1]] = signals[name]
-            packed[f"signal/{name}"] = value
+                packed[key][:, : signals[name].shape[1]] = signals[name]
         return packed
 
 
