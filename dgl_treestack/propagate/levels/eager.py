@@ -57,6 +57,7 @@ class EagerStepper:
         self.take_gradients()  # discards those of a failed backward pass
         for i in reversed(range(len(self.work.plan.frontiers))):
             frontier, mark = self.work.plan.frontiers[i], arena.mark()
+            self.collect(i, gradients)
             record = self.records[i] if self.records else self._step(frontier, buffers, recording=True)
             outputs = {name: value for name, value in record.outputs.items() if value.requires_grad}
             output_gradients = [gradients[name][frontier.start : frontier.stop, : v.shape[1]] for name, v in outputs.items()]
@@ -70,7 +71,7 @@ class EagerStepper:
                 self.other_gradients[j] = total if gradient is None else gradient if total is None else total + gradient
             for name, gradient in zip(self.work.cell.fields, input_gradients, strict=False):
                 if gradient is not None:
-                    gradients[name].index_add_(0, frontier.children, gradient.flatten(0, 1))
+                    self.add_to_children(i, gradients, name, gradient)
             if input_gradient is not None and input_gradients[-1] is not None:
                 input_gradient.index_add_(0, frontier.nodes, input_gradients[-1])
             # Before memory is reused: deferred rows may be gradients of another map's x, in the arena. Six models had wrong
@@ -78,6 +79,14 @@ class EagerStepper:
             if not self.records:
                 self.maps.compute_deferred()
                 arena.reset_to(mark)
+        self.collect(-1, gradients)
+
+    def add_to_children(self, i: int, gradients: Buffers, name: str, gradient: Tensor) -> None:
+        """Add a gradient (n, A, *shape) of frontier i to those of the children's rows."""
+        gradients[name].index_add_(0, self.work.plan.frontiers[i].children, gradient.flatten(0, 1))
+
+    def collect(self, i: int, gradients: Buffers) -> None:
+        """Called when the gradients of a frontier's rows are read; -1 stands for the leaves."""
 
     def take_gradients(self) -> list[Tensor | None]:
         other_gradients, self.other_gradients = self.other_gradients, [None] * len(self.others)

@@ -78,6 +78,16 @@ class Stack:
         if self.bias is not None:
             self.gradient(1)[row].add_(gradient_y.sum(0))
 
+    def accumulate_all(self, places: "Places", x: Tensor, gradient_y: Tensor) -> None:
+        """Add to the gradients of the maps of equal segments (maps, length, ...)."""
+        self.used.update(self.chosen[places.low : places.high])
+        span = slice(None) if len(self.chosen) == len(self.keys) else self.chosen
+        assert len(self.chosen) == len(self.keys), span
+        if self.weight is not None:
+            self.gradient(0)[places.low : places.high].baddbmm_(gradient_y.transpose(1, 2), x)
+        if self.bias is not None:
+            self.gradient(1)[places.low : places.high].add_(gradient_y.sum(1))
+
     def take_gradients(self) -> list[Tensor | None]:
         """Return the gradients of weight and bias, mark the rows in the product as used, and begin anew."""
         gradients, self.gradients = self.gradients, [None, None]
@@ -95,8 +105,9 @@ class Places(NamedTuple):
 
     low: int
     high: int
-    row_of_place: Tensor
-    place_of_row: Tensor
+    length: int
+    row_of_place: Tensor | None
+    place_of_row: Tensor | None
 
 
 class Deferred(NamedTuple):
@@ -139,11 +150,11 @@ class LinearMaps:
         if places := self._places(frontier, stack, len(rows)):
             weight, bias = (None if part is None else part[places.low : places.high] for part in stack.of_batch)
             if weight is None:
-                y = cast(Tensor, bias).unsqueeze(1).expand(-1, len(places.row_of_place) // (places.high - places.low), -1)
+                y = cast(Tensor, bias).unsqueeze(1).expand(-1, places.length, -1)
             else:
                 padded, weight = _padded(rows, places), weight.transpose(1, 2)
                 y = torch.bmm(padded, weight) if bias is None else torch.baddbmm(bias.unsqueeze(1), padded, weight)
-            return y.reshape(-1, y.shape[-1]).index_select(0, places.place_of_row).view(*x.shape[:-1], -1)
+            return _rows(y, places).view(*x.shape[:-1], -1)
         result = self.arena.empty(math.prod(x.shape[:-1]), stack.outputs)
         # Not `torch.nn.functional.grouped_mm`: 10 % faster than this loop, but rows must be multiples of 16 bytes.
         for row, segment, out in zip(maps, _split(rows, sizes), _split(result, sizes), strict=True):
@@ -160,12 +171,14 @@ class LinearMaps:
             gradient_x = torch.empty_like(rows)  # of width 0
         elif places:
             products = torch.bmm(_padded(gradient_rows, places), weight[places.low : places.high])
-            gradient_x = products.flatten(0, 1).index_select(0, places.place_of_row)
+            gradient_x = _rows(products, places)
         else:
             gradient_x = self.arena.empty(len(rows), stack.inputs)
             for row, segment, out in zip(maps, _split(gradient_rows, sizes), _split(gradient_x, sizes), strict=True):
                 torch.mm(segment, stack.weights[row], out=out)
-        if not self.is_grouped and len(maps) == 1 and len(rows) > self.max_deferred // 8:
+        if places and places.row_of_place is None:
+            stack.accumulate_all(places, _padded(rows, places), _padded(gradient_rows, places))
+        elif not self.is_grouped and len(maps) == 1 and len(rows) > self.max_deferred // 8:
             stack.accumulate(maps[0], rows, gradient_rows)  # now, while the rows are in the processor's cache
         else:
             self.deferred.setdefault(product, []).append(Deferred(stack, maps, sizes, rows, gradient_rows))
@@ -249,19 +262,28 @@ class LinearMaps:
             maps, sizes = np.searchsorted(stack.chosen, rows), repeats * np.array(frontier.sizes)
             low, high, length = int(maps[0]), int(maps[-1]) + 1, int(sizes.max())
             self.places[key] = None
-            if (high - low) * length <= max(PADDED_ROWS, PADDED_TIMES * count):
+            if high - low == len(maps) and (sizes == length).all():
+                self.places[key] = Places(low, high, length, None, None)
+            elif (high - low) * length <= max(PADDED_ROWS, PADDED_TIMES * count):
                 ends = sizes.cumsum()
                 place_of_row = np.repeat((maps - low) * length - ends + sizes, sizes) + np.arange(count)
                 row_of_place = np.zeros((high - low) * length, dtype=np.int64)
                 row_of_place[place_of_row] = np.arange(count)
                 indices = torch.from_numpy(np.concatenate([row_of_place, place_of_row])).to(self.device, non_blocking=True)
-                self.places[key] = Places(low, high, *indices.split([len(row_of_place), count]))
+                self.places[key] = Places(low, high, length, *indices.split([len(row_of_place), count]))
         return self.places[key]
 
 
 def _padded(rows: Tensor, places: Places) -> Tensor:
     """Return rows (n, W) at their places: (maps, length, W)."""
-    return rows.index_select(0, places.row_of_place).view(places.high - places.low, -1, rows.shape[1])
+    padded = rows if places.row_of_place is None else rows.index_select(0, places.row_of_place)
+    return padded.view(places.high - places.low, places.length, rows.shape[1])
+
+
+def _rows(padded: Tensor, places: Places) -> Tensor:
+    """Return the rows (n, W) from their places."""
+    rows = padded.reshape(-1, padded.shape[-1])
+    return rows if places.place_of_row is None else rows.index_select(0, places.place_of_row)
 
 
 def _split(rows: Tensor, sizes: Sequence[int]) -> Sequence[Tensor]:

@@ -137,8 +137,50 @@ def make_plan(
 
     shared: one row for equal subtrees; otherwise only leaves share rows. frontier_rows: see `Options`.
     """
-    op, children = nodes.op, nodes.children
-    root = signature.root_index
+    rows = number_rows(nodes, signature, shared=shared)
+    arrays = rows.of_node, rows.token, rows.number, np.flatnonzero(rows.token < 0), rows.nodes, rows.children
+    row, token, number, encoded, node_index, child_index = [
+        torch.from_numpy(array).to(device, non_blocking=True) for array in arrays
+    ]
+    # A level is a height. Operators of odd and of even arity once took turns, for fewer frontiers (15.4 in place of
+    # 18.3 at batch 32); native code with plain levels takes 0.965 of that time at batch 32 and 1.02 at 1,024.
+    frontiers, edge, leaves = [], 0, len(rows.token)
+    for start, stop, operators, sizes in _frontiers(rows.level, rows.arity, rows.op, signature, frontier_rows):
+        edges = slice(edge, edge := edge + (stop - start) * int(rows.arity[start]))
+        span = leaves + start, leaves + stop, int(rows.arity[start])
+        frontiers.append(Frontier(*span, node_index[start:stop], child_index[edges], operators, sizes))
+    return Plan(
+        rows=leaves + len(rows.op) + 1,
+        row=row,
+        token=token,
+        number=number,
+        encoded=encoded,
+        frontiers=tuple(frontiers),
+        operators=tuple(dict.fromkeys(itertools.chain(*(frontier.operators for frontier in frontiers)))),
+        width=nodes.children.shape[1],
+    )
+
+
+class Rows(NamedTuple):
+    """The rows of a batch: L leaves, then M operators by level, arity and operator, then a row of zeros.
+
+    of_node: (N,) the row of every node. token, number: (L,) of the leaves. nodes, level, arity, op: (M,) of the operators, with
+    a node of the batch for each. children: rows of their children, operator by operator.
+    """
+
+    of_node: np.ndarray
+    token: np.ndarray
+    number: np.ndarray
+    nodes: np.ndarray
+    level: np.ndarray
+    arity: np.ndarray
+    op: np.ndarray
+    children: np.ndarray
+
+
+def number_rows(nodes: Columns, signature: Signature, *, shared: bool) -> Rows:
+    """Return the rows of a batch. shared: see `make_plan`."""
+    op, root = nodes.op, signature.root_index
     order = nodes.subtree.argsort(kind="stable")  # leaves, operators by level, arity and index, roots
     subtree = nodes.subtree[order]
     first = np.ones(len(order), dtype=bool)  # whether a node is the first of its row
@@ -152,31 +194,10 @@ def make_plan(
     row[op == root] = len(node_of_row)
     leaves = int((op[node_of_row] == NO_OPERATOR).sum())
     leaf_nodes, inner_nodes = node_of_row[:leaves], node_of_row[leaves:]
-    inner_children = children.take(inner_nodes, 0)
-    arity = (inner_children >= 0).sum(1)
-    child_rows = row[inner_children[inner_children >= 0]]
+    children = nodes.children.take(inner_nodes, 0)
+    arity, levels, operators = (children >= 0).sum(1), nodes.height.take(inner_nodes), op.take(inner_nodes)
     tokens, numbers = nodes.token.take(leaf_nodes), nodes.number.take(leaf_nodes)
-    arrays = row, tokens, numbers, np.flatnonzero(tokens < 0), inner_nodes, child_rows
-    rows, token, number, encoded, node_index, child_index = [
-        torch.from_numpy(array).to(device, non_blocking=True) for array in arrays
-    ]
-    # A level is a height. Operators of odd and of even arity once took turns, for fewer frontiers (15.4 in place of
-    # 18.3 at batch 32); native code with plain levels takes 0.965 of that time at batch 32 and 1.02 at 1,024.
-    frontiers, edge, levels = [], 0, nodes.height.take(inner_nodes)
-    for start, stop, operators, sizes in _frontiers(levels, arity, op.take(inner_nodes), signature, frontier_rows):
-        edges = slice(edge, edge := edge + (stop - start) * int(arity[start]))
-        span = leaves + start, leaves + stop, int(arity[start])
-        frontiers.append(Frontier(*span, node_index[start:stop], child_index[edges], operators, sizes))
-    return Plan(
-        rows=len(node_of_row) + 1,
-        row=rows,
-        token=token,
-        number=number,
-        encoded=encoded,
-        frontiers=tuple(frontiers),
-        operators=tuple(dict.fromkeys(itertools.chain(*(frontier.operators for frontier in frontiers)))),
-        width=children.shape[1],
-    )
+    return Rows(row, tokens, numbers, inner_nodes, levels, arity, operators, row[children[children >= 0]])
 
 
 def _frontiers(
