@@ -80,13 +80,17 @@ class Stack:
 
     def accumulate_all(self, places: "Places", x: Tensor, gradient_y: Tensor) -> None:
         """Add to the gradients of the maps of equal segments (maps, length, ...)."""
-        self.used.update(self.chosen[places.low : places.high])
-        span = slice(None) if len(self.chosen) == len(self.keys) else self.chosen
-        assert len(self.chosen) == len(self.keys), span
         if self.weight is not None:
-            self.gradient(0)[places.low : places.high].baddbmm_(gradient_y.transpose(1, 2), x)
+            gradient, products = self.gradient(0), gradient_y.transpose(1, 2)
+            if isinstance(places.maps, slice):
+                gradient[places.maps].baddbmm_(products, x)
+            else:
+                gradient.index_add_(0, places.maps, torch.bmm(products, x))
         if self.bias is not None:
-            self.gradient(1)[places.low : places.high].add_(gradient_y.sum(1))
+            if isinstance(places.maps, slice):
+                self.gradient(1)[places.maps].add_(gradient_y.sum(1))
+            else:
+                self.gradient(1).index_add_(0, places.maps, gradient_y.sum(1))
 
     def take_gradients(self) -> list[Tensor | None]:
         """Return the gradients of weight and bias, mark the rows in the product as used, and begin anew."""
@@ -99,12 +103,12 @@ class Stack:
 class Places(NamedTuple):
     """Where n rows, sorted by map, are in a tensor (maps, length, ...).
 
-    low, high: the range of the stack's chosen maps. row_of_place: (maps * length,), row 0 where there is padding.
+    maps: of the stack's chosen ones. row_of_place: (maps * length,), row 0 where there is padding.
     place_of_row: (n,).
     """
 
-    low: int
-    high: int
+    maps: slice | Tensor
+    count: int
     length: int
     row_of_place: Tensor | None
     place_of_row: Tensor | None
@@ -129,7 +133,7 @@ class LinearMaps:
     def __init__(self, work: Work, *, is_grouped: bool):
         self.arena, self.is_grouped, self.device = work.arena, is_grouped, work.arena.device
         self.max_deferred = GROUPED_ROWS if is_grouped else work.options.deferred_rows
-        self.products = work.cell.products
+        self.products, self.plan = work.cell.products, work.plan
         self.stacks: dict[tuple[str, str], Stack] = {}  # by product and suffix of its parameters
         for product, module in self.products.items():
             linear = cast(OperatorLinear, module)
@@ -148,7 +152,7 @@ class LinearMaps:
         stack, maps, sizes = self._segments(product, frontier, x)
         rows = x.flatten(0, -2)
         if places := self._places(frontier, stack, len(rows)):
-            weight, bias = (None if part is None else part[places.low : places.high] for part in stack.of_batch)
+            weight, bias = (None if part is None else part[places.maps] for part in stack.of_batch)
             if weight is None:
                 y = cast(Tensor, bias).unsqueeze(1).expand(-1, places.length, -1)
             else:
@@ -170,13 +174,14 @@ class LinearMaps:
         if weight is None or stack.weights is None:
             gradient_x = torch.empty_like(rows)  # of width 0
         elif places:
-            products = torch.bmm(_padded(gradient_rows, places), weight[places.low : places.high])
+            products = torch.bmm(_padded(gradient_rows, places), weight[places.maps])
             gradient_x = _rows(products, places)
         else:
             gradient_x = self.arena.empty(len(rows), stack.inputs)
             for row, segment, out in zip(maps, _split(gradient_rows, sizes), _split(gradient_x, sizes), strict=True):
                 torch.mm(segment, stack.weights[row], out=out)
         if places and places.row_of_place is None:
+            stack.used.update(maps)
             stack.accumulate_all(places, _padded(rows, places), _padded(gradient_rows, places))
         elif not self.is_grouped and len(maps) == 1 and len(rows) > self.max_deferred // 8:
             stack.accumulate(maps[0], rows, gradient_rows)  # now, while the rows are in the processor's cache
@@ -262,22 +267,25 @@ class LinearMaps:
             maps, sizes = np.searchsorted(stack.chosen, rows), repeats * np.array(frontier.sizes)
             low, high, length = int(maps[0]), int(maps[-1]) + 1, int(sizes.max())
             self.places[key] = None
-            if high - low == len(maps) and (sizes == length).all():
-                self.places[key] = Places(low, high, length, None, None)
+            span: slice | Tensor = slice(low, high)
+            if (sizes == length).all() and len(stack.chosen) == len(stack.keys):
+                if high - low > len(maps):
+                    span = self.plan.index(maps)
+                self.places[key] = Places(span, len(maps), length, None, None)
             elif (high - low) * length <= max(PADDED_ROWS, PADDED_TIMES * count):
                 ends = sizes.cumsum()
                 place_of_row = np.repeat((maps - low) * length - ends + sizes, sizes) + np.arange(count)
                 row_of_place = np.zeros((high - low) * length, dtype=np.int64)
                 row_of_place[place_of_row] = np.arange(count)
                 indices = torch.from_numpy(np.concatenate([row_of_place, place_of_row])).to(self.device, non_blocking=True)
-                self.places[key] = Places(low, high, length, *indices.split([len(row_of_place), count]))
+                self.places[key] = Places(span, high - low, length, *indices.split([len(row_of_place), count]))
         return self.places[key]
 
 
 def _padded(rows: Tensor, places: Places) -> Tensor:
     """Return rows (n, W) at their places: (maps, length, W)."""
     padded = rows if places.row_of_place is None else rows.index_select(0, places.row_of_place)
-    return padded.view(places.high - places.low, places.length, rows.shape[1])
+    return padded.view(places.count, places.length, rows.shape[1])
 
 
 def _rows(padded: Tensor, places: Places) -> Tensor:

@@ -11,7 +11,7 @@ row; `row` maps the nodes of the trees to rows.
 import itertools
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -85,6 +85,13 @@ class Plan:
     frontiers: tuple[Frontier, ...]
     operators: tuple[str, ...]
     width: int
+    maps: dict[bytes, Tensor] = field(default_factory=dict)
+
+    def index(self, maps: np.ndarray) -> Tensor:
+        """Indices of maps on the device, copied once: a recorded step cannot copy from the host."""
+        if maps.tobytes() not in self.maps:
+            self.maps[maps.tobytes()] = torch.from_numpy(maps).to(self.row.device)
+        return self.maps[maps.tobytes()]
 
 
 class Plans:

@@ -123,13 +123,27 @@ def run(
 
     noise_subtree: (N,) subtree ids if dropout was drawn per subtree. checked: the result of `check` for a graph.
     """
-    parameter = next(cell.parameters())
-    inputs = feature(source, "input").to(parameter.device) if cell.input_size else None
+    device = next(cell.parameters()).device
+    inputs = feature(source, "input").to(device) if cell.input_size else None
     may_share = inputs is None and (not noise or noise_subtree is not None)
-    plan = plans.get(source, shared=may_share, device=parameter.device, noise_subtree=noise_subtree, checked=checked)
+    plan = plans.get(source, shared=may_share, device=device, noise_subtree=noise_subtree, checked=checked)
+    return run_plan(plan, cell, signals, noise, inputs, plans.options, make_stepper)
+
+
+def run_plan(
+    plan: Plan,
+    cell: Cell,
+    signals: Sequence[str],
+    noise: Mapping[str, Tensor],
+    inputs: Tensor | None,
+    options: Options,
+    make_stepper: Callable[[Work], Stepper],
+) -> tuple[Buffers, Tensor, Arena]:
+    """Run a cell over the frontiers of a plan. Returns what `run` returns. inputs: (N, input_size) on the cell's device."""
+    parameter = next(cell.parameters())
     shapes = {name: tuple(plan.width if size == PER_CHILD else size for size in cell.signals[name]) for name in signals}
-    arena = Arena(parameter.dtype, parameter.device, plans.options)
-    work = Work(cell, plan, inputs, noise, shapes, arena, plans.options)
+    arena = Arena(parameter.dtype, parameter.device, options)
+    work = Work(cell, plan, inputs, noise, shapes, arena, options)
     buffers = sweep(work, make_stepper(work), cell.leaf(plan.token, plan.number, plan.encoded)["h"])
     rows = {name if name in cell.fields else f"signal/{name}": buffer for name, buffer in buffers.items()}
     return rows, plan.row, arena

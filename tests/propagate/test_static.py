@@ -1,0 +1,145 @@
+"""A plan of fixed shape, as a GPU records it: a step is recorded as a tape of operations and replayed for other batches."""
+
+import random
+
+import torch
+from every_cell import VOCABULARY, every_model_in_each_form, make
+from torch.utils._python_dispatch import TorchDispatchMode
+from trees import random_equation, random_tree
+
+from dgl_treestack.data import graph
+from dgl_treestack.data.forest import columns
+from dgl_treestack.data.vocabulary import Vocabulary
+from dgl_treestack.expression import Expression
+from dgl_treestack.expression.operators import MATH, Operator, Signature
+from dgl_treestack.propagate import States, compute, draw_noise
+from dgl_treestack.propagate.levels.plan import number_rows
+from dgl_treestack.propagate.levels.static import StaticPlan
+
+FROM_THE_HOST = ("_local_scalar_dense", "lift_fresh", "nonzero", "unique")  # operations that depend on values, or on the host
+
+
+class Tape(TorchDispatchMode):
+    """The operations of a block, which `replay` runs again on the same tensors, as a CUDA graph does."""
+
+    def __init__(self):
+        super().__init__()
+        self.operations = []
+
+    def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
+        assert not any(name in str(operation) for name in FROM_THE_HOST), operation
+        result = operation(*args, **(kwargs or {}))
+        if not any(part.alias_info and not part.alias_info.is_write for part in operation._schema.returns):  # a view
+            self.operations.append((operation, args, kwargs or {}, result))
+        return result
+
+    @torch.no_grad()
+    def replay(self):
+        for operation, args, kwargs, results in self.operations:
+            again = operation(*args, **kwargs)
+            for result, value in zip(*([x] if torch.is_tensor(x) else x or () for x in (results, again)), strict=True):
+                if torch.is_tensor(result) and result.data_ptr() != value.data_ptr():
+                    result.copy_(value)
+
+
+def batches(count, external, signature=MATH, deepest=5):
+    rng, source = random.Random(3), torch.Generator().manual_seed(3)
+    for _ in range(count):
+        trees = [random_equation(rng, rng.randrange(2, deepest)) if i % 2 else random_tree(rng, deepest - 1) for i in range(8)]
+        batch = graph.from_expressions(trees, VOCABULARY)
+        batch.ndata["input"] = torch.randn(batch.num_nodes(), external, dtype=torch.float64, generator=source)
+        yield batch
+
+
+def weighted(states, names, nodes, is_node):
+    """A number that depends on all states and signals of the nodes."""
+    return sum((torch.tanh(states.of(name, nodes)).flatten(1) * is_node[:, None]).sum() for name in names)
+
+
+def compare(cell, sources, noises, rows, signature=MATH, signals=()):
+    """Record a step of the first batch, replay it for the others, and compare states, signals and gradients with `levels`."""
+    static = StaticPlan(rows[:-2], cell, signature, torch.device("cpu"))
+    like = torch.zeros(static.nodes, dtype=torch.float64)
+    noise = {name: torch.zeros(static.nodes, *values.shape[1:], dtype=torch.float64) for name, values in noises[0].items()}
+    inputs = like.new_zeros(static.nodes, cell.input_size).requires_grad_() if cell.input_size else None
+    is_node, nodes, replayed = like.clone(), torch.arange(static.nodes), 0
+    names = [*cell.fields, *(f"signal/{name}" for name in signals)]
+
+    def load(i):
+        indices, size = static.indices(rows[i]), sources[i].num_nodes()
+        if indices is None:
+            return False
+        static.buffer.copy_(torch.from_numpy(indices))
+        is_node[:size], is_node[size:] = 1, 0
+        for name, values in noise.items():
+            values[:size] = noises[i][name]
+        if inputs is not None:
+            inputs.detach()[:size] = sources[i].ndata["input"]
+        return True
+
+    assert load(0)
+    static.run(cell, signals=signals, noise=noise, inputs=inputs)  # a first time: what is kept is then on the device
+    parameters = [*cell.parameters(), *([] if inputs is None else [inputs])]
+    with Tape() as tape:
+        states = States(*static.run(cell, signals=signals, noise=noise, inputs=inputs))
+        by_node = [states.of(name, nodes) for name in names]
+        gradients = torch.autograd.grad(weighted(states, names, nodes, is_node), parameters, allow_unused=True)
+    for i, source in enumerate(sources):
+        if not load(i):
+            continue
+        replayed += 1
+        tape.replay()
+        size = source.num_nodes()
+        if inputs is not None:
+            source.ndata["input"].requires_grad_()
+        wanted = compute(source, cell, signature=signature, signals=signals, noise=noises[i])
+        for name, values in zip(names, by_node, strict=True):
+            torch.testing.assert_close(values[:size], wanted.of(name, torch.arange(size)), rtol=1e-12, atol=1e-12)
+        given = [*cell.parameters(), *([] if inputs is None else [source.ndata["input"]])]
+        loss = weighted(wanted, names, torch.arange(size), torch.ones(size, dtype=torch.float64))
+        for actual, gradient in zip(gradients, torch.autograd.grad(loss, given, allow_unused=True), strict=True):
+            if gradient is not None:
+                torch.testing.assert_close(actual[: len(gradient)], gradient, rtol=1e-12, atol=1e-12)
+            elif actual is not None:
+                assert not actual.any()
+    return replayed
+
+
+@every_model_in_each_form
+def test_a_replayed_step_is_that_of_levels(name, form):
+    """With dropout, external input and signals, each node alone, and with equal subtrees shared; numbers at leaves in both."""
+    for external in (2, 0):
+        cell = make(name, input_size=external, dropout=0.3 * (external > 0), form=form).train()
+        sources, generator = list(batches(6, external)), torch.Generator().manual_seed(1)
+        noises = [draw_noise(cell, source, generator) for source in sources]
+        rows = [number_rows(columns(source, MATH), MATH, shared=not external) for source in sources]
+        assert compare(cell, sources, noises, rows, signals=[*cell.signals] if external else ()) >= 4
+
+
+def test_operators_in_any_order_and_with_any_number_of_children():
+    """The maps of one arity are then not neighbours in a stack."""
+    signature = Signature("s", (Operator("f", 1), Operator("g", 2), Operator("k", 1), Operator("any", None)), words=True)
+    rng = random.Random(2)
+
+    def tree(depth):
+        if depth == 0:
+            return Expression.leaf("Word", rng.choice("abc"), signature)
+        name, arity = rng.choice([("f", 1), ("k", 1), ("g", 2), ("any", rng.randrange(1, 4))])
+        return Expression.node(name, *(tree(depth - 1) for _ in range(arity)))
+
+    vocabulary = Vocabulary.of_words("abc")
+    cell = make("tree_lstm_child_sum", signature=signature, vocabulary=vocabulary).train()
+    sources = [graph.from_expressions([tree(rng.randrange(1, 4)) for _ in range(6)], vocabulary) for _ in range(8)]
+    rows = [number_rows(columns(source, signature), signature, shared=True) for source in sources]
+    assert compare(cell, sources, [{}] * 8, rows, signature) >= 4
+
+
+def test_a_batch_that_does_not_fit_is_refused():
+    cell, small = make("tree_rnn"), list(batches(4, 0, deepest=3))
+    rows = [number_rows(columns(source, MATH), MATH, shared=True) for source in (*small, *batches(1, 0, deepest=6))]
+    static = StaticPlan(rows[:4], cell, MATH, torch.device("cpu"))
+    assert [static.indices(part) is None for part in rows] == [False] * 4 + [True]
+    many = number_rows(
+        columns(graph.from_expressions([Expression.parse("sin(x)")] * 999, VOCABULARY), MATH), MATH, shared=False
+    )
+    assert static.indices(many) is None
