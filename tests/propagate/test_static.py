@@ -12,7 +12,7 @@ from dgl_treestack.data.forest import columns
 from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.expression import Expression
 from dgl_treestack.expression.operators import MATH, Operator, Signature
-from dgl_treestack.propagate import States, compute, draw_noise
+from dgl_treestack.propagate import Noise, States, compute, draw_noise
 from dgl_treestack.propagate.levels.plan import number_rows
 from dgl_treestack.propagate.levels.static import StaticPlan
 
@@ -131,7 +131,7 @@ def test_operators_in_any_order_and_with_any_number_of_children():
     cell = make("tree_lstm_child_sum", signature=signature, vocabulary=vocabulary).train()
     sources = [graph.from_expressions([tree(rng.randrange(1, 4)) for _ in range(6)], vocabulary) for _ in range(8)]
     rows = [number_rows(columns(source, signature), signature, shared=True) for source in sources]
-    assert compare(cell, sources, [{}] * 8, rows, signature) >= 4
+    assert compare(cell, sources, [Noise()] * 8, rows, signature) >= 4
 
 
 def test_a_batch_that_does_not_fit_is_refused():
