@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from dgl_treestack._dgl import DGLGraph
+from dgl_treestack._torch import random_bits
 from dgl_treestack.cells import Cell
 from dgl_treestack.data import graph as graphs
 from dgl_treestack.data.forest import Forest, columns, feature, in_order_of_appearance, size
@@ -41,16 +42,25 @@ def draw_noise(
     noise = Noise()
     if not (cell.training and cell.dropout):
         return noise
-    like, keep = next(cell.parameters()), 1 - cell.dropout
-    count, row = size(source), None
+    device = next(cell.parameters()).device
     if per_subtree:
         # In order of appearance, so that a forest and the graph built from it draw the same factors.
         noise.subtree = in_order_of_appearance(columns(source, signature, cell.tokens).subtree)
-        count, row = int(noise.subtree.max(initial=-1)) + 1, torch.from_numpy(noise.subtree)
-    for name, shape in cell.noise.items():
-        factors = torch.empty(count, *shape).bernoulli_(keep, generator=generator).div_(keep)
-        noise[name] = (factors if row is None else factors[row]).to(like)
+        ids = torch.from_numpy(noise.subtree).to(device, non_blocking=True)
+    else:
+        ids = torch.arange(size(source), device=device)
+    key = torch.randint(2**62, (), generator=generator)
+    noise.update(noise_of_nodes(cell, ids, key.to(device, non_blocking=True)))
     return noise
+
+
+def noise_of_nodes(cell: Cell, ids: Tensor, key: Tensor) -> dict[str, Tensor]:
+    """The dropout factors of nodes, a function of key, id (N,), field and element: the same on every device."""
+    like, factors = next(cell.parameters()), {}
+    for i, (name, shape) in enumerate(cell.noise.items()):
+        is_kept = random_bits(key + i, ids, torch.Size(shape).numel()) < round((1 - cell.dropout) * 2**31)
+        factors[name] = (is_kept.to(like) / (1 - cell.dropout)).view(len(ids), *shape)
+    return factors
 
 
 class States:

@@ -10,7 +10,7 @@ buffer, so that a batch is one copy to a GPU. Gradients of children's rows are s
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -48,11 +48,20 @@ def _capacity(count: int) -> int:
 class StaticPlan:
     """A plan whose tensors are parts of one buffer, which `fill` writes.
 
-    samples: rows of some batches, of which capacities are the maxima with a margin. nodes: of a batch, at most.
-    buffer: (n,) int64. plan: its parts. present: (operators of the cell,) 1 for those of the batch.
+    samples: rows of some batches, of which capacities are the maxima with a margin. further: names and sizes of parts of the
+    buffer that are the caller's. nodes: of a batch, at most.
+    buffer: (n,) int64. plan: its parts. `present`: (operators + 2,) 1 for those of the batch, for
+    numbers at leaves, and 1. `ids`: (nodes,) by which dropout is drawn.
     """
 
-    def __init__(self, samples: Sequence[Rows], cell: Cell, signature: Signature, device: torch.device):
+    def __init__(
+        self,
+        samples: Sequence[Rows],
+        cell: Cell,
+        signature: Signature,
+        device: torch.device,
+        further: Mapping[str, int] | None = None,
+    ):
         self.names, leaves = signature.names, _capacity(max(len(rows.token) for rows in samples))
         operators = {
             arity: tuple(operator.name for operator in cell.operators if operator.arity in (arity, None))
@@ -86,15 +95,21 @@ class StaticPlan:
         encoded = max(int((rows.token < 0).sum()) for rows in samples)
         self.encoded = _capacity(encoded) if encoded else 0
         self.chunks = leaves + self.groups[0].uses // CHUNK
-        parts = {"row": self.nodes, "token": leaves, "number": leaves, "encoded": self.encoded, "nodes": self.rows - 1}
+        parts = {
+            "row": self.nodes,
+            "ids": self.nodes,
+            "token": leaves,
+            "number": leaves,
+            "encoded": self.encoded,
+            "nodes": self.rows - 1,
+        }
         parts |= {"children": int(self.first_edge[-1]), "uses": int(self.first_use[-1])}
-        parts |= {"offsets": self.rows - 1 + len(self.groups), "chunks": self.chunks + 1, "present": len(signature.names)}
+        parts |= {"offsets": self.rows - 1 + len(self.groups), "chunks": self.chunks + 1, "present": len(signature.names) + 2}
+        parts |= further or {}
         ends = np.cumsum([*parts.values()])
         self.parts = {name: slice(int(end) - size, int(end)) for (name, size), end in zip(parts.items(), ends, strict=True)}
         self.buffer = torch.zeros(int(ends[-1]), dtype=torch.int64, device=device)
-        part = {name: self.buffer[span] for name, span in self.parts.items()}
-        self.uses, self.offsets, self.chunk_offsets = part["uses"], part["offsets"], part["chunks"]
-        self.present = part["present"]
+        part = self.part = self.split(self.buffer)
         frontiers = []
         for group, edge in zip(self.groups[1:], self.first_edge[1:].tolist(), strict=False):
             stop = group.start + group.size
@@ -133,6 +148,10 @@ class StaticPlan:
         index = np.arange(len(level))
         return group, index - np.maximum.accumulate(np.where(is_first, index, 0))
 
+    def split(self, buffer: Any) -> dict[str, Any]:
+        """Return the parts of a buffer, an array or a tensor, by name."""
+        return {name: buffer[span] for name, span in self.parts.items()}
+
     def indices(self, rows: Rows) -> np.ndarray | None:
         """Return the content of the buffer for a batch, None if the batch does not fit."""
         leaves, encoded = len(rows.token), np.flatnonzero(rows.token < 0)
@@ -152,7 +171,7 @@ class StaticPlan:
         if (uses_of_group > self.capacities).any():
             return None
         buffer = np.zeros(len(self.buffer), dtype=np.int64)
-        part = {name: buffer[span] for name, span in self.parts.items()}
+        part = self.split(buffer)
         part["row"][:] = self.rows - 1
         part["row"][: len(rows.of_node)] = row[rows.of_node]
         part["token"][:leaves], part["number"].view(np.float64)[:leaves] = rows.token, rows.number
@@ -173,7 +192,8 @@ class StaticPlan:
         part["chunks"][:] = ends_of_leaf[-1]
         part["chunks"][: last_chunk[-1]] = np.repeat(ends_of_leaf - of_leaf, chunks_of_leaf) + number * CHUNK
         part["offsets"][1 : self.lengths[0] + 1] = last_chunk  # of the chunks of leaves
-        part["present"][np.unique(rows.op)] = 1
+        part["present"][np.unique(rows.op)], part["present"][-2], part["present"][-1] = 1, len(encoded) > 0, 1
+        part["ids"][: len(rows.of_node)] = np.arange(len(rows.of_node))
         return buffer
 
 
@@ -195,12 +215,12 @@ class StaticStepper(EagerStepper):
         """Add the gradients of a frontier's rows, or of the leaves for -1, over their uses."""
         static, group = self.static, self.static.groups[i + 1]
         first = int(static.first_use[i + 1])
-        uses = static.uses[first : first + group.uses]
-        offsets = static.offsets[group.start + i + 1 : group.start + i + 2 + group.size]
+        uses = static.part["uses"][first : first + group.uses]
+        offsets = static.part["offsets"][group.start + i + 1 : group.start + i + 2 + group.size]
         for name in self.edges if i >= 0 else ("h",):
             values = self.edges[name].index_select(0, uses).flatten(1)
             if i < 0:
-                values = _sums(values, static.chunk_offsets)
+                values = _sums(values, static.part["chunks"])
             rows = gradients[name][group.start : group.start + group.size]
             rows.add_(_sums(values, offsets).view(rows.shape))
 
