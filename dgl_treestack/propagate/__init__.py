@@ -49,9 +49,13 @@ def draw_noise(
         ids = torch.from_numpy(noise.subtree).to(device, non_blocking=True)
     else:
         ids = torch.arange(size(source), device=device)
-    key = torch.randint(2**62, (), generator=generator)
-    noise.update(noise_of_nodes(cell, ids, key.to(device, non_blocking=True)))
+    noise.update(noise_of_nodes(cell, ids, torch.tensor(draw_key(generator)).to(device, non_blocking=True)))
     return noise
+
+
+def draw_key(generator: torch.Generator) -> int:
+    """Draw the key of a batch's dropout."""
+    return int(torch.randint(2**62, (), generator=generator))
 
 
 def noise_of_nodes(cell: Cell, ids: Tensor, key: Tensor) -> dict[str, Tensor]:

@@ -103,20 +103,20 @@ class Training:
             for batch in objective.batches(progress.epoch, progress.step):
                 counts = objective.step(batch, progress, watch)
                 progress.step += 1
-                progress.seen += counts.seen
-                progress.loss_sum += counts.loss_sum
-                progress.right += counts.right
+                progress.add(counts)
                 bar.update()
-                bar.set_postfix_str(f"loss {progress.loss_sum / progress.seen:.3f}{validated}", refresh=False)
+                bar.set_postfix_str(f"loss {progress.loss_sum / max(progress.seen, 1):.3f}{validated}", refresh=False)
                 # Agreed in the message of the gradients: a process that obeyed by itself stopped a step before the others.
                 if stopped := self._agreed(watch, counts.stop):
                     self.save()
                     raise Interrupted(stopped)
                 if progress.step % objective.checkpoint_steps == 0:
                     self.save()
+            progress.add(objective.settle())
 
     def save(self) -> None:
         """Write the checkpoint that the run is resumed from, and the CPU time so far."""
+        self.progress.add(self.objective.settle())
         if self.world.is_first:
             state.save(self.run.last, self.objective, self.progress)
         self._write_times()

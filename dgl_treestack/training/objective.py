@@ -2,7 +2,6 @@
 
 import abc
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from torch import Tensor, nn
@@ -11,20 +10,7 @@ from dgl_treestack.errors import DivergenceError
 from dgl_treestack.processes import Watch
 from dgl_treestack.runs.configuration import ScheduleConfig
 from dgl_treestack.runs.run import Run
-from dgl_treestack.training.state import Progress
-
-
-@dataclass(frozen=True)
-class Counts:
-    """What a step adds to the metrics of its epoch: the sum of losses, the number of outputs, and of correct ones.
-
-    stop: nonzero if any of the processes that train the run together has received a signal.
-    """
-
-    loss_sum: float
-    seen: int
-    right: int = 0
-    stop: float = 0
+from dgl_treestack.training.state import Counts, Progress
 
 
 class Objective(abc.ABC):
@@ -68,6 +54,10 @@ class Objective(abc.ABC):
 
         Raises DivergenceError, before the parameters change, for a loss or a gradient that is not finite.
         """
+
+    def settle(self) -> Counts:
+        """Return what steps have counted and not returned. Raises the errors of `step`."""
+        return Counts(0.0, 0)
 
     @abc.abstractmethod
     def validate(self, progress: Progress) -> tuple[dict[str, float], float]:

@@ -25,6 +25,11 @@ from dgl_treestack.training.optimizer import RowOptimizer
 Record = Callable[[Callable[[], None]], Callable[[], object]]  # runs a function, and returns one that repeats its operations
 
 
+def recorder(device: torch.device) -> Record | None:
+    """Return what records steps on a device, None if steps are not recorded there."""
+    return cuda_graph if device.type == "cuda" else None
+
+
 def cuda_graph(step: Callable[[], None]) -> Callable[[], object]:
     """Record a function as a CUDA graph."""
     stream = torch.cuda.Stream()
@@ -49,18 +54,18 @@ class RecordedAdam:
     def __init__(self, optimizer: RowOptimizer, config: OptimizerConfig, operators: Sequence[str], undecayed: Sequence[str]):
         self.config, self.keeps_zeros = config, optimizer.keeps_zeros
         names = {id(row): name for name, row in optimizer.rows.items()}
-        rows_of: list[tuple[Tensor, list[Tensor]]] = [(stack, [row for _, row in rows]) for _, stack, rows in optimizer.stacks]
-        needed = [
-            {operator for operator, name in linear.keys.items() if name == key}
-            for linear, _, rows in optimizer.stacks
-            for key, _ in rows
-        ]
+        rows_of: list[tuple[Tensor, list[Tensor]]] = []
+        needed: list[set[str]] = []  # names of which one must be present, by row
+        for linear, stack, keys_and_rows in optimizer.stacks:
+            rows_of.append((stack, [row for _, row in keys_and_rows]))
+            for key, _ in keys_and_rows:
+                needed.append({operator for operator, other in linear.keys.items() if other == key})
         in_stacks = {id(row) for _, rows in rows_of for row in rows}
         for row in optimizer.parameters:
             if id(row) not in in_stacks and row.requires_grad:
                 rows_of.append((row, [row]))
                 needed.append({"number" if names[id(row)].startswith("cell.leaves.number") else "always"})
-        rows = [row for _, group in rows_of for row in group]
+        self.rows = rows = [row for _, group in rows_of for row in group]
         self.parameters = [parameter for parameter, _ in rows_of]
         device, columns = rows[0].device, [*operators, "number", "always"]
         needs = [[float(name in names_of_row) for name in columns] for names_of_row in needed]
@@ -80,30 +85,37 @@ class RecordedAdam:
                     part.copy_(state[kind])
                 state[kind] = part
 
-    @torch.no_grad()
-    def update(self, gradients: Sequence[Tensor | None], present: Tensor, is_finite: Tensor, rate: Tensor) -> None:
-        """Update the rows of what is present, none if the step is not finite.
+    def update_rows(self, rate: float) -> None:
+        """Update the rows that have a gradient, after a step that was not recorded."""
+        gradients = [row.grad for row in self.rows]
+        is_used = torch.tensor([gradient is not None for gradient in gradients]).to(self.needs.device, non_blocking=True)
+        self.update(flat(gradients, self.rows), is_used | self._kept(), torch.tensor(rate))
 
-        gradients: of the parameters, None without one. rate: the learning rate, a scalar.
-        """
+    @torch.no_grad()
+    def update(self, gradient: Tensor, is_used: Tensor, rate: Tensor) -> None:
+        """Update rows. gradient: of all rows. is_used: (rows,) whether each is updated. rate: the learning rate, a scalar."""
         config, (first, second) = self.config, self.moments
-        is_used = self.needs @ present.to(self.needs) > 0
-        if self.keeps_zeros:
-            is_used |= self.steps > 0
-        is_used &= is_finite
         self.steps += is_used
         steps = self.steps.double()
         scale1 = (rate / (1 - config.beta1**steps)).to(first.dtype)
         scale2 = (1 - config.beta2**steps).sqrt().to(first.dtype)
         is_used, scale1, scale2, decay = (values[self.row] for values in (is_used, scale1, scale2, self.decay))
         values = torch.cat([parameter.flatten() for parameter in self.parameters])
-        gradient = torch.addcmul(flat(gradients, self.parameters), values, decay)
+        gradient = torch.addcmul(gradient, values, decay)
         first.copy_(torch.where(is_used, first.lerp(gradient, 1 - config.beta1), first))
         mean_square = (second * config.beta2).addcmul_(gradient, gradient, value=1 - config.beta2)
         second.copy_(torch.where(is_used, mean_square, second))
         updated = values - first * scale1 / ((second.sqrt() / scale2).add_(config.epsilon))
         parts = torch.where(is_used, updated, values).split([parameter.numel() for parameter in self.parameters])
         foreach_("copy_", self.parameters, [part.view_as(p) for part, p in zip(parts, self.parameters, strict=True)])
+
+    def used(self, present: Tensor) -> Tensor:
+        """Return which rows a batch updates (rows,). present: (operators + 2,), see `StaticPlan`."""
+        return (self.needs @ present.to(self.needs) > 0) | self._kept()
+
+    def _kept(self) -> Tensor:
+        """Whether a row has a gradient of zeros, if it has no other."""
+        return (self.steps > 0) & self.keeps_zeros
 
 
 def flat(tensors: Sequence[Tensor | None], like: Sequence[Tensor]) -> Tensor:
@@ -114,8 +126,8 @@ def flat(tensors: Sequence[Tensor | None], like: Sequence[Tensor]) -> Tensor:
 class RecordedStep:
     """Training steps of batches with as many outputs as those that it was recorded for, or padded to more.
 
-    samples: positions in the training set of the examples of some batches. loss: of a batch, from the losses of its outputs (B,)
-    and the positions of their examples (B,). record: see `Record`.
+    samples: positions in the training set of the examples of some batches. loss: of a batch, from the losses of its outputs and
+    the positions of their examples. record: see `Record`.
     """
 
     def __init__(
@@ -126,8 +138,9 @@ class RecordedStep:
         dataset: Dataset,
         samples: Sequence[np.ndarray],
         loss: Callable[[Tensor, Tensor], Tensor],
-        undecayed: Sequence[str] = (),
-        record: Record = cuda_graph,
+        undecayed: Sequence[str],
+        *,
+        record: Record,
     ):
         self.model, self.dataset, self.loss, self.clip = model, dataset, loss, config.clip
         self.device = next(model.parameters()).device
@@ -145,7 +158,7 @@ class RecordedStep:
         self.batch = Batch(batches[0].trees, part["roots"], sides, targets, task, Plans(model.signature))
         self.adam = RecordedAdam(optimizer, config, model.signature.names, undecayed)
         self.totals = torch.zeros(5, dtype=torch.float64, device=self.device)  # loss, outputs, correct ones, steps, first fault
-        host = self.indices(samples[0], 0, 0.0)
+        host = self.indices(samples[0], 0)
         if host is None:
             raise RuntimeError("A sample does not fit the capacities that were measured on it.")
         self.static.buffer.copy_(host)
@@ -155,7 +168,7 @@ class RecordedStep:
         with torch.no_grad():
             foreach_("copy_", tensors, saved)  # recording is no training
 
-    def indices(self, positions: np.ndarray, key: int, rate: float) -> Tensor | None:
+    def indices(self, positions: np.ndarray, key: int) -> Tensor | None:
         """Return the buffer of a batch, on the host; None if the batch does not fit. key: of its dropout."""
         (batch,) = self.dataset.batches_of([positions])
         content, count = self.static.indices(self._rows(batch)), len(batch.roots)
@@ -166,20 +179,21 @@ class RecordedStep:
         part["targets"].view(np.float64)[:count] = batch.targets.numpy()
         part["weights"].view(np.float64)[:count] = 1
         part["positions"][:count] = np.repeat(positions, np.diff(self.dataset.offsets)[positions])
-        part["key"][:], part["rate"].view(np.float64)[:] = key, rate
+        part["key"][:] = key
         if self.model.masks == "subtree":
             ids = in_order_of_appearance(batch.trees.subtree)
             part["ids"][: len(ids)] = ids
         host = torch.from_numpy(content)
         return host.pin_memory() if self.device.type == "cuda" else host
 
-    def __call__(self, host: Tensor) -> None:
-        """Train a step with a batch from `indices`."""
+    def __call__(self, host: Tensor, rate: float) -> None:
+        """Train a step with a batch from `indices`. rate: the learning rate."""
+        self.static.split(host)["rate"].view(torch.float64).fill_(rate)
         self.static.buffer.copy_(host, non_blocking=True)
         self.replay()
 
     def read(self) -> list[float]:
-        """Return the sum of losses, outputs, correct ones and steps since the last call, and the first step with a fault, or 0."""
+        """Return, since the last call, the sum of losses, outputs, correct ones, steps, and the first faulty step or 0."""
         totals = self.totals.tolist()
         self.totals.zero_()
         return totals
@@ -198,12 +212,13 @@ class RecordedStep:
         losses = model.losses(output, self.batch) * weights.to(output)
         loss = self.loss(losses, part["positions"]) * (len(weights) / weights.sum()).to(output)
         gradients = torch.autograd.grad(loss, self.adam.parameters, allow_unused=True)
-        norm = torch.linalg.vector_norm(flat(gradients, self.adam.parameters))
+        gradient = flat(gradients, self.adam.parameters)
+        norm = torch.linalg.vector_norm(gradient)
         is_finite = torch.isfinite(norm) & torch.isfinite(loss.detach())
         if self.clip:
-            scale = (self.clip / norm).clamp(max=1)
-            gradients = tuple(None if gradient is None else gradient * scale for gradient in gradients)
-        self.adam.update(gradients, part["present"], is_finite, part["rate"].view(torch.float64)[0])
+            gradient *= (self.clip / norm).clamp(max=1)
+        is_used = self.adam.used(part["present"]) & is_finite
+        self.adam.update(gradient, is_used, part["rate"].view(torch.float64)[0])
         correct = model.correct(output.detach(), self.batch) * weights
         counts = torch.stack([losses.detach().double().sum(), weights.sum(), correct.sum(), torch.ones_like(weights[0])])
         self.totals[:4] += counts

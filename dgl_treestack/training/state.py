@@ -20,6 +20,19 @@ if TYPE_CHECKING:
 Checkpoint = tuple[dict[str, Tensor], dict[str, Any]]  # tensors and description
 
 
+@dataclass(frozen=True)
+class Counts:
+    """What a step adds to the metrics of its epoch: the sum of losses, the number of outputs, and of correct ones.
+
+    stop: nonzero if any of the processes that train the run together has received a signal.
+    """
+
+    loss_sum: float
+    seen: int
+    right: int = 0
+    stop: float = 0
+
+
 @dataclass
 class Progress:
     """The progress of a run.
@@ -41,6 +54,12 @@ class Progress:
     stale: int = 0
     plateau: int = 0
     rows: list[dict[str, Any]] = field(default_factory=list)
+
+    def add(self, counts: Counts) -> None:
+        """Add what a step has counted."""
+        self.loss_sum += counts.loss_sum
+        self.seen += counts.seen
+        self.right += counts.right
 
 
 @dataclass(frozen=True)
@@ -95,10 +114,12 @@ def restore(path: Path, checkpoint: Checkpoint, objective: "Objective") -> Progr
 
 def optimizer_tensors(optimizer: optim.Optimizer, parameters: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return the state of an optimizer of torch: `<kind>/<parameter>` -> tensor."""
+    state_of = {name: optimizer.state.get(parameter, {}) for name, parameter in parameters.items()}
     return {
         f"{kind}/{name}": value
-        for name, parameter in parameters.items()
-        for kind, value in optimizer.state.get(parameter, {}).items()
+        for name, state in state_of.items()
+        if float(state.get("step", 1))  # a recorded step has zeros for rows that were never updated
+        for kind, value in state.items()
         if isinstance(value, Tensor)
     }
 

@@ -3,10 +3,12 @@
 import logging
 import math
 import os
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -17,24 +19,30 @@ from dgl_treestack._torch import numpy_generator, torch_generator
 from dgl_treestack.data import records
 from dgl_treestack.data.forest import Forest
 from dgl_treestack.distributed import ALONE, World
-from dgl_treestack.errors import ConfigurationError
+from dgl_treestack.encoders import Encoder
+from dgl_treestack.errors import ConfigurationError, DivergenceError
 from dgl_treestack.expression import language
 from dgl_treestack.model.dataset import Batch, Dataset
 from dgl_treestack.model.model import Model
 from dgl_treestack.model.signals import Distinct
 from dgl_treestack.processes import Watch
+from dgl_treestack.propagate import draw_key
 from dgl_treestack.resources import find_data, sha256
 from dgl_treestack.runs import evaluation, pretrained
 from dgl_treestack.runs.configuration import RunConfig
 from dgl_treestack.runs.run import Run, build_model
-from dgl_treestack.training import build
+from dgl_treestack.training import build, recorded
 from dgl_treestack.training.build import DataSets, Place
 from dgl_treestack.training.engine import choose_engine
-from dgl_treestack.training.objective import Counts, Objective
+from dgl_treestack.training.objective import Objective
 from dgl_treestack.training.optimizer import RowOptimizer
-from dgl_treestack.training.state import Progress, SavedRun
+from dgl_treestack.training.recorded import RecordedStep
+from dgl_treestack.training.state import Counts, Progress, SavedRun
 
 logger = logging.getLogger(__name__)
+AHEAD = 4  # batches that are prepared ahead for recorded steps
+SAMPLES = 20  # batches of which the capacities of a recorded step are measured
+UNREAD = 50  # recorded steps until their counts are read, for which the CPU waits
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,6 +144,8 @@ class TreeObjective(Objective):
         self.engine = world.first(choose)
         if not world.is_first:
             self.engine = choose()  # with the kernels that the first process has compiled
+        self.undecayed = undecayed
+        self.unread: list[np.ndarray] = []  # positions of the batches of recorded steps whose counts are not read yet
 
     def check_processes(self) -> None:
         """Raise an error unless all processes have the same training equations and weights."""
@@ -165,13 +175,52 @@ class TreeObjective(Objective):
     def steps(self, epoch: int) -> int:
         return math.ceil(len(self.train_set) / self.config.batch_size)
 
-    def batches(self, epoch: int, step: int) -> Iterator[tuple[Batch, np.ndarray, Share]]:
+    def batches(self, epoch: int, step: int) -> Iterator[tuple[Batch | Tensor, np.ndarray, Share]]:
         """Yield this process's share of every batch, the positions of the whole batch in the training set, and the share."""
-        order, size = self._order(numpy_generator(self.seed, "order", epoch)), self.config.batch_size
-        chosen = [order[start : start + size] for start in range(step * size, len(order), size)]
+        chosen = self._chosen(epoch)[step:]
+        if self.recorded is not None:
+            yield from self._prepared(self.recorded, chosen, epoch, step)
+            return
         shares = [Share.of(self.train_set, positions, self.world) for positions in chosen]
         batches = self.train_set.batches_of([share.positions for share in shares], self.device)
         yield from zip(batches, chosen, shares, strict=True)
+
+    def _chosen(self, epoch: int) -> list[np.ndarray]:
+        """The positions of the examples of every batch of an epoch."""
+        order, size = self._order(numpy_generator(self.seed, "order", epoch)), self.config.batch_size
+        return [order[start : start + size] for start in range(0, len(order), size)]
+
+    @cached_property
+    def recorded(self) -> RecordedStep | None:
+        """The recorded step, made before the first step of this process; None where steps are not recorded."""
+        model, config, record = self.model, self.config, recorded.recorder(self.device)
+        samples = [positions for positions in self._chosen(0)[:SAMPLES] if len(positions) == config.batch_size]
+        is_plain = config.optimizer.method == "adam" and config.engine != "topo" and self.world.size == 1
+        is_one = not isinstance(model.cell, Encoder) and len(model.heads) == 1 and model.signals is None
+        if record is None or not samples or not is_plain or not is_one:
+            return None
+        model.train()
+        arguments = model, self.optimizer, config.optimizer, self.train_set, samples, self.loss, self.undecayed
+        return RecordedStep(*arguments, record=record)
+
+    def _prepared(
+        self, step: RecordedStep, chosen: list[np.ndarray], epoch: int, first: int
+    ) -> Iterator[tuple[Batch | Tensor, np.ndarray, Share]]:
+        """Yield batches as `batches` does, prepared ahead in a thread: as a buffer, if a batch fits the recorded step."""
+
+        def prepare(i: int, positions: np.ndarray) -> tuple[Batch | Tensor, np.ndarray, Share]:
+            key = draw_key(torch_generator(self.seed, "dropout", epoch, first + i))
+            host = step.indices(positions, key) if len(positions) == self.config.batch_size else None
+            return self.train_set.batch(positions, self.device) if host is None else host, positions, Share(positions, 1.0)
+
+        with ThreadPoolExecutor(1) as thread:
+            waiting: deque[Future[tuple[Batch | Tensor, np.ndarray, Share]]] = deque()
+            for i, positions in enumerate(chosen):
+                waiting.append(thread.submit(prepare, i, positions))
+                if len(waiting) > AHEAD:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
 
     def _order(self, generator: np.random.Generator) -> np.ndarray:
         """The order of the training examples in an epoch."""
@@ -187,8 +236,14 @@ class TreeObjective(Objective):
         """
         return losses.mean()
 
-    def step(self, batch: tuple[Batch, np.ndarray, Share], progress: Progress, watch: Watch) -> Counts:
+    def step(self, batch: tuple[Batch | Tensor, np.ndarray, Share], progress: Progress, watch: Watch) -> Counts:
         share_of_batch, positions, share = batch
+        steps = self.steps(progress.epoch)
+        rate = progress.learning_rate * self.schedule.rate_factor(progress.epoch * steps + progress.step, steps)
+        if isinstance(share_of_batch, Tensor):
+            cast(RecordedStep, self.recorded)(share_of_batch, rate)
+            self.unread.append(positions)
+            return replace(self.settle() if len(self.unread) == UNREAD else Counts(0.0, 0), stop=watch.number)
         rank = [self.world.rank] if self.world.size > 1 else []  # every process draws the dropout of its own share
         generator = torch_generator(self.seed, "dropout", progress.epoch, progress.step, *rank)
         forest = share_of_batch.trees  # an engine may replace it by a graph
@@ -216,19 +271,33 @@ class TreeObjective(Objective):
         # Checked before the parameters change, so that no infinity ever reaches a file.
         norm = torch.nn.utils.get_total_norm(gradients)
         if not (math.isfinite(total) and torch.isfinite(norm)):
-            ids = [self.train_set.ids[i] for i in positions]
-            logger.error("the batch: %s", ", ".join(ids), extra={"run": self.run.folder.name})
-            shown = ", ".join(ids[:8]) + (f" and {len(ids) - 8} more (in the log)" if len(ids) > 8 else "")
-            raise self.divergence(
-                f"The loss of {self.run.folder.name} is {total}, its gradient {norm.item()}, "
-                f"in epoch {progress.epoch + 1}, step {progress.step + 1}. Batch: {shown}."
-            )
+            at = f"in epoch {progress.epoch + 1}, step {progress.step + 1}"
+            raise self._diverged(f"The loss of {self.run.folder.name} is {total}, its gradient {norm.item()}, {at}.", positions)
         if 0 < self.config.optimizer.clip < norm:
             _torch.foreach_("mul_", gradients, self.config.optimizer.clip / norm)
-        steps = self.steps(progress.epoch)
-        factor = self.schedule.rate_factor(progress.epoch * steps + progress.step, steps)
-        self.optimizer.step(progress.learning_rate * factor)
+        if self.recorded is None:
+            self.optimizer.step(rate)
+        else:
+            self.recorded.adam.update_rows(rate)
         return Counts(loss_sum, int(seen), int(right), stopped)
+
+    def settle(self) -> Counts:
+        if not self.unread:
+            return Counts(0.0, 0)
+        unread, self.unread = self.unread, []
+        loss_sum, seen, right, steps, fault = cast(RecordedStep, self.recorded).read()
+        if fault:
+            name = self.run.folder.name
+            message = f"The loss of {name}, or its gradient, is not finite {int(steps - fault) + 1} steps before the last one."
+            raise self._diverged(message, unread[int(fault) - 1])
+        return Counts(loss_sum, int(seen), int(right))
+
+    def _diverged(self, message: str, positions: np.ndarray) -> DivergenceError:
+        """Return the error of a step, and log its batch."""
+        ids = [self.train_set.ids[i] for i in positions]
+        logger.error("the batch: %s", ", ".join(ids), extra={"run": self.run.folder.name})
+        shown = ", ".join(ids[:8]) + (f" and {len(ids) - 8} more (in the log)" if len(ids) > 8 else "")
+        return self.divergence(f"{message} Batch: {shown}.")
 
     def validate(self, progress: Progress) -> tuple[dict[str, float], float]:
         validation = evaluation.score(self.model, self.validation_set, self.engine, self.world)

@@ -4,7 +4,7 @@ import random
 
 import torch
 from every_cell import VOCABULARY, every_model_in_each_form, make
-from torch.utils._python_dispatch import TorchDispatchMode
+from tape import Tape
 from trees import random_equation, random_tree
 
 from dgl_treestack.data import graph
@@ -15,31 +15,6 @@ from dgl_treestack.expression.operators import MATH, Operator, Signature
 from dgl_treestack.propagate import Noise, States, compute, draw_noise
 from dgl_treestack.propagate.levels.plan import number_rows
 from dgl_treestack.propagate.levels.static import StaticPlan
-
-FROM_THE_HOST = ("_local_scalar_dense", "lift_fresh", "nonzero", "unique")  # operations that depend on values, or on the host
-
-
-class Tape(TorchDispatchMode):
-    """The operations of a block, which `replay` runs again on the same tensors, as a CUDA graph does."""
-
-    def __init__(self):
-        super().__init__()
-        self.operations = []
-
-    def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
-        assert not any(name in str(operation) for name in FROM_THE_HOST), operation
-        result = operation(*args, **(kwargs or {}))
-        if not any(part.alias_info and not part.alias_info.is_write for part in operation._schema.returns):  # a view
-            self.operations.append((operation, args, kwargs or {}, result))
-        return result
-
-    @torch.no_grad()
-    def replay(self):
-        for operation, args, kwargs, results in self.operations:
-            again = operation(*args, **kwargs)
-            for result, value in zip(*([x] if torch.is_tensor(x) else x or () for x in (results, again)), strict=True):
-                if torch.is_tensor(result) and result.data_ptr() != value.data_ptr():
-                    result.copy_(value)
 
 
 def batches(count, external, signature=MATH, deepest=5):

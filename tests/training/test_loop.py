@@ -31,9 +31,9 @@ from dgl_treestack.runs.environment import origin_of
 from dgl_treestack.runs.run import Run
 from dgl_treestack.runs.sequence_configuration import Recipe, StreamConfig, StreamTests, TextConfig
 from dgl_treestack.runs.weights import read_weights, write_weights
-from dgl_treestack.training.objective import Counts
 from dgl_treestack.training.optimizer import RowOptimizer
 from dgl_treestack.training.start import prepare, start
+from dgl_treestack.training.state import Counts
 from dgl_treestack.training.trees import TreeObjective
 
 

@@ -95,16 +95,10 @@ class StaticPlan:
         encoded = max(int((rows.token < 0).sum()) for rows in samples)
         self.encoded = _capacity(encoded) if encoded else 0
         self.chunks = leaves + self.groups[0].uses // CHUNK
-        parts = {
-            "row": self.nodes,
-            "ids": self.nodes,
-            "token": leaves,
-            "number": leaves,
-            "encoded": self.encoded,
-            "nodes": self.rows - 1,
-        }
-        parts |= {"children": int(self.first_edge[-1]), "uses": int(self.first_use[-1])}
-        parts |= {"offsets": self.rows - 1 + len(self.groups), "chunks": self.chunks + 1, "present": len(signature.names) + 2}
+        edges, uses = int(self.first_edge[-1]), int(self.first_use[-1])
+        parts = {"row": self.nodes, "ids": self.nodes, "token": leaves, "number": leaves, "encoded": self.encoded}
+        parts |= {"nodes": self.rows - 1, "children": edges, "uses": uses, "offsets": self.rows - 1 + len(self.groups)}
+        parts |= {"chunks": self.chunks + 1, "present": len(signature.names) + 2}
         parts |= further or {}
         ends = np.cumsum([*parts.values()])
         self.parts = {name: slice(int(end) - size, int(end)) for (name, size), end in zip(parts.items(), ends, strict=True)}
