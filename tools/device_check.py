@@ -1,0 +1,299 @@
+"""All that needs a GPU, in at most six minutes: checks first, then timings, a table last, full numbers in a file.
+
+    python -m tools.device_check cuda report.json            on a GPU
+    python -m tools.device_check cpu report.json --small     the same code on the CPU, where no steps are recorded
+
+Every part is a process with a limit of time, so that a fault in one part leaves the others. The file is written after each.
+"""
+
+import json
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from dgl_treestack import _dgl, atomic, cells, plain_data
+from dgl_treestack.cli.doctor import examine
+from dgl_treestack.data import formats
+from dgl_treestack.data.formats import Example
+from dgl_treestack.data.vocabulary import Vocabulary
+from dgl_treestack.expression import Expression
+from dgl_treestack.expression.operators import Operator, Signature
+from dgl_treestack.inspection import device_check
+from dgl_treestack.model.model import Model
+from dgl_treestack.processes import Interrupted
+from dgl_treestack.propagate import draw_key
+from dgl_treestack.propagate.compiled.library import unavailable
+from dgl_treestack.runs.configuration import OptimizerConfig, RunConfig
+from dgl_treestack.training import recorded
+from dgl_treestack.training.optimizer import RowOptimizer
+from dgl_treestack.training.recorded import RecordedStep
+from dgl_treestack.training.start import start
+from dgl_treestack.training.trees import TreeObjective
+
+RATE, WARM = 1e-3, 10
+LONGER = Path(__file__).parent.parent / "benchmarks" / "equations.jsonl.gz"  # of 30 nodes
+Rows = list[dict[str, Any]]
+
+
+def call_again(step: Callable[[], None]) -> Callable[[], object]:
+    """Stand for a recorder where there is none."""
+    step()
+    return step
+
+
+class Case:
+    """A model with its optimizer, batches of its data set, and the recorded step."""
+
+    def __init__(self, model: Model, examples: list[Example], size: int, count: int, task: str | None = None):
+        self.model, self.device = model.train(), next(model.parameters()).device
+        self.optimizer = RowOptimizer(model, OptimizerConfig(learning_rate=RATE))
+        self.dataset = model.prepare(examples, task)
+        generator = np.random.default_rng(0)
+        self.batches = [generator.permutation(len(self.dataset))[:size] for _ in range(count)]
+        record = recorded.recorder(self.device) or call_again
+        given = self.model, self.optimizer, OptimizerConfig(learning_rate=RATE), self.dataset, self.batches[:20]
+        self.step = RecordedStep(*given, lambda losses, _: losses.mean(), [], record=record)
+
+    def indices(self, i: int) -> Tensor | None:
+        return self.step.indices(self.batches[i], draw_key(torch.Generator().manual_seed(i)))
+
+    def plain_step(self, i: int, engine: str = "levels") -> None:
+        """Train a step that is not recorded."""
+        batch = self.dataset.batch(self.batches[i], self.device)
+        output = self.model(batch, engine, generator=torch.Generator().manual_seed(i))
+        self.optimizer.zero()
+        self.model.losses(output, batch).mean().backward()
+        self.optimizer.collect()
+        self.optimizer.step(RATE)
+
+    def milliseconds(self, step: Callable[[int], object], count: int) -> float:
+        """Return the median of the wall time of whole steps: batch, plan, copy, forward, backward, optimizer."""
+        seconds = []
+        for i in range(count):
+            started = time.perf_counter()
+            step(i % len(self.batches))
+            if self.device.type == "cuda":
+                torch.cuda.synchronize()
+            seconds.append(time.perf_counter() - started)
+        return 1000 * median(seconds[WARM:] or seconds)
+
+
+def equal_numbers(device: str, small: bool) -> Rows:
+    """Three recorded steps of every model with dropout, in double precision, against plain steps on the CPU."""
+    rows, examples = [], device_check.examples()[:400]
+    for name in sorted(cells.models())[:: 20 if small else 1]:
+        models = [Model.build(name, 16, seed=0, dropout=0.1).double() for _ in range(2)]
+        case, plain = (Case(model.to(place), examples, 24, 23) for model, place in zip(models, (device, "cpu"), strict=True))
+        fitting = [(i, host) for i in range(23) if (host := case.indices(i)) is not None][:3]
+        for i, host in fitting:
+            case.step(host, RATE)
+            plain.plain_step(i)
+        pairs = zip(models[0].parameters(), models[1].parameters(), strict=True)
+        difference = max(float((a.detach().cpu() - b.detach()).abs().max()) for a, b in pairs)
+        rows.append(
+            {"model": name, "steps": len(fitting), "difference": difference, "ok": difference < 1e-9 and len(fitting) == 3}
+        )
+    return rows
+
+
+def reference_engine(device: str, small: bool) -> Rows:
+    """States of `topo` on the device against those on the CPU, in double precision."""
+    if _dgl.REASON:
+        return [{"skipped": _dgl.REASON}]
+    rows = []
+    for name in ("tree_smu", "tree_lstm_child_sum"):
+        outputs = []
+        for place in (device, "cpu"):
+            model = Model.build(name, 16, seed=0).double().to(place).eval()
+            batch = model.prepare(device_check.examples()[:64]).batch(np.arange(64), place)
+            outputs.append(model(batch, engine="topo").detach().cpu())
+        difference = float((outputs[0] - outputs[1]).abs().max())
+        rows.append({"model": name, "difference": difference, "ok": difference < 1e-12})
+    return rows
+
+
+def equal_trainings(device: str, small: bool) -> Rows:
+    """Two trainings are equal to the bit; one that is stopped goes on, on the device with equal bits, and on a CPU."""
+    data = {"train": ["bundled:smoke/train"], "validation": ["bundled:smoke/validation"], "test": []}
+    model = {"name": "tree_smu", "hidden": 16, "dropout": 0.1}
+    described = {"name": "check", "model": model, "data": data, "schedule": {"epochs": 2}, "batch_size": 32}
+    config = plain_data.build(RunConfig, described)
+    with tempfile.TemporaryDirectory() as folder:
+        first, second = (start(config, 0, Path(folder) / name, device=device, quiet=True) for name in "ab")
+        stopped_weights = []
+        for name, place in (("c", device), ("d", "cpu")):
+            _stop(config, Path(folder) / name, device)
+            run = start(config, 0, Path(folder) / name, device=place, resume=True, quiet=True)
+            stopped_weights.append((run.last.read_bytes(), run.read_metrics()[-1]["validation_accuracy"]))
+        assert run.done.exists()
+        weights, accuracy = first.last.read_bytes(), first.read_metrics()[-1]["validation_accuracy"]
+        return [
+            {"check": "two trainings", "ok": weights == second.last.read_bytes()},
+            {"check": "stopped and resumed", "ok": stopped_weights[0][0] == weights},
+            {
+                "check": "resumed on a CPU",
+                "accuracy": [accuracy, stopped_weights[1][1]],
+                "ok": abs(accuracy - stopped_weights[1][1]) < 3,
+            },
+        ]
+
+
+def _stop(config: RunConfig, folder: Path, device: str) -> None:
+    """Train ten steps, save, and stop."""
+    count, real = 0, TreeObjective.step
+
+    def step(self: TreeObjective, *given: Any) -> Any:
+        nonlocal count
+        count += 1
+        if count == 10:
+            given[-1].number = 15
+        return real(self, *given)
+
+    TreeObjective.step = step  # type: ignore[method-assign]
+    try:
+        start(config, 0, folder, device=device, quiet=True)
+    except Interrupted:
+        pass
+    finally:
+        TreeObjective.step = real  # type: ignore[method-assign]
+
+
+def steps(device: str, small: bool) -> Rows:
+    """Whole training steps: recorded, plain, and of native code on one core of the CPU, on the same equations."""
+    rows, count = [], 12 if small else 210
+    bundled, longer = device_check.examples(), list(formats.read_examples([str(LONGER)]))
+    for name in ("tree_smu",) if small else ("tree_smu", "tree_lstm"):
+        for data, examples in (("bundled", bundled), ("30 nodes", longer)):
+            for size in (32,) if small else (32, 256, 1024):
+                case = Case(Model.build(name, 64, seed=0).to(device), examples, size, 40)
+                hosts = [case.indices(i) for i in range(40)]
+                row = {"model": name, "data": data, "batch": size, "fit": sum(host is not None for host in hosts)}
+                fitting = [host for host in hosts if host is not None]
+                row["replayed"] = case.milliseconds(lambda i: case.step(fitting[i % len(fitting)], RATE), count)  # noqa: B023
+                row["prepared and replayed"] = case.milliseconds(lambda i: _prepared(case, i), count // 3)  # noqa: B023
+                row["plain"] = case.milliseconds(case.plain_step, 30)
+                if not small and not unavailable():
+                    core = Case(Model.build(name, 64, seed=0), examples, size, 40)
+                    row["native core"] = core.milliseconds(lambda i: core.plain_step(i, "levels/compiled"), 30)  # noqa: B023
+                rows.append(row)
+    return rows
+
+
+def _prepared(case: Case, i: int) -> None:
+    host = case.indices(i)
+    if host is None:
+        case.plain_step(i)
+    else:
+        case.step(host, RATE)
+
+
+def epoch(device: str, small: bool) -> Rows:
+    """Seconds of an epoch of 27,108 equations at batch 1,024, batches prepared ahead in a thread, without validation."""
+    equations = device_check.examples()
+    count, size = (512, 128) if small else (27_108, 1024)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "train.jsonl.gz"
+        formats.write(
+            path,
+            [
+                Example(equations[i % len(equations)].equation, equations[i % len(equations)].label, str(i))
+                for i in range(count)
+            ],
+        )
+        validation = "bundled:smoke/validation"
+        described = {
+            **{"name": "epoch", "batch_size": size, "checkpoint_steps": 10**6, "schedule": {"epochs": 6}},
+            **{
+                "model": {"name": "tree_smu", "hidden": 64},
+                "data": {"train": [str(path)], "validation": [validation], "test": []},
+            },
+        }
+        ends: list[float] = []
+        begin, validate = TreeObjective.begin_epoch, TreeObjective.validate
+        seconds: list[float] = []
+
+        def began(self: TreeObjective, number: int) -> None:
+            ends.append(time.perf_counter())
+            begin(self, number)
+
+        def validated(self: TreeObjective, progress: Any) -> Any:
+            seconds.append(time.perf_counter() - ends[-1])
+            return validate(self, progress)
+
+        TreeObjective.begin_epoch, TreeObjective.validate = began, validated  # type: ignore[method-assign]
+        start(plain_data.build(RunConfig, described), 0, Path(folder), device=device, quiet=True)
+    return [{"equations": count, "batch": size, "first epoch": seconds[0], "later epochs": median(seconds[1:])}]
+
+
+def sentences(device: str, small: bool) -> Rows:
+    """Tree-LSTM, hidden 150, batch 256, on binary trees of 20 words, like those of sentences: trees per second."""
+    language = Signature("sentences", (Operator("join", 2),), words=True, classes=tuple("01234"))
+    words, rng = [f"w{i}" for i in range(2000)], random.Random(0)
+
+    def tree(size: int) -> Expression:
+        if size == 1:
+            return Expression.leaf("Word", rng.choice(words), language)
+        left = rng.randrange(1, size)
+        return Expression.node("join", tree(left), tree(size - left))
+
+    examples = [
+        Example(tree(max(1, round(rng.gauss(20, 6)))), str(rng.randrange(5)), str(i)) for i in range(300 if small else 3000)
+    ]
+    model = Model.build("tree_lstm", 150, Vocabulary.of_words(words), ["classification"], language, seed=0)
+    size = 32 if small else 256
+    case = Case(model.to(device), examples, size, 30)
+    hosts = [host for i in range(30) if (host := case.indices(i)) is not None]
+    milliseconds = case.milliseconds(lambda i: case.step(hosts[i % len(hosts)], RATE), 20 if small else 210)
+    return [{"batch": size, "milliseconds": milliseconds, "trees per second": 1000 * size / milliseconds, "fit": len(hosts)}]
+
+
+# name -> part and its limit in seconds
+PARTS: dict[str, tuple[Callable[[str, bool], Rows], int]] = {
+    "equal numbers": (equal_numbers, 90),
+    "reference engine": (reference_engine, 30),
+    "equal trainings": (equal_trainings, 60),
+    "steps": (steps, 120),
+    "epoch": (epoch, 40),
+    "sentences": (sentences, 20),
+}
+
+
+def main(device: str, output: str, *options: str) -> int:
+    report: dict[str, Any] = {"environment": examine(), "device": device}
+    if device.startswith("cuda"):
+        report["card"] = torch.cuda.get_device_name(device)
+    for name, (_, limit) in PARTS.items():
+        command = [sys.executable, "-m", "tools.device_check", "--part", name, device, *options]
+        try:
+            result = subprocess.run(command, capture_output=True, text=True, timeout=limit)
+            lines = result.stdout.strip().splitlines()
+            report[name] = json.loads(lines[-1]) if not result.returncode else [{"fault": result.stderr[-800:]}]
+        except subprocess.TimeoutExpired:
+            report[name] = [{"fault": f"not done in {limit} s"}]
+        atomic.write_text(Path(output), json.dumps(report, indent=1))
+        for row in report[name]:
+            print(
+                name,
+                *(f"{key} {value:.4g}" if isinstance(value, float) else f"{key} {value}" for key, value in row.items()),
+                sep="  ",
+            )
+    rows = [row for name in PARTS for row in report[name]]
+    return int(any("fault" in row or not row.get("ok", True) for row in rows))
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "--part":
+        torch.set_num_threads(1)
+        print(json.dumps(PARTS[sys.argv[2]][0](sys.argv[3], "--small" in sys.argv)))
+    else:
+        sys.exit(main(*sys.argv[1:]))
