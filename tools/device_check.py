@@ -159,13 +159,13 @@ def _stop(config: RunConfig, folder: Path, device: str) -> None:
             given[-1].number = 15
         return real(self, *given)
 
-    TreeObjective.step = step  # type: ignore[method-assign]
+    TreeObjective.step = step  # type: ignore
     try:
         start(config, 0, folder, device=device, quiet=True)
     except Interrupted:
         pass
     finally:
-        TreeObjective.step = real  # type: ignore[method-assign]
+        TreeObjective.step = real  # type: ignore
 
 
 def steps(device: str, small: bool) -> Rows:
@@ -230,7 +230,7 @@ def epoch(device: str, small: bool) -> Rows:
             seconds.append(time.perf_counter() - ends[-1])
             return validate(self, progress)
 
-        TreeObjective.begin_epoch, TreeObjective.validate = began, validated  # type: ignore[method-assign]
+        TreeObjective.begin_epoch, TreeObjective.validate = began, validated  # type: ignore
         start(plain_data.build(RunConfig, described), 0, Path(folder), device=device, quiet=True)
     return [{"equations": count, "batch": size, "first epoch": seconds[0], "later epochs": median(seconds[1:])}]
 

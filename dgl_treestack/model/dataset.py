@@ -133,6 +133,11 @@ class Dataset:
         """(R,) index of the example of every output."""
         return np.repeat(np.arange(len(self)), np.diff(self.offsets))
 
+    def positions_of_outputs(self, positions: np.ndarray) -> Tensor:
+        """Return, for every output of the examples at some positions, the position of its example."""
+        counts = self.offsets[1:][positions] - self.offsets[:-1][positions]
+        return torch.from_numpy(positions if (counts == 1).all() else np.repeat(positions, counts))
+
     def measured(self, group_by: str) -> tuple[float, float] | None:
         """Return the smallest and the largest measure (`measure`) of the outputs, None without any."""
         if self.description:

@@ -178,7 +178,7 @@ class RecordedStep:
         part["roots"][:count], part["sides"][: 2 * count] = batch.roots.numpy(), batch.sides.numpy().ravel()
         part["targets"].view(np.float64)[:count] = batch.targets.numpy()
         part["weights"].view(np.float64)[:count] = 1
-        part["positions"][:count] = np.repeat(positions, np.diff(self.dataset.offsets)[positions])
+        part["positions"][:count] = self.dataset.positions_of_outputs(positions).numpy()
         part["key"][:] = key
         if self.model.masks == "subtree":
             ids = in_order_of_appearance(batch.trees.subtree)

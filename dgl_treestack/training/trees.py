@@ -229,10 +229,10 @@ class TreeObjective(Objective):
         groups = self.train_set.groups
         return generator.permutation(int(groups.max()) + 1)[groups].argsort(kind="stable")
 
-    def loss(self, losses: Tensor, positions: np.ndarray) -> Tensor:
+    def loss(self, losses: Tensor, positions: Tensor) -> Tensor:
         """Return the loss of a batch: the mean over its outputs. A subclass may weight examples.
 
-        losses: (G,) of the outputs. positions: of this process's examples in the training set.
+        losses: (R,) of the outputs. positions: (R,) of their examples in the training set, on the same device.
         """
         return losses.mean()
 
@@ -250,7 +250,7 @@ class TreeObjective(Objective):
         h = self.model.node_states(share_of_batch, self.engine, generator=generator)
         output = self.model.outputs(h, share_of_batch)
         losses = self.model.losses(output, share_of_batch)
-        loss = self.loss(losses, share.positions) * share.fraction
+        loss = self.loss(losses, self.train_set.positions_of_outputs(share.positions).to(self.device)) * share.fraction
         if self.model.signals is not None and self.targets is not None and isinstance(forest, Forest):
             signal_generator = numpy_generator(self.seed, "signals", progress.epoch, progress.step)
             distinct = share.subtrees(self.train_set, positions)

@@ -103,12 +103,12 @@ class Stack:
 class Places(NamedTuple):
     """Where n rows, sorted by map, are in a tensor (maps, length, ...).
 
-    maps: of the stack's chosen ones. row_of_place: (maps * length,), row 0 where there is padding.
+    maps, number: of the stack's chosen ones. row_of_place: (maps * length,), row 0 where there is padding.
     place_of_row: (n,).
     """
 
     maps: slice | Tensor
-    count: int
+    number: int
     length: int
     row_of_place: Tensor | None
     place_of_row: Tensor | None
@@ -285,7 +285,7 @@ class LinearMaps:
 def _padded(rows: Tensor, places: Places) -> Tensor:
     """Return rows (n, W) at their places: (maps, length, W)."""
     padded = rows if places.row_of_place is None else rows.index_select(0, places.row_of_place)
-    return padded.view(places.count, places.length, rows.shape[1])
+    return padded.view(places.number, places.length, rows.shape[1])
 
 
 def _rows(padded: Tensor, places: Places) -> Tensor:

@@ -95,23 +95,22 @@ class StaticPlan:
         encoded = max(int((rows.token < 0).sum()) for rows in samples)
         self.encoded = _capacity(encoded) if encoded else 0
         self.chunks = leaves + self.groups[0].uses // CHUNK
-        edges, uses = int(self.first_edge[-1]), int(self.first_use[-1])
         parts = {"row": self.nodes, "ids": self.nodes, "token": leaves, "number": leaves, "encoded": self.encoded}
-        parts |= {"nodes": self.rows - 1, "children": edges, "uses": uses, "offsets": self.rows - 1 + len(self.groups)}
-        parts |= {"chunks": self.chunks + 1, "present": len(signature.names) + 2}
+        parts |= {"nodes": self.rows - 1, "children": int(self.first_edge[-1]), "offsets": self.rows - 1 + len(self.groups)}
+        parts |= {"uses": int(self.first_use[-1]), "chunks": self.chunks + 1, "present": len(signature.names) + 2}
         parts |= further or {}
         ends = np.cumsum([*parts.values()])
         self.parts = {name: slice(int(end) - size, int(end)) for (name, size), end in zip(parts.items(), ends, strict=True)}
         self.buffer = torch.zeros(int(ends[-1]), dtype=torch.int64, device=device)
         part = self.part = self.split(self.buffer)
         frontiers = []
-        for group, edge in zip(self.groups[1:], self.first_edge[1:].tolist(), strict=False):
-            stop = group.start + group.size
+        for frontier, edge in zip(self.groups[1:], self.first_edge[1:].tolist(), strict=False):
+            stop = frontier.start + frontier.size
             frontiers.append(
                 Frontier(
-                    *(group.start, stop, group.arity, part["nodes"][group.start : stop]),
-                    part["children"][edge : edge + group.size * group.arity],
-                    *(group.operators, (group.length,) * len(group.operators)),
+                    *(frontier.start, stop, frontier.arity, part["nodes"][frontier.start : stop]),
+                    part["children"][edge : edge + frontier.size * frontier.arity],
+                    *(frontier.operators, (frontier.length,) * len(frontier.operators)),
                 )
             )
         width = max((group.arity for group in self.groups), default=0)
