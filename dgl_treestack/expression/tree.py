@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Self
 
 from dgl_treestack.errors import ExpressionError, unknown
 from dgl_treestack.expression import infix, notations
-from dgl_treestack.expression.operators import MATH, Node, Signature, check_leaf
+from dgl_treestack.expression.operators import MATH, Node, Signature, check_leaf, operands
 
 if TYPE_CHECKING:
     import sympy
@@ -40,33 +40,33 @@ class Expression:
     signature: Signature = field(default=MATH, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        if not len(self.names) == len(self.texts) == len(self.arities):
-            raise ExpressionError(
-                f"names, texts and arities differ in length: {len(self.names)}, {len(self.texts)}, {len(self.arities)}."
-            )
-        leaf_classes = self.signature.leaf_classes
-        for name, text, arity in zip(self.names, self.texts, self.arities, strict=True):
+        for fault in self._faults():
+            raise ExpressionError(fault)
+
+    def _faults(self) -> Iterator[str]:
+        """Yield what is wrong; after the first fault the others may follow from it."""
+        signature, leaf_classes = self.signature, self.signature.leaf_classes
+        lengths = [len(self.names), len(self.texts), len(self.arities)]
+        if len(set(lengths)) > 1:
+            yield f"names, texts and arities differ in length: {lengths}."
+        missing = 1  # operands
+        for i, (name, text, arity) in enumerate(zip(self.names, self.texts, self.arities, strict=True)):
             if name in leaf_classes:
                 if arity:
-                    raise ExpressionError(f"The leaf class {name!r} takes no operands, found {arity}.")
+                    yield f"The leaf class {name!r} takes no operands, found {arity}."
                 check_leaf(name, text)
-                continue
-            if name not in self.signature.index:
-                raise ExpressionError(unknown("operator or leaf class", name, [*self.signature.names, *leaf_classes]))
-            declared = self.signature[name].arity
-            if arity < 1 or declared not in (None, arity):
-                takes = f"{'at least one' if declared is None else declared} operand{'' if declared == 1 else 's'}"
-                remedy = "" if self.signature.words else " Nest longer sums and products: Add(Add(x, 1), y)."
-                raise ExpressionError(f"{name!r} takes {takes}, found {arity}.{remedy}")
-            if text is not None:
-                raise ExpressionError(f"The operator {name!r} carries no text, found {text!r}.")
-        missing = 1  # operands
-        for i, arity in enumerate(self.arities):
-            if missing == 0:
-                raise ExpressionError(f"The tree is complete before node {i} of {self.size}; drop what follows it.")
+            elif name not in signature.index:
+                yield unknown("operator or leaf class", name, [*signature.names, *leaf_classes])
+            elif arity < 1 or signature[name].arity not in (None, arity):
+                remedy = "" if signature.words else " Nest longer sums and products: Add(Add(x, 1), y)."
+                yield f"{name!r} takes {operands([signature[name].arity])}, found {arity}.{remedy}"
+            elif text is not None:
+                yield f"The operator {name!r} carries no text, found {text!r}."
+            if not missing:
+                yield f"The tree is complete before node {i} of {self.size}; drop what follows it."
             missing += arity - 1
         if missing:
-            raise ExpressionError(f"The tree ends with {missing} operand(s) missing.")
+            yield f"The tree ends with {missing} operand(s) missing."
 
     # Constructors
 
@@ -231,12 +231,12 @@ class Equation(Expression):
     (4, '1 + tan(x)**2', 'sec(x)**2')
     """
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.names[0] != self.signature.root:
-            is_math = self.signature.root == "Equality"
-            remedy = "Put '=' between its two sides." if is_math else "Take Expression for other trees."
-            raise ExpressionError(f"The root of an equation is {self.signature.root!r}, not {self.names[0]!r}. {remedy}")
+    def _faults(self) -> Iterator[str]:
+        yield from super()._faults()
+        root = self.signature.root
+        if self.names[0] != root:
+            remedy = "Put '=' between its two sides." if root == "Equality" else "Take Expression for other trees."
+            yield f"The root of an equation is {root!r}, not {self.names[0]!r}. {remedy}"
 
     @classmethod
     def of(cls, left: Expression, right: Expression) -> Self:
