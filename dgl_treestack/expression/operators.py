@@ -229,7 +229,9 @@ def number_value(text: str, kind: str = "") -> Fraction:
     """
     pattern, examples = _NUMBERS[kind]
     if len(text) > MAX_CHARACTERS:
-        fault = f"The number {_shortened(text)} is too long: {len(text)} characters, at most {MAX_CHARACTERS} are read. Round it."
+        fault = (
+            f"The number {_shortened(text)} is too long: {len(text)} characters, at most {MAX_CHARACTERS} are read. Round it."
+        )
     elif not pattern.fullmatch(text):
         fault = f"{text!r} is not a number{kind and f' of class {kind!r}'}. Write {examples}."
     elif abs(value := Fraction(text)) >= 10**300:
