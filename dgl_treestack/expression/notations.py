@@ -19,12 +19,12 @@ quotation marks, but at its beginning, and no round brackets.
 
 import json
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from dgl_treestack.errors import ExpressionError
-from dgl_treestack.expression.operators import UNKNOWN, WITHOUT_OPERATORS, Node, Signature
+from dgl_treestack.expression.operators import UNKNOWN, WITHOUT_OPERATORS, Node, Signature, operands
 
 if TYPE_CHECKING:
     from dgl_treestack.expression.tree import Expression
@@ -110,11 +110,7 @@ def _node_of_prefix(token: str, signature: Signature) -> Node:
     kind, colon, text = token.partition(":")
     name, slash, count = token.partition("/")
     if kind in signature.leaf_classes:
-        if text.startswith('"'):
-            try:
-                text = str(json.loads(text))
-            except ValueError:
-                raise ExpressionError(f'{text[:30]} is no quoted text. Write it as in JSON: "it\'s".') from None
+        text = _unquoted(text) if text.startswith('"') else text
         return kind, text if colon else signature.leaf_classes[kind], 0
     if slash and not _COUNT.fullmatch(count):
         raise ExpressionError(f"{count[:30]!r} is not a number of operands. Write {name}/3.")
@@ -126,13 +122,21 @@ def _node_of_prefix(token: str, signature: Signature) -> Node:
     return operator.name, None, arity
 
 
+def _unquoted(quoted: str, *place: Any) -> str:
+    """The text of a JSON string. place: the text that it stands in and its column. Raises ExpressionError."""
+    try:
+        return str(json.loads(quoted))
+    except ValueError:
+        raise ExpressionError(f'{quoted[:30]} is no quoted text. Write it as in JSON: "it\'s".', *place) from None
+
+
 def _tokens(text: str, notation: str) -> Iterator[tuple[str, str, bool, int]]:
     """Yield bracket or '', word or '', whether it was quoted, and column. Raises ExpressionError unless there is one tree."""
     opening, closing = _BRACKETS[notation]
     has_operators = notation in WITH_OPERATORS
     pattern = _TOKEN if has_operators else _TOKEN_WITHOUT_OPERATORS
     position, end = 0, len(text.rstrip(None if has_operators else _ASCII_SPACES))
-    depth, is_begun = 0, False
+    depth, is_begun, fault = 0, False, ""
     while position < end:
         match = pattern.match(text, position)
         if match is None:
@@ -142,22 +146,18 @@ def _tokens(text: str, notation: str) -> Iterator[tuple[str, str, bool, int]]:
         if bracket and bracket not in (opening, closing):
             if notation == "lists":
                 continue
-            raise ExpressionError(f"{bracket!r} is no bracket of this notation. Write {opening} and {closing}.", text, column)
-        if not depth and is_begun and not (has_operators and bracket == closing):
-            raise ExpressionError("The tree is complete before this. Write one tree.", text, column)
-        if not depth and bracket == closing:
-            raise ExpressionError(f"{closing!r} closes nothing. Remove it.", text, column)
-        if quoted:
-            try:
-                word = str(json.loads(quoted))
-            except ValueError:
-                raise ExpressionError(f"{quoted[:30]} is no quoted text. Write it as in JSON.", text, column) from None
+            fault = f"{bracket!r} is no bracket of this notation. Write {opening} and {closing}."
+        elif not depth and is_begun and not (has_operators and bracket == closing):
+            fault = "The tree is complete before this. Write one tree."
+        elif not depth and bracket == closing:
+            fault = f"{closing!r} closes nothing. Remove it."
+        if fault:
+            raise ExpressionError(fault, text, column)
         depth, is_begun = depth + (bracket == opening) - (bracket == closing), True
-        yield bracket or "", word or "", bool(quoted), column
-    if depth:
-        raise ExpressionError(f"The text ends with {depth} bracket(s) open. A line holds a whole tree.", text, end + 1)
-    if not is_begun:
-        raise ExpressionError("There is no tree.", text, end + 1)
+        yield bracket or "", _unquoted(quoted, text, column) if quoted else word or "", bool(quoted), column
+    if depth or not is_begun:
+        fault = f"The text ends with {depth} bracket(s) open. A line holds a whole tree." if depth else "There is no tree."
+        raise ExpressionError(fault, text, end + 1)
 
 
 # A tree that has been read: its label, None for a bare word, its root, and its children.
@@ -213,60 +213,53 @@ def _close(items: list[_Item], signature: Signature, text: str, column: int) -> 
 
     text, column: of the opening bracket, for errors. Raises ExpressionError.
     """
-    rule = f"The first word in brackets is an operator of {signature.name!r} ({', '.join(signature.by_word)})"
-    if not items:
-        raise ExpressionError(f"{rule}, here nothing.", text, column)
-    first, *rest = items
-    trees = [item for item in rest if not isinstance(item, _Operator)]
-    if isinstance(first, _Operator) and first.right is None:
-        arities = signature.by_word[first.word]
-        if len(trees) == len(rest):
-            operator = signature.operator(first.word, len(trees))
-            if trees and operator is not None and operator.arity in (None, len(trees)):
+    shown = "nothing"
+    match items:
+        case [_Operator(word, at, None), *rest]:
+            trees = [item for item in rest if not isinstance(item, _Operator)]
+            incomplete = [item for item in rest if isinstance(item, _Operator)]  # it is not the first of its brackets
+            operator, arities = signature.operator(word, len(trees)), signature.by_word[word]
+            if not incomplete and trees and operator is not None and operator.arity in (None, len(trees)):
                 return None, (operator.name, None, len(trees)), trees
-            if len(trees) == 1 and 2 in arities:
-                return _Operator(first.word, first.column, trees[0])
-            raise ExpressionError(f"{first.word!r} takes {_expected(arities)}, found {len(trees)}.", text, column)
-        for item in rest:
-            if isinstance(item, _Operator):  # with one child: it is not the first of its brackets
-                takes = _expected(signature.by_word[item.word])
-                raise ExpressionError(f"{item.word!r} takes {takes}, found 1.", text, item.column)
-    if not isinstance(first, _Operator) and len(rest) == 1 and isinstance(rest[0], _Operator) and rest[0].right is not None:
-        return None, (signature.by_word[rest[0].word][2].name, None, 2), (first, rest[0].right)
-    shown = "a tree" if isinstance(first, _Operator) or first[2] else f"{first[1][1]!r}"
+            if not incomplete and len(trees) == 1 and 2 in arities:
+                return _Operator(word, at, trees[0])
+            count = len(trees)
+            for item in incomplete[:1]:
+                word, arities, count, column = item.word, signature.by_word[item.word], 1, item.column
+            raise ExpressionError(f"{word!r} takes {operands(arities)}, found {count}.", text, column)
+        case [tuple() as left, _Operator(word, _, tuple() as right)]:
+            return None, (signature.by_word[word][2].name, None, 2), (left, right)
+        case [(_, (_, str() as word, _), _), *_]:
+            shown = repr(word)
+        case [_, *_]:
+            shown = "a tree"
+    rule = f"The first word in brackets is an operator of {signature.name!r} ({', '.join(signature.by_word)})"
     raise ExpressionError(f"{rule}, here {shown}.", text, column)
-
-
-def _expected(arities: Collection[int | None]) -> str:
-    """How many operands an operator takes, for errors."""
-    numbers = sorted(arity for arity in arities if arity is not None)
-    if len(numbers) < len(arities):
-        return "at least one operand"
-    return f"{' or '.join(map(str, numbers))} operand{'s' * (numbers != [1])}"
 
 
 def _close_without_operators(items: list[_Item], signature: Signature, text: str, column: int) -> _Item:
     """As `_close`, where the operator follows from the number of children, and the first word may be a label."""
-    children, label = cast(list[_Tree], items), None
+    children, label, fault = cast(list[_Tree], items), None, ""
     if signature.notation == "labelled":
         if children[0][0] is None:
             label = children.pop(0)[1][1]
-        if None in [of_child for of_child, _, _ in children]:
-            if len(children) > 1:
-                remedy = 'A leaf is (label word); write a leaf of several words as (label "two words").'
-                raise ExpressionError(f"This bracket holds a word and {len(children) - 1} more. {remedy}", text, column)
+        is_leaf = None in [of_child for of_child, _, _ in children]
+        if len(children) == 1 and is_leaf:
             return label, children[0][1], ()
-        if label is None:
-            if len(children) > 1:
-                raise ExpressionError(_NO_LABEL, text, column)
+        if len(children) == 1 and label is None:
             return children[0]
+        if is_leaf:
+            remedy = 'A leaf is (label word); write a leaf of several words as (label "two words").'
+            fault = f"This bracket holds a word and {len(children) - 1} more. {remedy}"
+        elif label is None:
+            fault = _NO_LABEL
     count, arities = len(children), signature.by_arity
     name = arities.get(count) or arities.get(None)
-    if not name or not count:
-        counts = ", ".join("any" if arity is None else str(arity) for arity in arities)
-        remedy = f"operators of {signature.name!r} have {counts} children. Correct it, or add an operator."
-        raise ExpressionError(f"This bracket has {count} child{'ren' * (count != 1)}; {remedy}", text, column)
-    return label, (name, None, count), children
+    if not fault and name and count:
+        return label, (name, None, count), children
+    counts = ", ".join("any" if arity is None else str(arity) for arity in arities)
+    remedy = f"operators of {signature.name!r} have {counts} children. Correct it, or add an operator."
+    raise ExpressionError(fault or f"This bracket has {count} child{'ren' * (count != 1)}; {remedy}", text, column)
 
 
 def _quoted(text: str, notation: str) -> str:
