@@ -101,24 +101,25 @@ def one_of(options: Iterable[str], value: object, setting: str) -> str:
     return value
 
 
-def whole(value: object, setting: str, low: int, high: int = 10_000) -> int:
+def whole(value: Any, setting: str, low: int, high: int = 10_000) -> int:
     """Return the value of a setting that must be a whole number from `low` to `high`."""
-    if type(value) is not int or not low <= value <= high:
-        raise ConfigurationError(f"{setting!r} is {value!r}; it must be a whole number from {low} to {high}.")
-    return value
+    return _checked(type(value) is int and low <= value <= high, value, setting, f"a whole number from {low} to {high}")
 
 
-def number(value: object, setting: str, low: float = -1e6, high: float = 1e6) -> float:
+def number(value: Any, setting: str, low: float = -1e6, high: float = 1e6) -> float:
     """Return the value of a setting that must be a number in [low, high)."""
-    if type(value) not in (int, float) or not low <= value < high:  # type: ignore[operator]
-        raise ConfigurationError(f"{setting!r} is {value!r}; it must be a number from {low:g} on, below {high:g}.")
-    return float(value)  # type: ignore[arg-type]
+    is_allowed = type(value) in (int, float) and low <= value < high
+    return float(_checked(is_allowed, value, setting, f"a number from {low:g} on, below {high:g}"))
 
 
-def switch(value: object, setting: str) -> bool:
+def switch(value: Any, setting: str) -> bool:
     """Return the value of a setting that must be true or false."""
-    if type(value) is not bool:
-        raise ConfigurationError(f"{setting!r} is {value!r}; it must be true or false.")
+    return _checked(type(value) is bool, value, setting, "true or false")
+
+
+def _checked(is_allowed: bool, value: Any, setting: str, rule: str) -> Any:
+    if not is_allowed:
+        raise ConfigurationError(f"{setting!r} is {value!r}; it must be {rule}.")
     return value
 
 
