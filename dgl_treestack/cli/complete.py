@@ -5,7 +5,13 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
+from dgl_treestack import atomic
 from dgl_treestack.cli import Cpus, Json, OnCluster, OptionalRun, Precision, print_json, where
+from dgl_treestack.data import formats
+from dgl_treestack.errors import ConfigurationError
+from dgl_treestack.expression import Equation, Expression
+from dgl_treestack.plain_data import align
+from dgl_treestack.resources import BUNDLED
 
 
 def complete(
@@ -29,14 +35,9 @@ def complete(
     """Show the likeliest fillers for the blank of an equation, or the ranks of the right ones for a file of blanks."""
     import torch
 
-    from dgl_treestack import atomic
     from dgl_treestack.completion.records import evaluate, shares
     from dgl_treestack.completion.scoring import fill
-    from dgl_treestack.data import formats, records
-    from dgl_treestack.errors import ConfigurationError
-    from dgl_treestack.expression import Equation, Expression
-    from dgl_treestack.plain_data import align
-    from dgl_treestack.resources import BUNDLED
+    from dgl_treestack.data import records
     from dgl_treestack.runs.pretrained import open_run, trust
 
     if top < 1:

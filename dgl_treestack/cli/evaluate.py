@@ -9,6 +9,7 @@ from tyro.conf import Positional, arg
 from dgl_treestack.cli import Cpus, Engine, Json, OnCluster, Precision, print_json, where
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.resources import find_data, sha256
+from dgl_treestack.runs.run import Run
 
 
 def evaluate(
@@ -35,7 +36,6 @@ def evaluate(
     from dgl_treestack.data import records
     from dgl_treestack.results.metrics import MEAN_ERROR, classification
     from dgl_treestack.runs import evaluation
-    from dgl_treestack.runs.run import Run
 
     if not data:
         raise ConfigurationError("There is no file to evaluate. Name at least one.")
@@ -55,9 +55,8 @@ def evaluate(
         overall = classification(judged) if len(judged) else {}
         by_group: dict[int, dict[str, Any]] = {}
         for value, group in records.by(judged, group_by).items():
-            majority = records.majority(group)
-            by_group[value] = {"count": len(group), "accuracy": records.accuracy(group)}
-            by_group[value]["majority"] = None if math.isnan(majority) else majority
+            majority = None if math.isnan(share := records.majority(group)) else share
+            by_group[value] = {"count": len(group), "accuracy": records.accuracy(group), "majority": majority}
         scores.append({"data": file, "equations": len(table), "judged": len(judged), **overall, f"by_{group_by}": by_group})
         if json:
             continue

@@ -16,6 +16,8 @@ from dgl_treestack.expression.operators import Signature
 from dgl_treestack.resources import find_data
 from dgl_treestack.runs.run import Run
 
+SUFFIXES = (".png", ".svg", ".graphml")  # of --output
+
 
 def inspect(
     file: Annotated[
@@ -45,24 +47,16 @@ def inspect(
     For a file of DGL graphs, also list the nodes of one tree with their signals and the norms of their states.
     """
     is_of_graphs, suffix = file.endswith(".bin"), output.suffix if output else ".svg"
-    for is_broken, rule in (
-        (limit < 0, f"--limit {limit} is negative. Give the number of equations, 0 for all."),
-        (
-            suffix not in (".png", ".svg", ".graphml"),
-            f"A tree is drawn into a .png or .svg file or written into a .graphml file, not {suffix!r}.",
-        ),
-        (
-            is_of_graphs and (run or html),
-            "--run and --html look into equations, not into saved graphs. Give a file of equations.",
-        ),
-        (
-            run and suffix == ".graphml",
-            "What a model does is drawn into a .png or .svg file. For .graphml, leave --run out.",
-        ),
-        (html and not run, "A page shows what models do. Name their run folders with --run."),
-    ):
-        if is_broken:
-            raise ConfigurationError(rule)
+    broken_rules = {
+        f"--limit {limit} is negative. Give the number of equations, 0 for all.": limit < 0,
+        f"A tree is drawn into a .png or .svg file or written into a .graphml file, not {suffix!r}.": suffix not in SUFFIXES,
+        "--run and --html look into equations, not into saved graphs. Give a file of equations.": is_of_graphs
+        and (run or html),
+        "What a model does is drawn into a .png or .svg file. For .graphml, leave --run out.": run and suffix == ".graphml",
+        "A page shows what models do. Name their run folders with --run.": html and not run,
+    }
+    for rule in filter(broken_rules.get, broken_rules):
+        raise ConfigurationError(rule)
     if is_of_graphs:
         answer, text = _graphs(file, limit, equation, output, vocabulary, language)
     elif run:

@@ -5,7 +5,9 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
+from dgl_treestack import atomic
 from dgl_treestack.cli import Json, On, print_json
+from dgl_treestack.errors import ConfigurationError
 
 
 def report(
@@ -25,8 +27,6 @@ def report(
     json: Json = False,
 ) -> None:
     """Print a table over runs: mean and sample standard deviation over seeds."""
-    from dgl_treestack import atomic
-    from dgl_treestack.errors import ConfigurationError
     from dgl_treestack.results import differences
     from dgl_treestack.results import report as tables
 

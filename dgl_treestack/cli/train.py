@@ -123,11 +123,11 @@ def _train(
 def _show_perplexities(data: Path, folders: Sequence[Path]) -> None:
     """Print the perplexities of language models beside those of n-grams. data: the folder of the text."""
     from dgl_treestack.experiments.language_model import ngram_perplexities, perplexities_of
-    from dgl_treestack.language.corpus import Corpus
+    from dgl_treestack.language.corpus import WordCorpus
     from dgl_treestack.plain_data import align
     from dgl_treestack.results.run_result import read_any
 
-    perplexities = ngram_perplexities(Corpus.read(data))
+    perplexities = ngram_perplexities(WordCorpus.read(data))
     perplexities |= {folder.name: perplexities_of(read_any(folder)) for folder in folders}
     lines = [(label, f"{result['valid']:.2f}", f"{result['test']:.2f}") for label, result in perplexities.items()]
     print(align([("perplexity", "valid", "test"), *lines]))

@@ -115,7 +115,8 @@ def from_dict(data: dict[str, Any]) -> Signature:
 def _faults(data: dict[str, Any]) -> Iterator[str]:
     """Yield what is wrong in plain data besides `classes`; only the first fault counts."""
     yield from (unknown("key", key, _KEYS) for key in data if key not in _KEYS)
-    operators, root, notation = data.get("operators"), data.get("root"), data.get("notation", "brackets")
+    operators: Any = data.get("operators")
+    root, notation = data.get("root"), data.get("notation", "brackets")
     if not isinstance(operators, dict) or not operators:
         yield 'The table [operators] is missing. Write a line per operator: MAX = 2, or MAX = "any".'
     all_counts: list[object] = []

@@ -61,13 +61,13 @@ def write(tree: "Expression", labels: Sequence[str] = (), notation: str | None =
     parts: list[str] = []
     missing: list[int] = []  # children that the open brackets still lack
     for node, (name, text, arity) in enumerate(zip(tree.names, tree.texts, tree.arities, strict=True)):
-        label = _quoted(labels[node], notation) if labels else UNKNOWN
+        label = quoted(labels[node], notation) if labels else UNKNOWN
         if text is None:
             head = label if is_labelled else "" if notation == "plain" else name.partition("/")[0]
             parts.append(f"{opening}{head}")
             missing.append(arity)
             continue
-        word = _quoted(text, notation)
+        word = quoted(text, notation)
         parts.append(f"({label} {word})" if is_labelled else word)
         while missing:
             missing[-1] -= 1
@@ -76,17 +76,6 @@ def write(tree: "Expression", labels: Sequence[str] = (), notation: str | None =
             missing.pop()
             parts[-1] += space + closing
     return " ".join(parts)
-
-
-def write_prefix(tree: "Expression") -> str:
-    """The prefix form of a tree."""
-    signature, tokens = tree.signature, []
-    for name, text, arity in zip(tree.names, tree.texts, tree.arities, strict=True):
-        if text is None:
-            tokens.append(name if signature[name].arity is not None else f"{name}/{arity}")
-        else:
-            tokens.append(name if signature.leaf_classes[name] == text else f"{name}:{_quoted(text, 'prefix')}")
-    return " ".join(tokens)
 
 
 def read_prefix(text: str, signature: Signature) -> list[Node]:
@@ -141,7 +130,7 @@ def _tokens(text: str, notation: str) -> Iterator[tuple[str, str, bool, int]]:
         match = pattern.match(text, position)
         if match is None:
             raise ExpressionError("This quotation mark has no partner.", text, text.index('"', position) + 1)
-        bracket, quoted, word = match.groups()
+        bracket, in_quotes, word = match.groups()
         column, position = match.start(match.lastindex or 0) + 1, match.end()
         if bracket and bracket not in (opening, closing):
             if notation == "lists":
@@ -154,7 +143,7 @@ def _tokens(text: str, notation: str) -> Iterator[tuple[str, str, bool, int]]:
         if fault:
             raise ExpressionError(fault, text, column)
         depth, is_begun = depth + (bracket == opening) - (bracket == closing), True
-        yield bracket or "", _unquoted(quoted, text, column) if quoted else word or "", bool(quoted), column
+        yield bracket or "", _unquoted(in_quotes, text, column) if in_quotes else word or "", bool(in_quotes), column
     if depth or not is_begun:
         fault = f"The text ends with {depth} bracket(s) open. A line holds a whole tree." if depth else "There is no tree."
         raise ExpressionError(fault, text, end + 1)
@@ -262,9 +251,9 @@ def _close_without_operators(items: list[_Item], signature: Signature, text: str
     raise ExpressionError(fault or f"This bracket has {count} child{'ren' * (count != 1)}; {remedy}", text, column)
 
 
-def _quoted(text: str, notation: str) -> str:
+def quoted(text: str, notation: str) -> str:
     """A word as it stands, or as a JSON string if it would not be read back."""
     if _PLAIN[notation].fullmatch(text):
         return text
-    quoted = json.dumps(text, ensure_ascii=False)
-    return quoted.translate(_BRACKETS_IN_JSON) if notation in WITHOUT_OPERATORS else quoted
+    written = json.dumps(text, ensure_ascii=False)
+    return written.translate(_BRACKETS_IN_JSON) if notation in WITHOUT_OPERATORS else written

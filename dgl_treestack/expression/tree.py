@@ -129,7 +129,15 @@ class Expression:
 
     def prefix(self) -> str:
         """Space-separated tokens in pre-order: `Add One:1 Symbol:x`."""
-        return notations.write_prefix(self)
+        signature, tokens = self.signature, []
+        for name, text, arity in zip(self.names, self.texts, self.arities, strict=True):
+            if text is None:
+                tokens.append(f"{name}/{arity}" if signature[name].arity is None else name)
+            elif text == signature.leaf_classes[name]:
+                tokens.append(name)
+            else:
+                tokens.append(f"{name}:{notations.quoted(text, 'prefix')}")
+        return " ".join(tokens)
 
     def to_sympy(self) -> "sympy.Basic":
         """The SymPy object of the same structure, unevaluated. Raises ExpressionError beyond depth 100."""

@@ -76,19 +76,12 @@ class KneserNey:
         """Return the perplexity of a text, including ends of sentences. cache: mix in the relative frequencies among the last
         500 words with a weight of a tenth."""
         probabilities = self.probabilities(tokens)
-        if cache:
-            probabilities[1:] = (1 - SHARE) * probabilities[1:] + SHARE * _cache_probabilities(tokens)[1:]
+        recent, counts = deque[int](), Counter[int]()
+        for i, word in enumerate(map(int, tokens) if cache else ()):
+            if recent:  # the first word has none before it
+                probabilities[i] = (1 - SHARE) * probabilities[i] + SHARE * (counts[word] / len(recent))
+            recent.append(word)
+            counts[word] += 1
+            if len(recent) > CACHE:
+                counts[recent.popleft()] -= 1
         return math.exp(-float(np.log(probabilities).mean()))
-
-
-def _cache_probabilities(tokens: np.ndarray) -> np.ndarray:
-    """Return for every word (T,) its relative frequency among the 500 words before it; 0 for the first."""
-    recent, counts = deque[int](), Counter[int]()
-    shares = np.zeros(len(tokens))
-    for i, word in enumerate(map(int, tokens)):
-        shares[i] = counts[word] / max(len(recent), 1)
-        recent.append(word)
-        counts[word] += 1
-        if len(recent) > CACHE:
-            counts[recent.popleft()] -= 1
-    return shares

@@ -221,7 +221,12 @@ def everything():
         yield f"NetworkX {message}", partial(network.read, graph), message, ANYWHERE
     for slots in SLOTS:
         graph = tree_of([SUM, ("One", "1"), PI], [(1, 0, slots[0]), (2, 0, slots[1])])
-        yield f"NetworkX slots {slots}", partial(network.read, graph), r"slots of the children of 0 .* from 0 on, each once", ANYWHERE
+        yield (
+            f"NetworkX slots {slots}",
+            partial(network.read, graph),
+            r"slots of the children of 0 .* from 0 on, each once",
+            ANYWHERE,
+        )
 
 
 def test_every_fault_is_one_error_with_its_column():
