@@ -51,10 +51,9 @@ def read_toml(path: Path, build: Callable[[dict[str, Any]], Built]) -> Built:
     """Read a TOML file and return what `build` returns for its content. Raises ConfigurationError that names the file."""
     try:
         return build(tables_of(text_of(path.read_bytes())))
-    except OSError as error:
-        raise ConfigurationError(f"{path}: cannot be read: {error.strerror}.") from None
-    except ValueError as error:
-        raise ConfigurationError(f"{path}: {error}") from None
+    except (OSError, ValueError) as error:
+        reason = f"cannot be read: {error.strerror}." if isinstance(error, OSError) else error
+        raise ConfigurationError(f"{path}: {reason}") from None
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

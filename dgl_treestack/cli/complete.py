@@ -6,9 +6,8 @@ from typing import Annotated
 from tyro.conf import Positional, arg
 
 from dgl_treestack import atomic
-from dgl_treestack.cli import Cpus, Json, OnCluster, OptionalRun, Precision, print_json, where
+from dgl_treestack.cli import Cpus, Json, OnCluster, OptionalRun, Precision, print_json, refuse_if, where
 from dgl_treestack.data import formats
-from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.plain_data import align
 from dgl_treestack.resources import BUNDLED
@@ -40,8 +39,7 @@ def complete(
     from dgl_treestack.data import records
     from dgl_treestack.runs.pretrained import open_run, trust
 
-    if top < 1:
-        raise ConfigurationError(f"--top {top} shows nothing. Give a number from 1 on.")
+    refuse_if({f"--top {top} shows nothing. Give a number from 1 on.": top < 1})
     opened, dtype = open_run(run), getattr(torch, precision)
     if question.startswith(BUNDLED) or question.endswith(formats.SUFFIXES):
         tasks = where(jobs, cluster, cpus_per_task)

@@ -6,8 +6,7 @@ from typing import Annotated, Any
 
 from tyro.conf import Positional, arg
 
-from dgl_treestack.cli import Cpus, Engine, Json, OnCluster, Precision, print_json, where
-from dgl_treestack.errors import ConfigurationError
+from dgl_treestack.cli import Cpus, Engine, Json, OnCluster, Precision, print_json, refuse_if, where
 from dgl_treestack.resources import find_data, sha256
 from dgl_treestack.runs.run import Run
 
@@ -37,10 +36,13 @@ def evaluate(
     from dgl_treestack.results.metrics import MEAN_ERROR, classification
     from dgl_treestack.runs import evaluation
 
-    if not data:
-        raise ConfigurationError("There is no file to evaluate. Name at least one.")
-    if output is not None and len(data) > 1:
-        raise ConfigurationError("--output is for the records of a single file. Leave it out, or evaluate the files in turn.")
+    refuse_if(
+        {
+            "There is no file to evaluate. Name at least one.": not data,
+            "--output is for the records of a single file. Leave it out, or evaluate the files in turn.": output
+            and len(data) > 1,
+        }
+    )
     opened = Run.open(run)
     workers = where(jobs, cluster, cpus_per_task)
     group_by = opened.config.data.group_by

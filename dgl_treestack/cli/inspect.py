@@ -1,5 +1,6 @@
 """`treestack inspect`: a batch of equations, what models do inside an equation, or saved DGL graphs."""
 
+import re
 from collections.abc import Sequence
 from itertools import chain, islice
 from pathlib import Path
@@ -7,7 +8,7 @@ from typing import Annotated, Any
 
 from tyro.conf import Positional, arg
 
-from dgl_treestack.cli import Json, print_json
+from dgl_treestack.cli import Json, print_json, refuse_if
 from dgl_treestack.data import formats
 from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.errors import ConfigurationError, DataError, ExpressionError, GraphError, VocabularyError
@@ -47,16 +48,17 @@ def inspect(
     For a file of DGL graphs, also list the nodes of one tree with their signals and the norms of their states.
     """
     is_of_graphs, suffix = file.endswith(".bin"), output.suffix if output else ".svg"
-    broken_rules = {
-        f"--limit {limit} is negative. Give the number of equations, 0 for all.": limit < 0,
-        f"A tree is drawn into a .png or .svg file or written into a .graphml file, not {suffix!r}.": suffix not in SUFFIXES,
-        "--run and --html look into equations, not into saved graphs. Give a file of equations.": is_of_graphs
-        and (run or html),
-        "What a model does is drawn into a .png or .svg file. For .graphml, leave --run out.": run and suffix == ".graphml",
-        "A page shows what models do. Name their run folders with --run.": html and not run,
-    }
-    for rule in filter(broken_rules.get, broken_rules):
-        raise ConfigurationError(rule)
+    refuse_if(
+        {
+            f"--limit {limit} is negative. Give the number of equations, 0 for all.": limit < 0,
+            f"A tree is drawn into a .png or .svg file or written into a .graphml file, not {suffix!r}.": suffix
+            not in SUFFIXES,
+            "--run and --html look into equations, not into saved graphs. Give a file of equations.": is_of_graphs
+            and (run or html),
+            "What a model does is drawn into a .png or .svg file. For .graphml, leave --run out.": run and suffix == ".graphml",
+            "A page shows what models do. Name their run folders with --run.": html and not run,
+        }
+    )
     if is_of_graphs:
         answer, text = _graphs(file, limit, equation, output, vocabulary, language)
     elif run:
@@ -100,8 +102,7 @@ def _runs(
 
     runs = _open_runs(folders)
     languages = {run.language.name: run.language for run in runs.values()}
-    if len(languages) > 1:
-        raise ConfigurationError(f"The runs have different languages: {', '.join(languages)}. Inspect them one at a time.")
+    refuse_if({f"The runs have different languages: {', '.join(languages)}. Inspect them one at a time.": len(languages) > 1})
     examples, chosen_example = _read_examples(file, limit, chosen, *languages.values())
     if chosen and html is None:
         examples = [chosen_example]
@@ -146,12 +147,11 @@ def _read_examples(file: str, limit: int, chosen: str, signature: Signature) -> 
     """Return the first `limit` examples of a file (0: all), and the one with the chosen id ('': the first)."""
     remaining = formats.read(find_data(file), signature)
     examples = list(islice(remaining, limit or None))
-    if not examples:
-        raise DataError("There are no equations in the file.", file)
     for example in chain(examples, remaining):
         if chosen in ("", example.id):
             return examples, example
-    raise DataError(f"No equation has the id {chosen!r}. Leave --equation out for the first one.", file)
+    unknown_id = f"No equation has the id {chosen!r}. Leave --equation out for the first one."
+    raise DataError(unknown_id if examples else "There are no equations in the file.", file)
 
 
 def _graphs(file: str, limit: int, chosen: str, output: Path | None, vocabulary: str, language: str) -> tuple[Any, str]:
@@ -172,11 +172,10 @@ def _graphs(file: str, limit: int, chosen: str, output: Path | None, vocabulary:
     is_drawn = output is None or output.suffix != network.SUFFIX
     try:
         checked, tops = check(graph, signature), roots(graph).tolist()
-        if not tops:
-            raise DataError("There are no trees in the file. Save graphs with nodes.", file)
-        if chosen and not (chosen.isascii() and chosen.isdigit() and len(chosen) < 19 and int(chosen) < len(tops)):
-            raise DataError(f"--equation {chosen} is no tree of the file. Give a number from 0 to {len(tops) - 1}.", file)
-        tree = int(chosen or 0)
+        tree = int(chosen or 0) if re.fullmatch("[0-9]{0,18}", chosen) else len(tops)
+        if tree >= len(tops):
+            absent = f"--equation {chosen} is no tree of the file. Give a number from 0 to {len(tops) - 1}."
+            raise DataError(absent if tops else "There are no trees in the file. Save graphs with nodes.", file)
         first_trees = torch.from_numpy(table.nodes_below(checked, tops[: limit or None])).to(graph.idtype)
         counts = table.summarise(graph.subgraph(first_trees, store_ids=False), signature, leaves)
         nodes = table.nodes_below(checked, [tops[tree]])

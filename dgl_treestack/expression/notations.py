@@ -45,14 +45,6 @@ _COUNT = re.compile("[1-9][0-9]{0,8}")
 _PREFIX_TOKEN = re.compile(r'[^ "]*(?:"(?:[^"\\]|\\.)*"?[^ ]*)?')  # up to a space outside of a quoted text
 
 
-def read(text: str, signature: Signature) -> tuple[list[Node], list[str]]:
-    """The nodes of a text, in pre-order, in the notation of a signature; in `labelled`, the label of each, else none.
-
-    Raises ExpressionError that points at the column.
-    """
-    return (read_prefix(text, signature), []) if signature.notation == "prefix" else _read_brackets(text, signature)
-
-
 def write(tree: "Expression", labels: Sequence[str] = (), notation: str | None = None) -> str:
     """The text of a tree in brackets. labels: per node, for `labelled`; else unknown. notation: by default that of the tree."""
     notation = notation or tree.signature.notation
@@ -165,8 +157,14 @@ class _Operator:
 _Item = _Tree | _Operator  # what stands in a bracket
 
 
-def _read_brackets(text: str, signature: Signature) -> tuple[list[Node], list[str]]:
-    """The nodes of a text in brackets and, without operators, the label of each, `UNKNOWN` where there is none."""
+def read(text: str, signature: Signature) -> tuple[list[Node], list[str]]:
+    """The nodes of a text, in pre-order, in the notation of a signature.
+
+    And, in notations without operators, the label of each, `UNKNOWN` where there is none; in others no labels. Raises
+    ExpressionError that points at the column.
+    """
+    if signature.notation == "prefix":
+        return read_prefix(text, signature), []
     opening, _ = _BRACKETS[signature.notation]
     is_labelled, has_operators = signature.notation == "labelled", signature.notation in WITH_OPERATORS
     close = _close if has_operators else _close_without_operators
