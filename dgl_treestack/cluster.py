@@ -147,6 +147,7 @@ def marked(folder: Path) -> Iterator[str]:
     Files that commands of this machine left when they were killed are deleted.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    # One file for all commands: with one each, a killed driver left as many. Two drivers of one folder keep each other's.
     machine = f"{MARKER}-{socket.gethostname()}"
     for left in folder.glob(f"{machine}-*-*"):
         if not Path("/proc", left.name.split("-")[-2]).exists():

@@ -43,7 +43,7 @@ def tables_of(text: str) -> dict[str, Any]:
     """Return the tables of a TOML text. Raises ValueError."""
     try:
         return tomllib.loads(text)
-    except RecursionError:
+    except RecursionError:  # tomllib reads brackets by recursion
         raise ValueError("brackets are nested too deeply") from None
 
 
@@ -69,7 +69,8 @@ def _refuse(word: str) -> None:
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_refuse)
-_HALF = re.compile(r"\\u[dD][89a-fA-F]")  # perhaps: two halves are a character
+# Perhaps half of a character: two halves are one. An id that was one half ended the packing of records in a traceback.
+_HALF = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def read_json(text: str, remedy: str = "", start: int | None = None) -> tuple[Any, int]:
@@ -86,7 +87,7 @@ def read_json(text: str, remedy: str = "", start: int | None = None) -> tuple[An
         raise
     except UnicodeEncodeError as error:
         raise DataError(f"{error.object[error.start]!a} is half of a character. Write the whole one.") from None
-    except (ValueError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # ValueError also from int(), beyond sys.get_int_max_str_digits()
         reason = "nested too deeply" if isinstance(error, RecursionError) else "a number has too many digits"
         raise DataError(f"Not a complete JSON object ({getattr(error, 'msg', reason)}). {remedy}") from None
     return value, end
@@ -102,6 +103,7 @@ def one_of(options: Iterable[str], value: object, setting: str) -> str:
 
 def whole(value: Any, setting: str, low: int, high: int = 10_000) -> int:
     """Return the value of a setting that must be a whole number from `low` to `high`."""
+    # not isinstance: True is an int, too
     return _checked(type(value) is int and low <= value <= high, value, setting, f"a whole number from {low} to {high}")
 
 
@@ -153,7 +155,7 @@ def _convert(kind: Any, value: Any, key: str) -> Any:
         if value not in get_args(kind):
             raise ConfigurationError(unknown(f"value for {key!r}:", str(value), get_args(kind)))
         return value
-    if get_origin(kind) is tuple:
+    if get_origin(kind) is tuple:  # a single text stands for a tuple of one, as in --set data.train=FILE
         entries, kind_of_entries = [value] if isinstance(value, str) else value, get_args(kind)[0]
         if isinstance(entries, list | tuple) and all(type(entry) is kind_of_entries for entry in entries):
             return tuple(entries)

@@ -9,12 +9,11 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
-from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import FrameType
 
@@ -106,7 +105,7 @@ def start_many(commands: Sequence[Command], jobs: Jobs) -> int:
 def follow_parent() -> None:
     """Send this command SIGTERM, so that it saves and stops, when its parent command (`CHILD_OF`) has ended."""
     if CHILD_OF in os.environ:
-        threading.Thread(target=_end_with, args=(int(os.environ[CHILD_OF]),), daemon=True).start()
+        _when_ended(int(os.environ[CHILD_OF]), lambda: os.kill(os.getpid(), signal.SIGTERM))
 
 
 @contextmanager
@@ -119,7 +118,7 @@ def workers(jobs: Jobs) -> Iterator[Executor]:
         with jobs.open() as cluster_pool:
             yield cluster_pool
         return
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("spawn")  # processes that were forked beside threads have hung
     with ProcessPoolExecutor(jobs, mp_context=context, initializer=_start_worker) as pool:
         try:
             yield pool
@@ -132,23 +131,19 @@ def workers(jobs: Jobs) -> Iterator[Executor]:
 def _start_worker() -> None:
     """Initialize a worker: the parent alone reacts to Ctrl-C, and the worker ends with the parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if (parent := multiprocessing.parent_process()) is not None:
-        threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    if (parent := multiprocessing.parent_process()) is not None and parent.pid:
+        _when_ended(parent.pid, lambda: os._exit(1))
 
 
-def _end_with(parent: BaseProcess | int) -> None:
-    """Wait until the parent has ended, then end this process.
+def _when_ended(parent: int, end: Callable[[], None]) -> None:
+    """Call `end` in a thread of this process when its parent, a process id, has ended."""
 
-    parent: the process that opened a pool, whose workers exit at once; or the id of the process that started a command, which
-    gets SIGTERM.
-    """
-    if isinstance(parent, int):
-        while os.getppid() == parent:
+    def wait() -> None:
+        while os.getppid() == parent:  # a process without a parent gets another one
             time.sleep(0.5)
-        os.kill(os.getpid(), signal.SIGTERM)
-    else:
-        parent.join()
-        os._exit(1)
+        end()
+
+    threading.Thread(target=wait, daemon=True).start()
 
 
 @contextmanager
@@ -156,6 +151,7 @@ def locked(folder: Path, *, wait: bool = True) -> Iterator[None]:
     """Lock a folder for this process; while another one holds the lock, wait, or raise ConfigurationError."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
+        # The kernel drops this lock with its process, so that a killed one leaves none behind, as a file would be.
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -89,6 +89,6 @@ def _line(tree: Expression, rows: "list[Record]") -> str:
         labels = [str(answers.get(node, UNKNOWN)) for node in range(tree.size)]
         return f"{labels[0]}\t{notations.write(tree, labels, 'labelled')}"
     if rows[0]["task"] == VERIFICATION and rows[0]["score"] is not None:
-        probability = 1 / (1 + math.exp(-max(-700.0, rows[0]["score"])))
+        probability = 1 / (1 + math.exp(-max(-700.0, rows[0]["score"])))  # exp(710) is beyond a float
         return f"{probability:>10.3f}  {'correct' if rows[0]['score'] > 0 else 'incorrect':<9}  {tree}"
     return f"{answers[0]:.4g}\t{tree}" if isinstance(answers[0], float) else f"{answers[0]}\t{tree}"

@@ -37,6 +37,7 @@ RESERVED = {*CONSTANTS, *_CALLABLE, "I"}
 _MINUS_ONE: Node = ("NegativeOne", "-1", 0)
 _HALF: Node = ("Half", "1/2", 0)
 _REFUSED = re.compile(rf"[^\s!-~{GREEK}]|#|\\")
+# A single `=` only: Python or the whitelist refuses `<=`, `!=` and `:=`, and its message names them as they stand.
 _REPLACED = re.compile(r"\s|\^|(?<![=<>!:])=(?!=)")
 _REPLACEMENTS = {"^": "**", "=": "=="}  # white space becomes a space
 _BINARY = {ast.Add: "Add", ast.Mult: "Mul", ast.Pow: "Pow"}
@@ -82,6 +83,7 @@ def _parse(text: str) -> tuple[ast.expr, str]:
         fault = "The text is empty. Write an equation such as sin(x)**2 + cos(x)**2 = 1."
     else:
         try:
+            # `ast` builds syntax trees only: 9**9**9**9 is read, and not computed.
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # "1if" and the like; the whitelist refuses them anyway
                 return ast.parse(source, mode="eval").body, source
@@ -99,6 +101,7 @@ def _column(text: str, offset: int) -> int:
 
     For -1, or an offset beyond the source, it is the column after the last character.
     """
+    # Counted for errors only, so that a regular expression alone prepares a text without one.
     doubled = {found.start() for found in _REPLACED.finditer(text) if found[0] in _REPLACEMENTS}
     start = len(text) - len(text.lstrip())
     columns = [i + 1 for i in range(start, len(text)) for _ in range(len(text[i].encode()) + (i in doubled))]

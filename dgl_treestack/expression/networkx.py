@@ -41,6 +41,7 @@ def read(graph: "nx.DiGraph[Any]", signature: Signature = MATH) -> Expression:
                     f"The node {node!r} has {found}. Set a name, and a text: a string at a leaf, None at an operator."
                 )
         slots = {child: graph.edges[child, node].get("slot") for child in graph.predecessors(node)}
+        # NumPy's integers are Integral, too; 0.0 equals 0, and is none.
         if not all(isinstance(slot, Integral) for slot in slots.values()) or {*slots.values()} != {*range(len(slots))}:
             raise ExpressionError(f"The slots of the children of {node!r} are {slots}. Number them from 0 on, each once.")
         pending += sorted(slots, key=slots.__getitem__, reverse=True)

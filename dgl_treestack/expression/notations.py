@@ -204,16 +204,16 @@ def _close(items: list[_Item], signature: Signature, text: str, column: int) -> 
     match items:
         case [_Operator(word, at, None), *rest]:
             trees = [item for item in rest if not isinstance(item, _Operator)]
-            incomplete = [item for item in rest if isinstance(item, _Operator)]  # it is not the first of its brackets
-            operator, arities = signature.operator(word, len(trees)), signature.by_word[word]
-            if not incomplete and trees and operator is not None and operator.arity in (None, len(trees)):
-                return None, (operator.name, None, len(trees)), trees
-            if not incomplete and len(trees) == 1 and 2 in arities:
-                return _Operator(word, at, trees[0])
-            count = len(trees)
-            for item in incomplete[:1]:
-                word, arities, count, column = item.word, signature.by_word[item.word], 1, item.column
-            raise ExpressionError(f"{word!r} takes {operands(arities)}, found {count}.", text, column)
+            operator, count = signature.operator(word, len(trees)), len(trees)
+            if len(trees) == len(rest):
+                if trees and operator is not None and operator.arity in (None, count):
+                    return None, (operator.name, None, count), trees
+                if count == 1 and 2 in signature.by_word[word]:
+                    return _Operator(word, at, trees[0])
+            else:  # one has its second child only, and is not the last of two
+                wrong = next(item for item in rest if isinstance(item, _Operator))
+                word, count, column = wrong.word, 1, wrong.column
+            raise ExpressionError(f"{word!r} takes {operands(signature.by_word[word])}, found {count}.", text, column)
         case [tuple() as left, _Operator(word, _, tuple() as right)]:
             return None, (signature.by_word[word][2].name, None, 2), (left, right)
         case [(_, (_, str() as word, _), _), *_]:

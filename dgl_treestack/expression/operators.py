@@ -183,6 +183,7 @@ LEAF_CLASSES: dict[str, str | None] = {
 }
 WORDS: dict[str, str | None] = {"Word": None}  # the leaf classes of a signature of words
 
+# Strict, as Python's int() also reads 1_0, and digits of other scripts.
 _INTEGER = r"(?:0|[1-9][0-9]*)"
 _DECIMAL = rf"[+-]?(?:{_INTEGER}(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{{1,3}})?"
 _RATIONAL = rf"-?{_INTEGER}(?:/[1-9][0-9]*)?"
@@ -234,7 +235,7 @@ def number_value(text: str, kind: str = "") -> Fraction:
         )
     elif not pattern.fullmatch(text):
         fault = f"{text!r} is not a number{kind and f' of class {kind!r}'}. Write {examples}."
-    elif abs(value := Fraction(text)) >= 10**300:
+    elif abs(value := Fraction(text)) >= 10**300:  # a float ends at 1.8e308
         fault = f"The number {text!r} is too large; its magnitude must be below 1e300."
     else:
         return value

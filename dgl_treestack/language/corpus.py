@@ -18,7 +18,8 @@ END, UNKNOWN = "</s>", "<unk>"
 MOST_CHARACTERS = 1 << 20  # of a line
 # Sizes of the Penn Treebank's files, counting the ends of sentences (Mikolov's preparation).
 PENN = {"words": 10_000, "train": 929_589, "valid": 73_760, "test": 82_430}
-ENOUGH_WORDS = 5_000  # a text with <unk>, N and a vocabulary of this size counts as the Penn Treebank or a part of it
+# A text with <unk>, N and a vocabulary of this size counts as the Penn Treebank or a part of it; a cut one was once taken.
+ENOUGH_WORDS = 5_000
 
 
 @dataclass(frozen=True, eq=False)
