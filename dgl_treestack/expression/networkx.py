@@ -13,7 +13,7 @@ from dgl_treestack.expression.tree import Expression
 def write(expression: Expression) -> "nx.DiGraph[int]":
     """The tree as a directed graph on its node indices."""
     graph: nx.DiGraph[int] = nx.DiGraph()
-    for node, (name, text) in enumerate(zip(expression.names, expression.texts, strict=True)):
+    for node, (name, text, _) in enumerate(expression.nodes):
         graph.add_node(node, name=name, text=text)
     for node in range(expression.size):
         for slot, child in enumerate(expression.children(node)):

@@ -52,7 +52,7 @@ def write(tree: "Expression", labels: Sequence[str] = (), notation: str | None =
     space = " " if notation in ("lists", "plain") else ""
     parts: list[str] = []
     missing: list[int] = []  # children that the open brackets still lack
-    for node, (name, text, arity) in enumerate(zip(tree.names, tree.texts, tree.arities, strict=True)):
+    for node, (name, text, arity) in enumerate(tree.nodes):
         label = quoted(labels[node], notation) if labels else UNKNOWN
         if text is None:
             head = label if is_labelled else "" if notation == "plain" else name.partition("/")[0]

@@ -26,7 +26,7 @@ def write(tree: "Expression") -> sympy.Basic:
     if tree.depth > MAX_DEPTH:
         raise ExpressionError(f"SymPy cannot hold a tree of depth {tree.depth}; the limit is {MAX_DEPTH}.")
     built: list[Any] = []  # objects that have no parent yet, from right to left
-    for name, text, arity in reversed(list(zip(tree.names, tree.texts, tree.arities, strict=True))):
+    for name, text, arity in reversed(list(tree.nodes)):
         if text is None:
             built.append(_CLASSES[name](*(built.pop() for _ in range(arity)), evaluate=False))
         elif name in ("Symbol", "Blank"):
