@@ -73,16 +73,12 @@ def write(tree: "Expression", labels: Sequence[str] = (), notation: str | None =
 def read_prefix(text: str, signature: Signature) -> list[Node]:
     """The nodes of a prefix text. Raises ExpressionError that points at the column of the wrong token."""
     nodes: list[Node] = []
-    start = 0
-    while start <= len(text):
-        match = _PREFIX_TOKEN.match(text, start)
-        assert match is not None  # it may be empty
+    for match in _PREFIX_TOKEN.finditer(text):
         try:
-            if match.group():
-                nodes.append(_node_of_prefix(match.group(), signature))
+            if match[0]:  # it is empty before a space and at the end
+                nodes.append(_node_of_prefix(match[0], signature))
         except ExpressionError as error:
-            raise ExpressionError(str(error), text, start + 1) from None
-        start = match.end() + 1
+            raise ExpressionError(str(error), text, match.start() + 1) from None
     return nodes
 
 
