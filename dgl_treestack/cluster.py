@@ -160,6 +160,15 @@ def marked(folder: Path) -> Iterator[str]:
         marker.unlink(missing_ok=True)
 
 
+def start_command(arguments: Iterable[str]) -> subprocess.Popen[str]:
+    """Start a `treestack` command of one thread, which ends with this process, with its messages in a pipe."""
+    # A killed command once left children training, as a killed node leaves what its worker has started, and the next
+    # start trained the same runs beside them.
+    settings = {**os.environ, "OMP_NUM_THREADS": "1", CHILD_OF: str(os.getpid())}
+    command = [sys.executable, "-m", "dgl_treestack", *arguments]
+    return subprocess.Popen(command, env=settings, stderr=subprocess.PIPE, text=True)
+
+
 # The largest code of many commands is what counts, and -9 of a killed one would pass for success.
 def exit_code(returncode: int) -> int:
     """Return the exit code of a process as a shell gives it: 128 + n for one that was ended by signal n."""
@@ -177,12 +186,9 @@ def run_commands(commands: Sequence[Command], cluster: Cluster) -> int:
         marker_of_folder = {folder: stack.enter_context(marked(folder)) for folder in folders}
         tasks = {}
         for command in commands:
-            inputs = {str(path): path.read_bytes() for path in command.inputs}
-            output = str(command.output.resolve())
-            task = pool.submit(
-                _run_command, command.arguments, str(command.output), output, marker_of_folder[command.output], inputs
-            )
-            tasks[task] = command
+            inputs = [path.read_bytes() for path in command.inputs]
+            place = (command.output.resolve(), marker_of_folder[command.output])
+            tasks[pool.submit(_run_command, command, *place, inputs)] = command
         from tqdm.auto import tqdm  # not above: it takes 50 ms, in every command
 
         for task in tqdm(as_completed(tasks), total=len(tasks), desc="runs", disable=None):
@@ -195,32 +201,23 @@ def run_commands(commands: Sequence[Command], cluster: Cluster) -> int:
     return max(codes)
 
 
-def _run_command(
-    arguments: Sequence[str], output_argument: str, output: str, marker: str, inputs: dict[str, bytes]
-) -> tuple[int, str, bytes | None]:
+def _run_command(command: Command, output: Path, marker: str, inputs: Sequence[bytes]) -> tuple[int, str, bytes | None]:
     """Run a command on this machine; return its exit code, its last messages and, unless the folder is shared, its output."""
     with tempfile.TemporaryDirectory() as folder:
-        replaced: dict[str, str] = {}  # arguments that are paths of the other machine -> paths here
-        for i, (name, text) in enumerate(inputs.items()):
-            path = Path(folder) / f"{i}-{Path(name).name}"
-            path.write_bytes(text)
-            replaced[name] = str(path)
-        is_shared = (Path(output) / marker).is_file()
-        written = Path(output) if is_shared else Path(folder) / "output"
-        replaced[output_argument] = str(written)
-        command = [sys.executable, "-m", "dgl_treestack", *(replaced.get(argument, argument) for argument in arguments)]
-        # A killed node takes its worker along, but not a command that the worker has started: two processes then wanted
-        # one folder.
-        settings = {**os.environ, CHILD_OF: str(os.getpid())}
-        with subprocess.Popen(command, env=settings, stderr=subprocess.PIPE, text=True) as process:
+        written = output if (output / marker).is_file() else Path(folder) / "output"
+        replaced = {str(command.output): str(written)}  # arguments that are paths of the other machine -> paths here
+        for i, (path, content) in enumerate(zip(command.inputs, inputs, strict=True)):
+            copy = Path(folder) / f"{i}-{path.name}"
+            copy.write_bytes(content)
+            replaced[str(path)] = str(copy)
+        with start_command([replaced.get(argument, argument) for argument in command.arguments]) as process:
             try:
                 _, messages = process.communicate()
             except BaseException:  # the task was cancelled
                 process.terminate()
                 process.wait()
                 raise
-        content = None if is_shared else pack(written, written.glob("*"))
-        return process.returncode, messages[-LAST:], content
+        return process.returncode, messages[-LAST:], None if written is output else pack(written, written.glob("*"))
 
 
 def pack(folder: Path, paths: Iterable[Path]) -> bytes:

@@ -6,7 +6,6 @@ import multiprocessing
 import os
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -17,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
-from dgl_treestack.cluster import CHILD_OF, Cluster, Command, exit_code, run_commands
+from dgl_treestack.cluster import CHILD_OF, Cluster, Command, exit_code, run_commands, start_command
 from dgl_treestack.errors import ConfigurationError, OutputError
 
 logger = logging.getLogger(__name__)
@@ -79,18 +78,14 @@ def start_many(commands: Sequence[Command], jobs: Jobs) -> int:
     """Run `treestack` commands as processes of one thread, `jobs` at a time or on a cluster. Returns the largest exit code."""
     if isinstance(jobs, Cluster):
         return run_commands(commands, jobs)
-    # A killed command once left children training, and its restart trained the same runs beside them.
-    settings = {**os.environ, "OMP_NUM_THREADS": "1", CHILD_OF: str(os.getpid())}
     children: list[subprocess.Popen[str]] = []
     with watch_signals(children) as watch:
 
         def run(command: Command) -> int:
             if watch.number:
                 return 128 + watch.number
-            # a pipe: the children then log lines instead of drawing progress bars over each other
-            with subprocess.Popen(
-                [sys.executable, "-m", "dgl_treestack", *command.arguments], env=settings, stderr=subprocess.PIPE, text=True
-            ) as process:
+            # because of the pipe children log lines, instead of drawing progress bars over each other
+            with start_command(command.arguments) as process:
                 children.append(process)
                 for line in process.stderr or ():
                     logger.info(line.rstrip("\n"))

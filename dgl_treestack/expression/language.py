@@ -126,7 +126,8 @@ def _faults(data: dict[str, Any]) -> Iterator[str]:
         if not name or name in WORDS or set(name) & set(' \t\n()[]"/:.'):
             yield f"An operator cannot be called {name!r}: no spaces, brackets, quotation marks, '/', ':', '.'."
         if not counts or (arity != "any" and any(type(count) is not int or not 1 <= count <= 1000 for count in counts)):
-            yield f"'operators.{name}' is {arity!r}; write its number of children, a list of such numbers, or \"any\"."
+            remedy = 'write its number of children, from 1 on, a list of such numbers, or "any".'
+            yield f"'operators.{name}' is {arity!r}; {remedy}"
         elif len(set(counts)) < len(counts):
             yield f"'operators.{name}' is {arity!r}, which has a number twice."
     if notation not in NOTATIONS:
