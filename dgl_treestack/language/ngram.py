@@ -33,8 +33,8 @@ class KneserNey:
     about a hundred bytes per word of the text.
     """
 
-    def __init__(self, tokens: Sequence[int] | np.ndarray, words: int, *, order: int = ORDER, discount: float = DISCOUNT):
-        self.order, self.words, self.discount = order, words, discount
+    def __init__(self, tokens: Sequence[int] | np.ndarray, words: int, *, order: int = ORDER):
+        self.order, self.words = order, words
         text = np.concatenate([np.zeros(order - 1, dtype=np.int64), np.asarray(tokens, dtype=np.int64)])
         keys, counts = list[np.ndarray](), list[np.ndarray]()
         numbers = np.zeros(len(text), dtype=np.int64)  # of the n-grams that end at each word, from the first complete one on
@@ -68,8 +68,8 @@ class KneserNey:
             totals = np.where(inside, order.totals[np.where(inside, contexts, 0)], 0)
             seen = totals > 0
             counts = np.where(ngrams >= 0, order.counts[ngrams], 0)[seen]
-            backoff = self.discount * order.kinds[contexts[seen]] * probabilities[seen]
-            probabilities[seen] = (np.maximum(counts - self.discount, 0) + backoff) / totals[seen]
+            backoff = DISCOUNT * order.kinds[contexts[seen]] * probabilities[seen]
+            probabilities[seen] = (np.maximum(counts - DISCOUNT, 0) + backoff) / totals[seen]
         return probabilities
 
     def perplexity(self, tokens: np.ndarray, *, cache: bool = False) -> float:

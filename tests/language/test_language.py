@@ -64,8 +64,6 @@ def test_a_malformed_file_is_one_clear_error(tmp_path, part, content, message, t
     folder = write_text(tmp_path / "text", (20, 5, 5))
     path = folder / f"our.{part}.txt"
     path.unlink() if content is None else path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    with pytest.raises(DataError, match=message):
-        WordCorpus.read(folder)
     said = train("configs/language_model/rnn.toml", "--data", folder, "--output-dir", tmp_path / "runs", code=2)
     assert message in said and not (tmp_path / "runs").exists()
 
