@@ -48,41 +48,29 @@ class Cluster:
 
         return max(1, int(ray.cluster_resources().get("CPU", 1) / max(self.cpus, 1e-3)))
 
-    @contextmanager
-    def open(self) -> Iterator["RayPool"]:
-        """Connect, and yield a pool of the cluster's processors. On exit queued tasks are cancelled.
 
-        Raises ConfigurationError without Ray, and when there is no cluster at the address.
-        """
+class RayPool(Executor):
+    """A `concurrent.futures.Executor` whose tasks run on the nodes of a cluster, in the folder where the driver was started.
+
+    It is connected until it is shut down, which `with` does. Raises ConfigurationError without Ray, and when there is no
+    cluster at the address.
+    """
+
+    def __init__(self, cluster: Cluster):
         try:
             import ray
         except ImportError:
             raise ConfigurationError("--cluster needs Ray: pip install 'dgl-treestack[cluster]'.") from None
         handler = signal.getsignal(signal.SIGTERM)
         try:
-            if match := re.fullmatch(r"([^/]+):(\d+)", self.address):  # or Ray would try for minutes
+            if match := re.fullmatch(r"([^/]+):(\d+)", cluster.address):  # or Ray would try for minutes
                 socket.create_connection((match[1], int(match[2])), timeout=CONNECT).close()
-            ray.init(self.address, log_to_driver=False, logging_level=logging.ERROR, configure_logging=False)
+            ray.init(cluster.address, log_to_driver=False, logging_level=logging.ERROR, configure_logging=False)
         except (OSError, RuntimeError, ValueError) as error:
-            raise ConfigurationError(
-                f"There is no Ray cluster at {self.address!r} ({error}). Start one: ray start --head."
-            ) from None
+            remedy = "Start one: ray start --head."
+            raise ConfigurationError(f"There is no Ray cluster at {cluster.address!r} ({error}). {remedy}") from None
         finally:
             signal.signal(signal.SIGTERM, handler)  # which Ray replaces
-        pool = RayPool(self)
-        try:
-            yield pool
-        finally:
-            pool.shutdown(cancel_futures=True)
-            ray.shutdown()
-
-
-class RayPool(Executor):
-    """A `concurrent.futures.Executor` whose tasks run on the nodes of a cluster, in the folder where the driver was started."""
-
-    def __init__(self, cluster: Cluster):
-        import ray
-
         self.options = {"num_cpus": cluster.cpus, "num_gpus": cluster.gpus, "max_retries": RETRIES}
         self.task = ray.remote(_run_in_folder)
         self.unfinished: dict[Any, Future] = {}  # object reference -> its future
@@ -116,11 +104,12 @@ class RayPool(Executor):
             future.set_exception(error)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Cancel what is queued or running; a command that runs gets SIGTERM, so that it saves."""
+        """Cancel what is queued or running, whatever is asked for; a command that runs gets SIGTERM, so that it saves."""
         import ray
 
-        for reference in list(self.unfinished) if cancel_futures else ():
+        for reference in list(self.unfinished):
             ray.cancel(reference, force=False)
+        ray.shutdown()
 
 
 def _run_in_folder(folder: str, function: Callable[..., Any], arguments: Sequence[Any], options: dict[str, Any]) -> Any:
@@ -181,7 +170,7 @@ def run_commands(commands: Sequence[Command], cluster: Cluster) -> int:
     What a command wrote on a machine that does not share its output folder is brought back when it ends.
     """
     codes = [0]
-    with ExitStack() as stack, cluster.open() as pool:
+    with ExitStack() as stack, RayPool(cluster) as pool:
         folders = {command.output for command in commands}
         marker_of_folder = {folder: stack.enter_context(marked(folder)) for folder in folders}
         tasks = {}

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
-from dgl_treestack.cluster import CHILD_OF, Cluster, Command, exit_code, run_commands, start_command
+from dgl_treestack.cluster import CHILD_OF, Cluster, Command, RayPool, exit_code, run_commands, start_command
 from dgl_treestack.errors import ConfigurationError, OutputError
 
 logger = logging.getLogger(__name__)
@@ -110,7 +110,7 @@ def workers(jobs: Jobs) -> Iterator[Executor]:
     Only the parent reacts to Ctrl-C. When the parent is killed, its workers exit. Raises OutputError when a worker dies.
     """
     if isinstance(jobs, Cluster):
-        with jobs.open() as cluster_pool:
+        with RayPool(jobs) as cluster_pool:
             yield cluster_pool
         return
     context = multiprocessing.get_context("spawn")  # processes that were forked beside threads have hung
