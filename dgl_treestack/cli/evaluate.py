@@ -36,13 +36,11 @@ def evaluate(
     from dgl_treestack.results.metrics import MEAN_ERROR, classification
     from dgl_treestack.runs import evaluation
 
-    refuse_if(
-        {
-            "There is no file to evaluate. Name at least one.": not data,
-            "--output is for the records of a single file. Leave it out, or evaluate the files in turn.": output
-            and len(data) > 1,
-        }
-    )
+    broken_rules = {
+        "There is no file to evaluate. Name at least one.": not data,
+        "--output is for the records of a single file. Leave it out, or evaluate the files in turn.": output and len(data) > 1,
+    }
+    refuse_if(broken_rules)
     opened = Run.open(run)
     workers = where(jobs, cluster, cpus_per_task)
     group_by = opened.config.data.group_by

@@ -47,18 +47,15 @@ def inspect(
 
     For a file of DGL graphs, also list the nodes of one tree with their signals and the norms of their states.
     """
-    is_of_graphs, suffix = file.endswith(".bin"), output.suffix if output else ".svg"
-    refuse_if(
-        {
-            f"--limit {limit} is negative. Give the number of equations, 0 for all.": limit < 0,
-            f"A tree is drawn into a .png or .svg file or written into a .graphml file, not {suffix!r}.": suffix
-            not in SUFFIXES,
-            "--run and --html look into equations, not into saved graphs. Give a file of equations.": is_of_graphs
-            and (run or html),
-            "What a model does is drawn into a .png or .svg file. For .graphml, leave --run out.": run and suffix == ".graphml",
-            "A page shows what models do. Name their run folders with --run.": html and not run,
-        }
-    )
+    is_of_graphs, of_models, suffix = file.endswith(".bin"), run or html, output.suffix if output else ".svg"
+    broken_rules = {
+        f"--limit {limit} is negative. Give the number of equations, 0 for all.": limit < 0,
+        f"A tree is drawn into a .png or .svg file or written into a .graphml file, not {suffix!r}.": suffix not in SUFFIXES,
+        "--run and --html look into equations, not into saved graphs. Give a file of equations.": is_of_graphs and of_models,
+        "What a model does is drawn into a .png or .svg file. For .graphml, leave --run out.": run and suffix == ".graphml",
+        "A page shows what models do. Name their run folders with --run.": html and not run,
+    }
+    refuse_if(broken_rules)
     if is_of_graphs:
         answer, text = _graphs(file, limit, equation, output, vocabulary, language)
     elif run:

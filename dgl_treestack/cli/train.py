@@ -51,14 +51,12 @@ def train(
     from dgl_treestack.training.start import check_seeds
 
     example = "language_model/stack_rnn" if data else "quickstart/tree_smu"
-    refuse_if(
-        {
-            f"Name at least one configuration, such as configs/{example}.toml.": not configs,
-            "Under torchrun the runs are trained one after the other, on trees: no --jobs, --cluster or --data.": (
-                processes_of_run() > 1 and (data or jobs > 1 or cluster)
-            ),
-        }
-    )
+    has_no_place = processes_of_run() > 1 and (data or jobs > 1 or cluster)
+    broken_rules = {
+        f"Name at least one configuration, such as configs/{example}.toml.": not configs,
+        "Under torchrun the runs are trained one after the other, on trees: no --jobs, --cluster or --data.": has_no_place,
+    }
+    refuse_if(broken_rules)
     seeds = seeds or (seed,)
     check_seeds(seeds)
     assignments = (*set, *([f"compile={compile}"] if compile else []), *([f"text={data}"] if data else []))
