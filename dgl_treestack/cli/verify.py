@@ -49,22 +49,23 @@ def verify(
             answers.append({"equation": text, "error": f"{place}{error}"})
             show(f"error: {place}{error}", file=sys.stderr)
             continue
-        answers.append(_numeric(tree, verdict))
-        remark = [answers[-1]["remark"]] if "remark" in answers[-1] else []
+        answer = _numeric(tree, verdict)
+        answers.append(answer)
+        remark = [answer["remark"]] if "remark" in answer else []
         # Flushed, as loading the model takes longer than the check.
-        show(f"{tree}   (depth {tree.depth})", *remark, f"numeric  {answers[-1]['numeric']}", sep="\n", flush=True)
+        show(f"{tree}   (depth {tree.depth})", *remark, f"numeric  {answer['numeric']}", sep="\n", flush=True)
         if no_model:
             continue
         from dgl_treestack.runs.pretrained import open_run, trust  # which loads torch
 
         opened = opened or open_run(run)
         model = model or opened.load_model()
-        answers[-1] |= _of_model(tree, verdict, model)
-        if "refused" in answers[-1]:
-            show(f"model    no answer: {answers[-1]['refused']}")
+        answer |= _of_model(tree, verdict, model)
+        if "refused" in answer:
+            show(f"model    no answer: {answer['refused']}")
         else:
-            show(f"model    P(correct) = {answers[-1]['probability']:.3f}")
-        if answers[-1]["agree"] is False:
+            show(f"model    P(correct) = {answer['probability']:.3f}")
+        if answer["agree"] is False:
             show("The model and the numeric check disagree; believe the check.")
         if len(asked) == 1:
             show(trust(opened, tree))
