@@ -152,10 +152,7 @@ def _read_examples(file: str, limit: int, chosen: str, signature: Signature) -> 
 
 
 def _graphs(file: str, limit: int, chosen: str, output: Path | None, vocabulary: str, language: str) -> tuple[Any, str]:
-    """As `_equations`, for a file of graphs. chosen: the number of a tree, counted by roots.
-
-    vocabulary: names the leaves of graphs of mathematics without texts.
-    """
+    """As `_equations`, for a file of graphs. chosen: number of a tree, by roots. vocabulary: for leaves without texts."""
     import torch
 
     from dgl_treestack.data.graph import roots

@@ -97,10 +97,7 @@ def _parse(text: str) -> tuple[ast.expr, str]:
 
 
 def _column(text: str, offset: int) -> int:
-    """Return the column, counted from 1, of the character of a text that is at an offset, in bytes, of its Python source.
-
-    For -1, or an offset beyond the source, it is the column after the last character.
-    """
+    """The column, from 1 on, of the character at an offset in bytes of a text's Python source; for -1 that after its end."""
     # Counted for errors only, so that a regular expression alone prepares a text without one.
     doubled = {found.start() for found in _REPLACED.finditer(text) if found[0] in _REPLACEMENTS}
     start = len(text) - len(text.lstrip())
@@ -177,10 +174,7 @@ def _source_of(node: ast.expr, source: bytes) -> str:
 
 
 def write(tree: "Expression") -> str:
-    """Infix text that `read` turns back into the same tree.
-
-    Precedence: 0 equality, 1 sum, 2 product, 3 sign, 4 power, 5 leaves, calls and parentheses.
-    """
+    """Infix text that `read` turns back into the same tree."""
     output: list[str] = []
     pending: list = [(0, 0)]  # a text, or (node, precedence below which it is put in parentheses)
     while pending:
@@ -195,7 +189,10 @@ def write(tree: "Expression") -> str:
 
 
 def _layout(tree: "Expression", node: int) -> tuple[int, list]:
-    """The precedence of a node and its parts: texts, or (child, precedence below which it is put in parentheses)."""
+    """The precedence of a node and its parts: texts, or (child, precedence below which it is put in parentheses).
+
+    0 equality, 1 sum, 2 product, 3 sign, 4 power, 5 leaves, calls and parentheses.
+    """
     names, name, children = tree.names, tree.names[node], tree.children(node)
     if name == "NegativeOne":
         return 3, ["-1"]

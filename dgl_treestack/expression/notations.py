@@ -192,10 +192,7 @@ def read(text: str, signature: Signature) -> tuple[list[Node], list[str]]:
 
 
 def _close(items: list[_Item], signature: Signature, text: str, column: int) -> _Item:
-    """The tree, or the operator with its second child, of what stands in a pair of brackets.
-
-    text, column: of the opening bracket, for errors. Raises ExpressionError.
-    """
+    """The tree, or the operator with its second child, of what stands in brackets. column: of the opening one, for errors."""
     shown = "nothing"
     match items:
         case [_Operator(word, at, None), *rest]:
