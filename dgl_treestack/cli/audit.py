@@ -6,7 +6,9 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
+from dgl_treestack import plots
 from dgl_treestack.cli import Cpus, Json, OnCluster, print_json, where
+from dgl_treestack.errors import DataError
 
 
 def audit(
@@ -25,10 +27,8 @@ def audit(
     json: Json = False,
 ) -> int:
     """Judge labels, find duplicates, measure leakage of labels. Exit code 1 when a label is contradicted."""
-    from dgl_treestack import plots
     from dgl_treestack.audit import explanation, report
     from dgl_treestack.audit.leakage import Fit
-    from dgl_treestack.errors import DataError
 
     for file in files:
         if file.removesuffix(".gz").endswith((".tsv", ".txt")):

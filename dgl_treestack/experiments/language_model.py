@@ -15,7 +15,7 @@ from dgl_treestack.experiments._protocol import read_data
 from dgl_treestack.experiments.runs import Planned
 from dgl_treestack.generate.presets import Options, text
 from dgl_treestack.generate.production import produce
-from dgl_treestack.language.corpus import Corpus
+from dgl_treestack.language.corpus import WordCorpus
 from dgl_treestack.language.ngram import CACHE, DISCOUNT, ORDER, SHARE, KneserNey
 from dgl_treestack.plain_data import replaced
 from dgl_treestack.resources import find_config
@@ -78,7 +78,7 @@ def prepare(folder: Path, scale_name: str) -> Mapping[str, Any]:
     return notes
 
 
-def ngram_perplexities(corpus: Corpus) -> dict[str, dict[str, float]]:
+def ngram_perplexities(corpus: WordCorpus) -> dict[str, dict[str, float]]:
     """Return the perplexities of a 5-gram without and with a cache, by part of the text."""
     grams, perplexities = KneserNey(corpus.parts["train"], len(corpus.words)), {}
     for label, cache in zip(GRAMS, (False, True), strict=True):
@@ -95,7 +95,7 @@ def perplexities_of(run: RunResult) -> dict[str, float]:
 def write(folder: Path, runs: Sequence[RunResult], scale_name: str, seed: int) -> str:
     """Write `table.md`, `table.csv` and `pairs.csv`. Returns the table. The text is generated unless it is there."""
     notes, page = prepare(folder, scale_name), read_data("language_model.toml")
-    grams = ngram_perplexities(Corpus.read(_text_folder(folder, EXTENTS[scale_name])))
+    grams = ngram_perplexities(WordCorpus.read(_text_folder(folder, EXTENTS[scale_name])))
     by_label: dict[str, dict[int, Mapping[str, float]]] = {label: {0: row} for label, row in grams.items()}
     for run in runs:
         by_label.setdefault(_label_of(run), {})[run.seed] = perplexities_of(run)

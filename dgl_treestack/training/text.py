@@ -11,7 +11,7 @@ from torch import Tensor
 
 from dgl_treestack._torch import torch_generator
 from dgl_treestack.data import records
-from dgl_treestack.language.corpus import Corpus, files_of
+from dgl_treestack.language.corpus import WordCorpus, files_of
 from dgl_treestack.language.model import LanguageModel, streams, windows
 from dgl_treestack.processes import Watch
 from dgl_treestack.resources import sha256
@@ -36,7 +36,7 @@ class TextObjective(Objective):
         self.run, self.config = run, config
         self.schedule = ScheduleConfig(config.epochs, plateau=1, factor=config.factor, early_stopping=config.patience)
         self.learning_rate, self.checkpoint_steps = config.learning_rate, config.checkpoint_steps
-        self.corpus = Corpus.read(Path(config.text))
+        self.corpus = WordCorpus.read(Path(config.text))
         self.words = streams(self.corpus.parts["train"], config.streams)
         self.model = LanguageModel(config.cell(), len(self.corpus.words))
         self.model.reset_parameters(torch_generator(seed, "initial values"))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dgl_treestack.generate.presets import text
-from dgl_treestack.language.corpus import Corpus
+from dgl_treestack.language.corpus import WordCorpus
 
 PARTS = ("train", "valid", "test")
 
@@ -75,7 +75,7 @@ def test_the_last_verb_agrees_with_the_first_noun_whatever_is_between(folder):
 
 
 def test_a_corpus_reads_it_and_rare_words_are_unknown(folder):
-    corpus = Corpus.read(folder)
+    corpus = WordCorpus.read(folder)
     assert corpus.words[0] == "</s>" and "<unk>" in corpus.words
     counts = Counter(word for line in lines(folder, "train") for word in line)
     assert min(counts.values()) >= 2 and counts.total() > 60_000
