@@ -66,7 +66,7 @@ def write(folder: Path, runs: Sequence[RunResult], scale_name: str, seed: int) -
     chosen = {key: min(sizes, key=_entropy_of_size) for key, sizes in rows.items()}
     tests = EXTENTS[scale_name].tests
     lines = [line for key, run in chosen.items() for line in _lines(*key, run.answers, tests)]
-    atomic.write_text(folder / "table.csv", report.csv_table(lines))
+    atomic.write_text(folder / "table.csv", report.csv(lines))
     origins_of_row = {key: dict.fromkeys(run.origin for run in sizes) for key, sizes in rows.items()}
     seconds = {key: sum(run.about["cpu_seconds"] for run in sizes) for key, sizes in rows.items()}
     origins = list(dict.fromkeys(itertools.chain(*origins_of_row.values())))
@@ -178,5 +178,5 @@ def _draw(chosen: Mapping[tuple[str, str], RunResult], folder: Path, tests: Stre
         if task in TRACED and run.about.get("trace"):
             plots.draw_data("actions", run.about["trace"], folder / TRACED[task])
     if curves:
-        atomic.write_text(folder / "length.csv", report.csv_table(points))
+        atomic.write_text(folder / "length.csv", report.csv(points))
         plots.draw_data("algorithmic", curves, folder / "length")

@@ -100,12 +100,12 @@ def write(folder: Path, runs: Sequence[RunResult], scale_name: str, seed: int) -
     for run in runs:
         by_label.setdefault(_label_of(run), {})[run.seed] = perplexities_of(run)
     lines, rows = _perplexities(by_label, page["paper"])
-    atomic.write_text(folder / "table.csv", report.csv_table(lines))
+    atomic.write_text(folder / "table.csv", report.csv(lines))
     words = ", ".join(f"{name.split('.')[1]} {count:,}" for name, count in notes["words, without ends of sentences"].items())
     caption = page["caption"].format(words=words, vocabulary=notes["vocabulary"])
     parts = [f"# {TITLE}", f"{SOURCE}.", report.markdown_table(rows), caption]
     if pairs := _pairs(by_label, page["paper"]):
-        atomic.write_text(folder / "pairs.csv", report.csv_table(pairs))
+        atomic.write_text(folder / "pairs.csv", report.csv(pairs))
         parts += [page["pairs"], _pair_table(pairs)]
     constants = {"enough": ENOUGH, "order": ORDER, "discount": DISCOUNT, "cache": CACHE, "share": SHARE}
     differences = "\n".join(f"- {difference.format(**constants)}" for difference in page["differs"])

@@ -138,9 +138,9 @@ def _write_results(folder: Path, protocol: Protocol, scale: Scale, command: str,
     for name in (tables.PAIRS, *(f"{figure}.{suffix}" for figure in protocol.figures for suffix in ("svg", "png"))):
         (folder / name).unlink(missing_ok=True)
     atomic.write_text(folder / "table.md", text)
-    atomic.write_text(folder / "table.csv", report.csv_table(lines))
+    atomic.write_text(folder / "table.csv", report.csv(lines))
     if pairs:
-        atomic.write_text(folder / tables.PAIRS, report.csv_table(pairs))
+        atomic.write_text(folder / tables.PAIRS, report.csv(pairs))
     archive.write(folder / RECORDS, [run for group in (results | without_network).values() for run in group])
     for figure, labels in protocol.figures.items():
         drawn = {label: group for label, group in results.items() if group and label in (labels or results)}

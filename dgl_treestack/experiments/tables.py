@@ -6,11 +6,11 @@ from typing import Any
 
 import polars as pl
 
-from dgl_treestack.data.records import accuracy
+from dgl_treestack.data.records import Table, accuracy
 from dgl_treestack.experiments._protocol import TRAIN, Compared, Protocol, Results, read_data
 from dgl_treestack.experiments.scales import Scale
 from dgl_treestack.results import archive, report
-from dgl_treestack.results.differences import Answers, AnswersOf, Line, answers, tested
+from dgl_treestack.results.differences import AnswersOf, Line, answers, tested
 from dgl_treestack.runs.configuration import RunConfig
 
 PAIRS = "pairs.csv"  # the file of `compare_pairs`
@@ -52,11 +52,11 @@ def compare(protocol: Protocol, results: Results) -> list[Line]:
 
 def collect_answers(compared: Compared, results: Results) -> AnswersOf:
     """Return the answers of all runs to some equations, label -> seed -> answers; nothing if a run has no such equations."""
-    answers_of: dict[str, dict[int, Answers]] = {}
+    answers_of: dict[str, dict[int, Table]] = {}
     for label, runs in results.items():
         for run in runs:
             of_run = answers(run.of(compared.set, compared.depths))
-            if not len(of_run.id):
+            if not len(of_run):
                 return {}
             answers_of.setdefault(label, {})[run.seed] = of_run
     return answers_of
@@ -80,7 +80,7 @@ def compare_pairs(protocol: Protocol, answers_on: Mapping[Compared, AnswersOf]) 
             of_set: Line = {
                 "set": name,
                 "depths": depths,
-                "records": len(next(iter(answers_of[first].values())).id),
+                "records": len(next(iter(answers_of[first].values()))),
                 "unit": compared.unit,
                 "seeds": len(answers_of[first].keys() & answers_of[second].keys()),
                 "first": first,

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from dgl_treestack.plots import draw_seeds, line
-from dgl_treestack.results.metrics import percent
+from dgl_treestack.results.metrics import mean
 from dgl_treestack.results.run_result import RunResult
 
 ACTIONS = ("without push", "without pop", "without noop")
@@ -46,7 +46,7 @@ def _accuracies(run: RunResult) -> dict[str, float]:
     table = run.of("less stack")
     beyond = table.filter(pl.col("depth") >= run.trained.stop)
     shares = {
-        name: percent(beyond if len(beyond) else table, name)
+        name: mean(beyond if len(beyond) else table, name, 100)
         for name in table.columns
         if name.startswith("rows ") or name in ACTIONS
     }

@@ -35,7 +35,7 @@ def draw_groups(groups: Mapping[str, Sequence[RunResult]]) -> Figure:
             raise DataError("There are no two value classes of five expressions to show.", runs[0].folder)
         _draw_panel(axes, expressions)
         clusters = metrics.clusters(expressions)
-        measured = f"neighbour {clusters['agreement']:.0f} %, silhouette {clusters['silhouette']:.2f}"
+        measured = f"neighbour {clusters['agreement']:.0f} %, silhouette {clusters['silhouette'] / 100:.2f}"
         axes.set_title(f"{label}\n{measured}", fontsize=9)
     for axes in panels[len(groups) :]:
         axes.axis("off")

@@ -118,7 +118,7 @@ def comparison(answers_of: AnswersOf, where: str, unit: str) -> list[str]:
     permuted = next(line["permuted"] for line in lines if line["permuted"])
     words = {"best": best, "where": where, "unit": unit, "permuted": permuted}
     words["families"] = _FAMILIES if "families" in permuted and unit == "equations" else ""
-    count = len(next(iter(answers_of[best].values())).id)
+    count = len(next(iter(answers_of[best].values())))
     seeds_of_best = answers_of[best].keys()
     has_single_seeds = any(len(seeds_of_best & by_seed.keys()) == 1 < len(seeds_of_best) for by_seed in answers_of.values())
     caption = _DIFFERENCES + (_SINGLE_SEED if has_single_seeds else "")
@@ -155,7 +155,8 @@ def lines_table(lines: Sequence[Line]) -> str:
 
 
 def csv(rows: Sequence[Line]) -> str:
-    """Return a table as CSV, with the standard deviation of a number in a column `<title> sd`."""
+    """Return a table as CSV, with standard deviations in columns `<title> sd`; empty where a row has no value."""
+    file = io.StringIO()
     flat_rows = []
     for row in rows:
         flat: Line = {}
@@ -165,16 +166,10 @@ def csv(rows: Sequence[Line]) -> str:
             else:
                 flat[name] = _cell(value)
         flat_rows.append(flat)
-    return csv_table(flat_rows)
-
-
-def csv_table(rows: Sequence[Line]) -> str:
-    """Return rows of plain values as CSV; a column that only some rows have is empty in the others."""
-    file = io.StringIO()
-    names = list(dict.fromkeys(name for row in rows for name in row))
+    names = list(dict.fromkeys(name for row in flat_rows for name in row))
     writer = csv_format.DictWriter(file, names, lineterminator="\n")
     writer.writeheader()
-    writer.writerows(rows)
+    writer.writerows(flat_rows)
     return file.getvalue()
 
 

@@ -7,10 +7,10 @@ import shutil
 import statistics
 from pathlib import Path
 
-import numpy as np
 import polars as pl
 import pytest
 from small_runs import write_data
+from tables import table_of
 
 from dgl_treestack.data import records
 from dgl_treestack.data.formats import read_examples
@@ -22,7 +22,7 @@ from dgl_treestack.experiments.reproduce import describe, missing, reproduce
 from dgl_treestack.experiments.scales import SCALES, Scale
 from dgl_treestack.resources import configs
 from dgl_treestack.results import archive, metrics, run_result
-from dgl_treestack.results.differences import Answers
+from dgl_treestack.results.differences import answers
 from dgl_treestack.runs.configuration import ModelConfig
 from dgl_treestack.runs.run import Run, build_model
 
@@ -265,7 +265,7 @@ def test_every_row_is_a_configuration_and_the_papers_numbers_have_a_column(name)
 
 def test_a_pair_has_the_papers_difference_beside_ours():
     protocol = protocols()["ablation_2019"]
-    run = Answers(np.array(["a", "b"]), np.array([1, 2]), np.array([True, False]), "records")
+    run = answers(table_of([{"id": "a", "correct": True}, {"id": "b", "correct": False}]))
     answers_of = {row.label: {0: run} for row in protocol.rows}
     lines = tables.compare_pairs(protocol, {protocol.compared[0]: answers_of})
     paper = {(line["first"], line["second"]): line["paper"] for line in lines}
