@@ -11,9 +11,8 @@ from dgl_treestack import plain_data
 from dgl_treestack.data import records
 from dgl_treestack.errors import DataError
 from dgl_treestack.experiments import baselines, runs
-from dgl_treestack.experiments._protocol import Protocol, Results, Row
-from dgl_treestack.experiments.extras import make_missing, measured
-from dgl_treestack.experiments.scales import Scale
+from dgl_treestack.experiments.extras import extras, make_missing
+from dgl_treestack.experiments.protocol import Protocol, Results, Row, Scale
 from dgl_treestack.resources import find_config
 from dgl_treestack.results import archive, run_result
 from dgl_treestack.results.run_result import OWN, RunResult
@@ -82,48 +81,49 @@ def collect(protocol: Protocol, scale: Scale, folder: Path, given: Mapping[str, 
     without_network: Results = {}
     if protocol.baselines:
         config = configure(protocol.rows[0], protocol, scale)
-        names = baselines.names(config, protocol.extras, scale)
-        fitted = [given[f"{name}-0"] for name in names.values() if f"{name}-0" in given]
-        if len(fitted) < len(names):
-            fitted = baselines.results(config, protocol.extras, scale, folder / "baselines")
-        without_network = {label: [_reduced(run, protocol)] for label, run in zip(names, fitted, strict=True)}
-    _check_sets([run for group in (*results.values(), *without_network.values()) for run in group])
+        fitted = baselines.results(config, protocol.extras, scale, folder / "baselines", given)
+        without_network = {label: [_reduced(run, protocol)] for label, run in fitted.items()}
+    first_of_set: dict[str, tuple[RunResult, int]] = {}
+    for run in (run for group in (*results.values(), *without_network.values()) for run in group):
+        for name_of_set in (*OWN, *run.sets):
+            rows = run.of(name_of_set).select(pl.col("id", "label").cast(pl.String), pl.col("depth").cast(pl.Int64)).hash_rows()
+            identity = hash((len(rows), *rows))
+            other, expected = first_of_set.setdefault(name_of_set, (run, identity))
+            if identity != expected:
+                raise DataError(
+                    f"Its records {name_of_set!r} are of other equations than those of {other.folder}. Were the data generated "
+                    "anew in between? Leave one of the two out, or train it again.",
+                    run.folder,
+                )
     return results, without_network
-
-
-def collect_any(planned: Sequence[runs.Planned], folder: Path, given: Mapping[str, RunResult]) -> list[RunResult]:
-    """Return the results of those runs on texts or streams that are finished, from their folders or from `given`."""
-    results = []
-    for config, seed in planned:
-        if finished := runs.finished(config, [seed], folder):
-            results.append(run_result.read_any(finished[0]))
-        elif f"{config.name}-{seed}" in given:
-            results.append(given[f"{config.name}-{seed}"])
-    return results
 
 
 def _find(
     config: RunConfig, seed: int, protocol: Protocol, scale: Scale, folder: Path, given: Mapping[str, RunResult]
 ) -> RunResult | None:
     """Return a run with the records that a protocol needs, from its folder or from `given`; None if there is none."""
-    finished = runs.finished(config, [seed], folder)
-    if finished:
-        run = measured(Run.open(finished[0]), protocol.extras, scale)
-        if archive.with_vectors(run.answers):
-            values = {column.title: column.of(run) for column in protocol.columns}
-            run = replace(run, about={**run.about, "values": values})
-        return run
-    if f"{config.name}-{seed}" not in given:
+    name = f"{config.name}-{seed}"
+    if finished := runs.finished(config, [seed], folder):
+        opened, result = Run.open(finished[0]), run_result.with_origin(run_result.read(finished[0]))
+        for name_of_set in protocol.extras:
+            extra = extras()[name_of_set]
+            records_of_set = opened.read_records(scale.file(extra.data), extra.kind)
+            result = result.with_set(name_of_set, extra.select(records_of_set))
+        if archive.with_vectors(result.answers):
+            values = {column.title: column.of(result) for column in protocol.columns}
+            result = replace(result, about={**result.about, "values": values})
+        return result
+    if name not in given:
         return None
-    run = _reduced(given[f"{config.name}-{seed}"], protocol)
-    lacking = [name for name in protocol.extras if name not in run.sets]
-    if lacking and not {column.title for column in protocol.columns} <= run.about.get("values", {}).keys():
+    result = _reduced(given[name], protocol)
+    lacking = [name_of_set for name_of_set in protocol.extras if name_of_set not in result.sets]
+    if lacking and not {column.title for column in protocol.columns} <= result.about.get("values", {}).keys():
         raise DataError(
-            f"Its run {config.name}-{seed} has no records {lacking[0]!r}, which this experiment needs. Give the file that this "
+            f"Its run {name} has no records {lacking[0]!r}, which this experiment needs. Give the file that this "
             "version has made for the experiment, or train again.",
-            run.folder,
+            result.folder,
         )
-    return run
+    return result
 
 
 def _reduced(run: RunResult, protocol: Protocol) -> RunResult:
@@ -133,20 +133,3 @@ def _reduced(run: RunResult, protocol: Protocol) -> RunResult:
     values = {title: value for title, value in run.about.get("values", {}).items() if title in titles}
     answers = run.answers.filter(pl.col("set").cast(pl.String).is_in([*OWN, *sets]))
     return replace(run, answers=answers, about={**run.about, "sets": sets, "values": values})
-
-
-def _check_sets(all_runs: Sequence[RunResult]) -> None:
-    """Raise DataError when runs have records of different equations in a set of one name."""
-    first_of_set: dict[str, tuple[RunResult, int]] = {}
-    for run in all_runs:
-        for name_of_set in (*OWN, *run.sets):
-            table = run.of(name_of_set)
-            rows = table.select(pl.col("id", "label").cast(pl.String), pl.col("depth").cast(pl.Int64)).hash_rows()
-            identity = hash((len(rows), *rows))
-            other, expected = first_of_set.setdefault(name_of_set, (run, identity))
-            if identity != expected:
-                raise DataError(
-                    f"Its records {name_of_set!r} are of other equations than those of {other.folder}. Were the data generated "
-                    "anew in between? Leave one of the two out, or train it again.",
-                    run.folder,
-                )

@@ -9,18 +9,18 @@ from pathlib import Path
 from dgl_treestack import atomic, plots
 from dgl_treestack.errors import ConfigurationError, unknown
 from dgl_treestack.experiments import algorithmic, baselines, collection, language_model, runs, tables
-from dgl_treestack.experiments._protocol import Protocol, Row, protocols
 from dgl_treestack.experiments.extras import extras as all_extras
-from dgl_treestack.experiments.scales import SCALES, Scale, check_data
+from dgl_treestack.experiments.protocol import EXTENTS, SCALES, Protocol, Row, Scale, check_data, protocols
 from dgl_treestack.processes import Jobs
-from dgl_treestack.results import archive, report
+from dgl_treestack.results import archive, report, run_result
+from dgl_treestack.results.differences import Line
 from dgl_treestack.results.run_result import RunResult
 from dgl_treestack.training.start import check_seeds
 
 logger = logging.getLogger(__name__)
 ALL = "all"
 RECORDS = "records.parquet"
-# Experiments without runs on equations: each defines TITLE, SOURCE, EXTENTS by scale, `plan`, `prepare` and `write`.
+# Experiments without runs on equations: each defines TITLE, SOURCE, `plan`, `prepare` and `write`.
 APART = {"algorithmic": algorithmic, "language_model": language_model}
 
 
@@ -48,18 +48,26 @@ def reproduce(
     code = 0
     if train:
         for name, runs_apart in planned_apart.items():
-            APART[name].prepare(output_dir / name, scale_name)
+            APART[name].prepare(output_dir / name, EXTENTS[scale_name])
             planned += runs_apart
         code = runs.train_missing(planned, output_dir / "runs", output_dir / "configs", jobs=jobs, given=recorded)
     if code in (130, 143):
         return code
-    command = f"--scale {scale_name}" + (f" --seeds {' '.join(map(str, seeds))}" if seeds else "")
+    options = f" --seeds {' '.join(map(str, seeds))}" if seeds else ""
     for name, protocol in protocol_of.items():
-        show(_write_results(output_dir / name, protocol, scale, f"treestack reproduce {name} {command}", recorded))
+        command = f"`treestack reproduce {name} --scale {scale_name}{options}`"
+        show(_write_protocol(output_dir / name, protocol, scale, command, recorded))
     for name, runs_apart in planned_apart.items():
-        if results := collection.collect_any(runs_apart, output_dir / "runs", recorded):
-            show(APART[name].write(output_dir / name, results, scale_name, scale.seeds[0]))
-            archive.write(output_dir / name / RECORDS, results)
+        results = []
+        for config, seed in runs_apart:
+            if finished := runs.finished(config, [seed], output_dir / "runs"):
+                results.append(run_result.read_any(finished[0]))
+            elif f"{config.name}-{seed}" in recorded:
+                results.append(recorded[f"{config.name}-{seed}"])
+        if results:
+            command = f"`treestack reproduce {name} --scale {scale_name}`"
+            lines, paragraphs = APART[name].write(output_dir / name, results, EXTENTS[scale_name], command, scale.seeds[0])
+            show(_write(output_dir / name, lines, paragraphs, results))
     return code
 
 
@@ -108,9 +116,9 @@ def _plan(
     for name, experiment in APART.items():
         is_of_all = ALL in names and name not in scale.left_out and (not scale.only or name in scale.only)
         if name in names or is_of_all:
-            if scale_name not in experiment.EXTENTS:
-                raise ConfigurationError(unknown(f"scale of {name}", scale_name, experiment.EXTENTS))
-            planned_apart[name] = experiment.plan(folder / name, scale_name, scale.seeds[0])
+            if scale_name not in EXTENTS:
+                raise ConfigurationError(unknown(f"scale of {name}", scale_name, EXTENTS))
+            planned_apart[name] = experiment.plan(folder / name, EXTENTS[scale_name], scale.seeds[0])
     return protocol_of, scale, list(planned.values()), planned_apart
 
 
@@ -122,7 +130,16 @@ def describe() -> str:
     return "\n".join([*lines, "", *(f"--scale {name:<10} {scale.summary}" for name, scale in SCALES.items())])
 
 
-def _write_results(folder: Path, protocol: Protocol, scale: Scale, command: str, given: Mapping[str, RunResult]) -> str:
+def _write(folder: Path, lines: Sequence[Line], paragraphs: Sequence[str], results: Sequence[RunResult]) -> str:
+    """Write `table.md`, `table.csv` and `records.parquet` of an experiment. Returns the text of the first."""
+    text = "\n\n".join(filter(None, paragraphs)) + "\n"
+    atomic.write_text(folder / "table.md", text)
+    atomic.write_text(folder / "table.csv", report.csv(lines))
+    archive.write(folder / RECORDS, results)
+    return text
+
+
+def _write_protocol(folder: Path, protocol: Protocol, scale: Scale, command: str, given: Mapping[str, RunResult]) -> str:
     """Write table, pairs, records and figures of a protocol, and delete those of an earlier time. Returns the table's text.
 
     given: runs of files of records, by name; the others are in the neighbouring folder `runs`.
@@ -134,19 +151,16 @@ def _write_results(folder: Path, protocol: Protocol, scale: Scale, command: str,
     lines = tables.compare(protocol, results | without_network)
     answers_on = {compared: tables.collect_answers(compared, results) for compared in protocol.compared}
     pairs = tables.compare_pairs(protocol, answers_on)
-    text = tables.markdown(protocol, results, lines, answers_on, pairs, scale, command)
+    paragraphs = tables.markdown(protocol, results, lines, answers_on, pairs, scale, command)
     for name in (tables.PAIRS, *(f"{figure}.{suffix}" for figure in protocol.figures for suffix in ("svg", "png"))):
         (folder / name).unlink(missing_ok=True)
-    atomic.write_text(folder / "table.md", text)
-    atomic.write_text(folder / "table.csv", report.csv(lines))
+    text = _write(folder, lines, paragraphs, [run for group in (results | without_network).values() for run in group])
     if pairs:
         atomic.write_text(folder / tables.PAIRS, report.csv(pairs))
-    archive.write(folder / RECORDS, [run for group in (results | without_network).values() for run in group])
     for figure, labels in protocol.figures.items():
         drawn = {label: group for label, group in results.items() if group and label in (labels or results)}
-        drawn_runs = [run for group in drawn.values() for run in group]
-        if not all({*protocol.extras} <= {*run.sets} for run in drawn_runs):
+        if not all({*protocol.extras} <= {*run.sets} for group in drawn.values() for run in group):
             logger.warning("%s: no figure %s, because the files of records have not all that it shows", folder.name, figure)
         elif drawn:
-            plots.draw_groups(figure, drawn, folder / figure)
+            plots.draw(figure, drawn, folder / figure)
     return text

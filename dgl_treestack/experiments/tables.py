@@ -7,8 +7,7 @@ from typing import Any
 import polars as pl
 
 from dgl_treestack.data.records import Table, accuracy
-from dgl_treestack.experiments._protocol import TRAIN, Compared, Protocol, Results, read_data
-from dgl_treestack.experiments.scales import Scale
+from dgl_treestack.experiments.protocol import TRAIN, Compared, Protocol, Results, Scale, read_data
 from dgl_treestack.results import archive, report
 from dgl_treestack.results.differences import AnswersOf, Line, answers, tested
 from dgl_treestack.runs.configuration import RunConfig
@@ -102,8 +101,8 @@ def markdown(
     pairs: Sequence[Line],
     scale: Scale,
     command: str,
-) -> str:
-    """Return a table as Markdown: a row per model, paper / ours by column, how the models differ, settings and origin.
+) -> list[str]:
+    """Return the paragraphs of a table: a row per model, paper / ours by column, how the models differ, settings and origin.
 
     A column that the paper does not have shows ours alone. lines: as from `compare`. answers_on: as from
     `collect_answers`. pairs: as from `compare_pairs`. command: the command that makes the table.
@@ -129,12 +128,11 @@ def markdown(
     if pairs:
         parts += [captions["pairs"], report.lines_table(pairs)]
     parts += _settings(protocol, results, scale)
-    last = [f"`{command}`.", _origins(results)]
+    last = [f"{command}.", _origins(results)]
     seconds = [run.about.get("cpu_seconds", 0.0) for runs in results.values() for run in runs if run.rows]
     if seconds and all(seconds):  # known of all runs
         last.append(captions["cost"].format(hours=sum(seconds) / 3600))
-    parts.append(" ".join(last))
-    return "\n\n".join(filter(None, parts)) + "\n"
+    return [*parts, " ".join(last)]
 
 
 def _numbers(protocol: Protocol, lines: Sequence[Line]) -> tuple[list[list[str]], list[str]]:
@@ -151,9 +149,9 @@ def _numbers(protocol: Protocol, lines: Sequence[Line]) -> tuple[list[list[str]]
                 continue
         cells = []
         for line in lines_of_row:
-            kinds = ("paper", "ours") if line["measured"] in printed else ("ours",)
-            numbers = [("-" if line[kind] is None else _NUMBER[kind](line[kind], line[f"{kind} sd"])) for kind in kinds]
-            cells.append(" / ".join(numbers))
+            ours = "-" if line["ours"] is None else report.spread(line["ours"], line["ours sd"])
+            paper = "-" if line["paper"] is None else _printed(line["paper"], line["paper sd"])
+            cells.append(f"{paper} / {ours}" if line["measured"] in printed else ours)
         rows.append([row.label, *cells, lines_of_row[0]["seeds"]])
     return rows, untrained
 
@@ -165,9 +163,6 @@ def _printed(mean: float, deviation: float | None) -> str:
         decimals = 0 if isinstance(number, int) else max(2, len(str(number).partition(".")[2]))
         texts.append(f"{number:.{decimals}f}")
     return " ± ".join(texts)
-
-
-_NUMBER = {"paper": _printed, "ours": report.spread}
 
 
 def _settings(protocol: Protocol, results: Results, scale: Scale) -> list[str]:

@@ -78,8 +78,7 @@ def _large_depths(run: RunResult, name_of_set: str) -> dict[int, Table]:
 
 def _draw_panel(axes: Axes, groups: Mapping[str, Sequence[RunResult]], name_of_set: str) -> None:
     """Draw the curves of all groups on a set, the share of the more frequent label, and a shade over the training depths."""
-    for i, (name, group) in enumerate(groups.items()):
-        draw_seeds(axes, [accuracy_by_depth(run, name_of_set) for run in group], name, i)
+    draw_seeds([axes], groups, lambda run: accuracy_by_depth(run, name_of_set))
     runs = [run for group in groups.values() for run in group]
     group_by = runs[0].config.data.group_by
     # If test sets differ, the majority of a depth is that of the first run with this depth.

@@ -364,6 +364,6 @@ def test_panels():
 
 
 def test_it_is_written_but_not_a_figure_of_runs(tmp_path):
-    svg, png = plots.draw_data("audit", REPORT, tmp_path / "audit")
+    svg, png = plots.draw("audit", REPORT, tmp_path / "audit")
     assert svg.read_bytes().lstrip().startswith(b"<?xml") and png.read_bytes().startswith(b"\x89PNG")
     assert "audit" not in plots.figures()
