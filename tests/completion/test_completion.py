@@ -15,9 +15,9 @@ from released import every_checkpoint
 from trees import random_equation
 
 from dgl_treestack.completion import questions, records, scoring
-from dgl_treestack.completion.graphs import BlankGraphs
+from dgl_treestack.completion.graphs import blank_graphs
 from dgl_treestack.completion.records import KINDS, shares
-from dgl_treestack.completion.scoring import Ranks, fill, rank, scores, small_expressions
+from dgl_treestack.completion.scoring import fill, rank, scores, small_expressions
 from dgl_treestack.data import formats
 from dgl_treestack.data.formats import Example
 from dgl_treestack.errors import ConfigurationError, DataError, ExpressionError, VocabularyError
@@ -67,7 +67,8 @@ def test_graphs_are_cut_by_size(monkeypatch):
 def test_only_what_lies_above_a_blank_is_there_once_per_candidate():
     tree = Equation.parse("cos(x*y)*exp(_ + x*y) = cos(x*y)")
     (blank,) = tree.blanks
-    ((batch, sides),) = BlankGraphs([(tree.replace(blank, CANDIDATES[0]), blank)], CANDIDATES, VOCABULARY).batches(10**6)
+    filled = [(tree.replace(blank, CANDIDATES[0]), blank)]
+    ((batch, sides, _),) = blank_graphs(filled, CANDIDATES, VOCABULARY, max_nodes=10**6)
     fillers, repeated, above = {"x", "2", "sin(x)", "x + 2", "sin(2)", "sin(2)*x", "1.29", "1"}, {"y", "x*y", "cos(x*y)"}, 3
     assert batch.num_nodes() == len(fillers | repeated) + above * 7
     assert sides.shape == (1, 7, 2) and len(set(sides[0, :, 0])) == 7 and len(set(sides[0, :, 1])) == 1
@@ -107,14 +108,14 @@ CLASSES = ["a", "b", "b", "c", "d"]
 @pytest.mark.parametrize(
     ("scores", "truth", "right", "doubtful", "expected"),
     [
-        ([1.0, 9.0, 8.0, 2.0, 5.0], 3, {"c"}, {}, Ranks(4, 4, 3, 1, 1 / 5)),  # before it: b, b and d
-        ([1.0, 3.0, 0.0, 2.0, 4.0], 2, {"b"}, {}, Ranks(5, 2, 2, 4, 2 / 5)),  # another member of the class counts
-        ([0.0] * 5, 2, {"b"}, {}, Ranks(3, 2, 2, 0, 2 / 5)),  # ties keep the order of the candidates
-        ([9.0, 1.0, 2.0, 3.0, 8.0], 2, {"b", "c"}, {"a"}, Ranks(3, 2, 2, 4, 3 / 4)),  # doubtful ones do not count
+        ([1.0, 9.0, 8.0, 2.0, 5.0], 3, {"c"}, {}, (4, 4, 3, 1, 1 / 5)),  # before it: b, b and d
+        ([1.0, 3.0, 0.0, 2.0, 4.0], 2, {"b"}, {}, (5, 2, 2, 4, 2 / 5)),  # another member of the class counts
+        ([0.0] * 5, 2, {"b"}, {}, (3, 2, 2, 0, 2 / 5)),  # ties keep the order of the candidates
+        ([9.0, 1.0, 2.0, 3.0, 8.0], 2, {"b", "c"}, {"a"}, (3, 2, 2, 4, 3 / 4)),  # doubtful ones do not count
     ],
 )
 def test_ranks(scores, truth, right, doubtful, expected):
-    assert rank(np.array(scores), CLASSES, truth, right, doubtful) == expected
+    assert tuple(rank(np.array(scores), CLASSES, truth, right, doubtful).values()) == expected
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.sampled_from("abc")), min_size=1, max_size=12), st.data())
@@ -126,8 +127,8 @@ def test_ranks_by_counting(candidates, data):
     best = {c: min(raw[i] for i in raw if classes[i] == c) for c in set(classes)}
     ranks = rank(scores, classes, truth, {classes[truth]})
     best_right = best[classes[truth]]
-    assert (ranks.raw, ranks.class_, raw[ranks.best]) == (raw[truth], best_right, 1)
-    assert ranks.collapse == 1 + sum(first < best_right for c, first in best.items() if c != classes[truth])
+    assert (ranks["raw"], ranks["class"], raw[ranks["best"]]) == (raw[truth], best_right, 1)
+    assert ranks["collapse"] == 1 + sum(first < best_right for c, first in best.items() if c != classes[truth])
 
 
 @pytest.mark.slow
@@ -140,17 +141,17 @@ def test_ranks_of_the_released_checkpoints(authors, checkpoint, tmp_path):
     asked = []
     for number in range(7):
         path = authors / "blanks" / f"40k_test_blank_{number}.json.gz"
-        ((candidates, group),) = questions.read(path, authors / "candidate_classes.json.gz")
-        asked += [(number, question) for question in group]
+        (group,) = questions.read(path, authors / "candidate_classes.json.gz")
+        asked += [(number, question) for question in group.questions]
     assert len(asked) == len(goldens) == 1939
     asked = asked[::40]
-    rows = scores(model, [question.blank for _, question in asked], candidates.expressions)
+    rows = scores(model, [question.blank for _, question in asked], group.candidates)
     for (number, question), row in zip(asked, rows, strict=True):
-        ranks = rank(row, candidates.classes, question.truth, question.right)
+        ranks = rank(row, group.classes, question.truth, question.right)
         expected = goldens[number, question.example.id]
         # the goldens were made in float32, which takes scores as close as this for equal
         tied = (abs(row - row[question.truth]) < 2e-6).sum() > 1
-        assert (ranks.raw, ranks.class_, ranks.collapse) == expected or tied, question.example.id
+        assert tuple(ranks[kind] for kind in KINDS) == expected or tied, question.example.id
 
 
 FILLERS = [("x", "c0"), ("-x", "c1"), ("2", "c2"), ("1 + 1", "c2"), ("sin(x)", "c3")]
@@ -186,7 +187,8 @@ def test_a_record_per_blank(folder, model):
     assert rows[0]["chance"] == sum(name in ("c0", "c1") for name in names) / len(names)
     assert rows[1]["chance"] == [name for _, name in FILLERS].count("c2") / len(FILLERS)
     assert [row["constant"] for row in rows] == [1, 0], "c0 fills as many blanks as any"
-    ((_, asked),) = questions.read(folder / "blanks.jsonl")
+    (group,) = questions.read(folder / "blanks.jsonl")
+    asked = group.questions
     assert asked[0].right == {"c0", "c1"} and asked[1].right == {"c2"}
 
 
@@ -217,7 +219,7 @@ def test_shares_by_depth(folder, model):
         ({"blank": 0}, "What was blanked, x\\*\\*2 = x\\*x, is not among the candidates of candidates.jsonl.gz"),
         ({"certificate": {"right": ["c3"]}}, "The class of what was blanked, 'c0', is not among the right ones"),
         ({"certificate": {"right": "c0"}}, "'right' in the certificate is 'c0'; it must be a list of class names"),
-        ({"certificate": {"candidates": "others.jsonl"}}, "Its candidates, others.jsonl, are not beside it"),
+        ({"certificate": {"candidates": "others.jsonl"}}, "Its candidates, 'others.jsonl', are not a file beside it"),
     ],
 )
 def test_broken_files_are_named_with_their_line(folder, change, message):
