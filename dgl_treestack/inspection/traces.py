@@ -73,7 +73,13 @@ def make(run: Run, examples: Sequence[Example]) -> list[Trace]:
     """
     model = run.load_model()
     dataset = model.prepare(examples)
-    saved = _saved_records(run, examples)
+    # Equations and saved records are matched by their order in the file, since ids may be missing or repeated.
+    saved: dict[str, Record] = {}
+    for file in {example.source.rsplit(":", 1)[0] for example in examples if example.source}:
+        table = run.read_records_by_checksum(sha256(Path(file)))
+        if table is not None and "node" not in table.columns:
+            rows = zip(formats.read(file, run.language), table.iter_rows(named=True), strict=True)
+            saved |= {example.source: row for example, row in rows}
     computed = evaluation.answers(model, dataset).iter_rows(named=True)
     traces = []
     counts = np.diff(dataset.offsets).tolist()
@@ -85,22 +91,6 @@ def make(run: Run, examples: Sequence[Example]) -> list[Trace]:
         answers = {node: row for node, row in record_of_node.items() if isinstance(row.get("predicted"), str)}
         traces.append(Trace(tree, record, h, stacks, gates, answers, example.labels))
     return traces
-
-
-def _saved_records(run: Run, examples: Sequence[Example]) -> dict[str, Record]:
-    """Return the run's records of the examples' files: `path:line` of an equation -> record. Records of nodes are left out.
-
-    Equations and records are matched by their order in the file, since ids may be missing or repeated.
-    """
-    records_by_source: dict[str, Record] = {}
-    for file in {example.source.rsplit(":", 1)[0] for example in examples if example.source}:
-        table = run.read_records_by_checksum(sha256(Path(file)))
-        if table is not None and "node" not in table.columns:
-            rows = table.iter_rows(named=True)
-            records_by_source |= {
-                example.source: row for example, row in zip(formats.read(file, run.language), rows, strict=True)
-            }
-    return records_by_source
 
 
 @torch.no_grad()
