@@ -6,7 +6,6 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from dgl_treestack.data import records
@@ -38,6 +37,8 @@ def draw(runs: Sequence[RunResult], label_of_model: Mapping[str, str] | None = N
     models = list(dict.fromkeys(row["model"] for row in rows))
     columns = [name for row in rows for name, value in row.items() if isinstance(value, tuple) and name not in _NOT_DRAWN]
     parts = list(dict.fromkeys(columns))
+    sizes = sorted({row["equations"] for row in rows})
+    ticks = [size for size, larger in zip(sizes, [*sizes[1:], math.inf], strict=True) if larger > MIN_RATIO * size]
     parts_of_panels = [[part] for part in parts] if len(models) > 1 else [parts]
     figure = Figure(figsize=(1.6 + 4.6 * len(parts_of_panels), 4.0), layout="constrained")
     panels = figure.subplots(1, len(parts_of_panels), sharey=True, squeeze=False)[0]
@@ -45,9 +46,9 @@ def draw(runs: Sequence[RunResult], label_of_model: Mapping[str, str] | None = N
         for i, (model, part) in enumerate(itertools.product(models, parts_of_panel)):
             points = [row for row in rows if row["model"] == model and part in row]
             means, deviations = zip(*(row[part] for row in points), strict=True)
-            sizes, bars = [row["equations"] for row in points], [deviation or 0.0 for deviation in deviations]
+            places, bars = [row["equations"] for row in points], [deviation or 0.0 for deviation in deviations]
             style: dict[str, Any] = {**line(i), "markersize": 4.5, "capsize": 2}
-            axes.errorbar(sizes, means, bars, **style, label=labels.get(model, model) if len(models) > 1 else part)
+            axes.errorbar(places, means, bars, **style, label=labels.get(model, model) if len(models) > 1 else part)
         set_of_panel = parts_of_panel[0] if len(models) > 1 else ""  # with one model the panel has all parts
         majority = statistics.fmean(
             records.majority(run.of(set_of_panel if set_of_panel in run.sets else "test")) for run in runs
@@ -55,7 +56,10 @@ def draw(runs: Sequence[RunResult], label_of_model: Mapping[str, str] | None = N
         if not math.isnan(majority):
             axes.axhline(majority, color="0.45", linewidth=1.2, linestyle=(0, (1, 1)), label="majority class")
         axes.set_title(parts_of_panel[0] if len(models) > 1 else "")
-        _mark_sizes(axes, sorted({row["equations"] for row in rows}))
+        axes.set_xscale("log")
+        axes.set_xticks(ticks, [f"{size / 1000:.3g}k" if size >= 1000 else str(size) for size in ticks])
+        axes.minorticks_off()
+        axes.set_xlabel("training equations (logarithmic)")
     figure.axes[0].set_ylabel("accuracy (%)")
     figure.axes[0].legend()
     return figure
@@ -83,12 +87,3 @@ def _rows_with_deep(runs: Sequence[RunResult]) -> list[Line]:
                 values = [records.accuracy(run.of(name)) for run in groups[row["run"]]]
                 row[name] = (statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None)
     return rows
-
-
-def _mark_sizes(axes: Axes, sizes: Sequence[int]) -> None:
-    """Make the axis logarithmic, with the sizes as ticks; of sizes that would overlap, the largest."""
-    axes.set_xscale("log")
-    ticks = [size for size, larger in zip(sizes, [*sizes[1:], math.inf], strict=True) if larger > MIN_RATIO * size]
-    axes.set_xticks(ticks, [f"{size / 1000:.3g}k" if size >= 1000 else str(size) for size in ticks])
-    axes.minorticks_off()
-    axes.set_xlabel("training equations (logarithmic)")

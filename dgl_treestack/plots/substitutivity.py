@@ -46,7 +46,11 @@ def draw_groups(groups: Mapping[str, Sequence[RunResult]]) -> Figure:
 
 def _draw_panel(axes: Axes, table: Table) -> None:
     """Draw the points of one model. A class is named after its simplest expression: fewest minus signs, then shortest."""
-    points = embed(table)
+    from sklearn.manifold import TSNE
+
+    vectors, perplexity = np.array(table["h"].to_list()), min(PERPLEXITY, (len(table) - 1) / 3)
+    embedding = TSNE(init="pca", learning_rate="auto", perplexity=perplexity, random_state=SEED)  # PCA: deterministic
+    points = embedding.fit_transform(vectors)
     classes = np.array(table["class"].to_list())
     largest = [name for name, _ in Counter(classes.tolist()).most_common(SHOWN)]
     grey = points[~np.isin(classes, largest)]
@@ -57,12 +61,3 @@ def _draw_panel(axes: Axes, table: Table) -> None:
         style, (x, y) = line(i), points[classes == name].T
         axes.scatter(x, y, s=14, color=style["color"], marker=style["marker"], label=f"value of {simplest}")
     axes.set(xticks=[], yticks=[])
-
-
-def embed(table: Table) -> np.ndarray:
-    """Return (rows, 2) t-SNE coordinates, perplexity 30 or a third of the rows if that is less. Deterministic."""
-    from sklearn.manifold import TSNE
-
-    vectors = np.array(table["h"].to_list())
-    perplexity = min(PERPLEXITY, (len(table) - 1) / 3)
-    return TSNE(init="pca", learning_rate="auto", perplexity=perplexity, random_state=SEED).fit_transform(vectors)

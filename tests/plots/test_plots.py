@@ -112,14 +112,14 @@ def test_every_figure_is_drawn_as_svg_and_png(tmp_path, folders, name):
 
 def test_depth_curve_is_a_group_by_over_records(folders):
     runs = [read(folder) for folder in folders]
-    curve = depth.accuracy_by_depth(runs[0])
+    curve = depth.large_depths(runs[0])
     assert list(curve) == [1, 2, 3, 4, 5]  # depth 6 has too few equations
-    assert curve[2] == records.accuracy(runs[0].of("test", (2, 2)))
+    assert curve[2].equals(runs[0].of("test", (2, 2)))
     figure = depth.draw(runs)
     (axes,) = figure.axes
     lines = {line.get_label(): line.get_ydata() for line in axes.get_lines()}
     assert set(lines) == {"small (3 seeds)", "other (3 seeds)", "majority class"}
-    mean = sum(depth.accuracy_by_depth(run)[2] for run in runs[:3]) / 3
+    mean = sum(records.accuracy(run.of("test", (2, 2))) for run in runs[:3]) / 3
     assert lines["small (3 seeds)"][1] == pytest.approx(mean)
     assert list(lines["majority class"]) == [50] * 5
 
