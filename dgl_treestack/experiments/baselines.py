@@ -61,6 +61,9 @@ def results(
 
 def _fit(config: RunConfig, files: Mapping[str, Sequence[str]], name_of_label: Mapping[str, str]) -> list[RunResult]:
     """Return a result per label of LABELS. files: names of the files of every set."""
+    from dgl_treestack.audit.corpus import build
+    from dgl_treestack.audit.leakage import BASELINES
+
     examples_of_set: dict[str, list[Example]] = {}
     for kind, paths in files.items():
         examples = [example for example in formats.read_examples(paths) if example.label is not None]
@@ -68,11 +71,24 @@ def _fit(config: RunConfig, files: Mapping[str, Sequence[str]], name_of_label: M
             examples = [example for example in examples if example.equation.depth in config.data.depths]
         examples_of_set[kind] = examples
     fitted = np.array([example.equation.depth in config.data.depths for example in examples_of_set["train"]])
+    corpus = build(examples_of_set.items())
+    rows = {kind: np.flatnonzero(corpus["file"] == file) for file, kind in enumerate(examples_of_set)}
+    fitted_rows = rows["train"][fitted]
+    fitted_labels, validation_labels = corpus["label"][fitted_rows], corpus["label"][rows["validation"]]
+    frequent = int(fitted_labels.mean() >= 0.5)
+    predicted_of = {MAJORITY: {kind: np.full(len(of_set), frequent) for kind, of_set in rows.items()}}
+    for title, name in CLASSIFIERS.items():
+        baseline = BASELINES[name]
+        features = baseline.features(corpus, np.arange(len(corpus)), fitted_rows)
+        with threadpool_limits(1):  # threads that wait for a busy processor are many times slower than one
+            models = [baseline.build(setting, 1).fit(features[fitted_rows], fitted_labels) for setting in baseline.settings]
+            answers = [{kind: model.predict(features[of_set]) for kind, of_set in rows.items()} for model in models]
+        predicted_of[title] = max(answers, key=lambda by_set: float((by_set["validation"] == validation_labels).mean()))
     environment = describe_environment("cpu")
     origin = {"commit": environment["commit"] or "unknown", "machine": machine_of(environment)}
     about = {"equations": int(fitted.sum()), **origin}
     without_network = []
-    for title, predicted_of_set in _predict(examples_of_set, fitted).items():
+    for title, predicted_of_set in predicted_of.items():
         result = RunResult(Path(title), replace(config, name=name_of_label[title]), 0, [], records.joined([]), about)
         for kind, examples in examples_of_set.items():
             predicted = predicted_of_set[kind]
@@ -81,24 +97,3 @@ def _fit(config: RunConfig, files: Mapping[str, Sequence[str]], name_of_label: M
             result = result.with_set(kind, table if kind in OWN else all_extras()[kind].select(table))
         without_network.append(result)
     return without_network
-
-
-def _predict(examples_of_set: Mapping[str, Sequence[Example]], fitted: np.ndarray) -> dict[str, dict[str, np.ndarray]]:
-    """Return the predicted labels of every set, by label of LABELS. fitted: which training equations are fitted."""
-    from dgl_treestack.audit.corpus import build
-    from dgl_treestack.audit.leakage import BASELINES
-
-    corpus = build(examples_of_set.items())
-    rows = {kind: np.flatnonzero(corpus["file"] == file) for file, kind in enumerate(examples_of_set)}
-    fitted_rows = rows["train"][fitted]
-    fitted_labels, validation_labels = corpus["label"][fitted_rows], corpus["label"][rows["validation"]]
-    frequent = int(fitted_labels.mean() >= 0.5)
-    predicted = {MAJORITY: {kind: np.full(len(of_set), frequent) for kind, of_set in rows.items()}}
-    for title, name in CLASSIFIERS.items():
-        baseline = BASELINES[name]
-        features = baseline.features(corpus, np.arange(len(corpus)), fitted_rows)
-        with threadpool_limits(1):  # threads that wait for a busy processor are many times slower than one
-            models = [baseline.build(setting, 1).fit(features[fitted_rows], fitted_labels) for setting in baseline.settings]
-            answers = [{kind: model.predict(features[of_set]) for kind, of_set in rows.items()} for model in models]
-        predicted[title] = max(answers, key=lambda by_set: float((by_set["validation"] == validation_labels).mean()))
-    return predicted

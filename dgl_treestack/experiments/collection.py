@@ -33,6 +33,15 @@ def configure(row: Row, protocol: Protocol, scale: Scale) -> RunConfig:
     return replace(config, name=f"{row.config.replace('/', '-')}-{config.hash}")
 
 
+def plan(protocol: Protocol, scale: Scale) -> dict[str, list[runs.Planned]]:
+    """Return the runs of a protocol by the label of their row."""
+    planned: dict[str, list[runs.Planned]] = {}
+    for row in protocol.rows:
+        config = configure(row, protocol, scale)
+        planned[row.label] = [(config, seed) for seed in scale.seeds[: protocol.seeds][: row.seeds]]
+    return planned
+
+
 def read_records(files: Sequence[Path]) -> dict[str, RunResult]:
     """Return the runs in files of records, by the names of their folders; what several files have of one run is joined.
 
@@ -69,15 +78,14 @@ def collect(protocol: Protocol, scale: Scale, folder: Path, given: Mapping[str, 
     records, by name; a finished run in the folder is preferred. Raises DataError when a run lacks records, or has those of
     other equations than the others.
     """
-    planned = {row.label: (configure(row, protocol, scale), protocol.seeds_of(row, scale.seeds)) for row in protocol.rows}
-    finished = [path for config, seeds in planned.values() for path in runs.finished(config, seeds, folder / "runs")]
-    make_missing([Run.open(path) for path in finished], protocol.extras, scale)
-    results: Results = {}
+    planned, results = plan(protocol, scale), Results()
+    finished = [runs.finished(config, [seed], folder / "runs") for of_row in planned.values() for config, seed in of_row]
+    make_missing([Run.open(path) for paths in finished for path in paths], protocol.extras, scale)
     # Runs of two machines may share a table, which then says whose is whose: to refuse them would mean to train half of
     # 70 runs again after every change of machine.
-    for label, (config, seeds) in planned.items():
-        runs_of_row = [_find(config, seed, protocol, scale, folder / "runs", given) for seed in seeds]
-        results[label] = [run for run in runs_of_row if run is not None]
+    for label, of_row in planned.items():
+        found = [_find(config, seed, protocol, scale, folder / "runs", given) for config, seed in of_row]
+        results[label] = [run for run in found if run is not None]
     without_network: Results = {}
     if protocol.baselines:
         config = configure(protocol.rows[0], protocol, scale)

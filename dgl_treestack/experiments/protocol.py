@@ -105,10 +105,6 @@ class Protocol:
     paper_majority: Mapping[str, float] = field(default_factory=dict)
     data: str = ""
 
-    def seeds_of(self, row: Row, seeds: Sequence[int]) -> Sequence[int]:
-        """Return those of a scale's seeds with which a row is trained."""
-        return seeds[: self.seeds][: row.seeds]
-
 
 TRAIN = Column("train", ["at_best_epoch", "train_accuracy"], EPOCHS)  # measured during the epoch, with dropout
 

@@ -88,16 +88,16 @@ def _plan(
 
     seeds: in place of those of the scale, the protocols and their rows. check: whether the data have to exist.
     """
-    all_protocols = protocols()
+    all_names = (*protocols(), *APART)
     for name in names:
-        if name not in (*all_protocols, *APART, ALL):
-            raise ConfigurationError(unknown("protocol", name, [*all_protocols, *APART, ALL]))
+        if name not in (*all_names, ALL):
+            raise ConfigurationError(unknown("protocol", name, [*all_names, ALL]))
     if scale_name not in SCALES:
         raise ConfigurationError(unknown("scale", scale_name, SCALES))
     scale = SCALES[scale_name]
-    names_of_all = scale.only or [name for name in all_protocols if name not in scale.left_out]
-    chosen_names = [*names, *(names_of_all if ALL in names else ())]
-    protocol_of = {name: protocol for name, protocol in all_protocols.items() if name in chosen_names}
+    names_of_all = scale.only or [name for name in all_names if name not in scale.left_out]
+    chosen_names = {*names, *(names_of_all if ALL in names else ())}
+    protocol_of = {name: protocol for name, protocol in protocols().items() if name in chosen_names}
     if seeds:
         check_seeds(seeds)
         scale = replace(scale, seeds=tuple(seeds))
@@ -106,20 +106,15 @@ def _plan(
     if protocol_of and check:
         extras = dict.fromkeys(all_extras()[name].data for protocol in protocol_of.values() for name in protocol.extras)
         check_data(scale, extras, dict.fromkeys(protocol.data for protocol in protocol_of.values()))
-    planned: dict[tuple[str, int], runs.Planned] = {}
-    for seed in scale.seeds:
-        for protocol in protocol_of.values():
-            rows = [row for row in protocol.rows if seed in protocol.seeds_of(row, scale.seeds)]
-            configs = [collection.configure(row, protocol, scale) for row in rows]
-            planned |= {(config.name, seed): (config, seed) for config in configs}
+    planned_runs = [collection.plan(protocol, scale).values() for protocol in protocol_of.values()]
+    planned = {(config.name, seed): (config, seed) for rows in planned_runs for row in rows for config, seed in row}
     planned_apart = {}
-    for name, experiment in APART.items():
-        is_of_all = ALL in names and name not in scale.left_out and (not scale.only or name in scale.only)
-        if name in names or is_of_all:
+    for name in APART:
+        if name in chosen_names:
             if scale_name not in EXTENTS:
                 raise ConfigurationError(unknown(f"scale of {name}", scale_name, EXTENTS))
-            planned_apart[name] = experiment.plan(folder / name, EXTENTS[scale_name], scale.seeds[0])
-    return protocol_of, scale, list(planned.values()), planned_apart
+            planned_apart[name] = APART[name].plan(folder / name, EXTENTS[scale_name], scale.seeds[0])
+    return protocol_of, scale, sorted(planned.values(), key=lambda run: scale.seeds.index(run[1])), planned_apart
 
 
 def describe() -> str:

@@ -52,12 +52,30 @@ def rows_of(runs: Sequence[RunResult], metric: str = "accuracy", *, depths: bool
     """
     if metric not in METRICS:
         raise ConfigurationError(unknown("metric", metric, METRICS))
-    rows = []
+    measure, rows = METRICS[metric], []
     for name, group in by_config(runs).items():
+        best_epochs = [row for run in group if (row := run.best_row())]
+        values_of: dict[str, list[float]] = {  # title of a column -> the values of the runs that have one
+            "best epoch": [row["epoch"] for row in best_epochs],
+            "train": [row["train_accuracy"] for row in best_epochs if metric == "accuracy"],
+            "validation": [measure(table) for run in group if len(table := run.of("validation"))],
+        }
+        group_by, trained = group[0].config.data.group_by, group[0].trained
+        tests = [run.of("test") for run in group]
+        tested = sorted({value for table in tests for value in table[group_by].unique()})
+        lowest = min(1, tested[0])
+        below = (lowest, trained.start - 1)
+        inside = (max(lowest, trained.start), min(trained.stop - 1, tested[-1]))
+        beyond = (trained.stop, tested[-1])
+        ranges = {"test": (lowest, tested[-1])} if group_by != "depth" else {}
+        ranges |= {f"test, {group_by} {low}-{high}": (low, high) for low, high in (below, inside, beyond)}
+        ranges |= {str(depth): (depth, depth) for depth in tested if depths}
+        for title, (low, high) in ranges.items():
+            selected = [table.filter(pl.col(group_by).is_between(low, high)) for table in tests]
+            values_of[title] = [measure(table) for table in selected if len(table)]
         row: Line = {"run": name, "model": group[0].config.model.name, "equations": group[0].about.get("equations") or None}
         row |= {"seeds": sorted(run.seed for run in group), "metric": metric}
-        of_columns = {title: over_seeds(values) for title, values in _values_by_column(group, metric, depths=depths).items()}
-        rows.append(row | {title: statistic for title, statistic in of_columns.items() if statistic})
+        rows.append(row | {title: statistic for title, values in values_of.items() if (statistic := over_seeds(values))})
     return rows
 
 
@@ -67,32 +85,6 @@ def over_seeds(values: Sequence[float]) -> tuple[float, float | None] | None:
     if len(values) < 2:
         return (values[0], None) if values else None
     return statistics.fmean(values), statistics.stdev(values)
-
-
-def _values_by_column(group: Sequence[RunResult], metric: str, *, depths: bool) -> dict[str, list[float]]:
-    """Return the values of runs of one configuration: title of a column -> the values of the runs that have one."""
-    measure = METRICS[metric]
-    best_epochs = [row for run in group if (row := run.best_row())]
-    columns: dict[str, list[float]] = {
-        "best epoch": [row["epoch"] for row in best_epochs],
-        "train": [row["train_accuracy"] for row in best_epochs if metric == "accuracy"],
-        "validation": [measure(table) for run in group if len(table := run.of("validation"))],
-    }
-    group_by, trained = group[0].config.data.group_by, group[0].trained
-    tests = [run.of("test") for run in group]
-    tested = sorted({value for table in tests for value in table[group_by].unique()})
-    lowest = min(1, tested[0])
-    below = (lowest, trained.start - 1)
-    inside = (max(lowest, trained.start), min(trained.stop - 1, tested[-1]))
-    beyond = (trained.stop, tested[-1])
-    ranges = {f"test, {group_by} {low}-{high}": (low, high) for low, high in (below, inside, beyond)}
-    if group_by != "depth":
-        ranges = {"test": (lowest, tested[-1]), **ranges}
-    ranges |= {str(depth): (depth, depth) for depth in tested if depths}
-    for title, (low, high) in ranges.items():
-        selected = [table.filter(pl.col(group_by).is_between(low, high)) for table in tests]
-        columns[title] = [measure(table) for table in selected if len(table)]
-    return columns
 
 
 def markdown(rows: Sequence[Line]) -> str:
