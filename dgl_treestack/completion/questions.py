@@ -63,7 +63,8 @@ def read(blanks: Path, candidates: Path | None = None) -> list[Group]:
         examples_by_path.setdefault(path, []).append((index, example))
     groups = []
     for path, examples in examples_by_path.items():
-        expressions, classes = read_candidates(path)
+        fillers = read_candidates(path)
+        expressions, classes = [filler.equation for filler in fillers], [filler.value_class for filler in fillers]
         positions = {expression: i for i, expression in reversed(list(enumerate(expressions)))}
         questions = []
         for index, example in examples:
@@ -84,12 +85,12 @@ def read(blanks: Path, candidates: Path | None = None) -> list[Group]:
     return groups
 
 
-def read_candidates(path: Path) -> tuple[list[Expression], list[str]]:
-    """Read a file of expressions with value classes. Raises DataError."""
+def read_candidates(path: Path) -> list[Example]:
+    """Read a file of expressions with value classes. Raises DataError for one without, and for no expression at all."""
     examples = list(formats.read(path))
     for example in examples:
         if not example.value_class:
-            raise DataError("The candidate has no value class. Add the key 'class'.", example.source or path)
+            raise DataError("The expression has no value class. Add the key 'class'.", example.source or path)
     if not examples:
         raise DataError("There are no candidates in the file.", path)
-    return [example.equation for example in examples], [example.value_class for example in examples]
+    return examples

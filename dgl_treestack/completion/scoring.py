@@ -83,7 +83,7 @@ def fill(model: Model, equation: Equation, candidates: Path | None = None, top: 
         raise ExpressionError(f"{equation} has {len(equation.blanks)} blanks `_`; one is asked for, as in 'sin(x)**2 + _ = 1'.")
     (blank,) = equation.blanks
     if candidates:
-        fillers: Sequence[Expression] = read_candidates(candidates)[0]
+        fillers: Sequence[Expression] = [example.equation for example in read_candidates(candidates)]
     else:
         variables = sorted({text for _, kind, text in equation.leaves() if kind == "Symbol"})
         fillers = small_expressions(variables, model.vocabulary)

@@ -80,10 +80,8 @@ def draw_network(
     spacing: inches from level to level.
     Raises DataError for no node and for more than 500, GraphError for a cycle.
     """
-    if network.number_of_nodes() > MAX_NODES:
-        raise DataError(f"A tree of {network.number_of_nodes()} nodes is too large to draw; the limit is {MAX_NODES}.")
-    if not network:
-        raise DataError("There is no node to draw. Give a graph with nodes.")
+    if not 0 < len(network) <= MAX_NODES:
+        raise DataError(f"A graph of {len(network)} nodes cannot be drawn. Give one of 1 to {MAX_NODES} nodes.")
     positions = layout(network)
     width, depth = 1 + max(x for x, _ in positions.values()), max(level for _, level in positions.values())
     inches = max(4.0, 0.62 * width + 0.8), max(2.5, spacing * (depth + 1) + 0.6)

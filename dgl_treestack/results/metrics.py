@@ -18,6 +18,7 @@ from dgl_treestack.data.records import Table, accuracy, share
 Metric = Callable[[Table], float]
 MEAN_ERROR = "mean absolute error"  # the one entry of `classification` that is not in per cent
 SMALLEST_CLASS = 5  # value classes with fewer expressions are left out of `clusters`
+BINS = 10  # of probabilities, in `calibration_error`
 FEWEST_SUBTREES = 50  # heights with fewer are left out of `readouts_by_height`
 
 
@@ -93,7 +94,7 @@ def _verdicts(table: Table) -> Table:
     return table.filter(is_verdict & pl.col("score").is_not_null())
 
 
-def calibration_error(table: Table, bins: int = 10) -> float:
+def calibration_error(table: Table) -> float:
     """Return the expected calibration error in per cent; NaN without labelled scores.
 
     That is the mean of |predicted - observed|, weighted by equations, over equal bins of P(correct) = sigmoid(score): the mean
@@ -105,11 +106,11 @@ def calibration_error(table: Table, bins: int = 10) -> float:
         return math.nan
     probability = 1 / (1 + np.exp(-np.clip(labelled["score"].to_numpy(), -700, 700)))
     label = labelled["label"].to_numpy().astype(float)
-    bin_of_row = np.minimum((probability * bins).astype(int), bins - 1)
-    count = np.bincount(bin_of_row, minlength=bins)
+    bin_of_row = np.minimum((probability * BINS).astype(int), BINS - 1)
+    count = np.bincount(bin_of_row, minlength=BINS)
     filled = count > 0
-    predicted = np.bincount(bin_of_row, probability, bins)[filled] / count[filled]
-    observed = np.bincount(bin_of_row, label, bins)[filled] / count[filled]
+    predicted = np.bincount(bin_of_row, probability, BINS)[filled] / count[filled]
+    observed = np.bincount(bin_of_row, label, BINS)[filled] / count[filled]
     return 100 * float((np.abs(predicted - observed) * count[filled]).sum() / len(labelled))
 
 

@@ -102,20 +102,9 @@ def test_choices_are_distinct_and_shallow():
     assert not any("var_9" in candidate.texts for candidate in candidates)
 
 
-CLASSES = ["a", "b", "b", "c", "d"]
-
-
-@pytest.mark.parametrize(
-    ("scores", "truth", "right", "doubtful", "expected"),
-    [
-        ([1.0, 9.0, 8.0, 2.0, 5.0], 3, {"c"}, {}, (4, 4, 3, 1, 1 / 5)),  # before it: b, b and d
-        ([1.0, 3.0, 0.0, 2.0, 4.0], 2, {"b"}, {}, (5, 2, 2, 4, 2 / 5)),  # another member of the class counts
-        ([0.0] * 5, 2, {"b"}, {}, (3, 2, 2, 0, 2 / 5)),  # ties keep the order of the candidates
-        ([9.0, 1.0, 2.0, 3.0, 8.0], 2, {"b", "c"}, {"a"}, (3, 2, 2, 4, 3 / 4)),  # doubtful ones do not count
-    ],
-)
-def test_ranks(scores, truth, right, doubtful, expected):
-    assert tuple(rank(np.array(scores), CLASSES, truth, right, doubtful).values()) == expected
+def test_ranks():
+    ranks = rank(np.array([9.0, 1.0, 2.0, 3.0, 8.0]), ["a", "b", "b", "c", "d"], 2, {"b", "c"}, {"a"})  # a is doubtful
+    assert ranks == {"raw": 3, "class": 2, "collapse": 2, "best": 4, "chance": 3 / 4}
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.sampled_from("abc")), min_size=1, max_size=12), st.data())
@@ -159,9 +148,7 @@ FILLERS = [("x", "c0"), ("-x", "c1"), ("2", "c2"), ("1 + 1", "c2"), ("sin(x)", "
 
 @pytest.fixture
 def model():
-    model = Model.build("tree_lstm", 5, VOCABULARY, ["verification"])
-    model.reset_parameters(torch.Generator().manual_seed(3))
-    return model.eval()
+    return make("tree_lstm").float()
 
 
 @pytest.fixture
@@ -177,7 +164,8 @@ def folder(tmp_path):
 
 
 def test_a_record_per_blank(folder, model):
-    rows = records.fill(model, questions.read(folder / "blanks.jsonl")).rows(named=True)
+    blanks = records.fill(model, questions.read(folder / "blanks.jsonl"))
+    rows = blanks.rows(named=True)
     assert [row["id"] for row in rows] == ["b0", "b1"]
     assert [row["answer"] for row in rows] == ["x", "2"]
     for row in rows:
@@ -190,6 +178,11 @@ def test_a_record_per_blank(folder, model):
     (group,) = questions.read(folder / "blanks.jsonl")
     asked = group.questions
     assert asked[0].right == {"c0", "c1"} and asked[1].right == {"c2"}
+    of_depth, of_all = shares(blanks)
+    assert (of_depth["depth"], of_all["depth"], of_all["blanks"]) == (2, "all", 2)
+    for kind in KINDS:
+        assert of_all[f"{kind} top-5"] == top(blanks, kind, 5) == 100
+        assert of_all[f"{kind} top-1"] == 50 * (blanks[kind] == 1).sum()
 
 
 @pytest.mark.slow
@@ -201,15 +194,6 @@ def test_two_processes_give_the_records_of_one(monkeypatch, tmp_path):
     run, blanks = pretrained.open_run(None), str(tmp_path / "blanks.jsonl")
     rows = records.evaluate(run, blanks, jobs=2)
     assert len(rows) == 12 and rows.equals(records.evaluate(run, blanks))
-
-
-def test_shares_by_depth(folder, model):
-    blanks = records.fill(model, questions.read(folder / "blanks.jsonl"))
-    rows = list(shares(blanks))
-    assert [row["depth"] for row in rows] == [2, "all"] and rows[-1]["blanks"] == 2
-    for kind in KINDS:
-        assert rows[-1][f"{kind} top-5"] == top(blanks, kind, 5) == 100
-        assert rows[-1][f"{kind} top-1"] == 50 * (blanks[kind] == 1).sum()
 
 
 @pytest.mark.parametrize(
@@ -230,7 +214,7 @@ def test_broken_files_are_named_with_their_line(folder, change, message):
     assert "broken.jsonl" in str(error.value)
     formats.write(folder / "plain.jsonl", [Example(Expression.parse("x"), None, "k")])
     (folder / "empty.jsonl").write_text("")
-    for name, missing in (("plain", "The candidate has no value class"), ("empty", "no candidates")):
+    for name, missing in (("plain", "The expression has no value class"), ("empty", "no candidates")):
         with pytest.raises(DataError, match=missing):
             questions.read_candidates(folder / f"{name}.jsonl")
 

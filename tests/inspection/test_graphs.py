@@ -212,7 +212,7 @@ def test_the_layout_of_shared_nodes_and_of_several_trees():
     with pytest.raises(GraphError, match="cycle"):
         drawing.layout(nx.DiGraph([(0, 1, {"slot": 0}), (1, 0, {"slot": 0})]))
     assert drawing.layout(nx.DiGraph()) == {}
-    with pytest.raises(DataError, match="no node to draw"):
+    with pytest.raises(DataError, match="of 0 nodes cannot be drawn"):
         drawing.draw_network(nx.DiGraph())
 
 

@@ -107,11 +107,7 @@ def test_the_interval_is_that_of_the_paired_test():
     half = 4.302653 * gaps.std(ddof=1) / np.sqrt(3)  # the t-distribution with two degrees of freedom
     assert gap["interval"] == pytest.approx((gaps.mean() - half, gaps.mean() + half))
     assert difference({0: first[0]}, {0: second[0]}, np.random.default_rng(0))["interval"] is None
-
-
-def test_equal_differences_have_no_p_value():
-    """Over 3,000 equations the differences of two seeds are equal but for rounding."""
-    counts = (2711, 2650), (2001, 1940)
+    counts = (2711, 2650), (2001, 1940)  # whose differences are equal but for rounding
     first, second = (model({i: [True] * n + [False] * (3000 - n) for i, n in enumerate(right)}) for right in counts)
     gap = difference(first, second, np.random.default_rng(0))
     assert gap["p, seeds"] is None and gap["interval"] is None and gap["points"] == pytest.approx(100 * 710 / 3000)
