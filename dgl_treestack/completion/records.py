@@ -76,7 +76,7 @@ def _joined(tables: Iterable[Table], count: int, *, quiet: bool) -> Table:
 
 def _fill_packed(content: bytes, part: Group, dtype: torch.dtype) -> Table:
     """Return the rows of a part, from the model of a packed run."""
-    torch.set_num_threads(1)
+    torch.set_num_threads(1)  # processes share the machine
     return _fill_part(unpack(content, dtype)[0], part, "levels")
 
 

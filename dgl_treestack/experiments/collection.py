@@ -56,6 +56,7 @@ def read_records(files: Sequence[Path]) -> dict[str, RunResult]:
             origins = [(each.about["commit"], each.about["machine"], each.rows) for each in (run, other)]
             if is_trained and origins[0] != origins[1]:
                 raise DataError(f"Its run {name} is not that of {other.folder}. Leave one of the files out.", path)
+            # `capacity` and `systematicity` share runs, but each file has the sets of its own experiment only.
             only_there = [name for name in other.sets if name not in run.sets]
             of_other = other.answers.filter(pl.col("set").cast(pl.String).is_in(only_there))
             run_by_name[name] = replace(

@@ -88,9 +88,17 @@ def write(folder: Path, runs: Sequence[RunResult], extent: Extent, command: str,
     if pairs:
         atomic.write_text(folder / "pairs.csv", report.csv(pairs))
         paragraphs += [page["pairs"], report.markdown_table(rows_of_pairs)]
+    keys = ("hidden", "optimizer", "learning_rate", "factor", "patience", "epochs", "streams", "window", "clip")
+    settings = [["model", "parameters", *keys, "epochs, trained", "further"]]
+    for label, of_label in runs_of.items():
+        config, epochs = of_label[0].config, [len(run.rows) for run in of_label]
+        trained = " to ".join(map(str, dict.fromkeys((min(epochs), max(epochs)))))
+        further = ", ".join(f"{key} {value}" for key, value in config.settings.items()) or "-"
+        parameters = f"{of_label[0].about['parameters']:,}"
+        settings.append([label, parameters, *(str(getattr(config, key)) for key in keys), trained, further])
     constants = {"enough": ENOUGH, "order": ORDER, "discount": DISCOUNT, "cache": CACHE, "share": SHARE}
     differences = "\n".join(f"- {difference.format(**constants)}" for difference in page["differs"])
-    paragraphs += ["Settings.", _settings(runs_of), "What differs from the paper, or is not in it:", differences]
+    paragraphs += ["Settings.", report.markdown_table(settings), "What differs from the paper, or is not in it:", differences]
     origin = f"{command}, seeds from {seed} on. Trained at {'; '.join(dict.fromkeys(run.origin for run in runs))}."
     seconds = [run.about["cpu_seconds"] for run in runs]
     if all(seconds):
@@ -135,17 +143,3 @@ def _pairs(by_label: Perplexities, printed: Mapping[str, Mapping[str, float]]) -
         p_values = (f"{pair[name]:.3g}" for name in ("p, seeds", "Holm, seeds"))
         rows.append([pair["first"], pair["second"], paper, ours, f"{low} to {high}", *p_values])
     return pairs, rows
-
-
-def _settings(runs_of: Mapping[str, Sequence[RunResult]]) -> str:
-    """Return the table of settings. runs_of: by the label of the model."""
-    keys = ("hidden", "optimizer", "learning_rate", "factor", "patience", "epochs", "streams", "window", "clip")
-    rows = [["model", "parameters", *keys, "epochs, trained", "further"]]
-    for label, runs in runs_of.items():
-        config: Any = runs[0].config
-        epochs = [len(run.rows) for run in runs]
-        trained = " to ".join(map(str, dict.fromkeys((min(epochs), max(epochs)))))
-        further = ", ".join(f"{key} {value}" for key, value in config.settings.items()) or "-"
-        parameters = f"{runs[0].about['parameters']:,}"
-        rows.append([label, parameters, *(str(getattr(config, key)) for key in keys), trained, further])
-    return report.markdown_table(rows)

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from dgl_treestack.errors import ConfigurationError, DataError, unknown
+from dgl_treestack.errors import DataError
 from dgl_treestack.generate.presets import text
 from dgl_treestack.resources import find_data
 from dgl_treestack.results import metrics
@@ -168,9 +168,7 @@ class Scale:
         return {**self.data, **self.extras}[name]
 
     def files(self, name: str) -> Mapping[str, str]:
-        """Return the files by kind of the set of a name, '' for `data`. Raises ConfigurationError for an unknown name."""
-        if name and name not in self.other_data:
-            raise ConfigurationError(unknown("set", name, self.other_data))
+        """Return the files by kind of the set of a name, '' for `data`."""
         return self.other_data[name] if name else self.data
 
 
@@ -206,6 +204,7 @@ def check_data(scale: Scale, extras: Iterable[str] = (), sets: Iterable[str] = (
     for name in (*files, *map(scale.file, extras)):
         path = find_data(name)
         if not path.is_file():
+            # the folders of two sizes of one preset, where all others have the name of their preset
             size = {"paper-130k": 130_000, "paper-1m": 1_000_000}.get(path.parent.name)
             preset = f"paper --train-size {size}" if size else path.parent.name
             command = f"treestack generate {preset} --output-dir {path.parent}"

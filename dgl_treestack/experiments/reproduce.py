@@ -8,9 +8,9 @@ from pathlib import Path
 
 from dgl_treestack import atomic, plots
 from dgl_treestack.errors import ConfigurationError, unknown
-from dgl_treestack.experiments import algorithmic, baselines, collection, language_model, runs, tables
+from dgl_treestack.experiments import algorithmic, collection, language_model, runs, tables
 from dgl_treestack.experiments.extras import extras as all_extras
-from dgl_treestack.experiments.protocol import EXTENTS, SCALES, Protocol, Row, Scale, check_data, protocols
+from dgl_treestack.experiments.protocol import EXTENTS, SCALES, Protocol, Scale, check_data, protocols
 from dgl_treestack.processes import Jobs
 from dgl_treestack.results import archive, report, run_result
 from dgl_treestack.results.differences import Line
@@ -51,7 +51,7 @@ def reproduce(
             APART[name].prepare(output_dir / name, EXTENTS[scale_name])
             planned += runs_apart
         code = runs.train_missing(planned, output_dir / "runs", output_dir / "configs", jobs=jobs, given=recorded)
-    if code in (130, 143):
+    if code in (130, 143):  # 128 and the number of SIGINT or SIGTERM: who stops the runs waits for no tables
         return code
     options = f" --seeds {' '.join(map(str, seeds))}" if seeds else ""
     for name, protocol in protocol_of.items():
@@ -89,11 +89,9 @@ def _plan(
     seeds: in place of those of the scale, the protocols and their rows. check: whether the data have to exist.
     """
     all_names = (*protocols(), *APART)
-    for name in names:
-        if name not in (*all_names, ALL):
-            raise ConfigurationError(unknown("protocol", name, [*all_names, ALL]))
-    if scale_name not in SCALES:
-        raise ConfigurationError(unknown("scale", scale_name, SCALES))
+    for kind, name, known in (*(("protocol", name, [*all_names, ALL]) for name in names), ("scale", scale_name, [*SCALES])):
+        if name not in known:
+            raise ConfigurationError(unknown(kind, name, known))
     scale = SCALES[scale_name]
     names_of_all = scale.only or [name for name in all_names if name not in scale.left_out]
     chosen_names = {*names, *(names_of_all if ALL in names else ())}
@@ -140,13 +138,7 @@ def _write_protocol(folder: Path, protocol: Protocol, scale: Scale, command: str
     given: runs of files of records, by name; the others are in the neighbouring folder `runs`.
     """
     results, without_network = collection.collect(protocol, scale, folder.parent, given)
-    paper = {baselines.MAJORITY: {title: (share, None) for title, share in protocol.paper_majority.items()}}
-    rows = (*protocol.rows, *(Row(label, "", paper.get(label, {})) for label in without_network))
-    protocol = replace(protocol, rows=rows)
-    lines = tables.compare(protocol, results | without_network)
-    answers_on = {compared: tables.collect_answers(compared, results) for compared in protocol.compared}
-    pairs = tables.compare_pairs(protocol, answers_on)
-    paragraphs = tables.markdown(protocol, results, lines, answers_on, pairs, scale, command)
+    lines, pairs, paragraphs = tables.make(protocol, results, without_network, scale, command)
     for name in (tables.PAIRS, *(f"{figure}.{suffix}" for figure in protocol.figures for suffix in ("svg", "png"))):
         (folder / name).unlink(missing_ok=True)
     text = _write(folder, lines, paragraphs, [run for group in (results | without_network).values() for run in group])

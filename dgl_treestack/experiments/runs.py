@@ -69,7 +69,7 @@ def train_missing(runs: Sequence[Planned], folder: Path, files: Path, *, jobs: J
             arguments = ("train", str(file), "--seed", str(seed), "--output-dir", str(folder), "--resume")
             commands.append(Command(arguments, folder, (file,)))
         return start_many(commands, jobs)
-    torch.set_num_threads(1)
+    torch.set_num_threads(1)  # states are too small for a second thread to help, and runs share the machine
     code = 0
     for config, seed in unfinished:
         try:

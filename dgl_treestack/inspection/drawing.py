@@ -44,6 +44,7 @@ def layout(network: "nx.DiGraph[Any]") -> dict[Any, tuple[float, int]]:
         levels = {node: level for level, nodes in enumerate(nx.topological_generations(downwards)) for node in nodes}
     except nx.NetworkXUnfeasible:
         raise GraphError("The graph has a cycle and no layout. Remove one of its edges.") from None
+    # These walks are loops, so that a chain of 3,000 nodes needs no recursion.
     children_of = nx.dfs_successors(downwards)  # each child once
     columns = dict[Any, float]()
     order = list(nx.dfs_preorder_nodes(downwards))

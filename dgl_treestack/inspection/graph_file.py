@@ -70,7 +70,7 @@ def _unpack(path: Path, target: Path) -> None:
 
     The child is silent, has one thread, and its memory is limited.
     """
-    faulthandler.disable()
+    faulthandler.disable()  # silent also where it is enabled, as by pytest
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, 1)
     os.dup2(null, 2)

@@ -31,6 +31,7 @@ ANSWER = 0.31  # distance of an answer above its node, in levels
 
 TEMPLATE = Path(__file__).with_name("page.html")
 MARK = "{{data}}"  # the template's placeholder for the data
+# Bytes in base64 take 1.3 characters a number; as text in JSON they would take up to five.
 LEVELS = 127  # heat maps of the page have whole numbers from -127 to 127
 
 

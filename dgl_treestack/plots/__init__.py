@@ -34,8 +34,8 @@ SETTINGS: dict[Any, Any] = {
     "axes.grid": True,
     "grid.alpha": 0.3,
     "legend.frameon": False,
-    "svg.hashsalt": "dgl-treestack",
-    "svg.fonttype": "none",
+    "svg.hashsalt": "dgl-treestack",  # ids in SVG are random without it, so that equal figures would have other bytes
+    "svg.fonttype": "none",  # text stays text
     "savefig.dpi": 150,
 }
 
@@ -80,6 +80,7 @@ def draw(name: str, data: Any, output: Path) -> list[Path]:
     with matplotlib.rc_context(SETTINGS):
         figure = getattr(module, function)(data)
         check_output(output)
+        # the date, and the version of matplotlib, would also change the bytes
         for suffix, metadata in ((".svg", {"Date": None}), (".png", {"Software": None})):
             buffer = io.BytesIO()
             figure.savefig(buffer, format=suffix[1:], metadata=metadata)

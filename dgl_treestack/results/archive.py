@@ -80,6 +80,7 @@ def _without_empty(table: Table, kept: Sequence[str] = ()) -> Table:
     return table.select(column for column in table if column.name in kept or column.null_count() < len(table))
 
 
+# Vectors stay with the runs, so that t-SNE is not drawn again from a file of records.
 def with_vectors(answers: Table) -> set[str]:
     """Return the names of the sets whose records have entries of several numbers, so that they are left out."""
     vectors = answers.filter(pl.any_horizontal(pl.lit(value=False), pl.selectors.nested().is_not_null()))

@@ -104,6 +104,7 @@ def calibration_error(table: Table) -> float:
     # whole numbers are not scores, but what a file of records has in their place
     if not len(labelled) or not table.schema["score"].is_float():
         return math.nan
+    # exp overflows in float64 above 709
     probability = 1 / (1 + np.exp(-np.clip(labelled["score"].to_numpy(), -700, 700)))
     label = labelled["label"].to_numpy().astype(float)
     bin_of_row = np.minimum((probability * BINS).astype(int), BINS - 1)
@@ -146,7 +147,7 @@ def neighbours(table: Table) -> Table:
         return without_vectors.clear()
     classes = np.array(table["class"].to_list())
     similarity = cosine_similarity(np.array(table["h"].to_list()))
-    np.fill_diagonal(similarity, -np.inf)
+    np.fill_diagonal(similarity, -np.inf)  # else everything is its own nearest neighbour
     return without_vectors.with_columns(correct=pl.Series(classes[similarity.argmax(1)] == classes))
 
 

@@ -159,6 +159,7 @@ def csv(rows: Sequence[Line]) -> str:
                 flat[name] = _cell(value)
         flat_rows.append(flat)
     names = list(dict.fromkeys(name for row in flat_rows for name in row))
+    # Not polars, which writes 3.25e-7 where Python writes 3.25e-07: committed tables are compared byte for byte.
     writer = csv_format.DictWriter(file, names, lineterminator="\n")
     writer.writeheader()
     writer.writerows(flat_rows)

@@ -287,8 +287,6 @@ def test_protocols_share_runs_and_may_have_a_set_of_their_own():
     protocol = protocols()["unverified_labels"]
     for scale, name in (("day", "data/paper-labels/train.jsonl.gz"), ("smoke", "bundled:smoke/train")):
         assert configure(protocol.rows[0], protocol, SCALES[scale]).data.train == (name,)
-    with pytest.raises(ConfigurationError, match="Unknown set 'paper-label'"):
-        SCALES["day"].files("paper-label")
 
 
 def test_unknown_names_and_missing_data(tmp_path, monkeypatch):
