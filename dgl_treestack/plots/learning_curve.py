@@ -12,8 +12,7 @@ from dgl_treestack.data import records
 from dgl_treestack.errors import DataError
 from dgl_treestack.plots import line
 from dgl_treestack.plots.depth import DEEP
-from dgl_treestack.results.differences import Line
-from dgl_treestack.results.report import rows_of
+from dgl_treestack.results.report import over_seeds, rows_of
 from dgl_treestack.results.run_result import RunResult, by_config
 
 _NOT_DRAWN = ("best epoch", "train")
@@ -33,7 +32,10 @@ def draw(runs: Sequence[RunResult], label_of_model: Mapping[str, str] | None = N
     for run in runs:
         if not run.about.get("equations"):
             raise DataError("The run does not say how many equations it was trained on. Train it again.", run.folder)
-    rows = sorted(_rows_with_deep(runs), key=lambda row: row["equations"])
+    groups, rows = by_config(runs), sorted(rows_of(runs), key=lambda row: row["equations"])
+    names_of_deep = [name for name in runs[0].sets if DEEP.fullmatch(name) and all(len(run.of(name)) for run in runs)]
+    for row, name in itertools.product(rows, names_of_deep):
+        row[name] = over_seeds([records.accuracy(run.of(name)) for run in groups[row["run"]]])
     models = list(dict.fromkeys(row["model"] for row in rows))
     columns = [name for row in rows for name, value in row.items() if isinstance(value, tuple) and name not in _NOT_DRAWN]
     parts = list(dict.fromkeys(columns))
@@ -75,15 +77,3 @@ def draw_groups(groups: Mapping[str, Sequence[RunResult]]) -> Figure:
         parts = zip(*(label.split(", ") for label in labels), strict=False)
         label_of_model[model] = ", ".join(part[0] for part in parts if len(set(part)) == 1) or model
     return draw([run for group in groups.values() for run in group], label_of_model)
-
-
-def _rows_with_deep(runs: Sequence[RunResult]) -> list[Line]:
-    """Return the rows of `rows_of`, with the accuracy on the set `deep`, if all runs have records of it."""
-    groups = by_config(runs)
-    rows = rows_of(runs)
-    for name in filter(DEEP.fullmatch, runs[0].sets):
-        if all(len(run.of(name)) for run in runs):
-            for row in rows:
-                values = [records.accuracy(run.of(name)) for run in groups[row["run"]]]
-                row[name] = (statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None)
-    return rows
