@@ -49,7 +49,7 @@ def write(folder: Path, runs: Sequence[RunResult], extent: Extent, command: str,
         sizes_of.setdefault((config.task, label_of(config)), []).append(run)
     is_before_rounding = pl.col("rounded").not_()
     chosen = {
-        key: min(sizes, key=lambda run: run.answers.filter(is_before_rounding)["entropy"].min())
+        key: min(sizes, key=lambda run: min(run.answers.filter(is_before_rounding)["entropy"].drop_nulls()))
         for key, sizes in sizes_of.items()
     }
     _draw(chosen, folder, extent.tests)

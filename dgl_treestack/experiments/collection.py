@@ -33,9 +33,9 @@ def configure(row: Row, protocol: Protocol, scale: Scale) -> RunConfig:
     return replace(config, name=f"{row.config.replace('/', '-')}-{config.hash}")
 
 
-def plan(protocol: Protocol, scale: Scale) -> dict[str, list[runs.Planned]]:
+def plan(protocol: Protocol, scale: Scale) -> dict[str, list[tuple[RunConfig, int]]]:
     """Return the runs of a protocol by the label of their row."""
-    planned: dict[str, list[runs.Planned]] = {}
+    planned = {}
     for row in protocol.rows:
         config = configure(row, protocol, scale)
         planned[row.label] = [(config, seed) for seed in scale.seeds[: protocol.seeds][: row.seeds]]

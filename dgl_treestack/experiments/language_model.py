@@ -134,12 +134,13 @@ def _pairs(by_label: Perplexities, printed: Mapping[str, Mapping[str, float]]) -
             means = [statistics.fmean(of_label) for of_label in logarithms]
             ours, low, high = (100 * math.expm1(difference) for difference in (means[0] - means[1], *interval))
             paper = 100 * (printed[first]["test"] / printed[second]["test"] - 1)
-            pair = {"part": "test", "first": first, "second": second, "seeds": len(seeds), of_paper: paper}
+            pair: Line = {"part": "test", "first": first, "second": second, "seeds": len(seeds), of_paper: paper}
             pairs.append({**pair, "ours": ours, "low": low, "high": high, "p, seeds": p_value})
     rows = [["first", "second", of_paper, "ours", "interval", "p, seeds", "Holm, seeds"]]
     for pair, p_value in zip(pairs, holm([pair["p, seeds"] for pair in pairs]), strict=True):
         pair["Holm, seeds"] = p_value
-        paper, ours, low, high = (f"{pair[name]:+.1f}" for name in (of_paper, "ours", "low", "high"))
+        interval_of_pair = f"{pair['low']:+.1f} to {pair['high']:+.1f}"
         p_values = (f"{pair[name]:.3g}" for name in ("p, seeds", "Holm, seeds"))
-        rows.append([pair["first"], pair["second"], paper, ours, f"{low} to {high}", *p_values])
+        points = (f"{pair[name]:+.1f}" for name in (of_paper, "ours"))
+        rows.append([pair["first"], pair["second"], *points, interval_of_pair, *p_values])
     return pairs, rows

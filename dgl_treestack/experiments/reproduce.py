@@ -105,7 +105,8 @@ def _plan(
         extras = dict.fromkeys(all_extras()[name].data for protocol in protocol_of.values() for name in protocol.extras)
         check_data(scale, extras, dict.fromkeys(protocol.data for protocol in protocol_of.values()))
     planned_runs = [collection.plan(protocol, scale).values() for protocol in protocol_of.values()]
-    planned = {(config.name, seed): (config, seed) for rows in planned_runs for row in rows for config, seed in row}
+    planned: dict[tuple[str, int], runs.Planned] = {}
+    planned |= {(config.name, seed): (config, seed) for rows in planned_runs for row in rows for config, seed in row}
     planned_apart = {}
     for name in APART:
         if name in chosen_names:

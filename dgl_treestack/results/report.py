@@ -54,10 +54,10 @@ def rows_of(runs: Sequence[RunResult], metric: str = "accuracy", *, depths: bool
         raise ConfigurationError(unknown("metric", metric, METRICS))
     measure, rows = METRICS[metric], []
     for name, group in by_config(runs).items():
-        best_epochs = [row for run in group if (row := run.best_row())]
+        best_epochs = [epoch for run in group if (epoch := run.best_row())]
         values_of: dict[str, list[float]] = {  # title of a column -> the values of the runs that have one
-            "best epoch": [row["epoch"] for row in best_epochs],
-            "train": [row["train_accuracy"] for row in best_epochs if metric == "accuracy"],
+            "best epoch": [epoch["epoch"] for epoch in best_epochs],
+            "train": [epoch["train_accuracy"] for epoch in best_epochs if metric == "accuracy"],
             "validation": [measure(table) for run in group if len(table := run.of("validation"))],
         }
         group_by, trained = group[0].config.data.group_by, group[0].trained
