@@ -15,7 +15,7 @@ from typing import Any
 from dgl_treestack.errors import DataError
 from dgl_treestack.generate.presets import text
 from dgl_treestack.resources import find_data
-from dgl_treestack.results import metrics
+from dgl_treestack.results.metrics import MEASURES
 from dgl_treestack.results.run_result import EPOCHS, RunResult
 from dgl_treestack.runs.sequence_configuration import StreamTests
 
@@ -27,7 +27,7 @@ Results = dict[str, list[RunResult]]  # label of a row -> its runs, one per seed
 
 @dataclass(frozen=True)
 class Column:
-    """A measurement of a run: a metric, see `metrics.measure`, over a set of its answers, see `RunResult.of`.
+    """A measurement of a run: a metric of `metrics.MEASURES`, perhaps with arguments, over a set of its answers, see `RunResult.of`.
 
     In per cent unless the title says otherwise; NaN where a run has none.
     """
@@ -42,7 +42,8 @@ class Column:
         stored = run.about.get("values", {})
         if self.title in stored:
             return float(stored[self.title])
-        return metrics.measure(run.of(self.set, self.depths), self.metric)
+        name, *arguments = [self.metric] if isinstance(self.metric, str) else self.metric
+        return MEASURES[name](run.of(self.set, self.depths), *arguments)
 
 
 @dataclass(frozen=True)

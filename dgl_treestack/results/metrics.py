@@ -1,13 +1,12 @@
 """Metrics over the table of answers: classification, pairs, calibration, clusters. Accuracy is in `data.records`.
 
-A metric is a function of a table, which returns NaN if the table lacks what it needs. `METRICS` has those that `report` shows;
-`WITH_ARGUMENTS` has others, which experiments measure.
+A metric is a function of a table, which returns NaN if the table lacks what it needs. `METRICS` has those that `report` shows,
+`MEASURES` also others, which experiments measure.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -229,16 +228,10 @@ METRICS: dict[str, Metric] = {
     "pairs": pair_accuracy,
     "calibration": calibration_error,
 }
-# Metrics with arguments, which experiments measure, by name.
-WITH_ARGUMENTS: dict[str, Callable[..., float]] = {
+# All metrics, with those that have arguments, which experiments measure.
+MEASURES: dict[str, Callable[..., float]] = {
+    **METRICS,
     "percent": partial(mean, whole=100),
     "clusters": partial(entry, of=clusters),
     **{metric.__name__: metric for metric in (mean, top, lost, read_out, at_best_epoch, epochs_to)},
 }
-
-
-def measure(table: Table, metric: str | Sequence[Any]) -> float:
-    """Return a metric of METRICS, given by its name, or of WITH_ARGUMENTS, given by its name and arguments."""
-    if isinstance(metric, str):
-        return METRICS[metric](table)
-    return WITH_ARGUMENTS[metric[0]](table, *metric[1:])

@@ -76,20 +76,6 @@ def test_a_row_per_node_with_what_the_nodes_carry():
     assert [row["tree"] for row in described] == np.repeat([0, 1, 2], batch.batch_num_nodes()).tolist()
 
 
-def test_a_file_and_dgl_unbatch_keep_equations_and_signals(tmp_path):
-    trees = some_trees(5, 12)
-    before = batch_of(trees)
-    text, described = printed(before, limit=0)
-    _dgl.save_graphs(str(tmp_path / "a.bin"), [dgl.batch([before, before])])
-    ((loaded,), _) = _dgl.load_graphs(str(tmp_path / "a.bin"))
-    parts = dgl.unbatch(graph.restore_batch(loaded))
-    assert len(parts) == 2 * len(trees)
-    for half in (parts[: len(trees)], parts[len(trees) :]):
-        after = dgl.batch(half)
-        assert [str(tree) for tree in graph.to_expressions(after)] == [str(tree) for tree in trees]
-        assert printed(after, limit=0) == (text, described)
-
-
 def test_shared_nodes_no_states_and_nothing_at_all():
     _, described = printed(shared(), vocabulary=VOCABULARY)
     assert [row["children"] for row in described] == [[1, 2], [3], [3], []]
