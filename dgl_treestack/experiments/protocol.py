@@ -27,7 +27,7 @@ Results = dict[str, list[RunResult]]  # label of a row -> its runs, one per seed
 
 @dataclass(frozen=True)
 class Column:
-    """A measurement of a run: a metric of `metrics.MEASURES`, perhaps with arguments, over a set of its answers, see `RunResult.of`.
+    """A measurement of a run: one of `metrics.MEASURES`, perhaps with arguments, over a set of its answers (`RunResult.of`).
 
     In per cent unless the title says otherwise; NaN where a run has none.
     """
