@@ -96,7 +96,7 @@ def collect(protocol: Protocol, scale: Scale, folder: Path, given: Mapping[str, 
     for run in (run for group in (*results.values(), *without_network.values()) for run in group):
         for name_of_set in (*OWN, *run.sets):
             rows = run.of(name_of_set).select(pl.col("id", "label").cast(pl.String), pl.col("depth").cast(pl.Int64)).hash_rows()
-            identity = hash((len(rows), *rows))
+            identity = hash(rows.to_numpy().tobytes())
             other, expected = first_of_set.setdefault(name_of_set, (run, identity))
             if identity != expected:
                 raise DataError(
