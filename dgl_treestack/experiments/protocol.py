@@ -42,7 +42,7 @@ class Column:
         stored = run.about.get("values", {})
         if self.title in stored:
             return float(stored[self.title])
-        name, *arguments = [self.metric] if isinstance(self.metric, str) else self.metric
+        name, *arguments = [self.metric] if isinstance(self.metric, str) else list(self.metric)
         return MEASURES[name](run.of(self.set, self.depths), *arguments)
 
 
