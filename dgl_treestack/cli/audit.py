@@ -51,6 +51,6 @@ def audit(
         progress=sys.stderr.isatty(),
     )
     print_json(audited) if json else print(report.describe(audited))
-    for path in plots.draw_data("audit", audited, figure) if figure else ():
+    for path in plots.draw("audit", audited, figure) if figure else ():
         print(path, file=sys.stderr if json else sys.stdout)
     return int(any(part["contradicted"] for part in audited["sets"].values()))

@@ -94,6 +94,7 @@ def measure(name: str, size: int, equations: list[Example], device: str) -> dict
     dataset = model.prepare(equations[: 4 * size])
     generator = np.random.default_rng(0)
     batches = [dataset.batch(generator.permutation(len(dataset))[:size], device) for _ in range(WARM + STEPS + 1)]
+    # Both rounds are clocked, and the time of the second is kept.
     for timed in (batches[:WARM], batches[WARM:-1]):
         started = time.perf_counter()
         for batch in timed:

@@ -18,9 +18,8 @@ from dgl_treestack.algorithmic.training import Phase, entropy, train
 from dgl_treestack.data import records
 from dgl_treestack.errors import CheckpointError, ConfigurationError
 from dgl_treestack.experiments import algorithmic
-from dgl_treestack.experiments.algorithmic import Extent
+from dgl_treestack.experiments.protocol import EXTENTS, SCALES, Extent, Scale
 from dgl_treestack.experiments.reproduce import reproduce
-from dgl_treestack.experiments.scales import SCALES, Scale
 from dgl_treestack.runs.run import Run
 from dgl_treestack.runs.sequence_configuration import Recipe, StreamConfig, StreamTests
 from dgl_treestack.runs.weights import read_weights, write_weights
@@ -201,7 +200,7 @@ def test_table_and_figures(tmp_path, monkeypatch):
     few = [config for task in ("anb2n", "memorization") for config in configurations(tasks()[task], 2, 0.001, TINY)]
     first_sizes = {(config.task, label_of(config)): config for config in reversed(few)}
     planned = [(config, 0) for config in few if config in first_sizes.values()]
-    monkeypatch.setitem(algorithmic.EXTENTS, "tiny", Extent(2, 0.001, TINY))
+    monkeypatch.setitem(EXTENTS, "tiny", Extent(2, 0.001, TINY))
     monkeypatch.setitem(SCALES, "tiny", Scale("a test", {}, {}, (0,)))
     monkeypatch.setattr(algorithmic, "plan", lambda *arguments: planned)
 
