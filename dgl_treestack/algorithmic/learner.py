@@ -12,8 +12,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from dgl_treestack.cells import State
 from dgl_treestack.errors import ConfigurationError
-from dgl_treestack.sequence import LARGEST, SequenceCell, StackRNN, State, draw_summed
+from dgl_treestack.sequence import LARGEST, SequenceCell, StackRNN, draw_summed
 
 CLIP = 15.0  # bound of all error signals (Joulin & Mikolov 2015, section 5)
 WINDOW = 50  # tokens
@@ -64,11 +65,10 @@ class AutogradLearner:
         self.past.append(chunk.inputs)
         while sum(map(len, self.past)) > max(self.window, new):
             with torch.no_grad():
-                for drive in cell.drive(self.past.popleft().unsqueeze(-1)):
-                    self.state, _ = cell.step(drive, self.state)
+                _, self.state = cell.unroll(self.past.popleft().unsqueeze(-1), self.state)
         inputs = torch.cat(list(self.past))
-        h = cell.window(cell.drive(inputs.unsqueeze(-1)), self.state, CLIP)[-new:]
-        losses = functional.cross_entropy(self.net.read(h).flatten(0, 2), chunk.targets.flatten(), reduction="none")
+        h, _ = cell.unroll(inputs.unsqueeze(-1), self.state, CLIP)
+        losses = functional.cross_entropy(self.net.read(h[-new:]).flatten(0, 2), chunk.targets.flatten(), reduction="none")
         self.net.zero_grad(set_to_none=True)
         total: Tensor = (losses.view_as(chunk.weights) * chunk.weights).sum(0)
         total.sum().backward()

@@ -1,4 +1,7 @@
-"""Sequence cells, one file each: a cell is a step from one token to the next, and `unroll` runs it over a sequence."""
+"""Sequence cells, one file each: a cell is a step from one token to the next, and `unroll` runs it over a sequence.
+
+`encoders` has the models that read a whole tree as a sequence, found as the files `NAME_encoder.py` of this folder.
+"""
 
 from typing import Any
 
@@ -8,7 +11,6 @@ from dgl_treestack.sequence._contract import SEQUENCE as SEQUENCE
 from dgl_treestack.sequence._contract import ActingCell as ActingCell
 from dgl_treestack.sequence._contract import Chain as Chain
 from dgl_treestack.sequence._contract import SequenceCell as SequenceCell
-from dgl_treestack.sequence._contract import State as State
 from dgl_treestack.sequence._contract import draw_summed as draw_summed
 from dgl_treestack.sequence.list_rnn import ListRNN as ListRNN
 from dgl_treestack.sequence.lstm import LSTM as LSTM

@@ -15,13 +15,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from dgl_treestack.cells import Cell, Noise, Ops
+from dgl_treestack.cells import Cell, Noise, Ops, Shape, Signals, State
 from dgl_treestack.expression.operators import Operator, Signature
 from dgl_treestack.plain_data import number, whole
 
-State = dict[str, Tensor]
-Signals = dict[str, Tensor]
-Shape = tuple[int, ...]
 EMPTY = -1.0  # content of an empty cell of a memory in the authors' program
 LARGEST = 50.0  # the authors' program clamps the arguments of sigmoids to this magnitude
 SEQUENCE = Signature("sequence", (Operator("next", 1),))
@@ -79,23 +76,14 @@ class SequenceCell(nn.Module, abc.ABC):
         """Compute one token: return the state after it and the signals. drive: the result of `drive` for it, (R, B, rows of U).
         state: the state before it."""
 
-    def unroll(self, x: Tensor, state: State | None = None) -> tuple[Tensor, State]:
+    def unroll(self, x: Tensor, state: State | None = None, clip: float | None = None) -> tuple[Tensor, State]:
         """Run over symbols (T, R, B) or vectors (T, R, B, E): h after every token (T, R, B, H), and the last state.
 
-        state: the initial state, by default that of `start`.
+        state: the initial state, by default that of `start`. clip: in the backward pass the gradient of every field at every
+        token is clamped to [-clip, clip], and none reaches `state`. A subclass may compute the same by hand.
         """
-        return self.run(self.drive(x), state)
-
-    def window(self, driven: Tensor, state: State, clip: float) -> Tensor:
-        """Run over the results of `drive`, from a state: h after every token (T, R, B, H).
-
-        In the backward pass the gradient of every field at every token is clamped to [-clip, clip], and none reaches `state`.
-        """
-        return self.run(driven, {name: value.detach() for name, value in state.items()}, clip)[0]
-
-    def run(self, driven: Tensor, state: State | None, clip: float | None = None) -> tuple[Tensor, State]:
-        """Run over the results of `drive` step by step. A subclass may do the same by hand. clip: as for `window`, or None."""
-        state = self.start(driven.shape[-2]) if state is None else state
+        driven = self.drive(x)
+        state = self._initial(driven, state, clip)
         outputs = []
         for drive in driven:
             state, _ = self.step(drive, state)
@@ -104,6 +92,11 @@ class SequenceCell(nn.Module, abc.ABC):
                     value.register_hook(partial(torch.clamp, min=-clip, max=clip))
             outputs.append(state["h"])
         return torch.stack(outputs), state
+
+    def _initial(self, driven: Tensor, state: State | None, clip: float | None) -> State:
+        """Return the state before the first token. driven: a tensor (..., B, any)."""
+        state = self.start(driven.shape[-2]) if state is None else state
+        return state if clip is None else {name: value.detach() for name, value in state.items()}
 
     def reset_parameters(self, generator: torch.Generator) -> None:
         """Draw all initial values: from U(-1 / sqrt(H), 1 / sqrt(H)), as torch does, unless a subclass says otherwise."""

@@ -5,10 +5,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from dgl_treestack.cells import Signals, State
 from dgl_treestack.cells.memory.stack import weighted_sum
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.plain_data import whole
-from dgl_treestack.sequence._contract import EMPTY, ActingCell, Signals, State
+from dgl_treestack.sequence._contract import EMPTY, ActingCell
 
 ACTIONS = ("insert", "left", "right", "noop")
 

@@ -5,9 +5,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from dgl_treestack.cells import Signals, State
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.plain_data import number, whole
-from dgl_treestack.sequence._contract import SequenceCell, Signals, State
+from dgl_treestack.sequence._contract import SequenceCell
 
 
 class SCRN(SequenceCell):

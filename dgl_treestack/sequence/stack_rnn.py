@@ -6,10 +6,11 @@ import torch
 from torch import Tensor, nn
 
 from dgl_treestack._torch import once_differentiable
+from dgl_treestack.cells import Signals, State
 from dgl_treestack.cells.memory import stack
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.plain_data import one_of, switch, whole
-from dgl_treestack.sequence._contract import EMPTY, ActingCell, Signals, State, weight_gradient
+from dgl_treestack.sequence._contract import EMPTY, ActingCell, weight_gradient
 
 RECURRENCES = ("none", "stacks", "full")
 PIECE = 64  # without gradients, sequences are computed in pieces of so many tokens, since all stacks of a piece are kept
@@ -83,11 +84,12 @@ class StackRNN(ActingCell):
         signals = dict(zip(self.actions, actions, strict=True))
         return {"h": h, "stack": moved.unflatten(0, rows.shape[:-2])}, signals
 
-    def run(self, driven: Tensor, state: State | None, clip: float | None = None) -> tuple[Tensor, State]:
-        by_steps = self.hard or stack.is_limited() or torch.is_autocast_enabled(driven.device.type)
+    def unroll(self, x: Tensor, state: State | None = None, clip: float | None = None) -> tuple[Tensor, State]:
+        by_steps = self.hard or stack.is_limited() or torch.is_autocast_enabled(x.device.type)
         if by_steps or type(self) is not StackRNN:  # `StackUnroll` would not do what `step` does, which a subclass may define
-            return super().run(driven, state, clip)
-        before = self.start(driven.shape[-2]) if state is None else state
+            return super().unroll(x, state, clip)
+        driven = self.drive(x)
+        before = self._initial(driven, state, clip)
         rows = before["stack"].shape[-2]
         if rows < self.depth:
             raise ConfigurationError(

@@ -15,7 +15,6 @@ from dgl_treestack.data import formats, vectors
 from dgl_treestack.data.formats import Example
 from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.distributed import World
-from dgl_treestack.encoders import encoders
 from dgl_treestack.errors import ConfigurationError, DataError
 from dgl_treestack.expression.operators import Signature
 from dgl_treestack.generate import presets
@@ -26,6 +25,7 @@ from dgl_treestack.model.tree_dataset import TreeDataset
 from dgl_treestack.resources import find_data
 from dgl_treestack.runs.configuration import DataConfig, RunConfig
 from dgl_treestack.runs.run import Run
+from dgl_treestack.sequence.encoders import encoders
 from dgl_treestack.tasks import tasks
 from dgl_treestack.truth.subtrees import Targets, targets_of
 

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from dgl_treestack.encoders import Encoder
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.model.dataset import Dataset
 from dgl_treestack.model.model import Model
 from dgl_treestack.propagate.compiled.library import unavailable
 from dgl_treestack.runs.configuration import RunConfig
+from dgl_treestack.sequence.encoders import Encoder
 
 logger = logging.getLogger(__name__)
 # Minimum steps for which compiling pays: it takes up to two minutes, once (Tree-SMU 30 to 60 s), and saves 3 to 6 ms a step

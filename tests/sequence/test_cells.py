@@ -1,6 +1,7 @@
 """Sequence cells against the authors' program, an oracle of lists, torch's kernels, and chains of nodes in a DGL graph."""
 
 import random
+from functools import partial
 
 import pytest
 import torch
@@ -64,15 +65,15 @@ def test_windows_by_hand_are_what_autograd_finds(name, clip, restarts):
     state = {field: torch.rand(value.shape, generator=generator).double() for field, value in cell.start(5).items()}
     factors = torch.randn(7, *cell.prefix, 5, 4, generator=generator).double()
     results = []
-    for window in (cell.window, lambda *arguments: SequenceCell.window(cell, *arguments)):
-        driven = cell.drive(x).detach().requires_grad_()
-        h = window(driven, state, clip)
-        inputs = [driven, *(parameter for name, parameter in cell.named_parameters() if name != "U")]
-        results.append([h, *torch.autograd.grad((h * factors).sum(), inputs, materialize_grads=True)])
+    for unroll in (cell.unroll, partial(SequenceCell.unroll, cell)):
+        inputs = [x.detach().requires_grad_(), *cell.parameters()]
+        h, last = unroll(inputs[0], state, clip)
+        gradients = torch.autograd.grad((h * factors).sum(), inputs, materialize_grads=True)
+        results.append([h, *gradients, *(last[field].detach() for field in sorted(last))])
     for by_hand, recorded in zip(*results, strict=True):
         torch.testing.assert_close(by_hand, recorded, rtol=1e-12, atol=1e-12)
     if clip < 1:
-        free = torch.autograd.grad((cell.window(driven, state, 1e30) * factors).sum(), driven)[0]
+        free = torch.autograd.grad((cell.unroll(inputs[0], state, 1e30)[0] * factors).sum(), inputs[0])[0]
         assert not torch.allclose(results[0][1], free, rtol=1e-3)
 
 

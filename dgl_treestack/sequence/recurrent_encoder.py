@@ -7,9 +7,10 @@ from torch import Tensor
 from torch.nn import functional
 
 from dgl_treestack import sequence
-from dgl_treestack.encoders import CellSpec, Encoder
-from dgl_treestack.encoders._tokens import Trees, prefix
+from dgl_treestack.cells import CellSpec
 from dgl_treestack.errors import ConfigurationError
+from dgl_treestack.sequence._tokens import Trees, prefix
+from dgl_treestack.sequence.encoders import Encoder
 
 WIDE, GROUPS = 100, 4  # on a CPU, an LSTM of this width or more reads groups of similar length: padding costs more
 SIGMOID_GAIN = 4.0  # a sigmoid's slope is a quarter of tanh's

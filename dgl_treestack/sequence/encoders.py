@@ -1,7 +1,7 @@
-"""Encoders of whole trees, one file each (sequence cells and attention), their contract, and the table of their model names.
+"""The contract of encoders, which read a subtree as a whole, not node by node, and the table of their model names.
 
-An encoder reads a subtree as a whole, not node by node. Its file defines a class derived from `Encoder`, and `MODELS`, which
-maps model names to `CellSpec`; the table collects the files of this folder.
+The file `NAME_encoder.py` of an encoder defines a class derived from `Encoder`, and `MODELS`, which maps model names to
+`CellSpec`; the table collects these files.
 """
 
 import abc
@@ -14,14 +14,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from dgl_treestack.cells import CellSpec as CellSpec
 from dgl_treestack.cells import specs_of
 from dgl_treestack.data.forest import Columns, Forest, Source, columns
 from dgl_treestack.data.wellformed import NO_OPERATOR, NO_TOKEN, uncompiled, written_out_sizes
-from dgl_treestack.encoders._tokens import SIGNS, Trees
 from dgl_treestack.errors import ConfigurationError, DataError, GraphError, unknown
 from dgl_treestack.expression.operators import MATH, Signature
 from dgl_treestack.plugins import Registry, read_module
+from dgl_treestack.sequence._tokens import SIGNS, Trees
 
 MOST_PADDING = 4.0  # ratio of padded to real nodes, beyond which trees are encoded in groups of similar size
 NO_ENCODER = "Sequence and attention models have no number encoder: leave such equations out, or use a tree model."
@@ -107,7 +106,7 @@ class Encoder(nn.Module, abc.ABC):
         nn.init.normal_(self.table, generator=generator)
 
 
-encoders = Registry("model", Path(__file__).parent.glob("*.py"), read_module, partial(specs_of, Encoder)).table
+encoders = Registry("model", Path(__file__).parent.glob("*_encoder.py"), read_module, partial(specs_of, Encoder)).table
 
 
 def build(name: str, leaves: int, operators: int, hidden: int, *, dropout: float = 0.0, **settings: Any) -> Encoder:

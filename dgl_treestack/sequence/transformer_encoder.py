@@ -7,10 +7,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from dgl_treestack.encoders import CellSpec, Encoder
-from dgl_treestack.encoders._tokens import Trees, prefix, preorder
+from dgl_treestack.cells import CellSpec
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.plain_data import whole
+from dgl_treestack.sequence._tokens import Trees, prefix, preorder
+from dgl_treestack.sequence.encoders import Encoder
 
 GROUPS, ROWS = 4, 32  # a batch is split by length into groups of about ROWS sequences, at least GROUPS of them
 FIRST, LAST = 0.5, 0.95  # initial decays; a decay near 0 would keep one step only
