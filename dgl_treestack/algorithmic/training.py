@@ -11,7 +11,7 @@ from torch.nn import functional
 from dgl_treestack._torch import numpy_generator
 from dgl_treestack.algorithmic.learner import AutogradLearner, Chunk, Net, StackLearner
 from dgl_treestack.algorithmic.tasks import Task
-from dgl_treestack.runs.sequence_configuration import Recipe
+from dgl_treestack.runs.configuration import StreamRecipe
 from dgl_treestack.sequence import ActingCell
 
 STRIDE = 200  # updates between two comparisons of a net's loss with the goal
@@ -79,7 +79,7 @@ class Phase:
     The same seed draws the same sequences.
     """
 
-    def __init__(self, task: Task, net: Net, recipe: Recipe, seed: int):
+    def __init__(self, task: Task, net: Net, recipe: StreamRecipe, seed: int):
         self.task, self.net, self.recipe, restarts = task, net, recipe, net.cell.restarts or 1
         self.learner = StackLearner(net) if StackLearner.supports(net.cell) else AutogradLearner(net)
         self.generator = numpy_generator(seed, f"{task.name}, {recipe.beta}")
@@ -113,7 +113,7 @@ class Phase:
         return total, round(counted)
 
 
-def train(task: Task, net: Net, recipe: Recipe, seed: int) -> None:
+def train(task: Task, net: Net, recipe: StreamRecipe, seed: int) -> None:
     """Train restarts in place."""
     phase = Phase(task, net, recipe, seed)
     for segment in range(phase.segments):

@@ -78,7 +78,7 @@ def _configurations(names: Sequence[str], assignments: Sequence[str]) -> list[tu
     from dgl_treestack.errors import ConfigurationError
     from dgl_treestack.resources import find_config
     from dgl_treestack.runs import configuration
-    from dgl_treestack.runs.sequence_configuration import TextConfig
+    from dgl_treestack.runs.configuration import TextConfig
 
     files = [find_config(name) for name in names]
     configs = [configuration.override(configuration.load_any(file), assignments) for file in files]

@@ -27,9 +27,9 @@ from dgl_treestack.model.signals import NodeSignals
 from dgl_treestack.processes import Interrupted
 from dgl_treestack.results import run_result
 from dgl_treestack.runs import configuration, evaluation
+from dgl_treestack.runs.configuration import StreamConfig, StreamRecipe, StreamTests, TextConfig
 from dgl_treestack.runs.environment import origin_of
 from dgl_treestack.runs.run import Run
-from dgl_treestack.runs.sequence_configuration import Recipe, StreamConfig, StreamTests, TextConfig
 from dgl_treestack.runs.weights import read_weights, write_weights
 from dgl_treestack.training.objective import Counts
 from dgl_treestack.training.optimizer import RowOptimizer
@@ -205,7 +205,9 @@ def config_of(kind, folder):
             (folder / f"our.{part}.txt").write_text("one two three\n" * 40)
         return TextConfig("small", "lstm", 4, text=str(folder), epochs=2, streams=2)
     settings, tests = {"hidden": 3, "stacks": 1, "capacity": 20}, StreamTests(largest=4, far=(6,), repeats=1, streamed=1)
-    return StreamConfig("small", "anbn", "stack_rnn", settings, 2, Recipe(updates=2), Recipe(updates=1, rate=0.02), tests)
+    return StreamConfig(
+        "small", "anbn", "stack_rnn", settings, 2, StreamRecipe(updates=2), StreamRecipe(updates=1, rate=0.02), tests
+    )
 
 
 @pytest.mark.parametrize(
