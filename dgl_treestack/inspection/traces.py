@@ -3,7 +3,6 @@
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -17,7 +16,6 @@ from dgl_treestack.expression import Expression
 from dgl_treestack.expression.operators import Label
 from dgl_treestack.model.dataset import Dataset
 from dgl_treestack.model.model import Model
-from dgl_treestack.resources import sha256
 from dgl_treestack.runs import evaluation
 from dgl_treestack.runs.run import Run
 
@@ -94,7 +92,7 @@ def _saved_records(run: Run, examples: Sequence[Example]) -> dict[str, Record]:
     """
     records_by_source: dict[str, Record] = {}
     for file in {example.source.rsplit(":", 1)[0] for example in examples if example.source}:
-        table = run.read_records_by_checksum(sha256(Path(file)))
+        table = run.read_records(file) if run.has_records(file) else None
         if table is not None and "node" not in table.columns:
             rows = table.iter_rows(named=True)
             records_by_source |= {
