@@ -74,18 +74,19 @@ class Training:
                 self._run_epoch(watch)
                 self._close_epoch()
                 self._check(watch)
-            self._finish(watch)
+            self._load_best()
+            self.objective.evaluate(lambda: self._check(watch))
+            self._write_times()
+            if self.world.is_first:
+                atomic.write_text(self.run.done, f"best epoch {progress.best_epoch}\n")
             self._check(watch)
 
-    def _check(self, watch: Watch) -> None:
-        """Raise Interrupted when any process has received a signal."""
-        if stopped := self._agreed(watch, *self.world.sums(watch.number)):
-            raise Interrupted(stopped)
-
-    @staticmethod
-    def _agreed(watch: Watch, signals: float) -> int:
-        """Return the signal by which all processes stop, 0 for none. signals: the sum over them, which all have computed."""
-        return (watch.number or signal.SIGTERM) if signals else 0
+    def _check(self, watch: Watch, received: float | None = None) -> None:
+        """Raise Interrupted when any process has received a signal. received: the sum of signals, if all have computed it."""
+        if received is None:
+            (received,) = self.world.sums(watch.number)
+        if received:
+            raise Interrupted(watch.number or signal.SIGTERM)
 
     def _run_epoch(self, watch: Watch) -> None:
         """Run the remaining steps of an epoch. After a signal, save the run and raise Interrupted."""
@@ -109,11 +110,9 @@ class Training:
                 bar.update()
                 bar.set_postfix_str(f"loss {progress.loss_sum / progress.seen:.3f}{validated}", refresh=False)
                 # Agreed in the message of the gradients: a process that obeyed by itself stopped a step before the others.
-                if stopped := self._agreed(watch, counts.stop):
+                if counts.stop or progress.step % objective.checkpoint_steps == 0:
                     self.save()
-                    raise Interrupted(stopped)
-                if progress.step % objective.checkpoint_steps == 0:
-                    self.save()
+                self._check(watch, counts.stop)
 
     def save(self) -> None:
         """Write the checkpoint that the run is resumed from, and the CPU time so far."""
@@ -158,22 +157,14 @@ class Training:
         if self.on_epoch:
             self.on_epoch(dict(row), self.model)
 
-    def _finish(self, watch: Watch) -> None:
-        """Evaluate with the best weights, then write DONE."""
-        self._load_best()
-        self.objective.evaluate(lambda: self._check(watch))
-        self._write_times()
-        if self.world.is_first:
-            atomic.write_text(self.run.done, f"best epoch {self.progress.best_epoch}\n")
-
     def _load_best(self) -> None:
         """Give the model the best weights of the run. Raises CheckpointError."""
-        weights = self.world.first(self._best_weights)
-        load_into(self.model, weights, self.run.best, finite=not self.objective.may_diverge)
 
-    def _best_weights(self) -> dict[str, Tensor]:
-        if not self.run.best.exists():
-            if self.progress.epoch:
-                raise CheckpointError(f"{self.run.best} is gone, and only it had the best weights. Train again.")
-            write_weights(self.run.best, self.model.state_dict(), {"epoch": 0})  # a configuration without epochs
-        return read_weights(self.run.best)[0]
+        def best_weights() -> dict[str, Tensor]:
+            if not self.run.best.exists():
+                if self.progress.epoch:
+                    raise CheckpointError(f"{self.run.best} is gone, and only it had the best weights. Train again.")
+                write_weights(self.run.best, self.model.state_dict(), {"epoch": 0})  # a configuration without epochs
+            return read_weights(self.run.best)[0]
+
+        load_into(self.model, self.world.first(best_weights), self.run.best, finite=not self.objective.may_diverge)

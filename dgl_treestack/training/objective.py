@@ -50,8 +50,7 @@ class Objective(abc.ABC):
     def describe(self) -> tuple[Mapping[str, str], Mapping[str, Any]]:
         """Return what describes a new run: further files of its folder, name -> text, and entries of its environment."""
 
-    @abc.abstractmethod
-    def begin_epoch(self, epoch: int) -> None:
+    def begin_epoch(self, epoch: int) -> None:  # noqa: B027
         """Prepare an epoch, from 0, before its first step or before its state is restored."""
 
     @abc.abstractmethod
@@ -80,8 +79,7 @@ class Objective(abc.ABC):
     def summary(self, row: Mapping[str, Any]) -> str:
         """Return a row of metrics as text for the log."""
 
-    @abc.abstractmethod
-    def evaluate(self, check: Callable[[], None]) -> None:
+    def evaluate(self, check: Callable[[], None]) -> None:  # noqa: B027
         """Evaluate the best weights, which the model has, and write the answers. check: raises Interrupted after a signal."""
 
     @abc.abstractmethod

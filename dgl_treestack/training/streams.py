@@ -2,7 +2,7 @@
 
 import itertools
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -92,9 +92,6 @@ class StreamObjective(Objective):
 
     def summary(self, row: Mapping[str, Any]) -> str:
         return f"train loss {row['train_loss']:.4f}, least entropy {row['validation_entropy']:.4f}"
-
-    def evaluate(self, check: Callable[[], None]) -> None:
-        """Every epoch ends with its tests."""
 
     def _test(self, columns: Mapping[str, Any]) -> Table:
         """Return a row per restart, test and size: the share of sequences that are right.

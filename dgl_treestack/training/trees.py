@@ -137,12 +137,6 @@ class TreeObjective(Objective):
         if not world.is_first:
             self.engine = choose()  # with the kernels that the first process has compiled
 
-    def check_processes(self) -> None:
-        """Raise an error unless all processes have the same training equations and weights."""
-        if self.world.size > 1:
-            weights = (parameter.detach().cpu().numpy().tobytes() for parameter in self.model.parameters())
-            self.world.check_same("training equations or weights", *self.train_set.contents(), *weights)
-
     def describe(self) -> tuple[Mapping[str, str], Mapping[str, Any]]:
         data, model = self.config.data, self.config.model
         described = [name for name in (data.language, model.vocabulary) if name.endswith((".toml", ".txt"))]
@@ -159,26 +153,21 @@ class TreeObjective(Objective):
             environment |= {"processes": self.world.size, "torchrun": os.environ.get("TORCHELASTIC_RUN_ID")}
         return Run.description(self.model.vocabulary, self.model.signature), environment
 
-    def begin_epoch(self, epoch: int) -> None:
-        """An epoch depends on its number alone."""
-
     def steps(self, epoch: int) -> int:
         return math.ceil(len(self.train_set) / self.config.batch_size)
 
     def batches(self, epoch: int, step: int) -> Iterator[tuple[Batch, np.ndarray, Share]]:
         """Yield this process's share of every batch, the positions of the whole batch in the training set, and the share."""
-        order, size = self._order(numpy_generator(self.seed, "order", epoch)), self.config.batch_size
+        generator, size = numpy_generator(self.seed, "order", epoch), self.config.batch_size
+        if self.config.data.pairs_together:
+            groups = self.train_set.groups
+            order = generator.permutation(int(groups.max()) + 1)[groups].argsort(kind="stable")
+        else:
+            order = generator.permutation(len(self.train_set))
         chosen = [order[start : start + size] for start in range(step * size, len(order), size)]
         shares = [Share.of(self.train_set, positions, self.world) for positions in chosen]
         batches = self.train_set.batches_of([share.positions for share in shares], self.device)
         yield from zip(batches, chosen, shares, strict=True)
-
-    def _order(self, generator: np.random.Generator) -> np.ndarray:
-        """The order of the training examples in an epoch."""
-        if not self.config.data.pairs_together:
-            return generator.permutation(len(self.train_set))
-        groups = self.train_set.groups
-        return generator.permutation(int(groups.max()) + 1)[groups].argsort(kind="stable")
 
     def loss(self, losses: Tensor, positions: np.ndarray) -> Tensor:
         """Return the loss of a batch: the mean over its outputs. A subclass may weight examples.
