@@ -7,9 +7,7 @@ from typing import Any
 
 from dgl_treestack.errors import ConfigurationError, unknown
 from dgl_treestack.sequence._contract import LARGEST as LARGEST
-from dgl_treestack.sequence._contract import SEQUENCE as SEQUENCE
 from dgl_treestack.sequence._contract import ActingCell as ActingCell
-from dgl_treestack.sequence._contract import Chain as Chain
 from dgl_treestack.sequence._contract import SequenceCell as SequenceCell
 from dgl_treestack.sequence._contract import draw_summed as draw_summed
 from dgl_treestack.sequence.list_rnn import ListRNN as ListRNN

@@ -1,4 +1,4 @@
-"""The contract of a sequence cell: one step, state in, state out; the base of cells with external memories; chains of nodes.
+"""The contract of a sequence cell: one step, state in, state out; the base of cells with external memories.
 
 A cell sees no text, no loss and no file.
 
@@ -15,13 +15,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from dgl_treestack.cells import Cell, Noise, Ops, Shape, Signals, State
-from dgl_treestack.expression.operators import Operator, Signature
+from dgl_treestack.cells import Shape, Signals, State
 from dgl_treestack.plain_data import number, whole
 
 EMPTY = -1.0  # content of an empty cell of a memory in the authors' program
 LARGEST = 50.0  # the authors' program clamps the arguments of sigmoids to this magnitude
-SEQUENCE = Signature("sequence", (Operator("next", 1),))
 
 
 class SequenceCell(nn.Module, abc.ABC):
@@ -172,28 +170,6 @@ def draw_summed(weight: Tensor, generator: torch.Generator) -> None:
     draws = torch.empty(3, *weight.shape).uniform_(-0.1, 0.1, generator=generator)
     with torch.no_grad():
         weight.copy_(draws.sum(0))
-
-
-class Chain(Cell):
-    """A sequence cell without restarts as a recursive cell, for trees over `SEQUENCE`, which `propagate` runs on a DGL graph.
-
-    The chain's first node is a leaf, the state before the first token; its symbol is not read. Every token is a node of the one
-    operator `next` above it, with its vector as external input, node feature `input`.
-    """
-
-    def __init__(self, cell: SequenceCell):
-        super().__init__(SEQUENCE.operators, 1, cell.hidden, input_size=cell.inputs)
-        self.sequence = cell
-        self.tokens = None  # type: ignore[assignment]  # leaves have no embedding
-        self.fields, self.signals, self.empty = dict(cell.fields), dict(cell.signals), dict(cell.empty)
-
-    def leaf(self, token: Tensor, number: Tensor, encoded: Tensor | None = None) -> State:
-        return self.sequence.start(len(token))
-
-    def node(self, ops: Ops, children: State, inputs: Tensor | None, noise: Noise) -> tuple[State, Signals]:
-        assert inputs is not None  # input_size is at least 1
-        before = {name: values[:, 0] for name, values in children.items()}
-        return self.sequence.step(self.sequence.drive(inputs), before)
 
 
 def weight_gradient(gradients: Tensor, inputs: Tensor) -> Tensor:

@@ -20,10 +20,10 @@ from dgl_treestack.resources import find_data, sha256
 from dgl_treestack.runs.configuration import Named, RunConfig, StreamConfig, TextConfig
 from dgl_treestack.runs.environment import GOES_ON_ELSEWHERE, describe_environment, with_resumption
 from dgl_treestack.runs.run import Run
+from dgl_treestack.runs.weights import read_weights
 from dgl_treestack.training.build import DataSets, Place
-from dgl_treestack.training.loop import OnEpoch, Training
+from dgl_treestack.training.loop import Checkpoint, OnEpoch, Training
 from dgl_treestack.training.objective import Objective
-from dgl_treestack.training.state import SavedRun
 from dgl_treestack.training.streams import StreamObjective
 from dgl_treestack.training.text import TextObjective
 from dgl_treestack.training.trees import TreeObjective
@@ -111,16 +111,21 @@ def prepare(
     """Return the training of a run as its folder has it, or from the beginning. Arguments as for `start`; of_trees: device,
     data and columns."""
     started = time.process_time()
-    saved: SavedRun = world.first(lambda: SavedRun.read(run))
+
+    def saved() -> tuple[Checkpoint | None, dict[str, Any], list[dict[str, Any]]]:
+        checkpoint = read_weights(run.last) if run.last.exists() else None
+        return checkpoint, run.environment if run.has_description() else {}, run.read_times()
+
+    checkpoint, environment, times = world.first(saved)
     objective: Objective
     if isinstance(config, RunConfig):
-        objective = TreeObjective(run, config, seed, saved, world=world, **of_trees)
+        objective = TreeObjective(run, config, seed, environment, goes_on=checkpoint is not None, world=world, **of_trees)
     elif isinstance(config, TextConfig):
         objective = TextObjective(run, config, seed)
     else:
         assert isinstance(config, StreamConfig)
         objective = StreamObjective(run, config, seed)
-    training = Training(objective, saved, quiet=quiet, on_epoch=on_epoch, world=world, started=started)
+    training = Training(objective, checkpoint, times, quiet=quiet, on_epoch=on_epoch, world=world, started=started)
     if world.size > 1 and isinstance(objective, TreeObjective):
         weights = (parameter.detach().cpu().numpy().tobytes() for parameter in objective.model.parameters())
         world.check_same("training equations or weights", *objective.train_set.contents(), *weights)

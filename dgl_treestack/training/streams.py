@@ -22,8 +22,7 @@ from dgl_treestack.runs.configuration import ScheduleConfig, StreamConfig
 from dgl_treestack.runs.run import Run
 from dgl_treestack.runs.weights import write_weights
 from dgl_treestack.sequence import ActingCell, StackRNN
-from dgl_treestack.training.objective import Counts, Objective
-from dgl_treestack.training.state import Progress, optimizer_tensors, restore_optimizer
+from dgl_treestack.training.objective import Counts, Objective, Progress, optimizer_tensors, restore_optimizer
 
 
 class StreamObjective(Objective):

@@ -17,8 +17,7 @@ from dgl_treestack.processes import Watch
 from dgl_treestack.resources import sha256
 from dgl_treestack.runs.configuration import ScheduleConfig, TextConfig
 from dgl_treestack.runs.run import Run
-from dgl_treestack.training.objective import Counts, Objective
-from dgl_treestack.training.state import Progress, optimizer_tensors, restore_optimizer
+from dgl_treestack.training.objective import Counts, Objective, Progress, optimizer_tensors, restore_optimizer
 
 ENOUGH = 0.9999  # a validation loss below this multiple of the best is an improvement
 PARTS = ("valid", "test")

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from dgl_treestack import _torch, atomic
 from dgl_treestack._torch import numpy_generator, torch_generator
+from dgl_treestack.cells import leaf_encoder
 from dgl_treestack.data import records
 from dgl_treestack.data.forest import Forest
 from dgl_treestack.distributed import ALONE, World
@@ -30,9 +31,9 @@ from dgl_treestack.runs.run import Run, build_model
 from dgl_treestack.training import build
 from dgl_treestack.training.build import DataSets, Place
 from dgl_treestack.training.engine import choose_engine
-from dgl_treestack.training.objective import Counts, Objective
+from dgl_treestack.training.objective import Counts, Objective, Progress
 from dgl_treestack.training.optimizer import RowOptimizer
-from dgl_treestack.training.state import Progress, SavedRun
+from dgl_treestack.truth.subtrees import targets_of
 
 logger = logging.getLogger(__name__)
 
@@ -74,8 +75,8 @@ class Share:
 class TreeObjective(Objective):
     """The mean loss of a batch of labelled trees, and losses at their nodes if the configuration has weights for them.
 
-    data: training and validation set in place of the configuration's files. columns: see `start`. saved: what the run has of an
-    earlier process. world: the processes that share out every batch.
+    recorded: the run's environment, empty for a new run. goes_on: whether a checkpoint will be restored. data: training and
+    validation set in place of the configuration's files. columns: see `start`. world: the processes that share out every batch.
     """
 
     model: Model
@@ -85,8 +86,9 @@ class TreeObjective(Objective):
         run: Run,
         config: RunConfig,
         seed: int,
-        saved: SavedRun,
+        recorded: Mapping[str, Any],
         *,
+        goes_on: bool = False,
         device: str = "cpu",
         data: DataSets | None = None,
         columns: Place = "auto",
@@ -95,6 +97,11 @@ class TreeObjective(Objective):
         self.run, self.config, self.seed, self.world, self.device = run, config, seed, world, torch.device(device)
         self.schedule, self.checkpoint_steps = config.schedule, config.checkpoint_steps
         self.learning_rate = config.optimizer.learning_rate
+        if world.size > 1 and config.signals.equivalence:
+            raise ConfigurationError(
+                "'signals.equivalence' compares all subexpressions of a batch, which several processes share out. Train in one "
+                "process, or set it to 0."
+            )
         build.check_files(config.data, data or {})
         described = world.first(lambda: (run.language, run.vocabulary) if run.has_description() else (None, None))
         self.language = described[0] or language.find(config.data.language)
@@ -102,16 +109,19 @@ class TreeObjective(Objective):
         labelled = build.LabelledExamples(config, self.language, "train", data or {}, unique_ids=not on_disk)
         train_examples = labelled if on_disk else list(labelled)
         validation_examples = list(build.LabelledExamples(config, self.language, "validation", data or {}))
-        start = pretrained.find(config.model.start) if config.model.start and not saved.checkpoint else None
+        start = pretrained.find(config.model.start) if config.model.start and not goes_on else None
         vocabulary = described[1] or build.vocabulary(config, self.language, train_examples, start)
         vector_of_word: Mapping[str, np.ndarray] = {}
-        if config.model.vectors and not saved.checkpoint:  # a checkpoint has the table
+        if config.model.vectors and not goes_on:  # a checkpoint has the table
             vocabulary, vector_of_word = build.read_vectors(config, self.language, vocabulary, validation_examples)
         self.model = build_model(config.model, vocabulary, self.language, config.signals)
         self.model.reset_parameters(torch_generator(seed, "initial values"))
         notes: list[str] = []
         if config.model.vectors:
-            build.set_vectors(self.model, vector_of_word, freeze=config.model.freeze_vectors)
+            table = leaf_encoder(self.model.tree_cell).table
+            table.requires_grad_(not config.model.freeze_vectors)
+            for word, vector in vector_of_word.items():
+                table.data[vocabulary.row("Word", word)] = torch.from_numpy(vector)
         if vector_of_word:
             counts = len(vector_of_word), len(vocabulary) - 1, config.model.vectors
             notes.append("{} of {} words of the vocabulary have a vector in {}".format(*counts))
@@ -125,14 +135,14 @@ class TreeObjective(Objective):
                 raise ConfigurationError(f"'data.{kind}' of {config.name!r} has no labels for the tasks of the model.")
         sizes = f"{len(self.train_set)} training, {len(self.validation_set)} validation equations"
         self.notes = [f"{run.folder.name}: {sizes}", *notes]
-        self.targets = build.targets(config, self.model, self.train_set, world)
+        self.targets = targets_of(self.train_set.forest, config.signals.points) if self.model.signals else None
         # Adam divides a decay by itself: the vector of a word that no batch has would fall to zero at the full learning rate,
         # from 0.5 to 0.19 in 400 steps at 1e-3.
         undecayed = ["cell.leaves.table"] if config.model.vectors else []
         self.optimizer = RowOptimizer(self.model, config.optimizer, undecayed)
         if world.is_first:
             atomic.remove_leftovers(run.folder)
-        choose = partial(choose_engine, config, self.model, self.train_set, saved.environment, self.device)
+        choose = partial(choose_engine, config, self.model, self.train_set, recorded, self.device)
         self.engine = world.first(choose)
         if not world.is_first:
             self.engine = choose()  # with the kernels that the first process has compiled

@@ -7,14 +7,17 @@ import pytest
 import torch
 from stack_rnn_golden import GOLDEN, of_the_program
 
+from dgl_treestack.cells import Cell
 from dgl_treestack.cells.memory import stack
 from dgl_treestack.data import graph
 from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.expression import Expression
+from dgl_treestack.expression.operators import Operator, Signature
 from dgl_treestack.propagate import propagate
-from dgl_treestack.sequence import LSTM, RNN, SEQUENCE, Chain, ListRNN, SequenceCell, StackRNN
+from dgl_treestack.sequence import LSTM, RNN, ListRNN, SequenceCell, StackRNN
 
+SEQUENCE = Signature("sequence", (Operator("next", 1),))
 CELLS = {
     "rnn": lambda **more: RNN(3, 4, **more),
     "rnn_sigmoid": lambda **more: RNN(3, 4, activation="sigmoid", **more),
@@ -171,6 +174,25 @@ def test_list_actions_are_those_of_a_list(monkeypatch):
             position += {"left": -1, "right": 1, "noop": 0}[action]
         assert state["list"][0, 0, head - 20 : head + 21, 0].tolist() == items[position - 20 : position + 21]
     assert len(items) > 4 * steps + 50
+
+
+class Chain(Cell):
+    """A sequence cell as a recursive cell: a token is a node above the one before, with its vector as external input.
+
+    The first node is a leaf, the state before the first token; its symbol is not read.
+    """
+
+    def __init__(self, cell):
+        super().__init__(SEQUENCE.operators, 1, cell.hidden, input_size=cell.inputs)
+        self.sequence, self.tokens = cell, None  # leaves have no embedding
+        self.fields, self.signals, self.empty = dict(cell.fields), dict(cell.signals), dict(cell.empty)
+
+    def leaf(self, token, number, encoded=None):
+        return self.sequence.start(len(token))
+
+    def node(self, ops, children, inputs, noise):
+        before = {name: values[:, 0] for name, values in children.items()}
+        return self.sequence.step(self.sequence.drive(inputs), before)
 
 
 @pytest.mark.parametrize("name", CELLS)
