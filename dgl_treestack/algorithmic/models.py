@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from dgl_treestack.algorithmic.tasks import Task
+from dgl_treestack.algorithmic.tasks import SequenceTask
 from dgl_treestack.runs.configuration import StreamConfig, StreamRecipe, StreamTests
 
 CAPACITY = 80  # rows in training: sequences of size 19 push at most 76 symbols
@@ -36,7 +36,7 @@ _SIZES = {  # of the paper; those whose best restart has the lowest entropy are 
 }
 
 
-def configurations(task: Task, restarts: int, share: float, tests: StreamTests) -> list[StreamConfig]:
+def configurations(task: SequenceTask, restarts: int, share: float, tests: StreamTests) -> list[StreamConfig]:
     """Return the configurations of a task, in the order of the paper's Table 2, every size of a model as one of its own.
 
     share: fraction of a recipe's updates that are made.

@@ -14,7 +14,7 @@ from dgl_treestack.algorithmic import testing
 from dgl_treestack.algorithmic.learner import Net
 from dgl_treestack.algorithmic.models import configurations, label_of
 from dgl_treestack.algorithmic.tasks import tasks
-from dgl_treestack.algorithmic.training import Phase, entropy, train
+from dgl_treestack.algorithmic.training import Phase, entropy
 from dgl_treestack.data import records
 from dgl_treestack.errors import CheckpointError, ConfigurationError
 from dgl_treestack.experiments import algorithmic
@@ -30,6 +30,12 @@ from dgl_treestack.training.start import start
 from dgl_treestack.training.streams import StreamObjective
 
 TRAINED = GOLDEN["trained_anbn"]
+
+
+def train(task, net, recipe, seed):
+    phase = Phase(task, net, recipe, seed)
+    for segment in range(phase.segments):
+        phase.train(segment)
 
 
 def drawn_net(cell, seed):
