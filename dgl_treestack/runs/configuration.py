@@ -221,13 +221,15 @@ class RunConfig(Named):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for key in self.model.settings:
-            if key in _NOT_SETTINGS:
-                raise ConfigurationError(f"{key!r} is no setting of a model's class; common arguments are keys of [model].")
-        if self.model.start and self.model.vectors:
-            raise ConfigurationError("'model.vectors' and 'model.start' both give vectors of leaves. Leave one of them out.")
-        if self.model.freeze_vectors and not self.model.vectors:
-            raise ConfigurationError("'model.freeze_vectors' is true, but there are none. Name their file in 'model.vectors'.")
+        common, fault = [key for key in self.model.settings if key in _NOT_SETTINGS], ""
+        if common:
+            fault = f"{common[0]!r} is no setting of a model's class; common arguments are keys of [model]."
+        elif self.model.start and self.model.vectors:
+            fault = "'model.vectors' and 'model.start' both give vectors of leaves. Leave one of them out."
+        elif self.model.freeze_vectors and not self.model.vectors:
+            fault = "'model.freeze_vectors' is true, but there are none. Name their file in 'model.vectors'."
+        if fault:
+            raise ConfigurationError(fault)
 
     def values(self) -> dict[str, Any]:
         """Return all values, without empty ones that earlier versions lack: hashes name runs, also committed ones."""
@@ -275,11 +277,9 @@ class TextConfig(Named):
 
     def cell(self) -> "SequenceCell":
         """Build the cell, with `hidden` inputs. Raises ConfigurationError for an unknown setting."""
-        if "restarts" in self.settings:
-            raise ConfigurationError("'restarts' is no setting of a language model, which trains one net. Remove it.")
         from dgl_treestack import sequence
 
-        return sequence.build(self.model, self.hidden, **{"hidden": self.hidden, **self.settings})
+        return sequence.build(self.model, self.hidden, {"hidden": self.hidden, **self.settings})
 
 
 @dataclass(frozen=True)
@@ -347,7 +347,7 @@ class StreamConfig(Named):
         """Build the cells of all restarts. Raises ConfigurationError for an unknown setting."""
         from dgl_treestack import sequence
 
-        return sequence.build(self.model, symbols, **{**self.settings, "restarts": self.restarts})
+        return sequence.build(self.model, symbols, self.settings, self.restarts)
 
 
 def load(path: Path) -> RunConfig:

@@ -29,19 +29,15 @@ class SequenceCell(nn.Module, abc.ABC):
     dimension. `prefix` is (R,) or ().
 
     A subclass declares `fields` (the state: name -> shape), `signals` (what `step` can report: name -> shape), `empty` (the
-    initial value of a field: name -> number, 0 for fields that are not named) and `positive` (whether h is between 0 and 1),
-    adds its weights with `add`, including U, and defines `step`.
-    Raises ConfigurationError for a size below 1.
+    initial value of a field, by default 0) and `positive` (whether h is between 0 and 1), adds its weights with `add`,
+    including U, and defines `step`.
     """
 
     positive = False
 
     def __init__(self, inputs: int, hidden: int, *, restarts: int | None = None):
         super().__init__()
-        whole(inputs, "inputs", 1, 10**9)
         whole(hidden, "hidden", 1)
-        if restarts is not None:
-            whole(restarts, "restarts", 1)
         self.inputs, self.hidden, self.restarts = inputs, hidden, restarts
         self.prefix: Shape = () if restarts is None else (restarts,)
         self.fields: dict[str, Shape] = {"h": (hidden,)}
@@ -71,8 +67,7 @@ class SequenceCell(nn.Module, abc.ABC):
 
     @abc.abstractmethod
     def step(self, drive: Tensor, state: State) -> tuple[State, Signals]:
-        """Compute one token: return the state after it and the signals. drive: the result of `drive` for it, (R, B, rows of U).
-        state: the state before it."""
+        """Return the state after a token and the signals. drive: the result of `drive` for it, (R, B, rows of U)."""
 
     def unroll(self, x: Tensor, state: State | None = None, clip: float | None = None) -> tuple[Tensor, State]:
         """Run over symbols (T, R, B) or vectors (T, R, B, E): h after every token (T, R, B, H), and the last state.
@@ -106,16 +101,18 @@ class SequenceCell(nn.Module, abc.ABC):
 
 
 class ActingCell(SequenceCell):
-    """Base of cells with M memories of C cells of width W, each updated by a soft action, a mixture of `actions`:
+    """Base of cells with M memories of C cells of width W, each updated by a soft action, a mixture of a `actions`:
 
         a^m = softmax(beta A_m h_t)        the share of every action
         v^m = sigma(D_m h_t)               the value to write
 
-    memories: M. width: W. depth: number of cells that h reads. empty: content of an empty cell. capacity: C, see `resize`.
+    depth: number of cells that h reads. empty: content of an empty cell. capacity: C, see `resize`. Weights: A (M a, H) and
+    D (M W, H). A subclass names its `memory`.
     Attributes: `beta`, initially 1, is raised during rounding (Joulin & Mikolov 2015, section 3.2); `hard` replaces the mixture
-    by the most probable action. A subclass names its `memory`, and adds A (M a, H) for a actions and D (M W, H).
+    by the most probable action.
     """
 
+    U: nn.Parameter
     A: nn.Parameter
     D: nn.Parameter
     memory: ClassVar[str]
@@ -144,10 +141,7 @@ class ActingCell(SequenceCell):
         self.resize(capacity)
 
     def resize(self, capacity: int) -> None:
-        """Set the number of cells per memory, from the next `start` on, since tests may be longer than training.
-
-        No weight depends on this number.
-        """
+        """Set the number of cells per memory, from the next `start` on: tests may be longer than training."""
         self.capacity = capacity
         self.fields[self.memory] = (self.memories, capacity or self.depth, self.width)
 
@@ -173,9 +167,6 @@ def draw_summed(weight: Tensor, generator: torch.Generator) -> None:
 
 
 def weight_gradient(gradients: Tensor, inputs: Tensor) -> Tensor:
-    """Return the gradient (R, m, n) of a weight that all tokens share, as one product.
-
-    gradients: those of its outputs (T, R, B, m). inputs: (T, R, B, n).
-    """
+    """Return the gradient (R, m, n) of a weight from those of its outputs (T, R, B, m) and its inputs (T, R, B, n)."""
     of_outputs, of_inputs = (values.movedim(0, -3).flatten(-3, -2) for values in (gradients, inputs))  # (R, T B, m or n)
     return of_outputs.mT @ of_inputs

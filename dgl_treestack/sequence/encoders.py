@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from dgl_treestack.cells import specs_of
 from dgl_treestack.data.forest import Columns, Forest, Source, columns
 from dgl_treestack.data.wellformed import NO_OPERATOR, NO_TOKEN, uncompiled, written_out_sizes
-from dgl_treestack.errors import ConfigurationError, DataError, GraphError, unknown
+from dgl_treestack.errors import ConfigurationError, DataError, GraphError
 from dgl_treestack.expression.operators import MATH, Signature
 from dgl_treestack.plugins import Registry, read_module
 from dgl_treestack.sequence._tokens import SIGNS, Trees
@@ -27,10 +27,9 @@ NO_ENCODER = "Sequence and attention models have no number encoder: leave such e
 
 
 class Encoder(nn.Module, abc.ABC):
-    """Base of all encoders: a vector (H,) for a subtree.
+    """Base of all encoders: a vector (H,) for a subtree. A subclass defines `encode`, and where dropout acts.
 
-    leaves: rows of the vocabulary. operators: number of operators of the signature. hidden: H. dropout: probability; a
-    subclass says where it acts. A subclass defines `encode`.
+    leaves: rows of the vocabulary. operators: number of operators of the signature. hidden: H.
     Attributes: `table` (tokens, H), the embeddings of all tokens, and `signs`, the number of the first sign; see `_tokens`.
     """
 
@@ -53,8 +52,7 @@ class Encoder(nn.Module, abc.ABC):
     ) -> Tensor:
         """Return the vectors (..., H) of the trees below nodes (...) of a batch.
 
-        Equal trees are encoded once, except with dropout. generator: dropout is drawn from its seed, by default from torch's
-        global generator.
+        Equal trees are encoded once, except with dropout, which is drawn from the seed of the generator, or from torch's own.
         Raises GraphError for a graph that is not well formed, or has a number without a row in the vocabulary.
         """
         batch = columns(source, signature, self.leaves)
@@ -90,10 +88,7 @@ class Encoder(nn.Module, abc.ABC):
         return vectors[torch.from_numpy(position).to(vectors.device, non_blocking=True)]
 
     def check(self, forest: Forest, sources: Sequence[str]) -> None:
-        """Raise DataError for a number without a row in the vocabulary, which an encoder cannot embed.
-
-        sources: file and line of every tree of the forest, or "".
-        """
+        """Raise DataError for a number without a row in the vocabulary. sources: file and line of every tree, or ""."""
         numbers = (forest.op < 0) & (forest.token < 0)
         if numbers.any():
             node = int(numbers.argmax())
@@ -110,14 +105,11 @@ encoders = Registry("model", Path(__file__).parent.glob("*_encoder.py"), read_mo
 
 
 def build(name: str, leaves: int, operators: int, hidden: int, *, dropout: float = 0.0, **settings: Any) -> Encoder:
-    """Return the encoder of a model name, uninitialised.
+    """Return the encoder of a model name, uninitialised. settings: override those of the name.
 
-    leaves, operators, hidden, dropout: as in `Encoder`. settings: override those of the model name.
-    Raises ConfigurationError for an unknown name or setting.
+    Raises ConfigurationError for an unknown setting.
     """
-    spec = encoders().get(name)
-    if spec is None:
-        raise ConfigurationError(unknown("model", name, encoders()))
+    spec = encoders()[name]
     try:
         encoder: Encoder = spec.cell(leaves, operators, hidden, dropout=dropout, **{**spec.settings, **settings})
         return encoder
