@@ -81,7 +81,7 @@ class StackLearner:
     Activations of the window are stored, so that q new tokens cost q steps forward and `window` steps backward. Stored
     activations were computed with slightly older weights, as in the authors' program; if all tokens of the window are new, the
     gradients equal those of autograd. Only for nets whose recurrence goes through the stacks alone, with cells of width 1; two
-    actions are computed as a number and its complement. Raises ConfigurationError for a net that it does not support.
+    actions are computed as a number and its complement.
 
     A stack is stored in a padded buffer (restarts, stacks, capacity + 2): index 0 has the pushed value, the last index the
     content of an empty cell. The stack after a push is then buffer[: capacity], and after a pop buffer[2 :].
@@ -92,13 +92,7 @@ class StackLearner:
 
     def __init__(self, net: Net, window: int = WINDOW):
         cell = net.cell
-        if not self.supports(cell):
-            raise ConfigurationError(
-                "New tokens alone are computed only for Stack RNNs with recurrence through stacks, width 1 and a capacity. "
-                "Train other cells with AutogradLearner."
-            )
-        if cell.restarts is None:
-            raise ConfigurationError("The cell has no restarts. Give 'restarts', at least 1.")
+        assert self.supports(cell) and cell.restarts, "train other cells with AutogradLearner"
         self.net, self.window, self.cell = net, window, cell
         shape = (window + 1, cell.restarts, cell.stacks)
         self.rows = cell.U.new_empty((*shape, cell.capacity + 2))
@@ -111,7 +105,8 @@ class StackLearner:
     @staticmethod
     def supports(cell: SequenceCell) -> TypeGuard[StackRNN]:
         """Return whether the gradients of a cell's nets are computed here."""
-        return isinstance(cell, StackRNN) and cell.recurrence == "stacks" and cell.width == 1 and bool(cell.capacity)
+        is_simple = isinstance(cell, StackRNN) and cell.recurrence == "stacks" and cell.width == 1 and cell.capacity > 0
+        return is_simple and cell.restarts is not None
 
     def begin(self) -> None:
         """Empty the stacks and the window."""

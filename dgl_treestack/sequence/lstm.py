@@ -76,7 +76,8 @@ class LSTM(SequenceCell):
     def _unroll_clipped(self, x: Tensor, state: State | None, clip: float) -> tuple[Tensor, State]:
         """Run over all tokens with clipped gradients. No gradient reaches c of the last state."""
         h = driven = self.drive(x)
-        before, last = self._initial(driven, state, clip), {}
+        before = self._initial(driven, state, clip)
+        last: State = {}
         for weight_suffix, field_suffix in self.suffixes:
             U, R, b = (self.get_parameter(f"{name}{weight_suffix}") for name in "URb")
             if weight_suffix:  # U h of all tokens (T, R, B, H) as one product

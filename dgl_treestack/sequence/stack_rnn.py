@@ -1,6 +1,6 @@
 """Stack RNN: a recurrent net with stacks, each updated by a mixture of push, pop and no-op; many tokens by hand."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -103,33 +103,13 @@ class StackRNN(ActingCell):
         filled, outputs = 0 if state is None else rows, []
         for piece in [driven] if torch.is_grad_enabled() or clip is not None else driven.split(PIECE):
             rows = before["stack"].shape[-2]
-            constants = Unrolling(
-                capacity=rows if self.capacity else rows + len(piece),
-                depth=self.depth if weights_read else 0,
-                empty=self.empty["stack"],
-                filled=min(filled, rows),
-                clip=clip,
-            )
-            h, stacks = StackUnroll.apply(piece, read, write, before["h"], before["stack"], constants)
+            size, depth = rows if self.capacity else rows + len(piece), self.depth if weights_read else 0
+            constants = size, depth, self.empty["stack"], min(filled, rows), clip
+            h, stacks = StackUnroll.apply(piece, read, write, before["h"], before["stack"], *constants)
             before = {"h": h[-1], "stack": stacks}
             filled += len(piece)
             outputs.append(h)
         return torch.cat(outputs), before
-
-
-class Unrolling(NamedTuple):
-    """What is constant during all tokens.
-
-    capacity: C. depth: k, the number of rows that h reads. empty: content of an empty row. filled: the number of top rows of
-    the initial stacks that may differ from an empty row; rows below are skipped until a push can have reached them. clip: bound
-    of the gradients of h and of the stacks at every token; with it, the initial state gets no gradient.
-    """
-
-    capacity: int
-    depth: int
-    empty: float
-    filled: int
-    clip: float | None = None
 
 
 class StackUnroll(torch.autograd.Function):
@@ -143,11 +123,15 @@ class StackUnroll(torch.autograd.Function):
     read: weights (R, M k W, H) of the rows that h reads, followed, if h reads the previous h, by those of it (R, H, H). write:
     weights (R, H, M W + a M) of the values and of the logits of the actions push, no-op and pop, or push and pop. h, stacks:
     the state before the first token. Arguments of sigmoids are not clamped; at a magnitude of 50 that changes 2e-22.
+
+    constants: capacity C; depth k, the number of rows that h reads; content of an empty row; filled, the number of top rows of
+    the initial stacks that may differ from an empty row (rows below are skipped until a push can have reached them); clip, the
+    bound of the gradients of h and of the stacks at every token, or None: with it, the initial state gets no gradient.
     """
 
     @staticmethod
     def forward(
-        ctx: Any, driven: Tensor, read: Tensor, write: Tensor, h: Tensor, stacks: Tensor, constants: Unrolling
+        ctx: Any, driven: Tensor, read: Tensor, write: Tensor, h: Tensor, stacks: Tensor, *constants: Any
     ) -> tuple[Tensor, Tensor]:
         capacity, depth, empty, filled, _ = constants
         memories, initial_rows, width = stacks.shape[-3:]
@@ -234,6 +218,6 @@ class StackUnroll(torch.autograd.Function):
                 grad_h = torch.zeros_like(h)
             grad_after, grad_before = grad_before, grad_after
         grad_read, grad_write = weight_gradient(grad_totals, inputs).mT, weight_gradient(grad_written, all_h).mT
-        if clip is not None:
-            return grad_totals, grad_read, grad_write, None, None, None
-        return grad_totals, grad_read, grad_write, grad_h, grad_after[1 : 1 + initial_rows].movedim(0, -2), None
+        grad_stacks = grad_after[1 : 1 + initial_rows].movedim(0, -2)
+        of_state = (grad_h, grad_stacks) if clip is None else (None, None)
+        return grad_totals, grad_read, grad_write, *of_state, *[None] * len(ctx.constants)
