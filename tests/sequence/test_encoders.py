@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from small_runs import small_config, stopped_at
+from small_runs import assert_same_when_stopped, small_config
 from stack_rnn_golden import GOLDEN
 from trees import random_equation
 
@@ -19,13 +19,11 @@ from dgl_treestack.expression import Equation
 from dgl_treestack.expression.operators import MATH
 from dgl_treestack.inspection import traces
 from dgl_treestack.model.model import Model
-from dgl_treestack.processes import Interrupted
 from dgl_treestack.runs.run import Run
 from dgl_treestack.sequence import _tokens as tokens
 from dgl_treestack.sequence import encoders
 from dgl_treestack.sequence.recurrent_encoder import WIDE
 from dgl_treestack.sequence.transformer_encoder import BranchCode, sinusoidal
-from dgl_treestack.training.start import start
 from dgl_treestack.training.trees import TreeObjective
 
 CANONICAL = Vocabulary.preset("canonical")
@@ -159,22 +157,12 @@ def test_equal_sides_are_read_once_unless_dropout_makes_them_differ(monkeypatch)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", encoders.encoders())
 def test_a_run_stopped_and_resumed_equals_one_never_stopped(name, tmp_path):
-    data = small_config(tmp_path).data
-    sizes = {"name": name, "hidden": SIZES.get(name, 6), "dropout": 0.1}
-    files = {"train": list(data.train), "validation": list(data.validation), "test": list(data.test), "max_depth": 3}
-    for path in (*data.train, *data.validation, *data.test):  # 1.29 has no token
+    config = small_config(tmp_path, model={"name": name, "hidden": SIZES.get(name, 6), "dropout": 0.1})
+    for path in config.data.files:  # 1.29 has no token
         Path(path).write_text(Path(path).read_text().replace("1.29", "2"))
-    config = small_config(tmp_path / "again", model=sizes, data=files)
-    run = start(config, 0, tmp_path / "runs", quiet=True)
-    rows = run.read_metrics()
-    assert len(rows) == 3
-    with stopped_at(TreeObjective, 7), pytest.raises(Interrupted):
-        start(config, 0, tmp_path / "stopped", quiet=True)
-    assert start(config, 0, tmp_path / "stopped", quiet=True, resume=True).read_metrics() == rows
-    again = Run(tmp_path / "runs" / "small-0").load_model()
-    assert sum(parameter.numel() for parameter in again.parameters()) > 100
+    assert_same_when_stopped(config, TreeObjective, [(7,)], tmp_path)
     with pytest.raises(ConfigurationError, match="needs a tree model"):
-        traces.make(run, [Example(Equation.parse("x = x"), 1, "a")])
+        traces.make(Run(tmp_path / "whole" / "small-0"), [Example(Equation.parse("x = x"), 1, "a")])
 
 
 @pytest.mark.slow
