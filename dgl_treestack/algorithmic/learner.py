@@ -123,6 +123,7 @@ class StackLearner:
         if surplus > 0:  # drop the oldest tokens, so that the new ones end the window
             self.length -= surplus
             for buffer in (self.rows, self.h, self.shares, self.values, self.inputs):
+                # a copy, since the two parts overlap
                 buffer[: self.length + 1] = buffer[surplus : surplus + self.length + 1].clone()
         action = cell.A.unflatten(1, (cell.stacks, -1))
         logits = action[:, :, :1] - action[:, :, 1:] if two_actions else action

@@ -177,7 +177,7 @@ class ScheduleConfig:
     epochs: int = 100
     plateau: int = 0
     factor: float = 0.5
-    early_stopping: int = 0
+    early_stopping: int = 0  # with 5, slow starters such as an LSTM over tokens stop before they learn
     warmup: int = 0
     decay: Literal["none", "cosine"] = "none"
 

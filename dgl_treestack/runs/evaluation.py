@@ -128,9 +128,9 @@ def evaluate(
     if jobs == 1:
         table = answers_on(run.load_model(dtype), data, engine, run.config.data.group_by)
     else:
-        content, examples = pack(run), _examples(data, run.language)
+        content, parts = pack(run), _parts(data, run.language)
         with workers(jobs) as pool:
-            tasks = [pool.submit(_answers_of_part, content, part, engine, dtype) for part in _parts(examples)]
+            tasks = [pool.submit(_answers_of_part, content, part, engine, dtype) for part in parts]
             table = records.joined(task.result() for task in tasks)
     if output is not None:
         atomic.write_json_lines(output, records.rows_of(table))
@@ -138,27 +138,22 @@ def evaluate(
     return table
 
 
-def _examples(data: str, signature: Signature) -> list[Example]:
-    """Return the examples of a file. Raises DataError when there are none."""
-    examples = formats.read_examples([data], signature=signature)
-    if not examples:
-        raise DataError("There are no examples in the file.", data)
-    return examples
-
-
 def answers_on(model: Model, data: str, engine: str, group_by: str, world: World = ALONE) -> Table:
     """Return the answers to a data file in file order; of several processes the first gets all, the others their own part.
 
     Raises DataError for a file without equations.
     """
-    examples = _examples(data, model.signature)
-    parts = _parts(examples[world.part(len(examples))])
+    parts = _parts(data, model.signature, world)
     return records.joined(world.gathered([answers(model, model.prepare(part), engine, group_by) for part in parts]))
 
 
-def _parts(examples: Sequence[Example]) -> Iterator[Sequence[Example]]:
-    """Yield neighbouring examples that are prepared at once."""
-    yield from (examples[start : start + PART] for start in range(0, len(examples), PART))
+def _parts(data: str, signature: Signature, world: World = ALONE) -> list[Sequence[Example]]:
+    """Return the examples of a file that are this process's, in parts of neighbours that are prepared at once."""
+    examples = formats.read_examples([data], signature=signature)
+    if not examples:
+        raise DataError("There are no examples in the file.", data)
+    own = examples[world.part(len(examples))]
+    return [own[start : start + PART] for start in range(0, len(own), PART)]
 
 
 def _answers_of_part(content: bytes, part: Sequence[Example], engine: str, dtype: torch.dtype) -> Table:

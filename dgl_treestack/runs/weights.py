@@ -37,7 +37,7 @@ def _checksum(tensors: "Mapping[str, Tensor]", description: Mapping[str, Any]) -
     import torch
 
     checksum = hashlib.sha256(json.dumps(description).encode())
-    for name, tensor in sorted(tensors.items()):
+    for name, tensor in sorted(tensors.items()):  # a file may have them in another order
         checksum.update(f"{name} {tensor.dtype} {list(tensor.shape)}\n".encode())
         checksum.update(tensor.detach().contiguous().reshape(-1).view(torch.uint8).numpy().data)
     return checksum.hexdigest()

@@ -81,7 +81,7 @@ class SequenceCell(nn.Module, abc.ABC):
         for drive in driven:
             state, _ = self.step(drive, state)
             for value in state.values():
-                if clip is not None and value.requires_grad:
+                if clip is not None and value.requires_grad:  # hooks, so that any cell can be clipped at every token
                     value.register_hook(partial(torch.clamp, min=-clip, max=clip))
             outputs.append(state["h"])
         return torch.stack(outputs), state
@@ -168,5 +168,6 @@ def draw_summed(weight: Tensor, generator: torch.Generator) -> None:
 
 def weight_gradient(gradients: Tensor, inputs: Tensor) -> Tensor:
     """Return the gradient (R, m, n) of a weight from those of its outputs (T, R, B, m) and its inputs (T, R, B, n)."""
+    # Added token by token it took half of a window: 124 ms in place of 60 for two layers of 200, four restarts, 50 tokens.
     of_outputs, of_inputs = (values.movedim(0, -3).flatten(-3, -2) for values in (gradients, inputs))  # (R, T B, m or n)
     return of_outputs.mT @ of_inputs

@@ -64,6 +64,7 @@ class Encoder(nn.Module, abc.ABC):
         if not len(tops):
             return self.table.new_zeros(*nodes.shape, self.hidden)
         device = self.table.device
+        # Dropout of torch takes no generator, so the global one is seeded and put back.
         with torch.random.fork_rng([device] if device.type == "cuda" else [], enabled=generator is not None):
             if generator is not None:
                 torch.manual_seed(generator.initial_seed())

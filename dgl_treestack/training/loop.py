@@ -138,9 +138,9 @@ class Training:
         """Write the checkpoint that the run is resumed from, and the CPU time so far."""
         if self.world.is_first:
             tensors = {f"model/{name}": tensor for name, tensor in self.model.state_dict().items()}
-            tensors |= {f"objective/{name}": tensor for name, tensor in self.objective.tensors().items()}
-            values = {"progress": dataclasses.asdict(self.progress), "objective": self.objective.values()}
-            write_weights(self.run.last, tensors, values)
+            of_objective, values = self.objective.state()
+            tensors |= {f"objective/{name}": tensor for name, tensor in of_objective.items()}
+            write_weights(self.run.last, tensors, {"progress": dataclasses.asdict(self.progress), "objective": values})
         self._write_times()
 
     def _write_times(self) -> None:
@@ -158,6 +158,7 @@ class Training:
         schedule = objective.schedule
         values, quality = objective.validate(progress)
         progress.epoch += 1
+        # No seconds here: a resumed run would differ from one that was never stopped.
         row = {"epoch": progress.epoch, "learning_rate": progress.learning_rate, **values}
         progress.rows.append(row)
         progress.step, progress.loss_sum, progress.right, progress.seen = 0, 0.0, 0, 0

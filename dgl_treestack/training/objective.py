@@ -105,16 +105,12 @@ class Objective(abc.ABC):
         """Evaluate the best weights, which the model has, and write the answers. check: raises Interrupted after a signal."""
 
     @abc.abstractmethod
-    def tensors(self) -> dict[str, Tensor]:
-        """Return the tensors of a checkpoint, besides those of the model."""
-
-    def values(self) -> dict[str, Any]:
-        """Return what else a checkpoint holds, as plain data."""
-        return {}
+    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Return what a checkpoint holds besides the model: tensors, and plain data."""
 
     @abc.abstractmethod
     def restore(self, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> None:
-        """Restore what `tensors` and `values` have returned."""
+        """Restore what `state` has returned."""
 
     def divergence(self, fault: str) -> DivergenceError:
         """Return the error of a run that diverged, with the remedy."""

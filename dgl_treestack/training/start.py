@@ -204,6 +204,7 @@ def _record_resumption(run: Run, epochs: int, device: str) -> None:
 
     epochs: those that are complete.
     """
+    # Rejected: to refuse. Runs of two machines may share a table, which says so.
     begun = Run(run.folder).environment  # another process may have trained the run since `run` has read it
     environment, changes = with_resumption(begun, epochs, device)
     if changes:

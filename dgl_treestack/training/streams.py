@@ -108,7 +108,7 @@ class StreamObjective(Objective):
         rows: list[dict[str, Any]] = []
         for hard in (False, True) if isinstance(net.cell, ActingCell) else (False,):
             with testing.tested_as(net, hard=hard, capacity=capacity * tests.largest):
-                entropies = entropy(task, net, self.seed).tolist()
+                entropies = entropy(task, net, self.seed).tolist()  # of these actions, by which restarts are chosen
             for protocol, sizes, repeats in planned:
                 name = f"{protocol}, {'hard' if hard else 'soft'}"
                 with testing.tested_as(net, hard=hard, capacity=capacity * max(sizes)):
@@ -120,18 +120,16 @@ class StreamObjective(Objective):
                     rows.append(row)
         return records.of_columns({key: [row[key] for row in rows] for key in rows[0]})
 
-    def tensors(self) -> dict[str, Tensor]:
-        curriculum = {"losses": self.phase.curriculum.losses, "counted": self.phase.curriculum.counted}
-        return optimizer_tensors(self.phase.optimizer, dict(self.model.named_parameters())) | curriculum
-
-    def values(self) -> dict[str, Any]:
-        curriculum = self.phase.curriculum
-        return {
+    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        curriculum, parameters = self.phase.curriculum, dict(self.model.named_parameters())
+        tensors = {"losses": curriculum.losses, "counted": curriculum.counted}
+        values = {
             "generator": self.phase.generator.bit_generator.state,
             "sizes": curriculum.sizes,
             "done": curriculum.done,
             "beta": self.model.cell.beta if isinstance(self.model.cell, ActingCell) else None,
         }
+        return optimizer_tensors(self.phase.optimizer, parameters) | tensors, values
 
     def restore(self, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> None:
         curriculum = self.phase.curriculum

@@ -189,6 +189,7 @@ class TreeObjective(Objective):
     def step(self, batch: tuple[Batch, np.ndarray, Share], progress: Progress, watch: Watch) -> Counts:
         share_of_batch, positions, share = batch
         rank = [self.world.rank] if self.world.size > 1 else []  # every process draws the dropout of its own share
+        # A function of the place in the run, so that a checkpoint has no state of a generator.
         generator = torch_generator(self.seed, "dropout", progress.epoch, progress.step, *rank)
         forest = share_of_batch.trees  # an engine may replace it by a graph
         h = self.model.node_states(share_of_batch, self.engine, generator=generator)
@@ -257,8 +258,8 @@ class TreeObjective(Objective):
                 message, run = "%s on %s: accuracy %.1f %%", self.run.folder.name
                 logger.info(message, run, name, records.accuracy(table), extra={"run": run})
 
-    def tensors(self) -> dict[str, Tensor]:
-        return self.optimizer.tensors()
+    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        return self.optimizer.tensors(), {}
 
     def restore(self, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> None:
         self.optimizer.restore(tensors)
