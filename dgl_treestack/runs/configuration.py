@@ -414,20 +414,23 @@ def of_model(model: "Model", folder: str, data: Mapping[str, Any]) -> tuple[RunC
     """
     from dgl_treestack import cells
 
-    arguments, signature = model.arguments, model.signature
-    if not arguments:
-        raise ConfigurationError("The model was made without `Model.build`, which knows its configuration. Build it by that.")
-    of_class = {name: spec for name, spec in cells.models().items() if spec.cell is arguments["name"]}
+    arguments, signature, fault = model.arguments, model.signature, ""
+    class_or_name = arguments.get("name")
+    of_class = {name: spec for name, spec in cells.models().items() if spec.cell is class_or_name}
     names = [name for name, spec in of_class.items() if spec.settings.items() <= arguments.items()]
-    if not names and isinstance(arguments["name"], type):
-        raise ConfigurationError(f"{arguments['name'].__name__} has no name. Write @register_cell(NAME) above the class.")
+    if not arguments:
+        fault = "The model was made without `Model.build`, which knows its configuration. Build it by that."
+    elif not names and isinstance(class_or_name, type):
+        fault = f"{class_or_name.__name__} has no name. Write @register_cell(NAME) above the class."
+    elif not signature.words and language.languages().get(signature.name) != signature:
+        fault = f"The language {signature.name!r} is not registered. Call register_language for it."
+    if fault:
+        raise ConfigurationError(fault)
     if signature.words:
         language.from_dict(plain_data.tables_of(language.to_toml(signature)))  # raises for what its file cannot describe
-    elif language.languages().get(signature.name) != signature:
-        raise ConfigurationError(f"The language {signature.name!r} is not registered. Call register_language for it.")
     presets = [name for name, preset in PRESETS.items() if preset == model.vocabulary]
     described = {name: arguments[name] for name in ARGUMENTS if arguments.get(name) is not None}
-    described["name"] = [*names, arguments["name"]][0]
+    described["name"] = [*names, class_or_name][0]
     described["vocabulary"] = "train" if signature.words else [*presets, "vocabulary.json"][0]
     described["settings"] = {name: value for name, value in arguments.items() if name not in (*ARGUMENTS, "signals")}
     tables = {"model": described, "data": {"language": signature.name, **data}, "signals": dict(arguments["signals"] or {})}

@@ -110,35 +110,39 @@ def import_checkpoint(checkpoint: Path, folder: Path, preset: str = "scripts", s
 
 def read_checkpoint(path: Path) -> dict[str, Tensor]:
     """Return the tensors of a legacy checkpoint by name, without running code in it. Raises CheckpointError."""
+    loaded: Any = None
     try:
-        if zipfile.is_zipfile(path):
-            with zipfile.ZipFile(path) as archive:
-                size = sum(entry.file_size for entry in archive.infolist())
-            if size > HARMLESS and size > MAX_EXPANSION * path.stat().st_size:
-                raise CheckpointError(f"{path} is refused: it expands to {size} bytes, {MAX_EXPANSION} times its size or more.")
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about pickle protocols; a file that cannot be read safely raises below
-            loaded = torch.load(path, map_location="cpu", weights_only=True)
+        fault = _bomb(path)
+        if not fault:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # about pickle protocols; a file that cannot be read safely is a fault
+                loaded = torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError:
-        raise CheckpointError(f"{path} does not exist.") from None
-    except CheckpointError:
-        raise
+        fault = "does not exist."
     except Exception as error:  # a damaged pickle may raise anything
         # torch's own message recommends loading without the safeguard, so it is not repeated
-        raise CheckpointError(
-            f"{path} is refused: it is not a plain file of weights ({type(error).__name__}), and nothing in it was run. "
-            f"Give a released `-model-` file."
-        ) from None
-    if not isinstance(loaded, Mapping) or not all(isinstance(value, Tensor) for value in loaded.values()):
-        raise CheckpointError(f"{path} holds no weights by name. Give the `-model-` file, not the `-optim-` one.")
-    for name, value in loaded.items():
+        fault = f"is refused: it is not a plain file of weights ({type(error).__name__}), and nothing in it was run. "
+        fault += "Give a released `-model-` file."
+    if not fault and not (isinstance(loaded, Mapping) and all(isinstance(value, Tensor) for value in loaded.values())):
+        fault = "holds no weights by name. Give the `-model-` file, not the `-optim-` one."
+    for name, value in () if fault else loaded.items():
         # An expanded tensor claims more numbers than the file has: copied, it would fill the memory.
         is_plain = value.layout == torch.strided and value.numel() * value.element_size() <= value.untyped_storage().nbytes()
         if not (is_plain and value.is_floating_point() and value.isfinite().all()):
-            raise CheckpointError(
-                f"{path}: the tensor {name!r} has numbers of type {value.dtype}, or not all are finite and stored."
-            )
+            fault = f"has numbers of type {value.dtype} in the tensor {name!r}, or not all are finite and stored."
+    if fault:
+        raise CheckpointError(f"{path} {fault}")
     return dict(loaded)
+
+
+def _bomb(path: Path) -> str:
+    """Return what is wrong with an archive that expands to far more than its size, empty for another file."""
+    if not zipfile.is_zipfile(path):
+        return ""
+    with zipfile.ZipFile(path) as archive:
+        size = sum(entry.file_size for entry in archive.infolist())
+    too_large = size > HARMLESS and size > MAX_EXPANSION * path.stat().st_size
+    return f"is refused: it expands to {size} bytes, {MAX_EXPANSION} times its size or more." if too_large else ""
 
 
 def translate(released: Mapping[str, Tensor], family: Family) -> dict[str, Tensor]:

@@ -19,6 +19,7 @@ from dgl_treestack.data.forest import Columns, Forest, Source, columns
 from dgl_treestack.data.wellformed import NO_OPERATOR, NO_TOKEN, uncompiled, written_out_sizes
 from dgl_treestack.errors import ConfigurationError, DataError, GraphError
 from dgl_treestack.expression.operators import MATH, Signature
+from dgl_treestack.plain_data import number, whole
 from dgl_treestack.plugins import Registry, read_module
 from dgl_treestack.sequence._tokens import SIGNS, Trees
 
@@ -35,9 +36,7 @@ class Encoder(nn.Module, abc.ABC):
 
     def __init__(self, leaves: int, operators: int, hidden: int, *, dropout: float = 0.0):
         super().__init__()
-        if hidden < 1 or not 0 <= dropout < 1:
-            raise ConfigurationError(f"'hidden' is {hidden}, at least 1; 'dropout' is {dropout}, from 0 to below 1.")
-        self.leaves, self.hidden, self.dropout = leaves, hidden, dropout
+        self.leaves, self.hidden, self.dropout = leaves, whole(hidden, "hidden", 1), number(dropout, "dropout", 0, 1)
         self.signs = leaves + operators
         self.tokens = self.signs + len(SIGNS)
         self.table = nn.Parameter(torch.empty(self.tokens, hidden))

@@ -55,8 +55,8 @@ class StackRNN(ActingCell):
         **common: Any,
     ):
         one_of(RECURRENCES, recurrence, "recurrence")
-        if whole(capacity, "capacity", 0, 10**9) and capacity < whole(depth, "depth", 1):
-            raise ConfigurationError(f"'capacity' is {capacity}; at least {depth} rows are read, 0 lets stacks grow.")
+        if capacity != 0:  # which lets stacks grow
+            whole(capacity, "capacity", whole(depth, "depth", 1), 10**9)
         actions = stack.ACTIONS if switch(noop, "noop") else stack.ACTIONS[:2]
         memories: dict[str, Any] = {"memories": stacks, "width": width, "depth": depth, "empty": empty, "capacity": capacity}
         super().__init__(inputs, hidden, actions=actions, **memories, **common)

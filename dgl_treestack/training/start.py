@@ -170,20 +170,21 @@ def _check_resumable(run: Run, config: Named, seed: int, fingerprints: dict[str,
 
     fingerprints: of the data sets that were passed, by their names in environment.json.
     """
+    recorded = {name: value for name, value in run.environment.get("data", {}).items() if name.startswith("given ")}
+    fault = ""
     if type(run.any_config) is not type(config) or run.any_config.hash != config.hash or run.seed != seed:
         pairs = ((run.any_config, run.seed), (config, seed))
         before, now = ({**plain_data.flat(values), "seed": number} for values, number in pairs)
         differing = [key for key in {**before, **now} if before.get(key) != now.get(key)]
         values = "; ".join(f"{key} {before.get(key)!r}, now {now.get(key)!r}" for key in differing)
-        raise ConfigurationError(
-            f"{run.folder} holds a run of another configuration ({values}). Choose another --output-dir, or another name."
-        )
-    if not resume:
-        raise ConfigurationError(f"{run.folder} exists. Continue with --resume, or choose another --output-dir.")
+        fault = f"holds a run of another configuration ({values}). Choose another --output-dir, or another name."
+    elif not resume:
+        fault = "exists. Continue with --resume, or choose another --output-dir."
+    elif recorded != fingerprints:
+        fault = "was begun with other data sets. Pass the same ones, or choose another folder."
+    if fault:
+        raise ConfigurationError(f"{run.folder} {fault}")
     check_unchanged(run)
-    recorded = {name: value for name, value in run.environment.get("data", {}).items() if name.startswith("given ")}
-    if recorded != fingerprints:
-        raise ConfigurationError(f"{run.folder} was begun with other data sets. Pass the same ones, or choose another folder.")
 
 
 def _log_into(run: Run, stack: ExitStack) -> None:

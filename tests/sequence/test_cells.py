@@ -251,8 +251,8 @@ def test_an_unroll_goes_on_where_it_stopped(name):
     [
         (lambda: StackRNN(3, 4, recurrence="some"), "Unknown value for 'recurrence': 'some'"),
         (lambda: StackRNN(3, 4, stacks=0), "'stacks' is 0"),
-        (lambda: StackRNN(3, 4, depth=3, capacity=2), "at least 3 rows are read"),
-        (lambda: ListRNN(3, 4, capacity=3), "2 cells are read"),
+        (lambda: StackRNN(3, 4, depth=3, capacity=2), "'capacity' is 2; it must be a whole number from 3"),
+        (lambda: ListRNN(3, 4, capacity=3), "'capacity' is 3; it must be a whole number from 4"),
         (lambda: RNN(3, 0), "'hidden' is 0"),
         (lambda: RNN(3, 4, activation="relu"), "Unknown value for 'activation'"),
         (lambda: LSTM(3, 4, layers=0), "'layers' is 0"),
