@@ -65,7 +65,8 @@ class AutogradLearner:
         self.past.append(chunk.inputs)
         while sum(map(len, self.past)) > max(self.window, new):
             with torch.no_grad():
-                _, self.state = cell.unroll(self.past.popleft().unsqueeze(-1), self.state)
+                for drive in cell.drive(self.past.popleft().unsqueeze(-1)):
+                    self.state, _ = cell.step(drive, self.state)
         inputs = torch.cat(list(self.past))
         h, _ = cell.unroll(inputs.unsqueeze(-1), self.state, CLIP)
         losses = functional.cross_entropy(self.net.read(h[-new:]).flatten(0, 2), chunk.targets.flatten(), reduction="none")
