@@ -15,9 +15,7 @@ from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.errors import ConfigurationError, DataError
 from dgl_treestack.expression.operators import Signature
 from dgl_treestack.generate import presets
-from dgl_treestack.model.dataset import Dataset
 from dgl_treestack.model.model import Model
-from dgl_treestack.model.stored_set import prepare_on_disk
 from dgl_treestack.model.tree_dataset import TreeDataset
 from dgl_treestack.resources import find_data
 from dgl_treestack.runs.configuration import DataConfig, RunConfig
@@ -25,8 +23,8 @@ from dgl_treestack.runs.run import Run
 from dgl_treestack.sequence.encoders import encoders
 from dgl_treestack.tasks import tasks
 
-Kind = Literal["train", "validation"]
-DataSets = Mapping[Kind, TreeDataset]
+Fold = Literal["train", "validation"]
+DataSets = Mapping[Fold, TreeDataset]
 Place = Literal["auto", "memory", "disk"]  # of the columns of the training set
 _FREE = ("dropout", "masks", "tasks", "class_weights", "head_settings", "start")  # may differ from a run's start
 LARGE = 100_000_000  # bytes of training files from which on `auto` means the disk: in memory they would take some 15 GB
@@ -71,7 +69,7 @@ class LabelledExamples(Iterable[Example]):
 
     config: RunConfig
     signature: Signature
-    kind: Kind
+    kind: Fold
     data: DataSets
     unique_ids: bool = True
 
@@ -86,14 +84,6 @@ class LabelledExamples(Iterable[Example]):
                 yield example
         if empty:
             raise ConfigurationError(f"'data.{self.kind}' of {self.config.name!r} has no labelled examples: {list(names)}.")
-
-
-def train_set(config: RunConfig, model: Model, examples: Iterable[Example], *, on_disk: bool) -> Dataset:
-    """Return the training set, in memory or from columns on disk, which are written if there are none."""
-    if not on_disk:
-        return model.prepare(list(examples)).with_targets()
-    selection = [config.data.min_depth, config.data.max_depth, config.data.percent]
-    return prepare_on_disk(model, config.data.train, examples, selection=selection, group_by=config.data.group_by)
 
 
 def vocabulary(config: RunConfig, signature: Signature, examples: Iterable[Example], start: Run | None) -> Vocabulary:

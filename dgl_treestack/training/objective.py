@@ -85,7 +85,7 @@ class Objective(abc.ABC):
 
     @abc.abstractmethod
     def step(self, batch: Any, progress: Progress, watch: Watch) -> Counts:
-        """Run one step: forward, loss, backward, optimizer. watch: has the signal that this process has received.
+        """Run one step. watch: has the signal that this process has received.
 
         Raises DivergenceError, before the parameters change, for a loss or a gradient that is not finite.
         """

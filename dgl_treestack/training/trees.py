@@ -23,6 +23,7 @@ from dgl_treestack.expression import language
 from dgl_treestack.model.dataset import Batch, Dataset
 from dgl_treestack.model.model import Model
 from dgl_treestack.model.signals import Distinct
+from dgl_treestack.model.stored_set import prepare_on_disk
 from dgl_treestack.processes import Watch
 from dgl_treestack.resources import find_data, sha256
 from dgl_treestack.runs import evaluation, pretrained
@@ -128,7 +129,12 @@ class TreeObjective(Objective):
         if start:
             notes.append(build.load_start(self.model, config, start))
         self.model.to(self.device)
-        self.train_set = build.train_set(config, self.model, train_examples, on_disk=on_disk)
+        if on_disk:
+            selection = [config.data.min_depth, config.data.max_depth, config.data.percent]
+            settings: dict[str, Any] = {"selection": selection, "group_by": config.data.group_by}
+            self.train_set: Dataset = prepare_on_disk(self.model, config.data.train, train_examples, **settings)
+        else:
+            self.train_set = self.model.prepare(list(train_examples)).with_targets()
         self.validation_set: Dataset = self.model.prepare(validation_examples).with_targets()
         for kind, dataset in (("train", self.train_set), ("validation", self.validation_set)):
             if not len(dataset):
