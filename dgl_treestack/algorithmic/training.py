@@ -135,6 +135,7 @@ def entropy(task: SequenceTask, net: Net, seed: int, *, streams: int = 16, seque
         log_probabilities = functional.log_softmax(net.read(h), -1)
         targets = tokens[t + 1].expand(log_probabilities.shape[:-1]).unsqueeze(-1)
         total -= (log_probabilities.gather(-1, targets).squeeze(-1) * weights[t]).sum(-1)
+    # The restart of least entropy is chosen, so one that has diverged must have a number, and a large one.
     return (total / math.log(10) / weights.sum()).nan_to_num(NO_NUMBER, NO_NUMBER)
 
 

@@ -158,7 +158,7 @@ def _parts(data: str, signature: Signature, world: World = ALONE) -> list[Sequen
 
 def _answers_of_part(content: bytes, part: Sequence[Example], engine: str, dtype: torch.dtype) -> Table:
     """Return the answers to a part, in another process. content: the packed run."""
-    torch.set_num_threads(1)
+    torch.set_num_threads(1)  # the processes share the cores already
     model, group_by = unpack(content, dtype)
     return answers(model, model.prepare(part), engine, group_by)
 

@@ -33,6 +33,7 @@ def open_run(folder: Path | None) -> Run:
     """
     run = Run(FOLDER / DEFAULT) if folder is None else Run.open(folder)
     if is_packaged(run):
+        # `verify` answers everybody with it, so its weights are compared with those that the card describes.
         if not run.best.is_file() or sha256(run.best) != card(run.folder.name)["weights"]["sha256"]:
             raise CheckpointError(f"{run.best} has changed since it was packed. Install the package again.")
     elif run.language.words:

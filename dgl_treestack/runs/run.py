@@ -79,6 +79,7 @@ class Run:
         """Create the folder with the description of the run. files: the further ones, by name. Raises OutputError."""
         for name, text in {"config.toml": configuration.dump(config), **files}.items():
             atomic.write_text(self.folder / name, text)
+        # Last, so that a folder has its whole description or none.
         self.write_environment({"seed": seed, "config": config.hash, **environment})
 
     @staticmethod

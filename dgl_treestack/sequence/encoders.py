@@ -36,7 +36,7 @@ class Encoder(nn.Module, abc.ABC):
 
     def __init__(self, leaves: int, operators: int, hidden: int, *, dropout: float = 0.0):
         super().__init__()
-        self.leaves, self.hidden, self.dropout = leaves, whole(hidden, "hidden", 1), number(dropout, "dropout", 0, 1)
+        self.leaves, self.hidden, self.dropout = leaves, whole(hidden, "hidden", 1, 10**6), number(dropout, "dropout", 0, 1)
         self.signs = leaves + operators
         self.tokens = self.signs + len(SIGNS)
         self.table = nn.Parameter(torch.empty(self.tokens, hidden))

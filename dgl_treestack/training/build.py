@@ -52,6 +52,7 @@ def is_on_disk(config: RunConfig, columns: Place, data: DataSets) -> bool:
     """
     if columns == "disk" and "train" in data:
         raise ConfigurationError("The training set that was passed is in memory. Name its file in 'data.train' instead.")
+    # Signals read the values of all subexpressions, which only a set in memory has.
     if columns != "auto" or "train" in data or config.signals.value or config.signals.equivalence:
         return columns == "disk"
     paths = [path for path in map(find_data, config.data.train) if path.is_file()]

@@ -67,6 +67,7 @@ class Training:
             for name, tensor in tensors.items():
                 part, _, key = name.partition("/")
                 parts[part][key] = tensor.to(device)
+            # A number that is not finite would go on into every later checkpoint.
             json.dumps(description, allow_nan=False)  # ValueError for a number that is not finite
             progress = plain_data.build(Progress, description["progress"])
             load_into(self.model, parts["model"], path, finite=not objective.may_diverge)
