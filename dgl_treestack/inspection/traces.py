@@ -3,7 +3,6 @@
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -15,7 +14,6 @@ from dgl_treestack.data.records import Record
 from dgl_treestack.data.wellformed import NO_OPERATOR
 from dgl_treestack.expression import Expression
 from dgl_treestack.expression.operators import Label
-from dgl_treestack.resources import sha256
 from dgl_treestack.runs import evaluation
 from dgl_treestack.runs.run import Run
 
@@ -75,7 +73,7 @@ def make(run: Run, examples: Sequence[Example]) -> list[Trace]:
     # Equations and saved records are matched by their order in the file, since ids may be missing or repeated.
     saved: dict[str, Record] = {}
     for file in {example.source.rsplit(":", 1)[0] for example in examples if example.source}:
-        table = run.read_records_by_checksum(sha256(Path(file)))
+        table = run.read_records(file) if run.has_records(file) else None
         if table is not None and "node" not in table.columns:
             rows = zip(formats.read(file, run.language), table.iter_rows(named=True), strict=True)
             saved |= {example.source: row for example, row in rows}

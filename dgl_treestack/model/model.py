@@ -10,11 +10,10 @@ import torch
 from torch import Tensor, nn
 
 import dgl_treestack  # for the public name `Run`: runs are a layer above models
-from dgl_treestack import cells, encoders
+from dgl_treestack import cells
 from dgl_treestack._dgl import DGLGraph
 from dgl_treestack.data.formats import Example
 from dgl_treestack.data.vocabulary import Vocabulary
-from dgl_treestack.encoders import Encoder
 from dgl_treestack.errors import ConfigurationError, unknown
 from dgl_treestack.expression import Expression
 from dgl_treestack.expression.language import find
@@ -22,6 +21,8 @@ from dgl_treestack.expression.operators import MATH, Signature
 from dgl_treestack.model.dataset import Batch, Dataset, prepare
 from dgl_treestack.model.tree_dataset import TreeDataset
 from dgl_treestack.propagate import ENGINES, compute, draw_noise, propagate
+from dgl_treestack.sequence import encoders
+from dgl_treestack.sequence.encoders import Encoder
 from dgl_treestack.tasks import Item, NodeStates, Task
 from dgl_treestack.tasks import tasks as task_table
 

@@ -21,12 +21,12 @@ from dgl_treestack.data.forest import CODE, Forest, in_order_of_appearance
 from dgl_treestack.data.formats import Example
 from dgl_treestack.data.stored_forest import ColumnFiles, ForestWriter
 from dgl_treestack.data.vocabulary import NO_TOKEN
-from dgl_treestack.encoders import Encoder
 from dgl_treestack.errors import ConfigurationError, DataError, OutputError
 from dgl_treestack.model.dataset import Dataset, settings_of_columns
 from dgl_treestack.model.model import Model
 from dgl_treestack.processes import locked
 from dgl_treestack.resources import find_data, sha256
+from dgl_treestack.sequence.encoders import Encoder
 
 logger = logging.getLogger(__name__)
 FORMAT = 1  # version of the files

@@ -122,7 +122,7 @@ def read(folder: Path, on: str = "") -> RunResult:
         "measured": measured,
         "best_epoch": run.best_epoch(),
         "classes": run.language.classes,
-        "checksums": tuple(run.checksum_of_records(name) for name in files),
+        "checksums": tuple(run.find_records(name)[1] for name in files),
     }
     result = RunResult(folder, run.config, run.seed, run.read_metrics(), records.joined([]), about)
     return result.with_set("validation", within).with_set("test", test)

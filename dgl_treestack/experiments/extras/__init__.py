@@ -13,11 +13,11 @@ from functools import cache, lru_cache
 
 from dgl_treestack.data import formats
 from dgl_treestack.data.records import Table
-from dgl_treestack.encoders import Encoder
 from dgl_treestack.experiments.protocol import Scale
 from dgl_treestack.model.dataset import Dataset
 from dgl_treestack.model.model import Model
 from dgl_treestack.runs.run import Run
+from dgl_treestack.sequence.encoders import Encoder
 
 logger = logging.getLogger(__name__)
 
