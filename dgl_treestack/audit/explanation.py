@@ -7,7 +7,7 @@ from dgl_treestack.audit.examination import EXPECTED, LABELS, ROUNDED, judge_equ
 from dgl_treestack.data import formats
 from dgl_treestack.data.formats import Example
 from dgl_treestack.errors import ConfigurationError, DataError, ExpressionError
-from dgl_treestack.generate.derivation import replay
+from dgl_treestack.generate.rewrite import replay
 from dgl_treestack.resources import find_data
 
 

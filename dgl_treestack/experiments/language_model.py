@@ -13,7 +13,7 @@ from typing import Any
 from dgl_treestack import atomic
 from dgl_treestack.experiments._protocol import read_data
 from dgl_treestack.experiments.runs import Planned
-from dgl_treestack.generate.presets import Options, text
+from dgl_treestack.generate.presets import SetOptions, text
 from dgl_treestack.generate.production import produce
 from dgl_treestack.language.corpus import Corpus
 from dgl_treestack.language.ngram import CACHE, DISCOUNT, ORDER, SHARE, KneserNey
@@ -73,7 +73,7 @@ def _text_folder(folder: Path, extent: Extent) -> Path:
 def prepare(folder: Path, scale_name: str) -> Mapping[str, Any]:
     """Generate the text, unless it is there. Returns the notes of its manifest."""
     extent = EXTENTS[scale_name]
-    options = Options(text.PRESET.seed, equations=extent.sentences)
+    options = SetOptions(text.PRESET.seed, equations=extent.sentences)
     notes: Mapping[str, Any] = produce("text", options, _text_folder(folder, extent))["notes"]
     return notes
 

@@ -41,7 +41,7 @@ FEWEST = 40  # minimum pairs of a depth group to fit a model; a smaller group is
 Difference = tuple[np.ndarray, np.ndarray]  # features, and their values in the true member minus those in the false one
 
 
-class Cell(NamedTuple):
+class PlanCell(NamedTuple):
     """The unit of a plan: a block of pairs that are balanced together, a fold, a depth."""
 
     block: int
@@ -51,74 +51,61 @@ class Cell(NamedTuple):
 
 @dataclass
 class Assembly:
-    """The result of the gates.
+    """Blocks added one after the other; evaluation folds come first, so that training never changes them.
+
+    tolerance: see `balanced`. balanced: a digest of a block's pairs -> indices of those that `balanced` keeps, which the
+    next round of shards uses again.
 
     chosen: cell -> part -> rows of the pairs to keep. raw_pairs: cell -> their number. new: cell -> number of pairs that passed
     the first two gates. dropped: (gate, depth) -> number of pairs that the gate dropped.
-    """
-
-    chosen: dict[Cell, dict[str, "array[int]"]] = field(default_factory=dict)
-    raw_pairs: Counter[Cell] = field(default_factory=Counter)
-    new: Counter[Cell] = field(default_factory=Counter)
-    dropped: Counter[tuple[str, int]] = field(default_factory=Counter)
-
-    def count(self, cell: Cell) -> int:
-        """Return the number of pairs to keep in a cell."""
-        return sum(map(len, self.chosen[cell].values()))
-
-
-class RawPair(NamedTuple):
-    """A pair that passed the first two gates: its part and row, its cell, its local features."""
-
-    part: str
-    row: int
-    cell: Cell
-    difference: Difference
-
-
-@dataclass
-class Assembler:
-    """Adds blocks one after the other; evaluation folds come first, so that training never changes them.
-
-    tolerance: see `balanced`. balanced: a digest of a block's pairs -> indices of those that `balanced` keeps, which the
-    next round of shards uses again. keys: of all pairs so far, sorted; a Python set would take ten times the memory. held_out:
-    sides that no training pair may have.
+    keys: of all pairs so far, sorted; a Python set would take ten times the memory. held_out: sides that no training pair may
+    have.
     """
 
     parts: Parts
     seed: int
     tolerance: float
-    balanced: dict[bytes, np.ndarray] = field(default_factory=dict)
+    balanced: dict[bytes, np.ndarray]
+    chosen: dict[PlanCell, dict[str, "array[int]"]] = field(default_factory=dict)
+    raw_pairs: Counter[PlanCell] = field(default_factory=Counter)
+    new: Counter[PlanCell] = field(default_factory=Counter)
+    dropped: Counter[tuple[str, int]] = field(default_factory=Counter)
     keys: np.ndarray = field(default_factory=lambda: np.empty(0, KEY))
     held_out: set[bytes] = field(default_factory=set)
-    result: Assembly = field(default_factory=Assembly)
 
-    def add(self, block: int, names: Mapping[Cell, Sequence[str]], plan: Mapping[Cell, int]) -> None:
+    def count(self, cell: PlanCell) -> int:
+        """Return the number of pairs to keep in a cell."""
+        return sum(map(len, self.chosen[cell].values()))
+
+    def add(self, block: int, names: Mapping[PlanCell, Sequence[str]], plan: Mapping[PlanCell, int]) -> None:
         """Add a block. names: cell -> its parts, in order. plan: cell -> number of pairs."""
         keys: set[bytes] = set()
         raw = [pair for cell in plan for name in names.get(cell, ()) for pair in self._new(cell, name, keys)]
         new_keys = np.sort(np.array([*keys], KEY))
         self.keys = np.insert(self.keys, np.searchsorted(self.keys, new_keys), new_keys)
-        digest = hashlib.sha256(repr((block, [(pair.part, pair.row) for pair in raw])).encode()).digest()
+        digest = hashlib.sha256(repr((block, [place for place, *_ in raw])).encode()).digest()
         if digest not in self.balanced:
-            groups = [sum(pair.cell.depth >= start for start in GROUP_STARTS) for pair in raw]
+            groups = [sum(cell.depth >= start for start in GROUP_STARTS) for _, cell, _ in raw]
             rng = np.random.default_rng(np.random.SeedSequence([self.seed, block]))
-            indices = balanced([pair.difference for pair in raw], groups, rng, self.tolerance)
+            indices = balanced([difference for *_, difference in raw], groups, rng, self.tolerance)
             self.balanced[digest] = indices.astype(np.int32)
         balanced_indices = set(self.balanced[digest].tolist())
-        self.result.chosen.update({cell: {} for cell in plan})
-        counts = Counter[Cell]()
-        for i, pair in enumerate(raw):
+        self.chosen.update({cell: {} for cell in plan})
+        counts = Counter[PlanCell]()
+        for i, ((name, row), cell, _) in enumerate(raw):
             if i not in balanced_indices:
-                self.result.dropped["balance", pair.cell.depth] += 1
-            elif counts[pair.cell] >= plan[pair.cell]:
-                self.result.dropped["more than planned", pair.cell.depth] += 1
+                self.dropped["balance", cell.depth] += 1
+            elif counts[cell] >= plan[cell]:
+                self.dropped["more than planned", cell.depth] += 1
             else:
-                counts[pair.cell] += 1
-                self.result.chosen[pair.cell].setdefault(pair.part, array("I")).append(pair.row)
+                counts[cell] += 1
+                self.chosen[cell].setdefault(name, array("I")).append(row)
 
-    def _new(self, cell: Cell, name: str, keys: set[bytes]) -> Iterator[RawPair]:
-        """Yield the pairs of a part that pass the first two gates. keys: of the pairs of this block so far, updated."""
+    def _new(self, cell: PlanCell, name: str, keys: set[bytes]) -> Iterator[tuple[tuple[str, int], PlanCell, Difference]]:
+        """Yield part and row, cell and local features of the pairs of a part that pass the first two gates.
+
+        keys: of the pairs of this block so far, updated.
+        """
         rows = [
             (
                 tuple(map(bytes.fromhex, row["keys"])),
@@ -131,18 +118,18 @@ class Assembler:
         is_known = np.zeros(len(rows), bool)
         if len(self.keys):
             is_known = (self.keys[np.minimum(np.searchsorted(self.keys, sought), len(self.keys) - 1)] == sought).any(axis=1)
-        self.result.raw_pairs[cell] += len(rows)
+        self.raw_pairs[cell] += len(rows)
         for number, (keys_of_pair, sides, difference) in enumerate(rows):
             if is_known[number] or not keys.isdisjoint(keys_of_pair):
-                self.result.dropped["duplicate", cell.depth] += 1
+                self.dropped["duplicate", cell.depth] += 1
             elif cell.fold == "train" and not self.held_out.isdisjoint(sides):
-                self.result.dropped["side of an evaluation equation", cell.depth] += 1
+                self.dropped["side of an evaluation equation", cell.depth] += 1
             else:
                 keys.update(keys_of_pair)
                 if cell.fold != "train" and cell.depth > SMALL:
                     self.held_out.update(sides)
-                self.result.new[cell] += 1
-                yield RawPair(name, number, cell, difference)
+                self.new[cell] += 1
+                yield (name, number), cell, difference
 
 
 def balanced(

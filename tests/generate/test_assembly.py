@@ -6,10 +6,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
 
 from dgl_treestack.expression import Equation
-from dgl_treestack.generate.assembly import Assembler, Cell, balanced
+from dgl_treestack.generate.assembly import Assembly, PlanCell, balanced
 from dgl_treestack.generate.features import FEATURES, difference
 
-TRAIN, TEST, DEEP = Cell(0, "train", 5), Cell(0, "test", 5), Cell(1, "train", 5)
+TRAIN, TEST, DEEP = PlanCell(0, "train", 5), PlanCell(0, "test", 5), PlanCell(1, "train", 5)
 
 
 class Parts:
@@ -27,10 +27,10 @@ class Parts:
 
 
 def assembled(parts, *blocks):
-    assembler = Assembler(Parts(**parts), seed=0, tolerance=1.5)
+    assembly = Assembly(Parts(**parts), 0, 1.5, {})
     for block, (names, plan) in enumerate(blocks):
-        assembler.add(block, names, plan)
-    return assembler.result
+        assembly.add(block, names, plan)
+    return assembly
 
 
 def locations(assembly, cell):
@@ -57,7 +57,7 @@ def test_no_training_pair_with_a_side_of_an_evaluation_equation():
 
 
 def test_sides_of_small_evaluation_equations_are_free():
-    small = Cell(0, "validation", 3)
+    small = PlanCell(0, "validation", 3)
     parts = {"a": [((1, 2), (50,))], "b": [((3, 4), (50,))]}
     assert locations(assembled(parts, ({small: ["a"], TRAIN: ["b"]}, {small: 9, TRAIN: 9})), TRAIN) == [("b", 0)]
 
@@ -80,11 +80,11 @@ def test_what_leaks_is_dropped_and_counted():
             for i, row in enumerate(super().rows(name)):
                 yield {**row, "difference": [[7], [1.0 if i % 10 else -1.0]]}
 
-    assembler = Assembler(Leaky(a=[((2 * i, 2 * i + 1), ()) for i in range(500)]), seed=0, tolerance=1.5)
-    assembler.add(0, {TRAIN: ["a"]}, {TRAIN: 500})
-    signs = Counter(row % 10 > 0 for _, row in locations(assembler.result, TRAIN))
+    assembly = Assembly(Leaky(a=[((2 * i, 2 * i + 1), ()) for i in range(500)]), 0, 1.5, {})
+    assembly.add(0, {TRAIN: ["a"]}, {TRAIN: 500})
+    signs = Counter(row % 10 > 0 for _, row in locations(assembly, TRAIN))
     assert signs[False] == 50 and 50 <= signs[True] <= 75 + 8
-    assert assembler.result.dropped["balance", 5] == 500 - sum(signs.values())
+    assert assembly.dropped["balance", 5] == 500 - sum(signs.values())
 
 
 FUNCTIONS = ("sin", "cos", "tan", "sinh", "cosh", "tanh")

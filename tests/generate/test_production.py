@@ -15,10 +15,10 @@ import pytest
 
 from dgl_treestack.errors import ConfigurationError, DataError, OutputError
 from dgl_treestack.generate import production
-from dgl_treestack.generate.presets import Options, Parts, stream
+from dgl_treestack.generate.presets import Parts, SetOptions, stream
 from dgl_treestack.generate.production import MANIFEST, produce
 
-OPTIONS = Options(seed=3, equations=160)
+OPTIONS = SetOptions(seed=3, equations=160)
 NAME = "quickstart"
 
 
@@ -85,17 +85,17 @@ def test_what_is_made_is_not_made_again(finished, monkeypatch):
 def test_a_folder_of_other_settings_is_left_alone(finished):
     before = contents(finished)
     with pytest.raises(ConfigurationError, match="other settings"):
-        produce(NAME, Options(seed=4, equations=160), finished)
+        produce(NAME, SetOptions(seed=4, equations=160), finished)
     assert contents(finished) == before
 
 
 @pytest.mark.parametrize(
     ("options", "jobs", "message"),
     [
-        (Options(seed=-1), 1, "seed is -1"),
-        (Options(seed=0, equations=-5), 1, "equations is -5"),
-        (Options(seed=0, equations=10**9), 1, "from 0 to 10000000"),
-        (Options(seed=0), 0, "jobs is 0"),
+        (SetOptions(seed=-1), 1, "seed is -1"),
+        (SetOptions(seed=0, equations=-5), 1, "equations is -5"),
+        (SetOptions(seed=0, equations=10**9), 1, "from 0 to 10000000"),
+        (SetOptions(seed=0), 0, "jobs is 0"),
     ],
 )
 def test_options_out_of_range_are_errors(options, jobs, message, tmp_path):
@@ -115,31 +115,23 @@ def test_a_damaged_part_is_named_and_made_again_when_it_is_gone(damage, finished
     part = sorted((tmp_path / "parts").glob("*.gz"))[3]
     part.write_bytes(damage(part.read_bytes()))
     with pytest.raises(DataError, match=f"{part.name}: This part is damaged. Delete it"):
-        fresh_preset(monkeypatch)
         produce(NAME, OPTIONS, tmp_path)
     part.unlink()
     produce(NAME, OPTIONS, tmp_path)
     assert contents(tmp_path) == contents(finished)
 
 
-def fresh_preset(monkeypatch):
-    """A new process remembers nothing of the parts."""
-    from dgl_treestack.generate.presets import quickstart
-
-    monkeypatch.setattr(quickstart, "PRESET", quickstart.Quickstart())
-
-
 def test_a_file_that_is_gone_is_named(tmp_path):
-    produce("numeric", Options(seed=1, equations=200), tmp_path)
+    produce("numeric", SetOptions(seed=1, equations=200), tmp_path)
     (tmp_path / "test.jsonl.gz").unlink()
     with pytest.raises(DataError, match=r"test\.jsonl\.gz: The manifest names this file"):
-        produce("numeric", Options(seed=1, equations=200), tmp_path)
+        produce("numeric", SetOptions(seed=1, equations=200), tmp_path)
 
 
 def test_what_others_left_in_the_folder_stays(tmp_path):
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / ".notes.tmp").write_text("notes")
-    produce("numeric", Options(seed=1, equations=200), tmp_path)
+    produce("numeric", SetOptions(seed=1, equations=200), tmp_path)
     assert (tmp_path / "notes" / ".notes.tmp").read_text() == "notes"
 
 
@@ -207,7 +199,7 @@ def test_a_worker_that_is_killed_costs_its_shard_and_is_named(tmp_path):
     assert process.returncode == 2 and "worker process died" in message and "Run the same command again" in message
     assert list(parts.glob("*.gz"))
     subprocess.run(command(folder, 2, equations=1000), check=True, capture_output=True)
-    produce(NAME, Options(seed=3, equations=1000), tmp_path / "whole")
+    produce(NAME, SetOptions(seed=3, equations=1000), tmp_path / "whole")
     assert contents(folder) == contents(tmp_path / "whole")
 
 

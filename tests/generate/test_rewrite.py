@@ -4,7 +4,7 @@ from each_case import assert_each
 
 from dgl_treestack.expression import Expression
 from dgl_treestack.generate.grow import Grower
-from dgl_treestack.generate.nodes import Pool, find, to_equation
+from dgl_treestack.generate.nodes import Pool, find, to_expression
 from dgl_treestack.generate.rewrite import RuleIndex, instantiate, load_axioms, match, rule_index
 from dgl_treestack.truth import judge
 
@@ -72,7 +72,7 @@ def assert_equal_values(rule):
         source = instantiate(pool, rule.source, bindings, grower.leaf)
         matched = match(rule.source, source)
         target = instantiate(pool, rule.target, matched, grower.leaf)
-        assert judge(to_equation(source, target)).verdict in ("holds", "undefined")
+        assert judge(to_expression(pool.node("Equality", source, target))).verdict in ("holds", "undefined")
 
 
 def test_a_variable_of_one_side_is_filled_once():
@@ -84,7 +84,7 @@ def test_a_variable_of_one_side_is_filled_once():
 def test_what_fits_is_what_matching_every_rule_finds():
     grower = Grower(np.random.default_rng(2))
     for _ in range(40):
-        for node in grower.start().sides[0].walk():
+        for node in grower.start().root.children[0].walk():
             names = {rule.name for rule, _ in rule_index().matches(node)}
             assert names == {rule.name for rule in RULES if not rule.is_expansion and match(rule.source, node) is not None}
 

@@ -12,7 +12,7 @@ holds random bits that define the order of the operands of sums and products; th
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice, repeat
@@ -25,7 +25,7 @@ from dgl_treestack.data.formats import Example, to_dict
 from dgl_treestack.expression import Expression
 from dgl_treestack.generate.folds import canonical_key
 from dgl_treestack.generate.grow import BINARY, UNARY
-from dgl_treestack.generate.presets import Options, Parts, Preset, Product, Row, Shard, deal, stream
+from dgl_treestack.generate.presets import Deal, Parts, Preset, Product, Row, SetOptions, Shard, stream
 from dgl_treestack.truth import judge_at_fixed_points
 
 DECIMAL = "decimal"
@@ -76,8 +76,9 @@ class Numeric(Preset):
     summary = "function evaluations and decimal trees, true and false, in numbers with two decimals"
     seed = 2018
 
-    def shards(self, options: Options, parts: Parts) -> list[Shard]:
-        shards = []
+    def rounds(self, options: SetOptions, parts: Parts) -> Generator[list[Shard], None, Product]:
+        """One round; families that have an equation in common with an earlier one are dropped."""
+        shards, planned = list[Shard](), Counter[str]()
         for kind in KINDS:
             equations = round((options.equations or EQUATIONS) * SHARES[kind])
             trades_of_kind = max(1, round(equations / 4))
@@ -85,9 +86,13 @@ class Numeric(Preset):
             for i in range(count):
                 size = trades_of_kind // count + (i < trades_of_kind % count)
                 shards.append(Shard(f"{kind}-{i:03d}", {"kind": kind, "trades": size}))
-        return shards
+            planned[kind] = 4 * trades_of_kind
+        yield shards
+        dealt = Deal(parts.rows(), {(kind,): repeat("") for kind in KINDS}, "")
+        short = {kind: {"wanted": planned[kind], "made": made} for kind in KINDS if (made := dealt.kept[kind,]) < planned[kind]}
+        return dealt.files(), {"dropped as duplicates": dealt.dropped["duplicate"], "fell short": short}
 
-    def make(self, options: Options, shard: Shard) -> Iterator[Row]:
+    def make(self, options: SetOptions, shard: Shard) -> Iterator[Row]:
         rng, kind, count = stream(options.seed, shard.name), shard.work["kind"], shard.work["trades"]
         # A common first fold would put all equations of a small set into the training fold.
         start = int(rng.integers(len(FOLDS)))
@@ -101,20 +106,6 @@ class Numeric(Preset):
                 pair = f"{family}-{i // 2}"
                 lines.append(to_dict(Example(equation, int(holds), f"{family}-{i}", fold, pair, family, certificate)))
             yield {"keys": [canonical_key(equation) for equation, *_ in judged], "cell": [kind], "lines": lines}
-
-    def finish(self, options: Options, parts: Parts) -> Product:
-        """Build the files, without families that have an equation in common with an earlier one."""
-        dealt = deal(parts.rows(*parts.names()), {(kind,): repeat("") for kind in KINDS}, "")
-        planned = Counter[str]()
-        for shard in self.shards(options, parts):
-            planned[shard.work["kind"]] += 4 * shard.work["trades"]
-        count_of_kind = {kind: dealt.kept[kind,] for kind in KINDS}
-        short = {
-            kind: {"wanted": planned[kind], "made": count_of_kind[kind]}
-            for kind in KINDS
-            if count_of_kind[kind] < planned[kind]
-        }
-        return Product(dealt.files(), {"dropped as duplicates": dealt.dropped["duplicate"], "fell short": short})
 
 
 PRESET = Numeric()
@@ -190,16 +181,6 @@ def evaluations(name: str) -> tuple[Evaluation, ...]:
     return tuple(evaluation for evaluation in attempts if evaluation)
 
 
-@lru_cache(maxsize=1)
-def curves() -> np.ndarray:
-    """Return a table of (argument + LARGEST, result + LARGEST): whether any unary function has this result there."""
-    table = np.zeros((2 * LARGEST + 1,) * 2, bool)
-    for name in UNARY:
-        for evaluation in evaluations(name):
-            table[evaluation.arguments[0] + LARGEST, evaluation.result + LARGEST] = True
-    return table
-
-
 def tradable(candidates: Sequence[Evaluation]) -> np.ndarray:
     """Return a table (i, j): whether i may take the result of j, which must have the same sign and be plausible, but wrong.
 
@@ -214,7 +195,10 @@ def tradable(candidates: Sequence[Evaluation]) -> np.ndarray:
     arguments = np.array([evaluation.arguments for evaluation in candidates])  # (n, arity)
     allowed = ((results[:, None] < 0) == (results < 0)) & (np.abs(values[:, None] - results) >= NEAREST)
     if name not in BINARY:
-        return allowed & curves()[arguments + LARGEST, results + LARGEST]
+        curves = np.array([(*curve.arguments, curve.result) for other in UNARY for curve in evaluations(other)])
+        has_curve = np.zeros((2 * LARGEST + 1,) * 2, bool)  # whether any unary function has this result at this argument
+        has_curve[tuple(curves.T + LARGEST)] = True
+        return allowed & has_curve[arguments + LARGEST, results + LARGEST]
     operands = arguments.T[:, :, None] / 100
     for slot in (0, 1):
         fixed = operands[1 - slot]

@@ -16,12 +16,12 @@ of about 1 / r. Words that occur once in the training text, or never, are replac
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from dgl_treestack.generate.presets import Options, Parts, Preset, Product, Row, Shard, pick, stream
+from dgl_treestack.generate.presets import Parts, Preset, Product, Row, SetOptions, Shard, pick, stream
 
 SENTENCES, SHARES = 24_000, {"train": 0.84, "valid": 0.08, "test": 0.08}
 TOPICS, FAVOURITE = 40, 0.6  # the probability that a noun, verb or adjective is one of the topic's words
@@ -49,23 +49,11 @@ class Text(Preset):
     summary = "a text in an invented language with agreement over nested clauses, for language models"
     seed = 2015
 
-    def shards(self, options: Options, parts: Parts) -> list[Shard]:
+    def rounds(self, options: SetOptions, parts: Parts) -> Generator[list[Shard], None, Product]:
         sentences = options.equations or SENTENCES
         count = max(1, round(sentences / (_SHARD * 19)))
-        return [Shard(f"{i:03d}", {"sentences": -(-sentences // count)}) for i in range(count)]
-
-    def make(self, options: Options, shard: Shard) -> Iterator[Row]:
-        lexicon, rng = make_lexicon(options.seed), stream(options.seed, shard.name)
-        left = shard.work["sentences"]
-        while left:
-            writer = Writer(lexicon, int(rng.integers(TOPICS)), rng)
-            for _ in range(min(left, int(rng.integers(8, 31)))):
-                words, depth = writer.sentence()
-                yield {"text": " ".join(words), "depth": depth, "label": None}
-                left -= 1
-
-    def finish(self, options: Options, parts: Parts) -> Product:
-        rows = list(parts.rows(*parts.names()))
+        yield [Shard(f"{i:03d}", {"sentences": -(-sentences // count)}) for i in range(count)]
+        rows = list(parts.rows())
         ends = np.cumsum([round(share * len(rows)) for share in SHARES.values()])[:-1]
         bounds = [0, *ends.tolist(), len(rows)]
         files = {f"text.{part}.txt": rows[bounds[i] : bounds[i + 1]] for i, part in enumerate(SHARES)}
@@ -74,7 +62,17 @@ class Text(Preset):
             row["text"] = " ".join(word if counts[word] > 1 else "<unk>" for word in row["text"].split())
         words = {name: sum(len(row["text"].split()) for row in of_file) for name, of_file in files.items()}
         vocabulary = {word for row in files["text.train.txt"] for word in row["text"].split()}
-        return Product(files, {"words, without ends of sentences": words, "vocabulary": len(vocabulary)})
+        return files, {"words, without ends of sentences": words, "vocabulary": len(vocabulary)}
+
+    def make(self, options: SetOptions, shard: Shard) -> Iterator[Row]:
+        lexicon, rng = make_lexicon(options.seed), stream(options.seed, shard.name)
+        left = shard.work["sentences"]
+        while left:
+            writer = Writer(lexicon, int(rng.integers(TOPICS)), rng)
+            for _ in range(min(left, int(rng.integers(8, 31)))):
+                words, depth = writer.sentence()
+                yield {"text": " ".join(words), "depth": depth, "label": None}
+                left -= 1
 
 
 @dataclass

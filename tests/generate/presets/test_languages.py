@@ -8,7 +8,7 @@ import pytest
 from dgl_treestack.data import formats
 from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.expression.language import find
-from dgl_treestack.generate.presets import Options, listops, logic
+from dgl_treestack.generate.presets import SetOptions, listops, logic
 
 FOLDS = ("train", "validation", "test")
 
@@ -130,9 +130,9 @@ def test_pairs_have_the_published_sizes(pairs):
         and set(sizes["train"]) == set(range(7))
         and set(sizes["validation"]) == set(range(1, 7))
     )
-    for size, quota in enumerate(logic.quotas(Options(seed=1, equations=2000))):
+    for size, quota in enumerate(logic.quotas(SetOptions(seed=1, equations=2000))):
         assert {fold: count for fold in FOLDS if (count := sizes[fold][size])} == quota
-    full = logic.quotas(Options(seed=1))
+    full = logic.quotas(SetOptions(seed=1))
     assert [quota["test"] for quota in full] == list(logic.TEST) and full[0] == {"test": 6, "train": 30}
     for example in itertools.chain(*pairs.values()):
         leaves = {text for _, _, text in example.equation.leaves()}

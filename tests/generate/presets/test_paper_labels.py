@@ -7,7 +7,7 @@ import pytest
 
 from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.expression import Equation
-from dgl_treestack.generate.presets import Options
+from dgl_treestack.generate.presets import SetOptions
 from dgl_treestack.generate.presets.paper_labels import (
     AXIOMS,
     CORRECT,
@@ -21,7 +21,7 @@ from dgl_treestack.generate.production import produce
 from dgl_treestack.generate.rewrite import load_axioms
 from dgl_treestack.truth import judge, judge_at_fixed_points
 
-OPTIONS = Options(seed=4, equations=600)
+OPTIONS = SetOptions(seed=4, equations=600)
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def test_the_axioms_hold_but_for_the_known_five():
 
 
 def test_the_whole_set_has_the_papers_counts():
-    quota = target_counts(Options(seed=0))
+    quota = target_counts(SetOptions(seed=0))
     assert sum(COUNTS.values()) == quota.total() == 41894
     assert all(abs(quota[depth, 1] - CORRECT[depth] * COUNTS[depth]) <= 0.5 for depth in COUNTS)
 
@@ -126,7 +126,7 @@ def test_stopped_within_a_round_it_goes_on_to_the_same_bytes(tmp_path, monkeypat
     from dgl_treestack.generate.presets import Parts, paper_labels
 
     monkeypatch.setattr(paper_labels, "_SHARD", 40)  # several shards in the round that fills up what was missing
-    options, save = Options(3, equations=600), Parts.save
+    options, save = SetOptions(3, equations=600), Parts.save
     produce("paper-labels", options, tmp_path / "whole")
 
     def save_until(self, name, rows):
