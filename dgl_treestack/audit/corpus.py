@@ -24,7 +24,7 @@ _COLUMNS = {
 
 
 @dataclass(frozen=True, eq=False)
-class Corpus:
+class EquationTable:
     """n equations with N nodes in all.
 
     files: names of the files. ids: per equation, `path:line` if the file gives none. tokens: names of operators and leaves;
@@ -70,7 +70,7 @@ class Corpus:
 
 def build(
     files: Iterable[tuple[str, Iterable[Example]]], *, verdicts: bool = False, keys: bool = False, jobs: Jobs = 1
-) -> Corpus:
+) -> EquationTable:
     """Examine the equations of files, name after name, and return them as a corpus.
 
     verdicts, keys, jobs: see `examination.examine_all`. Raises DataError for an equation that cannot be examined.
@@ -114,4 +114,4 @@ def build(
             all_parents.extend(parents)
             ids.append(example.id or example.source)
     arrays = {name: np.asarray(column) for name, column in columns.items()}
-    return Corpus(tuple(names), ids, list(number_of_token), arrays, np.asarray(all_tokens), np.asarray(all_parents))
+    return EquationTable(tuple(names), ids, list(number_of_token), arrays, np.asarray(all_tokens), np.asarray(all_parents))

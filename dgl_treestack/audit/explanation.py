@@ -49,14 +49,12 @@ def explain(example: Example) -> dict[str, Any]:
             )
     except (ExpressionError, DataError) as error:
         raise DataError(str(error), example.source or None) from None
-    witness = None
-    if verdict.witness is not None:
-        witness = {
-            "point": verdict.witness.point,
-            "variables": {name: number(value) for name, value in verdict.witness.variables.items()},
-            "left": number(verdict.witness.left),
-            "right": number(verdict.witness.right),
-        }
+    witness = verdict.witness and {
+        "point": verdict.witness.point,
+        "variables": {name: number(value) for name, value in verdict.witness.variables.items()},
+        "left": number(verdict.witness.left),
+        "right": number(verdict.witness.right),
+    }
     return {
         "id": example.id,
         "source": example.source,

@@ -12,8 +12,14 @@ import numpy as np
 from flint import acb, arb, ctx
 
 from dgl_treestack.truth.evaluation import Exact, Value, children_first
-from dgl_treestack.truth.exact import BUDGET, MIDPOINTS, PRECISIONS, at_branch_point
-from dgl_treestack.truth.functions import BRANCHES, RECIPROCAL_ARGUMENT
+from dgl_treestack.truth.functions import (
+    BRANCHES,
+    BUDGET,
+    MIDPOINTS,
+    PRECISIONS,
+    RECIPROCAL_ARGUMENT,
+    at_branch_point,
+)
 from dgl_treestack.truth.points import POINTS, REAL_POINTS, WIDE_POINT, Points
 
 Cut = tuple[str, float, float]  # axis, and the open interval of the axis that is not on the cut

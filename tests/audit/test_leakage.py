@@ -6,7 +6,7 @@ import pytest
 from sklearn.ensemble import RandomForestClassifier
 
 from dgl_treestack.audit import leakage as module
-from dgl_treestack.audit.corpus import Corpus, build
+from dgl_treestack.audit.corpus import EquationTable, build
 from dgl_treestack.audit.leakage import (
     BASELINES,
     SHAPE,
@@ -34,7 +34,7 @@ def few_trees(monkeypatch):
         monkeypatch.setitem(module._BOOSTINGS, name, {**settings, "max_iter": 20, "learning_rate": 0.3})
 
 
-def corpus(examples) -> Corpus:
+def corpus(examples) -> EquationTable:
     return build([("made up", examples)])
 
 
