@@ -102,16 +102,15 @@ def _produce(
 
 def read_manifest(folder: Path) -> dict[str, Any]:
     """Return the manifest that `produce` wrote into a folder. Raises DataError when it is missing or damaged."""
-    path = Path(folder) / MANIFEST
-    if not path.is_file():
-        raise DataError("There is no manifest. Name a folder that `treestack generate` has finished.", path)
+    path, problem = Path(folder) / MANIFEST, "The manifest is damaged. Delete the folder and generate again."
     try:
         manifest = json.loads(path.read_text())
-        if not isinstance(manifest["preset"], str) or not isinstance(manifest["files"], dict):
-            raise ValueError
+        if isinstance(manifest["preset"], str) and isinstance(manifest["files"], dict):
+            return manifest
     except (OSError, ValueError, KeyError, TypeError):
-        raise DataError("The manifest is damaged. Delete the folder and generate again.", path) from None
-    return manifest
+        if not path.is_file():
+            problem = "There is no manifest. Name a folder that `treestack generate` has finished."
+    raise DataError(problem, path)
 
 
 def _make(name: str, options: SetOptions, shards: list[Shard], parts: Parts, jobs: Jobs, progress: bool) -> None:

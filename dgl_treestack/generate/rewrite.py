@@ -41,11 +41,12 @@ Step = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class Axiom:
-    """One line of a table. name: `section:n`, n counting from 1 within the section."""
+    """One equation of a table. name: `section:n`, n counting from 1 within the section. line: of the file."""
 
     name: str
     section: str
     equation: Equation
+    line: int
 
 
 def load_axioms(path: Path = AXIOMS) -> tuple[Axiom, ...]:
@@ -54,29 +55,27 @@ def load_axioms(path: Path = AXIOMS) -> tuple[Axiom, ...]:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"Cannot be read as UTF-8 text: {error}.", path) from None
-    axioms: list[Axiom] = []
-    first_line: dict[Equation, int] = {}
+    axioms: dict[Equation, Axiom] = {}
     section, count = "", 0
     for number, line in enumerate(lines, start=1):
-        text = line.partition("#")[0].strip()
-        if not text:
-            continue
+        text, problem = line.partition("#")[0].strip(), ""
         if text.startswith("["):
             section, count = text.removeprefix("[").removesuffix("]").strip(), 0
             if text != f"[{section}]" or not section.isidentifier():
-                raise DataError(f"{text!r} is not a section heading. Write [name].", path, number)
-            continue
-        if not section:
-            raise DataError("An equation stands before the first [section]. Name its group.", path, number)
-        try:
-            equation, count = Equation.parse(text), count + 1
-        except ExpressionError as error:
-            raise DataError(str(error), path, number) from None
-        if equation in first_line:
-            raise DataError(f"{text!r} is already on line {first_line[equation]}. Drop one.", path, number)
-        first_line[equation] = number
-        axioms.append(Axiom(f"{section}:{count}", section, equation))
-    return tuple(axioms)
+                problem = f"{text!r} is not a section heading. Write [name]."
+        elif text and not section:
+            problem = "An equation stands before the first [section]. Name its group."
+        elif text:
+            try:
+                equation, count = Equation.parse(text), count + 1
+                axiom = axioms.setdefault(equation, Axiom(f"{section}:{count}", section, equation, number))
+                if axiom.line != number:
+                    problem = f"{text!r} is already on line {axiom.line}. Drop one."
+            except ExpressionError as error:
+                problem = str(error)
+        if problem:
+            raise DataError(problem, path, number)
+    return tuple(axioms.values())
 
 
 class Rule:

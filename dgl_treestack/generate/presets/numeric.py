@@ -36,7 +36,8 @@ FOLDS = ("train",) * 8 + ("validation", "test")
 _LARGE = 1200  # equations in a shard of sums, products or powers
 _DRAWN = 6  # pairs of operands drawn per trade
 
-Judged = tuple[Expression, bool, Row | None]  # an equation, whether it holds, and its certificate; None: `truth` judges it
+# An equation, whether it holds, and its certificate; None: `truth` judges it. Equations 0 and 1 are a pair, 2 and 3 the next.
+Family = list[tuple[Expression, bool, Row | None]]
 
 LARGEST = 314  # arguments and results are within 3.14, as in the papers
 NEAREST, NEAR = 5, 30  # a wrong result is at least 0.05 off; up to 0.3 it is a near miss
@@ -99,7 +100,7 @@ class Numeric(Preset):
         families = _decimals(rng, count) if kind == DECIMAL else _evaluations(kind, rng, count)
         for index, judged in enumerate(families):
             family, fold, lines = f"{shard.name}-{index}", FOLDS[(start + index) % len(FOLDS)], list[Row]()
-            for i, (equation, holds, certificate) in enumerate(judged):  # equations 0 and 1 are a pair, 2 and 3 the next
+            for i, (equation, holds, certificate) in enumerate(judged):
                 if certificate is None:
                     verdict = judge_at_fixed_points(equation)
                     certificate = {"verdict": verdict.verdict, "points": verdict.points}
@@ -111,14 +112,14 @@ class Numeric(Preset):
 PRESET = Numeric()
 
 
-def _evaluations(name: str, rng: np.random.Generator, count: int) -> Iterator[list[Judged]]:
+def _evaluations(name: str, rng: np.random.Generator, count: int) -> Iterator[Family]:
     """Yield families of one trade: two evaluations with their own results and with each other's."""
     candidates = _drawn(name, rng, _DRAWN * count) if name in BINARY else evaluations(name)
     results = np.array([evaluation.result for evaluation in candidates], int)
     possible = trades(tradable(candidates), np.abs(results[:, None] - results) <= NEAR, rng)
     for i, j in islice(balanced(candidates, possible) if name in BINARY else possible, count):
         order = (rng.random(BITS) < 0.5).tolist()
-        family: list[Judged] = []
+        family = Family()
         for a, b in ((i, i), (i, j), (j, j), (j, i)):
             evaluation, result = candidates[a], candidates[b].result
             operands = [number(argument, order[k]) for k, argument in enumerate(evaluation.arguments)]
@@ -144,13 +145,13 @@ def _drawn(name: str, rng: np.random.Generator, count: int) -> Sequence[Evaluati
     return list(by_sizes.values())
 
 
-def _decimals(rng: np.random.Generator, count: int) -> Iterator[list[Judged]]:
+def _decimals(rng: np.random.Generator, count: int) -> Iterator[Family]:
     """Yield families of two trades: of two numbers with the same digits in another order, and of their negatives."""
     numbers = [n for n in range(1, LARGEST + 1) if n % 100]
     sorted_digits = np.array([sorted(digits(n)) for n in numbers])
     allowed = (sorted_digits[:, None] == sorted_digits[None]).all(axis=2) & ~np.eye(len(numbers), dtype=bool)
     for i, j in islice(trades(allowed, allowed, rng), -(-count // 2)):
-        family: list[Judged] = []
+        family = Family()
         for sign in (1, -1):
             order = (rng.random(BITS) < 0.5).tolist()
             for a, b in ((i, i), (i, j), (j, j), (j, i)):
@@ -273,12 +274,12 @@ def spelt(hundredths: int, order: Order) -> Expression:
         if digit:
             power = Expression.node("Pow", _INTEGERS[10], exponent)
             terms.append(power if digit == 1 else commuted("Mul", _INTEGERS[digit], power, swapped))
-    if len(terms) == 3 and order[5]:
-        tree = commuted("Add", terms[0], commuted("Add", terms[1], terms[2], order[3]), order[4])
-    else:
-        tree = terms[0]
-        for term, swapped in zip(terms[1:], order[3:5], strict=False):
-            tree = commuted("Add", tree, term, swapped)
+    if len(terms) == 3 and order[5]:  # the two decimals first
+        terms[1:] = [commuted("Add", terms[1], terms[2], order[3])]
+        order = (*order[:3], order[4], *order[4:])
+    tree = terms[0]
+    for term, swapped in zip(terms[1:], order[3:5], strict=False):
+        tree = commuted("Add", tree, term, swapped)
     return tree if hundredths >= 0 else commuted("Mul", _MINUS_ONE, tree, order[6])
 
 

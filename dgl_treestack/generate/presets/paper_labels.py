@@ -85,8 +85,12 @@ class PaperLabels(Preset):
             yield shards
             names += [shard.name for shard in shards]
             rng = stream(options.seed, "folds")
-            folds = {cell: _folds(rng, cell[0], count) for cell, count in target.items()}
-            dealt = Deal(parts.rows(*sorted(names)), folds, "p")
+            plan = {}
+            for cell, count in target.items():
+                is_validation = (rng.random() < VALIDATION_SHARE for _ in range(count))  # drawn when its row comes
+                fold = ("test", "test") if cell[0] > TRAINING_DEPTH else ("train", "validation")
+                plan[cell] = map(fold.__getitem__, is_validation)
+            dealt = Deal(parts.rows(*sorted(names)), plan, "p")
             missing = target - dealt.kept
             if not missing:
                 break
@@ -122,13 +126,6 @@ def target_counts(options: SetOptions) -> Quota:
         quota[depth, 1] = round(CORRECT[depth] * total)
         quota[depth, 0] = total - quota[depth, 1]
     return quota
-
-
-def _folds(rng: np.random.Generator, depth: int, count: int) -> Iterator[str]:
-    """Yield the folds of equations of one depth; deep equations are for the test."""
-    for _ in range(count):
-        is_validation = rng.random() < VALIDATION_SHARE
-        yield "test" if depth > TRAINING_DEPTH else "validation" if is_validation else "train"
 
 
 def unverified(axioms: Iterable[Axiom], quota: Mapping[Cell, int], rng: np.random.Generator) -> Iterator[tuple[Equation, int]]:
@@ -215,22 +212,22 @@ class Dictionary:
             index = int(self.rng.integers(root.size))
             if not index:
                 name = pick(BINARY, self.rng)
-                operand = self.pool.tree(constant(self.rng)) if self.rng.random() < 0.5 else self._fresh(root)
+                is_constant = self.rng.random() < 0.5
+                operand = constant(self.rng) if is_constant else Expression.leaf("Symbol", fresh(root.variables, self.rng))
                 before = self.rng.random() < 0.5
-                return to_expression(apply_to_both(self.pool, name, root, (operand, operand), 0 if before else 1), Equation)
+                operands = 2 * (self.pool.tree(operand),)
+                return to_expression(apply_to_both(self.pool, name, root, operands, 0 if before else 1), Equation)
             node = find(root, index)
             # rules with a bare variable as source are tried on leaves only; otherwise trees would only grow
             rules = self._rules.get(node.label, []) + ([] if node.children else self._rules.get("", []))
             matches = [(target, bound) for source, target in rules if (bound := match(source, node)) is not None]
             if matches:
                 target, bindings = pick(matches, self.rng)
-                new = instantiate(self.pool, target, bindings, lambda: self._fresh(root))
+                new = instantiate(
+                    self.pool, target, bindings, lambda: self.pool.leaf("Symbol", fresh(root.variables, self.rng))
+                )
                 return to_expression(self.pool.replace(root, index, new), Equation)
         return None
-
-    def _fresh(self, root: Node) -> Node:
-        """Return a variable that the equation does not use, or any if it uses all."""
-        return self.pool.leaf("Symbol", fresh(root.variables, self.rng))
 
 
 def single_mutation(equation: Equation, rng: np.random.Generator) -> Equation:

@@ -118,11 +118,10 @@ class Writer:
         words = [determiner, *adjectives, self.lexicon.stems["noun"][noun] + PLURAL * number]
         kind = self.rng.random()
         if kind < 0.2:
-            place, _, depth = (
-                self.phrase(level)
-                if self.rng.random() < 0.3
-                else ([self.lexicon.stems["noun"][self._stem("noun")]], None, level)
-            )
+            if self.rng.random() < 0.3:
+                place, _, depth = self.phrase(level)
+            else:
+                place = [self.lexicon.stems["noun"][self._stem("noun")]]
             words += [pick(PLACES, self.rng), *place]
         elif kind < 0.4 and level < DEEPEST:
             if self.rng.random() < 0.5:  # who sees the house
@@ -135,18 +134,13 @@ class Writer:
 
     def _stem(self, kind: str) -> int:
         """Draw the index of a stem: one of the topic's favourites, or any."""
-        favourites = self.lexicon.favourites[self.topic][kind]
-        if self.rng.random() < FAVOURITE:
-            return int(favourites[_rank(len(favourites), self.rng)])
-        return _rank(len(self.lexicon.stems[kind]), self.rng)
+        favourites, stems = self.lexicon.favourites[self.topic][kind], range(len(self.lexicon.stems[kind]))
+        words = favourites if self.rng.random() < FAVOURITE else stems
+        rank = int((len(words) + 1) ** self.rng.random()) - 1  # with a probability of about 1 / (rank + 1)
+        return int(words[rank])
 
     def _inflected(self, kind: str, agreement: Agreement) -> str:
         return self.lexicon.stems[kind][self._stem(kind)] + ENDINGS[kind][agreement]
-
-
-def _rank(count: int, rng: np.random.Generator) -> int:
-    """Draw a rank from 0 to count - 1 with probability proportional to 1 / (rank + 1), nearly."""
-    return int((count + 1) ** rng.random()) - 1
 
 
 def make_lexicon(seed: int) -> Lexicon:
