@@ -209,7 +209,7 @@ def _score(
     features = baseline.features(corpus, rows)
     shares = {}
     for setting in baseline.settings:
-        with threadpool_limits(jobs):
+        with threadpool_limits(jobs):  # threads of boosting wait in a loop for a processor that others use
             predicted = cross_val_predict(baseline.build(setting, jobs), features, label, cv=PredefinedSplit(part))
         bar.update(PARTS)
         shares[setting] = float((predicted == label).mean())

@@ -38,6 +38,7 @@ def side_difference(expression: Expression) -> Counter[str]:
 
 def repetition(expression: Expression) -> Counter[str]:
     """Count the distinct subtrees, and those, except leaves, that occur on both sides."""
+    # before pairs were balanced by these, 17 % of the true members at depths 5-7 had more in common, 7 % of the false ones
     ids: dict[tuple, int] = {}  # operator or leaf, and the ids of its children -> id of the distinct subtree
     stack: list[int] = []
     sides: tuple[set[int], set[int]] = (set(), set())

@@ -125,7 +125,8 @@ def fold_of(family: str, shares: Mapping[str, float]) -> str:
 
     shares: fold -> weight. Equal shares and key give the same fold on every machine.
     """
-    # a key is the minimum of several, so it is hashed again to be uniform
+    # A key is the least of several, so it is hashed again to be uniform: parted by the key itself, 0.4 % of the equations in
+    # three variables were in a family that should have 40 %.
     fraction = int.from_bytes(_hash(family.encode())[:6], "big") / 2**48
     remainder = fraction * sum(shares.values())
     for fold, share in shares.items():

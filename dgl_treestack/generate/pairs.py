@@ -141,6 +141,7 @@ class PairMaker:
         if grown is None:
             return None
         style = self.grower.weighted(self.styles)
+        # a swap is made in the equation as it finally is: rewritten once more for its key, it would not be a swap
         if style not in UNCHANGED:
             changed = self.grower.further(grown, depth, self.grower.pick(FURTHER))
         true = self._true(changed, depth, numeric) if changed else None
@@ -171,6 +172,7 @@ class PairMaker:
             if changed is None or not (numeric or changed.root.variables):
                 break
             if key := self._new_key(changed.root):
+                # sound rules may pass an undefined term, as in 1 = 0*(1/0) = 0, so a derivation does not suffice
                 member = certified(changed.root, key, "holds")
                 return (changed, member) if member else None
             changed = self.grower.further(changed, depth, 1)

@@ -24,8 +24,6 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from dgl_treestack.errors import DataError, ExpressionError
 from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.generate.nodes import Node, Pool, find, to_expression
@@ -44,7 +42,6 @@ class Axiom:
     """One equation of a table. name: `section:n`, n counting from 1 within the section. line: of the file."""
 
     name: str
-    section: str
     equation: Equation
     line: int
 
@@ -68,7 +65,7 @@ def load_axioms(path: Path = AXIOMS) -> tuple[Axiom, ...]:
         elif text:
             try:
                 equation, count = Equation.parse(text), count + 1
-                axiom = axioms.setdefault(equation, Axiom(f"{section}:{count}", section, equation, number))
+                axiom = axioms.setdefault(equation, Axiom(f"{section}:{count}", equation, number))
                 if axiom.line != number:
                     problem = f"{text!r} is already on line {axiom.line}. Drop one."
             except ExpressionError as error:
@@ -142,20 +139,6 @@ class RuleIndex:
                     if bindings is not None:
                         matches.append((rule, bindings))
         return matches
-
-    def draw(self, node: Node, rng: np.random.Generator, expanding: bool = False) -> tuple[Rule, Bindings] | None:
-        """Draw one of the rules that fit a node, with a copy of its bindings; None when none fits.
-
-        expanding: draw one of the expansions, which always fit, instead of one of the other rules.
-        """
-        if expanding:
-            rule = self.expansions[int(rng.integers(len(self.expansions)))]
-            return rule, {rule.source.label: node}
-        matches = self.matches(node)
-        if not matches:
-            return None
-        rule, bindings = matches[int(rng.integers(len(matches)))]
-        return rule, {**bindings}
 
 
 @cache

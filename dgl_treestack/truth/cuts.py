@@ -26,6 +26,7 @@ Cut = tuple[str, float, float]  # axis, and the open interval of the axis that i
 NEGATIVE: Cut = ("real", 0.0, math.inf)  # of logarithms and powers
 NEAR = 1e-9  # in complex128, relative to the argument
 TRIED = 3  # points
+# Roots are computed, because no net of lines through the origin has a point on Re x = pi/2, where 1/cos(x)**2 is on a cut.
 ON_CUT = (-0.3, 1.3, -3.0, 30.0, 0.3, -1.3, 3.0, -30.0)  # places along the axis of a cut
 MOST_ON_CUTS = 32  # points of an equation
 STEPS = 12  # of Newton's method in each precision

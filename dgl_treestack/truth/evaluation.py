@@ -27,6 +27,7 @@ from dgl_treestack.truth.functions import (
 from dgl_treestack.truth.points import FIXED, Points
 
 COSTS = dict(zip((0, *PRECISIONS), (1, 1, 2, 10), strict=True))  # of an operation, in operations of the first precision
+# FLINT's radius of a complex atan grows by a third in every step, so chains of thousands stay unresolved.
 UNRESOLVED = "unresolved"  # the digits do not suffice to say which value, or whether there is one
 
 

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from flint import acb, arb
+from flint import acb, arb  # 1.2 to 2.9 us for a function in 80 digits, mpmath 11 to 34
 
 from dgl_treestack.errors import ExpressionError, unknown
 from dgl_treestack.expression.operators import MATH, leaf_value
@@ -97,7 +97,7 @@ def _doubt_arguments(name: str, arguments: Sequence[np.ndarray], number: np.ndar
     """Mark the points where an operator loses digits or is evaluated close to a cut."""
     x = arguments[0]
     if name in NEVER_ZERO:
-        doubt |= number == 0  # underflow
+        doubt |= number == 0  # underflow; (1/z)**11013 once passed for zero
     if name == "Pow":
         doubt |= (number == 0) & (x != 0)
     elif name == "Add":
@@ -260,7 +260,7 @@ def at_branch_point(x: Any, axis: str, noise: Midpoints | Intervals) -> Any:
 
     Close to a branch point a function behaves like a square root, which would turn noise of 1e-80 into 1e-40.
     """
-    rough = complex(x)
+    rough = complex(x)  # in many digits only near the branch point
     along = rough.real if axis == "real" else rough.imag
     if abs(abs(along) - 1) > 1e-12:
         return x

@@ -28,6 +28,7 @@ from dgl_treestack.truth.evaluation import UNRESOLVED, Exact, Value
 from dgl_treestack.truth.functions import BUDGET, CONSTANTS, LARGEST, PRECISIONS, SATURATING, exceeds_limits
 from dgl_treestack.truth.points import SPREAD_POINTS, Points, fresh, spread
 
+# Balls at all points, without complex128 first, take 15 ms in place of 1.8 for an equation of depth 1-13.
 CLOSE, APART = 1e-9, 1e-4  # relative gaps in complex128 that say, without doubt, that the sides agree or differ
 MORE_SETS = 4  # of points, for an equation that has values at a few points only
 CONFIRMED = 3  # points where sides that agree are compared in the highest precision

@@ -95,7 +95,7 @@ def test_a_mutation_changes_one_place():
 
 @pytest.mark.slow
 def test_growth_is_sound_where_the_axioms_are():
-    sound = [axiom for axiom in load_axioms(AXIOMS) if axiom.section in ("pythagorean", "parity", "order")]
+    sound = [axiom for axiom in load_axioms(AXIOMS) if axiom.name.split(":")[0] in ("pythagorean", "parity", "order")]
     dictionary = Dictionary(sound, np.random.default_rng(1))
     for equation in filter(None, (dictionary.step() for _ in range(150))):
         if equation.depth < 7:
