@@ -79,10 +79,8 @@ def test_labels_without_a_pattern_are_at_chance():
 
 
 def test_chance_is_the_commoner_label():
-    mostly_correct = [e for e in examples("sin({}*x) = y", "sin(x*{}) = y") if e.label == 1 or int(e.pair) < 30]
-    (row,) = leakage(mostly_correct, "tokens")
-    assert row["majority"] == pytest.approx(100 * 60 / 90, abs=0.01)
-    assert not row["baselines"]["tokens"]["above"]
+    (row,) = leakage([e for e in examples("sin({}*x) = y", "sin(x*{}) = y") if e.label == 1 or int(e.pair) < 30], "tokens")
+    assert row["majority"] == pytest.approx(100 * 60 / 90, abs=0.01) and not row["baselines"]["tokens"]["above"]
 
 
 def test_members_of_a_pair_are_never_on_both_sides():

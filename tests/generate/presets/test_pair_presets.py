@@ -46,9 +46,6 @@ def test_half_of_every_depth_and_fold_is_correct(paper, deep):
     for examples in (*paper.values(), deep):
         labels = Counter((example.equation.depth, example.label) for example in examples)
         assert all(labels[depth, 0] == labels[depth, 1] for depth, _ in labels)
-
-
-def test_every_depth_up_to_nineteen(deep):
     assert set(range(3, 20)) <= {example.equation.depth for example in deep}
 
 
@@ -66,21 +63,18 @@ def test_no_whole_side_of_an_evaluation_equation_in_training(paper):
     assert not sides(paper["train"], 1) & sides([*paper["test"], *paper["validation"]], 4)
 
 
-def test_a_positive_carries_the_derivation_that_leads_to_it(paper, deep):
-    positives = [e for examples in (paper["train"], deep) for e in examples if e.label == 1]
-    for example in positives[::4]:
+def test_a_positive_carries_its_derivation_and_a_negative_style_and_witness(paper, deep):
+    examples = [*paper["train"], *deep]
+    for example in [e for e in examples if e.label == 1][::4]:
         assert list(replay(example.certificate["derivation"]))[-1][1] == example.equation
-
-
-def test_a_negative_carries_style_and_witness(paper, deep):
-    negatives = [e for examples in (paper["train"], deep) for e in examples if e.label == 0]
+    negatives = [e for e in examples if e.label == 0]
     styles = Counter(e.certificate["style"] for e in negatives)
     assert set(styles) == {"swap", "buried", "false rule"} and min(styles.values()) > 0.1 * len(negatives)
     for example in negatives[::10]:
         witness, actual = example.certificate["witness"], judge_at_fixed_points(example.equation).witness
         assert witness["point"] == actual.point
-        assert complex(*witness["left"]) == pytest.approx(actual.left, rel=1e-5)
-        assert complex(*witness["right"]) == pytest.approx(actual.right, rel=1e-5)
+        for side, value in (("left", actual.left), ("right", actual.right)):
+            assert complex(*witness[side]) == pytest.approx(value, rel=1e-5)
         assert all(value == value_of(name, actual.point) for name, value in actual.variables.items())
 
 
