@@ -41,7 +41,8 @@ def audit(
     names: paths or `bundled:` names. verdicts, duplicates, leakage: whether to run these expensive parts. together: audit all
     files as one set. fit: see `leakage`. jobs: where equations are judged. progress: show progress bars.
 
-    Returns `sets`: name -> `equations`, `verdicts`, `contradicted`, `duplicates`, `leakage` (the requested parts);
+    Returns `sets`: name -> `equations`, `verdicts`, `contradicted` (ids of equations that are labelled correct and refuted, or
+    labelled incorrect and hold), `duplicates`, `leakage` (the requested parts);
     `overlap`: a row per ordered pair of files; `sample`. See `count_verdicts`, `matches` and `leakage` for the keys below.
 
     Raises ConfigurationError for invalid options, DataError for a file that breaks its format or is empty.
@@ -68,8 +69,11 @@ def audit(
         rows_of_set = {TOGETHER: np.arange(len(corpus))}
     sets: dict[str, dict[str, Any]] = {}
     for name, rows in rows_of_set.items():
-        counts = count_verdicts(corpus, rows)
-        sets[name] = {"equations": len(rows), "verdicts": counts, "contradicted": contradicted(corpus, rows)}
+        label, verdict, wrong = corpus["label"][rows], corpus["verdict"][rows], np.zeros(len(rows), bool)
+        for value, expected in EXPECTED.items():
+            wrong |= (label == 1 - value) & (verdict == OUTCOMES.index(expected))
+        sets[name] = {"equations": len(rows), "verdicts": count_verdicts(corpus, rows)}
+        sets[name]["contradicted"] = corpus.names(rows[wrong], rows)
         if duplicates:
             sets[name]["duplicates"] = count_duplicates(corpus, rows)
         if leakage:
@@ -93,15 +97,6 @@ def count_verdicts(corpus: EquationTable, rows: np.ndarray) -> list[dict[str, An
             row[OUTCOMES[verdict]] += count
             row["refuted"] += count * (OUTCOMES[verdict] == ROUNDED)
     return [table[key] for key in sorted(table)]
-
-
-def contradicted(corpus: EquationTable, rows: np.ndarray) -> list[str]:
-    """Return the ids of equations that are labelled correct and refuted, or labelled incorrect and hold."""
-    label, verdict = corpus["label"][rows], corpus["verdict"][rows]
-    wrong = np.zeros(len(rows), bool)
-    for value, expected in EXPECTED.items():
-        wrong |= (label == 1 - value) & (verdict == OUTCOMES.index(expected))
-    return corpus.names(rows[wrong], rows)
 
 
 def describe(report: dict[str, Any]) -> str:

@@ -75,10 +75,6 @@ class Assembly:
     keys: np.ndarray = field(default_factory=lambda: np.empty(0, KEY))
     held_out: set[bytes] = field(default_factory=set)
 
-    def count(self, cell: PlanCell) -> int:
-        """Return the number of pairs to keep in a cell."""
-        return sum(map(len, self.chosen[cell].values()))
-
     def add(self, block: int, names: Mapping[PlanCell, Sequence[str]], plan: Mapping[PlanCell, int]) -> None:
         """Add a block. names: cell -> its parts, in order. plan: cell -> number of pairs."""
         keys: set[bytes] = set()

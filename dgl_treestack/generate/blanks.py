@@ -33,10 +33,10 @@ from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.expression.operators import MATH
 from dgl_treestack.generate.folds import canonical_key, in_partition
 from dgl_treestack.generate.grow import BINARY, CONSTANTS, UNARY, Grower, Habits
-from dgl_treestack.generate.nodes import Node, Pool, find, path_to, to_expression
+from dgl_treestack.generate.nodes import Node, Pool, find, path_to, to_expression, verdict_on
 from dgl_treestack.generate.presets import Cell, Deal, Row, pick
 from dgl_treestack.generate.rewrite import instantiate, rule_index
-from dgl_treestack.truth import POINTS, Verdict, compare, judge_at_fixed_points
+from dgl_treestack.truth import POINTS, Verdict, judge_at_fixed_points
 from dgl_treestack.truth.certificates import REFUTED_SHARE, relative_gap
 
 VARIABLES = ("x", "y", "z")  # of every blanked equation, in order of occurrence
@@ -286,8 +286,3 @@ class Fillings:
             elif verdict != "refuted":
                 fit["doubtful"].append(self.names[number])
         return fit
-
-
-def verdict_on(left: Node, right: Node) -> Verdict:
-    """Return the verdict on left = right."""
-    return compare(left.value, right.value, sorted({*left.variables, *right.variables}))

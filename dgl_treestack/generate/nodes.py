@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from dgl_treestack.expression import Expression
-from dgl_treestack.truth import Value
+from dgl_treestack.truth import Value, Verdict, compare
 
 Tree = TypeVar("Tree", bound=Expression)
 
@@ -132,3 +132,8 @@ def find(root: Node, index: int) -> Node:
 def to_expression(root: Node, kind: type[Tree] = Expression) -> Tree:
     """Return the tree of a node. kind: Equation for a node of `Equality` that is used as one."""
     return kind.from_nodes([(node.name, node.text, len(node.children)) for node in root.walk()])
+
+
+def verdict_on(left: Node, right: Node, expected: str = "") -> Verdict:
+    """Return the verdict on left = right. expected: the only one of interest, see `truth.compare`."""
+    return compare(left.value, right.value, sorted({*left.variables, *right.variables}), expected=expected)

@@ -18,9 +18,9 @@ from typing import Any
 
 from dgl_treestack.generate.folds import in_partition, key_of
 from dgl_treestack.generate.grow import CONSTANTS, Grower
-from dgl_treestack.generate.nodes import Node
+from dgl_treestack.generate.nodes import Node, verdict_on
 from dgl_treestack.generate.rewrite import FALSE_RULES, SAME, Derivation, rule_index
-from dgl_treestack.truth import Verdict, compare
+from dgl_treestack.truth import Verdict
 
 STYLES = ("swap", "buried", "false rule")
 UNCHANGED = ("swap",)  # styles that do not rewrite the true equation further
@@ -95,8 +95,7 @@ class Member:
 
 def certified(root: Node, key: str, verdict: str) -> Member | None:
     """Return the member of a pair if it has the verdict."""
-    left, right = root.children
-    certificate = compare(left.value, right.value, sorted(root.variables), expected=verdict)
+    certificate = verdict_on(*root.children, verdict)
     return Member(root, key, certificate) if certificate.verdict == verdict else None
 
 

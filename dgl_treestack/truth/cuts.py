@@ -19,6 +19,7 @@ from dgl_treestack.truth.functions import (
     PRECISIONS,
     RECIPROCAL_ARGUMENT,
     at_branch_point,
+    parts_of,
 )
 from dgl_treestack.truth.points import POINTS, REAL_POINTS, WIDE_POINT, Points
 
@@ -45,7 +46,7 @@ def is_on_cut(left: Value, right: Value) -> bool:
         for argument, cut, is_inverted in _arguments(value):
             number = argument.number
             with np.errstate(all="ignore"):
-                along, off = _parts(1 / number if is_inverted else number, cut)
+                along, off = parts_of(1 / number if is_inverted else number, cut[0])
                 near = (np.abs(off) <= NEAR * (1 + np.abs(along))) | argument.doubt
             points = [0] if argument.constant else REAL_POINTS + np.flatnonzero(near[REAL_POINTS:])[:TRIED]
             for point in map(int, points):
@@ -53,7 +54,7 @@ def is_on_cut(left: Value, right: Value) -> bool:
                 if place is None or (is_inverted and place == 0):
                     continue
                 place = 1 / place if is_inverted else place
-                along, off = _parts(at_branch_point(place, cut[0], MIDPOINTS), cut)
+                along, off = parts_of(at_branch_point(place, cut[0], MIDPOINTS), cut[0])
                 if off != 0 or cut[1] < along < cut[2]:
                     continue
                 exponent = exact.value(value.children[1], point) if value.name == "Pow" else None
@@ -126,8 +127,3 @@ def _arguments(value: Value) -> Iterator[tuple[Value, Cut, bool]]:
         yield from ((child, NEGATIVE, False) for child in value.children)
     elif value.name == "Pow" and value.children[1].name != "NegativeOne":
         yield value.children[0], NEGATIVE, False
-
-
-def _parts(number: Any, cut: Cut) -> tuple[Any, Any]:
-    """Return the part of a number along the axis of a cut, and the other one."""
-    return (number.real, number.imag) if cut[0] == "real" else (number.imag, number.real)

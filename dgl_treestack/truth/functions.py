@@ -84,7 +84,23 @@ def apply(name: str, arguments: Sequence[np.ndarray], doubts: Sequence[np.ndarra
             exponent = arguments[1]  # our convention: `0**0` is 1, `0**z` is 0 for Re z > 0, otherwise undefined
             powers_of_zero = np.where(exponent == 0, 1.0, np.where(exponent.real > 0, 0.0, np.nan))
             number[zero] = powers_of_zero[zero]
-        _doubt_arguments(name, arguments, number, doubt)
+        x = arguments[0]
+        if name in NEVER_ZERO:
+            doubt |= number == 0  # underflow; (1/z)**11013 once passed for zero
+        if name == "Pow":
+            doubt |= (number == 0) & (x != 0)
+        elif name == "Add":
+            a, b = np.abs(x), np.abs(arguments[1])
+            large = np.maximum(a, b)
+            doubt |= (np.abs(number) < large / TRUSTED) | ((np.minimum(a, b) < large / TRUSTED) & (a != 0) & (b != 0))
+        elif name in BRANCHES:
+            doubt |= _near_cut(x, *BRANCHES[name])
+        elif name in RECIPROCAL_ARGUMENT:
+            doubt |= _near_cut(1 / x, *BRANCHES[RECIPROCAL_ARGUMENT[name]])
+        elif name in SATURATING:
+            doubt |= np.abs(getattr(x, SATURATING[name])) > _SATURATED
+        elif name == "log":
+            doubt |= (np.abs(arguments[1] - 1) < 1e-4) | (np.abs(x - 1) < 1e-4)
         if name in RECIPROCAL_ARGUMENT:  # NumPy's arctan(1/0) is pi/2
             undefined = np.isnan(arguments[0]) | (arguments[0] == 0)
         else:  # NumPy's nan**0 is 1
@@ -93,35 +109,19 @@ def apply(name: str, arguments: Sequence[np.ndarray], doubts: Sequence[np.ndarra
         return drop_noise(number, doubt)
 
 
-def _doubt_arguments(name: str, arguments: Sequence[np.ndarray], number: np.ndarray, doubt: np.ndarray) -> None:
-    """Mark the points where an operator loses digits or is evaluated close to a cut."""
-    x = arguments[0]
-    if name in NEVER_ZERO:
-        doubt |= number == 0  # underflow; (1/z)**11013 once passed for zero
-    if name == "Pow":
-        doubt |= (number == 0) & (x != 0)
-    elif name == "Add":
-        a, b = np.abs(x), np.abs(arguments[1])
-        large = np.maximum(a, b)
-        doubt |= (np.abs(number) < large / TRUSTED) | ((np.minimum(a, b) < large / TRUSTED) & (a != 0) & (b != 0))
-    elif name in BRANCHES:
-        doubt |= _near_cut(x, *BRANCHES[name])
-    elif name in RECIPROCAL_ARGUMENT:
-        doubt |= _near_cut(1 / x, *BRANCHES[RECIPROCAL_ARGUMENT[name]])
-    elif name in SATURATING:
-        doubt |= np.abs(getattr(x, SATURATING[name])) > _SATURATED
-    elif name == "log":
-        doubt |= (np.abs(arguments[1] - 1) < 1e-4) | (np.abs(x - 1) < 1e-4)
-
-
 def _near_cut(x: np.ndarray, axis: str, low: float, high: float) -> np.ndarray:
     """Return where `x` is on a cut or close to a branch point. The cut is an axis without the open interval (low, high)."""
-    along, off = (x.real, x.imag) if axis == "real" else (x.imag, x.real)
+    along, off = parts_of(x, axis)
     on_axis = np.abs(off) <= 1e-4 * (1 + np.abs(along))
     exactly = np.abs(off) <= 1e-9 * (1 + np.abs(along))
     free = (along > low) & (along < high)
     ends = (np.abs(along - low) < 1e-4) | (np.abs(along - high) < 1e-4)
     return (exactly & ~free) | (on_axis & ends)
+
+
+def parts_of(number: Any, axis: str) -> tuple[Any, Any]:
+    """Return the part of a number along an axis, "real" or "imag", and the other one."""
+    return (number.real, number.imag) if axis == "real" else (number.imag, number.real)
 
 
 def drop_noise(number: np.ndarray, doubt: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -260,8 +260,7 @@ def at_branch_point(x: Any, axis: str, noise: Midpoints | Intervals) -> Any:
 
     Close to a branch point a function behaves like a square root, which would turn noise of 1e-80 into 1e-40.
     """
-    rough = complex(x)  # in many digits only near the branch point
-    along = rough.real if axis == "real" else rough.imag
+    along, _ = parts_of(complex(x), axis)  # in many digits only near the branch point
     if abs(abs(along) - 1) > 1e-12:
         return x
     sign = 1 if along > 0 else -1

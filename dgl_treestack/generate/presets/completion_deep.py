@@ -34,9 +34,8 @@ from dgl_treestack.generate.blanks import (
     places_of_depth,
     questions,
     true_equations,
-    verdict_on,
 )
-from dgl_treestack.generate.nodes import Node
+from dgl_treestack.generate.nodes import Node, verdict_on
 from dgl_treestack.generate.presets import Parts, Preset, Product, Row, SetOptions, Shard, pick, stream
 from dgl_treestack.truth import POINTS
 

@@ -148,7 +148,7 @@ def _drawn(name: str, rng: np.random.Generator, count: int) -> Sequence[Evaluati
 def _decimals(rng: np.random.Generator, count: int) -> Iterator[Family]:
     """Yield families of two trades: of two numbers with the same digits in another order, and of their negatives."""
     numbers = [n for n in range(1, LARGEST + 1) if n % 100]
-    sorted_digits = np.array([sorted(digits(n)) for n in numbers])
+    sorted_digits = np.array([sorted(f"{n:03d}") for n in numbers])
     allowed = (sorted_digits[:, None] == sorted_digits[None]).all(axis=2) & ~np.eye(len(numbers), dtype=bool)
     for i, j in islice(trades(allowed, allowed, rng), -(-count // 2)):
         family = Family()
@@ -255,19 +255,9 @@ def number(hundredths: int, swapped: bool = False) -> Expression:
     return leaf if hundredths >= 0 else commuted("Mul", _MINUS_ONE, leaf, swapped)
 
 
-def digits(hundredths: int) -> tuple[int, int, int]:
-    """Return the digit before the point and the two after it.
-
-    >>> digits(-129)
-    (1, 2, 9)
-    """
-    size = abs(hundredths)
-    return size // 100, size // 10 % 10, size % 10
-
-
 def spelt(hundredths: int, order: Order) -> Expression:
     """Return the number as a sum of digits times powers of ten, the sum times -1 if it is negative."""
-    integer_part, *decimals = digits(hundredths)
+    integer_part, *decimals = map(int, f"{abs(hundredths):03d}")
     terms = [_INTEGERS[integer_part]]
     exponents = _MINUS_ONE, commuted("Mul", _MINUS_ONE, _INTEGERS[2], order[1])
     for digit, exponent, swapped in zip(decimals, exponents, (order[0], order[2]), strict=True):

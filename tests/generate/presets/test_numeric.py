@@ -14,7 +14,7 @@ from sklearn.model_selection import GroupKFold
 
 from dgl_treestack.generate.features import side_difference
 from dgl_treestack.generate.presets import SetOptions, numeric
-from dgl_treestack.generate.presets.numeric import UNARY, digits, evaluate, evaluations, number, spelt
+from dgl_treestack.generate.presets.numeric import UNARY, evaluate, evaluations, number, spelt
 from dgl_treestack.generate.production import produce
 from dgl_treestack.tasks.function_evaluation import TASK
 
@@ -179,4 +179,3 @@ def test_spelt_numbers_have_their_value():
         for bits in range(256):
             order = [bool(bits >> i & 1) for i in range(8)]
             assert value(spelt(hundredths, order)) == value(number(hundredths, order[0])) == Fraction(hundredths, 100)
-    assert digits(-307) == (3, 0, 7)
