@@ -55,7 +55,7 @@ class PlanCell(NamedTuple):
 class Assembly:
     """Blocks added one after the other; evaluation folds come first, so that training never changes them.
 
-    tolerance: see `balanced`. balanced: a digest of a block's pairs -> indices of those that `balanced` keeps, which the
+    balanced: a digest of a block's pairs -> indices of those that `balanced` keeps, which the
     next round of shards uses again.
 
     chosen: cell -> part -> rows of the pairs to keep. raw_pairs: cell -> their number. new: cell -> number of pairs that passed
@@ -66,7 +66,6 @@ class Assembly:
 
     parts: Parts
     seed: int
-    tolerance: float
     balanced: dict[bytes, np.ndarray]
     chosen: dict[PlanCell, dict[str, "array[int]"]] = field(default_factory=dict)
     raw_pairs: Counter[PlanCell] = field(default_factory=Counter)
@@ -85,7 +84,7 @@ class Assembly:
         if digest not in self.balanced:
             groups = [sum(cell.depth >= start for start in GROUP_STARTS) for _, cell, _ in raw]
             rng = np.random.default_rng(np.random.SeedSequence([self.seed, block]))
-            indices = balanced([difference for *_, difference in raw], groups, rng, self.tolerance)
+            indices = balanced([difference for *_, difference in raw], groups, rng)
             self.balanced[digest] = indices.astype(np.int32)
         balanced_indices = set(self.balanced[digest].tolist())
         self.chosen.update({cell: {} for cell in plan})

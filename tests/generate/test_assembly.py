@@ -65,7 +65,7 @@ GATES = {
 @pytest.mark.parametrize("name", GATES)
 def test_gates(name):
     parts, blocks, chosen, dropped = GATES[name]
-    assembly = Assembly(Parts(**parts), 0, 1.5, {})
+    assembly = Assembly(Parts(**parts), 0, {})
     for block, (names, plan) in enumerate(blocks):
         assembly.add(block, names, plan)
     assert {cell: locations(assembly, cell) for cell in assembly.chosen} == chosen and assembly.dropped == dropped
@@ -78,7 +78,7 @@ def test_what_leaks_is_dropped_and_counted():
             for i, row in enumerate(super().rows(name)):
                 yield {**row, "difference": [[7], [1.0 if i % 10 else -1.0]]}
 
-    assembly = Assembly(Leaky(a=[((2 * i, 2 * i + 1), ()) for i in range(500)]), 0, 1.5, {})
+    assembly = Assembly(Leaky(a=[((2 * i, 2 * i + 1), ()) for i in range(500)]), 0, {})
     assembly.add(0, {TRAIN: ["a"]}, {TRAIN: 500})
     signs = Counter(row % 10 > 0 for _, row in locations(assembly, TRAIN))
     assert signs[False] == 50 and 50 <= signs[True] <= 75 + 8

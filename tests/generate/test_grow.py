@@ -8,8 +8,8 @@ from dgl_treestack.expression import Equation
 from dgl_treestack.generate.features import pair_counts
 from dgl_treestack.generate.folds import in_partition
 from dgl_treestack.generate.grow import FUNCTIONS, SIZE_OFFSET, SIZE_PER_DEPTH, Grower
-from dgl_treestack.generate.nodes import find, to_expression
-from dgl_treestack.generate.pairs import STYLES, PairMaker, positions, swaps
+from dgl_treestack.generate.nodes import to_expression
+from dgl_treestack.generate.pairs import STYLES, PairMaker, swaps
 from dgl_treestack.truth import judge, judge_at_fixed_points
 
 
@@ -81,12 +81,6 @@ def test_a_swap_keeps_depth_and_tokens_and_mostly_pairs(depth):
             pairs_kept += pair_counts(false) == pair_counts(true)
             total += 1
     assert total > 20 and 0.6 < pairs_kept / total < 1
-
-
-def test_positions_are_in_pre_order():
-    for _, derivation in grown(5, 10):
-        for index, node, _ in positions(derivation.root):
-            assert find(derivation.root, index) is node
 
 
 @pytest.mark.parametrize("style", STYLES)

@@ -28,7 +28,6 @@ WORTHWHILE = 0.3  # a cell is exhausted if a smaller share of its pairs is new
 TRIES = 30  # attempts per requested pair
 NOISE = 1e-9  # largest share of a number that is rounding: before, processors differed in 10 of 6,000 certificates
 SURPLUS = ((3, 2.0), (4, 1.8), (7, 1.45), (1000, 1.25))  # last depth, raw pairs made per planned pair
-TOLERANCE = 1.5  # of `assembly.balanced`
 
 Plan = Mapping[PlanCell, int]  # pairs per cell
 
@@ -84,7 +83,7 @@ class PairPreset(Preset):
                     shards.append(Shard(name, {"cell": list(cell), "pairs": math.ceil(pairs / count)}))
                     names.setdefault(cell, []).append(name)
             yield shards
-            assembly, requested = Assembly(parts, options.seed, TOLERANCE, balanced), {}
+            assembly, requested = Assembly(parts, options.seed, balanced), {}
             for block in dict.fromkeys(cell.block for cell in plan):
                 assembly.add(block, names, {cell: pairs for cell, pairs in plan.items() if cell.block == block})
             kept = {cell: sum(map(len, rows_of_part.values())) for cell, rows_of_part in assembly.chosen.items()}
