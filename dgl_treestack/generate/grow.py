@@ -210,7 +210,8 @@ class Grower:
         else:
             return None
         fills = tuple([self.leaf() for _ in rule.new])
-        bindings = {**bound, **dict(zip(rule.new, fills, strict=True))}  # a copy, as the matches of a node are cached
+        bindings = {**bound}  # a copy, as the matches of a node are cached
+        bindings.update(zip(rule.new, fills, strict=True))
         # three quarters are too deep: checked before the tree is built, which made generation a tenth faster
         if depth is not None and len(path) - 1 + rule.depth_of(bindings) > depth:
             return None

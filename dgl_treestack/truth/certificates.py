@@ -112,22 +112,20 @@ class Comparison(Sides):
     """The comparison of two sides at the fixed points, in 80 digits where complex128 is in doubt.
 
     expected: the only verdict of interest, "holds" or "refuted"; evaluation stops when another verdict is certain.
+    tolerance: (POINTS,) the largest gap at which the sides agree; it is smaller where 80 digits were used.
     """
 
     def __init__(self, left: Value, right: Value, variables: Sequence[str], budget: int, expected: str = ""):
         super().__init__(left, right, variables, FIXED, budget)
         self.expected = expected
-
-    @property
-    def tolerance(self) -> np.ndarray:
-        """The largest gap (P,) at which the sides agree; it is smaller where 80 digits were used."""
-        return np.where(self.precision == FLOAT64, _AGREE, _AGREE_EXACT)
+        self.tolerance = np.full(POINTS, _AGREE)
 
     def recheck(self) -> None:
         """Decide in 80 digits: doubtful points unless they cannot matter, those that differ from the rest, one if all agree."""
         if not self.variables:  # the sides have one value for all points
             self._decide([0])
-            self.gap[:], self.precision[:] = self.gap[0], self.precision[0]
+            for column in (self.gap, self.precision, self.tolerance):
+                column[:] = column[0]
             return
         doubt = self.left.doubt | self.right.doubt | ((self.gap > _AGREE) & (self.gap < 1e-4))
         while doubt.any() and not self._is_settled(~doubt):
@@ -171,6 +169,7 @@ class Comparison(Sides):
         """Replace the gap at some points by the gap in 80 digits."""
         for point in points:
             self.compare_exactly(int(point), 0)
+            self.tolerance[point] = _AGREE_EXACT
 
     def verdict(self) -> Verdict:
         """Return the verdict that follows from the gaps."""
