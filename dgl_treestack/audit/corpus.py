@@ -8,7 +8,7 @@ import numpy as np
 
 from dgl_treestack.audit.examination import ROUNDED, digest, examine_all
 from dgl_treestack.data.formats import Example
-from dgl_treestack.generate import features
+from dgl_treestack.generate import assembly
 from dgl_treestack.processes import Jobs
 
 VERDICTS = ("holds", "refuted", "conditional", "undefined", "undecided")
@@ -84,7 +84,7 @@ def build(
         names.append(name)
         for example, examination in examine_all(examples, verdicts=verdicts, keys=keys, jobs=jobs):
             tree = example.equation
-            tokens = array("i", [number_of_token.setdefault(word, len(number_of_token)) for word in features.tokens(tree)])
+            tokens = array("i", [number_of_token.setdefault(word, len(number_of_token)) for word in assembly.tokens(tree)])
             parents = array("i", [ROOT]) * tree.size
             for i, arity in enumerate(tree.arities):
                 for child in tree.children(i) if arity else ():
@@ -106,7 +106,7 @@ def build(
                 "left_size": middle - 1,
                 "left_depth": tree.heights[1],
                 "right_depth": tree.heights[middle],
-                **features.repetition(tree),
+                **assembly.repetition(tree),
             }
             for column, value in row.items():
                 columns[column].append(value)

@@ -4,15 +4,16 @@ The pairs of a block, in the order of its cells, pass four gates.
     new         an earlier pair of any block with the same canonical key drops a pair
     held out    a training pair has no side of depth 2 or more of a validation or test equation of depth 4 or more (at depth 3
                 there are too few such sides)
-    balanced    `balanced`, per depth group
+    balanced    `balanced`, per depth group, by local features, which need no recursive model
     counted     no more pairs per fold and depth than planned
 
 A block is in memory while it is added. Of those before, their keys are, sorted, in 10 bytes each, the sides that are held out,
 and the rows of the chosen pairs.
 
-To balance a depth group, a linear model over the features of `features` is cross-validated. If its scores favour the true
-member of too many pairs, surplus pairs of this kind are dropped; if they favour the false member of too many, surplus pairs of
-that kind. Whole pairs are dropped, so labels stay balanced, and no network takes part.
+To balance a depth group, a linear model over local features (tokens, parent-child pairs, tokens per side, repeated subtrees) is
+cross-validated. If its scores favour the true member of too many pairs, surplus pairs of this kind are dropped; if they favour
+the false member of too many, surplus pairs of that kind. Whole pairs are dropped, so labels stay balanced, and no network takes
+part.
 """
 
 import hashlib
@@ -21,10 +22,12 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
+from zlib import crc32
 
 import numpy as np
 from scipy.sparse import csr_matrix
 
+from dgl_treestack.expression import Expression
 from dgl_treestack.generate.folds import KEY_BYTES
 from dgl_treestack.generate.presets import Parts
 
@@ -38,6 +41,7 @@ SMALL = 3
 BINS = 8
 PARTS = 5
 STRENGTH = 0.1  # of the regression, as scikit-learn's C
+FEATURES = 1 << 24
 FEWEST = 40  # minimum pairs of a depth group to fit a model; a smaller group is kept as it is
 
 Difference = tuple[np.ndarray, np.ndarray]  # features, and their values in the true member minus those in the false one
@@ -176,3 +180,61 @@ def _margins(rows: csr_matrix, rng: np.random.Generator) -> np.ndarray:
         model.fit(rows[train].multiply(signs[:, None]).tocsr(), signs > 0)
         margin[test] = rows[test] @ model.coef_[0]
     return margin.round(6)  # between processors, margins differ by 2e-11
+
+
+def tokens(expression: Expression) -> list[str]:
+    """Return per node its operator, or class and text of a leaf."""
+    return [n if t is None else f"{n}:{t}" for n, t in zip(expression.names, expression.texts, strict=True)]
+
+
+def pair_counts(expression: Expression) -> Counter[str]:
+    """Count tokens, and pairs of parent and child token."""
+    labels = tokens(expression)
+    counts, parents = Counter(labels), list[str]()
+    for label, arity in zip(labels, expression.arities, strict=True):
+        if parents:
+            counts[f"{parents.pop()} > {label}"] += 1
+        parents.extend([label] * arity)  # in pre-order, the innermost operator that still lacks an operand is the parent
+    return counts
+
+
+def side_difference(expression: Expression) -> Counter[str]:
+    """Return per token its count on the left minus its count on the right, and the absolute value of that."""
+    labels, middle = tokens(expression), expression.ends[1]
+    left, right = Counter(labels[1:middle]), Counter(labels[middle:])
+    counts: Counter[str] = Counter()
+    for label in {**left, **right}:
+        counts[label] = left[label] - right[label]
+        counts[f"|{label}|"] = abs(left[label] - right[label])
+    return counts
+
+
+def repetition(expression: Expression) -> Counter[str]:
+    """Count the distinct subtrees, and those, except leaves, that occur on both sides."""
+    # before pairs were balanced by these, 17 % of the true members at depths 5-7 had more in common, 7 % of the false ones
+    ids: dict[tuple, int] = {}  # operator or leaf, and the ids of its children -> id of the distinct subtree
+    stack: list[int] = []
+    sides: tuple[set[int], set[int]] = (set(), set())
+    middle = expression.ends[1]
+    for i in range(expression.size - 1, -1, -1):
+        arity = expression.arities[i]
+        key = (expression.names[i], expression.texts[i], *stack[len(stack) - arity :])
+        del stack[len(stack) - arity :]
+        subtree = ids.setdefault(key, len(ids))
+        stack.append(subtree)
+        if arity and i:
+            sides[i >= middle].add(subtree)
+    return Counter(distinct=len(ids), common=len(sides[0] & sides[1]))
+
+
+def difference(true: Expression, false: Expression) -> dict[int, float]:
+    """Return the features of the true member of a pair minus those of the false one, without zeros.
+
+    The index of a feature is a hash of its name, from 0 to `FEATURES` - 1; the order is that of the names.
+    """
+    counts: Counter[str] = Counter()
+    for prefix, features in (("", pair_counts), ("subtrees ", repetition), ("side ", side_difference)):
+        change = features(true)
+        change.subtract(features(false))
+        counts.update({f"{prefix}{name}": count for name, count in change.items()})
+    return {crc32(name.encode()) % FEATURES: float(count) for name, count in sorted(counts.items()) if count}

@@ -15,10 +15,9 @@ from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.expression.operators import MATH
 from dgl_treestack.truth.evaluation import Value
 from dgl_treestack.truth.functions import apply
-from dgl_treestack.truth.points import uniform
+from dgl_treestack.truth.points import REAL_POINTS, near_origin, uniform
 
 UNKNOWN, DEFINED, UNDEFINED = 0, 1, 2
-WIDTH, NEAREST, FARTHEST = 3.0, 0.15, 1.25  # of the real parts; smallest and largest size of the imaginary parts
 LARGEST_TARGET = 8.0
 _DECIMALS = 6  # of targets of equal subtrees
 _MIXER = np.uint64(0x9E3779B97F4A7C15)
@@ -27,9 +26,7 @@ _MIXER = np.uint64(0x9E3779B97F4A7C15)
 @lru_cache(maxsize=4096)
 def training_value(variable: str, point: int) -> complex:
     """Return the value of a variable at a point for training, to four decimals; `value_of` has others for labels."""
-    first, second, *_ = uniform(f"training:{variable}:{point}")
-    imaginary = (NEAREST + (FARTHEST - NEAREST) * abs(2 * second - 1)) * (1 if second < 0.5 else -1)
-    return complex(round(WIDTH * (first - 0.5), 4), round(imaginary, 4))
+    return near_origin(*uniform(f"training:{variable}:{point}")[:2], REAL_POINTS)
 
 
 class Targets(NamedTuple):

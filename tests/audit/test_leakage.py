@@ -21,7 +21,7 @@ from dgl_treestack.audit.leakage import (
 )
 from dgl_treestack.data.formats import Example
 from dgl_treestack.expression import Equation
-from dgl_treestack.generate import features
+from dgl_treestack.generate import assembly
 
 ALL = ((0, None),)
 
@@ -122,8 +122,8 @@ def test_a_sample_has_whole_pairs_and_is_always_the_same():
     ("matrix", "of_one_expression"),
     [
         (token_counts, plain_features.token_counts),
-        (pair_counts, features.pair_counts),
-        (side_differences, features.side_difference),
+        (pair_counts, assembly.pair_counts),
+        (side_differences, assembly.side_difference),
         (partial(columns, names=SHAPE), plain_features.shape),
     ],
 )

@@ -8,7 +8,7 @@ from dgl_treestack.audit.corpus import build
 from dgl_treestack.audit.matches import OTHERS, count_duplicates, count_overlap, find
 from dgl_treestack.data.formats import Example
 from dgl_treestack.expression import Equation
-from dgl_treestack.generate.features import tokens
+from dgl_treestack.generate.assembly import tokens
 
 
 def corpus(*files):

@@ -6,8 +6,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
 
 from dgl_treestack.expression import Equation
-from dgl_treestack.generate.assembly import Assembly, PlanCell, balanced
-from dgl_treestack.generate.features import FEATURES, difference
+from dgl_treestack.generate.assembly import FEATURES, Assembly, PlanCell, balanced, difference
 
 TRAIN, TEST, DEEP = PlanCell(0, "train", 5), PlanCell(0, "test", 5), PlanCell(1, "train", 5)
 

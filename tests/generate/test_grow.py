@@ -5,7 +5,7 @@ import pytest
 from plain_features import token_counts
 
 from dgl_treestack.expression import Equation
-from dgl_treestack.generate.features import pair_counts
+from dgl_treestack.generate.assembly import pair_counts
 from dgl_treestack.generate.folds import in_partition
 from dgl_treestack.generate.grow import FUNCTIONS, SIZE_OFFSET, SIZE_PER_DEPTH, Grower
 from dgl_treestack.generate.nodes import to_expression

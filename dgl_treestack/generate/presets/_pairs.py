@@ -11,8 +11,7 @@ import numpy as np
 from dgl_treestack.data.formats import Example, to_dict
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.expression import Equation
-from dgl_treestack.generate.assembly import Assembly, PlanCell
-from dgl_treestack.generate.features import difference
+from dgl_treestack.generate.assembly import Assembly, PlanCell, difference
 from dgl_treestack.generate.folds import fold_of
 from dgl_treestack.generate.grow import Grower, Habits
 from dgl_treestack.generate.nodes import to_expression

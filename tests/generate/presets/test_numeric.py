@@ -12,7 +12,7 @@ from sklearn.feature_extraction import DictVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold
 
-from dgl_treestack.generate.features import side_difference
+from dgl_treestack.generate.assembly import side_difference
 from dgl_treestack.generate.presets import SetOptions, numeric
 from dgl_treestack.generate.presets.numeric import UNARY, evaluate, evaluations, number, spelt
 from dgl_treestack.generate.production import produce
