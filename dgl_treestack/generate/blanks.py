@@ -98,7 +98,7 @@ def is_question(equation: Equation, blank: int) -> bool:
 
 
 def questions(pool: Pool, classes: dict[Node, str], blanks: Iterable[Row], candidates: str) -> Iterator[Row]:
-    """Yield the rows of blanks for `deal`, with all classes that are right for them.
+    """Yield the rows of blanks for `Deal`, with all classes that are right for them.
 
     classes: candidate in the pool -> its class. blanks: of each, `equation` in prefix form, `blank`, `certificate`, `keys` and
     `cell`. candidates: the file of the candidates.
