@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from dgl_treestack.audit.examination import EXPECTED, LABELS, ROUNDED, judge_equation
+from dgl_treestack.audit.corpus import EXPECTED, LABELS, ROUNDED, judge_equation
 from dgl_treestack.data import formats
 from dgl_treestack.data.formats import Example
 from dgl_treestack.errors import ConfigurationError, DataError, ExpressionError

@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dgl_treestack.audit.corpus import EquationTable
-from dgl_treestack.audit.examination import NO_SIDE
+from dgl_treestack.audit.corpus import NO_SIDE, EquationTable
 
 EXAMPLES = 5
 MOST_PAIRED = 4  # with more files, the overlap of a file is that with all other files together

@@ -6,8 +6,17 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from dgl_treestack.audit.corpus import OUTCOMES, UNKNOWN, VERDICTS, EquationTable, build
-from dgl_treestack.audit.examination import EXPECTED, LABELS, ROUNDED, SIDE_DEPTH
+from dgl_treestack.audit.corpus import (
+    EXPECTED,
+    LABELS,
+    OUTCOMES,
+    ROUNDED,
+    SIDE_DEPTH,
+    UNKNOWN,
+    VERDICTS,
+    EquationTable,
+    build,
+)
 from dgl_treestack.audit.leakage import BASELINES, DEFAULT, PARTS, Fit, measure
 from dgl_treestack.audit.matches import KINDS, count_duplicates, count_overlap
 from dgl_treestack.data import formats
