@@ -129,11 +129,11 @@ def find(root: Node, index: int) -> Node:
     return path_to(root, index)[-1][0]
 
 
-def to_expression(root: Node, kind: type[Tree] = Expression) -> Tree:
+def to_expression(root: Node, kind: type[Tree] = Expression) -> Tree:  # type: ignore[assignment]
     """Return the tree of a node. kind: Equation for a node of `Equality` that is used as one."""
     return kind.from_nodes([(node.name, node.text, len(node.children)) for node in root.walk()])
 
 
-def verdict_on(left: Node, right: Node, expected: str = "") -> Verdict:
+def verdict_on(left: Node, right: Node, *, expected: str = "") -> Verdict:
     """Return the verdict on left = right. expected: the only one of interest, see `truth.compare`."""
     return compare(left.value, right.value, sorted({*left.variables, *right.variables}), expected=expected)

@@ -95,7 +95,7 @@ class Member:
 
 def certified(root: Node, key: str, verdict: str) -> Member | None:
     """Return the member of a pair if it has the verdict."""
-    certificate = verdict_on(*root.children, verdict)
+    certificate = verdict_on(*root.children, expected=verdict)
     return Member(root, key, certificate) if certificate.verdict == verdict else None
 
 

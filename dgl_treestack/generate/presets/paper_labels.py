@@ -88,8 +88,8 @@ class PaperLabels(Preset):
             plan = {}
             for cell, count in target.items():
                 is_validation = (rng.random() < VALIDATION_SHARE for _ in range(count))  # drawn when its row comes
-                fold = ("test", "test") if cell[0] > TRAINING_DEPTH else ("train", "validation")
-                plan[cell] = map(fold.__getitem__, is_validation)
+                folds = ("test", "test") if cell[0] > TRAINING_DEPTH else ("train", "validation")
+                plan[cell] = map(folds.__getitem__, is_validation)
             dealt = Deal(parts.rows(*sorted(names)), plan, "p")
             missing = target - dealt.kept
             if not missing:
