@@ -13,7 +13,7 @@ from typing import Any
 from dgl_treestack import atomic
 from dgl_treestack.experiments.protocol import Extent, read_data
 from dgl_treestack.experiments.runs import Planned
-from dgl_treestack.generate.presets import Options, text
+from dgl_treestack.generate.presets import SetOptions, text
 from dgl_treestack.generate.production import produce
 from dgl_treestack.language.corpus import WordCorpus
 from dgl_treestack.language.ngram import CACHE, DISCOUNT, ORDER, SHARE, KneserNey
@@ -51,7 +51,7 @@ def plan(folder: Path, extent: Extent, seed: int) -> list[Planned]:
 
 def prepare(folder: Path, extent: Extent) -> Mapping[str, Any]:
     """Generate the text, unless it is there. Returns the notes of its manifest."""
-    options = Options(text.PRESET.seed, equations=extent.sentences)
+    options = SetOptions(text.PRESET.seed, equations=extent.sentences)
     notes: Mapping[str, Any] = produce("text", options, folder / f"text-{extent.sentences}")["notes"]
     return notes
 

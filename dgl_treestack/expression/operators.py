@@ -10,8 +10,8 @@ ASCII without leading zeros, so that it has the same meaning here, in Python and
     Integer   3, -2                Rational        2/5, -1/2, 0
     Float     0.7, -2.5, 3.        Number          the same as Float: 1.29, 2, 1e-5
 
-It has at most `MAX_CHARACTERS` characters: `judge` tells values apart that differ by 1e-347. `certify`, which treats values
-within 1e-33 as equal, is for equations that are generated, whose numbers are short.
+It has at most `MAX_CHARACTERS` characters: `judge` tells values apart that differ by 1e-347. `judge_at_fixed_points`,
+which treats values within 1e-33 as equal, is for equations that are generated, whose numbers are short.
 """
 
 import keyword

@@ -82,8 +82,5 @@ def test_a_corpus_reads_it_and_rare_words_are_unknown(folder):
     for part in ("valid", "test"):
         assert {word for line in lines(folder, part) for word in line} <= counts.keys()
     assert len(lines(folder, "train")) == 0.84 * 9000
-
-
-def test_by_default_it_has_over_two_hundred_thousand_words(folder):
     words = sum(len(line) for part in PARTS for line in lines(folder, part))
-    assert words / 9000 * text.SENTENCES > 250_000
+    assert words / 9000 * text.SENTENCES > 250_000, "by default"
