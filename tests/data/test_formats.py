@@ -9,7 +9,7 @@ import pytest
 from trees import random_equation
 
 from dgl_treestack.data import formats
-from dgl_treestack.data.formats import Example, authors
+from dgl_treestack.data.formats import Example
 from dgl_treestack.errors import ConfigurationError, DataError, OutputError
 from dgl_treestack.expression import Equation, Expression, language
 from dgl_treestack.expression.operators import Operator, Signature
@@ -179,7 +179,7 @@ def test_writing_is_atomic(tmp_path, monkeypatch):
     ("name", "message"), [("a.json.gz", "more than 100000 bytes"), ("a.jsonl.gz", "longer than 100000 bytes")]
 )
 def test_a_decompression_bomb_is_not_read_to_its_end(tmp_path, monkeypatch, name, message):
-    monkeypatch.setattr(authors, "MAX_TEXT", 100_000)
+    monkeypatch.setattr(formats, "MAX_TEXT", 100_000)
     monkeypatch.setattr(formats, "MAX_LINE", 100_000)
     endless = random.Random(0).randbytes(3_000_000).replace(b"\n", b"")
     # cut off: whoever reads on past the cap finds a damaged file instead
@@ -206,9 +206,9 @@ def test_a_small_file_that_expands_to_ten_gigabytes_is_refused_at_once(tmp_path,
 def test_the_cap_on_a_whole_file_holds_for_plain_files_too(tmp_path, monkeypatch):
     formats.write(tmp_path / "a.json", [Example(Equation.parse("x = y"), 1)])
     size = (tmp_path / "a.json").stat().st_size
-    monkeypatch.setattr(authors, "MAX_TEXT", size)
+    monkeypatch.setattr(formats, "MAX_TEXT", size)
     assert len(list(formats.read(tmp_path / "a.json"))) == 1
-    monkeypatch.setattr(authors, "MAX_TEXT", size - 1)
+    monkeypatch.setattr(formats, "MAX_TEXT", size - 1)
     with pytest.raises(DataError, match=f"more than {size - 1} bytes"):
         list(formats.read(tmp_path / "a.json"))
 
