@@ -16,7 +16,7 @@ from torch import Tensor
 
 from dgl_treestack._dgl import DGLGraph
 from dgl_treestack.data.vocabulary import NO_TOKEN, Vocabulary
-from dgl_treestack.data.wellformed import NO_OPERATOR, Checked, check, numbered_subtrees, uncompiled
+from dgl_treestack.data.wellformed import NO_OPERATOR, Checked, check, in_order_of_kinds, numbered_subtrees, uncompiled
 from dgl_treestack.errors import ConfigurationError, ExpressionError, unknown
 from dgl_treestack.expression import Expression
 from dgl_treestack.expression.operators import MATH, Signature
@@ -71,7 +71,6 @@ class Forest:
         signature = signature or (trees[0].signature if trees else MATH)
         codes: dict[tuple[str, str], tuple[int, int, float]] = {}  # leaf -> its index, token and number
         ids: dict[tuple, int] = {}  # operator and subtrees of the children, or token and number of a leaf -> subtree
-        kinds: list[tuple[int, int, int, int]] = []  # per subtree: 0 leaf, 1 operator or 2 equation; height; arity; operator
         rows: list[tuple] = []
         offsets = [0]
         for tree in trees:
@@ -80,28 +79,27 @@ class Forest:
                     codes[kind, leaf_text] = len(codes), *vocabulary.code(kind, leaf_text)
             encoded: list[tuple] = [()] * tree.size
             parents, slots, subtrees = [-1] * tree.size, [0] * tree.size, [0] * tree.size
+            complete: list[int] = []  # roots of the subtrees whose parent comes next, in reversed order
             for node in range(tree.size - 1, -1, -1):  # pre-order reversed: children before parents
-                name, text, children = tree.names[node], tree.texts[node], tree.children(node)
+                name, text = tree.names[node], tree.texts[node]
+                children = [complete.pop() for _ in range(tree.arities[node])]
                 if text is None:
                     if name not in signature.index:
                         raise ExpressionError(f"{unknown('operator', name, signature.index)} They are of {signature.name!r}.")
                     op, token, number, leaf = signature.index[name], NO_TOKEN, 0.0, -1
-                    key: tuple = (op, *(subtrees[child] for child in children))
+                    key: tuple = (op, *[subtrees[child] for child in children])
                 else:
                     op, (leaf, token, number) = NO_OPERATOR, codes[name, text]
                     key = (op, token, number)
                 for slot, child in enumerate(children):
                     parents[child], slots[child] = node, slot
-                if key not in ids:
-                    ids[key] = len(ids)
-                    rank = 0 if op == NO_OPERATOR else 2 if name == signature.root else 1
-                    kinds.append((rank, tree.heights[node], len(children), op))
-                encoded[node], subtrees[node] = (op, token, number, leaf), ids[key]
+                encoded[node], subtrees[node] = (op, token, number, leaf), ids.setdefault(key, len(ids))
+                complete.append(node)
             rows.extend(zip(*zip(*encoded, strict=True), parents, slots, tree.heights, subtrees, strict=True))
             offsets.append(len(rows))
-        nodes, renumbered = np.array(rows, dtype=NODE), np.empty(len(kinds), dtype=np.int64)
-        renumbered[np.lexsort(np.array(kinds, dtype=np.int64).reshape(-1, 4).T[::-1])] = np.arange(len(kinds))
-        nodes["subtree"] = renumbered[nodes["subtree"]]
+        nodes = np.array(rows, dtype=NODE)
+        arity = np.array([count for tree in trees for count in tree.arities], dtype=np.int64)
+        nodes["subtree"] = in_order_of_kinds(nodes["subtree"], nodes["op"], nodes["height"], arity, signature)
         return cls(signature, tuple(codes), nodes, np.array(offsets, dtype=np.int64))
 
     def __len__(self) -> int:
@@ -121,7 +119,7 @@ class Forest:
     @property
     def depths(self) -> np.ndarray:
         """(G,) depth per tree."""
-        return self.height[self.offsets[:-1]]
+        return self.height[self.offsets[:-1]].astype(np.int64)  # in a file it is of 8 bits, which calculations overflow
 
     def select(self, trees: np.ndarray | Sequence[int]) -> "Forest":
         """The forest of the trees at these indices, in this order; an index may be repeated."""

@@ -122,14 +122,24 @@ def numbered_subtrees(nodes: Checked, signature: Signature) -> np.ndarray:
             packed, bound = packed * width + key, bound * width
         subtree[level] = count + np.unique(packed, return_inverse=True)[1]
         count = int(subtree[level].max()) + 1
-    node = np.zeros(count, dtype=np.int64)
-    node[subtree] = np.arange(len(subtree))  # a node of every subtree
-    root = signature.root_index
-    rank = np.where(op[node] == NO_OPERATOR, 0, np.where(op[node] == root, 2, 1))
-    renumbered = np.empty(count, dtype=np.int64)
-    arity = (children[node] >= 0).sum(1)
-    renumbered[np.lexsort((op[node], arity, nodes.heights[node], rank))] = np.arange(count)
-    return renumbered[subtree]
+    return in_order_of_kinds(subtree, op, nodes.heights, (children >= 0).sum(1), signature)
+
+
+def kinds_of(op: np.ndarray, height: np.ndarray, arity: np.ndarray, signature: Signature) -> np.ndarray:
+    """(S, 4) what ids of subtrees are ordered by: 0 for a leaf, 1 operator, 2 equation; height; arity; operator."""
+    return np.stack([np.where(op == NO_OPERATOR, 0, 1 + (op == signature.root_index)), height, arity, op], axis=1)
+
+
+def in_order_of_kinds(
+    subtree: np.ndarray, op: np.ndarray, height: np.ndarray, arity: np.ndarray, signature: Signature
+) -> np.ndarray:
+    """(N,) ids of subtrees numbered by their kinds (`kinds_of`), those of one kind in the order of the ids given."""
+    node = np.empty(int(subtree.max(initial=-1)) + 1, dtype=np.int64)  # a node of every subtree
+    node[subtree] = np.arange(len(subtree))
+    ids = np.empty_like(node)
+    # the last key counts most; the sort is stable
+    ids[np.lexsort(kinds_of(op[node], height[node], arity[node], signature).T[::-1])] = np.arange(len(node))
+    return ids[subtree]
 
 
 def uncompiled(function: Function) -> Function:

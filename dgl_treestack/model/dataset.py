@@ -11,7 +11,7 @@ from torch import Tensor
 
 from dgl_treestack._dgl import DGLGraph
 from dgl_treestack.data import graph
-from dgl_treestack.data.forest import Forest, Source
+from dgl_treestack.data.forest import Forest, Source, in_order_of_appearance
 from dgl_treestack.data.formats import Example
 from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.data.wellformed import check, check_one_root, uncompiled
@@ -148,33 +148,10 @@ class Dataset:
         if has_target.all():
             return self
         chosen, counts = np.unique(self.example_of_output[has_target], return_counts=True)
-        return Dataset.of_outputs(
-            [self.examples[i] for i in chosen],
-            [self.items[i] for i in chosen],
-            self.forest.select(chosen),
-            counts,
-            nodes=self.nodes[has_target],
-            sides=self.sides[has_target],
-            targets=self.targets[has_target],
-            task=self.task[has_target],
-        )
-
-    @classmethod
-    def of_outputs(
-        cls, examples: Sequence[Example], items: Sequence[Item], forest: Forest, counts: Any, **columns: Any
-    ) -> "Dataset":
-        """Return a data set in memory. counts: (G,) outputs per tree. columns: those of outputs, by name."""
-        number_of_pair: dict[str, int] = {}
-        names = (example.pair or f"/{i}" for i, example in enumerate(examples))
-        return cls(
-            forest=forest,
-            offsets=np.array([0, *np.cumsum(counts)], dtype=np.int64),
-            ids=[example.id for example in examples],
-            groups=np.array([number_of_pair.setdefault(name, len(number_of_pair)) for name in names], dtype=np.int64),
-            examples=examples,
-            items=items,
-            **columns,
-        )
+        of_outputs = {name: getattr(self, name)[has_target] for name in ("nodes", "sides", "targets", "task")}
+        of_examples = {name: [getattr(self, name)[i] for i in chosen] for name in ("ids", "examples", "items")}
+        groups, offsets = in_order_of_appearance(self.groups[chosen]), np.append(0, counts.cumsum())
+        return Dataset(forest=self.forest.select(chosen), offsets=offsets, groups=groups, **of_outputs, **of_examples)
 
     def contents(self) -> Iterator[bytes]:
         """Yield bytes that are the same for equal trees and targets."""
@@ -277,20 +254,17 @@ def prepare(
         for item, target_of_node in zip(items, targets, strict=True)
         for node in target_of_node
     ]
-    return Dataset.of_outputs(
-        examples,
-        items,
-        forest,
-        counts,
+    number_of_pair: dict[str, int] = {}
+    pairs = (example.pair or f"/{i}" for i, example in enumerate(examples))
+    return Dataset(
+        forest=forest,
+        offsets=np.append(0, np.cumsum(counts, dtype=np.int64)),
         nodes=nodes,
         sides=np.array(children, dtype=np.int64).reshape(-1, 2),
         targets=np.array([target for target_of_node in targets for target in target_of_node.values()], dtype=np.float64),
         task=np.repeat(np.array(task, dtype=np.int64), counts),
+        ids=[example.id for example in examples],
+        groups=np.array([number_of_pair.setdefault(name, len(number_of_pair)) for name in pairs], dtype=np.int64),
+        examples=examples,
+        items=items,
     )
-
-
-def settings_of_columns(vocabulary: Vocabulary, signature: Signature, tasks: Sequence[str]) -> list[Any]:
-    """Return plain data of all that the columns of a data set depend on, besides its examples."""
-    operators = [(op.name, op.arity) for op in signature.operators]
-    labels = [signature.classes, signature.class_of_label, signature.numeric, signature.notation]
-    return [vocabulary.to_dict(), signature.name, operators, signature.root, labels, list(tasks)]

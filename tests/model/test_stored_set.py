@@ -17,7 +17,7 @@ from dgl_treestack.cli import main
 from dgl_treestack.data import formats
 from dgl_treestack.data.formats import Example
 from dgl_treestack.data.formats.example import read_tree
-from dgl_treestack.data.stored_forest import STORED
+from dgl_treestack.data.stored_forest import MANIFEST, STORED
 from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.errors import ConfigurationError, DataError, OutputError
 from dgl_treestack.expression import Equation, Expression
@@ -136,7 +136,7 @@ def test_large_files_are_on_disk_where_they_can_be(tmp_path, monkeypatch):
 def test_columns_are_written_once(tmp_path, monkeypatch):
     config = small_config(tmp_path)
     start(config, 0, tmp_path, columns="disk", quiet=True)
-    monkeypatch.setattr(stored_set, "_write", None)
+    monkeypatch.setattr(stored_set, "write", None)
     start(config, 1, tmp_path, columns="disk", quiet=True)
     with pytest.raises(TypeError):
         start(plain_data.override(config, ["data.max_depth=2"]), 2, tmp_path, columns="disk", quiet=True)
@@ -164,7 +164,7 @@ def test_columns_of_a_file_that_has_changed_are_replaced(tmp_path):
         file.write(b"x")
     with pytest.raises(DataError, match="columns are damaged"):
         stored(model, examples[:4], tmp_path)
-    (columns / "columns.json").write_text("{")
+    (columns / MANIFEST).write_text("{")
     assert len(stored(model, examples[:4], tmp_path)) == 4
 
 
