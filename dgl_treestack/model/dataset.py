@@ -54,28 +54,29 @@ class Batch:
         Raises ConfigurationError for an unknown task, GraphError for a graph that is not well formed, a tree with several
         roots, and trees that the task cannot read: only a task that compares sides takes equations, and nothing else.
         """
-        names = [head.name for head in heads]
-        if task is None and len(names) > 1:
-            raise ConfigurationError(f"The model has the tasks {', '.join(names)}. Say which one a graph is for, by task=...")
-        if task is not None and task not in names:
-            raise ConfigurationError("Not a task of the model: " + unknown("task", task, names))
-        head_index = 0 if task is None else names.index(task)
+        if task is None and len(heads) > 1:
+            names = ", ".join(head.name for head in heads)
+            raise ConfigurationError(f"The model has the tasks {names}. Say which one a graph is for, by task=...")
+        head_index = 0 if task is None else index_of_task(heads, task)
         head = heads[head_index]
         nodes = check(batch, signature, tokens)
         check_one_root(batch)
         roots = graph.roots(batch).cpu().long()
         is_equation = nodes.op[roots.numpy()] == signature.root_index
-        for tree in np.flatnonzero(is_equation != head.compares_sides)[:1]:
-            where = f"Tree {tree} of the batch, with root {int(roots[tree])},"
-            if head.compares_sides:
-                raise GraphError(f"{where} is no equation, whose two sides the task {head.name!r} compares.")
-            raise GraphError(f"{where} is an equation, whose root has no state; the task {head.name!r} reads one. Pass a side.")
+        arity = (nodes.children[roots.numpy()] >= 0).sum(1)
+        for wrong, fault in (
+            (~is_equation & head.compares_sides, f"is no equation, whose two sides the task {head.name!r} compares"),
+            (
+                is_equation & (not head.compares_sides),
+                f"is an equation, whose root has no state; the task {head.name!r} reads one. Pass a side",
+            ),
+            ((arity != 2) & head.compares_sides, f"has not the two sides that the task {head.name!r} compares"),
+        ):
+            for tree in np.flatnonzero(wrong)[:1]:
+                raise GraphError(f"Tree {tree} of the batch, with root {int(roots[tree])}, {fault}.")
         if head.at_nodes:
             roots = torch.arange(batch.num_nodes())
         children = nodes.children[roots.numpy()]
-        arity = (children >= 0).sum(1)
-        for tree in np.flatnonzero((arity != 2) & head.compares_sides)[:1]:
-            raise GraphError(f"The equation with root {int(roots[tree])} has {arity[tree]} sides; {head.name!r} compares two.")
         sides = np.full((len(roots), 2), -1, dtype=np.int64)
         sides[:, : children.shape[1]] = children[:, :2]
         targets = torch.full((len(roots),), float("nan"), dtype=torch.float64)
@@ -209,6 +210,14 @@ class Dataset:
             self.cache[key] = batches
 
 
+def index_of_task(heads: Sequence[Task], name: str) -> int:
+    """Return the index of a task among the heads of a model. Raises ConfigurationError."""
+    names = [head.name for head in heads]
+    if name not in names:
+        raise ConfigurationError("Not a task of the model: " + unknown("task", name, names))
+    return names.index(name)
+
+
 def prepare(
     examples: Sequence[Example],
     heads: Sequence[Task],
@@ -221,18 +230,14 @@ def prepare(
     Raises DataError if no task accepts an example, ConfigurationError for a task that is not among the heads, VocabularyError
     for an unknown leaf.
     """
-    names = [head.name for head in heads]
-    if task_name is not None and task_name not in names:
-        raise ConfigurationError("Not a task of the model: " + unknown("task", task_name, names))
+    given = None if task_name is None else index_of_task(heads, task_name)
     task: list[int] = []
     for example in examples:
-        accepting = (i for i, head in enumerate(heads) if head.accepts(example))
-        index = next(accepting, None) if task_name is None else names.index(task_name)
+        index = next((i for i, head in enumerate(heads) if head.accepts(example)), None) if given is None else given
         if index is None:
             kind = "a pair of trees" if isinstance(example.equation, Equation) else "a single tree"
-            message = (
-                f"{example.equation}, {kind}, fits none of the model's tasks ({', '.join(names)}). Give one that accepts it."
-            )
+            names = ", ".join(head.name for head in heads)
+            message = f"{example.equation}, {kind}, fits none of the model's tasks ({names}). Give one that accepts it."
             raise DataError(message, example.source or None)
         task.append(index)
     items = [heads[i].prepare(example) for i, example in zip(task, examples, strict=True)]

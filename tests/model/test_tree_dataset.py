@@ -232,7 +232,7 @@ def test_an_equation_has_two_sides():
     signature = Signature("s", (Operator("f", 1), Operator("g", 2), Operator("eq", None)), "eq")
     model = Model.build("tree_smu", 6, seed=0, signature=signature)
     batch = graph.from_expressions([Equation.from_prefix("eq/1 f Symbol:x", signature)], model.vocabulary, signature)
-    with pytest.raises(GraphError, match="The equation with root 0 has 1 sides; 'verification' compares two"):
+    with pytest.raises(GraphError, match="with root 0, has not the two sides that the task 'verification' compares"):
         model(batch)
 
 
