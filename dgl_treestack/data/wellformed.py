@@ -65,7 +65,14 @@ def check(graph: DGLGraph, signature: Signature, tokens: int | None = None) -> C
     try:
         levels = [nodes.numpy() for nodes in answer(_dgl.topological_nodes_generator, graph)] if len(op) else []
     except _dgl.DGLError:
-        node = _node_of_cycle(children)
+        from scipy.sparse import coo_array  # here, since it takes 0.2 s and is needed for this error only
+        from scipy.sparse.csgraph import connected_components
+
+        edges = coo_array((np.ones(len(child)), (child, parent)), shape=(len(op), len(op)))
+        _, component = connected_components(edges, connection="strong")
+        is_in_cycle = (np.bincount(component) > 1)[component]
+        is_in_cycle[child[child == parent]] = True
+        node = int(is_in_cycle.argmax())
         raise GraphError(f"Node {node} is below itself: the graph has a cycle through it. Remove one of its edges.") from None
     heights = np.zeros(len(op), dtype=np.int64)
     for height, level in enumerate(levels):
@@ -233,16 +240,3 @@ def _rules(
     expected = np.array(arities or [0])[op]
     wrong = ~is_leaf & ((arity == 0) | ((expected >= 0) & (arity != expected)))
     yield wrong, lambda node: f"has {arity[node]} children; {names[op[node]]!r} of {language!r} takes {takes[op[node]]}."
-
-
-def _node_of_cycle(children: np.ndarray) -> int:
-    """A node of a cycle of a graph with a cycle."""
-    missing, done = (children >= 0).sum(1), np.zeros(len(children), dtype=bool)
-    while (ready := ~done & (missing == 0)).any():
-        done |= ready
-        missing = ((children >= 0) & ~done[children]).sum(1)
-    node, passed = int((~done).argmax()), set[int]()
-    while node not in passed:  # a node that is not done has a child that is not done
-        passed.add(node)
-        node = next(int(child) for child in children[node] if child >= 0 and not done[child])
-    return node

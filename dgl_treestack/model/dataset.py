@@ -149,8 +149,8 @@ class Dataset:
         if has_target.all():
             return self
         chosen, counts = np.unique(self.example_of_output[has_target], return_counts=True)
-        of_outputs = {name: getattr(self, name)[has_target] for name in ("nodes", "sides", "targets", "task")}
-        of_examples = {name: [getattr(self, name)[i] for i in chosen] for name in ("ids", "examples", "items")}
+        of_outputs: dict[str, Any] = {name: getattr(self, name)[has_target] for name in ("nodes", "sides", "targets", "task")}
+        of_examples: dict[str, Any] = {name: [getattr(self, name)[i] for i in chosen] for name in ("ids", "examples", "items")}
         groups, offsets = in_order_of_appearance(self.groups[chosen]), np.append(0, counts.cumsum())
         return Dataset(forest=self.forest.select(chosen), offsets=offsets, groups=groups, **of_outputs, **of_examples)
 

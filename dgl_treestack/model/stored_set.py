@@ -126,8 +126,10 @@ def read(folder: Path, made_from: dict[str, Any], vocabulary: Vocabulary, signat
         nodes=column["nodes of outputs"],
         sides=column["sides"].reshape(-1, 2),
         ids=Texts(offsets["id sizes"], column["ids"]),
+        targets=column["targets"],
+        task=column["task"],
+        groups=column["groups"],
         description=description,
-        **{name: column[name] for name in ("targets", "task", "groups")},
     )
 
 

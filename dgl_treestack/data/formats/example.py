@@ -6,7 +6,7 @@ from typing import Any
 from dgl_treestack.errors import DataError, unknown
 from dgl_treestack.expression import Expression, infix, notations
 from dgl_treestack.expression.language import label_of
-from dgl_treestack.expression.operators import MATH, UNKNOWN, WITHOUT_OPERATORS, Label, Signature
+from dgl_treestack.expression.operators import MATH, UNKNOWN, WITHOUT_OPERATORS, Label, Node, Signature
 from dgl_treestack.plain_data import read_json
 
 MAX_INFIX_DEPTH = 60  # deeper trees are written in prefix form
@@ -55,7 +55,7 @@ class Example:
 
 def from_line(line: str, _: str, source: str, signature: Signature) -> Example:
     """The example of a line, which is JSON with checked keys and types. Raises DataError or ExpressionError."""
-    data, _ = read_json(line, "One line holds one equation.")
+    data = read_json(line, "One line holds one equation.")[0]
     if not isinstance(data, dict):
         raise DataError(f"Expected a JSON object, found {type(data).__name__}. One line holds one equation.")
     for key, value in data.items():
@@ -152,7 +152,8 @@ def read_tree(text: str, language: Signature, right: str | None = None) -> tuple
     does not have, and for a label at a node of a pair.
     """
     sides = [text] if right is None else [text, right]
-    nodes, labels = [] if right is None else [(language.root or "Equality", None, 2)], []
+    nodes: list[Node] = [] if right is None else [(language.root or "Equality", None, 2)]
+    labels: list[str] = []
     for side in sides:
         nodes_of_side, labels_of_side = (
             (infix.read(side), []) if language.notation == "infix" else notations.read(side, language)
