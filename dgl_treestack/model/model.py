@@ -311,11 +311,9 @@ def _cell_or_encoder(
             raise ConfigurationError(
                 f"{name!r} is the name of a registered cell and of a sequence or attention model. Rename the cell."
             )
-        share, vector_size = settings.pop("share", "operator"), settings.pop("vector_size", 0)
-        if share != "operator":
-            raise ConfigurationError(f"'share' is {share!r}; {name} has no weights per operator to share.")
-        if vector_size:
-            raise ConfigurationError(f"'vector_size' is {vector_size}; {name} has no leaf encoder. Use a tree model.")
+        for key, default, lacking in (("share", "operator", "weights per operator"), ("vector_size", 0, "leaf encoder")):
+            if (value := settings.pop(key, default)) != default:
+                raise ConfigurationError(f"{key!r} is {value!r}; {name} has no {lacking}. Use a tree model.")
         return encoders.build(name, leaves, len(signature.operators), hidden, **settings)
     if spec is None:
         message = unknown("model", str(name), [*cells.models(), *encoders.encoders()])
