@@ -1,6 +1,6 @@
 """Trees in files: memory-mapped columns, for more trees than fit into memory.
 
-`ForestWriter` takes the trees part by part and needs memory for one part. Equal subtrees of different parts get the same id: a
+`ColumnWriter` takes the trees part by part and needs memory for one part. Equal subtrees of different parts get the same id: a
 subtree has a key of 128 bits, made from its operator and the keys of its children, and ids are numbered by keys when all parts
 are there. Their order is that of `Forest.build` for all trees at once.
 """
@@ -27,11 +27,15 @@ _SEEDS = np.array([0x9E3779B97F4A7C15, 0xD1B54A32D192ED03], dtype=np.uint64)  # 
 
 
 class ColumnWriter:
-    """Writes arrays to files of a folder, piece by piece, and last their manifest. types: of the arrays by name."""
+    """Writes a forest, and other arrays, to files of a folder part by part; `finish` numbers the subtrees of all parts."""
 
     def __init__(self, folder: Path):
         self.folder = folder
-        self.types: dict[str, np.dtype] = {}
+        self.types: dict[str, np.dtype] = {}  # of the arrays by name
+        self.leaves: dict[tuple[str, str], int] = {}  # those so far
+        self.nodes, self.subtrees = [0], [0]  # how many there are after every part
+        self.slices: dict[tuple[int, ...], list[tuple[int, int]]] = defaultdict(list)  # kind -> its subtrees in every part
+        self.largest = dict.fromkeys(STORED, 0)
 
     def append(self, name: str, rows: np.ndarray) -> None:
         """Append rows to an array. All pieces of an array have one type."""
@@ -39,16 +43,64 @@ class ColumnWriter:
         with (self.folder / f"{name}.bin").open("ab") as file:
             file.write(rows.tobytes())
 
-    def read(self, name: str, start: int, stop: int) -> np.ndarray:
+    def add(self, forest: Forest, trees: Forest) -> None:
+        """Append a part of the forest. forest: as `Forest.build` returns it. trees: those of its trees that are written."""
+        kinds, keys = _kinds_and_keys(forest)
+        starts = [0, *(np.flatnonzero((kinds[1:] != kinds[:-1]).any(1)) + 1).tolist(), len(kinds)]
+        for start, stop in itertools.pairwise(starts):
+            self.slices[tuple(kinds[start].tolist())].append((self.subtrees[-1] + start, self.subtrees[-1] + stop))
+        number_of_leaf = [self.leaves.setdefault(leaf, len(self.leaves)) for leaf in forest.leaves]
+        nodes = np.empty(len(trees.nodes), dtype=_WIDE)
+        for name in STORED:
+            nodes[name] = trees.nodes[name]
+        nodes["leaf"] = np.array([*number_of_leaf, -1])[trees.leaf]  # -1, of operators, is the last
+        for name in STORED:
+            self.largest[name] = max(self.largest[name], int(nodes[name].max(initial=0)))
+        self.append("wide nodes", nodes)
+        self.append("keys", keys)
+        self.append("sizes", trees.sizes)
+        self.nodes.append(self.nodes[-1] + len(nodes))
+        self.subtrees.append(self.subtrees[-1] + len(keys))
+
+    def finish(self, description: dict[str, Any]) -> None:
+        """Number the subtrees, write the nodes with these numbers, and the manifest: a description, types and checksums."""
+        path, count = self.folder / "ids of subtrees.bin", 0
+        with path.open("wb") as file:  # (S,) int64, of the subtrees of all parts
+            for _, slices in sorted(self.slices.items()):  # a kind at a time
+                keys = np.concatenate([self._read("keys", *part) for part in slices])
+                order = np.lexsort((keys["second"], keys["first"]))  # stable: equal keys stay in the order of the parts
+                is_new = np.ones(len(keys), dtype=bool)
+                is_new[1:] = keys[order[1:]] != keys[order[:-1]]
+                id_of_key = np.empty(int(is_new.sum()), dtype=np.int64)
+                id_of_key[np.argsort(order[is_new])] = np.arange(count, count + len(id_of_key))
+                ids = np.empty(len(keys), dtype=np.int64)
+                ids[order] = id_of_key[np.cumsum(is_new) - 1]
+                count += len(id_of_key)
+                for start, stop in slices:
+                    file.seek(ids.itemsize * start)
+                    file.write(ids[: stop - start].tobytes())
+                    ids = ids[stop - start :]
+        self.largest["subtree"] = count
+        # of 9 to 15 bytes a node in place of 64: the columns of ten million equations fit into 3 GB of pages
+        narrow = np.dtype([(name, np.min_scalar_type(-1 - self.largest[name])) for name in STORED])
+        for part in range(len(self.nodes) - 1):
+            wide = self._read("wide nodes", *self.nodes[part : part + 2])
+            start, stop = self.subtrees[part : part + 2]
+            nodes = wide.astype(narrow)
+            nodes["subtree"] = np.fromfile(path, np.int64, stop - start, offset=8 * start)[wide["subtree"]]
+            self.append("nodes", nodes)
+        for name in ("ids of subtrees", "wide nodes", "keys"):
+            (self.folder / f"{name}.bin").unlink()
+            self.types.pop(name, None)
+        checksums = {name: sha256(self.folder / f"{name}.bin") for name in self.types}
+        kinds = {name: [np.lib.format.dtype_to_descr(dtype), checksums[name]] for name, dtype in self.types.items()}
+        manifest = {**description, "leaves": list(self.leaves), "columns": kinds}
+        atomic.write_text(self.folder / MANIFEST, json.dumps(manifest))
+
+    def _read(self, name: str, start: int, stop: int) -> np.ndarray:
         """Read rows into memory. A mapping would count as memory of the process, too, but for all rows."""
         dtype = self.types[name]
         return np.fromfile(self.folder / f"{name}.bin", dtype, stop - start, offset=start * dtype.itemsize)
-
-    def finish(self, description: dict[str, Any]) -> None:
-        """Write the manifest: a description, and type and checksum of every array."""
-        checksums = {name: sha256(self.folder / f"{name}.bin") for name in self.types}
-        kinds = {name: [np.lib.format.dtype_to_descr(dtype), checksums[name]] for name, dtype in self.types.items()}
-        atomic.write_text(self.folder / MANIFEST, json.dumps({**description, "columns": kinds}))
 
 
 def open_columns(folder: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -68,67 +120,6 @@ def open_columns(folder: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         raise DataError("The prepared columns are damaged. Delete the folder; it is made again.", folder) from None
     return manifest, arrays
-
-
-class ForestWriter:
-    """Writes the columns of a forest part by part; `finish` numbers the subtrees of all parts. leaves: those so far."""
-
-    def __init__(self, columns: ColumnWriter):
-        self.columns = columns
-        self.leaves: dict[tuple[str, str], int] = {}
-        self.nodes, self.subtrees = [0], [0]  # how many there are after every part
-        self.slices: dict[tuple[int, ...], list[tuple[int, int]]] = defaultdict(list)  # kind -> its subtrees in every part
-        self.largest = dict.fromkeys(STORED, 0)
-
-    def add(self, forest: Forest, trees: Forest) -> None:
-        """Write a part. forest: as `Forest.build` returns it. trees: those of its trees that are written."""
-        kinds, keys = _kinds_and_keys(forest)
-        starts = [0, *(np.flatnonzero((kinds[1:] != kinds[:-1]).any(1)) + 1).tolist(), len(kinds)]
-        for start, stop in itertools.pairwise(starts):
-            self.slices[tuple(kinds[start].tolist())].append((self.subtrees[-1] + start, self.subtrees[-1] + stop))
-        number_of_leaf = [self.leaves.setdefault(leaf, len(self.leaves)) for leaf in forest.leaves]
-        nodes = np.empty(len(trees.nodes), dtype=_WIDE)
-        for name in STORED:
-            nodes[name] = trees.nodes[name]
-        nodes["leaf"] = np.array([*number_of_leaf, -1])[trees.leaf]  # -1, of operators, is the last
-        for name in STORED:
-            self.largest[name] = max(self.largest[name], int(nodes[name].max(initial=0)))
-        self.columns.append("wide nodes", nodes)
-        self.columns.append("keys", keys)
-        self.columns.append("sizes", trees.sizes)
-        self.nodes.append(self.nodes[-1] + len(nodes))
-        self.subtrees.append(self.subtrees[-1] + len(keys))
-
-    def finish(self) -> None:
-        """Number the subtrees, and write the nodes with these numbers."""
-        path, count = self.columns.folder / "ids of subtrees.bin", 0
-        with path.open("wb") as file:  # (S,) int64, of the subtrees of all parts
-            for _, slices in sorted(self.slices.items()):  # a kind at a time
-                keys = np.concatenate([self.columns.read("keys", *part) for part in slices])
-                order = np.lexsort((keys["second"], keys["first"]))  # stable: equal keys stay in the order of the parts
-                is_new = np.ones(len(keys), dtype=bool)
-                is_new[1:] = keys[order[1:]] != keys[order[:-1]]
-                id_of_key = np.empty(int(is_new.sum()), dtype=np.int64)
-                id_of_key[np.argsort(order[is_new])] = np.arange(count, count + len(id_of_key))
-                ids = np.empty(len(keys), dtype=np.int64)
-                ids[order] = id_of_key[np.cumsum(is_new) - 1]
-                count += len(id_of_key)
-                for start, stop in slices:
-                    file.seek(ids.itemsize * start)
-                    file.write(ids[: stop - start].tobytes())
-                    ids = ids[stop - start :]
-        self.largest["subtree"] = count
-        narrow = np.dtype([(name, np.min_scalar_type(-1 - self.largest[name])) for name in STORED])
-        for part in range(len(self.nodes) - 1):
-            wide = self.columns.read("wide nodes", *self.nodes[part : part + 2])
-            start, stop = self.subtrees[part : part + 2]
-            nodes = wide.astype(narrow)
-            nodes["subtree"] = np.fromfile(path, np.int64, stop - start, offset=8 * start)[wide["subtree"]]
-            self.columns.append("nodes", nodes)
-        path.unlink()
-        for name in ("wide nodes", "keys"):
-            (self.columns.folder / f"{name}.bin").unlink()
-            del self.columns.types[name]
 
 
 def _kinds_and_keys(forest: Forest) -> tuple[np.ndarray, np.ndarray]:

@@ -18,7 +18,7 @@ import numpy as np
 
 from dgl_treestack.data.forest import CODE, Forest, in_order_of_appearance
 from dgl_treestack.data.formats import Example
-from dgl_treestack.data.stored_forest import MANIFEST, ColumnWriter, ForestWriter, open_columns
+from dgl_treestack.data.stored_forest import ColumnWriter, open_columns
 from dgl_treestack.data.vocabulary import NO_TOKEN, Vocabulary
 from dgl_treestack.encoders import Encoder
 from dgl_treestack.errors import ConfigurationError, DataError, OutputError
@@ -73,14 +73,13 @@ def write(folder: Path, parts: Iterable[tuple[Forest, Dataset]], made_from: dict
     shutil.rmtree(unfinished, ignore_errors=True)  # of a process that was killed
     unfinished.mkdir(parents=True)
     columns = ColumnWriter(unfinished)
-    forest = ForestWriter(columns)
     keys_of_pairs: list[np.ndarray] = []
     low, high, count = math.inf, -math.inf, 0
     begun = reported = time.monotonic()
     gc.disable()  # millions of trees without cycles
     try:
         for whole, part in parts:
-            forest.add(whole, part.forest)
+            columns.add(whole, part.forest)
             texts = [name.encode() for name in part.ids]
             for name, column in {
                 "outputs": np.diff(part.offsets),
@@ -101,9 +100,8 @@ def write(folder: Path, parts: Iterable[tuple[Forest, Dataset]], made_from: dict
                 logger.info("columns of %s: %d examples, %.0f a second", folder.parent, count, count / (now - begun))
         if not count:
             raise DataError("There are no examples with labels for the tasks of the model.", folder.parent)
-        forest.finish()
         columns.append("groups", in_order_of_appearance(np.concatenate(keys_of_pairs)))
-        columns.finish({"made from": made_from, "measured": {group_by: [low, high]}, "leaves": list(forest.leaves)})
+        columns.finish({"made from": made_from, "measured": {group_by: [low, high]}})
         shutil.rmtree(folder, ignore_errors=True)  # if it is damaged: a folder with files cannot be renamed over
         os.replace(unfinished, folder)
     finally:
@@ -156,12 +154,13 @@ def prepare_on_disk(
     settings = isinstance(model.cell, Encoder), group_by, list(selection)
     made_from = origin([sha256(path) for path in sources], model.vocabulary, model.signature, list(model.heads), *settings)
     parent = sources[0].with_name(sources[0].name + SUFFIX)
-    folder = parent / hashlib.sha256(json.dumps(made_from).encode()).hexdigest()[:16]
+    state_of_source = made_from["files"][0][:16]
+    folder = parent / f"{state_of_source}-{hashlib.sha256(json.dumps(made_from).encode()).hexdigest()[:16]}"
     try:
         parent.mkdir(exist_ok=True)
         with locked(parent):
             for path in parent.iterdir():
-                if path.name.startswith(".") or _source_of(path) != made_from["files"][0]:
+                if not path.name.startswith(f"{state_of_source}-"):  # unfinished, of another state, of an earlier version
                     shutil.rmtree(path, ignore_errors=True)
             if not folder.is_dir():
                 begun = time.monotonic()
@@ -187,14 +186,6 @@ def _parts(model: "Model", examples: Iterable[Example], source: Path) -> Iterato
     ids = np.concatenate([np.empty(0, np.uint64), *keys_of_ids])
     if len(np.unique(ids)) < len(ids):
         raise DataError("An id occurs twice; ids are unique. `treestack audit` says which.", source)
-
-
-def _source_of(folder: Path) -> Any:
-    """Return the checksum of the first file that the columns of a folder were made from, None without columns."""
-    try:
-        return json.loads((folder / MANIFEST).read_text())["made from"]["files"][0]
-    except (OSError, ValueError, KeyError, TypeError, IndexError):
-        return None
 
 
 def _keys(texts: Iterable[str]) -> np.ndarray:

@@ -165,7 +165,8 @@ def test_columns_of_a_file_that_has_changed_are_replaced(tmp_path):
     with pytest.raises(DataError, match="columns are damaged"):
         stored(model, examples[:4], tmp_path)
     (columns / MANIFEST).write_text("{")
-    assert len(stored(model, examples[:4], tmp_path)) == 4
+    with pytest.raises(DataError, match="columns are damaged. Delete the folder"):
+        stored(model, examples[:4], tmp_path)
 
 
 def test_what_cannot_be_on_disk_is_said(tmp_path, monkeypatch):

@@ -16,15 +16,13 @@ from typing import Any
 
 from dgl_treestack import atomic
 from dgl_treestack.data.formats import authors, tabular
-from dgl_treestack.data.formats.example import Example as Example
-from dgl_treestack.data.formats.example import from_dict as from_dict
-from dgl_treestack.data.formats.example import from_line
-from dgl_treestack.data.formats.example import to_dict as to_dict
+from dgl_treestack.data.formats.example import Example, from_dict, from_line, to_dict
 from dgl_treestack.errors import DataError, ExpressionError
 from dgl_treestack.expression.operators import MATH, Signature
 from dgl_treestack.plain_data import text_of
 from dgl_treestack.resources import find_data
 
+__all__ = ["Example", "from_dict", "read", "read_examples", "read_lines", "stream_examples", "to_dict", "write"]
 SUFFIXES = tuple(f"{suffix}{packed}" for packed in ("", ".gz") for suffix in (".jsonl", ".json", ".tsv", ".txt"))
 MAX_LINE = 20_000_000  # bytes
 MAX_TEXT = 500_000_000  # bytes of a file that is read as a whole, decompressed
