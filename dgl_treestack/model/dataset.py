@@ -108,7 +108,8 @@ class Dataset:
 
     The columns are in memory, or mapped from files, see `model.stored_set`.
     forest: the trees. offsets: (G + 1,) the outputs of tree g are offsets[g] : offsets[g + 1].
-    nodes: (R,) the node of every output, and sides (R, 2) its first two children or -1, as indices within the tree.
+    nodes: (R,) the node of every output, and sides (R, 2) its first two children or -1, as indices within the tree; to find
+    these for every batch would double the time to build it.
     targets: (R,). task: (R,) index of the model's task.
     ids: (G,) of the examples. groups: (G,) the same number for the examples of a pair, in the order of the first examples.
     examples: (G,), and items: (G,) their trees and targets; empty if the columns are those of files.
@@ -253,19 +254,14 @@ def prepare(
         raise
     targets = [item.target if isinstance(item.target, Mapping) else {0: item.target} for item in items]
     counts = [len(target_of_node) for target_of_node in targets]
-    nodes = np.array([node for target_of_node in targets for node in target_of_node], dtype=np.int64)
-    children = [
-        (*item.tree.children(node), -1, -1)[:2]
-        for item, target_of_node in zip(items, targets, strict=True)
-        for node in target_of_node
-    ]
+    outputs = [(item.tree, node) for item, target_of_node in zip(items, targets, strict=True) for node in target_of_node]
     number_of_pair: dict[str, int] = {}
     pairs = (example.pair or f"/{i}" for i, example in enumerate(examples))
     return Dataset(
         forest=forest,
         offsets=np.append(0, np.cumsum(counts, dtype=np.int64)),
-        nodes=nodes,
-        sides=np.array(children, dtype=np.int64).reshape(-1, 2),
+        nodes=np.array([node for _, node in outputs], dtype=np.int64),
+        sides=np.array([(*tree.children(node), -1, -1)[:2] for tree, node in outputs], dtype=np.int64).reshape(-1, 2),
         targets=np.array([target for target_of_node in targets for target in target_of_node.values()], dtype=np.float64),
         task=np.repeat(np.array(task, dtype=np.int64), counts),
         ids=[example.id for example in examples],
