@@ -49,7 +49,9 @@ def test_what_neither_table_nor_encoder_can_embed(kind, text, message):
 
 
 def test_descriptions():
-    assert all(Vocabulary.from_dict(preset.to_dict()) == preset for preset in PRESETS.values())
+    words = Vocabulary.of_words(["b", "a", "b", "it's"])
+    assert [words.row("Word", text) for text in ("a", "b", "it's", "c", "_")] == [1, 2, 3, 0, 0], "0 for unknown ones"
+    assert all(Vocabulary.from_dict(one.to_dict()) == one for one in (*PRESETS.values(), words))
     with pytest.raises(VocabularyError, match="Did you mean 'released'"):
         Vocabulary.preset("release")
     with pytest.raises(VocabularyError, match="Expected keys"):
