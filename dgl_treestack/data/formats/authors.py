@@ -20,6 +20,7 @@ from dgl_treestack.plain_data import read_json
 
 ABSENT = "#"
 _LABELS = {"1": 1, "0": 0, "-1": None}
+# One character at a time, 40 MB of blanks took 3.4 s in place of less than one.
 _SPACE = re.compile(r"[ \t\n\r]*")
 
 
