@@ -5,7 +5,7 @@ Nodes have the features `op`, `token` and `number`, edges run from child to pare
 several parents: a shared subexpression. Nothing else on the graph is read.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -53,19 +53,19 @@ def check(graph: DGLGraph, signature: Signature, tokens: int | None = None) -> C
         raise GraphError("A batch of trees is a DGLGraph with one type of node and one type of edge.")
     op, token = (_feature(graph, "ndata", name, integer=True) for name in ("op", "token"))
     number, slot = _feature(graph, "ndata", "number"), _feature(graph, "edata", "slot", integer=True)
-    edges = answer(lambda graph: graph.edges(order="eid"), graph)
-    child, parent = (nodes.cpu().numpy().astype(np.int64, copy=False) for nodes in edges)
-    arity = np.bincount(parent, minlength=len(op))
-    for wrong, fault in _rules(op, token, number, slot, child, parent, arity, signature, tokens):
+    child, parent = (
+        nodes.cpu().numpy().astype(np.int64, copy=False) for nodes in answer(lambda graph: graph.edges(order="eid"), graph)
+    )
+    for wrong, fault in _rules(op, token, number, (child, parent, slot), signature, tokens):
         if wrong.any():
             node, more = int(wrong.argmax()), int(wrong.sum()) - 1
             raise GraphError(f"Node {node} {fault(node)}{f' So are {more} more nodes.' if more else ''}")
-    children = np.full((len(op), int(arity.max(initial=1))), -1, dtype=np.int64)
+    children = np.full((len(op), int(slot.max(initial=0)) + 1), -1, dtype=np.int64)
     children[parent, slot] = child
     try:
         levels = [nodes.numpy() for nodes in answer(_dgl.topological_nodes_generator, graph)] if len(op) else []
     except _dgl.DGLError:
-        from scipy.sparse import coo_array  # here, since it takes 0.2 s and is needed for this error only
+        from scipy.sparse import coo_array  # here, since only this error needs it
         from scipy.sparse.csgraph import connected_components
 
         edges = coo_array((np.ones(len(child)), (child, parent)), shape=(len(op), len(op)))
@@ -193,17 +193,11 @@ def _feature(graph: DGLGraph, home: str, name: str, *, integer: bool = False) ->
 
 
 def _rules(
-    op: np.ndarray,
-    token: np.ndarray,
-    number: np.ndarray,
-    slot: np.ndarray,
-    child: np.ndarray,
-    parent: np.ndarray,
-    arity: np.ndarray,
-    signature: Signature,
-    tokens: int | None,
+    op: np.ndarray, token: np.ndarray, number: np.ndarray, edges: Sequence[np.ndarray], signature: Signature, tokens: int | None
 ) -> Iterator[tuple[np.ndarray, Callable[[int], str]]]:
     """Yield (N,) which nodes break a rule, and the words for one of them. Later rules rely on earlier ones."""
+    child, parent, slot = edges
+    arity = np.bincount(parent, minlength=len(op))
     language, names, root, is_leaf = signature.name, signature.names, signature.root, op == NO_OPERATOR
     codes = f"{language!r}: 0 to {len(names) - 1}, or -1 at a leaf."
     yield (op < NO_OPERATOR) | (op >= len(names)), lambda node: f"has op = {op[node]}, which is no operator of {codes}"
