@@ -1,6 +1,5 @@
 """Trees as a DGL data set: samples, loaders, what is kept on disk, and the package's own loop given one."""
 
-import json
 import pickle
 
 import numpy as np
@@ -18,7 +17,6 @@ from dgl_treestack.data.stored_forest import MANIFEST
 from dgl_treestack.errors import ConfigurationError, DataError, GraphError
 from dgl_treestack.expression import Equation
 from dgl_treestack.model.dataset import Dataset
-from dgl_treestack.runs.configuration import RunConfig
 from dgl_treestack.tasks import Item
 from dgl_treestack.tasks.verification import Verification
 from dgl_treestack.training.start import start
@@ -205,11 +203,9 @@ def test_a_plain_loop_has_the_losses_of_the_packages_loop(dropout, tmp_path):
 
 
 def test_a_run_goes_on_with_the_data_sets_it_was_begun_with_only(tmp_path, file):
-    config = small_config(tmp_path)
-    described = json.loads(json.dumps({"train": [], "validation": [], "test": []}))
-    config = plain_data.build(RunConfig, {"name": "given", "model": {"name": "tree_rnn", "hidden": 4}, "data": described})
+    no_files = {"train": [], "validation": [], "test": []}
+    config = small_config(tmp_path, data=no_files, schedule={"epochs": 1})
     sets = {"train": TreeDataset(file, save_dir=tmp_path), "validation": TreeDataset(file, save_dir=tmp_path)}
-    config = plain_data.override(config, ["schedule.epochs=1"])
     run = start(config, 0, tmp_path / "runs", quiet=True, data=sets)
     assert run.done.exists()
     assert start(config, 0, tmp_path / "runs", quiet=True, resume=True, data=sets).folder == run.folder
