@@ -133,23 +133,22 @@ def node_names(
     names = []
     columns = zip(checked.op.tolist(), (texts[i] for i in index.tolist()), by_row, strict=True)
     for node, (op, text, whole) in enumerate(columns):
-        if text[-1:] == bytes([CUT]):
-            is_of_row = whole.encode()[: TEXT_BYTES - 1] == text[:-1]
-            if not (is_of_row or shorten):
-                raise GraphError(
-                    f"The text of node {node} is cut: it had more than {TEXT_BYTES} bytes. Pass a vocabulary with it."
-                )
-            text = (whole if is_of_row else text[:-1].decode(errors="ignore") + "…").encode()
-        try:
-            name = text.decode()
-        except UnicodeDecodeError:
-            raise GraphError(f"The text of node {node}, {text!r}, is no UTF-8. Set it with `encode_texts`.") from None
-        if (":" not in name) if op < 0 else (name != signature.names[op]):
+        name, fault = whole, ""
+        if text[-1:] != bytes([CUT]):
+            try:
+                name = text.decode()
+            except UnicodeDecodeError:
+                fault = f"The text of node {node}, {text!r}, is no UTF-8. Set it with `encode_texts`."
+        elif whole.encode()[: TEXT_BYTES - 1] != text[:-1]:
+            name = text[:-1].decode(errors="ignore") + "…"
+            if not shorten:
+                fault = f"The text of node {node} is cut: it had more than {TEXT_BYTES} bytes. Pass a vocabulary with it."
+        if not fault and ((":" not in name) if op < 0 else (name != signature.names[op])):
             expected = "a leaf, such as 'Symbol:x'" if op < 0 else repr(signature.names[op])
-            raise GraphError(
-                f"Node {node} has op = {op}, which is {expected} in {signature.name!r}, and the text {name!r}. "
-                "After a change of `op`, set `text` with `dgl_treestack.data.graph.encode_texts`."
-            )
+            fault = f"Node {node} has op = {op}, which is {expected} in {signature.name!r}, and the text {name!r}. "
+            fault += "After a change of `op`, set `text` with `dgl_treestack.data.graph.encode_texts`."
+        if fault:
+            raise GraphError(fault)
         names.append(name)
     return checked, names
 

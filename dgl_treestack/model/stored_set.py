@@ -76,7 +76,6 @@ def write(folder: Path, parts: Iterable[tuple[Forest, Dataset]], made_from: dict
     keys_of_pairs: list[np.ndarray] = []
     low, high, count = math.inf, -math.inf, 0
     begun = reported = time.monotonic()
-    gc.disable()  # millions of trees without cycles
     try:
         for whole, part in parts:
             columns.add(whole, part.forest)
@@ -105,7 +104,6 @@ def write(folder: Path, parts: Iterable[tuple[Forest, Dataset]], made_from: dict
         shutil.rmtree(folder, ignore_errors=True)  # if it is damaged: a folder with files cannot be renamed over
         os.replace(unfinished, folder)
     finally:
-        gc.enable()
         shutil.rmtree(unfinished, ignore_errors=True)
     return count
 
@@ -164,7 +162,11 @@ def prepare_on_disk(
                     shutil.rmtree(path, ignore_errors=True)
             if not folder.is_dir():
                 begun = time.monotonic()
-                count = write(folder, _parts(model, examples, sources[0]), made_from, group_by)
+                gc.disable()  # millions of trees without cycles
+                try:
+                    count = write(folder, _parts(model, examples, sources[0]), made_from, group_by)
+                finally:
+                    gc.enable()
                 logger.info("columns of %s: %d examples in %.0f s", parent, count, time.monotonic() - begun)
             return read(folder, made_from, model.vocabulary, model.signature)
     except OSError as error:

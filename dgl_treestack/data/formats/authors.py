@@ -68,23 +68,27 @@ def entries(path: Path, text: str) -> Iterator[tuple[int, str, Any]]:
 
 def from_dict(data: dict[str, Any], identity: str, source: str = "") -> Example:
     """One example of the format as plain data. Raises DataError that names it."""
+    fault = ""
     try:
         equation = data["equation"]
         functions, texts = equation["func"].split(","), equation["vars"].split(",")
+        has_blank = "blankNodeNum" in data
+        numbers = [number for number in equation["nodeNum"].split(",") if number != ABSENT] if has_blank else []
         if len(functions) != len(texts):
-            raise ExpressionError(f"'func' has {len(functions)} entries, 'vars' {len(texts)}.")
-        if data["label"] not in _LABELS:
-            raise ExpressionError(f"'label' is {data['label']!r}; it must be '1', '0' or '-1'.")
-        tree, blank = _tree(functions, texts), None
-        if "blankNodeNum" in data:
-            numbers = [number for number in equation["nodeNum"].split(",") if number != ABSENT]
-            if data["blankNodeNum"] not in numbers:
-                raise ExpressionError(f"'blankNodeNum' is {data['blankNodeNum']!r}, which is no node of the equation.")
-            blank = numbers.index(data["blankNodeNum"])
-    except (ExpressionError, KeyError, TypeError, AttributeError) as error:
+            fault = f"'func' has {len(functions)} entries, 'vars' {len(texts)}."
+        elif data["label"] not in _LABELS:
+            fault = f"'label' is {data['label']!r}; it must be '1', '0' or '-1'."
+        elif has_blank and data["blankNodeNum"] not in numbers:
+            fault = f"'blankNodeNum' is {data['blankNodeNum']!r}, which is no node of the equation."
+        else:
+            tree, blank = _tree(functions, texts), numbers.index(data["blankNodeNum"]) if has_blank else None
+    except KeyError as error:
+        fault = f"The key {error} is missing."
+    except (ExpressionError, TypeError, AttributeError) as error:
+        fault = str(error)
+    if fault:
         group, _, index = identity.partition("-")
-        reason = f"The key {error} is missing." if isinstance(error, KeyError) else str(error)
-        raise DataError(f"group {group}, equation {index}: {reason}") from None
+        raise DataError(f"group {group}, equation {index}: {fault}")
     value_class = str(data.get("class", ""))
     return Example(tree, _LABELS[data["label"]], identity, blank=blank, value_class=value_class, source=source)
 

@@ -59,11 +59,10 @@ def from_line(line: str, _: str, source: str, signature: Signature) -> Example:
     if not isinstance(data, dict):
         raise DataError(f"Expected a JSON object, found {type(data).__name__}. One line holds one equation.")
     for key, value in data.items():
-        if key not in _TYPES:
-            raise DataError(unknown("key", key, _TYPES))
-        if not isinstance(value, _TYPES[key]) or isinstance(value, bool):  # a bool is an int in Python
-            expected = " or ".join("null" if kind is type(None) else kind.__name__ for kind in _TYPES[key])
-            raise DataError(f"{key!r} must be {expected}, found {value!r}.")
+        kinds = _TYPES.get(key, ())
+        if not isinstance(value, kinds) or isinstance(value, bool):  # a bool is an int in Python
+            expected = " or ".join("null" if kind is type(None) else kind.__name__ for kind in kinds)
+            raise DataError(f"{key!r} must be {expected}, found {value!r}." if kinds else unknown("key", key, _TYPES))
     return from_dict(data, source, signature)
 
 
