@@ -1,5 +1,4 @@
-"""Check that a DGL graph can be propagated, and find its equal subtrees. An error names the first wrong node, the rule and the
-remedy.
+"""Check that a DGL graph can be propagated, and find its equal subtrees. An error names the first wrong node and the remedy.
 
 Nodes have the features `op`, `token` and `number`, edges run from child to parent and have the feature `slot`. A node may have
 several parents: a shared subexpression. Nothing else on the graph is read.

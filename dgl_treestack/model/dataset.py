@@ -18,7 +18,7 @@ from dgl_treestack.data.wellformed import check, check_one_root, uncompiled
 from dgl_treestack.distributed import ALONE, World
 from dgl_treestack.errors import ConfigurationError, DataError, GraphError, VocabularyError, unknown
 from dgl_treestack.expression import Equation, Expression
-from dgl_treestack.expression.operators import MATH, Signature
+from dgl_treestack.expression.operators import Signature
 from dgl_treestack.propagate import Plans
 from dgl_treestack.tasks import Item, Task
 
@@ -49,10 +49,9 @@ class Batch:
     ) -> "Batch":
         """Return a batched graph as a batch with unknown targets (NaN). task: of all trees; required for several heads.
 
-        There is an output per tree, in the order of the roots, or per node for a task at nodes.
-
-        Raises ConfigurationError for an unknown task, GraphError for a graph that is not well formed, a tree with several
-        roots, and trees that the task cannot read: only a task that compares sides takes equations, and nothing else.
+        There is an output per tree, in the order of the roots, or per node for a task at nodes. Raises ConfigurationError for
+        an unknown task, GraphError for a graph that is not well formed, and for trees that the task cannot read: only a task
+        that compares sides takes equations, and nothing else.
         """
         if task is None and len(heads) > 1:
             names = ", ".join(head.name for head in heads)
@@ -224,7 +223,7 @@ def prepare(
     examples: Sequence[Example],
     heads: Sequence[Task],
     vocabulary: Vocabulary,
-    signature: Signature = MATH,
+    signature: Signature,
     task_name: str | None = None,
 ) -> Dataset:
     """Prepare every example for the first task that accepts it, or all examples for the task `task_name`.

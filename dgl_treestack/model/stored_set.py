@@ -135,10 +135,8 @@ def prepare_on_disk(
     """Return the data set of columns of files, which are written first if there are none, or if a file has changed since.
 
     They are in a folder beside the first file. While another process writes them, this one waits.
-
-    files: by path or bundled name. examples: those of the files that are wanted, read only if they are
-    needed. selection: what decides which are wanted, as plain data. group_by: the measure whose range is kept.
-
+    files: by path or bundled name. examples: those of the files that are wanted, read only if they are needed. selection: what
+    decides which are wanted, as plain data. group_by: the measure whose range is kept.
     Raises DataError for an example that cannot be prepared, an id that occurs twice, or columns that are damaged, OutputError
     if files cannot be written, ConfigurationError for a user's task.
     """
