@@ -14,14 +14,13 @@ from typing import Any
 import numpy as np
 
 from dgl_treestack import atomic
-from dgl_treestack.data.forest import Forest, columns
+from dgl_treestack.data.forest import NODE, Forest, columns
 from dgl_treestack.data.wellformed import kinds_of
 from dgl_treestack.errors import DataError
 from dgl_treestack.resources import sha256
 
 MANIFEST = "manifest.json"
-STORED = ("op", "slot", "height", "parent", "leaf", "subtree")  # columns of nodes; token and number are those of the leaf
-_WIDE = np.dtype([(name, np.int32) for name in STORED])
+_WIDE = np.dtype([(name, np.int32) for name in NODE.fields or ()])
 _SHIFTS_AND_FACTORS = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))  # of splitmix64
 _SEEDS = np.array([0x9E3779B97F4A7C15, 0xD1B54A32D192ED03], dtype=np.uint64)  # of the two halves of a key
 
@@ -36,7 +35,7 @@ class ColumnWriter:
         self.leaves: dict[tuple[str, str], int] = {}  # those so far
         self.nodes, self.subtrees = [0], [0]  # how many there are after every part
         self.slices: dict[tuple[int, ...], list[tuple[int, int]]] = defaultdict(list)  # kind -> its subtrees in every part
-        self.largest = dict.fromkeys(STORED, 0)
+        self.largest = dict.fromkeys(NODE.fields or (), 0)
 
     def append(self, name: str, rows: np.ndarray) -> None:
         """Append rows to an array. All pieces of an array have one type."""
@@ -51,11 +50,9 @@ class ColumnWriter:
         for start, stop in itertools.pairwise(starts):
             self.slices[tuple(kinds[start].tolist())].append((self.subtrees[-1] + start, self.subtrees[-1] + stop))
         number_of_leaf = [self.leaves.setdefault(leaf, len(self.leaves)) for leaf in forest.leaves]
-        nodes = np.empty(len(trees.nodes), dtype=_WIDE)
-        for name in STORED:
-            nodes[name] = trees.nodes[name]
+        nodes = trees.nodes.astype(_WIDE)
         nodes["leaf"] = np.array([*number_of_leaf, -1])[trees.leaf]  # -1, of operators, is the last
-        for name in STORED:
+        for name in self.largest:
             self.largest[name] = max(self.largest[name], int(nodes[name].max(initial=0)))
         self.append("wide nodes", nodes)
         self.append("keys", keys)
@@ -83,7 +80,7 @@ class ColumnWriter:
                     ids = ids[stop - start :]
         self.largest["subtree"] = count
         # 9 to 15 bytes a node in place of 64: with them, training on ten million equations takes 2.67 GiB
-        narrow = np.dtype([(name, np.min_scalar_type(-1 - self.largest[name])) for name in STORED])
+        narrow = np.dtype([(name, np.min_scalar_type(-1 - self.largest[name])) for name in self.largest])
         for part in range(len(self.nodes) - 1):
             wide = self._read("wide nodes", *self.nodes[part : part + 2])
             start, stop = self.subtrees[part : part + 2]

@@ -15,9 +15,10 @@ from trees import random_equation, random_tree
 from dgl_treestack import plain_data
 from dgl_treestack.cli import main
 from dgl_treestack.data import formats
+from dgl_treestack.data.forest import NODE
 from dgl_treestack.data.formats import Example
 from dgl_treestack.data.formats.example import read_tree
-from dgl_treestack.data.stored_forest import MANIFEST, STORED
+from dgl_treestack.data.stored_forest import MANIFEST
 from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.errors import ConfigurationError, DataError, OutputError
 from dgl_treestack.expression import Equation, Expression
@@ -51,7 +52,7 @@ def assert_same(on_disk, in_memory):
     everything = np.arange(len(in_memory))
     assert len(on_disk) == len(in_memory)
     for forest in (on_disk.forest.select(everything), on_disk.forest):
-        for name in (*STORED, "token", "number"):
+        for name in (*NODE.names, "token", "number"):
             ours, wanted = getattr(forest, name), getattr(in_memory.forest, name)
             if name == "leaf":  # the tables of leaves may have another order
                 tables = on_disk.forest.leaves, in_memory.forest.leaves
