@@ -82,10 +82,9 @@ def from_dict(data: dict[str, Any], source: str = "", signature: Signature = MAT
         raise DataError(fault)
     labels: tuple[Label, ...] = ()
     if "prefix" in data:
-        tree = Expression.from_prefix(data["prefix"], signature)
+        tree = Expression.from_prefix(data["prefix"], signature).recognised()
     else:
         tree, labels = read_tree(data["text"], signature)
-    tree = tree.recognised()
     label, certificate, blank = data.get("label"), data.get("certificate"), data.get("blank")
     if "labels" in data and any(labels):
         fault = "The labels are in 'text' and in 'labels'. Take one of them out."
