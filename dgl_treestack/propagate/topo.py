@@ -35,7 +35,6 @@ def run(
     """Run a cell, see `propagate.compute`. Returns fields and signals of all nodes."""
     graph = graph.formats(FORMATS).to(next(cell.parameters()).device).local_var()  # other threads may use the graph
     step = _Step(graph, cell, signature, signals, noise)
-    step.prepare()
     # Built-in functions: a reduce function in Python that sorts the mailbox warns on every frontier of leaves, and is
     # called once per arity.
     _dgl.prop_nodes_topo(
@@ -49,84 +48,66 @@ def run(
 
 
 class _Step:
-    """The apply-node function: a frontier's features in, its states and signals out."""
+    """The apply-node function: a frontier's features in, its states and signals out.
+
+    groups: of every operator, the index of the first one with equal weights in all products; the last is NO_OPERATOR.
+    """
 
     def __init__(self, graph: DGLGraph, cell: Cell, signature: Signature, signals: Sequence[str], noise: Mapping[str, Tensor]):
-        self.graph, self.cell, self.signature, self.signals, self.noise = graph, cell, signature, signals, noise
-        self.max_arity = int(graph.edata["slot"].max()) + 1 if graph.num_edges() else 1
+        """Write the features that the sweep reads into the graph, a local copy."""
+        self.cell, self.signature, self.noise = cell, signature, noise
         self.maps = {linear: cast(OperatorLinear, linear).maps() for linear in cell.products.values()}
-        self.groups = _groups(cell, signature).to(graph.device)
-        self.state_width = sum(torch.Size(shape).numel() for shape in cell.fields.values())
-
-    def prepare(self) -> None:
-        """Write the features that the sweep reads into the local copy of the graph."""
-        like = next(self.cell.parameters())
+        self.like = like = next(cell.parameters())
+        max_arity = int(graph.edata["slot"].max()) + 1 if graph.num_edges() else 1
+        state_width = sum(torch.Size(shape).numel() for shape in cell.fields.values())
+        shapes = {name: tuple(max_arity if n == PER_CHILD else n for n in cell.signals[name]) for name in signals}
+        self.shapes = {"state": (state_width,), **{f"signal/{name}": shape for name, shape in shapes.items()}}
+        first: dict[tuple, int] = {}
+        groups = []
+        for index, operator in enumerate(signature.operators):
+            keys = [maps.keys.get(operator.name) for maps in cell.products.values()]  # type: ignore
+            weights = (index,) if None in keys or not keys else (*keys, operator.arity)
+            groups.append(first.setdefault(weights, index))
+        self.groups = torch.tensor([*groups, NO_OPERATOR]).to(graph.device)
         for name in ("op", "token"):
-            self.graph.ndata[name] = self.graph.ndata[name].long()
-        one_hot = functional.one_hot(self.graph.edata["slot"].long(), self.max_arity)
-        self.graph.edata["one_hot_slot"] = one_hot.to(like).unsqueeze(2)
-        self.graph.ndata["arity"] = self.graph.in_degrees()
-        self.graph.ndata["state"] = like.new_zeros(self.graph.num_nodes(), self.state_width)
-        for name in self.signals:  # for a graph without nodes, on which no step runs
-            self.graph.ndata[f"signal/{name}"] = like.new_zeros(self.graph.num_nodes(), *self._signal_shape(name))
-        for name, factors in self.noise.items():
-            self.graph.ndata[f"noise/{name}"] = factors
+            graph.ndata[name] = graph.ndata[name].long()
+        graph.edata["one_hot_slot"] = functional.one_hot(graph.edata["slot"].long(), max_arity).to(like).unsqueeze(2)
+        graph.ndata["arity"] = graph.in_degrees()
+        for name, shape in self.shapes.items():  # also for a graph without nodes, on which no step runs
+            graph.ndata[name] = like.new_zeros(graph.num_nodes(), *shape)
+        for name, factors in noise.items():
+            graph.ndata[f"noise/{name}"] = factors
 
     def __call__(self, nodes: "object") -> dict[str, Tensor]:
         data: Mapping[str, Tensor] = nodes.data  # type: ignore[attr-defined]
         groups = self.groups[data["op"]]
+        inputs = ["input"] if self.cell.input_size else []
         parts, rows = [], []
         for operator, arity in torch.unique(torch.stack([groups, data["arity"]]), dim=1).T.tolist():
             rows.append(torch.nonzero((groups == operator) & (data["arity"] == arity)).squeeze(1))
-            parts.append(self._group(operator, arity, {name: data[name][rows[-1]] for name in self._reads(operator)}))
+            is_leaf = operator == NO_OPERATOR
+            names = ["token", "number"] if is_leaf else ["children", *inputs, *(f"noise/{name}" for name in self.noise)]
+            parts.append(self._group(operator, arity, len(rows[-1]), {name: data[name][rows[-1]] for name in names}))
         order = torch.argsort(torch.cat(rows))
-        return {name: torch.cat([part[name] for part in parts])[order] for name in parts[0]}
+        return {name: torch.cat([part[name] for part in parts])[order] for name in self.shapes}
 
-    def _reads(self, operator: int) -> list[str]:
+    def _group(self, operator: int, arity: int, count: int, data: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """State, packed, and signals of nodes that share operator and arity; zeros where there is none."""
+        packed = {name: self.like.new_zeros(count, *shape) for name, shape in self.shapes.items()}
         if operator == NO_OPERATOR:
-            return ["op", "token", "number"]
-        inputs = ["input"] if self.cell.input_size else []
-        return ["op", "children", *inputs, *(f"noise/{name}" for name in self.noise)]
-
-    def _group(self, operator: int, arity: int, data: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """States and signals of nodes that share operator and arity."""
-        count = len(data["op"])
-        if operator == NO_OPERATOR:
-            leaves = self.cell.leaf(data["token"], data["number"])
-            return self._pack(*self.cell.checked((leaves, {}), count), count)
-        name = self.signature.names[operator]
-        if name == self.signature.root:
-            return self._pack({}, {}, count)
-        children = unpack(data["children"][:, :arity], self.cell.fields)
-        noise = {field: data[f"noise/{field}"] for field in self.noise}
-        result = self.cell.node(OneOperator(self.cell, name, self.maps), children, data.get("input"), noise)
-        return self._pack(*self.cell.checked(result, count), count)
-
-    def _signal_shape(self, name: str) -> tuple[int, ...]:
-        return tuple(self.max_arity if size == PER_CHILD else size for size in self.cell.signals[name])
-
-    def _pack(self, state: State, signals: Mapping[str, Tensor], count: int) -> dict[str, Tensor]:
-        like = next(self.cell.parameters())
-        packed = {"state": like.new_zeros(count, self.state_width)}
-        if state:
-            packed["state"] = torch.cat([state[name].flatten(1) for name in self.cell.fields], dim=1)
-        for name in self.signals:
-            value = like.new_zeros(count, *self._signal_shape(name))
-            if name in signals:
-                value[:, : signals[name].shape[1]] = signals[name]
-            packed[f"signal/{name}"] = value
+            result = self.cell.leaf(data["token"], data["number"]), dict[str, Tensor]()
+        elif operator == self.signature.root_index:
+            return packed
+        else:
+            ops = OneOperator(self.cell, self.signature.names[operator], self.maps)
+            children = unpack(data["children"][:, :arity], self.cell.fields)
+            noise = {field: data[f"noise/{field}"] for field in self.noise}
+            result = self.cell.node(ops, children, data.get("input"), noise)
+        state, signals = self.cell.checked(result, count)
+        packed["state"] = torch.cat([state[name].flatten(1) for name in self.cell.fields], dim=1)
+        for name in signals.keys() & {key.removeprefix("signal/") for key in self.shapes}:
+            packed[f"signal/{name}"][:, : signals[name].shape[1]] = signals[name]
         return packed
-
-
-def _groups(cell: Cell, signature: Signature) -> Tensor:
-    """The group of every operator: the index of the first one with equal weights in all products. The last is NO_OPERATOR."""
-    first: dict[tuple, int] = {}
-    groups = []
-    for index, operator in enumerate(signature.operators):
-        keys = [maps.keys.get(operator.name) for maps in cell.products.values()]  # type: ignore
-        weights = (index,) if None in keys or not keys else (*keys, operator.arity)
-        groups.append(first.setdefault(weights, index))
-    return torch.tensor([*groups, NO_OPERATOR])
 
 
 def unpack(state: Tensor, fields: Mapping[str, Shape]) -> State:

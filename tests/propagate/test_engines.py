@@ -335,7 +335,7 @@ def test_the_sweep_is_of_any_device_and_never_waits_for_it(name, engine):
     cell = make(name).to("meta").train()
     batch = some_batch()
     plan = plan_of(batch, shared=True, device="meta")
-    work = Work(cell, plan, None, Noise(), {}, Arena(torch.float64, torch.device("meta"), Options()), Options())
+    work = Work(cell, plan, None, Noise(), cell.fields, Arena(torch.float64, torch.device("meta"), Options()))
     stepper = EagerStepper(work) if engine == "levels" else CompiledStepper(work, kernels.eager)
     leaves = torch.empty(len(plan.token), cell.hidden, dtype=torch.float64, device="meta", requires_grad=True)
     states = States(sweep(work, stepper, leaves), plan.row)

@@ -78,7 +78,7 @@ class CompiledStepper:
             for frontier in plan.frontiers
         ]
         native_steps = {arity: steps.steps[key][1] for arity, key in self.keys.items()}
-        limits = work.options.deferred_weight, work.options.deferred_rows
+        limits = work.arena.options.deferred_weight, work.arena.options.deferred_rows
         self.sweep = native().Sweep(native_steps, [*steps.stacks.values()], frontiers, tensors, *limits)
 
     def _make_step(self, key: tuple) -> None:

@@ -30,7 +30,7 @@ class EagerStepper:
     """A `Stepper` that runs `Cell.node` for every frontier."""
 
     def __init__(self, work: Work):
-        self.is_grouped = work.arena.device.type != "cpu" if work.options.group is None else work.options.group
+        self.is_grouped = work.arena.device.type != "cpu" if work.arena.options.group is None else work.arena.options.group
         self.work, self.maps = work, LinearMaps(work, is_grouped=self.is_grouped)
         self.others = [parameter for parameter in work.cell.other_parameters() if parameter.requires_grad]
         self.other_gradients: list[Tensor | None] = [None] * len(self.others)
@@ -41,7 +41,7 @@ class EagerStepper:
     def forward(self, buffers: Buffers, recording: bool) -> None:
         arena = self.work.arena
         # 65,536 equations: 9.1 GB with records, 2.3 without, for a third more time.
-        keep_records = recording and self.work.plan.rows <= self.work.options.recorded_rows
+        keep_records = recording and self.work.plan.rows <= self.work.arena.options.recorded_rows
         for frontier in self.work.plan.frontiers:
             mark = arena.mark()
             record = self._step(frontier, buffers, keep_records)
@@ -101,7 +101,7 @@ class EagerStepper:
         with torch.set_grad_enabled(recording), stack.few_operations(self.is_grouped):
             result = work.cell.node(_Ops(self, frontier), children, inputs, noise)
         state, signals = work.cell.checked(result, count)
-        outputs = {**state, **{name: signals[name] for name in work.signals if name in signals}}
+        outputs = {**state, **{name: signals[name] for name in work.shapes if name in signals}}
         return StepRecord([*children.values(), *([] if inputs is None else [inputs])], outputs)
 
 

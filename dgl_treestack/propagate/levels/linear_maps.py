@@ -117,7 +117,7 @@ class LinearMaps:
 
     def __init__(self, work: Work, *, is_grouped: bool):
         self.arena, self.is_grouped, self.device = work.arena, is_grouped, work.arena.device
-        self.max_deferred = GROUPED_ROWS if is_grouped else work.options.deferred_rows
+        self.max_deferred = GROUPED_ROWS if is_grouped else work.arena.options.deferred_rows
         self.products = work.cell.products
         self.stacks: dict[tuple[str, str], Stack] = {}  # by product and suffix of its parameters
         for product, module in self.products.items():
