@@ -6,10 +6,9 @@ operators with equal weights in one group, and passes every group to the cell.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import cast
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
 from dgl_treestack import _dgl
@@ -22,7 +21,7 @@ from dgl_treestack.expression.operators import Signature
 class OneOperator:
     """`Ops` for a group of nodes that share one operator. maps: of all operators, by product."""
 
-    def __init__(self, cell: Cell, operator: str, maps: Mapping[nn.Module, Mapping[str, Map]]):
+    def __init__(self, cell: Cell, operator: str, maps: Mapping[OperatorLinear, Mapping[str, Map]]):
         self.cell, self.operator, self.maps = cell, operator, maps
 
     def linear(self, product: str, x: Tensor) -> Tensor:
@@ -56,7 +55,7 @@ class _Step:
     def __init__(self, graph: DGLGraph, cell: Cell, signature: Signature, signals: Sequence[str], noise: Mapping[str, Tensor]):
         """Write the features that the sweep reads into the graph, a local copy."""
         self.cell, self.signature, self.noise = cell, signature, noise
-        self.maps = {linear: cast(OperatorLinear, linear).maps() for linear in cell.products.values()}
+        self.maps = {linear: linear.maps() for linear in cell.products.values()}
         self.like = like = next(cell.parameters())
         max_arity = int(graph.edata["slot"].max()) + 1 if graph.num_edges() else 1
         state_width = sum(torch.Size(shape).numel() for shape in cell.fields.values())
@@ -65,7 +64,7 @@ class _Step:
         first: dict[tuple, int] = {}
         groups = []
         for index, operator in enumerate(signature.operators):
-            keys = [maps.keys.get(operator.name) for maps in cell.products.values()]  # type: ignore
+            keys = [maps.keys.get(operator.name) for maps in cell.products.values()]
             weights = (index,) if None in keys or not keys else (*keys, operator.arity)
             groups.append(first.setdefault(weights, index))
         self.groups = torch.tensor([*groups, NO_OPERATOR]).to(graph.device)

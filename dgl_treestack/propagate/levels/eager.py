@@ -30,8 +30,7 @@ class EagerStepper:
     """A `Stepper` that runs `Cell.node` for every frontier."""
 
     def __init__(self, work: Work):
-        self.is_grouped = work.arena.device.type != "cpu" if work.arena.options.group is None else work.arena.options.group
-        self.work, self.maps = work, LinearMaps(work, is_grouped=self.is_grouped)
+        self.work, self.maps = work, LinearMaps(work)
         self.others = [parameter for parameter in work.cell.other_parameters() if parameter.requires_grad]
         self.other_gradients: list[Tensor | None] = [None] * len(self.others)
         self.parameters = [*self.maps.parameters, *self.others]
@@ -61,6 +60,7 @@ class EagerStepper:
             outputs = {name: value for name, value in record.outputs.items() if value.requires_grad}
             output_gradients = [gradients[name][frontier.start : frontier.stop, : v.shape[1]] for name, v in outputs.items()]
             inputs_and_parameters = [*record.inputs, *self.others]
+            # The graph of a step is kept, because a caller may run backward twice.
             computed = torch.autograd.grad(
                 [*outputs.values()], inputs_and_parameters, output_gradients, allow_unused=True, retain_graph=True
             )
@@ -76,7 +76,7 @@ class EagerStepper:
             # Before memory is reused: deferred rows may be gradients of another map's x, in the arena. Six models had wrong
             # gradients in large batches when this was missing, and no test had tensors large enough to see it.
             if not self.records:
-                self.maps.compute_deferred()
+                self.maps.compute_deferred(*self.maps.deferred)
                 arena.reset_to(mark)
 
     def take_gradients(self) -> list[Tensor | None]:
@@ -96,9 +96,8 @@ class EagerStepper:
         noise = {name: factors.index_select(0, frontier.nodes) for name, factors in work.noise.items()}
         if inputs is not None and recording:
             inputs = inputs.detach().requires_grad_()
-        # Fewer operations for a GPU only: the same update of the stack, a view of shifted windows, made native code a
-        # fifth slower on a CPU (18.1 ms in place of 15.3 at batch 256).
-        with torch.set_grad_enabled(recording), stack.few_operations(self.is_grouped):
+        # Fewer operations for a GPU only: on a CPU they cost more than they save (18.1 ms in place of 15.3 at batch 256).
+        with torch.set_grad_enabled(recording), stack.limited(few_operations=self.maps.is_grouped):
             result = work.cell.node(_Ops(self, frontier), children, inputs, noise)
         state, signals = work.cell.checked(result, count)
         outputs = {**state, **{name: signals[name] for name in work.shapes if name in signals}}

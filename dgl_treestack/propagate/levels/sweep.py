@@ -127,7 +127,7 @@ class _Sweep(torch.autograd.Function):
         # `backward` reads all of these: saved, so that torch reports a change in place
         external = [] if inputs is None else [inputs]
         ctx.save_for_backward(*buffers.values(), *external, *work.noise.values(), *stepper.parameters)
-        ctx.set_materialize_grads(False)
+        ctx.set_materialize_grads(False)  # None, not a tensor of zeros, for a field that no loss reads
         return tuple(buffers.values())
 
     @staticmethod
@@ -143,6 +143,6 @@ class _Sweep(torch.autograd.Function):
         stepper.backward(buffers, gradients, input_gradient)
         # The stepper keeps no reference to them: autograd copies a gradient that somebody else holds.
         parameter_gradients = stepper.take_gradients()
-        leaf_gradient = gradients["h"][: ctx.leaves].clone()
+        leaf_gradient = gradients["h"][: ctx.leaves].clone()  # a copy, since the next line frees its memory
         work.arena.reset_to(mark)
         return None, None, None, leaf_gradient, input_gradient, *parameter_gradients
