@@ -154,7 +154,17 @@ def test_a_folder_of_others_or_below_one_of_theirs_is_refused(place, monkeypatch
         disk.folder()
 
 
+@pytest.fixture
+def asked_anew():
+    """Whether there is native code is asked again, in the test and after it."""
+    questions = (_torch.missing, _torch.cpp_compiler, _torch._warn_without, library.unavailable)
+    [question.cache_clear() for question in questions]
+    yield
+    [question.cache_clear() for question in questions]
+
+
 @needs_compiler
+@pytest.mark.usefixtures("asked_anew")
 @pytest.mark.parametrize("form", ["a file", "a folder of others"])
 def test_a_run_goes_on_without_a_cache(form, place, tmp_path, caplog, monkeypatch):
     caplog.set_level("INFO", "dgl_treestack")
@@ -164,14 +174,9 @@ def test_a_run_goes_on_without_a_cache(form, place, tmp_path, caplog, monkeypatc
         place.mkdir()
         place.chmod(0o777)
     monkeypatch.setattr(engine, "LONG", 0)
-    library.unavailable.cache_clear()
-    try:
-        config = small_config(tmp_path, compile="on", schedule={"epochs": 1})
-        with pytest.raises(ConfigurationError, match="The folder of native code"):
-            start(config, 0, tmp_path / "on", quiet=True)
-        run = start(small_config(tmp_path, compile="auto", schedule={"epochs": 1}), 0, tmp_path / "auto", quiet=True)
-    finally:
-        library.unavailable.cache_clear()
+    with pytest.raises(ConfigurationError, match="The folder of native code"):
+        start(small_config(tmp_path, compile="on", schedule={"epochs": 1}), 0, tmp_path / "on", quiet=True)
+    run = start(small_config(tmp_path, compile="auto", schedule={"epochs": 1}), 0, tmp_path / "auto", quiet=True)
     assert run.environment["kernels"] == "none" and "The folder of native code" in caplog.text
 
 
@@ -334,6 +339,7 @@ def test_the_engine_of_a_run_is_chosen_once_and_native_code_with_other_numbers_i
         choose(compile="on")
 
 
+@pytest.mark.usefixtures("asked_anew")
 @pytest.mark.parametrize("module", ["torch._inductor.cpp_builder", "torch.fx.experimental.proxy_tensor"])
 def test_a_torch_without_private_interfaces_trains_and_says_so_once(module, tmp_path, monkeypatch, caplog):
     """With public parts: no native code, and Adam in separate operations."""
@@ -341,18 +347,11 @@ def test_a_torch_without_private_interfaces_trains_and_says_so_once(module, tmp_
     package, _, name = module.rpartition(".")
     monkeypatch.delattr(sys.modules[package], name, raising=False)
     monkeypatch.delattr(torch, "_fused_adam_")
-    for cached in (_torch.missing, _torch.cpp_compiler, _torch._warn_without, library.unavailable):
-        cached.cache_clear()
-    try:
-        config = small_config(tmp_path, compile="auto", schedule={"epochs": 1})
-        monkeypatch.setattr(engine, "LONG", 0)
-        run = start(config, 0, tmp_path, quiet=True)
-        assert run.done.exists()
-        warned = [record.message for record in caplog.records if record.levelname == "WARNING"]
-        assert len(warned) == 2 and sum("no native code" in text for text in warned) == 1
-        assert sum("no _fused_adam_; the package does without it" in text for text in warned) == 1
-        with pytest.raises(ConfigurationError, match="other private interfaces"):
-            start(small_config(tmp_path, compile="on", name="on"), 0, tmp_path, quiet=True)
-    finally:
-        for cached in (_torch.missing, _torch.cpp_compiler, library.unavailable):
-            cached.cache_clear()
+    monkeypatch.setattr(engine, "LONG", 0)
+    run = start(small_config(tmp_path, compile="auto", schedule={"epochs": 1}), 0, tmp_path, quiet=True)
+    assert run.done.exists()
+    warned = [record.message for record in caplog.records if record.levelname == "WARNING"]
+    assert len(warned) == 2 and sum("no native code" in text for text in warned) == 1
+    assert sum("no _fused_adam_; the package does without it" in text for text in warned) == 1
+    with pytest.raises(ConfigurationError, match="other private interfaces"):
+        start(small_config(tmp_path, compile="on", name="on"), 0, tmp_path, quiet=True)

@@ -29,7 +29,7 @@ class _Steps:
         self.stacks: dict[tuple[str, str], Any] = {}  # by product and suffix of its parameters
         self.products: list[tuple[OperatorLinear, list[str]]] = []  # of every stack, with the keys of its rows
         for product, linear in cell.products.items():
-            places = [linear.places[linear.keys[operator.name]] for operator in cell.operators]
+            places = [linear.places[operator.name] for operator in cell.operators]
             for suffix, keys in linear.stacks.items():
                 parameters = [index[tensor if tensor is None else id(tensor)] for tensor in linear.stack(suffix)]
                 rows = [row if suffix_of_row == suffix else -1 for suffix_of_row, row in places]

@@ -44,7 +44,7 @@ class Stack:
         self.weights, self.biases = (None if stack is None else stack.unbind() for stack in (self.weight, self.bias))
         self.gradients: list[Tensor | None] = [None, None]
         self.used = set[int]()
-        places = [linear.places[linear.keys[operator]] for operator in operators]
+        places = [linear.places[operator] for operator in operators]
         self.chosen = sorted({row for suffix_of_row, row in places if suffix_of_row == suffix})
 
     @cached_property
@@ -110,7 +110,7 @@ class LinearMaps:
         self.max_deferred = GROUPED_ROWS if self.is_grouped else options.deferred_rows
         self.stacks: dict[tuple[str, str], Stack] = {}  # by product and suffix of its parameters
         for product, linear in self.products.items():
-            for suffix in dict.fromkeys(linear.places[linear.keys[operator]][0] for operator in work.plan.operators):
+            for suffix in dict.fromkeys(linear.places[operator][0] for operator in work.plan.operators):
                 self.stacks[product, suffix] = Stack(linear, suffix, work.plan.operators)
         self.parameters = [p for stack in self.stacks.values() for p in stack.parameters if p is not None]
         self.segments: dict[tuple[str, int, int], Segments] = {}  # by product, first row, rows of x per node
@@ -222,7 +222,7 @@ class LinearMaps:
             return self.segments[key]
         linear = self.products[product]
         is_shared, count = linear.share == "all", repeats * (frontier.stop - frontier.start)
-        places = [linear.places[linear.keys[operator]] for operator in frontier.operators[: 1 if is_shared else None]]
+        places = [linear.places[operator] for operator in frontier.operators[: 1 if is_shared else None]]
         stack, rows = self.stacks[product, places[0][0]], [row for _, row in places]
         segments = Segments(stack, rows, [count] if is_shared else [size * repeats for size in frontier.sizes])
         if self.is_grouped and not is_shared:
