@@ -7,7 +7,7 @@ The linear maps of a frontier are one autograd function; autograd alone would re
 gradients once per use.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -18,12 +18,8 @@ from dgl_treestack.propagate.levels.linear_maps import LinearMaps
 from dgl_treestack.propagate.levels.plan import Frontier
 from dgl_treestack.propagate.levels.sweep import Buffers, Work
 
-
-class StepRecord(NamedTuple):
-    """Inputs of a step (the children's fields, perhaps external input) and its outputs."""
-
-    inputs: list[Tensor]
-    outputs: Buffers
+# Inputs of a step (the children's fields, perhaps external input) and its outputs.
+StepRecord = tuple[list[Tensor], Buffers]
 
 
 class EagerStepper:
@@ -43,11 +39,11 @@ class EagerStepper:
         keep_records = recording and self.work.plan.rows <= self.work.arena.options.recorded_rows
         for frontier in self.work.plan.frontiers:
             mark = arena.mark()
-            record = self._step(frontier, buffers, keep_records)
-            for name, value in record.outputs.items():
+            inputs, outputs = self._step(frontier, buffers, keep_records)
+            for name, value in outputs.items():
                 buffers[name][frontier.start : frontier.stop, : value.shape[1]] = value.detach()
             if keep_records:
-                self.records.append(record)
+                self.records.append((inputs, outputs))
             else:
                 arena.reset_to(mark)
 
@@ -56,16 +52,15 @@ class EagerStepper:
         self.take_gradients()  # discards those of a failed backward pass
         for i in reversed(range(len(self.work.plan.frontiers))):
             frontier, mark = self.work.plan.frontiers[i], arena.mark()
-            record = self.records[i] if self.records else self._step(frontier, buffers, recording=True)
-            outputs = {name: value for name, value in record.outputs.items() if value.requires_grad}
+            inputs, outputs = self.records[i] if self.records else self._step(frontier, buffers, recording=True)
+            outputs = {name: value for name, value in outputs.items() if value.requires_grad}
             output_gradients = [gradients[name][frontier.start : frontier.stop, : v.shape[1]] for name, v in outputs.items()]
-            inputs_and_parameters = [*record.inputs, *self.others]
             # The graph of a step is kept, because a caller may run backward twice.
             computed = torch.autograd.grad(
-                [*outputs.values()], inputs_and_parameters, output_gradients, allow_unused=True, retain_graph=True
+                [*outputs.values()], [*inputs, *self.others], output_gradients, allow_unused=True, retain_graph=True
             )
-            input_gradients = computed[: len(record.inputs)]
-            for j, gradient in enumerate(computed[len(record.inputs) :]):
+            input_gradients = computed[: len(inputs)]
+            for j, gradient in enumerate(computed[len(inputs) :]):
                 total = self.other_gradients[j]
                 self.other_gradients[j] = total if gradient is None else gradient if total is None else total + gradient
             for name, gradient in zip(self.work.cell.fields, input_gradients, strict=False):
@@ -101,7 +96,7 @@ class EagerStepper:
             result = work.cell.node(_Ops(self, frontier), children, inputs, noise)
         state, signals = work.cell.checked(result, count)
         outputs = {**state, **{name: signals[name] for name in work.shapes if name in signals}}
-        return StepRecord([*children.values(), *([] if inputs is None else [inputs])], outputs)
+        return [*children.values(), *([] if inputs is None else [inputs])], outputs
 
 
 class _Ops:
