@@ -47,6 +47,7 @@ def folder() -> Path:
             is_writable = (above.st_mode & stat.S_IWOTH or by_group) and not above.st_mode & stat.S_ISVTX
             if above.st_uid not in (0, user) or is_writable:
                 fault = f"can be replaced by others, who own {parent} or can write to it, and could run code as you."
+                break
         if info.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
             fault = (
                 "can be written by others, who could run code as you. Delete it, or, if you know what is in it, chmod 700 it."
