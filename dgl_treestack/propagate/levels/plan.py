@@ -114,6 +114,7 @@ class Plans:
         """
         shared, rows = shared and self.options.share, self.options.frontier_rows
         if not isinstance(source, Forest):
+            # Not kept by the identity of the graph: such a plan was wrong after the user had edited the graph.
             nodes = columns(source, self.signature, checked=checked)
             if shared and noise_subtree is not None:
                 noise_of_subtree = np.zeros(int(nodes.subtree.max(initial=0)) + 1, dtype=noise_subtree.dtype)
@@ -139,6 +140,7 @@ def make_plan(
     """
     op, children = nodes.op, nodes.children
     root = signature.root_index
+    # Ids of subtrees are in that order already, so that a plan is one sort and one sum.
     order = nodes.subtree.argsort(kind="stable")  # leaves, operators by level, arity and index, roots
     subtree = nodes.subtree[order]
     first = np.ones(len(order), dtype=bool)  # whether a node is the first of its row
